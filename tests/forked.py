@@ -34,7 +34,7 @@ def start_forked(
 
 
 def run_forked(program: Callable[[], int], environ: dict[str, str]) -> NoReturn:
-    """In a forked child: run the program, as if Python had started anew, and exit."""
+    """In a forked child: run the program, as if Python had started again, and exit."""
     code = 1
     try:
         os.closerange(3, 65_536)  # the servers of the tests, and the pipe on which Popen waits for exec

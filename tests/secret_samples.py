@@ -36,7 +36,7 @@ SECRETS: dict[str, tuple[str, str]] = {
         ("OTLP_HEADERS", "x-team=blue,api-key=0a1b2c3d4e5f", "0a1b2c3d4e5f"),
         ("STORAGE_CONNECTION_STRING", "Name=x;AccountKey=" + "Ab3/" * 12 + "==", ""),
         ("INNOCENT_NAME", "see gl" + "pat-" + "x1Y2z3" * 4, "gl" + "pat-" + "x1Y2z3" * 4),
-        # One of each other form, under a name that tells nothing.
+        # One of each other form, under a neutral name.
         ("SERVICE_A", "gs" + "k_" + "x1Y2z3" * 6, ""),
         ("SERVICE_B", "github" + "_pat_" + "11ABC_" * 8, ""),
         ("SERVICE_C", "xo" + "xb-" + "1234567890-abcdef", ""),

@@ -1,7 +1,7 @@
 """Adding a part of each kind takes one new file and one registered line: done with a dummy, run, and counted.
 
 The product is copied, the part is added to the copy, and the copy is run. What counts as a line of existing
-files is every line that was changed or added there, but for the import of the new file. Two of them are run
+files is every line that was changed or added there, except the import of the new file. Two of them are run
 in the gate, all with `-m "sweep or not sweep"`.
 """
 
@@ -60,7 +60,7 @@ class Copy:
                 self.touched.append(line[2:].strip())
 
     def run(self, *argv: str, typed: str = "", **environ: str) -> str:
-        """What `makeroom ARGV` prints: standard output, then standard error."""
+        """Return what a program prints: standard output, then standard error."""
         return self._python(["-m", "agent", *argv], typed, environ)
 
     def python(self, code: str) -> str:
@@ -102,7 +102,7 @@ def strict_server(*steps: Reply | str) -> Iterator[tuple[Server, dict[str, str]]
 
 
 def result_of(server: Server) -> str:
-    """What the model was sent of the newest call."""
+    """Return what the model was sent about the newest call."""
     return str(server.requests[-1]["messages"][-1]["content"])
 
 

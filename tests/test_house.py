@@ -196,7 +196,7 @@ class Module:
 
     @cached_property
     def imported(self) -> frozenset[str]:
-        """What its imports name, those for type checkers included: modules, and names within modules."""
+        """The names of its imports, for type checkers too: modules, and names within modules."""
         package = self.name.split(".") if self.path.endswith("__init__.py") else self.name.split(".")[:-1]
         found = {alias.name for node in self.nodes(ast.Import) for alias in node.names}
         for node in self.nodes(ast.ImportFrom):
@@ -218,7 +218,7 @@ def modules() -> dict[str, Module]:
 
 
 def breaches(rule: Callable[[Module], Iterator[str]]) -> list[str]:
-    """What breaks a rule, over all modules: "path: what"."""
+    """Return the violations of a rule in all modules: "path: what"."""
     return [f"{module.path}: {what}" for module in modules().values() for what in rule(module)]
 
 

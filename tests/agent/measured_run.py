@@ -30,7 +30,7 @@ class Measured(NamedTuple):
 def measured(
     folder: Path, environ: dict[str, str], argv: list[str], ready: Callable[[int], None] = lambda pid: None
 ) -> Measured:
-    """Run `python -m agent ARGV` to its end. `ready` is told its process id when it has started."""
+    """Run `python -m agent ARGV` to its end. `ready` gets its process id when it has started."""
     told, tells = os.pipe()
     command = [sys.executable, "-S", "-E", __file__, str(tells), sys.executable, "-m", "agent", *argv]
     with subprocess.Popen(

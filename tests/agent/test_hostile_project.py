@@ -1,4 +1,4 @@
-"""What a checkout brings along and nobody asked for: it is read as data, and leads nowhere."""
+"""Unrequested contents of a checkout are read as data and have no effect."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def place_of(project: Path) -> Path:
-    """Where writes in place keep their journals when the program runs in the project."""
+    """Return the directory of journals for writes in place when the program runs in the project."""
     from agent.cli.arguments import parse
 
     home = project.parent / "home"

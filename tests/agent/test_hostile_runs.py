@@ -51,7 +51,7 @@ def environ_for(url: str) -> dict[str, str]:
 
 
 def obeyed(output: bytes) -> list[str]:
-    """What a terminal would obey or hide, of all that the server sent; our title counts as what it says."""
+    """Return everything from the server that a terminal would obey or hide; our title counts as text."""
     text = output.decode("utf-8", "replace")
     shown = re.sub("\x1b\\]0;([^\x00-\x1f]*makeroom: [^\x00-\x1f]*)\x07", r"\1", text)
     sequences = [each for each in ESCAPES if each.startswith("\x1b") and each[:4] in shown]
@@ -70,7 +70,7 @@ def prompted(*answers: Answer) -> Answer:
 
 
 def signalling(number: int, pids: list[int], begun: bytes, then: Answer) -> Answer:
-    """Sends the beginning, then a signal to the client, and goes on with the other answer."""
+    """Sends the beginning, then a signal to the client, and continues with the other answer."""
 
     def answer(connection: socket.socket) -> None:
         connection.sendall(begun)

@@ -1,4 +1,4 @@
-"""Decoys in the current folder never run inside us, however the program is started."""
+"""Decoys in the current directory never run inside us, however the program is started."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What is slow or large to import is imported where it is needed, and not before."""
+"""Modules that are slow or large to import are imported only when they are needed."""
 
 import subprocess
 import sys

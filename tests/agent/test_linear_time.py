@@ -250,7 +250,7 @@ def seconds(function: Callable[[str], Any], text: str) -> float:
 
 
 def growth(name: str, piece: str) -> float:
-    """How many times as long a text four times as long takes; 0 where it takes hardly any time."""
+    """Return by what factor a text four times as long takes longer; 0 if it takes hardly any time."""
     function, ends = FUNCTIONS[name], ("", " zzz", "\nX")
     short, long = ([(piece * size)[:size] + end for end in ends] for size in (SIZE, 4 * SIZE))
     found = []
@@ -262,7 +262,7 @@ def growth(name: str, piece: str) -> float:
 
 
 def is_linear(name: str, piece: str) -> bool:
-    """Judged anew where something else may have taken the time."""
+    """Judged again where something else may have taken the time."""
     return any(growth(name, piece) <= TOLERATED for _ in range(3))
 
 

@@ -46,7 +46,7 @@ def transcript(folder: Path) -> Path:
 
 
 def accepted(path: Path) -> list[str]:
-    """What the API would refuse about the conversation of a transcript file and "continue"."""
+    """Return what the API would reject about the conversation of a transcript file and "continue"."""
     facts = list(read_transcript(path).facts)
     folded = fold(facts)
     if folded.opened is None:

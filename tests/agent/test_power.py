@@ -43,14 +43,14 @@ class Moment:
 
 @dataclass(slots=True)
 class Run:
-    """A run: its folder, what was asked, and every disk that a loss could leave when it mattered."""
+    """A run: its directory, what was asked, and every disk that a loss could leave when it mattered."""
 
     folder: Path
     requests: list[dict[str, Any]]
     moments: list[Moment] = field(default_factory=list)
 
     def facts(self, left: DiskState) -> list[Fact]:
-        """What the record says that a loss left; the API accepts the conversation that it comes to."""
+        """Return the facts that a loss left; the API accepts the conversation that they fold to."""
         after = self.folder.with_name("after")
         write_out(left, self.folder, after)
         (record,) = after.glob(".transcripts/*.jsonl")
@@ -60,7 +60,7 @@ class Run:
         return facts
 
     def put_back(self, left: DiskState) -> None:
-        """Have in the folder itself what a loss left."""
+        """Have in the directory itself what a loss left."""
         after = self.folder.with_name("after")
         write_out(left, self.folder, after)
         for name in (".transcripts", ".task_outputs"):
@@ -99,7 +99,7 @@ def film(folder: Path, answers: list[Answer | str]) -> Run:
 
 
 def _moment(name: str, arguments: str) -> str:
-    """What is about to happen that must not come before the record: a request, an act, or ""."""
+    """Return the event that must not precede the transcript: a request, an act, or ""."""
     if name == "sendto" and '"POST /v1/messages ' in arguments:
         return "request"
     if name == "linkat" and '"made.txt"' in arguments:
@@ -108,7 +108,7 @@ def _moment(name: str, arguments: str) -> str:
 
 
 def said(request: dict[str, Any]) -> Iterator[str]:
-    """What of a request must be on the disk: prompts, calls, and results."""
+    """Yield the parts of a request that must be on the disk: prompts, calls, and results."""
     for message in request["messages"]:
         for block in message["content"]:
             match block["type"]:
@@ -136,7 +136,7 @@ def outputs(facts: list[Fact]) -> Iterator[tuple[str, str]]:
 
 
 def begun(facts: list[Fact], tool: str) -> bool:
-    """Whether a call of the tool is on record, and that it was begun."""
+    """Return whether a call of the tool and its start are in the transcript."""
     uses = {
         (fact.seq, index)
         for fact in facts

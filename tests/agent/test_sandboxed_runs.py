@@ -1,4 +1,4 @@
-"""Whole runs of the program with walled commands: what a script sees of a refusal, and of a missing wall."""
+"""Whole runs with sandboxed commands: the effect of a denial, and of a missing sandbox, on a script."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def done(folder: Path, capfd: pytest.CaptureFixture[str], *flags: str) -> tuple[int, dict[str, Any], str]:
-    """(exit code, the result line, what the model was told) of a run that runs LINE."""
+    """Return (exit code, the result line, the results for the model) of a run that runs LINE."""
     model = ScriptedModel([Reply((calls("bash", command=LINE),)), "done"])
     with Server(model) as server:
         ended = run_here(folder, capfd, server, "go", "--output-format", "stream-json", *flags)

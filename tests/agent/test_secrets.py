@@ -162,7 +162,7 @@ def test_an_error_at_the_start_shows_no_password(
 
 
 def tool_results(messages: list[dict[str, Any]]) -> Iterator[Any]:
-    """What the model was sent as results, in order."""
+    """Yield the results that the model was sent, in order."""
     for message in messages:
         yield from (block["content"] for block in message["content"] if block["type"] == "tool_result")
 

@@ -58,7 +58,7 @@ def made(folder: Path) -> Path:
 
 
 def forms(secret: str) -> set[str]:
-    """The secret as it stands in text, in JSON, and in HTML."""
+    """Return the secret as it appears in text, in JSON, and in HTML."""
     html = secret.replace("&", "&amp;").replace("<", "&lt;")
     return {secret, json.dumps(secret)[1:-1], html}
 
@@ -84,7 +84,7 @@ def test_none_of_many_secrets_reaches_the_model_a_record_an_export_a_log_or_a_sc
         ended = run_headless(work, None, *argv, "--output-format", "stream-json", environ=environ)
         sent = [json.dumps(body, ensure_ascii=False) for body in server.requests]
         assert ended.returncode in (0, 4) and list(server.refused) == []
-    if "cat: .env: Permission denied" in sent[-1]:  # elsewhere commands may read what the person may
+    if "cat: .env: Permission denied" in sent[-1]:  # elsewhere commands may read what the user may
         secrets += [secret for _, secret in FILES.values()]
     assert len(secrets) >= 35 and len(sent) == len(STEPS) + 1
     assert "HOME=" in sent[-1] and 'no service"' in sent[-1]

@@ -1,4 +1,4 @@
-"""The whole program against the strict server in small windows: whatever fills them, the session goes on."""
+"""Whole runs against the strict server in small windows: whatever fills them, the session continues."""
 
 import json
 from pathlib import Path

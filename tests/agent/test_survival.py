@@ -1,4 +1,4 @@
-"""Killed at any moment, a session is gone on with and ends with the right answer; two agents do not mix."""
+"""Killed at any moment, a session is continued and ends with the right answer; two agents do not mix."""
 
 import json
 import random

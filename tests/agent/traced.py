@@ -1,4 +1,4 @@
-"""What a program does to the files below a folder, from outside: its system calls, as strace writes them."""
+"""Effects of a program on the files below a directory, from its system calls as written by strace."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Step:
 
     @property
     def names(self) -> list[str]:
-        """The texts as paths, each below the folder that is named before it."""
+        """The texts as paths, each below the directory that is named before it."""
         return [f"{Path(above) / _bytes(name).decode()}" for above, name in _NAME.findall(self.arguments)]
 
 
@@ -91,7 +91,7 @@ def steps(log: Path) -> Iterator[Step]:
 
 
 def apply(step: Step, platter: SimulatedDisk) -> None:
-    """What a call that succeeded did to the files below the platter's root."""
+    """Apply the effects of a successful call to the files below the platter's root."""
     if step.result < 0:
         return
     match step.name:

@@ -1,4 +1,4 @@
-"""A server that judges nothing: reads each request to its end and answers one small call, so often as told.
+"""A server that judges nothing: reads each request to its end and answers one small call, as often as asked.
 
 Prints its port; writes the time of every request to BENCH_TIMES. What is measured against it is the agent.
 """

@@ -1,4 +1,4 @@
-"""What the agent itself costs: time between requests, memory, growth with the conversation, start-up.
+"""Cost of the agent itself: time between requests, memory, growth with the conversation, start-up.
 
 Run with `pytest -m bench -n 0 -s`. Every figure is printed; what is asserted are ratios measured in the same
 run, and ceilings of memory, which do not depend on how busy the machine is.

@@ -1,4 +1,4 @@
-"""What agents cost the session that starts them, and how fast ten of them end.
+"""Cost of agents for the session that starts them, and the time until ten of them end.
 
 python -m pytest -m bench -n 0 -s tests/bench/test_agents_bench.py
 """

@@ -1,4 +1,4 @@
-"""What a bash call costs beside a bare subprocess, measured in turns in one run; `-m bench -s` prints it."""
+"""Cost of a bash call compared with a bare subprocess, measured alternately; `-m bench -s` prints it."""
 
 import asyncio
 import os

@@ -1,8 +1,8 @@
-"""What survives five compactions by the PyPI package `compaction-conformance-kit`, where it is installed.
+"""Information that survives five compactions, by the PyPI package `compaction-conformance-kit`.
 
 Its sessions are short talk; here each turn is followed by output of tools, so that there is something to
 compact. What may be kept is a fifth of the characters. It plants rules, constraints, facts, states of the
-work and preferences, restates some of them with other values, and adds similar ones that nobody asks for.
+work and preferences, restates some of them with other values, and adds similar ones that no one asks for.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""How far the estimate of the next prompt is from what another counter makes of it.
+"""Accuracy of the estimate of the next prompt, compared with another counter.
 
 `MAKEROOM_RECORDINGS=FOLDER python -m pytest -m bench -n 0 -s tests/bench/test_estimate_bench.py` also judges
 recorded sessions, each source (the name up to `__`) by itself.

@@ -1,4 +1,4 @@
-"""What a hook costs beyond its own command.
+"""Cost of a hook beyond its own command.
 
 `python -m pytest -m bench -n 0 -s tests/bench/test_hook_bench.py` prints it.
 """

@@ -1,4 +1,4 @@
-"""What answers of a hostile server cost the whole program: seconds, processor time and the peak of memory.
+"""Cost of a hostile server's answers for the whole program: seconds, processor time and peak memory.
 
 Prints a line for each. The same program with an answer of one word is the first of them.
 """

@@ -1,4 +1,4 @@
-"""How long it takes to leave: from the signal or the key to the end of the process, with a tool running."""
+"""Time to exit: from the signal or the key to the end of the process, with a tool running."""
 
 from __future__ import annotations
 

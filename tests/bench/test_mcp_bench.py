@@ -1,4 +1,4 @@
-"""What configured MCP servers cost where nothing uses them, against the same run without any."""
+"""Cost of configured MCP servers that nothing uses, against the same run without any."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""How much of the product one has to know to follow six ways through it: files and functions that run.
+"""Length of six paths through the product: the files and functions that run.
 
 The ways are a prompt, calls of read, edit and bash (the tool itself included), a compaction, and a permission
 question on the screen. `python -m pytest -n 0 -s tests/bench/test_path_length.py` prints them. What

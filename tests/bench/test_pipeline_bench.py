@@ -1,4 +1,4 @@
-"""What CPU time the pipeline takes before a call at 180k tokens in 2,000 and 10,000 messages, and on request.
+"""CPU time of the pipeline before a call at 180k tokens in 2,000 and 10,000 messages, and on request.
 
 With MAKEROOM_RECORDINGS=FOLDER also that of `/compact` without a model, and of one more after it, on the
 recorded sessions there.

@@ -1,4 +1,4 @@
-"""How long until the prompt is painted and typeable, against a bare PromptSession in the same run."""
+"""Time until the prompt is painted and accepts input, against a bare PromptSession in the same run."""
 
 import os
 import pty

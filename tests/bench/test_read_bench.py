@@ -1,4 +1,4 @@
-"""What reading 2,000 lines costs beside Python's own read().splitlines(); `-m bench -s` prints it."""
+"""Cost of reading 2,000 lines compared with read().splitlines() of Python; `-m bench -s` prints it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of the policies on a folder of recordings given by MAKEROOM_RECORDINGS, against their limits.
+"""Figures of the policies on a directory of recordings in MAKEROOM_RECORDINGS, against their limits.
 
     MAKEROOM_RECORDINGS=DIR python -m pytest tests/bench/test_replay_bench.py -m bench -s -n 0
 

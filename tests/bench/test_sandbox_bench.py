@@ -1,4 +1,4 @@
-"""What the wall costs: once a session, and for each command beside an open one; `-m bench -s` prints it."""
+"""Cost of the sandbox per session, and per command compared with none; `-m bench -s` prints it."""
 
 import statistics
 import time
@@ -15,7 +15,7 @@ ROUNDS = 200
 
 
 async def command(shell: SandboxedSession, sandboxed: bool) -> float:
-    """How long a command takes, in milliseconds."""
+    """Return the duration of a command in milliseconds."""
     start = time.perf_counter()
     done, _ = await shell.commands.start("true", shell.folder, lambda data: None, sandboxed=sandboxed)
     await done.exited
@@ -26,14 +26,14 @@ async def command(shell: SandboxedSession, sandboxed: bool) -> float:
 
 
 async def call(shell: SandboxedSession, sandboxed: bool) -> float:
-    """How long a call of the bash tool takes, guarded files looked at."""
+    """Return the duration of a call of the bash tool, including the check of guarded files."""
     start = time.perf_counter()
     await run_bash(BashArguments(command="true"), ToolCall(shell.context, sandboxed=sandboxed))
     return (time.perf_counter() - start) * 1000
 
 
 async def raised(shell: SandboxedSession) -> float:
-    """How long it takes to raise another wall, in milliseconds."""
+    """Return the time to start another sandbox, in milliseconds."""
     profile = shell.commands.profile
     assert profile is not None
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What the screen costs: bytes and processor time for streamed text, a spinner, waiting, keys.
+"""Cost of the screen: bytes and processor time for streamed text, a spinner, waiting, keys.
 
 The whole program runs in a real pseudo-terminal against the strict server, which streams at a given rate.
 """

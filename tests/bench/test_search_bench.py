@@ -1,4 +1,4 @@
-"""What a search finds, how long it takes and how large its index is. Only shares are asserted.
+"""Recall, speed and index size of searches. Only shares are asserted.
 
 `MAKEROOM_RECORDINGS=FOLDER python -m pytest -m bench -n 0 -s tests/bench/test_search_bench.py` also asks
 recorded sessions about themselves (search_cases.py), in two halves. MAKEROOM_SEARCH_MB sets the size of the

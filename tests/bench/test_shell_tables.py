@@ -1,4 +1,4 @@
-"""Which tables of the shell judge ever decide: a program, an option, a launcher, a risk, over recorded lines.
+"""Entries of the shell reader's tables that decide a verdict, over recorded lines.
 
 `MAKEROOM_RECORDINGS=FOLDER python -m pytest -m bench -n 0 -s tests/bench/test_shell_tables.py`
 
@@ -157,7 +157,7 @@ def proof_tables() -> dict[str, Mapping[str, Any]]:
 
 
 def proof_entries(line: str) -> set[Entry]:
-    """What the proof of a line rests on; nothing where it is not proved."""
+    """Return the entries that the proof of a line relies on; nothing if it is not proved."""
     used: set[Entry] = set()
     with watched_proofs(used):
         judged = prove_line(line, "/home/me/work", AnyProject())
@@ -206,7 +206,7 @@ LAUNCHER_SETS = (
 
 
 def reading_of(line: str) -> object:
-    """What matters of a reading: all that deny rules and the irreversible can find in it."""
+    """Return everything in a reading that deny rules and irreversible effects depend on."""
     read_line.cache_clear()
     irreversible_effect.cache_clear()
     reading = read_line(line)

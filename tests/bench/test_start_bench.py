@@ -1,4 +1,4 @@
-"""How long a person waits at the start: for the prompt, for a session that is ready, for a whole answer.
+"""Waiting time at the start: for the prompt, for a session that is ready, for a whole answer.
 
 Run with `pytest -m bench -n 0 -s`, and without PYTHONDONTWRITEBYTECODE, so that modules are compiled once.
 """
@@ -38,7 +38,7 @@ OUTPUT = "".join(f'{number:5} some line of output, "quoted"\tand more\n' for num
 
 
 def long_record(folder: Path) -> None:
-    """A session of 1.9 MB in the folder: prompts with three calls each."""
+    """A session of 1.9 MB in the directory: prompts with three calls each."""
     path = folder / RECORDS_FOLDER / f"{SID}.jsonl"
     path.parent.mkdir(mode=0o700)
     now = time.time() - 100_000

@@ -1,9 +1,9 @@
-"""What a compaction keeps of the names that the work goes on to use, on recorded sessions.
+"""Names that a compaction keeps and that the work continues to use, in recorded sessions.
 
-MAKEROOM_RECORDINGS names a folder of recordings. At several points of each session of over 60k tokens all old
-history is folded; of the paths and identifiers that the next 20 tool calls use and that had come up before,
-so many are named in what is kept. With a summary (canned, as in replay: it helps no more than a model's) and
-without one.
+MAKEROOM_RECORDINGS names a directory of recordings. At several points of each session of over 60k tokens all
+old history is folded; of the paths and identifiers that the next 20 tool calls use and that had come up
+before, so many are named in what is kept. With a summary (canned, as in replay: it helps no more than a
+model's) and without one.
 """
 
 import os

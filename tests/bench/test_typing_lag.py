@@ -1,4 +1,4 @@
-"""How long a key takes to its echo while text streams in, with a long history; against an idle prompt."""
+"""Time from a key to its echo while text streams in, with a long history; against an idle prompt."""
 
 import json
 import time

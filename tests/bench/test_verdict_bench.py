@@ -1,4 +1,4 @@
-"""What a verdict costs on everyday, adversarial and huge lines. Run with `pytest -m bench -n 0 -s`."""
+"""Cost of a verdict on everyday, adversarial and huge lines. Run with `pytest -m bench -n 0 -s`."""
 
 import time
 from random import Random

@@ -1,4 +1,4 @@
-"""Sessions in which a person says something once, amid much else, and the agent promises things."""
+"""Sessions in which a user says something once, amid much else, and the agent promises things."""
 
 import random
 
@@ -148,7 +148,7 @@ REQUESTS = (
 
 
 def prose(seed: int, characters: int) -> str:
-    """What people write around what they ask for: mostly description, one sentence in eight a request."""
+    """Texts around users' requests: mostly description, one sentence in eight a request."""
     rng, made, long = random.Random(seed), list[str](), 0
     while long < characters:
         obj = rng.choice(OBJECTS)

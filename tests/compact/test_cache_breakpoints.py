@@ -76,7 +76,7 @@ def test_the_end_of_the_view_is_a_place_and_beyond_it_is_none():
 
 
 def bill(world, cache):
-    """What a server that counts every block charges for the request that is due."""
+    """Return the charge for the due request on a server that counts every block."""
     settings = RequestSettings("claude-sonnet-5-5", 100, ("system",), ())
     body = json.loads(
         encode_request(ModelRequest(settings, world.folded.view, cache_breakpoints(world.folded)))
@@ -147,7 +147,7 @@ def test_what_the_next_request_reads_is_known_before(batch, calls, earlier, undo
 
 
 def read_messages(world, cache):
-    """How many messages the server reads of the request that is due."""
+    """Return the number of messages that the server reads of the due request."""
     read = bill(world, cache).read
     settings = RequestSettings("claude-sonnet-5-5", 100, ("system",), ())
     body = json.loads(encode_request(ModelRequest(settings, world.folded.view)))

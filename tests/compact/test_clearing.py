@@ -1,4 +1,4 @@
-"""What can be cleared, what stands in its place, and what the edit says that it saves."""
+"""Blocks that can be cleared, the text that replaces them, and the savings stated in the edit."""
 
 import pytest
 

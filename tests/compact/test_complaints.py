@@ -1,4 +1,4 @@
-"""What people complained of in other agents' compaction, each turned into a requirement of the pipeline.
+"""Complaints of users about other agents' compaction, each turned into a requirement of the pipeline.
 
 Those that need the running agent (single flight, faults at an await, the recall tool, resume) are tested
 with it.

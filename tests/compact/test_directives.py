@@ -1,4 +1,4 @@
-"""Sentences are told apart by what they bind: mood, modality, negation, shape; in several languages."""
+"""Sentences are distinguished by what they bind: mood, modality, negation, shape; in several languages."""
 
 import pytest
 
@@ -382,7 +382,7 @@ PROMISED = (
     "I won't add dependencies.",
     "I'll leave the tests as they are.",
 )
-# The person takes back, sets right or permits.
+# The user takes back, sets right or permits.
 TAKEN_BACK = (
     "Forget what I said about tabs, 4 spaces are fine again.",
     "oh and I take back the no new dependencies thing, httpx is fine",

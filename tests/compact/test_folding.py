@@ -1,4 +1,4 @@
-"""Where history is cut, what a fold takes its place with, which files come back, and what is shrunk."""
+"""Where history is cut, the text that replaces it, the files that are restored, and shrinking."""
 
 from msgspec.structs import replace
 
@@ -37,7 +37,7 @@ def session(calls=20, size=1_000, name="bash", window=200_000, **settings):
 
 
 def kept(world, limits=AUTO):
-    """How many entries the tail has."""
+    """Return the number of entries in the tail."""
     folding = fold_history(world.situation, limits)
     return len(folding.tail) if folding is not None else None
 
@@ -57,7 +57,7 @@ def test_record_and_tail_share_their_limit():
     world.user("word " * 6_000)
     world.call("bash", "x" * 1_200, command="ls")
     world.reply("ok")
-    assert kept(world) == 2  # the user's messages come first, but for the least of a tail
+    assert kept(world) == 2  # the user's messages come first, except the least of a tail
 
 
 def test_there_is_nothing_to_fold_where_all_is_recent_or_unseen():

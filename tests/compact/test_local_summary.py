@@ -1,4 +1,4 @@
-"""The ledger: what it takes from the entries, how it ranks, and what fits into its room."""
+"""The local summary: what it takes from the entries, how it ranks, and what fits into its room."""
 
 import pytest
 

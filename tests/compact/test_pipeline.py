@@ -167,7 +167,7 @@ def test_the_random_sessions_reach_every_layer():
 
 
 def at_every_size(layer):
-    """The layer as it was before it said from which size on it may act."""
+    """The layer as before it declared a minimum size."""
     sizes = layer.min_tokens
     return replace(layer, min_tokens=lambda *given: None if sizes(*given) is None else 0)
 

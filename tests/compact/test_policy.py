@@ -264,7 +264,7 @@ def test_what_was_undone_is_left_alone():
 
 
 def test_old_batches_do_not_slow_the_next_ones_down():
-    """A block is cleared once: what an edit shows otherwise is no candidate any more."""
+    """A block is cleared once: a block that an edit changes is no longer a candidate."""
     world = outputs(12)
     world.now += 1_000
     first = world.compact()
@@ -314,7 +314,7 @@ def test_with_a_batch_the_local_summary_takes_the_place_of_what_earlier_batches_
     assert world.folded.view.tokens == before
     world.call("bash", LINE * 400, command="make all")
     world.compact()
-    assert len(folds(world)) == 1  # what was brought back stays
+    assert len(folds(world)) == 1  # restored blocks stay
 
 
 def test_a_veto_leaves_what_was_edited_unchanged():

@@ -81,7 +81,7 @@ def test_a_call_that_touches_another_file_restores_nothing():
 
 
 def in_one_of_two_packages():
-    """A session at /p that read one/a.py and .two/a.py, both cleared, as their paths were told."""
+    """A session at /p that read one/a.py and .two/a.py, both cleared, with the paths as reported."""
     world = World(judged=False)
     world.open()
     world.user("begin")
@@ -239,7 +239,7 @@ def test_what_is_in_an_earlier_prompt_or_in_a_result_is_not_put_back_while_it_is
         found += said
         shown = world.user(*map(injected, said), words)
         world.reply("looked")
-        world.folded = again(world)  # as gone on with by another process
+        world.folded = again(world)  # as continued by another process
         if said:
             first = shown
     assert len(found) == 1 and back(world, failed_edit()) == []

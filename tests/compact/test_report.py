@@ -1,4 +1,4 @@
-"""What a compaction frees and costs, as recorded, as told, and as compared with what it then did cost."""
+"""Savings and cost of a compaction: as recorded, as reported, and compared with the actual cost."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What is said of things that stay, of bounds and of purposes binds as much as a wish."""
+"""Statements about things that stay, limits and purposes bind as much as a wish."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a person said once, and what the agent promised, is shown to the model after many compactions."""
+"""Things that a user said once, and the agent's promises, are visible after many compactions."""
 
 import random
 from pathlib import Path

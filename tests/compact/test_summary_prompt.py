@@ -1,4 +1,4 @@
-"""How a summary is asked for, on which messages, and which answers count."""
+"""The request for a summary: its prompt, its messages, and the answers that count."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the person set, undid or refused is kept to, whatever the layers would do by themselves."""
+"""The user's settings, undos and denials are respected, whatever the layers would do on their own."""
 
 import re
 

@@ -184,7 +184,7 @@ class Judge:
     def after(self, folded, fact):
         view = list(folded.view)
         if view == self.judged and not isinstance(fact, Reply):
-            return  # what is sent is as it was
+            return  # what was sent is unchanged
         bodies = [self.body(message) for message in folded.view]
         stands = standing(folded.view, bodies)
         if isinstance(fact, Reply):
@@ -211,14 +211,14 @@ class Judge:
 
 
 def read_message(message):
-    """A message as it is sent, and the bytes of each of its blocks, with its role, for a digest."""
+    """Return a message as sent, and the bytes of each of its blocks, with its role, for a digest."""
     body = json.loads(encode_message(message))
     role = message.role.encode()
     return body, [role + json.dumps(block, sort_keys=True).encode() for block in body["content"]]
 
 
 def grammar(view, messages):
-    """What the API would refuse about a view, followed by a prompt where it ends in a reply."""
+    """Return what the API would reject in a view, followed by a prompt if it ends in a reply."""
     if not messages:
         return []
     if messages[-1]["role"] == "assistant":

@@ -1,6 +1,6 @@
 """Make mutants: the same module with one small fault in one place, as a tired programmer would make it.
 
-Texts for people (messages, logs, docstrings, `__repr__`) and annotations are left alone: a fault in them is
+Texts for users (messages, logs, docstrings, `__repr__`) and annotations are left alone: a fault in them is
 no fault of behaviour.
 """
 
@@ -49,7 +49,7 @@ class Mutant:
 
     @property
     def change(self) -> str:
-        """What tells this mutant from the others in its statement."""
+        """The part that distinguishes this mutant from the others in its statement."""
         return f"{self.before} -> {self.after}"
 
 
@@ -238,5 +238,5 @@ def _one_forgotten(table: str, separator: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_constant(node: ast.AST) -> bool:
-    """Whether a return of it is a mutant already by another value, or returns None."""
+    """Return whether a return of it is already a mutant with another value, or returns None."""
     return isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, bool | int))

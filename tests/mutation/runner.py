@@ -89,7 +89,7 @@ class CannotJudge(Exception):
 
 @contextmanager
 def copied_tree() -> Iterator[Path]:
-    """Yield a copy of the project in a temporary folder, which is removed afterwards."""
+    """Yield a copy of the project in a temporary directory, which is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
         tree = Path(folder).resolve() / "tree"
         tree.mkdir()
@@ -178,7 +178,7 @@ def _run_pytest(tree: Path, arguments: list[str], session: _Session | None = Non
 
     generating = (Phase.explicit, Phase.generate)
     settings.register_profile("mutation", derandomize=True, database=None, deadline=None, phases=generating)
-    # Runs of pytest beside this one remove what they take for leftovers in the common folder.
+    # Runs of pytest beside this one remove what they take for leftovers in the common directory.
     arguments = [*PYTEST, "--basetemp", str(tree.parent / "tests"), *arguments]
     if session is None:
         os._exit(int(pytest.main(arguments)))
@@ -275,7 +275,7 @@ class _Session:
         return found
 
     def _prepare(self, session: pytest.Session, trial: _Trial, functions: Functions) -> None:
-        """In a fork: leave the tests of a mutant, in place of the code as it is."""
+        """In a fork: run the tests with a mutant instead of the original code."""
         path = self._tree / trial.job.module
         try:
             functions.swap(str(path), path.read_text("utf-8"), trial.job.mutant.text)

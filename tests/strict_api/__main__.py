@@ -26,7 +26,7 @@ def load_responder(name: str | None) -> Responder:
 
 
 def main() -> int:
-    """Serve until told to end."""
+    """Serve until asked to end."""
     parser = argparse.ArgumentParser(prog="python -m tests.strict_api", description=__doc__)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--window", type=int, help="tokens, for every model")

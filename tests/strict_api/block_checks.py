@@ -1,4 +1,4 @@
-"""What the API requires of a single content block: its fields, its text, its image."""
+"""Requirements of the API for a single content block: its fields, its text, its image."""
 
 import base64
 import binascii
@@ -52,7 +52,7 @@ def block_violations(path: str, role: str, block: Any) -> Iterator[str]:
 
 
 def mark_violations(path: str, block: dict[str, Any]) -> Iterator[str]:
-    """What is wrong with the block's `cache_control`."""
+    """Yield the errors in the block's `cache_control`."""
     mark = block.get("cache_control")
     if mark is None:
         return

@@ -86,7 +86,7 @@ class Listener(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients may leave at any time: that is no error."""
+        """Clients may leave at any time; that is not an error."""
 
     def stop(self) -> None:
         """Wake the accepting thread, then shut the connections down; their threads close the sockets."""
@@ -218,7 +218,7 @@ class Connection(BaseHTTPRequestHandler):
             yield chunk
 
     def _struck(self, fault: Fault | None) -> bool:
-        """Whether the fault is an error answer, which is then sent."""
+        """Return whether the fault is an error answer, which is then sent."""
         answer = error_answer(fault) if fault is not None else None
         if answer is None:
             return False

@@ -105,7 +105,7 @@ def _fits(fault: Fault, path: str, body: Body) -> bool:
 
 
 def _mentions(value: Any, name: str) -> bool:
-    """Whether the request has a field of that name, outside of tool inputs."""
+    """Return whether the request has a field of that name, outside of tool inputs."""
     if isinstance(value, list):
         return any(_mentions(part, name) for part in value)
     if not isinstance(value, dict):

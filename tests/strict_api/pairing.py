@@ -1,4 +1,4 @@
-"""What the API requires of the order of messages: the first and last role, and a result for every call."""
+"""Requirements of the API for the order of messages: first and last role, and a result for every call."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What a responder returns: content blocks and a stop reason; the server adds ids and signatures."""
+"""The value that a responder returns: blocks and a stop reason; the server adds ids and signatures."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias

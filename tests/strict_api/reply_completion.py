@@ -36,7 +36,7 @@ def complete_reply(reply: Reply, body: Body, model: ServedModel, prefix: Prefix)
 
 
 def thinking_shown(thinking: Mapping[str, Any] | None, model: ServedModel) -> bool | None:
-    """Whether the text of thinking is shown; None where the model does not think."""
+    """Return whether the text of thinking is shown; None if the model does not think."""
     kind = (thinking or {}).get("type") or ("adaptive" if model.thinks_unasked else "disabled")
     if kind not in ("adaptive", "enabled"):
         return None

@@ -41,5 +41,5 @@ class ScriptedModel:
 
     @property
     def left(self) -> int:
-        """How many of the steps have not been played."""
+        """The number of steps that have not been played."""
         return max(0, len(self._steps) - self.played)

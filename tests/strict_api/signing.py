@@ -37,7 +37,7 @@ def read_proof(signature: str, text: str) -> SignatureProof | None:
 
 
 def is_bound_to(found: SignatureProof, text: str, prefix: bytes) -> bool:
-    """Whether the block still follows the conversation that it was made for."""
+    """Return whether the block still follows the conversation that it was made for."""
     return found.prefix == _prefix_digest(text, prefix)
 
 

@@ -1,4 +1,4 @@
-"""What the real API refuses is refused, in its words; what it accepts is accepted."""
+"""Requests that the real API rejects are rejected in its words; those that it accepts are accepted."""
 
 import base64
 import time
@@ -52,7 +52,7 @@ ASKED = (HI, model(call()))
 
 
 def refusal(body: Any, betas: frozenset[str] = frozenset(), **limits: Any) -> str:
-    """What the endpoint says to a body; empty where it admits it."""
+    """Return the endpoint's complaint about a body; "" if it accepts it."""
     try:
         Endpoint(Limits(**limits), time.monotonic).admit(body, betas)
     except ApiError as refused:

@@ -1,7 +1,7 @@
 """A process that runs command lines with the bash tool, to be killed, stopped and limited from outside.
 
 `bash_process.py <folder> <mode> <timeout ms> <command>...` prints a line of JSON with "ready", then one for
-each result. The mode is namespace, subreaper or walled.
+each result. The mode is namespace, subreaper or sandboxed.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A session of the bash tool in a folder, and a look at the processes that it leaves behind."""
+"""A session of the bash tool in a directory, and a look at the processes that it leaves behind."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class BashSession:
         self.limits = replace(self.limits, **limits)
 
     def how(self) -> str:
-        """What holds the commands."""
+        """Return the name of the mechanism that contains the commands."""
         return self.runner.run(self._how())
 
     async def _how(self) -> str:
@@ -99,7 +99,7 @@ def survivors(mark: str) -> list[str]:
 
 
 def wait_until(true: Callable[[], Any], seconds: float = GUARD_S) -> bool:
-    """Whether it becomes true; for what another process does. The bound guards against a hang."""
+    """Wait for a condition that another process makes true; return False if that takes too long."""
     limit = time.monotonic() + seconds
     while not true():
         if time.monotonic() > limit:

@@ -1,7 +1,7 @@
 """A process that is confined by Landlock and tries things; for test_landlock.py.
 
-`python confined_process.py` with a JSON object on stdin: a wall's `profile`, a user number `uid` (null: as it
-is), and `tries`, name -> Python expression. On stdout: name -> what it gave, an errno's name, or "killed".
+`python confined_process.py` with a JSON object on stdin: a sandbox's `profile`, a user number `uid` (null: as
+it is), and `tries`, name -> Python expression. On stdout: name -> what it gave, an errno's name, or "killed".
 The expressions see what `surroundings` makes: servers of a process that is not confined, and its number.
 """
 
@@ -28,7 +28,7 @@ LIMIT_S = 10
 
 
 def environment(outside: Path) -> dict[str, Any]:
-    """What is to be out of reach: servers on this machine, other processes."""
+    """Resources that must be out of reach: servers on this machine, other processes."""
     tcp = socket.create_server(("127.0.0.1", 0))
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     udp.bind(("127.0.0.1", 0))
@@ -56,7 +56,7 @@ def environment(outside: Path) -> dict[str, Any]:
 
 
 def sh(line: str) -> str:
-    """What a command line writes, and its exit status."""
+    """Return the output of a command line, and its exit status."""
     ran = subprocess.run(["bash", "-c", line], stdin=subprocess.DEVNULL, capture_output=True, text=True)
     return f"{ran.stdout}{ran.stderr}[{ran.returncode}]"
 

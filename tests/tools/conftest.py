@@ -38,7 +38,7 @@ def used_shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BashSession
 
 @pytest.fixture
 def shell(tmp_path: Path, used_shell: BashSession) -> Iterator[BashSession]:
-    """A session in a folder of its own. Nothing that its commands start may be left when they are ended."""
+    """A session in its own directory. No process of its commands may be left when it has ended."""
     shell = BashSession(tmp_path.resolve(), runner=used_shell.runner)
     runner = shell.context.jobs = command_runner(used_shell.context)
     runner.context, runner.jobs = shell.context, {}

@@ -1,4 +1,4 @@
-"""A session of the file tools in a folder, for their tests; and child processes of any user."""
+"""A session of the file tools in a directory, for their tests; and child processes of any user."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class FileSession:
         raise AssertionError(f"it was done: {text(result)}")
 
     def judge(self, name: str, file_path: str) -> Access:
-        """What a call with this path would read or write; nothing is run."""
+        """Return the accesses of a call with this path; nothing is run."""
         arguments = parse_arguments(TOOLS[name], {"file_path": file_path, **OTHER_ARGUMENTS[name]})
         (access,) = TOOLS[name].access(arguments, self.context)
         return access
@@ -103,7 +103,7 @@ def child(code: str, folder: Path, user: int | None = None, environ: dict[str, s
     Without an environment it is a fork of this one, which saves the imports.
     """
     head = "import os, sys\nfrom pathlib import Path\nfrom tests.tools.file_session import *\n"
-    if user is not None:  # not by exec: the interpreter may be in a folder that is closed to others
+    if user is not None:  # not by exec: the interpreter may be in a directory that is closed to others
         head += f"os.setgroups([]); os.setgid({user}); os.setuid({user})\n"
     head += f"files = FileSession(Path({str(folder)!r}))\n"
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -1,8 +1,8 @@
 """A session on a system that refuses namespaces; for test_sandbox_fallbacks.py.
 
-`python restricted_process.py FOLDER KIND LINE...` runs the lines as walled commands, and prints as JSON: the
-`wall` (level, why), and for each line its output and exit code. KIND is "docker": a container with Docker's
-usual capabilities and filter; or "apparmor": only bwrap may make namespaces.
+`python restricted_process.py FOLDER KIND LINE...` runs the lines as sandboxed commands, and prints as JSON:
+the `wall` (level, why), and for each line its output and exit code. KIND is "docker": a container with
+Docker's usual capabilities and filter; or "apparmor": only bwrap may make namespaces.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What a walled command may try to get out, each with the refusal that it has to meet.
+"""What a sandboxed command may try to get out, each with the refusal that it has to meet.
 
 As a program (`sandbox_escapes.py '<JSON of Place>'`) it tries them all, each in a process of its own, and
 prints a JSON object: name -> the refusal, or what was reached.
@@ -166,7 +166,7 @@ def add_a_crontab() -> None:
 
 @refused("EROFS")
 def change_what_our_own_shells_read() -> None:
-    """The prelude of all commands, open ones too, is in the private folder of the session."""
+    """The prelude of all commands, open ones too, is in the private directory of the session."""
     write(os.path.join(os.path.dirname(AT.scratch), "prelude"), mode="a")
 
 
@@ -729,7 +729,7 @@ def fill_shared_memory() -> None:
 
 
 def outcome(attempt: Callable[[], Any]) -> str:
-    """What an attempt, in a process of its own, comes to: an error's name, "killed", "nothing", or more."""
+    """Return the outcome of an attempt in its own process: an error's name, "killed", "nothing", or more."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:

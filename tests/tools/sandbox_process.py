@@ -1,10 +1,10 @@
-"""A session on a small machine of its own, whose walled commands try to get out of their project.
+"""A session on a small machine of its own, whose sandboxed commands try to get out of their project.
 
-`sandbox_process.py root|guest|ordinary [KIND]` lays out a home, a project and a folder outside of both in a
-file system in memory, which no other process sees, and prints two lines of JSON: what each attempt of
+`sandbox_process.py root|guest|ordinary [KIND]` lays out a home, a project and a directory outside of both in
+a file system in memory, which no other process sees, and prints two lines of JSON: what each attempt of
 sandbox_escapes.py met, and what was found afterwards. An exit with 77 says on stderr why it cannot be tried
-here. A guest is root on a project of somebody else; started by root, an ordinary user is `nobody`. With a
-KIND of restricted_process.py the system refuses what it says there.
+here. A guest is root on a project of someone else; started by root, an ordinary user is `nobody`. With a KIND
+of restricted_process.py the system refuses what it says there.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def git(folder: Path, *words: str) -> None:
 
 
 def lay_out(place: Path) -> None:
-    """A home with secrets and caches, a library, a project that uses it, and a folder that is none of its."""
+    """A home with secrets and caches, a library, a project that uses it, and an unrelated directory."""
     files = {
         "home/.ssh/id_rsa": "key",
         "home/.netrc": "token",

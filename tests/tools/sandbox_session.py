@@ -1,4 +1,4 @@
-"""A session whose commands run within the wall, in a project with a home of its own."""
+"""A session whose commands run in the sandbox, in a project with a home of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .bash_session import BashSession
 
 @dataclass
 class SandboxedSession(BashSession):
-    """A session in a project folder; what its environment names as the home is beside it."""
+    """A session in a project directory; what its environment names as the home is beside it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -33,13 +33,13 @@ class SandboxedSession(BashSession):
         return command_runner(self.context)
 
     def require_sandbox(self, *levels: str) -> None:
-        """Skip the test where no wall can be had, or none of these levels."""
+        """Skip the test where no sandbox can be had, or none of these levels."""
         level, why = self.runner.run(self.commands.sandbox())
         if level == "none" or (levels and level not in levels):
             pytest.skip(f"the wall here is {level}: {why}")
 
     async def output(self, line: str, sandboxed: bool = True) -> str:
-        """What a command line prints, stdout and stderr."""
+        """Return the output of a command line, stdout and stderr."""
         pieces: list[bytes] = []
         command, _ = await self.commands.start(line, self.folder, pieces.append, sandboxed=sandboxed)
         await asyncio.wait({command.exited})
@@ -51,7 +51,7 @@ class SandboxedSession(BashSession):
         return self.runner.run(self.output(line, sandboxed))
 
     def told(self, line: str) -> list[str]:
-        """What is told of guarded files after a walled command line."""
+        """Return the notices about guarded files after a sandboxed command line."""
 
         async def run() -> list[str]:
             command, _ = await self.commands.start(line, self.folder, lambda data: None, sandboxed=True)
@@ -67,14 +67,14 @@ class SandboxedSession(BashSession):
 
 
 def sandboxed_session(folder: Path) -> SandboxedSession:
-    """A session in a new project within the folder."""
+    """A session in a new project within the directory."""
     project = folder.resolve() / "project"
     project.mkdir(exist_ok=True)
     return SandboxedSession(project)
 
 
 def git(folder: Path, *words: str) -> None:
-    """Run git outside of any wall, as nobody in particular."""
+    """Run git outside of any sandbox, as no one in particular."""
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
     author = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "protocol.file.allow=always")
     import subprocess

@@ -1,4 +1,4 @@
-"""Questions and plans as tools: what the model is told of each answer, and of nobody being there."""
+"""Questions and plans as tools: the result for each answer, and when no one is there."""
 
 import asyncio
 from dataclasses import dataclass

@@ -36,7 +36,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 @pytest.fixture
 def open_files() -> Iterator[FileSession]:
-    """A project that nobody may write to as well; pytest's own folders are closed to others."""
+    """A project that no one may write to as well; pytest's own directories are closed to others."""
     folder = Path(tempfile.mkdtemp()).resolve()
     folder.chmod(0o777)
     yield FileSession(folder)
@@ -560,7 +560,7 @@ def test_the_checkpoint_is_made_before_the_file_changes(files: FileSession):
 
 
 def request(files: FileSession, name: str, data: bytes, check: Callable[[str], None]) -> WriteRequest:
-    """A write of the file as it is now; `check` is called at each of its stages."""
+    """Return a request to write a file in its current state; `check` is called at each stage."""
     path = str(files.path(name))
     old = load_file(path) if files.path(name).exists() else None
     return WriteRequest(path, data, old, files.context.journals, check)

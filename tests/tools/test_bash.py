@@ -1,4 +1,4 @@
-"""A command gets no terminal and no credential, and its folder carries over only within the project."""
+"""A command gets no terminal and no credential, and its directory carries over only within the project."""
 
 import fcntl
 import json
@@ -101,7 +101,7 @@ def test_an_editor_as_a_batch_tool_is_let_be(shell: BashSession, command: str) -
 
 @pytest.fixture
 def terminal() -> Iterator[int]:
-    """The far end of a terminal, as a person's shell would have it."""
+    """The far end of a terminal, as a user's shell would have it."""
     near, far = os.openpty()
     yield far
     os.close(near)
@@ -232,7 +232,7 @@ def test_the_agents_own_environment_cannot_be_read_from_a_command(tmp_path: Path
 
 @pytest.fixture
 def shared() -> Iterator[Path]:
-    """A folder that another user may work in; pytest's own are closed to others."""
+    """A directory that another user may work in; pytest's own are closed to others."""
     folder = Path(tempfile.mkdtemp(prefix="shared-"))
     folder.chmod(0o777)
     yield folder
@@ -243,7 +243,7 @@ def shared() -> Iterator[Path]:
 def test_the_agents_environment_cannot_be_read_by_another_process_of_an_ordinary_user(
     shared: Path, mode: str
 ) -> None:
-    """Root can read what it likes where there is no namespace; an ordinary user cannot."""
+    """Without a namespace root can read everything; an ordinary user cannot."""
     python, drop = sys.executable, []
     if os.geteuid() == 0:
         python = "/usr/bin/python3"

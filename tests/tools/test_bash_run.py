@@ -1,4 +1,4 @@
-"""What a command prints is bounded, whole where it is kept, harmless and exact."""
+"""Output of a command is bounded, complete where it is kept, harmless and exact."""
 
 import asyncio
 import codecs
@@ -289,7 +289,7 @@ def test_variables_functions_and_options_do_not_outlive_a_command(shell: BashSes
 
 
 def test_disk_that_a_command_uses_up_is_reported(shell: BashSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a disk of its own: what others write or remove meanwhile is no part of the count."""
+    """On a separate disk, since writes of other processes must not count."""
 
     def free_bytes(folder: Path, unknown: int = 0) -> int:
         return 10**12 - sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
@@ -315,7 +315,7 @@ STOPPING = {"SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU"}
 
 
 def reset_signals() -> None:
-    """What the shell that started the tests may have switched off, as for a background job."""
+    """Reset signals that the shell which started the tests may have disabled, as for a background job."""
     for sign in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         signal.signal(sign, signal.SIG_DFL)
 

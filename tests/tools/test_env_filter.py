@@ -17,7 +17,7 @@ from transcripts.secrets.secret_forms import SECRET_FORMS, SecretForm, secret_va
 
 from .bash_session import BashSession
 
-OWN = "plain-words-that-no-pattern-knows"  # nothing in its form tells that it is a key
+OWN = "plain-words-that-no-pattern-knows"  # its form does not reveal that it is a key
 
 
 def masked(environ: dict[str, str], text: str) -> str:

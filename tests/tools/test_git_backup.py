@@ -31,7 +31,7 @@ def backup_of(project: Path) -> GitBackup:
 
 
 def state(project: Path) -> str:
-    """What git tells of branches, of the index, and of faults."""
+    """Return git's output about branches, the index, and faults."""
     looks = ("log --all --format=%s%d", "status --porcelain", "fsck --full", "diff --cached")
     done = (
         subprocess.run(["git", *look.split()], cwd=project, capture_output=True, text=True) for look in looks
@@ -46,7 +46,7 @@ def test_an_emptied_repository_is_put_back_whole(project: Path, packed: bool) ->
     before, backup = state(project), backup_of(project)
     backup.keep()
     for entry in list((project / ".git").iterdir()):
-        if entry.name not in ("config", "hooks"):  # the wall keeps them
+        if entry.name not in ("config", "hooks"):  # the sandbox keeps them
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     (line,) = backup.restore()
     assert line.startswith("[a walled command, or somebody meanwhile, emptied .git: HEAD, index, objects, ")
@@ -55,7 +55,7 @@ def test_an_emptied_repository_is_put_back_whole(project: Path, packed: bool) ->
 
 @pytest.mark.parametrize("part", ["objects", "refs"])
 def test_a_directory_that_only_its_content_was_taken_from_is_put_back(project: Path, part: str) -> None:
-    """The folder itself may be a mount, which stays."""
+    """The directory itself may be a mount, which stays."""
     before, backup = state(project), backup_of(project)
     backup.keep()
     for folder in (project / ".git" / part).iterdir():

@@ -1,4 +1,4 @@
-"""What is found in a project and in a home that a wall is to keep: what steers programs, and secrets."""
+"""Files of a project and a home that a sandbox must protect: those that steer programs, and secrets."""
 
 import os
 from pathlib import Path
@@ -108,7 +108,7 @@ def test_settings_of_package_managers_are_secret_where_a_token_is_in_them(
 
 
 def test_what_guarded_links_lead_to_is_guarded_with_the_links_on_the_way(project: Path) -> None:
-    """A folder that is linked in a guarded one is not: it may be all sources."""
+    """A directory that is linked in a guarded one is not: it may be all sources."""
     git(project, "init", "-q")
     put = ("scripts/hook.sh", "AGENTS.md", "src/a.py", "team/settings.json", ".github/x.yml", "wild")
     found(project, *put)

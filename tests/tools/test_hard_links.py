@@ -1,4 +1,4 @@
-"""A file that is shared with other projects by a hard link and changed in place is told."""
+"""A file that is shared with other projects by a hard link and changed in place is reported."""
 
 import os
 import time

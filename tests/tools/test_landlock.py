@@ -1,4 +1,4 @@
-"""The wall of Landlock and its filter keeps commands in the project, as root and as an ordinary user."""
+"""The sandbox of Landlock and its filter keeps commands in the project, as root and as an ordinary user."""
 
 import asyncio
 import json
@@ -192,9 +192,9 @@ WORK = {
 
 @pytest.fixture(scope="module", params=["the user", "nobody"])
 def told(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
-    """What all tries gave, as this user and, where this is root, as nobody.
+    """The outcome of all attempts, as this user and, if this is root, as an unprivileged user.
 
-    The folder is none of pytest's: those are closed to others, and whenever another run begins once more.
+    The directory is none of pytest's: those are closed to others, and whenever another run begins again.
     """
     other = request.param == "nobody"
     if other and os.geteuid() != 0:
@@ -206,7 +206,7 @@ def told(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
 
 
 def tried_in(base: Path, other: bool) -> dict[str, str]:
-    """What all tries gave in a folder."""
+    """The outcome of all attempts in a directory."""
     for name in ("project", "outside", "home/.ssh", "private/walled"):
         (base / name).mkdir(parents=True)
     (base / "home/.ssh/id").write_text("KEY")
@@ -236,7 +236,7 @@ def tried_in(base: Path, other: bool) -> dict[str, str]:
 
 
 def wrong(table: dict[str, tuple[str, str]], told: dict[str, str]) -> dict[str, str]:
-    """What did not go as the table has it."""
+    """Return the differences from the table."""
     return {name: told[name] for name, (_, right) in table.items() if not re.fullmatch(right, told[name])}
 
 
@@ -278,7 +278,7 @@ def test_the_filter_of_each_machine_is_whole_steps_and_smaller_where_sockets_are
     assert len(loose) < len(strict)
 
 
-# The same wall around the commands of a session.
+# The same sandbox around the commands of a session.
 
 
 @dataclass
@@ -288,7 +288,7 @@ class SandboxedSession:
     shell: BashSession
 
     def run(self, line: str) -> str:
-        """What a walled command writes, and how it ended."""
+        """Return what a sandboxed command writes, and how it ended."""
         return self.shell.runner.run(self._run(line))
 
     async def _run(self, line: str) -> str:
@@ -355,7 +355,7 @@ def test_killing_all_that_can_be_killed_leaves_the_agent_and_open_commands(
 ) -> None:
     assert sandboxed.shell.say("sleep 300 & echo on").startswith("on")
     before = sandboxed.shell.survivors()
-    with suppress(OSError):  # its spawner may be killed before it could tell that the command runs
+    with suppress(OSError):  # its spawner may be killed before it could report that the command runs
         sandboxed.run("kill -9 -1; for p in /proc/[0-9]*; do kill -9 ${p#/proc/}; done 2>/dev/null")
     assert wait_until(lambda: sandboxed.shell.survivors() == before)
     assert sandboxed.run("echo again") == "again\n[0]"

@@ -32,7 +32,7 @@ PLACE: list[Path] = []
 
 
 def scanned(data: bytes, offset: int, limit: int, *, abandoned: bool = False) -> LineWindow | None:
-    """The window as it is cut out of a file too large for memory."""
+    """Return the window that is cut out of a file too large for memory."""
     PLACE[0].write_bytes(data)
     descriptor, event = os.open(PLACE[0], os.O_RDONLY), threading.Event()
     if abandoned:
@@ -44,7 +44,7 @@ def scanned(data: bytes, offset: int, limit: int, *, abandoned: bool = False) ->
 
 
 def expected(text: str, offset: int, limit: int) -> tuple[int, list[str], int]:
-    """First line, lines as they are shown, number of lines: by a walk of its own."""
+    """Return first line, shown lines, number of lines, by an independent walk."""
     lines = unify_newlines(text).split("\n")
     if not lines[-1]:
         lines.pop()

@@ -238,7 +238,7 @@ def test_files_for_other_programs_and_directories_without_work_do_not_count(sess
         session.folder / "root", "a.py", "b.py", "node_modules/c.py", "sub/.venv/d.py", "build/e.py"
     )
     git(root, "add", "node_modules/c.py")
-    (root / ".ignore").write_text("*.py\n")  # of .rgignore only ripgrep 15 can be told the same
+    (root / ".ignore").write_text("*.py\n")  # of `rg` only version 15 accepts the same options
     (root / ".gitignore").write_text("build/\nb.py\n")
     git(root, "add", "-f", "b.py")
     assert {name for name in listed(session, root) if name.endswith(".py")} == {"a.py", "b.py"}

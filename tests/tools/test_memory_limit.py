@@ -1,4 +1,4 @@
-"""What walled commands use of the memory is bounded where control groups can be made."""
+"""Memory of sandboxed commands is limited where control groups can be created."""
 
 import subprocess
 import sys

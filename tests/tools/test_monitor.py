@@ -1,4 +1,4 @@
-"""A command that is watched, and one that the person moves into the background."""
+"""A command that is watched, and one that the user moves into the background."""
 
 import asyncio
 from typing import Any
@@ -21,7 +21,7 @@ def watch(shell: BashSession, command: str, **given: Any) -> ToolResult:
 
 
 def told(shell: BashSession, count: int) -> str:
-    """What is posted once so many texts wait; the loop of the session runs meanwhile."""
+    """Return what is posted once so many texts wait; the loop of the session runs meanwhile."""
 
     async def wait() -> None:
         async with asyncio.timeout(GUARD_S):

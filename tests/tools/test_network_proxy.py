@@ -1,4 +1,4 @@
-"""The network proxy lets walled commands reach the allowed hosts and nothing else, whatever they send."""
+"""The network proxy lets sandboxed commands reach the allowed hosts and nothing else, whatever they send."""
 
 import asyncio
 import shutil
@@ -93,7 +93,7 @@ async def proxying(
 
 
 async def ask(proxy: NetworkProxy, *sent: bytes) -> bytes:
-    """What comes back for these bytes, until the proxy closes."""
+    """Return the answer to these bytes, until the proxy closes the connection."""
     reader, writer = await asyncio.open_unix_connection(proxy.path)
     writer.write(b"".join(sent))
     try:
@@ -584,7 +584,7 @@ def test_a_host_that_cannot_be_resolved_or_reached_is_said_so(tmp_path: Path) ->
     run(main())
 
 
-# The person's own proxy.
+# The user's own proxy.
 
 
 def test_the_proxy_of_the_environment_is_chosen_as_other_programs_choose_it() -> None:

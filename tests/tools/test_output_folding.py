@@ -1,4 +1,4 @@
-"""What a command's output only repeats is counted; what may have to be edited is never touched."""
+"""Repeated lines of a command's output are counted; text that may have to be edited is never changed."""
 
 import pytest
 

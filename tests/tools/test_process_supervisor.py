@@ -219,7 +219,7 @@ def count(shell: BashSession, number: int) -> None:
 
 
 def zombies() -> int:
-    """Dead children of ours, and of the supervisors below us, that nobody collected."""
+    """Dead children of ours, and of the supervisors below us, that no one collected."""
     found = subprocess.run(
         ["ps", "-eo", "ppid=,stat=,pid="], capture_output=True, text=True, check=True
     ).stdout
@@ -386,7 +386,7 @@ def test_an_agent_that_was_stopped_finds_its_command_done_when_it_continues(tmp_
 def test_a_clock_that_jumps_changes_no_time_limit(
     shell: BashSession, monkeypatch: pytest.MonkeyPatch, jump: float
 ) -> None:
-    """The wall's clock as this process sees it: the machine's own cannot be turned in a test."""
+    """The sandbox's clock as this process sees it: the machine's own cannot be turned in a test."""
     true = time.time
     monkeypatch.setattr(time, "time", lambda: true() + jump)
 

@@ -27,7 +27,7 @@ ODD_PATTERNS = (  # with backslashes, sets of characters and slashes too many
 
 
 def in_git(folder: Path) -> set[str]:
-    """What git itself lists."""
+    """Return the list by git itself."""
     words = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     environ = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
     done = subprocess.run(words, cwd=folder, env=environ, capture_output=True, check=True)
@@ -39,7 +39,7 @@ def listed(folder: Path) -> set[str]:
 
 
 def plant(folder: Path, chance: random.Random, depth: int = 0) -> None:
-    """Files, folders and files of patterns, by chance."""
+    """Files, directories and files of patterns, by chance."""
     folder.mkdir(exist_ok=True)
     if chance.random() < 0.6:
         lines = chance.choices(PATTERNS, k=chance.randint(1, 4))
@@ -83,7 +83,7 @@ def test_the_patterns_of_the_user_count_in_every_repository(
     (home / ".config/git/ignore").symlink_to(home / "dotfiles")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    assert listed(root) == {"a.swp", "sub/b.own", "sub/c"}  # it is no repository
+    assert listed(root) == {"a.swp", "sub/b.own", "sub/c"}  # it is not a repository
     (root / ".git").write_text("gitdir: elsewhere\n")  # as in a worktree
     assert listed(root) == {"sub/b.own", "sub/c"}
     (home / ".gitconfig").write_text("[user]\n\tname = x\n[core]\n\tpager = cat\n\texcludesFile = ~/own\n")

@@ -1,4 +1,4 @@
-"""Guarded files of a project are put back where a walled command could change them, and that is told."""
+"""Guarded files of a project that a sandboxed command could change are restored, and that is reported."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ Act = Callable[[Path], object]
 
 
 def contents(folder: Path) -> dict[str, object]:
-    """Everything in a folder, with modes."""
+    """Everything in a directory, with modes."""
     found: dict[str, object] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
@@ -164,7 +164,7 @@ def test_where_the_sandbox_keeps_guarded_files_only_new_ones_are_reported(projec
         guard = guard_of(project)
         guard.restores = False
         await guard.begin()
-        (project / ".env").write_text("KEY=2")  # by the person, meanwhile
+        (project / ".env").write_text("KEY=2")  # by the user, meanwhile
         (project / ".git/config").unlink()
         (project / ".idea").mkdir()
         (project / ".idea/x.xml").write_text("")
@@ -202,7 +202,7 @@ def test_a_sandboxed_command_that_runs_on_is_looked_at_before_an_open_one_starts
         await guard.end()
         assert (project / ".git/config").read_text() == "[core]\n"
         await guard.end()
-        (project / ".git/config").write_text("[user]\n")  # the person, with no walled command about
+        (project / ".git/config").write_text("[user]\n")  # the user, with no sandboxed command about
         await guard.check()
         await guard.begin()
         await guard.end()
@@ -228,7 +228,7 @@ def test_nothing_outside_is_written_through_a_link(project: Path) -> None:
 
 
 def test_samples_of_hooks_are_passed_over_until_they_run(project: Path) -> None:
-    """They are most of what there is in a git folder, and git does not run them."""
+    """They are most of what there is in a git directory, and git does not run them."""
 
     async def main() -> None:
         (project / ".git/hooks/update.sample").write_text("#!/bin/sh\n")
@@ -311,7 +311,7 @@ def test_no_made_up_worktree_leads_to_a_repository_unseen(project: Path) -> None
 
 
 def test_what_else_may_be_written_is_watched_as_well(project: Path) -> None:
-    """Where two commands run, of which the second may write in more places, those count from then on."""
+    """If the second of two commands may write in more places, those count from then on."""
     other = project.parent / "other"
     subprocess.run(["git", "init", "-q", other], check=True)
 

@@ -1,4 +1,4 @@
-"""What a walled command serves on a port can be reached from this machine where the person publishes it."""
+"""A port that a sandboxed command serves can be reached from this machine if the user publishes it."""
 
 import asyncio
 import socket
@@ -16,7 +16,7 @@ from tools.sandbox.published_ports import PublishedPorts
 from .bash_session import text
 from .sandbox_session import SandboxedSession, sandboxed_session
 
-# Answers each line that it is sent, to any number of clients, after it has told its port.
+# Answers each line that it is sent, to any number of clients, after it has printed its port.
 SERVER = """\
 import socketserver as s
 class Answer(s.StreamRequestHandler):
@@ -45,7 +45,7 @@ def free_port() -> int:
 
 
 async def serve(used: SandboxedSession, host: str = "127.0.0.1") -> tuple[BackgroundJob, int]:
-    """A server within the wall, in the background, and its port there."""
+    """A server in the sandbox, in the background, and its port there."""
     told: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     family = "AF_INET6" if ":" in host else "AF_INET"
     (used.folder / "server.py").write_text(SERVER.format(host=host, family=family))

@@ -152,7 +152,7 @@ async def call_unless_outside(files: FileSession, name: str) -> bool:
     """Judge and run one call as the executor does; whether it was done."""
     arguments = parse_arguments(TOOLS[name], {"file_path": "f", **GIVEN[name]})
     (access,) = TOOLS[name].access(arguments, files.context)
-    if access.outside:  # the person would be asked
+    if access.outside:  # the user would be asked
         return False
     try:
         result = await TOOLS[name].run(arguments, ToolCall(files.context))
@@ -230,7 +230,7 @@ def test_what_was_approved_is_what_is_changed(files: FileSession, tool: str):
     arguments = parse_arguments(TOOLS[tool], given)
     shown = present(TOOLS[tool].preview)(arguments, files.context)
     assert "-two" in shown["diff"]
-    files.put("f", b"ONE\ntwo\n")  # while the person reads
+    files.put("f", b"ONE\ntwo\n")  # while the user reads
     with pytest.raises((FileError, ToolError), match="modified since read"):
         asyncio.run(run_tool(TOOLS[tool], arguments, ToolCall(files.context)))
     assert files.path("f").read_bytes() == b"ONE\ntwo\n"
@@ -312,7 +312,7 @@ def test_what_runs_later_or_grants_rights_is_protected(files: FileSession, name:
 
 
 def test_what_hooks_lead_to_and_what_git_is_pointed_to_is_protected(files: FileSession):
-    """As it is from walled commands; but memory files can be edited."""
+    """As for sandboxed commands, except that memory files can be edited."""
     files.put(".git/config", b"[core]\nhooksPath = hooks\n")
     for name in (".git/hooks/pre-push", "scripts/hook.sh", "hooks/pre-push", "AGENTS.md"):
         files.put(name, b"")

@@ -1,4 +1,4 @@
-"""What is no ordinary file, or a giant one, neither hangs nor fills the memory.
+"""Files that are not regular, or are giant, neither hang nor fill the memory.
 
 Tests that need root (to mount a file system), /dev/fuse or /proc are skipped where there is none.
 """

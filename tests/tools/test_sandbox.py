@@ -1,4 +1,4 @@
-"""Walled commands write in the project and in temporary folders, read the rest, and reach nobody."""
+"""Sandboxed commands write in the project and in temporary directories, read the rest, and reach no one."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ def sandboxed(tmp_path: Path) -> Iterator[SandboxedSession]:
 
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxedSession]:
-    """A session that goes on, in a repository with a commit and our records."""
+    """A session that continues, in a repository with a commit and our records."""
     shell = sandboxed_session(tmp_path_factory.mktemp("used"))
     (shell.folder / ".transcripts").mkdir()
     (shell.folder / ".transcripts" / "1.jsonl").write_text("old_name\n")
@@ -152,7 +152,7 @@ def test_two_sessions_of_a_project_share_no_layer(sandboxed: SandboxedSession) -
 
 
 def test_what_commands_left_is_there_in_a_wider_sandbox(sandboxed: SandboxedSession) -> None:
-    """Temporary files, caches, and a server that goes on."""
+    """Temporary files, caches, and a server that continues."""
     (sandboxed.home / ".cache").mkdir()
     sandboxed.require_sandbox("namespaces")
     serve = (
@@ -264,7 +264,7 @@ def test_what_a_sandboxed_command_reaches_goes_through_the_proxy(
 
 
 def test_what_a_sandboxed_shell_reports_is_read_without_waiting_or_following(tmp_path: Path) -> None:
-    """The report lies where walled commands write: one may put a pipe or a link in its place."""
+    """The report lies where sandboxed commands write: one may put a pipe or a link in its place."""
     report, real = tmp_path.resolve() / "cwd-1", tmp_path.resolve() / "real"
     real.mkdir()
     os.mkfifo(report)

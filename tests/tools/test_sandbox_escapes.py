@@ -1,4 +1,4 @@
-"""Whatever a walled command tries, it stays in its project: each attempt meets the refusal that it has to.
+"""Whatever a sandboxed command tries, it stays in its project: each attempt meets the refusal that it has to.
 
 The attempts are in sandbox_escapes.py; sandbox_process.py has them made in one session, on a machine
 of its own.

@@ -1,4 +1,4 @@
-"""Where the system refuses us namespaces, commands are still walled in: through bwrap, or by Landlock."""
+"""If the system denies us namespaces, commands are still sandboxed: through bwrap, or by Landlock."""
 
 import json
 import os
@@ -21,7 +21,7 @@ SECRET = Path("/etc/shadow")
 
 
 def session(folder: Path, kind: str, *lines: str) -> tuple[list[str], list[tuple[str, int]]]:
-    """What the wall is, and what walled commands write and exit with, on a system of that kind."""
+    """Return the sandbox, and the output and exit status of sandboxed commands, on a system of that kind."""
     process = [sys.executable, str(Path(__file__).with_name("restricted_process.py")), str(folder), kind]
     ran = subprocess.run([*process, *lines], capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr
@@ -56,7 +56,7 @@ def test_in_a_container_of_docker_the_sandbox_is_landlock(project: Path) -> None
     assert "Operation not permitted" in told[2][0]
 
 
-# bwrap's wall has a /tmp of its own, so that an interpreter that lies there cannot be started in it.
+# bwrap's sandbox has a /tmp of its own, so that an interpreter that lies there cannot be started in it.
 BWRAP = (
     not sys.prefix.startswith("/tmp/")
     and shutil.which("bwrap") is not None

@@ -1,4 +1,4 @@
-"""Everyday work goes on within the wall: tests, builds, commits, servers, processes of all kinds."""
+"""Everyday work continues in the sandbox: tests, builds, commits, servers, processes of all kinds."""
 
 import os
 import shutil

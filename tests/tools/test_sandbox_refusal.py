@@ -1,4 +1,4 @@
-"""What the wall refused is told from what else may fail, in the words of many programs."""
+"""Blocked accesses are distinguished from other failures, in the words of many programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of the wall on macOS: its rules stand in the right order, and no path can add one."""
+"""The profile of the sandbox on macOS: its rules are in the right order, and no path can add one."""
 
 import re
 from fnmatch import fnmatch
@@ -36,7 +36,7 @@ def parsed(text: str) -> list[Any]:
 
 
 def verdict(text: str, operation: str, path: str) -> str:
-    """What the rules for paths say: the last one that matches decides."""
+    """Return the verdict of the rules for paths: the last one that matches decides."""
     found = "none"
     for decision, *rest in parsed(text):
         operations = [word for word in rest if isinstance(word, str)]

@@ -139,7 +139,7 @@ def check_is_plain(plain: str) -> None:
 
 
 def test_one_table_says_what_cannot_be_seen():
-    """Of the model's text it is removed; on the screen it is spelled out, but for joiners in prose."""
+    """Of the model's text it is removed; on the screen it is spelled out, except joiners in prose."""
     invisible = re.findall(f"[{INVISIBLE}]", "".join(map(chr, range(0x110000))))
     joiners = [char for char in invisible if re.match(f"[{JOINERS}]", char)]
     assert len(joiners) == 10 and len(invisible) > 4_000

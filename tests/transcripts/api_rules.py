@@ -20,12 +20,12 @@ def as_sent(message: Message) -> Json:
 
 
 def bytes_sent(message: Message) -> bytes:
-    """The JSON of a message, as it is sent."""
+    """Return the JSON of a message as sent."""
     return to_json_bytes(as_sent(message))
 
 
 def violations(messages: Iterable[Json]) -> list[str]:
-    """What the API would refuse, in order; empty for a conversation that it accepts."""
+    """Return what the API would reject, in order; empty for a conversation that it accepts."""
     return list(_violations(list(messages)))
 
 
@@ -57,7 +57,7 @@ def _violations(messages: list[Json]) -> Iterator[str]:
 
 
 def _server_calls(replies: list[Json]) -> Iterator[str]:
-    """What is wrong with calls that the service runs: each has its result in its reply or in the next."""
+    """Yield the errors in calls that the API runs: each has its result in its reply or in the next."""
     waiting: set[str] = set()
     for index, reply in enumerate(replies):
         blocks = reply["content"]

@@ -88,7 +88,7 @@ def crashing_disk(at: int, keep: float = 0.5) -> Disk:
 
 
 def run_in_child(work: Callable[[Callable[[int], object]], None]) -> tuple[int, int]:
-    """Do `work(tell)` in a child process. Returns its exit code and the last number that it told, else 0."""
+    """Do `work(tell)` in a child process. Returns its exit code and the last number that it sent, else 0."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

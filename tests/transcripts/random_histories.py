@@ -273,7 +273,7 @@ def _fold(folded: Folded, random: Random) -> Fold:
 
 
 def nests(fold: Fold, folded: Folded, edits: list[Edit]) -> bool:
-    """Whether a fold lies within, around, or beside every fold that there ever was."""
+    """Return whether a fold is within, around, or next to every fold that there ever was."""
     made = [edit for one in folded.compactions for edit in one.edits] + edits
     return all(
         fold.last < other.first

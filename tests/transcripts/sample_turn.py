@@ -22,7 +22,7 @@ TURN = [fact for fact, _ in turn()]
 
 
 class ToldLines(list[str]):
-    """What the user was told."""
+    """A list of the lines that the user was shown."""
 
     def __call__(self, line: str) -> None:
         self.append(line)

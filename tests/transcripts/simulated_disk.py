@@ -1,8 +1,8 @@
 """Simulates what a power loss leaves on a disk: what was synced for sure, and of the rest anything.
 
-A file or folder keeps its name only once the folder that holds it was synced, and its content only as far
-as it was synced itself. Of the rest a loss may leave all, a part, zeros, zeros with a part behind them, or
-nothing. What a failed sync was to save may be lost although a later sync succeeds.
+A file or directory keeps its name only once the directory that holds it was synced, and its content only as
+far as it was synced itself. Of the rest a loss may leave all, a part, zeros, zeros with a part behind them,
+or nothing. What a failed sync was to save may be lost although a later sync succeeds.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from transcripts.storage.disk import Disk
 
 from .failing_disk import disk_with
 
-DiskState = dict[str, bytes | None]  # path -> content, None for a folder
+DiskState = dict[str, bytes | None]  # path -> content, None for a directory
 
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A file or folder: its content as programs see it, and as far as it is synced.
+    """A file or directory: its content as programs see it, and as far as it is synced.
 
     `sync_failed`: no later sync of it can be relied on.
     """
@@ -69,7 +69,7 @@ class SimulatedDisk:
         self.live.pop(path, None)
 
     def after_power_loss(self, seeds: int) -> Iterator[DiskState]:
-        """What may be left, each state once: the least, the most, and some chosen at random."""
+        """Yield the states that may be left, each once: the least, the most, and some chosen at random."""
         seen: list[DiskState] = []
         for choice in (_Least(), _Most(), *(_Random(seed) for seed in range(seeds))):
             left = self._left(choice)
@@ -128,7 +128,7 @@ class _Random:
 
 
 def write_out(left: DiskState, root: Path, elsewhere: Path) -> None:
-    """Make real files of what is left, below another folder than `root`."""
+    """Make real files of what is left, below another directory than `root`."""
     elsewhere.mkdir()
     for path, content in left.items():
         there = elsewhere / Path(path).relative_to(root)

@@ -120,7 +120,7 @@ def test_the_time_reported_is_that_of_the_beginning_also_after_a_change_of_the_m
 
 
 def test_where_the_disk_is_full_no_part_of_an_export_is_left(tmp_path: Path) -> None:
-    """Its name can be given again, once there is room."""
+    """Its name can be given again, once there is space."""
     old = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4, old[1]))
     try:

@@ -129,7 +129,7 @@ def test_rewinding_restores_the_view_that_was_there(facts: list[Fact], data: st.
     last = facts[-1].seq if facts else 0
     to = data.draw(st.integers(1, last + 1))
     if any(isinstance(fact, Rewound) and fact.to < to <= fact.seq for fact in facts):
-        return  # that place is no part of the conversation any more
+        return  # that place is no longer part of the conversation
     before = fold(facts[: to - 1])
     assert shown(fold([*facts, Rewound(last + 1, 0.0, to)])) == shown(before)
 

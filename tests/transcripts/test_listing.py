@@ -216,5 +216,5 @@ def test_a_session_of_a_clock_that_was_ahead_is_not_the_newest_for_ever(
     assert [one.sid for one in ProjectRecords(tmp_path).sessions()] == ["s2", "s1"]
     found = ProjectRecords(tmp_path).last_written()
     assert found is not None and found.sid == "s2"
-    os.utime(ahead)  # it was gone on with
+    os.utime(ahead)  # it was continued
     assert ProjectRecords(tmp_path).continuable()[0].path == ahead

@@ -358,7 +358,7 @@ def test_an_index_that_is_missing_damaged_or_older_is_created_again(
     before = found(project, "bikeshed colour")
     spoil(index_file(project))
     assert found(project, "bikeshed colour")[0] == before[0]
-    if spoil is not be_a_folder:  # which needs a person
+    if spoil is not be_a_folder:  # which needs a user
         assert found(project, "bikeshed colour") == before
         with closing(sqlite3.connect(index_file(project))) as database:
             assert database.execute("PRAGMA user_version").fetchone() == (INDEX_VERSION,)

@@ -36,13 +36,13 @@ DAMAGE = {
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Where the copy lies, on the project's file system: hard links can be made there."""
+    """The place of the copy, on the project's file system, where hard links can be made."""
     return tmp_path / "state" / "records"
 
 
 @pytest.fixture
 def other_place(tmp_path: Path) -> Iterator[Path]:
-    """Where the copy lies on another file system."""
+    """A place for the copy on another file system."""
     if not os.access(OTHER_DISK, os.W_OK) or OTHER_DISK.stat().st_dev == tmp_path.stat().st_dev:
         pytest.skip("there is no second file system to write to")
     folder = OTHER_DISK / f"makeroom-test-{os.getpid()}-{tmp_path.name}"
@@ -69,14 +69,14 @@ def project(tmp_path: Path) -> Path:
 
 
 def contents(project: Path) -> dict[str, tuple[bytes, int]]:
-    """What must not be lost: content and mode of each file, by its path."""
+    """Return what must not be lost: content and mode of each file, by its path."""
     files = (path for name in (".transcripts", ".task_outputs") for path in (project / name).rglob("*"))
     kept = [path for path in files if path.is_file() and path.suffix != ".lock"]
     return {str(path.relative_to(project)): (path.read_bytes(), path.stat().st_mode) for path in kept}
 
 
 def assert_kept(project: Path, before: dict[str, tuple[bytes, int]], damage: str) -> None:
-    """All is as before, but for contents of checkpoints that were changed in place."""
+    """All is as before, except contents of checkpoints that were changed in place."""
     after, in_place = contents(project), damage in ("in place", "emptied", "cut")
     for name in before:
         if "objects" not in name or not in_place:
@@ -178,7 +178,7 @@ def test_without_a_place_outside_of_the_project_there_is_no_copy(project: Path, 
 
 
 def killed(copy: SpareCopy) -> None:
-    """What the end of its process does to a copy."""
+    """Release the lock of a copy, as the end of its process does."""
     os.close(copy.lock)
 
 

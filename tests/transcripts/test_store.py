@@ -368,7 +368,7 @@ def test_records_that_were_never_synced_are_saved_elsewhere_at_the_end(
 def test_what_was_saved_elsewhere_joins_the_session_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where there is no room even then. Appended by hand as well, it does no harm."""
+    """Also without space even then. Appended by hand as well, it does no harm."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     plan = FailurePlan(10**9, errno.ENOSPC, ("write",))
     store = create_store(tmp_path, SID, ToldLines(), failing_disk(plan))
@@ -480,7 +480,7 @@ def test_a_record_that_need_not_be_durable_is_not_synced(tmp_path: Path) -> None
 def test_after_each_failed_sync_the_file_is_rebuilt_at_once_and_whole(tmp_path: Path) -> None:
     real, calls = Disk(), [0]
 
-    def sync(fd: int) -> None:  # of each rebuilding three syncs succeed: of the file and of two folders
+    def sync(fd: int) -> None:  # of each rebuilding three syncs succeed: of the file and of two directories
         calls[0] += 1
         if calls[0] % 4 == 0:
             raise OSError(errno.EIO, "input/output error")

@@ -1,4 +1,4 @@
-"""A transcript that an earlier version wrote: it is read, shown and written again just as it was then.
+"""A transcript that an earlier version wrote is read, shown and written again unchanged.
 
 data/every_kind.jsonl holds every kind of fact, edit and block; data/every_kind_views.json the views after
 some of its facts, by seq, as that version showed them.

@@ -1,4 +1,4 @@
-"""What the renderer makes of single entries: tokens, kinds, and the texts that stand for what is missing."""
+"""Rendering of single entries: tokens, kinds, and the texts for what is missing."""
 
 import pytest
 

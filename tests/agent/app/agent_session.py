@@ -47,7 +47,7 @@ def parts(**by_word: Part) -> Callable[[Body], Reply]:
 
 
 def held(respond: Callable[[Body], Reply], word: str, go: Signal) -> Callable[[Body], Reply]:
-    """The same model, which answers a conversation that begins with a word once it may go on."""
+    """The same model, which answers a conversation that begins with a word once it may continue."""
 
     def waits(body: Body) -> Reply:
         if re.search(rf"\b{word}\b", _says(body["messages"][0])):
@@ -72,7 +72,7 @@ def task(prompt: str, agent: str = "general", **more: Any) -> Block:
 
 @dataclass
 class AgentRun:
-    """A session with its world; `events` are all that were told, `approver` answers its questions."""
+    """A session with its world; `events` are all that were emitted, `approver` answers its questions."""
 
     server: Server
     services: Services

@@ -21,7 +21,7 @@ CHEAP_TO_READ = Prices(read=0.05)
 
 
 def without_marks(value: Any) -> Any:
-    """A body without the marks where the cache may end, which are no part of what is cached."""
+    """Return a body without cache marks, which are not part of what is cached."""
     if isinstance(value, dict):
         return {key: without_marks(item) for key, item in value.items() if key != "cache_control"}
     return [without_marks(item) for item in value] if isinstance(value, list) else value

@@ -135,7 +135,7 @@ def test_questions_are_asked_by_name_and_a_refusal_holds_for_all_agents_of_the_t
     answers = (Allow("once"), Deny("no"), Deny("keep it"))
     run = run_agents(project, model, *answers)
     askers = [question.asker for question in run.approver.questions]
-    # Nobody asked for the third.
+    # No one asked for the third.
     assert sorted(askers) == ["", "general #1", "general #2"] and len(askers) == 3
     results = [fact for fact in run.session.folded.facts if isinstance(fact, Result)]
     ((asked, words),) = (pair for result in results[:2] for pair in result.said)

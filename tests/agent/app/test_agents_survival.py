@@ -1,4 +1,4 @@
-"""What is left of agents when the program is killed: whole records, and what they cost."""
+"""Agents of a program that was killed: their transcripts are complete, and their cost is known."""
 
 from __future__ import annotations
 

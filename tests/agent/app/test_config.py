@@ -16,7 +16,7 @@ from compact.prices import Prices
 
 
 class Home:
-    """A home and a project in a temporary folder."""
+    """A home and a project in a temporary directory."""
 
     def __init__(self, root: Path) -> None:
         self.home, self.project = root / "home", root / "project"

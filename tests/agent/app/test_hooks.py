@@ -1,4 +1,4 @@
-"""Hooks that are commands: run within the wall or open, with their input, all at once."""
+"""Hooks that are commands: run in the sandbox or open, with their input, all at once."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxedSessi
 
 @pytest.fixture
 def sandbox(session: SandboxedSession) -> SessionSandbox:
-    """A wall whose rules may be changed."""
+    """A sandbox whose rules may be changed."""
     store = PermissionStore(PermissionRules(folder=str(session.folder)))
     made = SessionSandbox(session.context, store, session.home)
     session.runner.run(made.warm())
@@ -50,7 +50,7 @@ def sandbox(session: SandboxedSession) -> SessionSandbox:
 
 @pytest.fixture
 def outside() -> Iterator[Path]:
-    """A folder that is neither in the project nor below a folder for temporary files."""
+    """A directory that is neither in the project nor below a directory for temporary files."""
     home = Path(pwd.getpwuid(os.geteuid()).pw_dir).resolve()
     if not os.access(home, os.W_OK) or str(home).startswith(("/tmp", "/var/tmp")):
         pytest.skip("there is no place to write outside of the project")
@@ -65,7 +65,7 @@ Asked = tuple[HookAnswer, list[str]]
 def ask(
     session: SandboxedSession, sandbox: SessionSandbox, event: HookEvent, about: dict[str, Any], *hooks: Any
 ) -> Asked:
-    """What hooks answer, commands or objects of a settings file, and what is told of them."""
+    """Answers of hooks, both commands and objects of a settings file, and the notices about them."""
     told: list[str] = []
     entries = [{"type": "command", "command": each} if isinstance(each, str) else each for each in hooks]
     table = read_hooks({event: [{"hooks": entries}]})
@@ -74,7 +74,7 @@ def ask(
 
 
 def stopping(session: SandboxedSession, sandbox: SessionSandbox, command: str) -> Asked:
-    """What a command answers that stands under an older name in our settings."""
+    """The answer of a command that our settings list under an older name."""
     told: list[str] = []
     table = read_hooks({"stop": command})
     hooks = command_hooks(table.entries, commands_within(sandbox), dict, told.append)

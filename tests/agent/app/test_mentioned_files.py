@@ -1,4 +1,4 @@
-"""Files that a prompt mentions, through a whole session: what is sent, told, charged and remembered."""
+"""Files that a prompt mentions, through a whole session: sending, notices, charges and memory."""
 
 import asyncio
 from pathlib import Path

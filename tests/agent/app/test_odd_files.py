@@ -1,4 +1,4 @@
-"""Pipes, devices, folders, huge files and files of other users where settings and memory files should be."""
+"""Pipes, devices, directories, huge and foreign files where settings and memory files should be."""
 
 import os
 import socket
@@ -151,7 +151,7 @@ def test_a_memory_file_that_becomes_a_pipe_is_passed_over(home: Path) -> None:
 
 @pytest.fixture
 def give_away(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, Path], None]:
-    """Makes a file another user's, and the project folder ours."""
+    """Makes a file another user's, and the project directory ours."""
 
     def give(path: Path, project: Path) -> None:
         if os.geteuid() == 0:

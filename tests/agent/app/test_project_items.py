@@ -1,4 +1,4 @@
-"""What a project brings is asked about once, all at a time; where nobody can choose it stays off."""
+"""A project's items are approved once, all together; where no one can choose they stay disabled."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ def items_are_lines(monkeypatch: pytest.MonkeyPatch) -> None:
 def settle(
     folder: Path, *answers: str, unattended: bool = False, **options: object
 ) -> tuple[str, list[bool | None]]:
-    """What was told, and the decision about each item; every answer has to be asked for."""
+    """Return the notices, and the decision about each item; every answer has to be asked for."""
     told: list[Event] = []
     chooser = ScriptedChooser(*answers)
     setup = RunSetup(Options(**options), Config(state_dir=folder / "state"), folder, {})  # type: ignore[arg-type]
@@ -69,7 +69,7 @@ def test_what_was_left_open_stays_off_and_is_asked_about_at_the_next_start(tmp_p
     text, decisions = settle(tmp_path, "")
     assert text.splitlines()[-1] == "nothing is allowed yet; off: 2 hooks; /trust asks again"
     assert decisions == [None, None]
-    text, decisions = settle(tmp_path, "choose", "")  # Esc among the items is told, too
+    text, decisions = settle(tmp_path, "choose", "")  # Esc among the items is reported, too
     assert text.splitlines()[-1] == "nothing is allowed yet; off: 2 hooks; /trust asks again"
     text, decisions = settle(tmp_path, "choose", "1", "")
     assert text.splitlines()[-1] == "allowed: 1 hook; off: 1 hook; /trust asks again"

@@ -1,4 +1,4 @@
-"""What hooks are told around a session: its beginning and its end."""
+"""The input of hooks at the beginning and the end of a session."""
 
 import asyncio
 import gc
@@ -10,7 +10,7 @@ from tests.agent.commands.controller_run import ControllerRun, run_controller
 
 
 class Speaking:
-    """Hooks that say something at the beginning of a session, and keep what they were told."""
+    """Hooks that return text at the beginning of a session, and keep their inputs."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, Any]] = []

@@ -1,4 +1,4 @@
-"""The person's own command for the status line: when it runs, what it is told, what of it is shown."""
+"""The user's command for the status line: triggers, input, and the part of its output that is shown."""
 
 import asyncio
 import json

@@ -31,7 +31,7 @@ SID = "20261121-093012-aaaa"
 
 
 def load_definitions() -> list[dict[str, Any]]:
-    """The built-in tools as they were recorded before definitions had kinds."""
+    """The built-in tools in the form that was recorded before definitions had kinds."""
     path = Path(__file__).parents[2] / "tools" / "definitions.json"
     definitions: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))
     return definitions

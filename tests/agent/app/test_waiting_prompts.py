@@ -1,4 +1,4 @@
-"""What the person writes while a turn runs goes with its next request, as a prompt of its own."""
+"""Text that the user writes during a turn is sent with its next request, as a prompt of its own."""
 
 import asyncio
 from collections.abc import Mapping

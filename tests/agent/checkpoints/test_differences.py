@@ -1,4 +1,4 @@
-"""What a session changed, as unified diffs: each path as it was before its first change against it now."""
+"""Changes of a session as unified diffs: each path before its first change against its current state."""
 
 import asyncio
 import os

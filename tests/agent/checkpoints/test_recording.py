@@ -1,4 +1,4 @@
-"""What is recorded while tools and commands change files, and what of it survives a crash."""
+"""Recording of changes by tools and commands, and the part that survives a crash."""
 
 import os
 import time
@@ -173,7 +173,7 @@ def test_contents_that_there_was_no_time_to_store_are_stored_by_later_scans(root
 def test_a_project_that_is_moved_away_during_a_command_has_not_lost_its_files(
     root: Path, checkpoints: Checkpoints
 ) -> None:
-    """Nor is anything made at its place; when it is back, what the command changed is recorded."""
+    """Nothing is created at its place either; when it is back, the command's changes are recorded."""
     (root / "a").write_text("old")
     (root / "b").write_text("same")
     away = root.with_name("away")
@@ -371,7 +371,7 @@ def test_what_vanishes_during_a_scan_is_left_out(root: Path) -> None:
 
     def clock() -> float:
         readings.append(0)
-        if len(readings) == 2:  # the first path is about to be read, the folders are known
+        if len(readings) == 2:  # the first path is about to be read, the directories are known
             (root / "b").unlink(missing_ok=True)
         if len(readings) == 5:
             (root / "folder-a").rmdir()

@@ -1,4 +1,4 @@
-"""Files come back as they were: contents, modes and links, and never through a link."""
+"""Files are restored with contents, modes and links, and never through a link."""
 
 import os
 import shutil
@@ -291,7 +291,7 @@ def test_a_fuzzed_tree_comes_back_in_bytes_modes_and_links(root: Path, seq: Seq,
         trees.append(tree(root))
         run(checkpoints, lambda: scramble(root, random, 12))
         if number == 2:
-            checkpoints = Checkpoints(root, "s1", seq)  # another run goes on
+            checkpoints = Checkpoints(root, "s1", seq)  # another run continues
     seq.value = 100
     for number in (4, 3, 2, 1):
         assert restore(checkpoints, plan_restore(checkpoints, number * 10), False) == {}

@@ -232,7 +232,7 @@ def test_an_answer_that_the_disk_does_not_take_is_reported_once(tmp_path: Path, 
 
 
 def ended_command(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
-    """How a process ends that runs this program."""
+    """Return the end of a process that runs this program."""
     return subprocess.run(
         [sys.executable, "-c", f"import sys; sys.argv[1:] = ['--version']; {program}"],
         cwd=folder,

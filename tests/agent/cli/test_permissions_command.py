@@ -1,4 +1,4 @@
-"""`permissions check` as a process: lines in, one JSON verdict a line out, by the settings of the folder."""
+"""`permissions check` as a process: lines in, one JSON verdict per line out, with a directory's settings."""
 
 import json
 import os

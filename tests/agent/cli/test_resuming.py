@@ -1,4 +1,4 @@
-"""Which session is gone on with: chosen at a terminal, refused with the way out where nobody can choose."""
+"""Which session is continued: chosen at a terminal, refused with the way out where no one can choose."""
 
 import json
 import os
@@ -29,7 +29,7 @@ IDS = ("20261121-093012-aaaa", "20261122-093012-bbbb", "20261123-093012-cccc")
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A folder with three sessions, of one prompt each."""
+    """A directory with three sessions, of one prompt each."""
     for number, sid in enumerate(IDS):
         store = create_store(tmp_path, sid, pytest.fail)
         at = time.time() - 630 + number

@@ -1,4 +1,4 @@
-"""The project that `--sample` makes, and the demo that mends it."""
+"""The project that `--sample` makes, and the demo that repairs it."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def test_a_directory_without_sessions_says_so(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("words", ["sessions", "recall word", "verify", "-c -p go", "sessions show x"])
 def test_records_that_cannot_be_read_are_not_said_to_be_none(tmp_path: Path, words: str) -> None:
-    (tmp_path / RECORDS_FOLDER).write_text("in the way\n")  # a folder without permissions is read by root
+    (tmp_path / RECORDS_FOLDER).write_text("in the way\n")  # a directory without permissions is read by root
     environ = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "ANTHROPIC_API_KEY": "k"}
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     run = start_makeroom(tmp_path, environ, *words.split(), **streams)

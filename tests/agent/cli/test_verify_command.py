@@ -1,4 +1,4 @@
-"""A record gives back what was sent, byte for byte; what is not as it was is found and named."""
+"""A transcript reproduces what was sent, byte for byte; every difference is found and named."""
 
 import hashlib
 import json
@@ -72,7 +72,7 @@ def test_it_is_one_line_and_exit_code_0(
 
 
 def change_a_result(facts: list[Fact]) -> list[bytes]:
-    """As somebody would who can compute checksums."""
+    """As someone would who can compute checksums."""
     lines, seen = [], 0
     for fact in facts:
         line = encode_fact(fact, "s")

@@ -1,4 +1,4 @@
-"""A controller at work in a folder, against the strict server: for tests of commands and of whole turns."""
+"""A controller in a directory, against the strict server: for tests of commands and whole turns."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -48,7 +48,7 @@ class ScriptedChooser:
 
 @dataclass
 class ControllerRun:
-    """A controller in a folder, and the events of the last line that it was given."""
+    """A controller in a directory, and the events of the last line that it was given."""
 
     controller: Controller
     server: Server

@@ -47,7 +47,7 @@ async def until(run: ControllerRun, holds: Callable[[AgentPool], bool]) -> Agent
 
 def test_the_report_of_an_agent_in_the_background_comes_with_the_next_prompt(tmp_path: Path) -> None:
     beside = Reply([task("look", "explore", run_in_background=True)])
-    over = Event()  # the turn: else the agent may end within it, and its report be told there
+    over = Event()  # the turn: otherwise the agent may end within it and report there
     respond = parts(go=[beside, "it looks"], look=["It is Title."], thanks=["well"], again=["well"])
 
     async def work(run: ControllerRun) -> None:
@@ -61,8 +61,8 @@ def test_the_report_of_an_agent_in_the_background_comes_with_the_next_prompt(tmp
         assert "It is Title." in str(sent[:-1])
         sid = run.controller.in_use[0].sid
         await run.do("/clear", f"/resume {sid}")
-        assert not run.controller.in_use[1].tool_context.inbox.waiting  # it was told
-        await run.do("/rewind 2 conversation", "again")  # the prompt that told it
+        assert not run.controller.in_use[1].tool_context.inbox.waiting  # it was delivered
+        await run.do("/rewind 2 conversation", "again")  # the prompt that delivered it
         assert str(run.server.requests[-1]["messages"]).count("(do look) has ended") == 1
 
     run_controller(tmp_path, work, respond=held(respond, "look", over))
@@ -132,7 +132,7 @@ def test_an_agent_that_was_cut_off_before_it_could_report_is_reported_as_such_af
         await run.do("/rewind 2 conversation", "again")
         assert "cut off" in str(run.server.requests[-1]["messages"][-1])
         await run.do("/rewind 1 conversation", "again")
-        assert "cut off" not in str(run.server.requests[-1])  # its start is no part of the conversation now
+        assert "cut off" not in str(run.server.requests[-1])  # its start was rewound
 
     run_controller(tmp_path, work, respond=respond, faults=(stall,), verified=False)
 

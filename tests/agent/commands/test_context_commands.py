@@ -97,7 +97,7 @@ def test_after_an_undone_compaction_the_conversation_continues(tmp_path: Path) -
 
 
 def test_what_every_tool_answers_can_be_compacted_again_and_again(tmp_path: Path) -> None:
-    """What a tool tells of a result is its own matter; a compaction takes no count for a table."""
+    """Any tool may put any data into `about`; a compaction handles values of unexpected types."""
     files(tmp_path, 20)
     page, names = str(tmp_path / "src" / "part_1.py"), [f"src/part_{number}.py" for number in range(20)]
     question = {"question": "Go on?", "options": [{"label": "yes"}, {"label": "no"}]}
@@ -145,7 +145,7 @@ def test_complaint_11_a_manual_compaction_starts_no_turn(tmp_path: Path) -> None
 
 
 def test_a_session_of_another_model_can_be_compacted_before_its_first_prompt(tmp_path: Path) -> None:
-    """Its thinking is signed by nobody whom the server knows."""
+    """Its thinking is signed by no one whom the server knows."""
     files(tmp_path, 20)
     sids: list[str] = []
 
@@ -272,7 +272,7 @@ def test_an_id_that_is_not_there_is_answered_with_those_near_it(tmp_path: Path) 
 
 
 def told_with_prompts(run: ControllerRun) -> list[str]:
-    """What the program told the model with each prompt."""
+    """Return makeroom's own words to the model with each prompt."""
     entries = run.controller.in_use[0].folded.entries
     prompts = (entry for entry in entries if isinstance(entry, Prompt))
     return ["\n".join(environment_told(entry)) for entry in prompts]

@@ -1,4 +1,4 @@
-"""/doctor and /add-dir: what is wrong has a remedy, and another folder is worked in at once."""
+"""/doctor and /add-dir: what is wrong has a remedy, and another directory is worked in at once."""
 
 import socket
 from pathlib import Path

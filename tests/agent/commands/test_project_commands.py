@@ -128,7 +128,7 @@ def test_diff_shows_what_the_session_changed_and_no_more(tmp_path: Path) -> None
         text = await run.do("/diff")
         assert "changed  a.txt  +1 -1" in text and "-two\n+three" in text and "1 file, +1 -1" in text
         await run.do("!rm b.txt; seq 500 > new.txt")
-        assert "b.txt" not in await run.do("/diff")  # the person's own commands are not the session's doing
+        assert "b.txt" not in await run.do("/diff")  # the user's own commands are not the session's doing
         await run.do("run `rm -f b.txt; mkdir d; seq 500 > d/long.txt`")
         text = await run.do("/diff")
         assert "new      d/long.txt  +500 -0" in text and "run /diff d/long.txt to see" in text

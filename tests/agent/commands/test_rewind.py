@@ -243,7 +243,7 @@ def test_the_end_of_a_command_whose_start_was_taken_out_is_not_reported_again(tm
         await command_runner(context.tool_context).jobs["b1"].has_ended.wait()
         await run.do("and on")
         assert "finished" in str(run.bodies()[-2])
-        await run.do("/rewind 3 conversation", "and on")  # the prompt that told it
+        await run.do("/rewind 3 conversation", "and on")  # the prompt that reported it
         assert "finished" in str(run.bodies()[-2])
         await run.do("/rewind 2 conversation", "and on")
         assert "finished" not in str(run.bodies())
@@ -260,7 +260,7 @@ def test_the_end_of_a_command_that_a_result_reported_is_reported_again_without_t
 
     async def work(run: ControllerRun) -> None:
         await run.do("begin", "end", "more")
-        assert b"Background command" not in b"".join(run.bodies())  # the result told it
+        assert b"Background command" not in b"".join(run.bodies())  # the result reported it
         await run.do("/rewind 2 conversation", "more", "last")
         assert b"".join(run.bodies()).count(b"[Background command b1 (sleep 300) stopped") == 1
         await run.do("/clear", f"/resume {run.controller.in_use[0].sid}", "/rewind 2 conversation", "last")
@@ -369,7 +369,7 @@ def test_the_prompt_of_a_server_is_listed_as_typed() -> None:
 def test_news_that_an_earlier_run_reported_is_reported_again_where_its_prompt_is_taken_out(
     tmp_path: Path,
 ) -> None:
-    """A resume makes the session anew from its record, as another run of the program does."""
+    """A resume makes the session again from its record, as another run of the program does."""
     os.mkfifo(tmp_path / "gate")
 
     async def again(run: ControllerRun) -> None:

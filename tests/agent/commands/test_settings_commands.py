@@ -125,7 +125,7 @@ def test_another_model_gets_no_thinking_of_the_old_one(tmp_path: Path) -> None:
 
 
 async def until(held: Callable[[], bool]) -> None:
-    """Return when it holds; the event loop goes on meanwhile."""
+    """Return when it holds; the event loop continues meanwhile."""
     while not held():
         await asyncio.sleep(0)
 

@@ -158,7 +158,7 @@ def test_without_a_sandbox_the_start_says_so(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("tools.processes.runner.CommandRunner.sandbox", none)
 
     async def work(run: ControllerRun) -> None:
-        await run.controller.prompt("hello")  # the wall is known by then
+        await run.controller.prompt("hello")  # the sandbox is known by then
         told = [event.text for event in run.emitted(Notice)]
         assert any("not walled in here (the kernel is too old)" in text for text in told)
         assert "sandbox     none: the kernel is too old" in await run.do("/status")
@@ -173,7 +173,7 @@ print(s.server_address[1], flush=True); s.serve_forever()'"""
 
 
 async def serve(run: ControllerRun) -> int:
-    """A server in the background, within the wall; its port there."""
+    """A server in the background, in the sandbox; its port there."""
     runner = command_runner(run.controller.in_use[1].tool_context)
     told: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     folder, outputs = runner.context.folder, runner.context.outputs

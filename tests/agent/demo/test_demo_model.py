@@ -21,7 +21,7 @@ TOOLS = ({"name": "read", "input_schema": {"type": "object"}},)
 
 
 def used(model: DemoModel, *prompts: str, instruction: str = "", **more: object) -> Usage:
-    """What a request with these prompts costs; each counts for 100 tokens."""
+    """Return the cost of a request with these prompts; each counts for 100 tokens."""
     view = fold(User(seq, 0.0, (TextBlock(text),), (100,)) for seq, text in enumerate(prompts, 1)).view
     settings = RequestSettings("makeroom-offline", 8_000, ("s" * 400,), **more)  # type: ignore[arg-type]
     reply = IncomingReply()

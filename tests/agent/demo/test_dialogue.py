@@ -1,4 +1,4 @@
-"""What the demo answers to requests, results and refusals."""
+"""The demo's answers to requests, results and denials."""
 
 import time
 from typing import Any

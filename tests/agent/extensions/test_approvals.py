@@ -1,4 +1,4 @@
-"""What a checkout brings stays off until its very bytes are approved."""
+"""Items of a checkout stay disabled until their exact bytes are approved."""
 
 import json
 import stat

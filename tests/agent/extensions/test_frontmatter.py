@@ -1,4 +1,4 @@
-"""The fields before a Markdown text are read as people write them; none of them can do harm."""
+"""The fields before a Markdown text are read as users write them; none of them can do harm."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How many agents a session may start, how many work at once, and what each may spend."""
+"""Limits of agents: how many a session may start, how many work at once, and their budgets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A call that a hook or the person changes, allows or stops; and what has a turn go on after its end."""
+"""A call that a hook or the user changes, allows or stops; and what has a turn continue after its end."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Making room in a running session: in which order things reach the disk, and what a full disk does."""
+"""Freeing context in a running session: in which order things reach the disk, and what a full disk does."""
 
 import asyncio
 import re
@@ -34,7 +34,7 @@ BUDGET = CompactSettings(budget_max_chars=20_000)
 
 @contextmanager
 def loud(settings: CompactSettings, folder: Path, *steps: Any, **options: Any) -> Iterator[World]:
-    """A world whose echo says far more than it is told to."""
+    """A world whose echo returns far more than it is asked to."""
 
     async def run(arguments: Any, call: Any) -> ToolResult:
         return text_result(LONG)
@@ -129,7 +129,7 @@ def test_a_disk_that_takes_no_outputs_does_not_end_the_turn(tmp_path: Path) -> N
 
 
 class Told:
-    """Hooks with their answers ready; `asked` is what they were told."""
+    """Hooks with prepared answers; `asked` has their inputs."""
 
     def __init__(self, answer: HookAnswer) -> None:
         self.answer, self.asked = answer, list[tuple[str, Any]]()

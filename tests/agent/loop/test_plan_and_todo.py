@@ -1,4 +1,4 @@
-"""Plan, to-do list and mode through turns, rewinds and compactions: what people see and the model is told."""
+"""Plan, to-do list and mode through turns, rewinds and compactions, as seen by the user and the model."""
 
 import asyncio
 from functools import partial
@@ -43,7 +43,7 @@ TODOS = [
 
 
 def run_turns(w: World, *turns: Any) -> None:
-    """Turns on one loop; what is no text is called in its place."""
+    """Run turns on one loop; anything that is not text is called instead."""
 
     async def whole() -> None:
         for each in turns:

@@ -1,4 +1,4 @@
-"""Commands within the wall, from the model's call to the result: what is asked, told and done."""
+"""Commands in the sandbox, from the model's call to the result: questions, notices and effects."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ QUESTION = "walled off: write .git/config (git)"
 
 
 def real_home() -> Path:
-    """The person's home, whatever HOME says."""
+    """The user's home, whatever HOME says."""
     return Path(pwd.getpwuid(os.geteuid()).pw_dir).resolve()
 
 
 @pytest.fixture
 def outside() -> Iterator[Path]:
-    """A folder that is neither in the project nor below a folder for temporary files."""
+    """A directory that is neither in the project nor below a directory for temporary files."""
     home = real_home()
     if not os.access(home, os.W_OK) or str(home).startswith(("/tmp", "/var/tmp")):
         pytest.skip("there is no place to write outside of the project")
@@ -72,7 +72,7 @@ def outside() -> Iterator[Path]:
 
 @dataclass
 class SandboxedWorld:
-    """A repository in which a model runs command lines, one a turn; what was asked, told and done."""
+    """A repository in which a model runs command lines, one per turn; keeps questions and notices."""
 
     folder: Path
     chosen: SandboxSettings = field(default_factory=SandboxSettings)
@@ -89,7 +89,7 @@ class SandboxedWorld:
         subprocess.run(["git", "init", "-q", self.folder], check=True, env=environ)
 
     def run(self, lines: list[str], *answers: Allow | Deny) -> SandboxedWorld:
-        """Run a turn for each line; skips the test where there is no wall."""
+        """Run a turn for each line; skips the test where there is no sandbox."""
         steps = [step for line in lines for step in (Reply((calls("bash", command=line),)), "done")]
         return self.play(steps, len(lines), *answers)
 
@@ -148,7 +148,7 @@ class SandboxedWorld:
 
     @property
     def notes(self) -> list[str]:
-        """What stood on the person's line of each call."""
+        """The notes on the user's line of each call."""
         return [event.result.human["note"] for event in self.world.told(ToolCallFinished)]
 
     @property
@@ -162,7 +162,7 @@ def shell(tmp_path: Path) -> SandboxedWorld:
 
 
 def test_a_command_needs_no_question_and_what_it_changed_is_listed(shell: SandboxedWorld) -> None:
-    """Many files are counted for the person, and not told to the model; guarded ones are reported."""
+    """Many files are counted for the user but not reported to the model; guarded ones are reported."""
     for name in ("old", "away"):
         (shell.folder / name).write_text(name)
     many, guarded = "touch f{1..9}", "mkdir .vscode && echo {} >.vscode/tasks.json"
@@ -190,7 +190,7 @@ def test_a_command_needs_no_question_and_what_it_changed_is_listed(shell: Sandbo
 def test_where_no_checkpoint_covers_the_project_the_question_comes_back(
     tmp_path: Path, limits: SnapshotLimits, asked: list[str]
 ) -> None:
-    """Where only contents are missing, about what deletes or overwrites; the person is warned once."""
+    """If only contents are missing, only lines that delete or overwrite matter; the user is warned once."""
     shell = SandboxedWorld(tmp_path / "project", checkpoint_limits=limits)
     for name in "ab":
         (shell.folder / name).write_text(name)
@@ -256,7 +256,7 @@ def test_a_yes_runs_it_again_outside_the_sandbox_and_always_means_exactly_this_l
 
 
 def test_a_program_of_the_project_that_was_replaced_does_not_run_open_unasked(shell: SandboxedWorld) -> None:
-    """Whoever let a line out of the wall knew the program as it was; another session knows it too."""
+    """The approval was for the program as it was then; another session knows it too."""
     tool = shell.folder / ".venv/bin/tool"
     tool.parent.mkdir(parents=True)
     tool.symlink_to("/usr/bin/true")
@@ -275,7 +275,7 @@ def test_a_program_of_the_project_that_was_replaced_does_not_run_open_unasked(sh
 def test_a_place_that_is_allowed_widens_the_sandbox_for_this_project(
     shell: SandboxedWorld, outside: Path
 ) -> None:
-    """Each thing that is refused to a call is asked about, but nothing twice."""
+    """You are asked once about each blocked access of a call."""
     lines = [f"echo a >{outside}/a && git config a.b c", f"echo b >{outside}/b"]
     shell.run(lines, Allow("through"), Deny())
     question = shell.world.approver.questions[0]
@@ -300,7 +300,7 @@ def repository(folder: Path) -> Path:
 def test_in_what_else_may_be_written_nothing_that_steers_programs_is_changed(
     tmp_path: Path, place: str
 ) -> None:
-    """Neither in a folder that is worked in too, nor in the git folder above a package."""
+    """Neither in a directory that is worked in too, nor in the git directory above a package."""
     other = repository(tmp_path.resolve() / "other")
     subprocess.run(["git", "-C", other, "worktree", "add", "-q", other.parent / "tree"], check=True)
     (other / ".claude").mkdir()
@@ -344,7 +344,7 @@ def test_what_the_user_replaces_stays_kept_though_the_system_gives_a_number_agai
 def test_what_is_worked_in_too_is_what_stands_there_when_a_command_begins(
     tmp_path: Path, outside: Path, how: str
 ) -> None:
-    """Not the folder that was moved away meanwhile, nor one that is no more."""
+    """Not the directory that was moved away meanwhile, nor one that is no more."""
     other = outside / "other"
     other.mkdir()
 
@@ -365,7 +365,7 @@ def test_what_is_worked_in_too_is_what_stands_there_when_a_command_begins(
 
 
 def test_secrets_of_another_directory_are_as_those_of_the_project(tmp_path: Path, outside: Path) -> None:
-    """But for one that the person let through itself."""
+    """Except one that the user allowed itself."""
     for name in (".env", "own/.env", "shown"):
         (outside / name).parent.mkdir(exist_ok=True)
         (outside / name).write_text(f"{name} is read")
@@ -389,7 +389,7 @@ def worktree(tmp_path: Path) -> SandboxedWorld:
 
 
 def test_what_a_commit_in_a_worktree_needs_is_allowed_by_one_answer(worktree: SandboxedWorld) -> None:
-    """No more than that: what steers the other checkouts of the repository stays as it is."""
+    """Files that steer the other checkouts of the repository stay unchanged."""
     git = worktree.folder.parent / "main/.git"
     names = ("config", "HEAD", "worktrees/project/commondir")
     kept = {name: (git / name).read_bytes() for name in names}
@@ -423,7 +423,7 @@ def test_one_answer_suffices_in_a_worktree_of_a_bare_repository(tmp_path: Path) 
 
 
 def test_a_repository_that_was_allowed_and_emptied_is_put_back(tmp_path: Path) -> None:
-    """Of the package's repository only the git folder was, of the other one all."""
+    """Of the package's repository only the git directory was, of the other one all."""
     shell = SandboxedWorld(tmp_path.resolve() / "main/package")
     shutil.rmtree(shell.folder / ".git")
     whole = [repository(tmp_path.resolve() / name) for name in ("main", "other")]
@@ -463,7 +463,7 @@ def test_an_emptied_repository_of_a_worktree_is_put_back(worktree: SandboxedWorl
 
 
 def test_git_s_refusal_that_names_no_path_is_asked_about_too(worktree: SandboxedWorld) -> None:
-    """The worktree's own folder was let through alone, as older versions offered it."""
+    """The worktree's own directory was allowed alone, as older versions offered it."""
     git = worktree.folder.parent / "main/.git"
     worktree.chosen = SandboxSettings(write=(f"{git}/worktrees/project",))
     worktree.run(["echo two >f && git add f && git commit -qm two && git log --format=%s"], Allow("through"))
@@ -472,7 +472,7 @@ def test_git_s_refusal_that_names_no_path_is_asked_about_too(worktree: Sandboxed
 
 
 def test_what_a_package_commits_to_a_repository_for_temporary_files_is_not_lost(tmp_path: Path) -> None:
-    """/tmp is private in the wall, but for the git folder that the project belongs to."""
+    """/tmp is private in the sandbox, except the git directory that the project belongs to."""
     shell = SandboxedWorld(tmp_path.resolve() / "main" / "package")
     shutil.rmtree(shell.folder / ".git")
     main = repository(tmp_path.resolve() / "main")
@@ -539,7 +539,7 @@ def test_where_the_sandbox_has_no_network_no_host_is_offered(tmp_path: Path) -> 
 
 
 def test_each_mode_has_its_sandbox_before_the_next_command(tmp_path: Path) -> None:
-    """Where nothing may leave nobody is asked; what runs open is not held."""
+    """If no command may leave the sandbox, there is no question; commands outside it are not restricted."""
     shell = SandboxedWorld(tmp_path / "project")
     modes: list[Mode] = ["plan", "manual", "dontAsk", "bypassPermissions", "plan"]
     each = iter(modes)
@@ -591,7 +591,7 @@ def test_a_sandbox_that_is_lost_is_reported_and_commands_are_asked_about(shell: 
 
 
 class NoSandbox(CommandRunner):
-    """Commands on a system that gives no wall."""
+    """Commands on a system that gives no sandbox."""
 
     async def sandbox(self) -> tuple[SandboxLevel, str]:
         await self.supervisor()

@@ -1,4 +1,4 @@
-"""What a session says it cost is what the server charged: over retries, drops, bands, rewinds."""
+"""The cost of a session equals the server's charges: over retries, drops, bands, rewinds."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ def memory_told(made: World) -> list[str]:
 
 
 def turns(made: World, *prompts: str, between: Callable[[], object] = bool) -> list[str]:
-    """The lines that the person is told."""
+    """Return the lines shown to the user."""
 
     async def whole() -> None:
         for prompt in prompts:

@@ -475,7 +475,7 @@ def test_a_call_is_counted_although_history_is_folded_in_between_and_ends_the_tu
     tmp_path: Path,
 ) -> None:
     again = Answer([calls("echo", words="x")])
-    cut = Answer([says("I will")], stop_reason="max_tokens")  # which the harness has go on
+    cut = Answer([says("I will")], stop_reason="max_tokens")  # which the harness has continue
     with world([*[again] * 10, cut, *[again] * MAX_TIMES], tmp_path) as w:
         ran = list[str]()
 
@@ -519,7 +519,7 @@ def test_a_call_that_the_user_asks_for_again_is_not_remarked_on(tmp_path: Path) 
 
 
 class HookWords:
-    """Hooks that say something at each event; keeps what they were told."""
+    """Hooks that return text at each event and keep their inputs."""
 
     def __init__(self, **answers: HookAnswer) -> None:
         self.answers = answers

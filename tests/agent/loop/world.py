@@ -58,7 +58,7 @@ class Memory:
 
 @dataclass
 class TestClock:
-    """Time that passes only when somebody sleeps; what was slept is kept."""
+    """Time that passes only when someone sleeps; what was slept is kept."""
 
     __test__ = False
     time: float = 1_000_000.0

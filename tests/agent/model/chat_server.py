@@ -33,7 +33,7 @@ _MESSAGE_FIELDS = {
 
 
 class ChatReply(Struct, frozen=True):
-    """What the model says; arguments of a call are the raw text that is streamed."""
+    """The words of the model; arguments of a call are the raw text that is streamed."""
 
     text: str = ""
     reasoning: str = ""
@@ -87,7 +87,7 @@ class ChatServer:
         self._http.server_close()
 
     def cached_tokens(self, body: bytes) -> int:
-        """What of a prompt the newest one before it had too."""
+        """Return the part of a prompt that the newest one before it also had."""
         before = self.bodies[-1] if self.bodies else b""
         return (
             sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, body, strict=False))) // 4
@@ -150,7 +150,7 @@ class _Connection(BaseHTTPRequestHandler):
         self._stream(chunks(reply, {**usage, "prompt_tokens_details": {"cached_tokens": cached}}))
 
     def _reasoning_violations(self, body: Mapping[str, Any]) -> Iterator[str]:
-        """Reasoning comes back as it was given, or blank."""
+        """Reasoning comes back unchanged, or blank."""
         for number, message in enumerate(body.get("messages") or ()):
             for name in ("reasoning_content", "reasoning"):
                 if name in message and message[name] not in (*self.chat.said, " "):

@@ -1,4 +1,4 @@
-"""What answers of a hostile server are made of: events, heads, pages, and streams without an end.
+"""The parts of a hostile server's answers: events, heads, pages, and endless streams.
 
 An answer is bytes, or a function that talks to the client until that hangs up: nothing is large in memory.
 """
@@ -17,7 +17,7 @@ from .raw_server import HEAD, Answer
 PIECE = 1 << 20  # bytes that an endless answer sends at once
 MEGABYTE = 1 << 20
 # What a terminal obeys or hides: clipboard, title, colours, 8-bit introducers, questions that the terminal
-# answers as if it were the keyboard, an order of letters that nobody sees, a link, tags, NUL, erased lines.
+# answers as if it were the keyboard, an order of letters that no one sees, a link, tags, NUL, erased lines.
 ESCAPES = (
     "\x1b]52;c;ZXZpbA==\x07",
     "\x1b]0;owned\x1b\\",
@@ -92,7 +92,7 @@ def headed(*lines: str, status: str = "200 OK", kind: str = "text/event-stream")
 
 
 def page(status: str, body: bytes, *lines: str) -> bytes:
-    """An answer that is no stream."""
+    """Return an answer that is not a stream."""
     return headed(*lines, status=status, kind="application/json") + body
 
 

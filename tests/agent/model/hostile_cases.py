@@ -43,7 +43,7 @@ _CALLING = begin(0, type="tool_use", id="t", name="echo", input={})
 
 @dataclass(frozen=True, slots=True)
 class Hostile:
-    """One answer, and what has to come of it.
+    """One answer, and its required outcome.
 
     ends   "goes on": the turn is done with it; "tries n": the request is sent again, at most n times in all;
            "gives up": the turn fails
@@ -64,7 +64,7 @@ def odd(answer: Answer) -> Hostile:
 
 
 def repaired(answer: Answer) -> Hostile:
-    """What the strict server rejects, once, when it is sent back."""
+    """Return a case with a reply that the strict server rejects once when it is sent back."""
     return Hostile(answer, "goes on", rejected=True)
 
 

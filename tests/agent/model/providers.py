@@ -1,4 +1,4 @@
-"""The providers of the contract test: each one's model, and how its server is told what to say."""
+"""The providers of the contract test: each one's model, and the script of its server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close
 
 
 class Wanted(Struct, frozen=True):
-    """What a model is to say, and the words that make the demo say it.
+    """The words that a model is to say, and the prompt that makes the demo say them.
 
     calls    (tool, input); an input that is a string is sent as it is, JSON or not
     stop     the reason in the words of the port, "" for the one that follows from the rest
@@ -82,10 +82,10 @@ class Provider(Protocol):
         """Have every request with the optional feature rejected."""
 
     def bodies(self) -> list[bytes]:
-        """What was sent, oldest first."""
+        """The bodies that were sent, oldest first."""
 
     def refused(self) -> list[str]:
-        """Why requests were rejected for what they are."""
+        """The reasons why requests were rejected."""
 
 
 class AnthropicProvider:
@@ -243,7 +243,7 @@ def run(model: Model, work: Callable[[Model], Coroutine[Any, Any, Any]]) -> Any:
 
 
 def stream(model: Model, request: ModelRequest) -> tuple[IncomingReply, list[Event]]:
-    """The reply to one request, and what was told meanwhile."""
+    """Return the reply to one request, and the notices in the meantime."""
     reply = IncomingReply()
     events: list[Event] = []
     run(model, lambda used: used.stream(request, reply, events.append))

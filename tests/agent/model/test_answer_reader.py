@@ -1,4 +1,4 @@
-"""What a server sends is taken apart in bounded memory and time, and no redirect is followed."""
+"""Answers of a server are parsed in bounded memory and time, and no redirect is followed."""
 
 import asyncio
 import gzip

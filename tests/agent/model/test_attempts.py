@@ -17,7 +17,7 @@ PEM = Path(__file__).with_name("untrusted.pem")
 
 
 def failure(url: str, **more: Any) -> ModelError:
-    """What asking that server comes to."""
+    """Return the outcome of asking that server."""
 
     async def whole() -> None:
         api = AnthropicModel(url, "key", **more)

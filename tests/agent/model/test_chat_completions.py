@@ -56,7 +56,7 @@ CALL = ChatReply("I look.", "I should look.", (("echo", '{"words": "x"}'),))
 
 
 def read(*chunks: dict[str, Any]) -> tuple[IncomingReply, list[Any]]:
-    """The reply that some deltas make, and what was told of it. The last one ends it."""
+    """Return the reply that some deltas make, and its notices. The last delta ends it."""
     reply = IncomingReply()
     reader = ChunkReader(reply)
     events: list[Any] = []

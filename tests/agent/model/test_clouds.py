@@ -1,4 +1,4 @@
-"""Claude by way of Bedrock, Vertex and Foundry: what each needs, and that nothing goes anywhere else."""
+"""Claude through Bedrock, Vertex and Foundry: what each needs, and that nothing goes anywhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the service's error answers mean, by the texts that it is known to send."""
+"""The meaning of the service's error answers, by the texts that it is known to send."""
 
 import json
 

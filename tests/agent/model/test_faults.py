@@ -1,4 +1,4 @@
-"""Every fault of the network, of the server and of the model: nothing is lost, and the session goes on."""
+"""Every fault of the network, of the server and of the model: nothing is lost, and the session continues."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ def both(w: World) -> tuple[TurnFinished, TurnFinished]:
 
 
 def kept(w: World) -> bool:
-    """Whether every text that was shown stands in the record, and the user's words in the last request."""
+    """Return whether all shown text is in the transcript, and the user's words in the last request."""
     shown = "".join(event.text for event in w.told(TextDelta))
     replies = [fact for fact in w.record.facts if isinstance(fact, Reply)]
     written = "".join(block.text for fact in replies for block in fact.blocks if isinstance(block, TextBlock))
@@ -187,7 +187,7 @@ def test_a_stream_cut_after_every_byte(tmp_path: Path) -> None:
 
 
 def interrupted_at(w: World, moment: int) -> bool:
-    """A turn that is interrupted as soon as it told event number `moment`; False when it was over before."""
+    """Run a turn that is interrupted at event number `moment`. Returns False if it was over before."""
 
     async def whole() -> bool:
         def emit(event: Any) -> None:

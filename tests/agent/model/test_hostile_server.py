@@ -1,4 +1,4 @@
-"""Whatever a server answers: memory and time are bounded, no terminal obeys it, the session goes on."""
+"""Whatever a server answers: memory and time are bounded, no terminal obeys it, the session continues."""
 
 import asyncio
 import json
@@ -56,7 +56,7 @@ DONE = {
 
 @dataclass
 class Outcome:
-    """What came of an answer: the turn with it, the next one, and what they took."""
+    """The outcome of an answer: the turn with it, the next one, and the time and memory that they took."""
 
     first: TurnFinished
     second: TurnFinished
@@ -215,7 +215,7 @@ def test_what_a_server_wants_to_be_told_again_is_forgotten() -> None:
 @pytest.mark.parametrize("part", sampled(range(5), 5))
 def test_no_hostile_answer_to_another_protocol_is_a_whole_chat_completion(part: int) -> None:
     async def ask(case: Hostile) -> tuple[str, bool]:
-        """What the answer failed with, and whether the reply is whole."""
+        """Return the failure of the answer, and whether the reply is complete."""
         with raw(case.answer) as url:
             api, reply = ChatCompletionsModel(url, "key", silence=1.0), IncomingReply()
             try:

@@ -69,7 +69,7 @@ def provider(request: pytest.FixtureRequest) -> Iterator[Provider]:
 
 @pytest.fixture(params=[anthropic, chat_completions], ids=lambda make: make.__name__)
 def scripted(request: pytest.FixtureRequest) -> Iterator[Provider]:
-    """A provider whose server says whatever it is told."""
+    """A provider whose server follows a script."""
     with request.param() as made:
         yield made
 
@@ -339,7 +339,7 @@ class FileWords(Words):
 
 
 def shape(facts: list[Fact]) -> list[tuple[str, str]]:
-    """What stands in a record, without what only one provider could say."""
+    """Return the contents of a transcript, without those that only one provider could produce."""
     found = []
     for fact in facts:
         match fact:

@@ -1,4 +1,4 @@
-"""When to try again, and for how long to wait."""
+"""Decisions about retries, and their pauses."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""How large a window is, as vLLM, llama.cpp and Ollama tell it, and what becomes of a prompt that is cut."""
+"""Context windows as reported by vLLM, llama.cpp and Ollama, and the handling of a prompt that is cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What servers say when a request is too large, in their published words, and what only sounds like it."""
+"""Published size errors of servers, and messages that only resemble them."""
 
 from __future__ import annotations
 
@@ -323,7 +323,7 @@ def test_output_for_which_there_is_hardly_room_means_a_prompt_that_is_too_long()
 
 
 def turns(w: World, *prompts: str) -> list[str]:
-    """Why each of several turns ended."""
+    """Return the reason why each of several turns ended."""
 
     async def whole() -> list[str]:
         try:

@@ -1,4 +1,4 @@
-"""What is on the wire, request by request, against what the service documents."""
+"""Bytes on the wire, request by request, compared with the service's documentation."""
 
 from __future__ import annotations
 

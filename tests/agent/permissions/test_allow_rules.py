@@ -1,4 +1,4 @@
-"""What an allow rule covers: the command it names with more operands, and none that runs or writes more."""
+"""An allow rule covers its command with more operands, and none that runs or writes more."""
 
 from __future__ import annotations
 

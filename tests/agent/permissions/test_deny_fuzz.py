@@ -34,7 +34,7 @@ def lines_by_verdict(folder: Path, count: int, seed: int) -> dict[Certainty, lis
 
 
 def ran_by_bash(folder: Path, lines: list[str]) -> list[tuple[str, str]]:
-    """Let bash run each line in a folder of its own; those that ran what is denied, with what they ran."""
+    """Let bash run each line in a directory of its own; those that ran what is denied, with what they ran."""
     for number, line in enumerate(lines):
         (folder / f"{number}").mkdir(parents=True)
         (folder / f"{number}.line").write_text(line, newline="")
@@ -58,7 +58,7 @@ def ran_by_bash(folder: Path, lines: list[str]) -> list[tuple[str, str]]:
 
 
 def is_denied(call: str) -> bool:
-    """Whether a logged call is what a rule denies."""
+    """Return whether a rule denies a logged call."""
     return denial_of(RULES, shlex.join(call.split("\0"))).certainty is Certainty.YES
 
 

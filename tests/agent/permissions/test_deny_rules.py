@@ -1,4 +1,4 @@
-"""What a deny rule stops: its command in every disguise, what may be it, and nothing else."""
+"""A deny rule stops its command in every disguise, commands that may be it, and nothing else."""
 
 import shlex
 from itertools import product
@@ -195,7 +195,7 @@ def test_a_denied_command_is_found_behind_every_form() -> None:
 
 def test_a_denied_command_is_found_in_every_script() -> None:
     for payload in ("curl x", "ls; git push o", "</dev/null curl x", "cd x && sudo curl 'y z'"):
-        forms = [form for form in SCRIPTS if "env -" not in form or payload == "curl x"]  # env is no shell
+        forms = [form for form in SCRIPTS if "env -" not in form or payload == "curl x"]  # env is not a shell
         lines = [form.format(shlex.quote(payload)) for form in forms]
         assert not_said(Certainty.YES, lines) == []
 

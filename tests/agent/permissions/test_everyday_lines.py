@@ -1,4 +1,4 @@
-"""Harmless everyday commands: hardly any is asked about with no rules, and the answer comes at once."""
+"""Harmless everyday commands: without rules hardly any needs approval, and the verdict is fast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of modes: what becomes of a command, of an edit, and of leaving the wall."""
+"""The table of modes: what becomes of a command, of an edit, and of leaving the sandbox."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ EDIT = Access("write", f"{FOLDER}/a.py")
 PROTECTED_EDIT = Access("write", f"{FOLDER}/.git/config", protected=True)
 ALLOWED, DENIED = (Rule("bash", "make install"),), (Rule("bash", "make"),)
 OPENED = (Rule(OPENING, "make install"),)
-# mode -> a command with the wall, one without; asking to leave; an edit, one of a protected file
+# mode -> a command with the sandbox, one without; asking to leave; an edit, one of a protected file
 TABLE: dict[Mode, tuple[str, str, bool, str, str]] = {
     "manual": ("walled", "ask", True, "ask", "ask"),
     "acceptEdits": ("walled", "ask", True, "allow", "ask"),
@@ -52,7 +52,7 @@ def test_denied_and_destructive_commands_stay_so_in_every_mode(mode: Mode, sandb
     assert judged(COMMAND, rules) == "deny"
     assert judged(DESTRUCTIVE, rules) == ("deny" if mode in ("plan", "dontAsk") else "ask")
     if mode not in ("plan", "dontAsk", "bypassPermissions"):
-        assert judge_call("bash", [DESTRUCTIVE], rules).sandboxed is sandbox  # also once a person allowed it
+        assert judge_call("bash", [DESTRUCTIVE], rules).sandboxed is sandbox  # also once a user allowed it
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from .test_command_corpus import SMUGGLES
 READ = lines_of("lines_that_read.txt")
 HARM = [*lines_of("lines_in_doubt.txt"), *lines_of("lines_that_attack.txt"), *SMUGGLES]
 HARM += [line for lines in NOT_COVERED.values() for line in lines]
-# What people allow, of which nothing changes a file.
+# What users allow, of which nothing changes a file.
 COMMON_RULES = (
     "git status", "git log", "git diff", "git show", "git grep", "find", "rg", "grep", "sed", "awk",
     "sort", "uniq",
@@ -58,7 +58,7 @@ BARBS = [
 
 
 def replica(place: Path) -> ReadingProject:
-    """A project whose settings, files and links are traps; every program on PATH tells that it was run."""
+    """A project whose settings, files and links are traps; every program on PATH reports that it ran."""
     made = ReadingProject(place, {"PATH": f"{place.resolve()}/bin"})
     shims(made.place / "bin", made.place / "log", PROGRAMS)
     made.environ["PATH"] = "/usr/bin:/bin"

@@ -1,4 +1,4 @@
-"""How rules are written, stored and read again."""
+"""Syntax of rules, and storing and reading them."""
 
 import re
 from pathlib import Path

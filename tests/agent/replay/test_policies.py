@@ -1,4 +1,4 @@
-"""The summary that stands in for the model's has a model's shape and size, and carries nothing of results."""
+"""The canned summary has the shape and size of a model's, and contains nothing from results."""
 
 from agent.replay.policies import CANNED_SUMMARY_TOKENS, SUMMARY_SECTIONS, canned_summary
 from compact import names

@@ -322,7 +322,7 @@ def test_help_is_printed_and_ends_well(capsys):
 
 
 def test_a_strict_server_would_take_every_dumped_request_and_charge_it_alike(tmp_path, capsys):
-    """Somebody else's rules and somebody else's cache, on a session long enough for every policy to act."""
+    """Someone else's rules and someone else's cache, on a session long enough for every policy to act."""
     from tests.strict_api.models import MODELS
     from tests.strict_api.prefix import walk_prefix
     from tests.strict_api.prompt_cache import CacheTerms, PromptCache

@@ -1,4 +1,4 @@
-"""Records that come from another folder, that were changed under a session, or whose clock went back."""
+"""Records that come from another directory, that were changed under a session, or whose clock went back."""
 
 import asyncio
 import shutil

@@ -1,4 +1,4 @@
-"""Where namespaces hide the records, no command reaches them, and everything of our own still does."""
+"""If namespaces hide the transcripts, no command reaches them, and everything of our own still does."""
 
 from __future__ import annotations
 

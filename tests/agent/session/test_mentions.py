@@ -1,4 +1,4 @@
-"""What a prompt mentions as `@path`, and what of it goes to the model."""
+"""Mentions in a prompt as `@PATH`, and the part of them that is sent to the model."""
 
 from __future__ import annotations
 

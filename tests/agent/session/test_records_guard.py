@@ -1,4 +1,4 @@
-"""Where no wall hides the records, what commands do to them is undone, and what they read there is told."""
+"""Without a sandbox that hides transcripts, commands' changes to them are undone and reads are reported."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def bash(run: ControllerRun, command: str, **more: Any) -> str:
 
 
 def records(project: Path) -> dict[Path, bytes]:
-    """What must not be lost, but for the record of the running session."""
+    """Return the files that must not be lost, except the transcript of the running session."""
     found = (path for name in (".transcripts", ".task_outputs") for path in (project / name).rglob("*"))
     return {path: path.read_bytes() for path in found if path.is_file() and path.suffix in (".jsonl", ".txt")}
 

@@ -1,4 +1,4 @@
-"""A session that is gone on with looks as it did when it ran."""
+"""A session that is continued looks as it did when it ran."""
 
 from __future__ import annotations
 

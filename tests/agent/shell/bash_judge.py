@@ -10,7 +10,7 @@ from pathlib import Path
 from agent.shell.simple_commands import Words
 
 BASH = "/bin/bash"
-# Every line of the file $1, ended by NUL, is run by a shell of its own in the folder $2; $AT is its number.
+# Each line of the file $1, ended by NUL, is run by its own shell in the directory $2; $AT is its number.
 _DRIVER = """
 AT=0; export AT
 while IFS= read -r -d "" line; do
@@ -76,7 +76,7 @@ def expected_commands(joined: Iterable[tuple[str, Words]], *, fail: bool = False
 
 
 def fingerprint(place: Path) -> dict[str, str]:
-    """All that is below a folder: kind, mode, time of change and content of each entry."""
+    """All that is below a directory: kind, mode, time of change and content of each entry."""
     found = {}
     for path in sorted(place.rglob("*")):
         about = path.lstat()
@@ -92,7 +92,7 @@ def fingerprint(place: Path) -> dict[str, str]:
 
 
 def shims(folder: Path, log: Path, names: Iterable[str], system: str = "/usr/bin") -> None:
-    """Programs that tell who was run, and then are the system's programs of that name, if there are such."""
+    """Programs that report their own call, then run the system's program of that name, if there is one."""
     folder.mkdir()
     log.mkdir()
     for name in names:

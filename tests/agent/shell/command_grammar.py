@@ -63,7 +63,7 @@ _RUNS_OF_FILES = ["sh r.sh", ". ./r.sh", "source r.sh", "chmod +x r.sh; ./r.sh",
 
 @dataclass
 class Grammar:
-    """Makes random lines. `shims` is the folder `s` of the two programs."""
+    """Makes random lines. `shims` is the directory `s` of the two programs."""
 
     random: Random
     shims: str

@@ -30,7 +30,7 @@ def lines_of(name: str) -> list[str]:
 
 @dataclass
 class ReadingProject:
-    """A folder `work/project` with files, beside one that is none of its business."""
+    """A directory `work/project` with files, next to an unrelated one."""
 
     place: Path
     environ: dict[str, str] = field(default_factory=dict)
@@ -90,5 +90,5 @@ class ReadingProject:
         return judge_call("bash", [Access("run", line, cwd=cwd)], self.rules(*allow, **more))
 
     def runs(self, line: str, *allow: str, folder: str = "") -> bool:
-        """Whether the line runs without a question."""
+        """Return whether the line runs without a question."""
         return self.verdict(line, *allow, folder=folder).answer == "allow"

@@ -1,4 +1,4 @@
-"""What cannot be made good is asked about in every mode, however it is written; everyday work is not."""
+"""Irreversible effects need approval in every mode, however they are written; everyday work does not."""
 
 import shlex
 

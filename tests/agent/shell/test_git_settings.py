@@ -1,4 +1,4 @@
-"""A repository whose settings name programs: what could run them is asked about, and git is the judge."""
+"""A repository whose settings name programs: lines that may run them need approval, and git is the judge."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def project(tmp_path: Path) -> ReadingProject:
 
 
 def sign(project: ReadingProject) -> None:
-    """Let the newest commit have a signature, which nobody made."""
+    """Let the newest commit have a signature, which no one made."""
     head, blank, message = project.git("cat-file", "commit", "HEAD").partition("\n\n")
     lines = ("gpgsig -----BEGIN PGP SIGNATURE-----", " ", " x", " -----END PGP SIGNATURE-----")
     (project.place / "commit").write_text("\n".join((head, *lines)) + blank + message)
@@ -43,7 +43,7 @@ def sign(project: ReadingProject) -> None:
 
 
 def fired(project: ReadingProject, line: str, folder: str = "") -> bool:
-    """Whether git ran the program when the line was run as a command is."""
+    """Return whether git ran the program when the line was run as a command."""
     ran = project.place / "ran"
     ran.unlink(missing_ok=True)
     (project.root / "a.py").touch()

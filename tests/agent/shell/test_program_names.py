@@ -47,7 +47,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> ReadingProject:
 
 
 def answer(project: ReadingProject, line: str, folder: str = "") -> str:
-    """What becomes of a line where nothing but deny rules stops it."""
+    """Return the verdict for a line that only deny rules can stop."""
     return project.verdict(line, folder=folder, mode="bypassPermissions", deny=DENIED).answer
 
 

@@ -1,4 +1,4 @@
-"""What only reads runs without a question, in every mode; what may do anything else does not."""
+"""Read-only lines run without a question in every mode; lines that may do anything else do not."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ ODD = [
 
 
 def random_line(random: Random) -> str:
-    """Commands as people write them; in every other line some odd characters get in somewhere."""
+    """Commands as users write them; in every other line some odd characters get in somewhere."""
     pieces = []
     for at in range(random.choice((1, 1, 1, 2, 2, 3, 4))):
         pieces.append(random.choice(JOINTS) if at else "")
@@ -77,7 +77,7 @@ def differences(place: Path, count: int, seed: int) -> tuple[int, list[str]]:
         (line, joined)
         for line in lines
         if (joined := parse_joined_commands(line)) is not None
-        # bash tells nobody of a path that is not there, nor of `[`, which it runs itself
+        # bash does not report a path that does not exist, nor `[`, which it runs itself
         and not any("/" in words[0] or words[0] == "[" for _, words in joined)
     ]
     wrong = []

@@ -33,7 +33,7 @@ def cli_path(folder: Path) -> str:
 
 
 class Sdk:
-    """The SDK in a project folder. `stderr` are the lines on standard error."""
+    """The SDK in a project directory. `stderr` are the lines on standard error."""
 
     def __init__(self, folder: Path) -> None:
         import claude_agent_sdk
@@ -65,6 +65,6 @@ class Sdk:
 
 
 def init_of(messages: list[Any]) -> dict[str, Any]:
-    """What the first line of a turn says."""
+    """Return the first line of a turn."""
     found: dict[str, Any] = next(one.data for one in messages if getattr(one, "subtype", "") == "init")
     return found

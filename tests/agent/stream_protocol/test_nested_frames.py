@@ -1,4 +1,4 @@
-"""What clients are told of agents: frames that name the call which started the agent."""
+"""Frames about agents for clients: they name the call that started the agent."""
 
 from __future__ import annotations
 

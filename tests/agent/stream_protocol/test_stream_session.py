@@ -174,7 +174,7 @@ def test_an_interruption_right_behind_a_prompt_stops_its_turn_and_no_other(tmp_p
 def test_an_interruption_stops_the_prompt_before_it_however_soon_that_comes_after_a_result(
     tmp_path: Path,
 ) -> None:
-    """Two of them arrive as a result is told: the turn that is over is not the one to stop."""
+    """Two of them arrive while a result is reported: the finished turn is not the one to stop."""
     with Server(ScriptedModel(["never", "last"])) as server, Process(tmp_path, server) as client:
         for at in range(12):
             client.send(words(f"prompt {at}"), control(str(at), "interrupt"))

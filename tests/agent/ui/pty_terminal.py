@@ -155,7 +155,7 @@ class PtyTerminal:
         return self.sees("❯", "claude-sonnet")
 
     def open_gate(self, name: str = "gate") -> PtyTerminal:
-        """Let the script go on."""
+        """Let the script continue."""
         (self.folder / f"gate.{name}").touch()
         return self
 
@@ -176,7 +176,7 @@ class PtyTerminal:
         return self
 
     def writes_within(self, seconds: float) -> bool:
-        """Whether the program writes anything within so many seconds."""
+        """Return whether the program writes anything within so many seconds."""
         return bool(select.select([self.fd], [], [], seconds)[0]) and self._read()
 
     def drain(self, seconds: float) -> PtyTerminal:
@@ -196,7 +196,7 @@ class PtyTerminal:
 
     @property
     def everything(self) -> str:
-        """What has scrolled away, and the screen."""
+        """The lines that have scrolled away, and the screen."""
         return "\n".join([*(_row_text(row).rstrip() for row in self.screen.history.top), self.text])
 
     @property

@@ -340,7 +340,7 @@ class ScriptedDriver:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the REPL on a scripted driver. Questions listen sooner than people need, and tests wait less."""
+    """Run the REPL on a scripted driver. Questions listen sooner than users need, and tests wait less."""
     # The modules read the names that they imported.
     question_form.ANSWER_DELAY_S = 0.0  # type: ignore[attr-defined]
     question_form.LISTEN_DELAY_S = float(os.environ.get("SCRIPTED_LISTEN_S", "0"))

@@ -237,7 +237,7 @@ def test_a_long_command_scrolls_and_can_be_printed_whole(terminal):
 
 
 def panel_of(asked: PermissionQuestion) -> ApprovalPanel:
-    """Return a panel that is only drawn: nobody waits for its answer."""
+    """Return a panel that is only drawn: no one waits for its answer."""
     return ApprovalPanel(asked, approval_choices(asked), None)  # type: ignore[arg-type]
 
 

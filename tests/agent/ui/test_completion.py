@@ -1,4 +1,4 @@
-"""Commands and files are completed, and words that begin with a path are no command."""
+"""Commands and files are completed, and words that begin with a path are not a command."""
 
 import subprocess
 import time

@@ -42,7 +42,7 @@ def random_frame(rng, rows, old):
 
 
 def lines_of(screen):
-    """What scrolled away and the screen, with attributes: each line up to its last character."""
+    """Return what scrolled away and the screen, with attributes: each line up to its last character."""
     lines = [*screen.history.top, *(screen.buffer[y] for y in range(screen.lines))]
     shown = []
     for line in lines:
@@ -124,7 +124,7 @@ def test_the_rows_below_what_grows_are_moved_and_not_written_again() -> None:
 
 
 def written(size, path, draw):
-    """What is written to a terminal of such a size by a renderer that is handed over."""
+    """Return what a renderer writes to a terminal of this size."""
     with path.open("w") as file:
         draw(FrameRenderer(FrameOutput(file, lambda: size, term="xterm")))
     return path.read_bytes().decode()
@@ -151,7 +151,7 @@ def test_a_frame_is_blanked_whole_and_alone_where_the_terminal_dropped_rows_belo
 
 
 def test_in_tmux_nothing_is_drawn_until_the_size_stays(tmp_path, monkeypatch) -> None:
-    """It tells a second change of its size a while after it was made."""
+    """A terminal that reports a second change of its size a while after it was made."""
     monkeypatch.setattr(terminal, "SIZE_SETTLE_S", 0.001)
     monkeypatch.setenv("TMUX", "/tmp/tmux,1,0")
 

@@ -59,7 +59,7 @@ def test_each_call_says_on_standard_error_why_it_was_denied(here: Run) -> None:
     read, removal, failed, sandboxed = (line for line in done.stderr.splitlines() if line.startswith("● "))
     assert read.endswith("nobody is there to ask; --allowedTools 'read(/etc/shadow)' would allow it)")
     assert removal.endswith("rm -rf ~  (denied: it removes a home directory, and nobody is there to ask)")
-    assert failed.endswith("(failed)") or "nobody is there to ask" in failed  # where no wall can be built
+    assert failed.endswith("(failed)") or "nobody is there to ask" in failed  # where no sandbox can be built
     assert sandboxed.endswith("(walled off: write /opt/x (touch))") or "nobody is there to ask" in sandboxed
 
 

@@ -1,4 +1,4 @@
-"""What fingers expect of the keys, at a real terminal."""
+"""Expected behaviour of the keys, at a real terminal."""
 
 import random
 import signal

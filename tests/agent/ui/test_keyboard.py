@@ -1,4 +1,4 @@
-"""Pastes of any size and shape arrive as they are, and send nothing by themselves."""
+"""Pastes of any size and shape arrive unchanged, and send nothing by themselves."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""Keys of people: in place of the usual ones, and for slash commands; mistakes are told."""
+"""User-defined keys instead of the usual ones, and for slash commands; mistakes are reported."""
 
 from pathlib import Path
 

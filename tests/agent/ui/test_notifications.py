@@ -1,4 +1,4 @@
-"""A person who looks elsewhere is told when a long turn ends or a question waits."""
+"""A user who looks elsewhere is notified when a long turn ends or a question waits."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from .pty_terminal import PtyTerminal, forked_makeroom
 
 
 def sent(environ, *, focused, seconds=MIN_TURN_S):
-    """What the end of a turn sends, without titles."""
+    """Return what the end of a turn sends, without titles."""
     codes: list[str] = []
     told = Notifications(codes.append, environ, "proj")
     told.focused = focused

@@ -313,7 +313,7 @@ def test_control_characters_do_not_reach_the_terminal_through_stderr():
 
 
 class Quiet(OutputFormat):
-    """A format that only tells how a run ended."""
+    """A format that only reports how a run ended."""
 
     def show(self, event):
         if isinstance(event, events.TurnFinished):

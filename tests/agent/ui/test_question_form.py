@@ -22,7 +22,7 @@ SEVERAL = {"question": "Which parts?", "header": "Parts", "options": OPTIONS, "m
 def answered(
     *questions: dict[str, Any], keys: Callable[[QuestionForm], None], waited: float = 1.0
 ) -> dict[str, Any] | None:
-    """What comes of some keys, pressed so many seconds after each question came."""
+    """Return the outcome of some keys, pressed so many seconds after each question appeared."""
     now = [0.0]
 
     async def ask() -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""However the REPL ends, the terminal is as it was, and what was not sent is not lost."""
+"""However the REPL ends, the terminal is restored, and unsent text is not lost."""
 
 import os
 import shlex
@@ -146,7 +146,7 @@ def test_suspending_gives_the_terminal_back_and_fg_takes_it_again(tmp_path):
         raw = bytes(terminal.raw)
         assert raw.rfind(b"\x1b[?25h") > raw.rfind(b"\x1b[?25l")
         assert b"\x1b[?2004l" in raw
-        # the shell is not told of the focus as if it were typed, and has its title back
+        # the shell does not get the focus report as typed text, and has its title back
         assert raw.count(b"\x1b[?1004h") == raw.count(b"\x1b[?1004l") == raw.count(b"\x1b[23;0t") == 1
         terminal.type("fg\r").sees("❯ dra").type("ft").sees("❯ draft").type("\x03").misses("draft").type(
             "\x04"

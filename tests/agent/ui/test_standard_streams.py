@@ -1,4 +1,4 @@
-"""What a terminal is sent: in the charset of its locale, links only where they are known to work."""
+"""Output to a terminal: in the charset of its locale, with links only where they are known to work."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a terminal would obey, hide or reorder is shown by name, and text is cut by the cells it takes."""
+"""Characters that a terminal would obey, hide or reorder are shown by name, and text is cut by cells."""
 
 import sys
 import unicodedata

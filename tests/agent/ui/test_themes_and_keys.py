@@ -11,7 +11,7 @@ from tests.agent.ui.pty_terminal import PtyTerminal, forked_makeroom
 
 
 class Typed:
-    """Stands where keys go on to: keeps what is typed."""
+    """Stands where keys continue to: keeps what is typed."""
 
     pasting, held = False, ""
 

@@ -1,4 +1,4 @@
-"""What goes to the terminal: finished text once, the live part in its place, nothing ever cleared."""
+"""Output to the terminal: finished text once, the live part in its place, nothing ever cleared."""
 
 import re
 
@@ -189,7 +189,7 @@ def blocks(text, step=1):
 
 
 def finished(text):
-    """What is finished before the end is known, and what is still the tail."""
+    """Return the part that is finished before the end is known, and the tail."""
     stream = MarkdownStream()
     return [chunk.text for chunk in stream.feed(text)], stream.unfinished
 

@@ -38,6 +38,6 @@ def without_sgr(text):
 
 
 def too_wide(text, columns):
-    """The lines that take more cells than there are; one wide character may stand in one column."""
+    """Return the lines that take more cells than allowed; a single wide character may be in one column."""
     lines = without_sgr(text).split("\n")
     return [line for line in lines if wcswidth(line) > max(columns, 2) or wcswidth(line) < 0]

@@ -1,4 +1,4 @@
-"""Definitions of agents: from files, from JSON, after approval; what cannot be used is told."""
+"""Definitions of agents: from files, from JSON, after approval; unusable ones are reported."""
 
 from __future__ import annotations
 

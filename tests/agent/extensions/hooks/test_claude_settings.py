@@ -1,4 +1,4 @@
-"""Hooks, status line and style of Claude Code's settings files, as far as they are approved."""
+"""Hooks, status line and style of Claude Code's settings files, if they are approved."""
 
 import json
 from pathlib import Path

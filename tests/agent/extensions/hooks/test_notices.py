@@ -1,4 +1,4 @@
-"""Hooks are told that the person is waited for, and nobody waits for them."""
+"""Hooks are notified that makeroom waits for the user, and nothing waits for them."""
 
 import asyncio
 from typing import Any
@@ -13,7 +13,7 @@ BASH = PermissionQuestion("bash", "make", (), "", None, {})
 
 
 class Told:
-    """Hooks that keep what they were told of notifications; `noticed` is set by the first one."""
+    """Hooks that keep their notifications; `noticed` is set by the first one."""
 
     def __init__(self, veto: str | None = None) -> None:
         self.answer, self.told, self.noticed = HookAnswer(veto), list[str](), asyncio.Event()

@@ -1,4 +1,4 @@
-"""Hooks as settings have them: which of them an event is for, and what is no hook."""
+"""Hooks in settings: those that an event is for, and invalid ones."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def matches(matcher: Any, tool: str) -> bool:
         ("mcp__memory__.*", "mcp__memory__add mcp__memory__get", "mcp__other__add"),
         ("mcp__my-server__do", "mcp__my-server__do", "mcp__my-server__undo"),
         ("^Ed", "edit", "read"),
-        ("(", "bash read", ""),  # no pattern: asked about all
+        ("(", "bash read", ""),  # no pattern: called for all
     ],
 )
 def test_a_matcher_is_exact_names_or_a_pattern(matcher: Any, yes: str, no: str) -> None:

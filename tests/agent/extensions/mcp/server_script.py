@@ -97,7 +97,7 @@ def answer(message: dict[str, Any]) -> object:  # noqa: PLR0911  one case for ea
 
 
 def misbehave() -> None:
-    """What it does beside its answers."""
+    """The actions of the server besides its answers."""
     if "pings" in MODES:
         for number in range(20_000):
             send({"jsonrpc": "2.0", "id": f"p{number}", "method": "ping"})

@@ -1,4 +1,4 @@
-"""What is configured about MCP servers: entries, variables, scopes, names, changes of the files."""
+"""Configuration of MCP servers: entries, variables, scopes, names, changes of the files."""
 
 import json
 from pathlib import Path

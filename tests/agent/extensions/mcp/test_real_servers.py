@@ -1,6 +1,6 @@
-"""Servers that people use, where they are installed.
+"""Servers that users use, where they are installed.
 
-MAKEROOM_NPM names a folder in which @modelcontextprotocol/server-everything, -filesystem and -memory are
+MAKEROOM_NPM names a directory in which @modelcontextprotocol/server-everything, -filesystem and -memory are
 installed by npm; mcp-server-git, -fetch and -time are looked for on the PATH.
 """
 
@@ -181,7 +181,7 @@ def test_git_looks_and_a_rule_keeps_it_from_committing(tmp_path: Path) -> None:
 
 
 class Page(BaseHTTPRequestHandler):
-    """A page that anybody may fetch."""
+    """A page that anyone may fetch."""
 
     def do_GET(self) -> None:
         self.send_response(404 if self.path == "/robots.txt" else 200)

@@ -26,7 +26,7 @@ from tools.base import ToolContext, ToolError
 from transcripts.messages import attachment_of
 
 SCRIPT = str(Path(__file__).parent / "server_script.py")
-NO_HOME = "/dev/null/home"  # cannot be created by anybody
+NO_HOME = "/dev/null/home"  # cannot be created by anyone
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": NO_HOME, "ANTHROPIC_API_KEY": "sk-ant-secret"}
 
 
@@ -144,7 +144,7 @@ def test_calls_have_a_limit_can_be_given_up_and_survive_the_servers_death(tmp_pa
 
 
 def test_an_answer_that_cannot_be_read_fails_its_call_at_once(tmp_path: Path) -> None:
-    """Bytes that are no UTF-8 do not make it one; another call that waits goes on."""
+    """Invalid UTF-8 does not break the connection; another waiting call continues."""
 
     async def run() -> None:
         async with servers_of(tmp_path, a=script(timeout=20_000)) as servers:
@@ -186,7 +186,7 @@ def test_a_burst_of_changes_is_one_note_and_a_question_of_the_server_is_declined
 
 
 def running(mark: str) -> int:
-    """How many processes have the mark in their command line."""
+    """Count the processes with the mark in their command line."""
     lines = [path for path in Path("/proc").glob("[0-9]*/cmdline") if os.access(path, os.R_OK)]
     found = 0
     for line in lines:

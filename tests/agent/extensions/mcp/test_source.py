@@ -1,4 +1,4 @@
-"""The servers of a run: what is offered when, what a session is told, what a project may not do unasked."""
+"""The servers of a run: offered tools, notices to a session, and limits of an unapproved project."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ from .test_server import ENVIRON, script
 def run_in(
     folder: Path, act: Callable[[Services, McpServers], object], events: list[Event], **options: object
 ) -> None:
-    """Warm the services of a run in the folder, act, and close them."""
+    """Warm the services of a run in the directory, act, and close them."""
     home = folder / "home"
     config = Config(user_dir=home / "config", cache_dir=home / "cache", state_dir=home / "state")
 

@@ -1,4 +1,4 @@
-"""The tool `mcp` in a turn: what it finds, how its calls are judged, recorded and told."""
+"""The tool `mcp` in a turn: its lookups, and how its calls are judged, recorded and reported."""
 
 import asyncio
 import base64

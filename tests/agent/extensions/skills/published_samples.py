@@ -1,4 +1,4 @@
-"""Commands and skills as people publish them: their fields and forms, with texts of our own.
+"""Commands and skills as users publish them: their fields and forms, with texts of our own.
 
 (path below `.claude`, the file, what it is read as; `runs`: the command lines in it)
 """

@@ -1,4 +1,4 @@
-"""Commands and skills are found where people keep them; what is wrong with one harms no other."""
+"""Commands and skills are found where users keep them; what is wrong with one harms no other."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is filled into the text of a command, and what never is."""
+"""Substitution in the text of a command, and the parts that are never substituted."""
 
 import pytest
 

@@ -1,7 +1,7 @@
 """Paint the scenes: `python -m tests.agent.ui.scenes.make_pictures [--out FOLDER] [--sheet] [NAME ...]`.
 
 Each scene is played by the real program in a pseudo-terminal against the strict server, at three widths on a
-dark and on a light ground. People look at the pictures; nothing is compared.
+dark and on a light ground. Users look at the pictures; nothing is compared.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def project() -> Iterator[Path]:
 
 
 def environment(folder: Path, server: Server) -> dict[str, str]:
-    """What the program has in its environment; its own files stay beside the project."""
+    """Return the environment of the program; its own files stay next to the project."""
     return {
         "ANTHROPIC_BASE_URL": server.base_url,
         "ANTHROPIC_API_KEY": "sk-ant-test-0000",
