@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .invariants import fact_at, problems
     from .layers.summary import SUMMARY_LAYER
     from .local_summary import pins_of
-    from .page_references import pages_referred_to
+    from .page_references import is_result_id, pages_referred_to, with_result_id
     from .pipeline import REACTIVE_RUNGS, dry_run, plan, quiet_below
     from .prices import PriceList, Prices, Spending
     from .replacement import COMMANDS_HEADING, PINS_HEADING
@@ -79,6 +79,7 @@ __all__ = [
     "fact_at",
     "finish_plan",
     "in_force",
+    "is_result_id",
     "is_told",
     "joined_text",
     "largest_blocks",
@@ -96,6 +97,7 @@ __all__ = [
     "strings",
     "summary_messages",
     "trim_page",
+    "with_result_id",
 ]
 __getattr__ = lazy_door(
     __name__,
@@ -109,7 +111,7 @@ __getattr__ = lazy_door(
         "invariants": "fact_at problems",
         "layers.summary": "SUMMARY_LAYER",
         "local_summary": "pins_of",
-        "page_references": "pages_referred_to",
+        "page_references": "is_result_id pages_referred_to with_result_id",
         "pipeline": "REACTIVE_RUNGS dry_run plan quiet_below",
         "prices": "PriceList Prices Spending",
         "replacement": "COMMANDS_HEADING PINS_HEADING",

@@ -1,8 +1,13 @@
-"""Clearing single blocks: what can be cleared in a stretch of the view, and the edits that do it.
+"""Clear single blocks: find the results and inputs that can be cleared, and make the edits that do it.
 
 Candidates are found by the token counts that the parts carry; the exact saving is counted when an edit is
-made. A placeholder says what was there, its size, and the id that recalls it. Models that see cleared inputs
-may copy them, so write and edit refuse text of this form; it must not change lightly.
+made. A placeholder says what was there, its size, and how to see it again:
+
+    [cleared: read src/a.py, 1,431 tokens. Read the file again, or recall("r6") for this version]
+    [cleared: bash make test, 5,120 tokens. recall("r9") shows it]
+
+A model that sees a placeholder in its own earlier input may copy it into a file. write and edit therefore
+refuse text of these forms, and of those of earlier versions (tools/patch.py): change both together.
 """
 
 import json
@@ -43,11 +48,11 @@ MAX_LINE_SOURCE_CHARS = 4_000  # of a text that is put on one line
 _MAIN_ARGUMENTS = (*PATH_ARGUMENTS, "command", "pattern", "query", "url", "description", "prompt")
 PLACEHOLDER_TOKENS = 30  # of a placeholder, about; counted exactly when the edit is made
 MIN_CLEARED_TOKENS = 60  # that clearing one block has to free: twice the placeholder
-MAX_KEPT_WORDS_CHARS = 4_000  # of what a person said to a call, that stays where the result is cleared
+MAX_KEPT_WORDS_CHARS = 4_000  # of the user's words about a call, which stay where its result is cleared
 GAP = " [...] "
 SAID_HEADING = "The user said:"
 MIN_FIELD_CHARS = 160  # of a tool input's field; the placeholder of a shorter one is hardly shorter
-# What a call is about; a plan that was shown to the person holds until the next one.
+# The fields that say what a call is about; a plan that the user saw is valid until the next one.
 KEPT_FIELDS = frozenset({*PATH_ARGUMENTS, "pattern", "description", "url", "glob", "plan"})
 
 
@@ -61,7 +66,7 @@ class ClearCandidate(Struct, frozen=True):
 
 
 def clear_candidates(folded: Folded, first: int, last: int) -> Iterator[ClearCandidate]:
-    """Results that the model has seen, and long inputs, in the messages first..last-1 of the view."""
+    """Yield the results that the model has seen, and long inputs, in messages first..last-1 of the view."""
     view = folded.view
     seen = folded.last_reply_seq
     for index in range(first, last):
@@ -84,7 +89,7 @@ def _field_candidates(index: int, part: Part) -> Iterator[ClearCandidate]:
 
 
 def clearable_fields(use: ToolUseBlock, tokens: int) -> Iterator[tuple[str, int]]:
-    """The long fields of a call of so many tokens that could be cleared, and what each would free, about."""
+    """Yield the long fields of a call of so many tokens that can be cleared, and about what each frees."""
     texts = {name: value for name, value in use.input.items() if isinstance(value, str)}
     characters = sum(len(value) for value in texts.values()) or 1
     for name, value in texts.items():
@@ -95,7 +100,7 @@ def clearable_fields(use: ToolUseBlock, tokens: int) -> Iterator[tuple[str, int]
 
 
 def part_at(view: View, seq: int, index: int) -> tuple[int, Part] | None:
-    """The message of the view and the part that show block `index` of fact `seq`; None where none does."""
+    """Return (index of the message, part) that shows block `index` of fact `seq`, None where none does."""
     at = view.index_of(seq)
     parts = view[at].parts if at < len(view) else ()
     part = next((part for part in parts if part.seq == seq and part.index == index), None)
@@ -108,22 +113,23 @@ def is_replaced(part: Part) -> bool:
 
 
 def shown_text(block: Block) -> str:
-    """The text of a result or of a text block; "" for other blocks."""
+    """Return the text of a result or of a text block, "" for other blocks."""
     if isinstance(block, ToolResultBlock):
         return joined_text(block.content)
     return block.text if isinstance(block, TextBlock) else ""
 
 
 def placeholder_edit(folded: Folded, part: Part, field: str, counter: TokenCounter) -> Clear | None:
-    """The edit that shows a placeholder instead of a result or a field; None where that is not shorter.
+    """Return the edit that shows a placeholder for a result or a field, None where that is not shorter.
 
-    `saves` is against the original, whatever an earlier edit shows there now.
+    Its `saves` is relative to the original, whatever an earlier edit shows there now.
     """
     fact = fact_at(folded, part.seq)
     if isinstance(fact, Result) and field == "content":
         tokens = sum(fact.tokens)
         what = call_label(part.use) if part.use is not None else "a result"
-        text = with_words(placeholder(part, what, tokens), fact, recall_id(part))
+        file = part.use is not None and folded.kind_of(part.use.name) == "reads" and not fact.error
+        text = with_words(placeholder(part, what, tokens, file=file), fact, recall_id(part))
         return _shorter(part, field, text, tokens, counter)
     if isinstance(fact, Reply) and isinstance(part.block, ToolUseBlock):
         value = part.block.input.get(field)
@@ -145,10 +151,10 @@ def placeholder_edit(folded: Folded, part: Part, field: str, counter: TokenCount
 
 
 def preview_edit(situation: Situation, part: Part, characters: int) -> tuple[Clear | None, tuple[File, ...]]:
-    """The edit that shows the beginning of a result, and the file that keeps all of it.
+    """Return the edit that shows the beginning of a result, and the file that keeps all of it.
 
-    An output that is stored already is named where it is; what a tool pages through by itself is not stored.
-    The edit is None where a preview is not shorter.
+    No file is returned for an output that is stored already, and for a tool that pages by itself. The edit is
+    None where a preview is not shorter.
     """
     fact = fact_at(situation.folded, part.seq)
     if not isinstance(fact, Result):
@@ -161,7 +167,7 @@ def preview_edit(situation: Situation, part: Part, characters: int) -> tuple[Cle
     shown = (
         f'{PREVIEW_START}{place} characters="{len(text)}" recall="{ident}">\n'
         f"Preview (the first {min(characters, len(text)):,} of {len(text):,} characters; "
-        f"recall {ident} pages through all of it):\n{text[:characters]}\n</persisted-output>"
+        f"{recall_call(ident)} pages through all of it):\n{text[:characters]}\n</persisted-output>"
     )
     shown = with_words(shown, fact, ident)
     edit = _shorter(part, "content", shown, sum(fact.tokens), situation.counter)
@@ -169,21 +175,19 @@ def preview_edit(situation: Situation, part: Part, characters: int) -> tuple[Cle
 
 
 def with_words(text: str, result: Result, ident: str) -> str:
-    """The text that is shown in the place of a result, with what a person said in answer to the call."""
+    """Return the text that replaces a result, with the user's words about the call added to it."""
     said = (f"{question} {words}".strip() for question, words in result.said if words not in text)
     lines = [ends_and_directives(each, MAX_KEPT_WORDS_CHARS, ident) for each in said]
     return "\n".join([text, *([SAID_HEADING, *lines] if lines else [])])
 
 
 def is_paging(folded: Folded, part: Part) -> bool:
-    """Return whether a result is of a tool that pages by itself through what is on the disk or in
-    the record.
-    """
+    """Return whether a result is of a tool that pages by itself through a file or the transcript."""
     return part.use is not None and folded.kind_of(part.use.name) in PAGING_KINDS
 
 
 def user_block_edit(folded: Folded, part: Part, characters: int, counter: TokenCounter) -> Clear | None:
-    """A long text of the user shown by its ends and directives, an image by a line: a last resort."""
+    """Return the edit that shows a long text of the user by its ends and directives, an image by a line."""
     fact = fact_at(folded, part.seq)
     if not isinstance(fact, User) or part.index >= len(fact.blocks):
         return None
@@ -198,28 +202,31 @@ def user_block_edit(folded: Folded, part: Part, characters: int, counter: TokenC
 
 
 def _shorter(part: Part, field: str, text: str, original: int, counter: TokenCounter) -> Clear | None:
-    """The edit that shows `text` in place of `original` tokens; None where it saves nothing."""
+    """Return the edit that shows `text` instead of `original` tokens, None where it saves nothing."""
     saves = original - counter.text(text)
     return Clear(part.seq, block=part.index, field=field, text=text, saves=saves) if saves > 0 else None
 
 
 def is_placeholder(text: str) -> bool:
-    """Return whether the text is a placeholder or a preview of ours."""
+    """Return whether the text is a placeholder or a preview."""
     return text.startswith((PLACEHOLDER_START, PREVIEW_START))
 
 
 def is_one_line(text: str) -> bool:
-    """Return whether the text is a placeholder of one line, of which nothing more can be cleared."""
+    """Return whether the text is a one-line placeholder, of which nothing more can be cleared."""
     return text.startswith(PLACEHOLDER_START)
 
 
 def recall_id(part: Part) -> str:
-    """The id that brings the original back: r<seq> of a result, r<seq>.<block> of anything else."""
+    """Return the id that recalls the original: r<seq> for a result, r<seq>.<block> for anything else."""
     return f"r{part.seq}" if part.use is not None else f"r{part.seq}.{part.index}"
 
 
 def strike_edits(folded: Folded, part: Part, counter: TokenCounter) -> tuple[Clear, ...]:
-    """The edits that show a placeholder for a part: of a call for its long fields. Empty where none saves."""
+    """Return the edits that show a placeholder for a part, or for the long fields of a call.
+
+    Empty where none saves anything.
+    """
     edits: list[Clear | None] = []
     if is_replaced(part):
         return ()
@@ -235,24 +242,35 @@ def strike_edits(folded: Folded, part: Part, counter: TokenCounter) -> tuple[Cle
     return tuple(edit for edit in edits if edit is not None)
 
 
-def placeholder(part: Part, what: str, tokens: int) -> str:
-    """Return the placeholder for (a field of) a part that has so many tokens."""
-    what = what.replace("[", "(").replace("]", ")")  # which delimit placeholders
-    return f"{PLACEHOLDER_START} {what}, {tokens:,} tokens; recall {recall_id(part)} shows it]"
+def placeholder(part: Part, what: str, tokens: int, file: bool = False) -> str:
+    """Return the placeholder for (a field of) a part of so many tokens; `file`: it shows text of a file."""
+    what = what.replace("[", "(").replace("]", ")")  # brackets delimit placeholders
+    recall = recall_call(recall_id(part))
+    remedy = f"Read the file again, or {recall} for this version" if file else f"{recall} shows it"
+    return f"{PLACEHOLDER_START} {what}, {tokens:,} tokens. {remedy}]"
+
+
+def recall_call(ident: str) -> str:
+    """Return the call of the recall tool that shows an original, as notes for the model name it."""
+    return f'recall("{ident}")'
+
+
+def omission_note(characters: int, ident: str, more: str = "") -> str:
+    """Return the note in a text that says how many of its characters are omitted."""
+    return f"[... {characters:,} characters omitted; {recall_call(ident)} shows all of it{more}]"
 
 
 def head_and_tail(text: str, characters: int, ident: str) -> str:
-    """The beginning and the end of a text, about `characters` in all, with the id of the whole."""
+    """Return the beginning and the end of a text, about `characters` in all, with the id of the whole."""
     half = max(1, characters // 2)
     omitted = len(text) - 2 * half
     if omitted <= 0:
         return text
-    gap = f"[... {omitted:,} characters are left out here; recall {ident} shows it all ...]"
-    return f"{text[:half]}\n{gap}\n{text[-half:]}"
+    return f"{text[:half]}\n{omission_note(omitted, ident)}\n{text[-half:]}"
 
 
 def ends_and_directives(text: str, characters: int, ident: str) -> str:
-    """Cut a text like `head_and_tail`, with up to half of it for sentences between that bind later work."""
+    """Cut a text like `head_and_tail`, but use up to half of it for sentences that bind later work."""
     half = max(1, characters // 2)
     said = weighed_sentences(own_words(text))
     inside = [each for each in said if each.end > half and each.start < len(text) - half]
@@ -267,14 +285,15 @@ def ends_and_directives(text: str, characters: int, ident: str) -> str:
     between = "\n".join(text[each.start : each.end] for each in sorted(kept, key=lambda one: one.start))
     quarter = max(1, (characters - len(between)) // 2)
     omitted = len(text) - 2 * quarter - len(between)
-    gap = f"[... {omitted:,} characters are left out here; recall {ident} shows it all; of them:]"
+    gap = omission_note(omitted, ident, ". Excerpts:")
     return f"{text[:quarter]}\n{gap}\n{between}\n[...]\n{text[-quarter:]}"
 
 
 def with_sentences(text: str, ident: str, weight: int, head: int = 0, ends: int = 0) -> str:
-    """Every sentence of a text from `weight` on, verbatim, with its beginning or its ends in their places.
+    """Return the sentences of a text of at least `weight`, verbatim and in place, with its beginning or ends.
 
-    `head` are the characters of the beginning, `ends` about those of the whole, for which it is cut at both.
+    `head` is the number of characters of the beginning. With `ends`, the text is cut to about so many
+    characters, and both its beginning and its end are shown.
     """
     said = weighed_sentences(own_words(text))
     spans = [(each.start, each.end) for each in said if each.weight >= weight]
@@ -295,18 +314,17 @@ def with_sentences(text: str, ident: str, weight: int, head: int = 0, ends: int 
         omitted += len(gap) if gap.strip() else 0
         end = last
     omitted += len(text) - end
-    note = f" [... {omitted:,} characters are left out here; recall {ident} shows it all]"
-    return "".join(pieces) + note * (omitted > 0)
+    return "".join(pieces) + (f" {omission_note(omitted, ident)}" if omitted else "")
 
 
 def _to_word_end(text: str, at: int) -> int:
-    """The place behind the word that stands at `at`, if it is near."""
+    """Return the offset after the word at `at`, if its end is near."""
     found = re.compile(r"\S{0,30}").match(text, min(at, len(text)))
     return found.end() if found is not None else at
 
 
 def call_label(use: ToolUseBlock) -> str:
-    """A call on one line: its name and its main argument, or all arguments where none is known."""
+    """Describe a call on one line: its name and its main argument, or all arguments where none is known."""
     for name in _MAIN_ARGUMENTS:
         value = use.input.get(name)
         if isinstance(value, str) and value and not is_placeholder(value):
@@ -321,6 +339,6 @@ def _on_one_line(text: str) -> str:
 
 
 def on_short_line(text: str) -> str:
-    """The beginning of a text as one line."""
+    """Return the beginning of a text as one line."""
     line = _on_one_line(text)
     return line if len(line) <= MAX_SHOWN_ARGUMENT_CHARS else f"{line[: MAX_SHOWN_ARGUMENT_CHARS - 1]}…"

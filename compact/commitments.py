@@ -59,13 +59,14 @@ def commitments(text: str, acts: bool) -> Iterator[Commitment]:
         if code or len(sentence) > MAX_SENTENCE_CHARS or sentence.endswith("?"):
             continue
         kind, weight = _kind_and_weight(sentence, acts)
-        lists = weight == LASTING and sentence.endswith(":")
-        if weight == HEADING or sentence.startswith("#") or sentence.endswith(":"):
+        introduces = sentence.rstrip("*_").endswith(":")
+        lists = weight == LASTING and introduces
+        if weight == HEADING or sentence.startswith("#") or introduces:
             under = kind if lists or weight == HEADING else None
             taken = False
         else:
             taken = True
-        if (shown := kind or under) and weight != HEADING and (lists or not sentence.endswith(":")):
+        if (shown := kind or under) and weight != HEADING and (lists or not introduces):
             yield Commitment(shown, text=sentence, weight=weight or REQUEST)
 
 

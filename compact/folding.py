@@ -37,17 +37,19 @@ from .identifiers import block_texts, file_path_of, joined_text
 from .replacement import replacement_text, replacement_tokens, summary_reserve
 from .situation import File, FoldLimits, RestoredFiles, Situation, replacement_limit
 
-MIN_TAIL_TOKENS = 1_500  # of the newest exchanges that stay, whatever the record takes
-MAX_RESTORED_SHARE = 0.2  # of the tokens that are folded: more would take back most of what a fold frees
+MIN_TAIL_TOKENS = 1_500  # of the newest exchanges that stay, however large the replacement is
+MAX_RESTORED_SHARE = 0.2  # of the tokens that are folded: more would undo most of what a fold frees
 MIN_SHRUNK_TOKENS = 300  # of a block that is worth shrinking
-RESTORED_HEADING = "[folded: files as they were last read, kept for reference; read again before you edit]"
-PREVIEW_CHARS = (2_000, 400)  # of a shrunk block: at first, and where that is still too much
+RESTORED_HEADING = (
+    "[summarized: files as last read before this point, for reference. Read a file again before you edit it.]"
+)
+PREVIEW_CHARS = (2_000, 400)  # of a shrunk block: at first, and if that is still too much
 CUT_NOTE_CHARS = 120  # of the note in a text of the user that is not shown whole
-SHRINK_TRIES = 3  # since what goes may have fewer tokens than our count tells
+SHRINK_TRIES = 3  # since what is cut may have fewer tokens than we count
 
 
 class FoldPlan(Struct, frozen=True):
-    """A fold, the entries that stay behind it, and the seqs of the results that it shows again."""
+    """A fold, the entries that stay after it, and the seqs of the results that it shows again."""
 
     fold: Fold
     tail: tuple[Entry, ...]
@@ -55,9 +57,7 @@ class FoldPlan(Struct, frozen=True):
 
 
 class Shrink(IntEnum):
-    """The degree to which single blocks are shrunk: seen ones, unseen ones to previews, or all of them to
-    placeholders.
-    """
+    """How far single blocks are shrunk: only seen ones, unseen ones to previews, or all to placeholders."""
 
     SEEN = 0
     PREVIEWS = 1
@@ -65,11 +65,11 @@ class Shrink(IntEnum):
 
 
 def fold_history(situation: Situation, limits: FoldLimits) -> FoldPlan | None:
-    """The fold over all but the newest exchanges; None where there is nothing to fold.
+    """Return the fold over all but the newest exchanges, None where there is nothing to fold.
 
-    Record, with a summary of usual size, and tail together keep within `replacement_limit`, and the user's
-    messages take precedence over the tail. The newest `keep_recent_messages` may take all of the tail's room,
-    older ones no more than `tail_max_tokens`. The cut does not depend on the summary, so that a preview can
+    The replacement (with a summary of usual size) and the tail together keep within `replacement_limit`; the
+    user's messages take precedence over the tail. The newest `keep_recent_messages` may use all of the tail's
+    share, older ones no more than `tail_max_tokens`. The cut does not depend on the summary, so a preview can
     show it.
     """
     most = _most_of_tail(situation, limits)
@@ -95,7 +95,7 @@ def _most_of_tail(situation: Situation, limits: FoldLimits) -> int:
 
 
 def fold_before(situation: Situation, limits: FoldLimits, at: int) -> FoldPlan:
-    """The fold over the first `at` entries."""
+    """Return the fold over the first `at` entries."""
     entries = situation.folded.entries[:at]
     tail = tuple(situation.folded.entries[at:])
     last = max(entry.last for entry in entries)
@@ -115,7 +115,7 @@ def fold_before(situation: Situation, limits: FoldLimits, at: int) -> FoldPlan:
 
 
 def _restored(situation: Situation, at: int) -> RestoredFiles:
-    """Return the files shown again where the first `at` entries are folded; worked out once in a moment."""
+    """Return the files shown again where the first `at` entries are folded; computed once per moment."""
     known = situation.worked_out.restored
     key = (id(situation.folded), at)
     if key not in known:
@@ -128,9 +128,9 @@ def _restored(situation: Situation, at: int) -> RestoredFiles:
 
 
 def _restore_files(situation: Situation, last: int, tail: Sequence[Entry]) -> tuple[str, list[int]]:
-    """The text of the files read last up to fact `last`, and the seqs of the results that it repeats.
+    """Return the text of the files last read up to fact `last`, and the seqs of the results that it repeats.
 
-    Without the files that the tail names; "" where there are none or none fits the limits.
+    Files that the tail names are left out. "" where there are none or none fits the limits.
     """
     settings = situation.settings
     counter = situation.counter
@@ -161,12 +161,12 @@ def _restore_files(situation: Situation, last: int, tail: Sequence[Entry]) -> tu
 
 
 def _tokens_until(situation: Situation, last: int) -> int:
-    """Tokens of our count of the messages up to fact `last`, as they are shown."""
+    """Return the tokens, by our count, of the messages up to fact `last` in the view."""
     return sum(message.tokens for message in situation.view if message.last <= last)
 
 
 def _recent_reads(folded: Folded, last: int) -> Iterator[tuple[str, Result]]:
-    """(path, result) of the newest read of each file up to fact `last`; files changed since are skipped."""
+    """Yield (path, result) of the newest read of each file up to fact `last`, unless it was changed since."""
     done: set[str] = set()
     for entry in reversed(folded.entries):
         if not isinstance(entry, Exchange):
@@ -185,7 +185,7 @@ def _recent_reads(folded: Folded, last: int) -> Iterator[tuple[str, Result]]:
 
 
 def _cut(situation: Situation, tokens: int) -> int:
-    """Index of the first entry that stays, so that those behind it hold `tokens`, or what must stay."""
+    """Return the index of the first entry that stays, so that the rest has `tokens`, or what must stay."""
     folded = situation.folded
     entries = folded.entries
     at = len(entries) - unseen_entries(folded)
@@ -198,7 +198,7 @@ def _cut(situation: Situation, tokens: int) -> int:
 
 
 def _first_recent(situation: Situation) -> int:
-    """Index of the first of the entries that are the newest `keep_recent_messages` messages."""
+    """Return the index of the first entry of the newest `keep_recent_messages` messages."""
     entries = situation.folded.entries
     left = situation.settings.keep_recent_messages
     at = len(entries)
@@ -209,14 +209,14 @@ def _first_recent(situation: Situation) -> int:
 
 
 def message_count(entry: Entry) -> int:
-    """The number of messages that an entry is shown as: a reply with its results is two."""
+    """Return the number of messages that an entry is shown as: two for a reply with results."""
     if isinstance(entry, Prompt):
         return 1
     return 0 if entry.superseded else 2 if entry.uses else 1
 
 
 def _behind_fold(folded: Folded, at: int) -> int:
-    """The cut, moved behind the fold that it would divide."""
+    """Return the cut, moved to the end of a fold that it would divide."""
     entries = folded.entries
     if at < len(entries) and (fold := folded.edits.covering(entries[at].seq)) is not None:
         while at < len(entries) and entries[at].seq <= fold.last:
@@ -225,7 +225,7 @@ def _behind_fold(folded: Folded, at: int) -> int:
 
 
 def unseen_entries(folded: Folded) -> int:
-    """The number of entries at the end that hold anything the model has not seen yet: they must stay."""
+    """Return the number of entries at the end that the model has not seen completely: they must stay."""
     count = 0
     for entry in reversed(folded.entries):
         if entry.last <= folded.last_reply_seq and not (isinstance(entry, Exchange) and entry.open):
@@ -235,7 +235,7 @@ def unseen_entries(folded: Folded) -> int:
 
 
 def entry_tokens(folded: Folded, entry: Entry) -> int:
-    """Tokens of our count that an entry takes in the view, whether a fold covers it or not."""
+    """Return the tokens, by our count, of an entry in the view; those of a folded one as if it were shown."""
     facts = [(entry.seq, entry.fact.tokens, len(entry.fact.blocks))]
     if isinstance(entry, Exchange):
         facts += [(result.seq, result.tokens, 1) for result in entry.results.values()]
@@ -252,7 +252,7 @@ def entry_tokens(folded: Folded, entry: Entry) -> int:
 def shrink_to(
     situation: Situation, first: int, target: int, how: Shrink
 ) -> tuple[tuple[Clear, ...], tuple[File, ...]]:
-    """Shrink as `shrink_blocks` does, until the whole prompt has `target` of the model's tokens."""
+    """Shrink as `shrink_blocks` does, until the whole prompt has at most `target` of the model's tokens."""
     view = situation.view
     over = situation.tokens - target
     room = view.tokens - view.tokens_before(view.index_of(first))
@@ -268,7 +268,7 @@ def shrink_to(
 
 
 class _Shrinking(Struct):
-    """Blocks of so many tokens in `total` (our count) on their way to fit `room`; `edits` by their place."""
+    """Blocks of `total` tokens (our count) that are to fit in `room`; `edits` by the place they change."""
 
     situation: Situation
     room: int
@@ -276,7 +276,7 @@ class _Shrinking(Struct):
     edits: dict[tuple[int, int, str], tuple[Clear, tuple[File, ...]]] = field(default_factory=dict)
 
     def put(self, edit: Clear | None, files: tuple[File, ...] = ()) -> None:
-        """Put an edit in force, in the place of an earlier one of the same field."""
+        """Add an edit, which replaces an earlier one of the same field."""
         if edit is not None:
             key = (edit.seq, edit.block, edit.field)
             self.total -= edit.saves - self._saved(key)
@@ -288,7 +288,7 @@ class _Shrinking(Struct):
         return earlier.saves if earlier is not None else 0
 
     def room_of(self, texts: Sequence[Part]) -> int:
-        """Return the number of tokens that these texts of the user may take."""
+        """Return the number of tokens that these texts of the user may have."""
         shown = sum(part.tokens - self._saved((part.seq, part.index, "text")) for part in texts)
         return self.room - self.total + shown
 
@@ -296,13 +296,11 @@ class _Shrinking(Struct):
 def shrink_blocks(
     situation: Situation, first: int, room: int, how: Shrink
 ) -> tuple[tuple[Clear, ...], tuple[File, ...]]:
-    """Return the edits that bring the blocks shown from fact `first` on under `room` tokens (our count),
-    largest first.
+    """Return edits that shrink the blocks from fact `first` on to `room` tokens (our count), largest first.
 
-    Returns edits that shrink single blocks, and the files that they name. Results that the model has seen
-    become placeholders. With PREVIEWS, the others become previews, and then long texts of the user are shown
-    by head and tail, as much of each as there is room for; with PLACEHOLDERS, all results and inputs that are
-    left become placeholders.
+    With them come the files that they name. Results that the model has seen become placeholders. With
+    PREVIEWS, the others become previews, and then long texts of the user are cut in the middle, as little as
+    possible; with PLACEHOLDERS, all remaining results and inputs become placeholders.
     """
     parts = [p for message in situation.view for p in message.parts if p.seq >= first]
     parts.sort(key=lambda part: -part.tokens)
@@ -325,13 +323,13 @@ def shrink_blocks(
 
 
 def _shrink_texts(state: _Shrinking, parts: Sequence[Part], least: int) -> None:
-    """Show of the user's longest texts as much as there is room for, but at least so many characters each."""
+    """Cut the user's longest texts as little as possible, and to no fewer than `least` characters each."""
     situation = state.situation
     left = state.room_of(parts)
     for at, part in enumerate(parts):
         if state.total <= state.room:
             break
-        # those from here on are cut to one size; the shorter ones behind them are whole if they are below it
+        # The texts from here on are cut to one size; shorter ones after them stay whole.
         rest = [each.tokens for each in parts[at:]]
         size = max((left - sum(rest[n:])) // n for n in range(1, len(rest) + 1))
         if part.tokens <= size:
@@ -354,7 +352,7 @@ def _shrunk(
 
 
 def _placeholders(situation: Situation, part: Part) -> Iterator[Clear]:
-    """The edits that show placeholders for a result or the long fields of a call; none that saves nothing."""
+    """Yield the edits that show placeholders for a result or the long fields of a call, where that saves."""
     fields: list[str] = []
     if part.use is not None and not is_one_line(shown_text(part.block)):
         fields = ["content"]

@@ -1,14 +1,19 @@
-"""The ledger: an account of what happened that needs no model.
+"""Build the local summary: an account of what happened that needs no model call.
 
-It holds files read and changed, names, commands with exit codes, errors, the user's constraints, and what the
-assistant promised, decided and gave up, ranked by how recently and how often they were used. The same entries
-give the same text. It is part of every record of a fold, and stands alone where there is no summary. The
-weights and limits were measured on recorded sessions, by how many of the names that the next 20 tool calls
-use are in the record.
+It collects files read and changed with the names that the work is about, commands with exit codes, errors,
+the user's constraints, and what the assistant promised, decided and gave up, ranked by how recently and how
+often they were used. The same entries give the same text. It is part of every summary, and stands alone where
+the model was not asked.
+
+A name is listed only with the file that defines it, because a bare name helps nobody to find anything. Which
+file that is, is known from the definitions in its pages and in its edits (definitions.py), so names of a
+standard library never occur. Example: the model reads `store.py`, which defines `append` and `verify`, then
+edits a line within `append`, and calls `verify()` in another file. Then `store.py` is listed with `append`
+(twice: as the definition around the edit, and if the edit's own text contains it) before `verify`.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from math import log
 from typing import Literal
@@ -32,35 +37,63 @@ from transcripts import (
 from transcripts.patterns import lazy_pattern
 
 from .commitments import Commitment, commitments
+from .definitions import LINE_NUMBER, MAX_SEARCHED_CHARS, definitions, enclosing_definition
 from .directives import LASTING, weighed_sentences
-from .identifiers import file_path_of, joined_text, strings, whole_name_counts
+from .identifiers import (
+    OLD_TEXT_ARGUMENTS,
+    file_path_of,
+    joined_text,
+    names,
+    strings,
+    whole_name_counts,
+)
 
 HALF_LIFE_CALLS = 60.0  # after which one use of a name counts half
 SAID_WEIGHT = 0.5
 SEEN_WEIGHT = 0.15  # of a name in a text of the model, in a result; in a tool input it is 1
-MAX_SEARCHED_RESULT_CHARS = 60_000  # of a result, in which names are looked for
+EDITED_WEIGHT = 2.0  # of the definition around an edited place
+PLAIN_WORD_WEIGHT = 0.25  # of a name without capitals and underscores: `model`, `update`
 MAX_CONSTRAINT_CHARS = 300
 MAX_ERROR_CHARS = 160
 MAX_LISTED_COMMAND_CHARS = 120
 MAX_ERROR_LINES = 40  # at the end of a command's output, among which its error is looked for
 MAX_FAILED_COMMAND_CHARS = 60  # before what it said
+MAX_CLOSING_CHARS = 240  # of a reply that ended a turn
 MIN_NUMBER_CHARS = 3
-FULLY_WEIGHED_FILES = 4  # that one command changed: of more each weighs less, as they are made by a program
+PROSE_ENDINGS = (".md", ".txt", ".rst", ".html", ".json", ".jsonl", ".log")  # files that define no names
+FULLY_WEIGHED_FILES = 4  # that one command changed: of more each weighs less, as a program makes them
 _NUMBER = lazy_pattern(r"(?<![\w.,:/-])\d[\d.,:]*\d(?![\w/-])")
 _ERROR_SIGN = lazy_pattern(
     r"error|fail|fatal|exception|denied|refused|cannot|can't|no such|not found|panic", re.IGNORECASE
 )
+_BLOCK_START = lazy_pattern(r"\n\s*(?:```|\|)")  # of code or a table in a reply
+_SENTENCE_END = lazy_pattern(r"(?<!\d)[.!?](?=\s)")
+_WORD = lazy_pattern(r"[A-Za-z_$][\w$]{2,}")
 Scores = dict[str, float]
 ScoreKind = Literal["read", "changed", "gone", "names", "numbers"]
 
 
-class LocalSummary(Struct):
-    """The content of a stretch of the conversation.
-
-    Scores are sums over uses, halved every HALF_LIFE_CALLS.
+class ListedParts(Struct):
+    """What is listed in its order: of a stretch of the conversation, or of one entry.
 
     commands are as they are listed, with exit code or "error"; constraints are (sentence, recall id), and so
-    are commitments; attached are (path, recall id) of what prompts mention.
+    are commitments and closings, the replies that ended a turn; attached are (path, recall id) of what
+    prompts mention.
+    """
+
+    commands: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    constraints: list[tuple[str, str]] = field(default_factory=list)
+    commitments: list[tuple[Commitment, str]] = field(default_factory=list)
+    closings: list[tuple[str, str]] = field(default_factory=list)
+    attached: list[tuple[str, str]] = field(default_factory=list)
+
+
+class LocalSummary(ListedParts):
+    """The content of a stretch of the conversation.
+
+    Scores are sums over uses, halved every HALF_LIFE_CALLS. `defined` has, by path, those of the names that a
+    file defines and that were used outside of results.
     """
 
     read: Scores = field(default_factory=dict)
@@ -68,28 +101,23 @@ class LocalSummary(Struct):
     gone: Scores = field(default_factory=dict)
     names: Scores = field(default_factory=dict)
     numbers: Scores = field(default_factory=dict)
-    commands: list[str] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
-    constraints: list[tuple[str, str]] = field(default_factory=list)
-    commitments: list[tuple[Commitment, str]] = field(default_factory=list)
-    attached: list[tuple[str, str]] = field(default_factory=list)
+    defined: dict[str, Scores] = field(default_factory=dict)
 
 
-class EntryAccount(Struct):
-    """The part of one entry in a local summary; `uses` are (kind, calls of the entry so far, name ->
-    weight).
+class EntryAccount(ListedParts):
+    """The part of one entry in a local summary.
 
     `made_of` are the number of its results and the kinds of its tools: an entry changes in nothing else.
+    `uses` are (kind, calls of the entry so far, name -> weight), `mentions` (path of the file that the text
+    is about, calls so far, words, weight), `definitions` (path, names), `pages` the newest text of files.
     """
 
-    made_of: tuple[int, tuple[ToolKind, ...]]
+    made_of: tuple[int, tuple[ToolKind, ...]] = (0, ())
     calls: int = 0
     uses: list[tuple[ScoreKind, int, Mapping[str, float]]] = field(default_factory=list)
-    commands: list[str] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
-    constraints: list[tuple[str, str]] = field(default_factory=list)
-    commitments: list[tuple[Commitment, str]] = field(default_factory=list)
-    attached: list[tuple[str, str]] = field(default_factory=list)
+    mentions: list[tuple[str, int, frozenset[str], float]] = field(default_factory=list)
+    definitions: list[tuple[str, frozenset[str]]] = field(default_factory=list)
+    pages: dict[str, str] = field(default_factory=dict)
 
 
 class EntryAccounts(Struct):
@@ -99,33 +127,56 @@ class EntryAccounts(Struct):
 
 
 def build_local_summary(folded: Folded, entries: Iterable[Entry]) -> LocalSummary:
-    """The ledger of a stretch of the conversation.
+    """Return the local summary of a stretch of the conversation.
 
-    What each entry says is worked out once, as it costs far more than to sum it up: further cuts, what comes
-    after a preview and later compactions use it again.
+    The account of each entry is made once, as it costs far more than summing them up: further cuts, the
+    compaction after a preview, and later compactions use it again.
     """
     local_summary = LocalSummary()
     kind_of = cache(folded.kind_of)
     calls = 0
     known = folded.memo(EntryAccounts).by_seq
+    pages = dict[str, str]()
+    mentions = list[tuple[str, float, frozenset[str]]]()
+    definers = dict[str, list[str]]()
     for entry in entries:
         made_of = _made_of(entry, kind_of)
         if (account := known.get(entry.seq)) is None or account.made_of != made_of:
-            account = known[entry.seq] = _account(entry, made_of)
+            account = known[entry.seq] = _account(entry, made_of, pages)
+        pages |= account.pages
         for kind, offset, found in account.uses:
             _add(getattr(local_summary, kind), found, _weight(calls + offset))
-            if (
-                other := local_summary.changed
-                if kind == "gone"
-                else local_summary.gone
-                if kind == "changed"
-                else None
-            ):
-                _drop(other, found)
+            if kind == "gone":
+                _drop(local_summary.changed, found)
+            elif kind == "changed":
+                _drop(local_summary.gone, found)
+        for path, offset, words, weight in account.mentions:
+            mentions.append((path, weight * _weight(calls + offset), words))
+        for path, found_names in account.definitions:
+            for name in found_names:
+                definers.setdefault(name, []).append(path)
         calls += account.calls
-        for name in ("commands", "errors", "constraints", "commitments", "attached"):
+        for name in ListedParts.__struct_fields__:
             getattr(local_summary, name).extend(getattr(account, name))
+    _score_definitions(local_summary, definers, mentions)
     return local_summary
+
+
+def _score_definitions(
+    local_summary: LocalSummary,
+    definers: Mapping[str, Sequence[str]],
+    mentions: Iterable[tuple[str, float, frozenset[str]]],
+) -> None:
+    """Score each mentioned name with the file that defines it: the one that the text is about, or the newest.
+
+    `definers` are the paths of the files that define a name, oldest first. A plain word counts less, because
+    it is often meant otherwise.
+    """
+    for path, weight, words in mentions:
+        for name in definers.keys() & words:
+            owner = path if path in definers[name] else definers[name][-1]
+            factor = PLAIN_WORD_WEIGHT if name.isalpha() and name[1:].islower() else 1.0
+            _add(local_summary.defined.setdefault(owner, {}), {name: factor}, weight)
 
 
 def _made_of(entry: Entry, kind_of: Callable[[str], ToolKind]) -> tuple[int, tuple[ToolKind, ...]]:
@@ -134,31 +185,96 @@ def _made_of(entry: Entry, kind_of: Callable[[str], ToolKind]) -> tuple[int, tup
     return len(entry.results), tuple(kind_of(use.name) for use in entry.uses.values())
 
 
-def _account(entry: Entry, made_of: tuple[int, tuple[ToolKind, ...]]) -> EntryAccount:
-    account = EntryAccount(made_of)
+def _account(
+    entry: Entry, made_of: tuple[int, tuple[ToolKind, ...]], pages: Mapping[str, str]
+) -> EntryAccount:
+    """Return the account of an entry; `pages` are the newest texts of files before it."""
+    account = EntryAccount(made_of=made_of)
     if isinstance(entry, Prompt):
         account.constraints.extend(_constraints(entry.fact))
         account.attached.extend(_attached(entry.fact))
         account.uses.extend(("read", 0, {path: 1.0}) for path, _ in account.attached)
+        account.mentions.append(("", 0, frozenset(_names_of_user(entry.fact)), 1.0))
         return account
     for (index, use), kind in zip(entry.uses.items(), made_of[1], strict=True):
         account.calls += 1
-        _add_call(account, use, kind, entry.results.get(index))
+        result = entry.results.get(index)
+        _add_call(account, use, kind, result)
+        _add_definitions(account, use, kind, result, {**pages, **account.pages})
     for result in entry.results.values():
         sentences = (each for _, text in result.said for each in _lasting_sentences(text))
         account.constraints.extend((each, f"r{result.seq}") for each in sentences)
     for index, block in enumerate(entry.fact.blocks):
         if isinstance(block, TextBlock):
-            numbers = {number for number in _NUMBER.findall(block.text) if len(number) >= MIN_NUMBER_CHARS}
-            named = dict.fromkeys(whole_name_counts(block.text), SAID_WEIGHT)
-            account.uses.append(("names", account.calls, named))
-            account.uses.append(("numbers", account.calls, dict.fromkeys(numbers, SAID_WEIGHT)))
-            made = commitments(block.text, acts=bool(entry.uses))
-            account.commitments.extend((each, f"r{entry.seq}.{index}") for each in made)
+            _add_text(account, block.text, f"r{entry.seq}.{index}", acts=bool(entry.uses))
     return account
 
 
+def _add_text(account: EntryAccount, text: str, ident: str, acts: bool) -> None:
+    """Account for a text of the model; `acts` is set if its reply calls tools."""
+    numbers = {number for number in _NUMBER.findall(text) if len(number) >= MIN_NUMBER_CHARS}
+    counts = whole_name_counts(text)
+    account.uses.append(("names", account.calls, dict.fromkeys(counts, SAID_WEIGHT)))
+    account.uses.append(("numbers", account.calls, dict.fromkeys(numbers, SAID_WEIGHT)))
+    account.mentions.append(("", account.calls, frozenset(_parts(counts)), SAID_WEIGHT))
+    account.commitments.extend((each, ident) for each in commitments(text, acts=acts))
+    if not acts and text.strip():
+        account.closings.append((_beginning(text), ident))
+
+
+def _beginning(text: str) -> str:
+    """Return the first sentences of a text on one line, in about MAX_CLOSING_CHARS characters."""
+    plain = _BLOCK_START.split(text[: 4 * MAX_CLOSING_CHARS].strip())[0]
+    line = " ".join(plain.replace("**", "").replace("\n#", "\n").split()).lstrip("# ")
+    if len(line) <= MAX_CLOSING_CHARS:
+        return line
+    cut = line[:MAX_CLOSING_CHARS]
+    end = max((found.end() for found in _SENTENCE_END.finditer(cut)), default=0)
+    return cut[:end] if end > MAX_CLOSING_CHARS // 3 else f"{cut.rpartition(' ')[0] or cut}…"
+
+
+def _parts(dotted: Iterable[str]) -> Iterator[str]:
+    """Yield names, and the last component of those with dots: `CommitObject` of `repo.CommitObject`."""
+    for name in dotted:
+        yield name
+        yield name.rpartition(".")[2]
+
+
+def _names_of_user(fact: User) -> Iterator[str]:
+    """Yield the names in the user's own words."""
+    if fact.source == "user":
+        for block in fact.blocks:
+            if isinstance(block, TextBlock) and injected_text(block) is None:
+                yield from names(own_words(block.text))
+
+
+def _add_definitions(
+    account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: Result | None, pages: Mapping[str, str]
+) -> None:
+    """Account for the definitions that a call shows or changes, and for the names that its input contains."""
+    path = file_path_of(use)
+    inputs = [text for text in strings(use.input) if text != path]
+    joined = "\n".join(inputs)
+    words = _WORD.findall(joined) if kind in ("writes", "searches") else _parts(whole_name_counts(joined))
+    account.mentions.append((path, account.calls, frozenset(words), 1.0))
+    if not path or result is None or result.error or path.endswith(PROSE_ENDINGS):
+        return
+    if kind == "reads":
+        text = joined_text(result.content)[:MAX_SEARCHED_CHARS]
+        account.pages[path] = LINE_NUMBER.sub("", text)
+        found = definitions(account.pages[path])
+        account.definitions.append((path, frozenset(name for _, name in found)))
+    elif kind == "writes":
+        page = pages.get(path, "")
+        olds = [str(use.input[name]) for name in OLD_TEXT_ARGUMENTS if name in use.input]
+        around = {name for old in olds if (name := enclosing_definition(page, old))}
+        account.mentions.append((path, account.calls, frozenset(around), EDITED_WEIGHT))
+        written = {name for text in inputs for _, name in definitions(text)}
+        account.definitions.append((path, frozenset(around | written)))
+
+
 def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: Result | None) -> None:
+    """Account for the file, the names, the command and the error of a call."""
     path = file_path_of(use)
     at = account.calls
     failed = result is not None and result.error
@@ -166,7 +282,7 @@ def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: 
         account.uses.append(("changed" if kind == "writes" else "read", at, {path: 1.0}))
     named = dict.fromkeys(whole_name_counts("\n".join(strings(use.input))), 1.0)
     text = joined_text(result.content) if result is not None else ""
-    for name, times in whole_name_counts(text[:MAX_SEARCHED_RESULT_CHARS]).items():
+    for name, times in whole_name_counts(text[:MAX_SEARCHED_CHARS]).items():
         named[name] = named.get(name, 0.0) + SEEN_WEIGHT * (1 + log(times))
     account.uses.append(("names", at, named))
     files = result.changed_files if result is not None and kind != "writes" else {}
@@ -179,23 +295,25 @@ def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: 
         code = result.about.get("exit") if result is not None else None
         ended = f" -> {code}" if code is not None else " -> error" * failed
         account.commands.append(f"{command[:MAX_LISTED_COMMAND_CHARS]}{ended}")
-    if failed and not (result is not None and result.said):  # what a person said stands among their words
+    if (
+        result is not None and failed and not result.said and not text.startswith("[interrupted")
+    ):  # a refusal is among the user's words
         call = " ".join(filter(None, (use.name, path or command[:MAX_FAILED_COMMAND_CHARS])))
         account.errors.append(f"{call}: {_telling_line(text, kind)}"[:MAX_ERROR_CHARS])
 
 
 def _telling_line(text: str, kind: ToolKind) -> str:
-    """The line of a failed call that tells most of it."""
+    """Return the line of a failed call's result that says most about the failure."""
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
     if kind != "runs":
-        return lines[0]  # of ours, which say first what is wrong
-    # A command's error ends its output, behind which only notes stand: [exit code 2], [took 40 s].
+        return lines[0]  # makeroom's own tools say first what is wrong
+    # The error is at the end of a command's output; only notes follow it: [exit code 2], [took 40 s].
     end = [line for line in lines[-MAX_ERROR_LINES:] if line[:1] + line[-1:] != "[]"] or lines[:1]
     return next((line for line in reversed(end) if _ERROR_SIGN.search(line)), end[-1])
 
 
 def _weight(calls: int) -> float:
-    """The weight of a use after so many calls: newer ones weigh more, and only the ratios count."""
+    """Return the weight of a use after so many calls: newer ones weigh more, and only the ratios count."""
     return float(2.0 ** (calls / HALF_LIFE_CALLS % 900))  # bounded: a float ends at 2 ** 1023
 
 
@@ -205,7 +323,7 @@ def _add(scores: Scores, found: Mapping[str, float], weight: float) -> None:
 
 
 def _drop(scores: Scores, paths: Iterable[str]) -> None:
-    """Forget these files, whether they were named by their whole path or by that in the project."""
+    """Remove these files, whether they were named by their full path or relative to the project."""
     for path in paths:
         same = [name for name in scores if f"/{name}".endswith(f"/{path}") or path.endswith(f"/{name}")]
         for name in same:
@@ -213,7 +331,7 @@ def _drop(scores: Scores, paths: Iterable[str]) -> None:
 
 
 def _constraints(fact: User) -> Iterator[tuple[str, str]]:
-    """(sentence, recall id) of each sentence of the user's own words that forbids or demands for good."""
+    """Yield (sentence, recall id) of each sentence of the user that forbids or requires something."""
     if fact.source != "user":
         return
     for index, block in enumerate(fact.blocks):
@@ -229,17 +347,17 @@ def _lasting_sentences(text: str) -> Iterator[str]:
 
 
 def _attached(fact: User) -> Iterator[tuple[str, str]]:
-    """(path, recall id) of each file or folder that the prompt mentions and its text shows."""
+    """Yield (path, recall id) of each file or directory that the prompt mentions and its text shows."""
     for index, block in enumerate(fact.blocks):
         if attachment := attachment_of(block):
-            if attachment.kind == "Image":  # its name stands behind it, alone
+            if attachment.kind == "Image":  # its name is in the next block
                 yield attachment.name, f"r{fact.seq}.{index - 1}"
             elif path := attachment.name.rpartition(" (")[0]:
                 yield path, f"r{fact.seq}.{index}"
 
 
 def pins_of(notes: Iterable[Metadata]) -> dict[int, str]:
-    """The texts that the user has pinned, by number."""
+    """Return the texts that the user has pinned, by number."""
     pins: dict[int, str] = {}
     for note in notes:
         if note.topic == "pin":

@@ -1,67 +1,94 @@
-"""The text of a local summary: files, errors, commands and names, the most and latest used first."""
+"""Write a local summary as text: files with their names, replies, errors and commands, the newest first."""
 
-from collections.abc import Iterable, Iterator
-from itertools import chain
-
-from transcripts.patterns import lazy_pattern
+from collections.abc import Iterable
 
 from .commitments import Commitment
 from .local_summary import LocalSummary, Scores
 from .tokens import TokenCounter
 
-MAX_APPENDED_NUMBERS = 15  # appended to a summary that lacks them
-MANY_NAMES = 200  # from so many on it is faster to find all names of a text first than to search it for each
+MAX_FILE_NAMES = 5  # of one file
+MAX_NAMES_TOKENS = 400  # of the names of all files
+CLOSINGS_TITLE = "Last replies to the user (their beginnings, the newest is last)"
 CHECKED_NAMES = 40  # of each kind, in the coverage of a summary; half as many numbers
-_EDGE = "./@+-~"
-_WORD_WITH_SIGNS = lazy_pattern(r"[\w./@+~-]+")
 _COMMITMENT_TITLES = {
-    "promise": "Promised by the assistant",
+    "promise": "Promised or confirmed by the assistant",
     "decision": "Decided",
     "rejected": "Tried and given up",
     "said": "Said by the assistant",
 }
 
 
-def local_summary_text(local_summary: LocalSummary, counter: TokenCounter, limit: int, skip: str = "") -> str:
-    """The ledger in at most `limit` tokens of our count, without the names that are in `skip`.
+def local_summary_text(local_summary: LocalSummary, counter: TokenCounter, limit: int) -> str:
+    """Return a local summary in at most `limit` tokens of our count, a section for each kind of content.
 
-    `skip` is what the model is shown beside the ledger. Files, errors and commands get just under half of
-    the limit, because a line of names is worth more to the work that follows than one more command.
+    Files that were changed come first, and so do their names where there is no room for all.
     """
     sections: list[str] = []
     left = limit
+    names_left = min(MAX_NAMES_TOKENS, limit // 5)
     gone = {f"{path} (gone)": score for path, score in local_summary.gone.items()}
-    for title, rows, share in (
-        ("Files changed", _ranked({**local_summary.changed, **gone}), 0.12),
-        ("Files read", _files_read(local_summary), 0.12),
-        ("Last errors", dict.fromkeys(reversed(local_summary.errors)), 0.06),
-        ("Last commands", dict.fromkeys(reversed(local_summary.commands)), 0.08),
+    changed = {row: row for row in _ranked({**local_summary.changed, **gone})}
+    for title, paths, share in (
+        ("Files changed", changed, 0.25),
+        ("Files read", _files_read(local_summary), 0.25),
     ):
-        kept, used = _fitting(title, rows, counter, min(left, int(limit * share)))
-        if kept:
-            sections.append("\n  ".join([f"{title}:", *kept]))
-            left -= used
-    found = _without_parts(_names_not_in("\n".join([skip, *sections]), local_summary))
-    named, _ = _fitting("Names", found, counter, left)
-    return "\n".join([*sections, *([f"Names:  {', '.join(named)}"] if named else [])])
+        kept, used = _fitting(title, paths, counter, min(left, int(limit * share)))
+        rows = []
+        for row in kept:
+            named, tokens = _names_of(local_summary.defined.get(paths[row], {}), counter, names_left)
+            rows.append(f"{row}: {named}" if named else row)
+            names_left -= tokens
+            used += tokens
+        sections.extend(_section(title, rows))
+        left -= used
+    for title, lines, share in (
+        ("Last errors", local_summary.errors, 0.06),
+        ("Last commands", local_summary.commands, 0.08),
+        (CLOSINGS_TITLE, [f"{text} ({ident})" for text, ident in local_summary.closings], 0.25),
+    ):
+        kept, used = _fitting(title, _newest(lines), counter, min(left, int(limit * share)))
+        sections.extend(_section(title, kept if title != CLOSINGS_TITLE else kept[::-1]))
+        left -= used
+    return "\n".join(sections)
 
 
-def _files_read(local_summary: LocalSummary) -> Iterator[str]:
-    """Paths, with the id of the newest text where a prompt mentioned them."""
+def _section(title: str, rows: Iterable[str]) -> list[str]:
+    lines = [f"- {row}" for row in rows]
+    return ["\n".join([f"{title}:", *lines])] if lines else []
+
+
+def _newest(lines: Iterable[str]) -> Iterable[str]:
+    """Return the lines, newest first; one that occurs again is listed where it occurred last."""
+    return dict.fromkeys(reversed(list(lines)))
+
+
+def _files_read(local_summary: LocalSummary) -> dict[str, str]:
+    """Return the files that were only read, as {line: path}; the line has the id of an attached text."""
     ids = dict(local_summary.attached)
     paths = (path for path in _ranked(local_summary.read) if path not in local_summary.changed)
-    return (f"{path} ({ids[path]})" if path in ids else path for path in paths)
+    return {f"{path} ({ids[path]})" if path in ids else path: path for path in paths}
+
+
+def _names_of(scores: Scores, counter: TokenCounter, room: int) -> tuple[str, int]:
+    """Return the most used names of a file as a list in one line, and its tokens; none that do not fit."""
+    named = _ranked(scores)[:MAX_FILE_NAMES]
+    while named:
+        text = ", ".join(named)
+        tokens = counter.text(text) + 1
+        if tokens <= room:
+            return text, tokens
+        named.pop()
+    return "", 0
 
 
 def commitments_text(local_summary: LocalSummary, counter: TokenCounter, limit: int, skip: str = "") -> str:
-    """Return the assistant's promises, decisions and rejections verbatim, with ids, in at most `limit`
-    tokens.
+    """Return the assistant's promises, decisions and rejections verbatim, with their recall ids.
 
-    The heaviest are taken first and of the same weight the newest; they stand in their order. What `skip`
-    holds is left out.
+    The text has at most `limit` tokens. The heaviest sentences are taken first, and of the same weight the
+    newest; they are listed in the order in which they were said. Those in `skip` are left out.
     """
     ids = {each.text: ident for each, ident in local_summary.commitments}
-    newest_first = reversed(local_summary.commitments)  # what is said again stands where it was said last
+    newest_first = reversed(local_summary.commitments)  # a repeated sentence is listed where it was last said
     unique = list({each.text: each for each, _ in newest_first if each.text not in skip}.values())[::-1]
     ranked = sorted(enumerate(unique), key=lambda item: (-item[1].weight, -item[0]))
     kept: dict[int, Commitment] = {}
@@ -73,17 +100,10 @@ def commitments_text(local_summary: LocalSummary, counter: TokenCounter, limit: 
         kept[at] = each
     sections = []
     for kind, title in _COMMITMENT_TITLES.items():
-        lines = [f"- {kept[at].text} ({ids[kept[at].text]})" for at in sorted(kept) if kept[at].kind == kind]
+        of_kind = (kept[at].text for at in sorted(kept) if kept[at].kind == kind)
+        lines = [f"- {text.removeprefix('- ')} ({ids[text]})" for text in of_kind]
         sections.extend(["\n".join([f"{title}:", *lines])] if lines else [])
     return "\n".join(sections)
-
-
-def missing_names(local_summary: LocalSummary, counter: TokenCounter, limit: int, text: str) -> str:
-    """The most used and latest numbers and names that `text` lacks, in at most `limit` tokens."""
-    numbers = [number for number in _used_numbers(local_summary) if number not in text]
-    # Lazy: names are searched for only as long as there is room for one more.
-    rows = chain(numbers[:MAX_APPENDED_NUMBERS], _names_not_in(text, local_summary))
-    return ", ".join(_fitting("Names", rows, counter, limit)[0])
 
 
 def _fitting(title: str, rows: Iterable[str], counter: TokenCounter, room: int) -> tuple[list[str], int]:
@@ -91,7 +111,7 @@ def _fitting(title: str, rows: Iterable[str], counter: TokenCounter, room: int) 
     kept: list[str] = []
     used = counter.text(title) + 3
     for row in rows:
-        tokens = counter.text(row) + 2
+        tokens = counter.text(row) + 3
         if used + tokens > room:
             break
         used += tokens
@@ -100,9 +120,7 @@ def _fitting(title: str, rows: Iterable[str], counter: TokenCounter, room: int) 
 
 
 def coverage(local_summary: LocalSummary, summary: str, kept: str) -> dict[str, list[int]]:
-    """Return the coverage of a summary by kind of name: [named by the summary, by all that is kept, of so
-    many].
-    """
+    """Return for each kind of name [number named by the summary, by all that is kept, number of names]."""
     return {
         kind: [sum(name in summary for name in found), sum(name in kept for name in found), len(found)]
         for kind, found in _most_used(local_summary).items()
@@ -110,7 +128,7 @@ def coverage(local_summary: LocalSummary, summary: str, kept: str) -> dict[str, 
 
 
 def _most_used(local_summary: LocalSummary) -> dict[str, list[str]]:
-    """The paths, identifiers and numbers in most and latest use, which a summary should name."""
+    """Return the paths, identifiers and numbers in most and latest use, which a summary should name."""
     paths = {**local_summary.names, **local_summary.read, **local_summary.changed}
     others = local_summary.names.items()
     return {
@@ -129,32 +147,4 @@ def _is_path(name: str) -> bool:
 
 
 def _ranked(scores: Scores) -> list[str]:
-    return sorted(sorted(scores), key=scores.__getitem__, reverse=True)  # of the same score by the alphabet
-
-
-def _without_parts(names: Iterable[str]) -> Iterator[str]:
-    """The names, without those that stand within one before them: `AgentType` after `state.AgentType`."""
-    before = ""
-    for name in names:
-        if name not in before:
-            before += f"\n{name}"
-            yield name
-
-
-def _names_not_in(text: str, local_summary: LocalSummary) -> Iterator[str]:
-    """The names, best first, that do not stand in a text: as a word, a part of one, or the end of a path."""
-    ranked = _ranked({**local_summary.read, **local_summary.changed, **local_summary.names})
-    if len(ranked) <= MANY_NAMES:
-        return (name for name in ranked if name not in text)
-    mentioned = {word.strip(_EDGE) for word in set(_WORD_WITH_SIGNS.findall(text))}
-    mentioned.update([name for word in mentioned if _is_path(word) for name in _parts(word)])
-    return (name for name in ranked if name not in mentioned and name.strip(_EDGE) not in mentioned)
-
-
-def _parts(word: str) -> Iterator[str]:
-    """Return the components of a compound word, and the ends of a path."""
-    yield from word.split(".")
-    ends = word.split("/")
-    for at in range(1, len(ends)):
-        yield "/".join(ends[at:])
-        yield ends[at - 1]
+    return sorted(sorted(scores), key=scores.__getitem__, reverse=True)  # alphabetical where scores are equal

@@ -1,24 +1,48 @@
-"""The line in a page that refers to another page for lines that are in view: its form, and how it is read."""
+"""The lines by which results refer to each other: write them, and find them in a result.
+
+A page of a file that repeats lines in view refers to the result that shows them, by its recall id:
+
+    [lines 1-60 are unchanged since r6 above]
+    [lines 62-161 are unchanged since r6 above, where they are lines 61-160]
+
+So that the model finds that result, every page of a file ends with its own id: `[this result: r6]`.
+"""
 
 import re
 from collections.abc import Sequence
 
-from transcripts import (
-    Block,
-    Result,
-    ToolUseBlock,
-)
+from transcripts import Block, Result, TextBlock, ToolUseBlock
 from transcripts.patterns import lazy_pattern
 
 from .identifiers import joined_text
 
-SHOWN_IN = "[lines {first}-{last} are not repeated: as in {where} above]"  # of a page whose lines are in view
+RESULT_ID_START = "[this result: r"
 _FIRST_NUMBER = lazy_pattern(r" *(\d+)(?:→|\t)")
-_SHOWN_IN_IDS = lazy_pattern(r"^\[lines \d+-\d+ are not repeated: as in .*\br(\d+) above\]$", re.MULTILINE)
+_UNCHANGED_IDS = lazy_pattern(
+    r"^\[lines \d+-\d+ are (?:unchanged since r(\d+) above(?:, where they are lines \d+-\d+)?"
+    r"|not repeated: as in (?:lines \d+-\d+ of )?r(\d+) above)\]$",  # as earlier versions wrote it
+    re.MULTILINE,
+)
+
+
+def unchanged_lines(first: int, last: int, ident: str, there: int) -> str:
+    """Return the line that replaces lines first..last of a page; result `ident` shows them from `there`."""
+    moved = f", where they are lines {there}-{there + last - first}" if there != first else ""
+    return f"[lines {first}-{last} are unchanged since {ident} above{moved}]"
+
+
+def with_result_id(content: tuple[Block, ...], seq: int) -> tuple[Block, ...]:
+    """Return the content of a result with a last line that names it, for results that refer to it later."""
+    return (*content, TextBlock(f"{RESULT_ID_START}{seq}]"))
+
+
+def is_result_id(block: Block) -> bool:
+    """Return whether a block of a result is the line that names it."""
+    return isinstance(block, TextBlock) and block.text.startswith(RESULT_ID_START)
 
 
 def lines_shown(use: ToolUseBlock, result: Result) -> tuple[int, int]:
-    """The first and last line of its file that a read shows, as it tells them or by its offset."""
+    """Return the first and last line of its file that a read shows: as recorded, or by numbers and offset."""
     first = result.about.get("first")
     last = result.about.get("last")
     if isinstance(first, int) and isinstance(last, int):
@@ -32,4 +56,5 @@ def lines_shown(use: ToolUseBlock, result: Result) -> tuple[int, int]:
 
 def pages_referred_to(content: Sequence[Block]) -> set[int]:
     """The seqs of the results that a page refers to for lines that it does not repeat."""
-    return {int(ident) for ident in _SHOWN_IN_IDS.findall(joined_text(content))}
+    found = _UNCHANGED_IDS.findall(joined_text(content))
+    return {int(ident or old_ident) for ident, old_ident in found}

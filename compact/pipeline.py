@@ -1,13 +1,14 @@
-"""The pipeline: what to do before a call, on request, or after a refusal, as a plan that is not applied here.
+"""Plan a compaction: before a model call, on request, or after the API refused a prompt as too long.
 
 Pure: a question to the model is yielded as a value, and its answer is sent in. Live sessions, replay and
-tests run the same code. After a refusal for the prompt's length there are three rungs, with one resend each:
+tests run the same code, and apply the plan themselves. After a refusal there are three rungs, with one resend
+each:
 
-1. Everything that the model has seen is cleared, and the rest is shown by previews where that is not enough.
-2. thrifty takes the ledger; classic asks for a summary, and takes the ledger if that fails.
-3. The newest messages too are shrunk to previews, then to placeholders, and at last all is folded.
+1. Clear everything that the model has seen; if that is not enough, show previews of the rest.
+2. thrifty makes a local summary; classic asks for a model summary, and makes a local one if that fails.
+3. Shrink the newest messages too, to previews, then to placeholders, and finally summarize everything.
 
-A rung that cannot make the request fit gives way to the next at once.
+A rung that cannot make the request fit is skipped.
 """
 
 import sys
@@ -49,7 +50,7 @@ REACTIVE_RUNGS = 3
 PREVIEWED_BLOCKS = 5  # of those that a compaction leaves
 _CLEARED_LABELS = {
     "results": "old results",
-    "inputs": "old inputs of tools",
+    "inputs": "old tool inputs",
     "pasted": "pasted texts or images",
 }
 
@@ -59,9 +60,8 @@ def plan(
 ) -> Flow:
     """Plan a compaction. Yields at most a few summary requests, is sent the replies, returns the plan.
 
-    trigger "auto": before a model call; "manual" and "tool": on request, `focus` says what to pay attention
-    to; "reactive": the API refused the prompt as too long, `rung` counts from 1. `layers`, if
-    given, are asked instead of LAYERS.
+    trigger "auto": before a model call. "manual" and "tool": on request; `focus` says what to pay attention
+    to. "reactive": the API refused the prompt as too long; `rung` counts from 1. `layers` replaces LAYERS.
     """
     match trigger:
         case "auto":
@@ -75,7 +75,7 @@ def plan(
 
 
 def _automatic(situation: Situation, layers: tuple[Layer, ...]) -> Flow:
-    """Ask the layers in order; each plans on what the layers before it have left."""
+    """Ask the layers in order; each plans on the result of the layers before it."""
     now = situation
     total = CompactionPlan()
     made = list[tuple[Layer, Proposal]]()
@@ -95,7 +95,7 @@ def _automatic(situation: Situation, layers: tuple[Layer, ...]) -> Flow:
 
 
 def quiet_below(settings: CompactSettings, window: ContextWindow) -> tuple[int, int]:
-    """The sizes of the whole prompt and of its messages, in tokens, below which no layer acts unasked."""
+    """Return the sizes of the prompt and of its messages, in tokens, below which no layer acts unasked."""
     active = _active(LAYERS, settings, window)
     prompt = min((least for layer, least in active if not layer.messages_only), default=sys.maxsize)
     return prompt, min((least for _, least in active), default=sys.maxsize)
@@ -105,13 +105,13 @@ def quiet_below(settings: CompactSettings, window: ContextWindow) -> tuple[int, 
 def _active(
     layers: tuple[Layer, ...], settings: CompactSettings, window: ContextWindow
 ) -> tuple[tuple[Layer, int], ...]:
-    """The layers that may act unasked under these settings, each with the size from which on it may."""
+    """Return the layers that may act unasked under these settings, each with its smallest prompt size."""
     sizes = ((layer, layer.min_tokens(settings, window)) for layer in layers if settings.automatic)
     return tuple((layer, least) for layer, least in sizes if least is not None)
 
 
 def _reactive_ladder(situation: Situation, rung: int) -> Flow:
-    """Return the plan of a rung (from 1), or of the first after it that makes the request fit."""
+    """Return the plan of a rung (from 1), or of the first rung after it that makes the request fit."""
     failures: tuple[tuple[str, str], ...] = ()
     for step in range(max(1, rung), REACTIVE_RUNGS + 1):
         if step == 1:
@@ -127,7 +127,7 @@ def _reactive_ladder(situation: Situation, rung: int) -> Flow:
         if proposal is not None and is_acceptable(situation, proposal):
             return CompactionPlan((proposal,), failures)
     named = largest_blocks_sentence(situation.view, situation.slope)
-    return CompactionPlan((), failures=failures, note=f"nothing more can be left out. {named}")
+    return CompactionPlan((), failures=failures, note=f"nothing more can be cleared. {named}")
 
 
 def _clear_all(situation: Situation) -> Proposal | None:
@@ -142,14 +142,14 @@ def _clear_all(situation: Situation) -> Proposal | None:
     if now.tokens > target:
         more, files = shrink_to(now, 0, target, Shrink.PREVIEWS)
         by_place = {(edit.seq, edit.block, edit.field): edit for edit in (*edits, *more)}
-        edits = tuple(by_place[place] for place in sorted(by_place))  # of one place the later edit
+        edits = tuple(by_place[place] for place in sorted(by_place))  # the later edit of each place
     if not edits:
         return None
     return propose(situation, "reactive", "reactive", edits, files, why="rung 1", rung=1)
 
 
 def _shrink_newest(situation: Situation) -> Proposal | None:
-    """Shrink them to previews, or where that does not make the request fit, to placeholders."""
+    """Shrink the newest messages to previews, or to placeholders where the request still does not fit."""
     view = situation.view
     kept = max(1, situation.settings.keep_recent_messages)
     for how in (Shrink.PREVIEWS, Shrink.PLACEHOLDERS) if view else ():
@@ -161,9 +161,10 @@ def _shrink_newest(situation: Situation) -> Proposal | None:
 
 
 def dry_run(situation: Situation, trigger: Trigger, focus: str = "") -> CompactionPlan:
-    """The plan as it would be, without asking the model: a summary is replaced by as many meaningless words.
+    """Return the plan without asking the model: meaningless words of the usual length stand for a summary.
 
-    What would be folded, cleared and kept is exactly what then happens; only the summary's size is a guess.
+    The blocks that are summarized, cleared and kept are exactly those of the real compaction; only the size
+    of the summary is a guess.
     """
     answer = SummaryReply(f"<summary>{dummy_summary(situation)}</summary>", stop="end_turn")
     planned = finish_plan(plan(situation, trigger, focus), lambda request: answer)
@@ -187,13 +188,13 @@ def _preview(situation: Situation, proposal: Proposal) -> Iterator[str]:
     if counts:
         yield f"  shown as placeholders: {', '.join(counts)}"
     if "unthinks" in report["edits"]:
-        yield "  left out: the model's thinking from the first change on"
+        yield "  removed: the model's thinking after the first change"
     if report.get("restored"):
         yield f"  files shown again: {', '.join(f'r{seq}' for seq in report['restored'])}"
     if report["rewritten"] and report["cold_cost_usd"] >= 0.005:  # which is rounded to a cent
         warm = report["predicted_cost_usd"]
         cold = report["cold_cost_usd"]
-        yield f"  the next request writes ${warm:.2f} anew; ${cold:.2f} once the cache is cold"
+        yield f"  next request: +${warm:.2f} cache write (${cold:.2f} if the cache has expired)"
 
 
 def _fold_preview(situation: Situation, fold: Fold) -> str:
@@ -205,6 +206,6 @@ def _fold_preview(situation: Situation, fold: Fold) -> str:
     record, *files = (situation.slope * fold.tokens * size / sum(sizes) for size in sizes)
     return (
         f"  r{fold.first} to r{fold.last} ({last - first + 1} messages, {situation.scaled(tokens):,} tokens) "
-        f"become a record of about {record:,.0f} tokens"
-        + "".join(f", and {size:,.0f} of files shown again" for size in files)
+        f"become a summary of about {record:,.0f} tokens"
+        + "".join(f" and {size:,.0f} tokens of files shown again" for size in files)
     )

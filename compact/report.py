@@ -1,6 +1,4 @@
-"""The effect and the cost of a compaction: the report recorded with it, and the lines that show it to the
-user.
-"""
+"""Report the effect and the cost of a compaction: the recorded report, and the lines for the user."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -26,24 +24,24 @@ from .shown_blocks import NAMED_BLOCKS, largest_blocks
 from .situation import CompactionReport, File, Proposal, ReportDetails, Situation, Trigger
 
 MIN_SHARE_TOLD = 0.05  # of the context: an automatic compaction that frees less is not announced
-LAYERS_TOLD = frozenset({"summary", "ledger", "reactive"})  # of which a person wants to know in any case
-MIN_TOLD_TOKENS = 2_000  # that clearing alone has to free: in a small window it clears a little all the time
+LAYERS_TOLD = frozenset({"summary", "ledger", "reactive"})  # which are announced in any case
+MIN_TOLD_TOKENS = 2_000  # that clearing has to free to be announced: in a small window it clears all the time
 MIN_TOLD_COST_USD = 0.05  # that a notice or a command mentions
 _DONE_BY_LAYER = {
-    "budget": "large results went to files",
-    "snip": "messages in the middle were left out",
-    "micro": "old tool output became placeholders",
-    "collapse": "old stretches became digests",
-    "summary": "the model summarised older messages",
-    "ledger": "older messages became a record made by code",
+    "budget": "large results were moved to files",
+    "snip": "messages in the middle were removed",
+    "micro": "old tool output was cleared",
+    "collapse": "older segments were summarized locally",
+    "summary": "the model summarized older messages",
+    "ledger": "older messages were summarized",
     "reactive": "results were shortened",
-    "unthink": "earlier thinking was left out",
-    "drop": "a block was left out",
+    "unthink": "earlier thinking was removed",
+    "drop": "a block was dropped",
 }
-_SHORTENED = {  # where nothing is folded, by the kind of edits
+_SHORTENED = {  # where nothing is summarized, by the kind of edits
     "results": "results were shortened",
-    "inputs": "inputs of calls were shortened",
-    "pasted": "your longest messages were shortened to their beginning and end",
+    "inputs": "tool inputs were shortened",
+    "pasted": "your longest messages were cut in the middle",
 }
 _EDIT_LABELS = {"content": "results", "text": "pasted", "source": "pasted"}  # of a field; else an input
 
@@ -56,7 +54,7 @@ def propose(
     files: tuple[File, ...] = (),
     **more: Unpack[ReportDetails],
 ) -> Proposal:
-    """A proposal of these edits and of the thinking that they drop; `more` is added to its report."""
+    """Return a proposal of these edits and of those that drop affected thinking; `more` is for its report."""
     edits = with_dropped_thinking(situation.folded, edits, situation.binds)
     view = situation.view
     before = situation.tokens
@@ -92,7 +90,7 @@ def propose(
 def _bill(situation: Situation, then: Folded, edits: tuple[Edit, ...], after: int) -> RewriteBill:
     """Return the cost of `edits`, which `then` has in force, for the next request of `after` tokens.
 
-    What is not counted in our tokens (the server's own words about tools) stands before the messages.
+    Tokens that we do not count (those that the server adds for tools) come before the messages.
     """
     view = situation.view
     asked = situation.folded.last_request
@@ -107,23 +105,24 @@ def _bill(situation: Situation, then: Folded, edits: tuple[Edit, ...], after: in
 
 
 def rewrite_told(situation: Situation) -> str:
-    """Describe the cache write of the next request after a change by the user; "" where it is small, or the
-    cache has expired anyway.
+    """Describe the cache write of the next request after a change by the user.
+
+    "" where the cost is small, or the cache has expired anyway.
     """
     folded = situation.folded
     if folded.last_request is None or situation.cache_is_cold:
         return ""
     since = situation.now - situation.settings.cache_ttl_s
     cached = cached_messages(folded, folded, folded.last_seq + 1, since)
-    anew = min(situation.tokens, situation.calibration.tokens_behind(folded, cached))
-    dollars = situation.prices.dollars(anew * situation.prices.write)
+    written = min(situation.tokens, situation.calibration.tokens_behind(folded, cached))
+    dollars = situation.prices.dollars(written * situation.prices.write)
     if dollars < MIN_TOLD_COST_USD:
         return ""
-    return f"; the next request writes {anew:,} tokens anew, ~${dollars:.2f}"
+    return f" (next request: {written:,} tokens of cache write, ~${dollars:.2f})"
 
 
 def _first_changed(view: View, edits: tuple[Edit, ...]) -> int | None:
-    """Index of the first message that looks different under the edits; None where none does."""
+    """Return the index of the first message that the edits change, None for none."""
     span = changed_span(edits)
     places = [view.index_of(span[0])] if span is not None else []
     for edit in edits:
@@ -141,14 +140,14 @@ def _edit_label(edit: Edit) -> str:
 
 
 def fits(situation: Situation) -> bool:
-    """Return whether the prompt fits the window as it is."""
+    """Return whether the prompt fits in the window."""
     return situation.tokens <= situation.window.size
 
 
 def is_told(made: Sequence[Proposal | Compacted], policy: str) -> bool:
-    """Return whether compactions that were made together deserve a line; /context lists them all.
+    """Return whether compactions that were made together are announced; /context lists them all.
 
-    classic clears a little before almost every call, which is nobody's news.
+    The classic policy clears a little before almost every call, which is not worth a line.
     """
     if any(each.trigger != "auto" or each.layer in LAYERS_TOLD for each in made):
         return True
@@ -158,9 +157,9 @@ def is_told(made: Sequence[Proposal | Compacted], policy: str) -> bool:
 
 
 def compaction_notice(proposals: Sequence[Proposal | Compacted], trigger: str = "") -> str:
-    """One line in plain words: the sizes, what was done, whether the model was asked.
+    """Describe compactions in one line: the sizes, what was done, whether the model was asked.
 
-    `trigger` overrides that of the proposals. When it has paid for itself is told by /context.
+    `trigger` overrides that of the proposals.
     """
     if not proposals:
         return ""
@@ -173,34 +172,32 @@ def compaction_notice(proposals: Sequence[Proposal | Compacted], trigger: str = 
         sizes = f"{before:,} -> {after:,}"
     done = ", ".join(dict.fromkeys(map(_done_by, proposals)))
     because = proposals[0].report.get("because", "")
-    done += f", because {because}" if because else ""
-    asked = "" if any(each.layer in ("summary", "drop") for each in proposals) else ", no model call"
-    cost = _cost_worth_telling(proposals)
-    return f"[{name} compact] {sizes} tokens (-{share}%): {done}{asked}{cost}; /uncompact undoes it"
+    done += f" ({because})" if because else ""
+    asked = "" if any(each.layer in ("summary", "drop") for each in proposals) else " without a model call"
+    cost = _notable_cost(proposals)
+    return f"[{name} compact] {sizes} tokens (-{share}%): {done}{asked}{cost}; undo with /uncompact"
 
 
 def _done_by(made: Proposal | Compacted) -> str:
-    """Describe the effect of one compaction in plain words; `report` names the blocks that the user
-    dropped.
-    """
+    """Describe the effect of one compaction, with the block that the user dropped."""
     report = made.report
     edits = made.report.get("edits", {})
     if made.layer in ("reactive", "ledger") and "folds" not in edits:
         done = [words for what, words in _SHORTENED.items() if what in edits]
         return " and ".join(done) or _DONE_BY_LAYER[made.layer]
     if dropped := report.get("dropped"):
-        return f"{dropped} is left out{f' as {made.id}' if isinstance(made, Compacted) else ''}"
+        return f"dropped {dropped}{f' as {made.id}' if isinstance(made, Compacted) else ''}"
     return _DONE_BY_LAYER.get(made.layer, made.layer)
 
 
-def _cost_worth_telling(proposals: Sequence[Proposal | Compacted]) -> str:
-    """Describe the cost of the cache write; "" where it is small or due anyway."""
+def _notable_cost(proposals: Sequence[Proposal | Compacted]) -> str:
+    """Describe the cost of the cache write, "" where it is small or due anyway."""
     dearest = max((_extra_cost(each.report) for each in proposals if not each.report["cold"]), default=0)
-    return f", the next call costs about ${dearest:.2f} more, once" if dearest >= MIN_TOLD_COST_USD else ""
+    return f", the next call costs ~${dearest:.2f} more once" if dearest >= MIN_TOLD_COST_USD else ""
 
 
 def _extra_cost(report: Mapping[str, Any]) -> float:
-    """Dollars of writing what would have been read; in records of earlier versions, of writing it."""
+    """Return the dollars of writing instead of reading; in reports of earlier versions, of writing."""
     return float(report.get("extra_cost_usd", report["predicted_cost_usd"]))
 
 
@@ -209,10 +206,10 @@ def _thousands(tokens: int) -> str:
 
 
 def predicted_and_real_cost(folded: Folded, made: Compacted, known: PriceList) -> str:
-    """One line that compares the predicted cost of compaction `made` with that of the request after it.
+    """Compare the estimated cost of compaction `made` with that of the request after it, in one line.
 
-    Both are the cost of what that request could not read from the cache, by the prices of the model that it
-    went to. "" where nothing was predicted.
+    Both are the cost of the tokens that the request could not read from the cache, at the prices of its
+    model. "" where nothing was estimated.
     """
     report = made.report
     if "predicted_cost_usd" not in report or "rewritten" not in report:
@@ -222,15 +219,15 @@ def predicted_and_real_cost(folded: Folded, made: Compacted, known: PriceList) -
     if report.get("cold"):
         cost = report["cold_cost_usd"]
         written = report["after"]
-    predicted = f"predicted ${cost:.3f} ({written:,} tokens written)"
+    estimated = f"estimated ${cost:.3f} ({written:,} tokens written)"
     if not written:
-        return f"{predicted}: nothing that it changed had been sent before"
+        return f"{estimated}: it changed nothing that had been sent before"
     later = (fact for fact in folded.facts if fact.seq > made.seq and isinstance(fact, Reply))
     reply = next((fact for fact in later if fact.usage.prompt), None)
     if reply is None or folded.undone.get(made.id, reply.seq) < reply.seq:
-        return f"{predicted}, no request sent with it"
+        return f"{estimated}, no request was sent with it"
     earlier = (fact for fact in reversed(folded.facts) if fact.seq < reply.seq)
     prices = known.planning(next((fact.model for fact in earlier if isinstance(fact, Opened)), reply.model))
     usage = reply.usage
     real = prices.dollars(prices.plain(usage) - prices.read * usage.cache_read)
-    return f"{predicted}, came ${real:.3f} ({usage.cache_written + usage.input:,})"
+    return f"{estimated}, actual ${real:.3f} ({usage.cache_written + usage.input:,})"

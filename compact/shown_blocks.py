@@ -1,4 +1,4 @@
-"""The blocks of the view as the user is told of them: by a label, an id and the tokens that they take."""
+"""Describe the blocks of the view to the user: by a label, an id and the tokens that they take."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from transcripts.patterns import lazy_pattern
 from .clearing import call_label, recall_id, shown_text
 
 NAMED_BLOCKS = 3  # of the largest blocks that a report and a message name
-# What stands instead of folded history, by the beginning of its text.
+# Labels of texts that replace messages, by their beginning; those of "folded" are of earlier versions.
 _FOLD_LABELS = (
-    ("[folded: this is makeroom's record", "record of the folded messages"),
-    ("[folded: files as they were", "files shown again"),
-    ("[folded: a digest", "digest of folded messages"),
+    ("[summarized: this replaces", "summary of earlier messages"),
+    ("[folded: this is makeroom's record", "summary of earlier messages"),
+    ("[summarized: files", "files shown again"),
+    ("[folded: files", "files shown again"),
+    ("[summarized: messages", "local summary of earlier messages"),
+    ("[folded: a digest", "local summary of earlier messages"),
+    ("[summarized: the request", "the request being worked on"),
     ("[folded: the request", "the request being worked on"),
     ("[snipped", "note on snipped messages"),
 )
-_FOLD_START = "[folded: "
-_MAX_HEADING_CHARS = 400  # of a record, in which it says what it stands for
-_STANDS_FOR = lazy_pattern(r"\((r\d+-r\d+)\)|as read in (r\d+)|digest of (r\d+-r\d+)")
+_FOLD_STARTS = ("[summarized: ", "[folded: ")
+_MAX_HEADING_CHARS = 400  # of a summary, in which its heading names what it replaces
+_STANDS_FOR = lazy_pattern(r"\((r\d+-r\d+)\)|as read in (r\d+)|(?:digest of|messages) (r\d+-r\d+)")
 
 
 class ShownBlock(Struct, frozen=True):
@@ -31,7 +35,7 @@ class ShownBlock(Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """A short label: of a result its call, of a text its kind."""
+        """A short label: the call for a result, the kind for a text."""
         part = self.part
         if part.kind is PartKind.PLACEHOLDER and isinstance(part.block, TextBlock):
             labels = (name for start, name in _FOLD_LABELS if part.block.text.startswith(start))
@@ -44,31 +48,31 @@ class ShownBlock(Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """The id by which it is listed: of a record the stretch that it stands for, of files the first."""
+        """The id by which it is listed: for a summary the range that it replaces, for files the first."""
         text = _text_of_edit(self.part)
-        found = _STANDS_FOR.search(text[:_MAX_HEADING_CHARS]) if text.startswith(_FOLD_START) else None
+        found = _STANDS_FOR.search(text[:_MAX_HEADING_CHARS]) if text.startswith(_FOLD_STARTS) else None
         return next(filter(None, found.groups())) if found is not None else self.recall_id
 
     @property
     def recall_id(self) -> str:
-        """The id that brings the original back."""
+        """The id that recalls the original."""
         return recall_id(self.part)
 
     @property
     def line(self) -> str:
-        """One line: the label, the tokens, the id."""
+        """One line with the label, the tokens and the id."""
         return f"{self.label}, {self.tokens:,} {'token' if self.tokens == 1 else 'tokens'} ({self.id})"
 
 
 def largest_blocks(view: View, slope: float) -> list[ShownBlock]:
-    """Return the blocks of the view, largest first; `slope`: the model's tokens for each of our count.
+    """Return the blocks of the view, largest first; `slope` is the model's tokens for each of our count.
 
-    A fold has one count for all of its blocks, which the view spreads evenly; here it goes by their sizes.
+    A fold has one count for all of its blocks, which the view divides evenly; here it is divided by size.
     """
     found: list[ShownBlock] = []
     for message in view:
         texts = [_text_of_edit(part) for part in message.parts]
-        folds = [text.startswith(_FOLD_START) for text in texts]
+        folds = [text.startswith(_FOLD_STARTS) for text in texts]
         if not any(folds):
             found.extend(ShownBlock(part, round(slope * part.tokens)) for part in message.parts)
             continue
@@ -84,7 +88,7 @@ def largest_blocks(view: View, slope: float) -> list[ShownBlock]:
 def largest_blocks_sentence(view: View, slope: float) -> str:
     """Name the largest blocks in one sentence, for the end of a message."""
     named = "; ".join(block.line for block in largest_blocks(view, slope)[:NAMED_BLOCKS])
-    return f"The biggest blocks: {named}" if named else "The conversation is empty"
+    return f"Largest blocks: {named}" if named else "The conversation is empty"
 
 
 def _text_of_edit(part: Part) -> str:

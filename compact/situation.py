@@ -1,4 +1,4 @@
-"""The values that the pipeline works with: what it is given, what it may ask for, and what it answers."""
+"""The values that the pipeline works with: its input, its questions to the model, and its answers."""
 
 from __future__ import annotations
 
@@ -20,14 +20,12 @@ from .tokens import TokenCounter
 
 Trigger = Literal["auto", "manual", "tool", "reactive"]
 File = tuple[str, str]  # (name, text) of a stored output
-MIN_REPLACEMENT_TOKENS = 500  # of a record by our count, however small the window
+MIN_REPLACEMENT_TOKENS = 500  # of a replacement by our count, however small the window
 OUTPUTS_PREFIX = ".task_outputs/tool-results/"
 
 
 class FoldLimits(Struct, frozen=True):
-    """The form of a summarized range: the summary to show, the tokens (our count) of the tail, whether files
-    are restored.
-    """
+    """The limits of a fold: the model summary to show, the tokens (our count) of the tail, restored files."""
 
     trigger: Trigger
     summary: str = ""
@@ -44,9 +42,9 @@ class RestoredFiles(Struct, frozen=True):
 
 
 class UserBlock(Struct):
-    """A block of a user message: its recall id, its text and tokens, and what was made of it.
+    """A block of a user message: its recall id, text and tokens, and the forms in which it can be shown.
 
-    `answers` says to which call these are the words, "" for a message of its own; `sentences` are (weight,
+    `answers` names the call that the words answer, "" for a message of its own; `sentences` are (weight,
     sentence) of those that say more than small talk.
     """
 
@@ -58,7 +56,7 @@ class UserBlock(Struct):
     sentences: list[tuple[int, str]] | None = None
 
     def said(self) -> list[tuple[int, str]]:
-        """(weight, sentence) of each sentence that says more than small talk; an errand weighs least."""
+        """Return (weight, sentence) of each sentence that is more than small talk; errands weigh least."""
         if self.sentences is None:
             said = weighed_sentences(own_words(self.text))
             spans = ((each.weight, self.text[each.start : each.end]) for each in said)
@@ -70,7 +68,7 @@ class UserBlock(Struct):
         return self.sentences
 
     def is_talk(self, most: int) -> bool:
-        """Return whether it has at most so many tokens and says nothing that holds once it is answered."""
+        """Return whether it has at most so many tokens and says nothing that matters once it is answered."""
         return self.tokens <= most and not self.answers and all(weight < FACT for weight, _ in self.said())
 
     def tells(self) -> bool:
@@ -80,12 +78,11 @@ class UserBlock(Struct):
 
 
 class WorkedOut(Struct, frozen=True):
-    """Results about the facts themselves, valid for one moment whatever edits are in force.
+    """Computed results about the facts, valid for one moment whatever edits are in force.
 
-    Shared by all situations of that moment, because one plan tries several cuts and several summaries.
-    ledgers of the first so many entries, blocks of the user by (seq, block), tokens of a record by what it
-    was made for; and of one conversation with its edits what is shown of files and what an attempt at a
-    summary comes to, each with the conversation that it was made of.
+    They are shared by all situations of that moment, because one plan tries several cuts and summaries:
+    local summaries by the number of entries, user blocks by (seq, block), and token counts of replacements.
+    `restored` and `attempts` belong to one conversation with its edits, which is stored with them.
     """
 
     local_summaries: dict[int, LocalSummary] = field(default_factory=dict)
@@ -96,31 +93,29 @@ class WorkedOut(Struct, frozen=True):
 
 
 class Situation(Struct, frozen=True):
-    """The conversation and its circumstances at one moment; of no use once another fact was applied."""
+    """The conversation and its circumstances at one moment; invalid once another fact was applied."""
 
     folded: Folded
     settings: CompactSettings
     window: ContextWindow
     prices: Prices
-    now: float  # seconds since the epoch, by which the age of the cache is judged
+    now: float  # seconds since the epoch; the age of the cache is relative to it
     overhead: int  # our count of system prompt and tools, in tokens
     calibration: Calibration
     binds: bool  # whether the model binds thinking to its prefix
     counter: TokenCounter
     live: tuple[str, ...] = ()  # state beside the conversation (permission mode, ...), a line each
-    outputs: str = OUTPUTS_PREFIX  # of the paths of stored outputs: the folder and the session's own prefix
-    uncleared: Situation | None = None  # without the clearing of this pass, which a summary makes needless
-    lasting: tuple[
-        Edit, ...
-    ] = ()  # those of this pass that stay if a summary follows, and that it is asked on
-    focus: str = ""  # what an automatic summary has to pay attention to
-    vetoed: bool = False  # a hook forbade the automatic summary, and the ledger in its place
-    cold: bool = False  # the next request finds nothing in the cache, whatever the record tells
+    outputs: str = OUTPUTS_PREFIX  # of the paths of stored outputs: the directory and the session's prefix
+    uncleared: Situation | None = None  # without the clearing of this pass, which a summary makes unnecessary
+    lasting: tuple[Edit, ...] = ()  # edits of this pass that stay, and are sent, if a summary follows
+    focus: str = ""  # topics that an automatic summary should pay attention to
+    vetoed: bool = False  # a hook forbade the automatic summary, model or local
+    cold: bool = False  # the next request finds nothing in the cache, whatever the transcript says
     worked_out: WorkedOut = field(default_factory=WorkedOut)
     view: View = field(default_factory=View)  # the conversation as the model sees it
     slope: float = 1.0  # the model's tokens for each token of our count
     tokens: int = 0  # the model's tokens of the next prompt
-    cache_used: float = 0.0  # when a request last used what the cache may hold
+    cache_used: float = 0.0  # time of the last request whose cache entries may still exist
 
     def __post_init__(self) -> None:
         force_setattr(self, "view", self.folded.view)
@@ -135,26 +130,23 @@ class Situation(Struct, frozen=True):
 
     @property
     def cache_is_cold(self) -> bool:
-        """Return whether the cache holds nothing of the conversation now, so that a rewrite costs nothing
-        more.
-        """
+        """Return whether the conversation is not in the cache, so that a rewrite costs nothing extra."""
         if self.folded.last_request is None:
             return False
         return self.cold or self.cache_used < self.now - self.settings.cache_ttl_s
 
     def scaled(self, raw: int) -> int:
-        """The model's tokens for `raw` tokens of our count."""
+        """Return the model's tokens for `raw` tokens of our count."""
         return round(raw * self.slope)
 
     def unscaled(self, tokens: int) -> int:
-        """Our count for so many of the model's tokens."""
+        """Return our count for so many of the model's tokens."""
         return round(tokens / self.slope)
 
     def reaches(self, tokens: int, messages_only: bool) -> bool:
         """Return whether the prompt has so many tokens, by the estimate or by our own count of its messages.
 
-        Layers go by either: what clearing frees is known by our count alone, which is all that counts with
-        `messages_only`.
+        With `messages_only` only our own count matters, since the effect of clearing is known by it alone.
         """
         estimate = 0 if messages_only else self.tokens
         return estimate >= tokens or self.view.tokens >= self.unscaled(tokens)
@@ -171,7 +163,7 @@ class Situation(Struct, frozen=True):
 
 
 def replacement_limit(situation: Situation) -> int:
-    """Return the tokens (our count) that a local summary and the tail behind it may take.
+    """Return the tokens (our count) that a replacement and the tail after it may have.
 
     In a small window thrifty keeps less, so that the next compaction is not due after a call or two.
     """
@@ -190,7 +182,7 @@ def replacement_limit(situation: Situation) -> int:
 class SummaryRequest(Struct, frozen=True):
     """A question to the model: the view without its `leave_out` oldest exchanges, then `instructions`.
 
-    `edits` are not in the record yet and change only what was never sent: previews of the newest results.
+    `edits` are not recorded yet and change only what was never sent: previews of the newest results.
     """
 
     instructions: str
@@ -200,7 +192,7 @@ class SummaryRequest(Struct, frozen=True):
 
 
 class SummaryReply(Struct, frozen=True):
-    """The model's answer, or why there is none. A request that was `too_long` is made again with less."""
+    """The model's answer, or the reason for its failure. A `too_long` request is repeated with less."""
 
     text: str | None
     failure: str | None = None
@@ -210,12 +202,12 @@ class SummaryReply(Struct, frozen=True):
 
 
 class ReportDetails(TypedDict, total=False):
-    """The entries of a report that some layers add, and `because`: the error that a reaction came of."""
+    """The entries of a report that only some layers add, and `because`: the error that caused a reaction."""
 
     why: str
     rung: int
-    messages: int  # left out by snip
-    dropped: str  # a block by its id and label
+    messages: int  # removed by snip
+    dropped: str  # id and label of a block
     restored: Sequence[int]  # seqs of the results that are shown again
     summary_tokens: int
     coverage: Mapping[str, Sequence[int]]  # as local_summary_text.py counts it
@@ -235,13 +227,13 @@ class CompactionReport(ReportDetails):
     rewritten: int
     cold: bool
     calls: int
-    kinds: Mapping[str, int]  # freed by kind of part; what is shown instead counts against "placeholder"
+    kinds: Mapping[str, int]  # freed by kind of part; negative under "placeholder" for what is shown instead
     edits: Mapping[str, int]
     biggest: Sequence[str]
 
 
 class Proposal(Struct, frozen=True):
-    """One compaction to be recorded. Its `files` must be on the disk before the record names them."""
+    """One compaction to be recorded. Its `files` must be on disk before the transcript names them."""
 
     layer: str
     trigger: Trigger
@@ -254,14 +246,14 @@ class CompactionPlan(Struct, frozen=True):
     """The steps of a compaction, in order."""
 
     proposals: tuple[Proposal, ...] = ()
-    failures: tuple[tuple[str, str], ...] = ()  # (what, reason) for the record
+    failures: tuple[tuple[str, str], ...] = ()  # (what, reason) for the transcript
     note: str = ""  # for the user
-    goes: tuple[str, ...] = ()  # a line of a preview each, as in `stays`
+    goes: tuple[str, ...] = ()  # lines of a preview, as in `stays`
     stays: tuple[str, ...] = ()
 
 
 class CannotChange(Struct, frozen=True):
-    """A change that the user asked for is impossible; the text says why, and what can be done instead."""
+    """The reason why a change that the user asked for is impossible, with a remedy where there is one."""
 
     reason: str
 
@@ -271,7 +263,7 @@ Flow = Generator[SummaryRequest, SummaryReply, CompactionPlan]
 
 
 def finish_plan(flow: Flow, answer: Callable[[SummaryRequest], SummaryReply]) -> CompactionPlan:
-    """The plan that a flow comes to when `answer` replies to each of its requests."""
+    """Run a flow with `answer` replying to each of its requests, and return its plan."""
     try:
         request = next(flow)
         while True:
@@ -282,11 +274,11 @@ def finish_plan(flow: Flow, answer: Callable[[SummaryRequest], SummaryReply]) ->
 
 
 class Layer(Struct, frozen=True):
-    """One step of the automatic pipeline, which names its proposals by itself."""
+    """One step of the automatic pipeline."""
 
-    plan: Callable[[Situation], tuple[Proposal, ...] | Flow]  # mostly nothing; a Flow may ask the model
+    plan: Callable[[Situation], tuple[Proposal, ...] | Flow]  # a Flow may ask the model
     # The size, in the model's tokens, below which it never acts; None where it is off.
     min_tokens: Callable[[CompactSettings, ContextWindow], int | None] = lambda settings, window: 0
     messages_only: bool = False  # that size is of the messages, without system prompt and tools
     lasting: bool = False  # its edits stay in force even if a later layer replaces the history in this pass
-    replaces_history: bool = False  # so that the clearing of this pass is needless: lasting edits are kept
+    replaces_history: bool = False  # so that the clearing of this pass is unnecessary; lasting edits stay

@@ -1,8 +1,8 @@
-"""Asking the model for a summary: the instructions, the messages they follow, and checking the answer.
+"""Ask the model for a summary: the instructions, the messages before them, and the check of the answer.
 
-It is asked on the view as last sent, so that the history is read from the cache. An answer that is empty,
-calls a tool, breaks off, or is larger than what it replaces is a failure, and then the history stays as it
-is.
+The request extends the view as it was last sent, so that the history is read from the cache. An answer that
+is empty, calls a tool, is cut off, or is larger than what it replaces is a failure; then the history stays
+unchanged.
 """
 
 import re
@@ -10,43 +10,67 @@ from collections.abc import Generator, Sequence
 
 from msgspec.structs import replace
 
-from transcripts import Folded, Message, Part, PartKind, TextBlock, ToolResultBlock
+from transcripts import (
+    Folded,
+    Message,
+    Part,
+    PartKind,
+    Reply,
+    TextBlock,
+    ToolResultBlock,
+    is_thinking,
+)
 from transcripts.patterns import lazy_pattern
 
 from .breakpoints import cache_breakpoints
 from .situation import Situation, SummaryReply, SummaryRequest
 
 INSTRUCTIONS = """\
-Answer with text only. Do not call any tool: a tool call makes this summary fail.
+Answer with text only. Do not call any tools: a tool call makes this summary fail.
 
-The conversation above is about to be folded away to make room, and your summary takes its place. Whoever \
-reads it must be able to go on without the conversation. Write an <analysis> first, in which you go through \
-the conversation in order and collect what matters; it is not kept. Then write a <summary> of nine sections:
+The conversation above is about to be replaced by your summary, to free context. You must be able to \
+continue the work from the summary alone. {analysis} a <summary> with these nine sections:
 
 1. Primary request and intent: everything that the user asked for, in detail.
-2. Key technical concepts: technologies, conventions and decisions, with the reasons.
-3. Files and code: every file read, changed or created, by its full path, what matters in it, and code that \
-will be needed, verbatim.
-4. Errors and fixes: what went wrong, how it was solved, and what the user said about it.
-5. Problem solving: what is understood by now, and what was tried and does not work.
-6. All user messages: each of them, except tool results.
-7. Pending tasks: what was asked for and is not done.
-8. Current work: what was being done last, precisely, with file names and code.
-9. Next step: only what follows from the newest request, with verbatim quotes of the conversation that show \
-where the work stands. If the last task is finished, say so and name no next step.
+2. Key technical concepts: technologies, conventions and decisions, with their reasons.
+3. Files and code: every file that was read, changed or created, with its full path and what matters in it; \
+code that will be needed, verbatim.
+4. Errors and fixes: what went wrong, how it was fixed, and the user's feedback on it.
+5. Problem solving: what is known by now, and which approaches were tried and do not work.
+6. All user messages: the user's messages are kept verbatim elsewhere; do not repeat them. Say only which of \
+them later messages changed or withdrew.
+7. Pending tasks: what the user asked for and is not done.
+8. Current work: precisely what you were doing last, with file names and code.
+9. Next step: only what follows from the newest request, with verbatim quotes from the conversation that \
+show where the work stands. If the last task is finished, say so and name no next step.
 
-Name paths, identifiers, numbers, commands and error messages exactly. Say what was not verified as such. \
-If an earlier record or summary stands at the beginning, update it: carry over all that is still true, so \
-that nothing gets lost by being summarised twice.
+Give paths, identifiers, numbers, commands and error messages exactly. Mark what was not verified. If the \
+conversation begins with an earlier summary, update it: carry over everything that is still true, so that \
+nothing is lost by summarizing twice.
 """
-FOCUS = "\nThe user asks to keep an eye on this in particular:\n{focus}\n"
-REMINDER = "\nAgain: text only, no tool call. Write <analysis>...</analysis> and then <summary>...</summary>."
+FOCUS = "\nThe user asks you to pay particular attention to this:\n{focus}\n"
+ANALYSIS = """\
+First write an <analysis>, in which you go through the conversation in order and collect what matters; it is \
+discarded. Then write"""
+REMINDER = "\nReminder: text only, no tool calls. End your answer with <summary>...</summary>."
 INSTRUCTION_TOKENS = 700  # of all of these, about
-SHORTENING_SHARE = 5  # each further request leaves out one part in so many of the window more
-LEFT_OUT_TEXT = "[The oldest part of this conversation is left out here.]"
+SHORTENING_SHARE = 5  # each further request omits 1/5 of the window more
+LEFT_OUT_TEXT = "[The oldest part of this conversation is omitted here.]"
 LEFT_OUT_TOKENS = 12
 _ANALYSIS = lazy_pattern(r"<analysis>.*?(?:</analysis>|(?=<summary>)|\Z)", re.DOTALL)
 _SUMMARY = lazy_pattern(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
+
+
+def summary_instructions(focus: str, thinks: bool) -> str:
+    """Return the instructions; a model that thinks before it answers is not asked for an analysis."""
+    text = INSTRUCTIONS.format(analysis="Write" if thinks else ANALYSIS)
+    return text + (FOCUS.format(focus=focus) if focus else "") + REMINDER
+
+
+def _has_thought(folded: Folded) -> bool:
+    """Return whether any reply contains thinking."""
+    replies = (fact for fact in reversed(folded.facts) if isinstance(fact, Reply))
+    return any(is_thinking(block) for reply in replies for block in reply.blocks)
 
 
 class SummaryFailed(Exception):
@@ -54,14 +78,14 @@ class SummaryFailed(Exception):
 
 
 def request_summary(situation: Situation, focus: str) -> Generator[SummaryRequest, SummaryReply, str]:
-    """Ask for a summary, leaving out more of the oldest exchanges each time that the request is too long.
+    """Ask for a summary, omitting more of the oldest exchanges each time that the request is too long.
 
     Raises SummaryFailed.
     """
     settings = situation.settings
     window = situation.window.size
     output = min(settings.summary_max_output_tokens, situation.window.max_output)
-    instructions = INSTRUCTIONS + (FOCUS.format(focus=focus) if focus else "") + REMINDER
+    instructions = summary_instructions(focus, thinks=_has_thought(situation.folded))
     over = situation.tokens + INSTRUCTION_TOKENS + output - window
     leave_out = _oldest_exchanges(situation, over)
     reason = ""
@@ -74,12 +98,12 @@ def request_summary(situation: Situation, focus: str) -> Generator[SummaryReques
             return _summary_in(reply, situation)
         over = max(over, 0) + window // SHORTENING_SHARE
         leave_out = max(leave_out + 1, _oldest_exchanges(situation, over))
-    asked = f"asked {settings.summary_max_requests} times, leaving out more each time"
-    raise SummaryFailed(f"{reason}; {asked}")
+    asked = f"asked {settings.summary_max_requests} times, omitting more each time"
+    raise SummaryFailed(f"{reason} ({asked})")
 
 
 def _oldest_exchanges(situation: Situation, tokens: int) -> int:
-    """Return the number of oldest exchanges in view that together reach so many of the model's tokens."""
+    """Return the number of oldest exchanges in view that together have so many of the model's tokens."""
     if tokens <= 0:
         return 0
     view = situation.view
@@ -94,10 +118,10 @@ def _oldest_exchanges(situation: Situation, tokens: int) -> int:
 
 
 def summary_messages(folded: Folded, request: SummaryRequest) -> tuple[Sequence[Message], tuple[int, ...]]:
-    """The messages that a summary is asked on, and the indices of those that carry cache breakpoints.
+    """Return the messages before the instructions, and the indices of those that carry cache breakpoints.
 
-    The instructions follow as one more user message. The last message carries a breakpoint in any case and is
-    not among the indices.
+    The instructions follow as one more user message. The last message always carries a breakpoint and is not
+    among the indices.
     """
     if request.edits:
         folded = folded.with_edits(request.edits)
@@ -108,7 +132,7 @@ def summary_messages(folded: Folded, request: SummaryRequest) -> tuple[Sequence[
 
 
 def _without_oldest(view: Sequence[Message], exchanges: int) -> Sequence[Message]:
-    """The view without its oldest exchanges and all thinking, which was bound to them."""
+    """Return the view without its oldest exchanges, and without all thinking, which was bound to them."""
     gap = Part(TextBlock(LEFT_OUT_TEXT), 0, 0, PartKind.PLACEHOLDER, LEFT_OUT_TOKENS)
     shown = [Message("user", parts=(gap,), first=0, last=0)]
     replies = [index for index, message in enumerate(view) if message.role == "assistant"]
@@ -123,13 +147,13 @@ def _without_oldest(view: Sequence[Message], exchanges: int) -> Sequence[Message
 
 
 def _summary_in(reply: SummaryReply, situation: Situation) -> str:
-    """The summary of a reply. Raises SummaryFailed, saying what is wrong with it."""
+    """Return the summary in a reply. Raises SummaryFailed with the reason."""
     if reply.failure is not None:
         raise SummaryFailed(reply.failure)
     if reply.stop == "tool_use":
         raise SummaryFailed("the answer called a tool")
     if reply.stop in ("max_tokens", "model_context_window_exceeded"):
-        raise SummaryFailed(f"the answer broke off ({reply.stop})")
+        raise SummaryFailed(f"the answer was cut off ({reply.stop})")
     without_analysis = _ANALYSIS.sub("", reply.text or "", count=1)
     found = _SUMMARY.search(without_analysis)
     text = (found.group(1) if found else without_analysis).strip()

@@ -1,8 +1,8 @@
-"""Trim at the door: of a page of a file, show only the lines that no page in view has already.
+"""Trim a page of a file before it is first sent: leave out the lines that pages in view show already.
 
-What is shortened before it is first sent never breaks the prompt cache. A run of lines that an earlier page
-shows, byte for byte, becomes one line with their numbers and the id of that page. Short runs stay, and so
-does a page of which little would go.
+A result that is shortened before it is sent never breaks the prompt cache. A run of lines that an earlier
+page shows, byte for byte, is replaced by one line with their numbers and the id of that page
+(page_references.py). Short runs stay, and so does a page of which little would be left out.
 """
 
 import re
@@ -17,11 +17,11 @@ from transcripts.patterns import lazy_pattern
 from .block_tracker import tracker_of
 from .identifiers import base_name, file_path_of, joined_text
 from .invariants import fact_at
-from .page_references import SHOWN_IN
+from .page_references import unchanged_lines
 
 MIN_RUN_LINES = 8  # that are left out together
-MIN_TRIMMED_CHARS = 800  # of a page, from which on it is worth a line
-MIN_TRIMMED_SHARE = 0.5  # of the characters of a page: it mostly repeats
+MIN_TRIMMED_CHARS = 800  # of a page that is worth trimming
+MIN_TRIMMED_SHARE = 0.5  # of the characters of a page, that are repeated
 MAX_PAGES = 3  # in view, that a new one is compared with
 MAX_PAGE_LINES = 4_000
 _NUMBERED_LINE = lazy_pattern(r" *(\d+)(?:→|\t)(.*)", re.DOTALL)
@@ -36,9 +36,9 @@ class _Page(Struct, frozen=True):
 
 
 def trim_page(folded: Folded, use: ToolUseBlock, content: tuple[Block, ...], path: str) -> tuple[Block, ...]:
-    """The content of a read without the runs of lines that earlier pages in view show; mostly as it is.
+    """Return the content of a read without the runs of lines that earlier pages in view show.
 
-    `path` names the file as its results tell it, "" where they do not.
+    `path` is the file's path in the results' records, "" where they have none.
     """
     if not isinstance(content[0], TextBlock) or len(content[0].text) < MIN_TRIMMED_CHARS:
         return content
@@ -57,7 +57,7 @@ def trim_page(folded: Folded, use: ToolUseBlock, content: tuple[Block, ...], pat
 
 
 def _pages_in_view(folded: Folded, call: ToolUseBlock, path: str) -> Iterator[_Page]:
-    """The newest pages of the file of a call that the view shows whole."""
+    """Yield the newest pages of the file of a call that the view shows in full."""
     edits = folded.edits
     file = file_path_of(call)
     left = MAX_PAGES
@@ -83,7 +83,7 @@ def _pages_in_view(folded: Folded, call: ToolUseBlock, path: str) -> Iterator[_P
 
 
 def _above_in_its_reply(folded: Folded, call: ToolUseBlock) -> list[int]:
-    """The results so far that stand above that of a call of the newest reply, the nearest first."""
+    """Return the seqs of the results so far above that of a call of the newest reply, the nearest first."""
     if (last := folded.conversation.last_exchange) is None:
         return []
     index = next((index for index, use in last.uses.items() if use.id == call.id), 0)
@@ -95,7 +95,7 @@ def _is_same_file(use: ToolUseBlock, result: Result, file: str, path: str) -> bo
 
 
 def _page(ident: str, rows: Sequence[str]) -> _Page | None:
-    """The numbered lines among the rows; None where they are too few to be a page."""
+    """Return the numbered lines among the rows, None where they are too few to be a page."""
     found = [hit for row in rows if (hit := _NUMBERED_LINE.fullmatch(row))]
     if len(found) < MIN_RUN_LINES or len(found) > MAX_PAGE_LINES:
         return None
@@ -103,7 +103,7 @@ def _page(ident: str, rows: Sequence[str]) -> _Page | None:
 
 
 def _found_in(page: _Page, earlier: Sequence[_Page]) -> dict[int, tuple[str, int]]:
-    """Index of a line of the page -> (id, number) of where an earlier one shows it, in runs."""
+    """Return for the index of each repeated line (id, line number) of an earlier page that shows it."""
     places: dict[int, tuple[str, int]] = {}
     for old in earlier:
         for there, here, size in _runs(old, page):
@@ -113,10 +113,10 @@ def _found_in(page: _Page, earlier: Sequence[_Page]) -> dict[int, tuple[str, int
 
 
 def _runs(old: _Page, page: _Page) -> Iterator[tuple[int, int, int]]:
-    """(index in `old`, index in the page, lines) of the runs that both show, in the page's order.
+    """Yield (index in `old`, index in the page, lines) of the runs that both show, in the page's order.
 
-    In time that grows with the lines, however often they repeat: of the places where a run stands, the one
-    with the same line number counts, else the next behind the run before, else the first.
+    Takes linear time, however often lines repeat: of the places where a run occurs, the one with the same
+    line number counts, else the next after the previous run, else the first.
     """
     found = dict[tuple[str, ...], list[int]]()
     of_number = {n: at for at, n in enumerate(old.numbers)}
@@ -141,40 +141,39 @@ def _runs(old: _Page, page: _Page) -> Iterator[tuple[int, int, int]]:
 
 
 def _stretches(page: _Page) -> Iterator[tuple[str, ...]]:
-    """Each MIN_RUN_LINES lines that stand together."""
+    """Yield each group of MIN_RUN_LINES consecutive lines."""
     return zip(*(page.lines[start:] for start in range(MIN_RUN_LINES)), strict=False)
 
 
 def _trimmed(rows: Sequence[str], page: _Page, places: Mapping[int, tuple[str, int]]) -> Iterator[str]:
-    """The rows, each run of lines that are shown elsewhere as one line that tells where."""
+    """Yield the rows, with one line in place of each run of lines that an earlier page shows."""
     at = 0
     run = list[str]()
     for row in rows:
         is_line = _NUMBERED_LINE.fullmatch(row) is not None
         is_known = is_line and at in places
-        if run and not (is_known and _goes_on(places[at - 1], places[at])):
-            yield from _told(run, at - len(run), page, places)
+        if run and not (is_known and _continues(places[at - 1], places[at])):
+            yield from _replaced(run, at - len(run), page, places)
             run = []
         if is_known:
             run.append(row)
         else:
             yield row
         at += is_line
-    yield from _told(run, at - len(run), page, places)
+    yield from _replaced(run, at - len(run), page, places)
 
 
-def _goes_on(before: tuple[str, int], now: tuple[str, int]) -> bool:
+def _continues(before: tuple[str, int], now: tuple[str, int]) -> bool:
     return (before[0], before[1] + 1) == now
 
 
-def _told(
+def _replaced(
     run: Sequence[str], start: int, page: _Page, places: Mapping[int, tuple[str, int]]
 ) -> Iterator[str]:
-    """One line for a run of rows that begins with the page's line `start`; a short one as it is."""
+    """Yield one line for a run of rows that begins with the page's line `start`; a short run unchanged."""
     if len(run) < MIN_RUN_LINES:
         yield from run
         return
     ident, there = places[start]
     here = page.numbers[start]
-    where = ident if there == here else f"lines {there}-{there + len(run) - 1} of {ident}"
-    yield SHOWN_IN.format(first=here, last=here + len(run) - 1, where=where)
+    yield unchanged_lines(here, here + len(run) - 1, ident, there)

@@ -1,8 +1,8 @@
-"""Taking compactions back: what they left out, the undoing of one, and what stays exempt afterwards.
+"""Undo compactions: list what they removed, plan the undo of one, and exempt restored blocks afterwards.
 
-A compaction is a set of edits with an id, and undoing it takes those edits away, whatever came later. The
-view is then what it would be without it, less the thinking produced while it was in force: that thinking was
-bound to what was shown then.
+A compaction is a set of edits with an id. Undoing it removes these edits, whatever came later. The view is
+then as if it had never happened, without the thinking that was produced while it was in force, because that
+is bound to what was shown then.
 """
 
 from collections.abc import Iterator
@@ -46,24 +46,24 @@ class UndoPlan(Struct, frozen=True):
 
 
 def in_force(folded: Folded) -> list[Compacted]:
-    """The compactions that were not undone, oldest first."""
+    """Return the compactions that were not undone, oldest first."""
     return [made for made in folded.compactions if made.id not in folded.undone]
 
 
 def plan_undo(situation: Situation, id: str) -> UndoPlan | CannotChange:
-    """The undoing of compaction `id`, or of the newest in force where `id` is empty."""
+    """Plan to undo compaction `id`, or the newest in force where `id` is empty."""
     folded = situation.folded
     known = in_force(folded)
     if not id:
         if not known:
-            return CannotChange("there is no compaction to undo")
+            return CannotChange("cannot undo: this session has no compaction in force")
         id = known[-1].id
     if id in folded.undone:
-        return CannotChange(f"{id} is undone already (by fact {folded.undone[id]})")
+        return CannotChange(f"cannot undo {id}: it is undone already (r{folded.undone[id]})")
     target = next((made for made in known if made.id == id), None)
     if target is None:
         listed = ", ".join(made.id for made in known[-NAMED_COMPACTIONS:]) or "none"
-        return CannotChange(f"there is no compaction {id} in force; there are: {listed}")
+        return CannotChange(f"cannot undo {id}: not a compaction in force (in force: {listed})")
     before = situation.tokens
     wider = _wider(folded, target)
     edits = dropped_by_undo(folded, target, situation.binds, wider.seq if wider is not None else None)
@@ -72,18 +72,18 @@ def plan_undo(situation: Situation, id: str) -> UndoPlan | CannotChange:
     if after > situation.window.size:
         over = after - situation.window.size
         return CannotChange(
-            f"without {target.id} the conversation would have {after:,} tokens, {over:,} more than the "
-            f"window's {situation.window.size:,}: recall brings back single pieces"
+            f"cannot undo {target.id}: the conversation would have {after:,} tokens, {over:,} more than the "
+            f"context window of {situation.window.size:,}. Use /recall to see single blocks"
         )
     name = f"{target.id} ({target.label})"
     if wider is None:
-        return UndoPlan(target.id, edits=edits, message=f"{name} is undone: {before:,} -> {after:,} tokens")
-    later = f"its undoing takes effect when {wider.id} is undone too"
-    return UndoPlan(target.id, edits=edits, message=f"{name} lies within the wider {wider.id}: {later}")
+        return UndoPlan(target.id, edits=edits, message=f"undid {name}: {before:,} -> {after:,} tokens")
+    later = f"within the later {wider.id}, so it shows only after /uncompact {wider.id}"
+    return UndoPlan(target.id, edits=edits, message=f"undid {name}. It is {later}")
 
 
 def _wider(folded: Folded, target: Compacted) -> Compacted | None:
-    """The later compaction whose fold hides everything that the target changed."""
+    """Return the later compaction whose fold hides everything that the target changed, None for none."""
     span = changed_span(target.edits)
     if span is None:
         return None
@@ -94,7 +94,7 @@ def _wider(folded: Folded, target: Compacted) -> Compacted | None:
 
 
 class Exemptions(Struct, frozen=True):
-    """The blocks that the user restored: automatic layers leave them alone until the window forces them."""
+    """Blocks that the user restored: automatic layers skip them until the window leaves no choice."""
 
     clears: frozenset[tuple[int, int, str]] = frozenset()  # (seq, block, field)
     ranges: tuple[tuple[int, int], ...] = ()  # (first, last) of facts that were folded
@@ -130,9 +130,7 @@ def exemptions(situation: Situation) -> Exemptions:
 
 
 class Evicted(Struct, frozen=True):
-    """Something that left the context: recall id, what it was, the tokens that it had by our count, and the
-    compaction's id (`by`).
-    """
+    """A block that left the context: its recall id, label, tokens (our count), and the compaction (`by`)."""
 
     id: str
     what: str
@@ -141,9 +139,7 @@ class Evicted(Struct, frozen=True):
 
 
 def evicted(folded: Folded) -> list[Evicted]:
-    """Return the blocks that the compactions in force left out: the newest compaction first, the largest of
-    each first.
-    """
+    """Return the blocks that the compactions in force removed, newest compaction first, then by size."""
     found: dict[str, Evicted] = {}
     for made in reversed(in_force(folded)):
         left = sorted(_left_out_by(folded, made), key=lambda each: -each.tokens)

@@ -1,7 +1,7 @@
-"""The user's messages in place of a summarized range: verbatim, or shortened to what directs the work.
+"""Show the user's messages of a summarized range: verbatim, or shortened to what directs the work.
 
-Each block of the user is shown in a `Form`. Where space is short, the older ones all take the mildest form
-that fits; the sentences that direct the work stay longest.
+Each block of the user is shown in a `Form`. Where space is short, all older ones get the mildest form that
+fits; the sentences that direct the work are kept longest.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,19 +14,19 @@ from .directives import FACT, LASTING, REQUEST, WISH, weighed_sentences
 from .invariants import open_prompts
 from .situation import Situation, UserBlock
 
-REFUSING = "refusing"  # before the call that the words of a user refuse
-OMITTED_MESSAGES = "({count} older messages are left out here: recall shows {ids})"
-OMITTED_TALK = "({count} short messages between {ids} are left out here: recall shows them)"
-OMITTED_BUT_SENTENCES = "({count} older messages are left out but for these sentences: recall shows {ids})"
-KEPT_NEWEST = 12  # blocks of the user, which are no small talk to the work in hand
+REFUSING = "denying"  # before the call that the user denied with these words
+OMITTED_MESSAGES = "({count} older messages are omitted; recall shows {ids})"
+OMITTED_TALK = "({count} short messages between {ids} are omitted; recall shows them)"
+OMITTED_BUT_SENTENCES = "({count} older messages are omitted except for these sentences; recall shows {ids})"
+KEPT_NEWEST = 12  # blocks of the user that are never treated as small talk
 HEAD_TOKENS = 44
-SHORT_HEAD_TOKENS = 16  # of a message of the user that is not shown whole
-CAPPED = 0  # tokens of a form: as many as user_block_max_tokens allows, from both ends
-TYPED_TOKENS = 200  # of a message that may have been typed; a longer one holds what was pasted
+SHORT_HEAD_TOKENS = 16  # of a message that is not shown in full
+CAPPED = 0  # tokens of a form: up to user_block_max_tokens, from both ends
+TYPED_TOKENS = 200  # of a message that may have been typed; a longer one contains pasted text
 
 
 class Form(NamedTuple):
-    """The shown form of a user's block: so many `tokens` of it, and the sentences from `weight` on.
+    """The form in which a user's block is shown: its first `tokens`, and sentences of at least `weight`.
 
     A block of at most `whole` tokens is not cut.
     """
@@ -49,19 +49,18 @@ FORMS = (
 )
 SHORTEST_FORM = Form(SHORT_HEAD_TOKENS, WISH)
 ENDS_ONLY = Form(CAPPED, LASTING + 1)
-LINE_FRAME_TOKENS = 8  # of the mark and the id that a sentence is shown with
-MAX_OWN_COMMAND_TOKENS = 200  # of a command that the user ran and of what it wrote
-CUT_NOTE_TOKENS = 18  # of the note that says how much of a message is left out
+LINE_FRAME_TOKENS = 8  # of the list mark and the id of a sentence
+MAX_OWN_COMMAND_TOKENS = 200  # of a command that the user ran, with its output
+CUT_NOTE_TOKENS = 18  # of the note that says how much of a message is omitted
 
 
 def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> str:
-    """The user's messages and answers, oldest first, in about `room` tokens.
+    """Return the user's messages and answers, oldest first, in about `room` tokens.
 
-    The newest message always is among them, and that which began its turn. Where room is short, small talk
-    gives way first. Then the older ones, the pasted before the typed, are shown by their beginnings and the
-    sentences that direct the work, down to the weight that fits; what room is then left goes to the newest.
-    Only where even that is too much, the oldest messages are left out, with their ids, but for their heaviest
-    sentences.
+    The newest message is always among them, and the one that began its turn. Where space is short, small talk
+    is omitted first. Then the older messages, pasted before typed ones, are shown by their beginnings and the
+    sentences that direct the work, down to the weight that fits; the remaining space goes to the newest. Only
+    where even that is too much, the oldest messages are omitted except for their heaviest sentences.
     """
     blocks = _last_said([block for entry in entries for block in _user_blocks(situation, entry)])
     if not blocks:
@@ -114,7 +113,7 @@ def _open_blocks(situation: Situation, blocks: Sequence[UserBlock]) -> set[int]:
 
 
 def _last_said(blocks: list[UserBlock]) -> list[UserBlock]:
-    """The blocks without the reasons of refusals that were given again, word for word, for a later call."""
+    """Return the blocks without reasons of denials that the user repeated verbatim for a later call."""
     last = {block.text: at for at, block in enumerate(blocks) if block.answers.startswith(REFUSING)}
     return [
         block
@@ -124,7 +123,7 @@ def _last_said(blocks: list[UserBlock]) -> list[UserBlock]:
 
 
 def _newest(situation: Situation, block: UserBlock, room: int) -> tuple[str, int]:
-    """The newest block, which stands in any case, with as many of its sentences as there is room for."""
+    """Return the newest block, which is always shown, with as many of its sentences as fit."""
     forms = (
         _form(situation, block, form) for form in (WHOLE_FORM, Form(CAPPED, REQUEST), Form(CAPPED, LASTING))
     )
@@ -136,10 +135,10 @@ def _total(situation: Situation, blocks: Sequence[UserBlock], form: Form) -> int
 
 
 def _heaviest_and_newest(situation: Situation, blocks: Sequence[UserBlock], room: int) -> list[str]:
-    """The newest blocks in their shortest form, behind the heaviest sentences of the older ones.
+    """Return the heaviest sentences of the older blocks, then the newest blocks in their shortest form.
 
-    The sentences get three quarters of the room if they need them. Of the same weight the newest come
-    first, so that nothing is shown without what was said of it later.
+    The sentences get up to three quarters of the room. Of the same weight the newest are taken first, so that
+    no sentence is shown without a later one that changes it.
     """
     each = ((weight, at, line) for at, block in enumerate(blocks) for weight, line in block.said())
     said = list(dict.fromkeys(each))
@@ -190,7 +189,7 @@ def _form(situation: Situation, block: UserBlock, form: Form) -> tuple[str, int]
 
 
 def _head(situation: Situation, text: str, tokens: int) -> int:
-    """Characters of the beginning of a text that have at least so many tokens."""
+    """Return the number of characters at the beginning of a text that have at least so many tokens."""
     size = 3 * tokens
     while size < len(text) and situation.counter.text(text[:size]) < tokens:
         size += tokens
@@ -198,7 +197,7 @@ def _head(situation: Situation, text: str, tokens: int) -> int:
 
 
 def _user_blocks(situation: Situation, entry: Entry) -> Iterator[UserBlock]:
-    """The blocks of a message that are the user's own, or their answers to the calls of an exchange."""
+    """Yield the user's own blocks of a message, or the user's answers to the calls of an exchange."""
     known = situation.worked_out.user_blocks
     if isinstance(entry, Exchange):
         yield from _answers(situation, entry)
@@ -216,9 +215,7 @@ def _user_blocks(situation: Situation, entry: Entry) -> Iterator[UserBlock]:
 
 
 def _answers(situation: Situation, exchange: Exchange) -> Iterator[UserBlock]:
-    """Return the user's answers to the calls of an exchange: to a question of one, or the reason of a
-    denial.
-    """
+    """Yield the user's answers to the calls of an exchange: to a question, or the reason of a denial."""
     for index, result in exchange.results.items():
         for question, words in result.said:
             call = f"{REFUSING} r{exchange.seq}.{index} {call_label(exchange.uses[index])}"
@@ -229,10 +226,10 @@ def _answers(situation: Situation, exchange: Exchange) -> Iterator[UserBlock]:
 
 
 def directives_within(situation: Situation, first: int, last: int, room: int) -> str:
-    """The user's sentences of the facts first..last that direct later work, in so many tokens; mostly all.
+    """Return the user's sentences of facts first..last that direct later work, in at most `room` tokens.
 
-    Where room is short those that always hold come first, then the newest. The newest prompt is left out:
-    while its turn goes on it is shown whole.
+    Where space is short, permanent rules come first, then the newest sentences. Open prompts are left out,
+    since they are shown in full.
     """
     opened = {prompt.seq for prompt in open_prompts(situation.folded)}
     entries = [
@@ -253,7 +250,7 @@ def directives_within(situation: Situation, first: int, last: int, room: int) ->
 
 
 def request_within(situation: Situation, first: int, last: int) -> str | None:
-    """The prompts that the newest turn works on, with their ids, of the facts first..last; else None."""
+    """Return the prompts of facts first..last that the newest turn works on, with ids; None for none."""
     prompts = [prompt for prompt in open_prompts(situation.folded) if first <= prompt.seq <= last]
     blocks = (block for prompt in prompts for block in _user_blocks(situation, prompt))
     return "\n".join(_form(situation, block, WHOLE_FORM)[0] for block in blocks) if prompts else None

@@ -20,11 +20,16 @@ from transcripts.patterns import lazy_pattern
 _CONTEXT_LINES = 3  # shown around a change in a diff, as in diff -u
 _MAX_COMPARED_LINES = 1_500  # of both sides; more of them are shown as one change
 _SNIPPET_LINES = 24
-_BRACKETED = lazy_pattern(r"\[(?:cleared|snipped|folded|persisted)\b[^\[\]\n]*+\]")
+_BRACKETED = lazy_pattern(r"\[(?:cleared|snipped|summarized|folded|persisted)\b[^\[\]\n]*+\]")
 _SHOWN_RECALL_ID = lazy_pattern(r"\br\d{1,15}(?:\.\d{1,9})?\b")
-# Whole lines that a view has in the place of text, or above it; the note of what is cut ends its line.
+# Whole lines that the view shows instead of text, or above it; an omission note ends its line. The forms come
+# from compact/page_references.py, compact/clearing.py and compact/restoring.py, the last ones from before.
 _STAND_IN_LINE = lazy_pattern(
-    r"^[ \t]*+\[lines \d++-\d++ are not repeated: as in (?:lines \d++-\d++ of )?r[\d.]++ above\][ \t]*$"
+    r"^[ \t]*+\[lines \d++-\d++ are unchanged since r\d++ above(?:, where they are lines [\d-]++)?+\][ \t]*$"
+    r"|^[ \t]*+\[this result: r\d++\][ \t]*$"
+    r"|\[\.\.\. [\d,]++ characters omitted; recall\(\"r[\d.]++\"\) shows all of it(?:\. Excerpts:)?+\]"
+    r"[ \t]*$"
+    r"|^[ \t]*+\[lines \d++-\d++ are not repeated: as in (?:lines \d++-\d++ of )?r[\d.]++ above\][ \t]*$"
     r"|^[ \t]*+\[put back: [^\n]*, (?:lines \d++-\d++|part), shown earlier and cleared \(r[\d.]++\)\][ \t]*$"
     r"|\[\.\.\. [\d,]++ characters are left out here; recall r[\d.]++ shows it all(?: \.\.\.|; of them:)?+\]"
     r"[ \t]*$",
@@ -184,8 +189,8 @@ def _with_newlines_of(before: str, new: str, newline: str) -> str:
 def added_placeholder(new: str, old: str) -> str:
     """The first text in `new`, and not in `old`, that stands for what the conversation does not show (again).
 
-    Such as "[cleared: read src/a.py, 3,412 tokens; recall r57 shows it]" or "[lines 1-60 are not repeated: as
-    in r6 above]". A model that sees it may copy it into a file. "" where there is none.
+    Such as `[cleared: bash make, 3,412 tokens. recall("r57") shows it]` or `[lines 1-60 are unchanged since
+    r6 above]`. A model that sees it may copy it into a file. "" where there is none.
     """
     found = [_STORED_OUTPUT_TAG] if _STORED_OUTPUT_TAG in new else []
     found += [each[0] for each in _BRACKETED.finditer(new) if _SHOWN_RECALL_ID.search(each[0])]

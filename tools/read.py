@@ -53,8 +53,8 @@ from transcripts import ImageBlock, TextBlock
 
 _MAX_SMALL_BYTES = 4 * 1024 * 1024  # of a file that is read at once
 _UNCHANGED = (
-    "File unchanged since last read. The content from the earlier read result in this conversation is still "
-    "current: refer to that instead of reading it again."
+    "File unchanged since {earlier}. That result is still current and in this conversation: refer to it "
+    "instead of reading the file again."
 )
 _CELLS = (0, 0)  # in place of the lines that were shown: a notebook's cells, but nothing of its JSON
 _PDF_MARK = b"%PDF-"
@@ -170,9 +170,12 @@ def read_page(
 
 
 def _unchanged(about: dict[str, Any], shown: SeenFile) -> ToolResult:
-    """Return the notice about a page that the result `shown.result` shows: the seq is recorded with it."""
+    """Return the notice about a page that the result `shown.result` shows; its seq is recorded with it."""
+    earlier = f"r{shown.result} above" if shown.result else "the last read"
     return text_result(
-        _UNCHANGED, human={"note": "unchanged"}, about={**about, "unchanged": shown.result or True}
+        _UNCHANGED.format(earlier=earlier),
+        human={"note": "unchanged"},
+        about={**about, "unchanged": shown.result or True},
     )
 
 

@@ -85,12 +85,16 @@ def read_view(messages: Sequence[Message]) -> Iterator[Step]:
 
 def _read_user_text(text: str) -> Iterator[Step]:
     """Yield the parts of a user's text: makeroom's own text, and the user's."""
-    if text.startswith(("[folded: files", "[snipped")):  # contents of files, or nothing
+    if text.startswith(("[summarized: files", "[folded: files", "[snipped")):  # contents of files, or nothing
         text = text.split("\n", 1)[0]
     start = 0
     while match := _TAGGED_TEXT.match(text, start):
         start = match.end()
-    own = "" if text.startswith(("[folded", "[snipped")) else _BRACKETED_LINE.sub("", text[start:]).strip()
+    own = (
+        ""
+        if text.startswith(("[summarized", "[folded", "[snipped"))
+        else _BRACKETED_LINE.sub("", text[start:]).strip()
+    )
     if own.startswith("<"):
         own = ""
     if own != text.strip():

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from compact import is_result_id
 from transcripts import Block, Exchange, Folded, TextBlock, ToolUseBlock, is_put_back
 
 TIMES = 3
@@ -55,7 +56,7 @@ def _latest(folded: Folded) -> Iterator[tuple[ToolUseBlock, tuple[Block, ...]]]:
 
 
 def _bare(content: tuple[Block, ...]) -> tuple[Block, ...]:
-    content = tuple(block for block in content if not is_put_back(block))
+    content = tuple(block for block in content if not (is_put_back(block) or is_result_id(block)))
     last = content[-1] if content else None
     told = isinstance(last, TextBlock) and last.text.startswith(NOTE[: NOTE.index("{")])
     return content[:-1] if told else content

@@ -39,7 +39,7 @@ from .changed_files import checkpointed, with_changed_files
 from .context import TurnContext
 from .leaving import Leaving
 from .loop_detection import STUCK, is_stuck, with_repeat_note
-from .touched_files import content_of, needed_text, tell_memory_below
+from .touched_files import content_of, needed_text, tell_memory_below, with_own_id
 from .unknown_tools import answer_unknown, find_tool
 
 log = logging.getLogger(__name__)
@@ -364,6 +364,7 @@ def _finish(
     tools = batch.context.tool_context
     content = content_of(batch.session, batch.context.compaction, call.use, result)
     content = with_repeat_note(batch.session.folded, call.use, content)
+    content = with_own_id(batch.session, call.use, result, content)
     if tools.inbox.waiting:
         content = (*content, *map(TextBlock, tools.inbox.take(batch.session.folded.last_seq + 1)))
     fact = batch.session.result(

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from agent.events import Emit, Notice, TurnFinished
 from agent.session import Session, kept_chars, memory_below, memory_of, memory_path_of, memory_text
-from compact import FileTouch, NeededText, PutBackRules, trim_page
+from compact import FileTouch, NeededText, PutBackRules, trim_page, with_result_id
 from tools.base import ToolContext, ToolResult
 from tools.files import FileError, in_thread, load_file, resolve_path
 from tools.text import decode_text, unify_newlines
@@ -52,6 +52,16 @@ def content_of(
     ):
         return result.content
     return trim_page(session.folded, use, result.content, str(result.about.get("path") or ""))
+
+
+def with_own_id(
+    session: Session, use: ToolUseBlock, result: ToolResult, content: tuple[Block, ...]
+) -> tuple[Block, ...]:
+    """Return the content of a result with its id, where it shows a file and later results may refer to it."""
+    shows_file = session.folded.kind_of(use.name) == "reads" and "sha256" in result.about
+    if result.error or not shows_file or "unchanged" in result.about:
+        return content
+    return with_result_id(content, session.folded.last_seq + 1)
 
 
 async def needed_text(

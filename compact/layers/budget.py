@@ -1,8 +1,8 @@
-"""budget: results of one message that are too large together are stored on disk, largest first.
+"""budget: store results of one message that are too large together on disk, largest first.
 
-A preview stays in view. Only the newest message is looked at: the older ones were when they were the newest.
-Tools that page by themselves are exempt, those that read files or recall, and those that the settings name,
-while the window has room for what they show: what cannot be sent whole is better cut here than refused.
+A preview stays in view. Only the newest message is checked, since older ones were checked when they were the
+newest. Tools that page by themselves (those that read files or recall) and those that the settings name are
+exempt as long as their results fit in the window; what does not fit is better cut here than refused.
 """
 
 import sys

@@ -1,6 +1,6 @@
-"""collapse: old segments are folded one by one into short digests, without a model.
+"""collapse: replace old segments one by one with short local summaries.
 
-Off unless the user turns it on; while it is on, no automatic summary is made. Each segment is a compaction of
+Off unless the user turns it on. While it is on, no automatic summary is made. Each segment is a compaction of
 its own, so that `/uncompact ID` expands it alone.
 """
 
@@ -17,11 +17,11 @@ from compact.uncompact import exemptions
 from compact.user_messages import user_messages
 from transcripts import Entry, Exchange, Fold, TextBlock
 
-STOP_SHARE = 0.7  # of the size that starts it: folding goes on down to there, so as not to run at every call
-DIGEST_LOCAL_SUMMARY_TOKENS = 400
-DIGEST_USER_TOKENS = 2_000  # of the user's messages in a digest
-DIGEST_LAST_TEXT_CHARS = 600  # of the model's last text in a digest
-MIN_SHORTENING = 2  # a digest has to be at least so many times smaller than its segment
+STOP_SHARE = 0.7  # of the size that starts it: folding continues down to there, so as not to run at each call
+SEGMENT_SUMMARY_TOKENS = 400
+SEGMENT_USER_TOKENS = 2_000  # of the user's messages of a segment
+SEGMENT_LAST_TEXT_CHARS = 600  # of the model's last text of a segment
+MIN_SHORTENING = 2  # a summary has to be at least so many times smaller than its segment
 
 
 def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int | None:
@@ -29,7 +29,7 @@ def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int | None:
 
 
 def _plan(situation: Situation) -> tuple[Proposal, ...]:
-    """One compaction for each segment, oldest first, until there is room."""
+    """Return one compaction for each segment, oldest first, until enough context is free."""
     start = situation.settings.collapse_start_share * situation.trigger_tokens
     if situation.tokens < start:
         return ()
@@ -39,7 +39,7 @@ def _plan(situation: Situation) -> tuple[Proposal, ...]:
     for segment in _segments(situation):
         if now.tokens <= stop:
             break
-        fold = _digest(situation, segment)
+        fold = _segment_fold(situation, segment)
         if fold.tokens * MIN_SHORTENING < sum(entry_tokens(situation.folded, entry) for entry in segment):
             proposal = propose(now, "collapse", "auto", (fold,), why="segment")
             made.append(proposal)
@@ -48,7 +48,7 @@ def _plan(situation: Situation) -> tuple[Proposal, ...]:
 
 
 def _segments(situation: Situation) -> Iterator[list[Entry]]:
-    """The old entries that no fold covers, in segments of the set size; without the protected tail."""
+    """Yield the old entries that no fold covers, in segments of the set size; without the protected tail."""
     folded = situation.folded
     exempt = exemptions(situation)
     least = situation.settings.collapse_segment_tokens
@@ -68,7 +68,7 @@ def _segments(situation: Situation) -> Iterator[list[Entry]]:
 
 
 def _protected_from(situation: Situation) -> int:
-    """Index of the first of the newest entries that hold the protected tokens."""
+    """Return the index of the first of the newest entries, which have the protected tokens."""
     folded = situation.folded
     at = len(folded.entries) - unseen_entries(folded)
     room = situation.unscaled(situation.settings.protected_tail_tokens)
@@ -78,21 +78,21 @@ def _protected_from(situation: Situation) -> int:
     return at
 
 
-def _digest(situation: Situation, segment: list[Entry]) -> Fold:
+def _segment_fold(situation: Situation, segment: list[Entry]) -> Fold:
     first = segment[0].seq
     last = max(entry.last for entry in segment)
-    head = f"a digest of r{first}-r{last}, not a request; /uncompact expands it, recall shows any of it"
-    pieces = [f"[folded: {head}]"]
-    words = user_messages(situation, segment, DIGEST_USER_TOKENS)
+    head = f"messages r{first}-r{last}. This is not a request. recall shows any of them"
+    pieces = [f"[summarized: {head}]"]
+    words = user_messages(situation, segment, SEGMENT_USER_TOKENS)
     if words:
         pieces.append(f"## User messages, verbatim\n{words}")
     local_summary = build_local_summary(situation.folded, segment)
-    if text := local_summary_text(local_summary, situation.counter, DIGEST_LOCAL_SUMMARY_TOKENS, skip=words):
-        pieces.append(f"## Ledger\n{text}")
+    if text := local_summary_text(local_summary, situation.counter, SEGMENT_SUMMARY_TOKENS):
+        pieces.append(f"## Local summary\n{text}")
     replies = (entry.fact for entry in reversed(segment) if isinstance(entry, Exchange))
     texts = (block.text for reply in replies for block in reply.blocks if isinstance(block, TextBlock))
-    if said := next(filter(str.strip, texts), "")[:DIGEST_LAST_TEXT_CHARS]:
-        pieces.append(f"## Said last\n{said}")
+    if said := next(filter(str.strip, texts), "")[:SEGMENT_LAST_TEXT_CHARS]:
+        pieces.append(f"## Last reply\n{said}")
     pieces += filter(None, [live_within(situation, first, last)])
     text = "\n\n".join(pieces)
     return Fold(first, last=last, blocks=(TextBlock(text),), tokens=situation.counter.text(text))

@@ -1,8 +1,8 @@
-"""micro: old results become one line that names the tool and the recall id.
+"""micro: replace old results with one line that names the call and the recall id.
 
-classic counts: of the results that the model has seen, all but the newest few are cleared, at every call.
-thrifty clears in batches, long tool inputs too, when compact/policy.py finds that a batch is due. With a
-batch the ledger takes the place of what earlier batches have been through, where that pays.
+The classic policy counts: of the results that the model has seen, it clears all but the newest few, before
+every call. The thrifty policy clears in batches, long tool inputs too, when policy.py finds that a batch is
+due. With a batch, a local summary replaces the range that earlier batches have cleared, where that pays.
 """
 
 from bisect import bisect_left
@@ -17,8 +17,8 @@ from compact.situation import FoldLimits, Layer, Proposal, Situation
 from compact.uncompact import exemptions
 from transcripts import Clear, Fold
 
-MIN_FOLD_TOKENS = 4_000  # that the ledger frees where it takes the place of what was edited before
-FOLD_PAYBACK_CALLS = 10  # within which it has to pay for its own record
+MIN_FOLD_TOKENS = 4_000  # that a local summary frees where it replaces a range that was cleared before
+FOLD_PAYBACK_CALLS = 10  # within which it has to pay for its own tokens
 
 
 def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int:
@@ -41,10 +41,10 @@ def _plan(situation: Situation) -> tuple[Proposal, ...]:
 
 
 def _fold_of_settled(situation: Situation, batch: Batch) -> Fold | None:
-    """The ledger in place of what earlier batches have been through, where that pays; mostly None.
+    """Return the local summary of the range that earlier batches have cleared, where that pays; else None.
 
-    Placeholders, short results and old texts pile up there. What stands behind is written anew for the batch
-    in any case, so that the fold costs no more than its own record.
+    Placeholders, short results and old texts accumulate there. The messages after it are written to the cache
+    again for the batch in any case, so the fold costs no more than its own tokens.
     """
     folded = situation.folded
     view = situation.view
@@ -65,7 +65,7 @@ def _fold_of_settled(situation: Situation, batch: Batch) -> Fold | None:
 
 
 def _all_but_newest(situation: Situation) -> tuple[Clear, ...]:
-    """Clears of whatever shows more than a line; a preview counts as the result that it shows."""
+    """Return clears of all results longer than a line; a preview counts as the result that it shows."""
     folded = situation.folded
     settings = situation.settings
     exempt = exemptions(situation)

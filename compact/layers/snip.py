@@ -1,7 +1,7 @@
-"""snip: of too many messages the first and the last stay, and one line stands for those between (classic).
+"""snip: of too many messages keep the first and the last, and replace those between with a line (classic).
 
-Cuts stand between exchanges, so a call is never parted from its results. A wider snip replaces a narrower
-one, because of several folds over the same facts the widest counts.
+Cuts are made between exchanges, so that a call is never separated from its results. A wider snip replaces a
+narrower one, because the widest of several folds over the same facts counts.
 """
 
 from collections.abc import Iterator
@@ -18,12 +18,12 @@ from compact.uncompact import exemptions
 from compact.user_messages import directives_within, request_within
 from transcripts import Block, Fold, Folded, TextBlock
 
-MAX_DIRECTIVES_TOKENS = 1_000  # of the user's sentences that stay of what is snipped
-DIRECTIVES_HEADING = "What the user said there that directs the work:"
+MAX_DIRECTIVES_TOKENS = 1_000  # of the user's sentences that are kept
+DIRECTIVES_HEADING = "Instructions of the user in the snipped messages:"
 
 
 class SnippedSpan(Struct, frozen=True):
-    """Facts that cannot be parted, and the number of messages that they were before any snip."""
+    """Facts that cannot be separated, and their number of messages before any snip."""
 
     first: int
     last: int
@@ -61,10 +61,10 @@ def _plan(situation: Situation) -> tuple[Proposal, ...]:
 
 
 def _fold(situation: Situation, first: int, last: int, messages: int) -> Fold:
-    note = f"[snipped {messages} messages: r{first} to r{last}; recall finds what was said and shown there]"
+    note = f"[snipped {messages} messages: r{first} to r{last}. recall shows and searches them]"
     blocks: list[Block] = [TextBlock(note)]
     if (request := request_within(situation, first, last)) is not None:
-        heading = "[folded: the request being worked on is among the snipped messages]"
+        heading = "[summarized: the request being worked on is among the snipped messages]"
         blocks.append(TextBlock(f"{heading}\n\n{request}"))
     if said := directives_within(situation, first, last, MAX_DIRECTIVES_TOKENS):
         blocks.append(TextBlock(f"{DIRECTIVES_HEADING}\n{said}"))
@@ -74,7 +74,7 @@ def _fold(situation: Situation, first: int, last: int, messages: int) -> Fold:
 
 
 def _spans(folded: Folded) -> Iterator[SnippedSpan]:
-    """The conversation in spans that cannot be cut; what a fold of another layer shows is one message."""
+    """Yield the conversation in spans that cannot be cut; a fold of another layer is one message."""
     snips = {
         (edit.first, edit.last)
         for made in folded.compactions

@@ -1,10 +1,10 @@
-"""summary: the model's account of the conversation takes the place of the old messages.
+"""summary: replace old messages with a summary that the model writes.
 
-When it is asked for, what an answer comes to, and what happens without one. A failure leaves the history as
-it is; only where the request could not be sent at all, or where summaries have failed too often, the ledger
-and the user's messages take its place without a model. That is deterministic, and from any state it ends in a
-request that can be sent: where folding is not enough the tail gets shorter, then the newest blocks are shrunk
-to previews and to placeholders, unseen ones included, and at last everything is folded.
+This module decides when the model is asked, what its answer becomes, and what happens without one. A failure
+leaves the history unchanged. Only if the request could not be sent otherwise, or if summaries have failed too
+often, a local summary replaces the messages. That is deterministic, and from any state it ends in a request
+that can be sent: where summarizing is not enough the tail gets shorter, then the newest blocks are shrunk to
+previews and to placeholders, unseen ones included, and finally everything is summarized.
 """
 
 from msgspec.structs import replace
@@ -37,7 +37,7 @@ from compact.summary_prompt import SummaryFailed, request_summary
 from compact.uncompact import exemptions, in_force
 from transcripts import Edit, Fold, Folded, Reply, TextBlock, User
 
-DUE_AFTER_CLEARING_SHARE = 0.9  # of the trigger: clearing that leaves more would only put the summary off
+DUE_AFTER_CLEARING_SHARE = 0.9  # of the trigger: clearing that leaves more would only delay the summary
 USUAL_SUMMARY_TOKENS = 1_500
 ATTEMPTS = (
     FoldLimits("auto"),
@@ -46,25 +46,25 @@ ATTEMPTS = (
 )
 RIGHT_AFTER_CALLS = 5  # since the newest compaction
 SHORT_TAIL_TOKENS = 2_000  # by our count
-ALL_RECENT = "nothing to do: all of the conversation is recent, and that is kept word for word"
-ALL_RECORD = "nothing to do: what is not recent is a record already"
-TOO_LITTLE = "a summary would free less than a tenth, so nothing was done"
-FREED_TOO_LITTLE = "the summary would have freed less than a tenth and was not used"
+ALL_RECENT = "nothing to summarize: the whole conversation is recent and is kept verbatim"
+ALL_RECORD = "nothing to summarize: all older messages are summarized already"
+TOO_LITTLE = "not summarized: it would free less than 10 % of the context"
+FREED_TOO_LITTLE = "the summary would have freed less than 10 % of the context and was not used"
 
 
 def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int | None:
-    """Return the least size for a summary; None with collapse on, when none is made unasked."""
+    """Return the least prompt size for a summary, None with collapse on, when none is made unasked."""
     due = max(settings.trigger_in(window), settings.min_compact_in(window))
     return None if settings.collapse else int(_due_after_clearing(settings, due))
 
 
 def _due_after_clearing(settings: CompactSettings, due: int) -> float:
-    """The prompt size at which a summary is due although the clearing of this pass went before it."""
+    """Return the prompt size at which a summary is due even after the clearing of this pass."""
     return due if settings.policy == "classic" else DUE_AFTER_CLEARING_SHARE * due
 
 
 def _plan(situation: Situation) -> Flow:
-    """Planned without the clearing of this pass; the ledger is tried before the model is asked."""
+    """Plan a summary without the clearing of this pass; a local summary is tried before asking the model."""
     settings = situation.settings
     uncleared = situation.uncleared or situation
     due = max(situation.trigger_tokens, settings.min_compact_in(situation.window))
@@ -77,13 +77,15 @@ def _plan(situation: Situation) -> Flow:
         named = largest_blocks_sentence(uncleared.view, uncleared.slope)
         return _without_model(uncleared, "auto", f"summaries follow each other too closely. {named}")
     if _breaker_open(uncleared.folded, settings):
-        failed = f"{settings.breaker_failures} summaries in a row failed"
-        return _without_model(uncleared, "auto", f"{failed}; /compact asks again")
-    # The reference pipeline that classic follows asks the model; its ledger is only part of the summary.
+        failed = f"the last {settings.breaker_failures} model summaries failed"
+        return _without_model(uncleared, "auto", f"{failed}. /compact asks the model again")
+    # The reference pipeline that classic follows asks the model; there a local summary is only a part.
     if settings.policy == "thrifty" and (proposal := local_summary_first(uncleared, situation)) is not None:
         return CompactionPlan((proposal,))
     if settings.policy == "thrifty" and situation.window.size <= settings.ledger_only_max_window:
-        proposal = fallback_summary(uncleared, "auto", "a summary costs more than it saves in a small window")
+        proposal = fallback_summary(
+            uncleared, "auto", "a model summary costs more than it saves in a small window"
+        )
         if proposal is not None:
             least = settings.min_gain_share * situation.tokens
             frees = situation.tokens - proposal.report["after"] >= least
@@ -92,9 +94,7 @@ def _plan(situation: Situation) -> Flow:
 
 
 def _breaker_open(folded: Folded, settings: CompactSettings) -> bool:
-    """Return whether so many summaries in a row have failed that none is asked for until the next
-    `/compact`.
-    """
+    """Return whether so many summaries failed that none is requested before the next `/compact`."""
     made = (each.seq for each in folded.compactions if each.layer == "summary" or each.trigger == "manual")
     last = max(made, default=0)
     failures = sum(1 for each in folded.failures if each.what == "summary" and each.seq > last)
@@ -102,8 +102,9 @@ def _breaker_open(folded: Folded, settings: CompactSettings) -> bool:
 
 
 def _thrashing(folded: Folded, settings: CompactSettings) -> bool:
-    """Return whether summaries follow each other too closely for another to help, until the user's next
-    message.
+    """Return whether summaries follow each other too closely for another one to help.
+
+    A new message of the user ends this state.
     """
     summaries = [made.seq for made in folded.compactions if made.layer == "summary"]
     if len(summaries) < settings.thrash_summaries:
@@ -121,11 +122,11 @@ def _thrashing(folded: Folded, settings: CompactSettings) -> bool:
 
 
 def summarize_on_request(situation: Situation, trigger: Trigger, focus: str) -> Flow:
-    """`/compact` and the compact tool: a summary, but for a conversation too short for one."""
+    """Plan the summary that `/compact` or the compact tool requests; none for a short conversation."""
     least = situation.settings.min_compact_in(situation.window)
     if situation.tokens < least:
-        few = f"nothing to do: {situation.tokens:,} tokens are in the context"
-        return CompactionPlan(note=f"{few}; a summary pays from {least:,} on ([compact] min_compact_size)")
+        few = f"not summarized: the context has only {situation.tokens:,} tokens"
+        return CompactionPlan(note=f"{few} (minimum {least:,}, setting [compact] min_compact_size)")
     if not has_old_entries(situation, FoldLimits(trigger)) and not _has_to_shrink(situation, trigger):
         return CompactionPlan(note=ALL_RECENT)
     if not _has_to_shrink(situation, trigger) and (reason := _frees_too_little(situation, trigger)):
@@ -138,7 +139,7 @@ def summarize_on_request(situation: Situation, trigger: Trigger, focus: str) -> 
 def _frees_too_little(situation: Situation, trigger: Trigger) -> str:
     """Return the reason why no summary can free enough, "" if one may.
 
-    A summary carries over the text of the earlier one.
+    A summary includes the text of the earlier one.
     """
     proposal = _fold_with(situation, trigger, earlier_summary(situation))
     if proposal is None:
@@ -150,10 +151,7 @@ def _frees_too_little(situation: Situation, trigger: Trigger) -> str:
 
 
 def _does_not_pay(situation: Situation) -> str:
-    """Return the reason why a compaction that the model requests right after another is not worth its price.
-
-    Returns "" if it is worth it.
-    """
+    """Return the reason why a compaction by the model right after another does not pay, "" if it does."""
     if situation.tokens >= situation.trigger_tokens or not _is_right_after_another(situation):
         return ""
     proposal = _fold_with(situation, "tool", dummy_summary(situation))
@@ -163,12 +161,12 @@ def _does_not_pay(situation: Situation) -> str:
     freed = proposal.report["freed"]
     if calls <= situation.settings.batch_interval_calls * cheapness(situation.prices.read):
         return ""
-    frees = f"a summary would free about {freed:,} of {situation.tokens:,} tokens"
-    return f"{frees} and pay for itself only after {calls:,} calls, so nothing was done"
+    frees = f"it would free about {freed:,} of {situation.tokens:,} tokens"
+    return f"not summarized: {frees} and pay for itself only after {calls:,} calls"
 
 
 def _is_right_after_another(situation: Situation) -> bool:
-    """Return whether there were few calls since the newest compaction, or little was added."""
+    """Return whether few calls were made, or few tokens added, since the newest compaction."""
     reports = [made.report for made in in_force(situation.folded) if "calls" in made.report]
     if not reports:
         return False
@@ -178,7 +176,7 @@ def _is_right_after_another(situation: Situation) -> bool:
 
 
 def _has_to_shrink(situation: Situation, trigger: Trigger) -> bool:
-    """Return whether nothing can be sent otherwise: the prompt does not fit, or only `/compact` goes on."""
+    """Return whether nothing can be sent otherwise: the prompt does not fit, or is blocked."""
     blocked = situation.window.percent(situation.tokens) >= BLOCKING_PERCENT
     return not fits(situation) or (blocked and trigger == "manual")
 
@@ -189,7 +187,7 @@ def summarize(situation: Situation, trigger: Trigger, focus: str) -> Flow:
         planned = CompactionPlan(note=TOO_LITTLE)
         if _has_to_shrink(situation, trigger):
             planned = _without_model(situation, trigger, TOO_LITTLE)
-        # Unasked that is nobody's trouble yet: only the server knows whether the request is too long.
+        # An automatic attempt says nothing yet: only the server knows whether the request is too long.
         return CompactionPlan() if trigger == "auto" and not planned.proposals else planned
     reason = FREED_TOO_LITTLE
     try:
@@ -200,7 +198,7 @@ def summarize(situation: Situation, trigger: Trigger, focus: str) -> Flow:
         reason = str(failed)
     failures = (("summary", reason),)
     if trigger != "reactive" and not _has_to_shrink(situation, trigger):
-        return CompactionPlan((), failures=failures, note=f"the history is as it was: {reason}")
+        return CompactionPlan((), failures=failures, note=f"the conversation is unchanged: {reason}")
     return replace(_without_model(situation, trigger, reason), failures=failures)
 
 
@@ -208,11 +206,11 @@ def _without_model(situation: Situation, trigger: Trigger, why: str) -> Compacti
     if (proposal := fallback_summary(situation, trigger, why)) is not None:
         return CompactionPlan((proposal,), note=why)
     named = largest_blocks_sentence(situation.view, situation.slope)
-    return CompactionPlan(note=f"{why}; nothing more can be left out. {named}")
+    return CompactionPlan(note=f"{why}. Nothing more can be cleared. {named}")
 
 
 def _fold_with(situation: Situation, trigger: Trigger, summary: str) -> Proposal | None:
-    """The fold that shows a summary, cut as one of usual size needs it, or harder for a larger one."""
+    """Return the fold that shows a summary; a summary larger than usual gets a shorter tail."""
     best: Proposal | None = None
     for attempt in ATTEMPTS[_usual_attempt(situation, trigger) :]:
         proposal = _attempt(situation, attempt, trigger, summary)
@@ -224,7 +222,7 @@ def _fold_with(situation: Situation, trigger: Trigger, summary: str) -> Proposal
 
 
 def _usual_attempt(situation: Situation, trigger: Trigger) -> int:
-    """Index of the attempt that a summary of usual size needs, so that a preview shows the real cut."""
+    """Return the index of the attempt that a usual summary needs, so that a preview shows the real cut."""
     usual = dummy_summary(situation)
     for number, attempt in enumerate(ATTEMPTS):
         proposal = _attempt(situation, attempt, trigger, usual)
@@ -234,12 +232,12 @@ def _usual_attempt(situation: Situation, trigger: Trigger) -> int:
 
 
 def dummy_summary(situation: Situation) -> str:
-    """Meaningless words, as many as a usual summary has, where the model is not asked."""
+    """Return meaningless words, as many as a usual summary has, where the model is not asked."""
     return " ".join(["summary"] * min(USUAL_SUMMARY_TOKENS, max(1, situation.view.tokens // 10)))
 
 
 def _attempt(situation: Situation, limits: FoldLimits, trigger: Trigger, summary: str) -> Proposal | None:
-    """The fold that an attempt makes with this summary; the same one is made once in a moment."""
+    """Return the fold that an attempt makes with this summary; computed once per moment."""
     known = situation.worked_out.attempts
     limits = replace(limits, trigger=trigger)
     key = (id(situation.folded), limits, summary)
@@ -266,9 +264,9 @@ def _make_attempt(situation: Situation, limits: FoldLimits, summary: str) -> Pro
 
 
 def fallback_summary(situation: Situation, trigger: Trigger, why: str) -> Proposal | None:
-    """The mildest folding that leaves a sendable request and frees enough, or None.
+    """Return the mildest local summary that leaves a sendable request and frees enough, or None.
 
-    What the model has not seen is only touched where the user or the API asked for room.
+    Blocks that the model has not seen are only changed where the user or the API demands free context.
     """
     usual = FoldLimits(trigger, earlier_summary(situation))
     bare = replace(usual, restoring=False)
@@ -283,7 +281,7 @@ def fallback_summary(situation: Situation, trigger: Trigger, why: str) -> Propos
 
 
 def fold_everything(situation: Situation, trigger: Trigger, why: str) -> Proposal | None:
-    """The fold over the whole conversation, unseen results included, where calls alone fill the window."""
+    """Return the fold over the whole conversation, unseen results included; for a window full of calls."""
     entries = situation.folded.entries
     limits = FoldLimits(trigger, summary=earlier_summary(situation), tail=0, restoring=False)
     if not entries:
@@ -294,7 +292,7 @@ def fold_everything(situation: Situation, trigger: Trigger, why: str) -> Proposa
 
 
 def local_summary_first(situation: Situation, cleared: Situation) -> Proposal | None:
-    """The ledger in place of history that was cleared already, if that makes a summary needless.
+    """Return a local summary of history that was cleared already, if no model summary is needed then.
 
     `cleared` is the situation with the clearing planned in this pass.
     """
@@ -314,16 +312,14 @@ def local_summary_first(situation: Situation, cleared: Situation) -> Proposal | 
 
 
 def target_tokens(situation: Situation) -> int:
-    """Return the most tokens that a compaction should leave: less than would make the next one due
-    at once.
-    """
+    """Return the most tokens that a compaction should leave, so that the next one is not due at once."""
     target = min(situation.trigger_tokens, situation.window.size)
     most = situation.settings.max_compact_size
     return min(target, most) if most else target
 
 
 def is_acceptable(situation: Situation, proposal: Proposal) -> bool:
-    """Return whether a proposal leaves a sendable request, and frees enough where that was not the point."""
+    """Return whether a proposal leaves a sendable request, and frees enough if the request fitted before."""
     report = proposal.report
     least = situation.settings.min_gain_share * situation.tokens
     return report["after"] <= situation.window.size and (report["freed"] >= least or not fits(situation))
@@ -350,7 +346,7 @@ def _attempt_without_model(
 
 
 def earlier_summary(situation: Situation) -> str:
-    """The summary of the newest fold that has one, cut to a third of what a record may take; "" for none."""
+    """Return the newest model summary in force, cut to a third of the replacement's limit; "" for none."""
     for fold in reversed(situation.folded.edits.folds):
         for block in fold.blocks:
             if isinstance(block, TextBlock) and (text := summary_in(block.text)):

@@ -53,7 +53,7 @@ def shown_again(folder: Path) -> set[int]:
     named: set[int] = set()
     for fact in facts:
         if isinstance(fact, Result):
-            cleared = any(f"recall r{fact.seq} " in getattr(edit, "text", "") for edit in edits)
+            cleared = any(f'recall("r{fact.seq}")' in getattr(edit, "text", "") for edit in edits)
             folded = any(edit.first <= fact.seq <= edit.last for edit in edits if not isinstance(edit, Clear))
             named |= {fact.seq} if cleared or folded else set()
     return named
@@ -102,7 +102,7 @@ def test_a_large_prompt_that_fits_is_sent_whole_and_without_a_warning(
         run_here(tmp_path, capfd, server, *flags, "Hello.")
         done = run_here(tmp_path, capfd, server, *flags, "-c", paste)
         assert done.returncode == 0 and not server.refused and "would free" not in done.stderr
-        assert "left out here" not in json.dumps(server.requests[-1])
+        assert "characters omitted" not in json.dumps(server.requests[-1])
         usage = json.loads(done.stdout)["usage"]
     assert 20_000 < usage["cache_creation_input_tokens"] + usage["cache_read_input_tokens"] < 32_000
 
@@ -117,8 +117,8 @@ def test_a_prompt_larger_than_the_window_is_cut_to_what_fits_before_it_is_sent(
         run_here(tmp_path, capfd, server, *flags, "Hello.")
         done = run_here(tmp_path, capfd, server, *flags, "-c", paste)
         assert done.returncode == 0 and list(server.refused) == [], done.stderr
-        assert "[reactive compact]" in done.stderr and "nothing more can be left out" not in done.stderr
+        assert "[reactive compact]" in done.stderr and "nothing more can be cleared" not in done.stderr
     usage = json.loads(done.stdout)["usage"]
     sent = usage["cache_creation_input_tokens"] + usage["cache_read_input_tokens"] + usage["input_tokens"]
     assert 0.5 * window < sent < 0.95 * window
-    assert "left out here; recall r" in json.dumps(server.requests[-1])
+    assert 'characters omitted; recall(\\"r' in json.dumps(server.requests[-1])

@@ -11,6 +11,7 @@ from compact.clearing import (
     is_one_line,
     is_placeholder,
     is_replaced,
+    omission_note,
     placeholder_edit,
     preview_edit,
     shown_text,
@@ -104,7 +105,7 @@ def test_placeholders_and_previews_are_not_candidates():
 def test_the_placeholder_names_the_call_the_size_and_the_id():
     made = world(("bash", "x" * 4_000, {"command": "make all"}))
     edit = placeholder(made, part(made, PartKind.RESULT), "content")
-    assert edit.text == "[cleared: bash make all, 1,000 tokens; recall r4 shows it]"
+    assert edit.text == '[cleared: bash make all, 1,000 tokens. recall("r4") shows it]'
     assert (edit.seq, edit.block, edit.field) == (4, 0, "content")
     assert edit.saves == 1_000 - COUNT.text(edit.text)
 
@@ -132,17 +133,17 @@ def test_of_very_long_words_of_a_user_the_ends_and_what_directs_the_work_stay():
     made.result(reply, 0, said, about=about_said(("", said)))
     text = placeholder(made, part(made, PartKind.RESULT), "content").text
     assert len(text) < 4_400 and "Never use make." in text and "\nfirst. " in text and text.endswith("last")
-    assert "recall r4 shows it all" in text
+    assert 'recall("r4") shows all of it' in text
 
 
 def test_the_placeholder_of_an_input_names_the_field_and_keeps_the_beginning_of_a_command():
     made = world(("write", "ok", {"file_path": "a.py", "content": "x" * 800, "command": "y" * 800}))
     shown = part(made, PartKind.INPUT)
     edit = placeholder(made, shown, "content")
-    assert edit.text == "[cleared: content, 200 tokens; recall r3.0 shows it]"
+    assert edit.text == '[cleared: content, 200 tokens. recall("r3.0") shows it]'
     assert edit.saves == COUNT.value("x" * 800) - COUNT.value(edit.text)
     command = placeholder(made, shown, "command").text
-    assert command == f"[cleared: command {'y' * 79}\u2026, 200 tokens; recall r3.0 shows it]"
+    assert command == f'[cleared: command {"y" * 79}\u2026, 200 tokens. recall("r3.0") shows it]'
     assert placeholder_edit(made.folded, shown, "nothing", COUNT) is None
 
 
@@ -156,7 +157,7 @@ def test_a_preview_shows_the_beginning_and_names_the_file_that_keeps_all():
     edit, files = preview(made, part(made, PartKind.RESULT), 50)
     assert edit.text == (
         '<persisted-output path=".task_outputs/tool-results/r4.txt" characters="10000" recall="r4">\n'
-        "Preview (the first 50 of 10,000 characters; recall r4 pages through all of it):\n"
+        'Preview (the first 50 of 10,000 characters; recall("r4") pages through all of it):\n'
         f"{'line ' * 10}\n</persisted-output>"
     )
     assert files == (("r4.txt", "line " * 2_000),)
@@ -178,7 +179,7 @@ def test_of_a_long_text_of_the_user_the_sentences_that_direct_the_work_stay():
     rule = "Before you run a migration, wait for my go-ahead."
     text = f"{'The log says nothing of it. ' * 100}{rule} {'It went on for hours. ' * 100}"
     shown = ends_and_directives(text, 400, "r1.0")
-    assert rule in shown.split("\n") and "recall r1.0 shows it all" in shown and len(shown) < 600
+    assert rule in shown.split("\n") and 'recall("r1.0") shows all of it' in shown and len(shown) < 600
     assert shown.startswith(text[:100]) and shown.endswith(text[-100:])
     plain = "The log says nothing of it. " * 100
     assert ends_and_directives(plain, 400, "r1.0") == head_and_tail(plain, 400, "r1.0")
@@ -193,13 +194,11 @@ def test_a_block_of_the_user_is_shown_by_head_and_tail_and_an_image_by_a_line():
     text, image = made.folded.view[0].parts
     edit = present(user_block_edit(made.folded, text, 100, COUNT))
     assert edit.text == head_and_tail("a" * 500 + "b" * 500, 100, "r1.0")
-    assert edit.text.startswith(
-        "a" * 50 + "\n[... 900 characters are left out here; recall r1.0 shows it all"
-    )
+    assert edit.text.startswith("a" * 50 + f"\n{omission_note(900, 'r1.0')}\n")
     assert edit.text.endswith("b" * 50) and edit.field == "text"
     line = present(user_block_edit(made.folded, image, 100, COUNT))
     assert line.field == "source"
-    assert line.text == "[cleared: image of the user, 1,600 tokens; recall r1.1 shows it]"
+    assert line.text == '[cleared: image of the user, 1,600 tokens. recall("r1.1") shows it]'
 
 
 def test_head_and_tail_leaves_a_short_text_unchanged():

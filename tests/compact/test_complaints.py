@@ -11,10 +11,12 @@ from msgspec.structs import replace
 
 from agent.replay.policies import PRICE_TIERS
 from compact.estimate import calibrate
+from compact.folding import RESTORED_HEADING
 from compact.invariants import problems
-from compact.layers.summary import fallback_summary
+from compact.layers.summary import TOO_LITTLE, fallback_summary
 from compact.pipeline import dry_run
 from compact.policy import choose_batch
+from compact.replacement import CONTINUE_BELOW, NO_OPEN_REQUEST
 from compact.report import compaction_notice, fits
 from compact.settings import CompactSettings
 from compact.situation import OUTPUTS_PREFIX
@@ -57,7 +59,7 @@ def test_complaint_01_even_where_a_single_message_is_three_times_the_window():
     world.user("word " * WINDOW * 3)
     world.compact("manual", TOO_LONG)
     assert fits(world.situation)
-    assert "recall r1.0 shows it all" in world.texts
+    assert 'recall("r1.0") shows all of it' in "".join(world.shown)
 
 
 @pytest.mark.parametrize("calls", [100, 400])
@@ -80,8 +82,8 @@ def test_complaint_02_hundreds_of_large_outputs_that_no_one_has_seen_are_preview
         world.result(reply, at, "output " * 500)
     world.compact("reactive", rung=1)
     assert fits(world.situation)
-    shown = world.texts
-    assert all(f"recall r{seq}" in shown for seq in range(4, 104))
+    shown = "\n".join(world.shown)
+    assert all(f'recall("r{seq}")' in shown for seq in range(4, 104))
 
 
 def test_complaint_03_a_summary_at_the_full_window_leaves_room_for_its_own_answer():
@@ -140,7 +142,7 @@ def test_complaint_06_three_summaries_within_ten_calls_are_the_last_until_the_us
     assert layers[:3] == ["summary"] * 3
     assert "summary" not in layers[3:]
     note = world.folded.compactions[-1].report["why"]
-    assert "biggest blocks" in note
+    assert "Largest blocks" in note
     world.user("another matter")
     refilled(world, 1)
     assert world.folded.compactions[-1].layer == "summary"
@@ -155,7 +157,7 @@ def test_complaint_07_restored_files_have_a_budget_and_count_in_what_is_left():
         world.reply(f"thoughts {at} " * 800)
     made = world.compact("manual")
     fold = next(edit for edit in made.proposals[0].edits if isinstance(edit, Fold))
-    restored = [text for text in map(block_text, fold.blocks) if text.startswith("[folded: files")]
+    restored = [text for text in map(block_text, fold.blocks) if text.startswith(RESTORED_HEADING)]
     assert len(restored) == 1
     assert 1 <= len(made.proposals[0].report["restored"]) <= 5
     assert len(restored[0]) / 4 <= 0.10 * 100_000
@@ -176,7 +178,7 @@ def test_complaint_09_less_than_a_tenth_is_not_a_compaction_and_the_share_is_rep
         world.reply(f"words of the model {at} " * 190)
     made = world.compact("manual")
     assert made.proposals == ()
-    assert "less than a tenth" in made.note
+    assert made.note == TOO_LITTLE
     assert world.questions == []
     full = busy(15).compact("manual")
     report = full.proposals[-1].report
@@ -202,9 +204,8 @@ def test_complaint_11_after_a_manual_compaction_nothing_stands_as_a_request():
     world.reply("All mended; a next step could be to push.")
     world.compact("manual")
     record = world.shown[0]
-    assert record.splitlines()[0].startswith("[folded:") and "not a request" in record.splitlines()[0]
-    assert "go on with it" not in record
-    assert record.endswith("wait for the user's next message.")
+    assert record.splitlines()[0].startswith("[summarized:") and "not a request" in record.splitlines()[0]
+    assert record.endswith(f"\n\n{NO_OPEN_REQUEST}{CONTINUE_BELOW}")
 
 
 def test_complaint_12_state_beside_the_conversation_is_attached_from_its_live_value():
@@ -229,7 +230,7 @@ def test_complaint_13_the_newest_request_is_last_and_said_to_be_open_only_while_
     record = world.shown[0]
     words = record[record.index("## All user messages") :]
     assert words.index("Mend src/app.py") < words.index("Now write the tests.")
-    assert "The last of the user's messages above, answers aside, is the request being worked on" in words
+    assert "The user's last message above, answers aside, is the request being worked on" in words
 
 
 def test_complaint_14_the_local_summary_reports_what_was_touched_and_how_commands_ended():
@@ -241,7 +242,7 @@ def test_complaint_14_the_local_summary_reports_what_was_touched_and_how_command
     for at in range(8):
         world.call("bash", "x " * 3_000, command=f"make part{at}")
     text = summary_text(fallback_summary(world.situation, "manual", "test"))
-    assert "Files changed:\n  src/changed.py" in text
+    assert "Files changed:\n- src/changed.py" in text
     assert "ruff check -> 2" in text
     assert "src/f3.py" in text
 
@@ -322,7 +323,7 @@ def test_complaint_18_every_removal_leaves_an_id_a_size_and_a_way_back():
     for made in world.folded.compactions:
         for edit in made.edits:
             if isinstance(edit, Clear):
-                assert f"recall r{edit.seq}" in edit.text
+                assert f'recall("r{edit.seq}")' in edit.text
                 assert f"{original[edit.seq]:,} tokens" in edit.text
     assert again(world).facts == world.facts
 

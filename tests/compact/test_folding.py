@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from compact.folding import (
+    RESTORED_HEADING,
     Shrink,
     entry_tokens,
     fold_before,
@@ -13,7 +14,7 @@ from compact.folding import (
 )
 from compact.layers.summary import fallback_summary, local_summary_first, target_tokens
 from compact.pipeline import dry_run
-from compact.replacement import replacement_text
+from compact.replacement import replacement_text, summary_in
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import FoldLimits
 from tests.narrowing import block_text, narrow, present
@@ -159,7 +160,7 @@ def test_files_read_last_are_shown_again_within_their_limits():
     assert fold_before(world.situation, FoldLimits("auto", restoring=False), 10).restored == []
     texts = [block_text(block) for block in fold_before(world.situation, AUTO, 10).fold.blocks]
     assert len(texts) == 2
-    assert texts[1].startswith("[folded: files as they were last read, kept for reference; read again before")
+    assert texts[1].startswith(f"{RESTORED_HEADING}\n\n")
     assert f"### src/f8.py (as read in r{results[-1]})\n0008" in texts[1]
 
 
@@ -227,13 +228,14 @@ def test_what_a_compaction_should_leave():
 def test_the_local_summary_carries_an_earlier_summary_cut_to_a_third_of_the_record():
     for words, whole in ((1_000, True), (9_000, False)):
         world = session()
+        # as an earlier version wrote it
         record = "[folded: x]\n\n## Summary\n" + "told " * words + "\n\n## Ledger (y)\nz"
         world.add(Compacted, "summary", "auto", (Fold(1, 4, (TextBlock(record),), 10),), report={})
         made = present(fallback_summary(world.situation, "manual", "test"))
         text = summary_text(made)
-        told = text.partition("## Summary\n")[2].partition("\n\n## Ledger")[0]
+        told = summary_in(text)
         assert (told.count("told") == words) is whole and told.startswith("told told")
-        assert "recall r1-r4 shows it all" in told or whole
+        assert 'recall("r1-r4") shows all of it' in told or whole
         assert world.situation.counter.text(told) <= 6_000 + 30
         assert made.layer == "ledger" and made.report["why"] == "test"
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from compact.layers.budget import BUDGET_LAYER
 from compact.layers.collapse import COLLAPSE_LAYER
 from compact.layers.snip import SNIP_LAYER
-from compact.layers.summary import SUMMARY_LAYER
+from compact.layers.summary import ALL_RECORD, FREED_TOO_LITTLE, SUMMARY_LAYER, TOO_LITTLE
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import CompactionPlan, Proposal
 from tests.narrowing import block_text, narrow
@@ -70,7 +70,7 @@ def test_results_of_exempt_tools_that_the_window_has_no_room_for_become_previews
     assert stored(world) == [5]  # the rest fits three quarters of the 20,000 tokens that are left
     proposal = budgeted(world)
     preview = narrow(proposal.edits[0], Clear).text
-    assert proposal.files == () and "recall r5 pages through all of it" in preview
+    assert proposal.files == () and 'recall("r5") pages through all of it' in preview
     assert "path=" not in preview
     world.window = ContextWindow(64_000, 8_000)
     assert stored(world) == []
@@ -117,7 +117,7 @@ def test_of_too_many_messages_the_first_3_and_the_last_47_stay():
     assert snipped(talk(24)) is None  # 49 messages
     fold = snipped(talk(26))  # 53: one exchange can go without parting a call from its result
     assert (fold.first, fold.last) == (6, 7)
-    assert fold.blocks[0].text == "[snipped 2 messages: r6 to r7; recall finds what was said and shown there]"
+    assert fold.blocks[0].text == "[snipped 2 messages: r6 to r7. recall shows and searches them]"
     fold = snipped(talk(40))
     assert (fold.first, fold.last) == (6, 3 * 16 + 1)
     assert snipped(talk(40, snip_head_messages=5, snip_tail_messages=20)).first == 9
@@ -180,9 +180,9 @@ def test_old_segments_are_folded_until_there_is_room():
     assert all(first <= last for first, last in spans) and spans == sorted(spans)
     assert all(spans[at][1] < spans[at + 1][0] for at in range(4))
     text = made[0].edits[0].blocks[0].text
-    assert text.startswith(f"[folded: a digest of r{spans[0][0]}-r{spans[0][1]}, not a request;")
+    assert text.startswith(f"[summarized: messages r{spans[0][0]}-r{spans[0][1]}. This is not a request.")
     assert "## User messages, verbatim\n(r1.0) begin with src/a.py" in text
-    assert "## Ledger\nLast commands:\n  make part9\n  make part8" in text
+    assert "## Local summary\nLast commands:\n- make part9\n- make part8" in text
 
 
 def test_the_protected_tail_and_short_stretches_are_not_folded():
@@ -200,7 +200,7 @@ def test_a_digest_has_the_last_words_of_the_model():
     for at in range(30):
         world.reply(f"thought {at}: " + "word " * 900)
     first, *_ = COLLAPSE_LAYER.plan(world.situation)
-    said = summary_text(narrow(first, Proposal)).partition("## Said last\n")[2]
+    said = summary_text(narrow(first, Proposal)).partition("## Last reply\n")[2]
     assert said.startswith("thought 8: word") and len(said) == 600
 
 
@@ -209,11 +209,11 @@ def test_plan_and_list_that_are_folded_away_are_in_what_is_shown_instead():
     world, (first, *_) = folded()
     (digest, *others) = COLLAPSE_LAYER.plan(replace(world.situation, live=live))
     text = summary_text(narrow(digest, Proposal))
-    assert text.endswith("\n\n## State as of this record\n- plan (r4): # Do it\n1. now")
-    assert "## State as of this record" not in str((first, others))
+    assert text.endswith("\n\n## Current state\n- plan (r4): # Do it\n1. now")
+    assert "## Current state" not in str((first, others))
     (made,) = SNIP_LAYER.plan(replace(talk(40).situation, live=("plan (r12): go",)))
     fold = narrow(made.edits[0], Fold)
-    assert block_text(fold.blocks[-1]) == "## State as of this record\n- plan (r12): go"
+    assert block_text(fold.blocks[-1]) == "## Current state\n- plan (r12): go"
 
 
 def test_while_collapse_is_on_no_summary_is_made_unasked():
@@ -245,7 +245,9 @@ def test_a_summary_is_due_at_the_trigger_and_not_below_the_smallest_size():
         assert due(world) == layers
     world.window = ContextWindow(200_000)  # of which the smallest size is less than a quarter
     world.with_settings(trigger=1_000, min_compact_size=tokens + 1)
-    assert due(world) == [] and world.plan("manual").note.startswith(f"nothing to do: {tokens:,} tokens")
+    assert due(world) == [] and world.plan("manual").note.startswith(
+        f"not summarized: the context has only {tokens:,} tokens"
+    )
     world.with_settings(min_compact_size=tokens)
     assert due(world) == ["summary"] and world.plan("manual").proposals
 
@@ -258,7 +260,7 @@ def test_after_so_many_failures_in_a_row_none_is_asked_for_until_compact():
     world.compact("auto", failed("overloaded"))
     plan = world.plan()
     assert [each.layer for each in plan.proposals] == ["ledger"]
-    assert plan.note == "3 summaries in a row failed; /compact asks again"
+    assert plan.note == "the last 3 model summaries failed. /compact asks the model again"
     world.with_settings(breaker_failures=4)
     assert due(world) == ["summary"]
     world.with_settings(breaker_failures=3)
@@ -328,14 +330,16 @@ def test_the_next_message_of_the_user_ends_that():
 def test_a_failed_answer_leaves_the_history_and_too_little_is_not_asked_for():
     world = full()
     plan = world.plan("auto", failed("overloaded"))
-    assert plan == CompactionPlan((), (("summary", "overloaded"),), "the history is as it was: overloaded")
+    assert plan == CompactionPlan(
+        (), (("summary", "overloaded"),), "the conversation is unchanged: overloaded"
+    )
     world = World(window=200_000, overhead=170_000, judged=False)
     world.user("word " * 1_500)
     for at in range(8):
         world.reply(f"words of the model {at} " * 190)
 
     assert world.plan("auto") == CompactionPlan()
-    assert world.plan("manual").note == "a summary would free less than a tenth, so nothing was done"
+    assert world.plan("manual").note == TOO_LITTLE
     assert world.questions == []
 
 
@@ -348,7 +352,7 @@ def test_what_is_a_record_already_is_not_summarised_again_on_request():
     assert world.compact("manual").proposals and len(world.questions) == 1
     world.user("and now?")
     world.reply("words " * 30)
-    assert world.plan("manual").note == "nothing to do: what is not recent is a record already"
+    assert world.plan("manual").note == ALL_RECORD
     assert world.plan("tool").proposals == () and len(world.questions) == 1
     for _ in range(4):
         world.reply("words " * 900)
@@ -361,7 +365,7 @@ def test_a_summary_that_frees_too_little_is_reported_to_be_of_no_use():
     for _ in range(12):
         world.reply("words " * 500)
     plan = world.plan("manual", answered(f"<summary>{'long ' * 6_900}</summary>"))
-    assert plan.note.endswith("the summary would have freed less than a tenth and was not used")
+    assert plan.note.endswith(FREED_TOO_LITTLE)
     assert plan.proposals == () and len(world.questions) == 1
 
 

@@ -1,10 +1,10 @@
-"""The local summary: what it takes from the entries, how it ranks, and what fits into its room."""
+"""The local summary: what it takes from the entries, how it ranks them, and what fits in its limit."""
 
 import pytest
 
 from compact.identifiers import whole_name_counts
 from compact.local_summary import build_local_summary, pins_of
-from compact.local_summary_text import commitments_text, coverage, local_summary_text, missing_names
+from compact.local_summary_text import CLOSINGS_TITLE, commitments_text, coverage, local_summary_text
 from transcripts.facts import Compacted, Fold, Instructed, about_said
 from transcripts.folding import fold
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock, attached
@@ -61,8 +61,8 @@ def test_what_commands_changed_counts_and_what_they_removed_is_reported_as_gone(
     run()
     assert list(local_summary(world).changed) == ["/p/unmade.py", "a.py", "b.py"]
     shown = local_summary_text(local_summary(world), COUNT, 500).partition("\nLast commands")[0].splitlines()
-    assert shown[0] == "Files changed:" and {line.strip() for line in shown[1:]} == {
-        "/p/unmade.py", "a.py", "b.py", "made.py (gone)", "c.py (gone)"
+    assert shown[0] == "Files changed:" and set(shown[1:]) == {
+        "- /p/unmade.py", "- a.py", "- b.py", "- made.py (gone)", "- c.py (gone)"
     }  # fmt: skip
     world.call("write", "ok", file_path="/p/made.py")
     assert list(local_summary(world).gone) == ["c.py"] and "/p/made.py" in local_summary(world).changed
@@ -77,9 +77,8 @@ def test_files_that_a_prompt_attached_are_read_and_stand_with_their_ids():
     world.user(file, *image, "look at @src/a (1).py")
     world.call("read", "text", file_path="/p/c.py")
     shown = local_summary_text(local_summary(world), COUNT, 1_000)
-    assert shown.startswith("Files read:\n  ")
-    listed = {line.strip() for line in shown.partition("\nNames:")[0].splitlines()[1:]}
-    assert listed == {"src/a (1).py (r1.0)", "b (2).png (r1.1)", "/p/c.py"}
+    assert shown.startswith("Files read:\n- ")
+    assert set(shown.splitlines()[1:]) == {"- src/a (1).py (r1.0)", "- b (2).png (r1.1)", "- /p/c.py"}
 
 
 def test_commands_stand_with_their_exit_codes_and_errors_with_their_last_line():
@@ -163,49 +162,121 @@ def rich():
 
 def test_the_text_keeps_within_its_limit_and_each_section_within_its_share():
     made = local_summary(rich())
-    shares = {"Files changed": 0.12, "Files read": 0.12, "Last errors": 0.06, "Last commands": 0.08}
+    shares = {"Files changed": 0.25, "Files read": 0.25, "Last errors": 0.06, "Last commands": 0.08}
     for limit in (150, 300, 600):
         text = local_summary_text(made, COUNT, limit)
-        assert 0.5 * limit <= COUNT.text(text) <= limit
+        assert 0.2 * limit <= COUNT.text(text) <= limit
         for title, share in shares.items():
             start = text.find(f"{title}:")
             if start >= 0:
-                ends = [text.find(f"\n{other}:", start) for other in (*shares, "Names")]
-                section = text[start : min(end for end in ends if end > 0)]
+                ends = [text.find(f"\n{other}:", start) for other in shares]
+                section = text[start : min((end for end in ends if end > 0), default=len(text))]
                 assert COUNT.text(section) <= limit * share
 
 
-def test_the_text_has_the_newest_first_and_names_nothing_twice():
-    text = local_summary_text(local_summary(rich()), COUNT, 2_000, skip="src/read_3.py shown_name_7")
-    changed = text[: text.index("Files read")].splitlines()
-    assert changed[:3] == ["Files changed:", "  src/changed_29.py", "  src/changed_28.py"]
-    names = text[text.index("Names:  ") :].removeprefix("Names:  ").split(", ")
-    assert "shown_name_7" not in names and "src/read_3.py" not in names and "shown_name_8" in names
-    assert not set(names) & {line.strip() for line in changed}
-    command = text[text.index("Last commands:\n  ") :].splitlines()[1]
-    assert command == f"  {('make target_29 ' + 'x' * 200)[:120]} -> error"
+def test_the_text_has_the_newest_first():
+    text = local_summary_text(local_summary(rich()), COUNT, 2_000)
+    assert text.splitlines()[:3] == ["Files changed:", "- src/changed_29.py", "- src/changed_28.py"]
+    command = text[text.index("Last commands:\n") :].splitlines()[1]
+    assert command == f"- {('make target_29 ' + 'x' * 200)[:120]} -> error"
+
+
+def paged(source):
+    """A page of a file as the read tool shows it."""
+    return "\n".join(f"{at}\t{line}" for at, line in enumerate(source.splitlines(), 1))
+
+
+STORE = """\
+import os.path
+
+class FactStore:
+    def append_fact(self, fact):
+        path = os.path.join(self.folder, "x")
+        return self.write_line(path, fact)
+
+    def verify_all(self):
+        return True
+
+    def never_used(self):
+        raise KeyError
+"""
+
+
+def test_a_name_is_listed_with_the_file_that_defines_it_and_none_of_a_library():
+    world = started()
+    world.call("read", paged(STORE), file_path="store.py")
+    world.call(
+        "edit", "ok", file_path="store.py", old_string="return self.write_line(path, fact)", new_string=""
+    )
+    world.call(
+        "edit", "ok", file_path="main.py", old_string="x", new_string="FactStore().verify_all(os.path.x)"
+    )
+    world.reply("I raise `KeyError` there and call `os.path.join`.")
+    assert local_summary_text(local_summary(world), COUNT, 2_000).splitlines()[:3] == [
+        "Files changed:",
+        "- main.py",
+        "- store.py: append_fact, FactStore, verify_all",
+    ]
+
+
+def test_the_definition_around_an_edited_place_counts_although_the_edit_does_not_name_it():
+    world = started()
+    world.call("read", paged(STORE), file_path="store.py")
+    for _ in range(3):
+        world.call("edit", "ok", file_path="store.py", old_string="raise KeyError", new_string="pass")
+    world.reply("`verify_all` is next.")
+    assert list(local_summary(world).defined["store.py"]) == ["never_used", "verify_all"]
+
+
+def test_of_one_file_five_names_are_listed_and_of_all_files_400_tokens():
+    world = started()
+    for file in range(60):
+        defined = [f"defined_by_{file}_with_number_{at}" for at in range(7)]
+        world.call(
+            "write",
+            "ok",
+            file_path=f"f{file}.py",
+            content="\n".join(f"def {name}(): ..." for name in defined),
+        )
+    text = local_summary_text(local_summary(world), COUNT, 2_000)
+    listed = [line.partition(": ")[2] for line in text.splitlines()[1:]]
+    assert listed[0].count("defined_by_59") == 5
+    assert 300 < sum(COUNT.text(names) for names in listed) <= 400
+    assert "" in listed  # files without names are listed, too
+
+
+def test_prose_and_failed_calls_define_no_names():
+    world = started()
+    world.call("write", "ok", file_path="notes.md", content="def from_notes(): ...")
+    world.call("write", "denied", error=True, file_path="a.py", content="def from_failed(): ...")
+    world.reply("`from_notes` and `from_failed`")
+    assert local_summary(world).defined == {}
+
+
+def test_replies_that_ended_a_turn_are_listed_by_their_beginnings_oldest_first():
+    world = started()
+    world.reply("It is done. All **12 tests** pass.\n\n```\nok\n```")
+    world.user("and now?")
+    world.reply("I will look.", ToolUseBlock("t", "read", {"file_path": "a.py"}))
+    world.reply("The cause is the cache. " + "It is never cleared when a user logs out. " * 20)
+    text = local_summary_text(local_summary(world), COUNT, 2_000)
+    shown = text.partition(CLOSINGS_TITLE)[2].splitlines()[1:]
+    assert shown[0] == "- It is done. All 12 tests pass. (r3.0)"
+    assert shown[1].startswith("- The cause is the cache. It is never") and shown[1].endswith(
+        "logs out. (r8.0)"
+    )
+    assert len(shown) == 2 and len(shown[1]) < 260
 
 
 def test_a_file_that_was_changed_does_not_stand_among_those_read():
     world = started()
     world.call("read", "", file_path="a.py")
     world.call("edit", "", file_path="a.py")
-    assert local_summary_text(local_summary(world), COUNT, 500) == "Files changed:\n  a.py"
+    assert local_summary_text(local_summary(world), COUNT, 500) == "Files changed:\n- a.py"
 
 
 def test_an_empty_local_summary_is_not_text():
     assert local_summary_text(local_summary(started()), COUNT, 500) == ""
-    assert missing_names(local_summary(started()), COUNT, 500, "") == ""
-
-
-def test_what_a_summary_lacks_is_named_numbers_first_within_the_limit():
-    world = started()
-    world.reply(
-        TextBlock("values " + " ".join(str(100 + at) for at in range(20)) + " first_name second_name")
-    )
-    missing = missing_names(local_summary(world), COUNT, 500, "first_name 100").split(", ")
-    assert missing == [*(str(101 + at) for at in range(15)), "second_name"]
-    assert len(missing_names(local_summary(world), COUNT, 20, "").split(", ")) < 10
 
 
 def test_coverage_counts_what_the_summary_and_what_all_names():
@@ -224,7 +295,7 @@ def test_what_the_assistant_promised_decided_and_gave_up_stands_verbatim_with_it
     world.call("read", "", file_path="a.py")
     text = commitments_text(local_summary(world), COUNT, 500)
     assert text.splitlines() == [
-        "Promised by the assistant:",
+        "Promised or confirmed by the assistant:",
         "- I will not touch billing. (r5.0)",
         "Decided:",
         "- I chose SQLite over Postgres because one process writes. (r3.0)",
@@ -250,17 +321,6 @@ def test_what_the_assistant_says_again_stands_where_it_was_said_last():
     ]
 
 
-def test_a_compound_name_is_listed_whole_and_its_parts_are_not_repeated():
-    world = started()
-    world.call("grep", "", query="state.AgentType AgentType data-testid")
-    assert (
-        local_summary_text(local_summary(world), COUNT, 500)
-        == "Names:  AgentType, data-testid, state.AgentType"
-    )
-    world.call("grep", "", query="state.AgentType state.AgentType")
-    assert local_summary_text(local_summary(world), COUNT, 500) == "Names:  state.AgentType, data-testid"
-
-
 def searched_texts(monkeypatch):
     """The texts that are searched for names from now on."""
     searched = []
@@ -282,7 +342,7 @@ def test_what_an_entry_says_is_worked_out_once_and_again_where_it_has_changed(mo
     assert searched == []
     world.result(asks, 0, "from src/other_name.py")
     assert "src/other_name.py" in local_summary(world).names
-    assert len(searched) == 2  # the input and the result
+    assert len(searched) == 3  # the input, for names and for mentions, and the result
     anew = fold(world.facts)
     assert local_summary(world) == build_local_summary(anew, anew.entries)
 

@@ -193,7 +193,7 @@ def test_what_the_service_found_goes_with_its_searches_but_not_from_a_pause():
     assert types.count("server_tool_use") == types.count("web_search_tool_result") < 4
     assert narrow(shown[-1], UnknownBlock).raw["type"] == "web_search_tool_result"
     cleared = block_text(shown[1])
-    assert "[cleared: web_search thing 0, " in cleared and "recall r3.2 shows it]" in cleared
+    assert "[cleared: web_search thing 0, " in cleared and 'recall("r3.2") shows it]' in cleared
     assert world.folded.view.tokens < before / 2
 
 

@@ -81,13 +81,13 @@ def test_where_nothing_helps_the_biggest_blocks_are_named(number):
     world.reply("words " * 2_000)
     plan = rung(world, number)
     assert plan.proposals == ()
-    named = "The biggest blocks: assistant, 3,000 tokens (r3.0)"
-    assert plan.note.startswith(f"nothing more can be left out. {named}")
+    named = "Largest blocks: assistant, 3,000 tokens (r3.0)"
+    assert plan.note.startswith(f"nothing more can be cleared. {named}")
 
 
 def test_beyond_the_last_rung_nothing_is_left_to_do():
     assert rung(session(), REACTIVE_RUNGS + 1).proposals == ()
-    assert rung(World(judged=False), 1).note == "nothing more can be left out. The conversation is empty"
+    assert rung(World(judged=False), 1).note == "nothing more can be cleared. The conversation is empty"
 
 
 @pytest.mark.parametrize("window", [8_000, 9_000, 10_000, 32_000])

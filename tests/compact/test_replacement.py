@@ -5,7 +5,14 @@ from msgspec.structs import replace
 
 from compact.invariants import open_turn
 from compact.prices import Prices
-from compact.replacement import NO_OPEN_REQUEST, WORDS_HEADING, replacement_text, summary_in
+from compact.replacement import (
+    CONTINUE_BELOW,
+    CONTINUE_REQUEST,
+    NO_OPEN_REQUEST,
+    WORDS_HEADING,
+    replacement_text,
+    summary_in,
+)
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import FoldLimits, replacement_limit
 from compact.user_messages import directives_within, request_within, user_messages
@@ -47,19 +54,17 @@ def test_its_parts_are_in_their_order():
     text = replacement_text(situation, FoldLimits("auto", "It went well."), 4, 18_000)
     assert headings(text) == [
         "## Summary",
-        "## Ledger (newest and most used first)",
+        "## Local summary (collected by makeroom; newest and most used first)",
         "## Constraints",
-        "## State as of this record",
-        "## Named before, but not above",
-        "## All user messages, verbatim (the newest is last)",
+        "## Current state",
+        "## All user messages, verbatim (newest last)",
     ]
     first, _, rest = text.partition("\n\n")
     assert first.startswith(
-        "[folded: this is makeroom's record of the earlier conversation (r1-r8), not a request."
+        "[summarized: this replaces the earlier conversation (r1-r8). It is not a request."
     )
     assert "## Constraints\n- answer in French (pinned by the user)\n\n" in rest
-    assert "## State as of this record\n- permission mode: plan\n- 1 command runs\n\n" in rest
-    assert "## Named before, but not above\n4217\n\n" in rest
+    assert "## Current state\n- permission mode: plan\n- 1 command runs\n\n" in rest
     assert "(r1.0) Mend src/app.py. Never push to main.\n(r8.0) Go on." in rest
     assert summary_in(text) == "It went well."
 
@@ -68,12 +73,13 @@ def test_without_summary_and_facts_only_what_there_is_stands():
     world = World(judged=False)
     world.user("hello")
     text = record(world, 1)
-    assert headings(text) == ["## All user messages, verbatim (the newest is last)"]
+    assert headings(text) == ["## All user messages, verbatim (newest last)"]
     assert summary_in(text) == ""
 
 
 def test_a_summary_ends_where_the_local_summary_or_the_messages_begin():
     assert summary_in("x\n\n## Summary\nall\nof it\n\n## Ledger (\n") == "all\nof it"
+    assert summary_in("x\n\n## Summary\nall\nof it\n\n## Local summary (\n") == "all\nof it"
     assert summary_in("## Summary\nall\n\n## All user messages\n") == "all"
 
 
@@ -93,7 +99,9 @@ def test_a_constraint_that_is_said_again_stands_where_it_was_said_last():
         world.user(text)
     world.user("go on " * 4_000)
     text = record(world, len(world.folded.entries), room=1_200).partition("## Constraints\n")[2]
-    assert text.startswith("- Always use tabs. (r2.0)\n- never use tabs (r93.0)\n(What was said later holds")
+    assert text.startswith(
+        "- Always use tabs. (r2.0)\n- never use tabs (r93.0)\n(Where two of these conflict"
+    )
 
 
 def test_of_short_messages_that_are_too_many_the_heaviest_sentences_stay_in_their_order():
@@ -105,7 +113,7 @@ def test_of_short_messages_that_are_too_many_the_heaviest_sentences_stay_in_thei
     shown = words(world, 600)
     first = int(shown[0].partition(" older")[0].removeprefix("("))
     assert 150 < first < 200
-    assert shown[0].endswith(f"left out but for these sentences: recall shows r1.0 to r{first}.0)")
+    assert shown[0].endswith(f"omitted except for these sentences; recall shows r1.0 to r{first}.0)")
     assert [line for line in shown if line.startswith("- A")] == [
         f"- Amounts of part {at} go out in francs. (r{at + 1}.0)" for at in (0, 50, 100, 150)
     ]
@@ -131,7 +139,7 @@ def test_small_talk_gives_way_before_anything_else_is_cut():
     answered(world, "ask_user", ("Which one?", "a"))
     world.user("Go on.")
     shown = words(world, 900)
-    assert shown[0].startswith("(278 short messages between r1.0 and r280.0 are left out here: recall")
+    assert shown[0].startswith("(278 short messages between r1.0 and r280.0 are omitted; recall")
     everything = "\n".join(shown)
     assert all(each.strip() in everything for each in said)
     assert "left out here; recall" not in everything
@@ -145,17 +153,29 @@ def test_small_talk_gives_way_before_anything_else_is_cut():
 )
 def test_the_newest_request_is_open_while_its_turn_continues(trigger, at, going_on):
     text = record(session(), at, trigger)
-    assert ("go on with it" in text) is going_on
-    assert text.endswith("wait for the user's next message.") is not going_on
+    assert ("is the request being worked on." in text) is going_on
+    assert (NO_OPEN_REQUEST in text) is not going_on
+    follows = trigger == "manual" or at < len(session().folded.entries)
+    assert text.endswith(CONTINUE_BELOW if follows or not going_on else CONTINUE_REQUEST)
 
 
-def test_a_name_that_is_shown_beside_needs_no_room_in_the_local_summary():
+def test_a_commitment_that_is_shown_beside_or_above_is_not_repeated():
     world = session()
-    world.call("grep", "", query="some_name other_name")
-    local_summary = record(world, 6).partition("## Ledger")[2].partition("## ")[0]
-    assert "some_name" in local_summary
-    beside = record(world, 6, beside="some_name").partition("## Ledger")[2].partition("## ")[0]
-    assert "some_name" not in beside and "other_name" in beside
+    world.reply("I will never touch billing.", ToolUseBlock("t", "read", {"file_path": "a.py"}))
+    world.reply("I will not touch invoices.")
+    text = record(world, 8)
+    assert "I will never touch billing. (r" in text and text.count("I will not touch invoices.") == 1
+    assert "I will never touch billing." not in record(world, 8, beside="I will never touch billing.")
+
+
+def test_what_the_local_summary_leaves_goes_to_the_words_of_the_user():
+    world = World(judged=False)
+    for at in range(40):
+        world.user(f"{at}: " + "word " * 120)
+    world.reply("ok")
+    everything = "\n".join(words(world, 10_000))
+    room = round(1.7 * COUNT.text(everything))
+    assert everything in record(world, 41, room=room)
 
 
 def words(world, room):
@@ -170,10 +190,10 @@ def test_where_room_is_short_the_oldest_messages_are_shown_by_their_beginnings_a
     assert whole == [f"(r{at + 1}.0) " + f"{at}" * 4_000 for at in range(5)]
     some = words(world, 2_700)
     assert some[-2:] == whole[-2:] and len(some) == 5
-    assert some[0].startswith("(r1.0) 000") and some[0].endswith("recall r1.0 shows it all]")
+    assert some[0].startswith("(r1.0) 000") and some[0].endswith('recall("r1.0") shows all of it]')
     assert len(some[0]) > 44 * 4
     few = words(world, 1_030)
-    assert few[0] == "(4 older messages are left out here: recall shows r1.0 to r4.0)"
+    assert few[0] == "(4 older messages are omitted; recall shows r1.0 to r4.0)"
     assert few[1:] == whole[-1:]
 
 
@@ -192,7 +212,7 @@ def test_of_an_old_message_every_sentence_that_directs_stays_where_it_stood():
     [old, _] = words(world, 900)
     assert old.startswith("(r1.0) Mend the parser. The importer reads the table and merges")
     assert " [...] Use metric units. [...] Never push to main. [... 5," in old
-    assert old.endswith(" characters are left out here; recall r1.0 shows it all]")
+    assert old.endswith(' characters omitted; recall("r1.0") shows all of it]')
 
 
 def test_a_long_block_is_shown_by_head_and_tail_and_an_image_named():
@@ -200,7 +220,7 @@ def test_a_long_block_is_shown_by_head_and_tail_and_an_image_named():
     world.user("a" * 400, "b" * 404, ImageBlock("image/png", ""))
     shown = "\n".join(words(world, 10_000))
     assert "(r1.0) " + "a" * 400 + "\n(r1.1) " + "b" * 178 in shown
-    assert " characters are left out here; recall r1.1 shows it all]\n" in shown
+    assert ' characters omitted; recall("r1.1") shows all of it]\n' in shown
     assert shown.endswith("(r1.2) [an image]")
 
 
@@ -212,7 +232,7 @@ def test_what_the_program_added_stands_apart_and_of_each_kind_the_newest():
     world.reply("ok")
     assert words(world, 1_000) == ["(r1.1) work in /p", "(r2.1) work in /q"]
     text = record(world, 3)
-    assert "## Surroundings, as told last\n(added by makeroom, not by the user)\nfolder: /q\n\n##" in text
+    assert "## Environment\n(added by makeroom, not by the user)\nfolder: /q\n\n##" in text
     assert "folder: /p" not in text
 
 
@@ -270,7 +290,7 @@ def test_answers_to_calls_stand_where_they_were_given_and_the_newest_message_sta
     answered(world, "ask_user", ("Which one?", "The small one"), ("And then?", "Always the tests first"))
     assert user_messages(world.situation, world.folded.entries, 4_000).splitlines() == [
         "(r1.0) Mend it.",
-        "(r4, refusing r3.0 edit f1.py) Never edit f1.py by hand.",
+        "(r4, denying r3.0 edit f1.py) Never edit f1.py by hand.",
         "(r5.0) Go on.",
         '(r8, answering "Which one?") The small one',
         '(r8, answering "And then?") Always the tests first',
@@ -313,10 +333,12 @@ def test_what_was_written_while_a_turn_ran_is_worked_on_with_what_began_it():
     world.user("And no semicolons.", joined=True)
     world.call("bash", "ok", command="true")
     last = record(world, 8).splitlines()[-1]
-    assert last.startswith("The last 3 of the user's messages above, answers aside, are the request")
+    assert last.startswith("The user's last 3 messages above, answers aside, are the request")
+    assert last.endswith(CONTINUE_REQUEST)
     for at in (3, 4):  # what joined stands behind the record
-        assert record(world, at).splitlines()[-1].startswith("The last of the user's messages above, answers")
-    assert record(world, 2).endswith(NO_OPEN_REQUEST) and record(world, 8, "manual").endswith(NO_OPEN_REQUEST)
+        assert record(world, at).splitlines()[-1].startswith("The user's last message above, answers aside")
+    finished = NO_OPEN_REQUEST + CONTINUE_BELOW
+    assert record(world, 2).endswith(finished) and record(world, 8, "manual").endswith(finished)
     for room in (40, 400, 4_000):
         shown = user_messages(world.situation, world.folded.entries, room)
         assert "Write the parser." in shown and "And no semicolons." in shown
@@ -339,7 +361,7 @@ def test_what_a_command_of_the_users_wrote_are_not_their_words():
         assert "- Never push" not in text and text.count("Never push") < 16
     whole = words(world, 10_000)
     assert whole[1:3] == ["(r2.0) <command-of-the-user>", "$ cat policy.txt"]
-    assert "recall r2.0 shows it all]" in "\n".join(whole)
+    assert 'recall("r2.0") shows all of it]' in "\n".join(whole)
     [said] = [line for line in words(world, 60) if line.startswith("- ")]
     assert said == "- Prices go out in francs. (r1.0)"
     assert "Never" not in directives_within(world.situation, 1, 4, 4_000)

@@ -51,7 +51,9 @@ def test_undoing_is_billed_if_the_cache_no_longer_holds_what_it_restores():
     world.now += 2
     assert rewrite_told(world.situation) == ""
     world.undo()
-    told = re.fullmatch(r"; the next request writes (.*) tokens anew, ~\$0.06", rewrite_told(world.situation))
+    told = re.fullmatch(
+        r" \(next request: (.*) tokens of cache write, ~\$0.06\)", rewrite_told(world.situation)
+    )
     assert told is not None
     assert int(told[1].replace(",", "")) == pytest.approx(world.folded.view.tokens, rel=0.01)
     world.now += world.settings.cache_ttl_s
@@ -60,10 +62,10 @@ def test_undoing_is_billed_if_the_cache_no_longer_holds_what_it_restores():
 
 def test_where_nothing_was_asked_under_it_nothing_came():
     world, made = compacted()
-    assert predicted_and_real_cost(world.folded, made, PriceList()).endswith("no request sent with it")
+    assert predicted_and_real_cost(world.folded, made, PriceList()).endswith("no request was sent with it")
     world.undo()
     world.reply("looked")
-    assert predicted_and_real_cost(world.folded, made, PriceList()).endswith("no request sent with it")
+    assert predicted_and_real_cost(world.folded, made, PriceList()).endswith("no request was sent with it")
 
 
 @pytest.mark.parametrize("window", [40_000, 60_000])
@@ -175,7 +177,7 @@ def test_what_was_never_sent_costs_nothing():
     world.call("bash", "x" * 4_000, command="one more")
     report = proposed(world, clear(world, 12)).report
     assert report["rewritten"] == 0 and report["predicted_cost_usd"] == 0
-    assert "more, once" not in compaction_notice([proposed(world, clear(world, 12))])
+    assert "more once" not in compaction_notice([proposed(world, clear(world, 12))])
 
 
 def made(layer, before=167_600, after=999, cost=0.214, cold=False):
@@ -185,15 +187,15 @@ def made(layer, before=167_600, after=999, cost=0.214, cold=False):
 
 def test_the_notice_reports_the_sizes_what_was_done_and_whether_the_model_was_asked():
     assert compaction_notice([made("summary")]) == (
-        "[auto compact] 168k -> 999 tokens (-99%): the model summarised older messages, "
-        "the next call costs about $0.21 more, once; /uncompact undoes it"
+        "[auto compact] 168k -> 999 tokens (-99%): the model summarized older messages, "
+        "the next call costs ~$0.21 more once; undo with /uncompact"
     )
     assert compaction_notice([made("micro", cost=0.004)], "manual") == (
-        "[manual compact] 168k -> 999 tokens (-99%): old tool output became placeholders, "
-        "no model call; /uncompact undoes it"
+        "[manual compact] 168k -> 999 tokens (-99%): old tool output was cleared "
+        "without a model call; undo with /uncompact"
     )
     both = compaction_notice([made("budget"), made("micro"), made("micro")])
-    assert "large results went to files, old tool output became" in both
+    assert "large results were moved to files, old tool output was cleared without" in both
     assert "$" not in compaction_notice([made("micro", cold=True)])
     assert compaction_notice([]) == ""
 
@@ -212,7 +214,7 @@ def test_blocks_are_named_by_their_call_or_their_kind():
     assert [block.line for block in largest_blocks(few.folded.view, 1.0)] == ["user, 1 token (r1.0)"]
     assert largest_blocks_sentence(World(judged=False).folded.view, 1.0) == "The conversation is empty"
     assert largest_blocks_sentence(world.folded.view, 2.0).startswith(
-        "The biggest blocks: bash make part0, 2,000"
+        "Largest blocks: bash make part0, 2,000"
     )
 
 
@@ -221,7 +223,7 @@ def test_a_compaction_without_a_prediction_is_not_compared():
     bare = world.add(Compacted, "repair", "reactive", (), report={"reason": "x"})
     assert predicted_and_real_cost(world.folded, bare, PriceList()) == ""
     world.reply("unmeasured", usage=Usage())
-    assert predicted_and_real_cost(world.folded, made, PriceList()).endswith("no request sent with it")
+    assert predicted_and_real_cost(world.folded, made, PriceList()).endswith("no request was sent with it")
 
 
 def test_what_came_is_priced_as_the_model_is_that_was_asked():
@@ -229,9 +231,9 @@ def test_what_came_is_priced_as_the_model_is_that_was_asked():
     world.add(Opened, (), (), "claude-haiku-4-5", 40_000, "/p")
     world.reply("looked", usage=Usage(input=1_000, output=1))
     world.add(Opened, (), (), "claude-opus-5-5", 40_000, "/p")
-    assert "came $0.001 (1,000)" in predicted_and_real_cost(world.folded, made, PriceList())
+    assert "actual $0.001 (1,000)" in predicted_and_real_cost(world.folded, made, PriceList())
     own = PriceList({"claude-haiku-4-5": Prices(7.0)})
-    assert "came $0.007 (1,000)" in predicted_and_real_cost(world.folded, made, own)
+    assert "actual $0.007 (1,000)" in predicted_and_real_cost(world.folded, made, own)
 
 
 def test_a_compaction_of_what_was_never_sent_is_charged_with_nothing():
@@ -241,4 +243,4 @@ def test_a_compaction_of_what_was_never_sent_is_charged_with_nothing():
     made = world.add(Compacted, "budget", "auto", proposal.edits, report=proposal.report)
     world.reply("looked", usage=Usage(cache_written=900, output=1))
     told = predicted_and_real_cost(world.folded, made, PriceList())
-    assert told == "predicted $0.000 (0 tokens written): nothing that it changed had been sent before"
+    assert told == "estimated $0.000 (0 tokens written): it changed nothing that had been sent before"

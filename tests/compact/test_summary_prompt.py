@@ -4,7 +4,14 @@ import pytest
 
 from agent.model.anthropic.request import encode_message
 from compact.situation import SummaryReply, SummaryRequest
-from compact.summary_prompt import INSTRUCTIONS, SummaryFailed, request_summary, summary_messages
+from compact.summary_prompt import (
+    ANALYSIS,
+    INSTRUCTIONS,
+    REMINDER,
+    SummaryFailed,
+    request_summary,
+    summary_messages,
+)
 from transcripts.facts import Clear, Compacted
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
 from transcripts.view import PartKind
@@ -36,10 +43,21 @@ def ask(world, *replies, focus=""):
 def test_the_instructions_come_first_and_last_and_the_focus_between():
     (request,), _ = ask(session(), answered(), focus="mind the zebra")
     first, focus, last = request.instructions.partition("mind the zebra")
-    assert first.startswith(INSTRUCTIONS) and focus and last.strip().startswith("Again: text only")
+    assert first.startswith(INSTRUCTIONS.format(analysis="Write")) and focus and last.endswith(REMINDER)
     (request,), _ = ask(session(), answered())
-    assert "in particular" not in request.instructions
+    assert "particular attention" not in request.instructions
     assert (request.leave_out, request.edits) == (0, ())
+
+
+def test_only_a_model_that_has_not_thought_so_far_is_asked_for_an_analysis():
+    world = World(judged=False)
+    world.user("begin")
+    world.call("bash", "line " * 4_000, command="ls")
+    (request,), _ = ask(world, answered())
+    assert request.instructions == INSTRUCTIONS.format(analysis=ANALYSIS) + REMINDER
+    world.call("bash", "ok", thinks="hm", command="ls")
+    (request,), _ = ask(world, answered())
+    assert "analysis" not in request.instructions
 
 
 @pytest.mark.parametrize(("window", "output"), [(200_000, 20_000), (40_000, 10_000)])
@@ -53,8 +71,8 @@ def test_the_answer_may_be_as_long_as_is_set_and_the_model_writes(window, output
     [
         (failed("overloaded"), "overloaded"),
         (SummaryReply("text", stop="tool_use"), "the answer called a tool"),
-        (SummaryReply("text", stop="max_tokens"), "the answer broke off (max_tokens)"),
-        (SummaryReply("text", stop="model_context_window_exceeded"), "the answer broke off (model_context"),
+        (SummaryReply("text", stop="max_tokens"), "the answer was cut off (max_tokens)"),
+        (SummaryReply("text", stop="model_context_window_exceeded"), "the answer was cut off (model_context"),
         (answered(""), "the answer was empty"),
         (answered("<analysis>all</analysis>"), "the answer was empty"),
         (answered("<analysis>never closed"), "the answer was empty"),
@@ -86,7 +104,7 @@ def test_a_request_that_is_too_long_is_asked_again_with_less():
     requests, failure = ask(session(20), *[failed("too long: 9 > 8", too_long=True)] * 3)
     assert [request.leave_out for request in requests] == [0, 20 - 1, 20]
     assert isinstance(failure, SummaryFailed)
-    assert str(failure) == "too long: 9 > 8; asked 3 times, leaving out more each time"
+    assert str(failure) == "too long: 9 > 8 (asked 3 times, omitting more each time)"
     requests, summary = ask(session(20, window=100_000), failed("too long", too_long=True), answered())
     assert requests[1].leave_out == 20 - 1 and isinstance(summary, str)
 
@@ -126,7 +144,7 @@ def test_the_oldest_exchanges_are_left_out_with_all_thinking():
     messages, breakpoints = summary_messages(world.folded, request(2))
     assert breakpoints == ()
     assert messages[0].role == "user" and messages[0].parts[0].tokens == 12
-    assert messages[0].parts[0].block == TextBlock("[The oldest part of this conversation is left out here.]")
+    assert messages[0].parts[0].block == TextBlock("[The oldest part of this conversation is omitted here.]")
     assert [message.first for message in messages[1:]] == [m.first for m in world.folded.view][5:]
     kinds = {part.kind for message in messages for part in message.parts}
     assert PartKind.THINKING not in kinds and PartKind.INPUT in kinds

@@ -43,7 +43,7 @@ def test_lines_of_a_page_in_view_are_named_by_their_place_and_the_new_ones_shown
     text = page(LINES[120:], 121, note)
     assert trimmed(world, text) == text, "most of it is new"
     text = page(LINES[60:], 61, note)
-    told = "[lines 61-150 are not repeated: as in r4 above]"
+    told = "[lines 61-150 are unchanged since r4 above]"
     assert trimmed(world, text) == f"{told}\n{page(LINES[150:], 151, note)}"
 
 
@@ -51,10 +51,10 @@ def test_around_an_edit_the_new_lines_are_shown_with_the_numbers_that_they_have_
     world = session((page(LINES), {}))
     changed = [*LINES[:100], "\tadded = 1", "\tadded = 2", *LINES[100:]]
     assert trimmed(world, page(changed)).split("\n") == [
-        "[lines 1-100 are not repeated: as in r4 above]",
+        "[lines 1-100 are unchanged since r4 above]",
         "101\t\tadded = 1",
         "102\t\tadded = 2",
-        "[lines 103-202 are not repeated: as in lines 101-200 of r4 above]",
+        "[lines 103-202 are unchanged since r4 above, where they are lines 101-200]",
     ]
 
 
@@ -68,7 +68,7 @@ def test_pages_of_one_reply_are_trimmed_by_those_above_them():
         text = block_text(block)
         world.result(reply, index, text)
         shown.append(text)
-    told = "[lines 1-200 are not repeated: as in r4 above]"
+    told = "[lines 1-200 are unchanged since r4 above]"
     assert shown == [page(LINES), page(LINES), told], "the first one finished later than the second"
     assert not {block.cell for block in tracker_of(world.folded).blocks if block.seq == 4} - {Cell.READ}
 
@@ -156,7 +156,7 @@ def test_of_equal_runs_the_one_with_the_same_number_is_reported():
     world = session((page([*head, *LINES[:50], *head]), {}))
     changed = [*head, *LINES[:50], "added = 1", *head]
     assert trimmed(world, page(changed)).split("\n") == [
-        "[lines 1-80 are not repeated: as in r4 above]",
+        "[lines 1-80 are unchanged since r4 above]",
         "81\tadded = 1",
-        "[lines 82-111 are not repeated: as in lines 81-110 of r4 above]",
+        "[lines 82-111 are unchanged since r4 above, where they are lines 81-110]",
     ]

@@ -42,7 +42,7 @@ def undo_plan(world, id):
 
 def test_the_newest_in_force_is_undone_where_none_is_named():
     world = session()
-    assert reason(world) == "there is no compaction to undo"
+    assert reason(world) == "cannot undo: this session has no compaction in force"
     first, second = clear(world, 4), clear(world, 7)
     assert undo_plan(world, "").id == second.id
     world.undo()
@@ -61,12 +61,15 @@ def test_an_id_that_cannot_be_undone_is_reported_with_those_that_can():
     world = session()
     made = [clear(world, 4) for _ in range(7)]
     world.undo(made[0].id)
-    assert reason(world, made[0].id) == f"{made[0].id} is undone already (by fact {world.folded.last_seq})"
+    assert (
+        reason(world, made[0].id)
+        == f"cannot undo {made[0].id}: it is undone already (r{world.folded.last_seq})"
+    )
     listed = ", ".join(each.id for each in made[-5:])
-    assert reason(world, "c999") == f"there is no compaction c999 in force; there are: {listed}"
+    assert reason(world, "c999") == f"cannot undo c999: not a compaction in force (in force: {listed})"
     for each in made[1:]:
         world.undo(each.id)
-    assert reason(world, "c999").endswith("there are: none")
+    assert reason(world, "c999").endswith("(in force: none)")
 
 
 def test_the_message_reports_the_layer_and_the_sizes():
@@ -74,10 +77,10 @@ def test_the_message_reports_the_layer_and_the_sizes():
     made = clear(world, 4)
     before, planned = world.situation.tokens, plan_undo(world.situation, made.id)
     world.undo(made.id)
-    message = f"{made.id} (micro) is undone: {before:,} -> {world.situation.tokens:,} tokens"
+    message = f"undid {made.id} (micro): {before:,} -> {world.situation.tokens:,} tokens"
     assert planned == UndoPlan(made.id, (), message)
     dropped = clear(world, 7, layer="unthink")
-    assert "(thinking dropped) is undone" in undo_plan(world, dropped.id).message
+    assert "(thinking dropped): " in undo_plan(world, dropped.id).message
 
 
 @pytest.mark.parametrize(("room", "refused"), [(0, False), (1, True)])
@@ -90,18 +93,18 @@ def test_what_would_not_fit_is_refused_with_the_number(room, refused):
     found = plan_undo(situation, made.id)
     assert isinstance(found, CannotChange) is refused
     if isinstance(found, CannotChange):
-        assert f"would have {after:,} tokens, 1 more than the window's {after - 1:,}" in found.reason
+        assert f"would have {after:,} tokens, 1 more than the context window of {after - 1:,}" in found.reason
 
 
 def test_within_a_wider_one_the_undoing_takes_effect_later():
     world = session()
     inner, same, other = clear(world, 4), fold(world, 1, 7), clear(world, 13)
     wider = fold(world, 1, 10)
-    message = f"{inner.id} (micro) lies within the wider {same.id}: its undoing takes effect when"
+    message = f"undid {inner.id} (micro). It is within the later {same.id}"
     assert undo_plan(world, inner.id).message.startswith(message)
-    assert f"within the wider {wider.id}" in undo_plan(world, same.id).message
-    assert "is undone:" in undo_plan(world, other.id).message
-    assert "is undone:" in undo_plan(world, wider.id).message
+    assert f"within the later {wider.id}" in undo_plan(world, same.id).message
+    assert "within" not in undo_plan(world, other.id).message
+    assert "within" not in undo_plan(world, wider.id).message
     tokens = world.situation.tokens
     world.undo(inner.id)
     assert world.situation.tokens == tokens

@@ -197,7 +197,7 @@ def test_classic_makes_a_line_of_a_preview_that_is_not_among_the_newest_three():
         world.call("bash", "line " * 100, command=f"ls {at}")
         world.compact()
     assert "<persisted-output" not in world.texts
-    assert f"recall r{stored.seq} shows it" in world.texts
+    assert f'recall("r{stored.seq}") shows it' in "\n".join(world.shown)
     assert list(world.files.values()) == ["line " * 50_000]
 
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from compact.clearing import head_and_tail
-from compact.page_references import SHOWN_IN
+from compact.page_references import unchanged_lines, with_result_id
 from tests.narrowing import block_text
 from tools.base import ToolError
 from tools.edit import TOOL, EditArguments
@@ -509,8 +509,15 @@ def test_of_a_long_line_the_place_that_differs_is_shown(files: FileSession):
 
 
 PLACEHOLDERS = [
-    "[cleared: read src/a.py, 3,412 tokens; recall r57 shows it]",
+    '[cleared: read src/a.py, 3,412 tokens. Read the file again, or recall("r57") for this version]',
     "<persisted-output>",
+    "[cleared: read src/a.py, 3,412 tokens; recall r57 shows it]",  # as earlier versions wrote it
+    "[summarized: messages r1-r57. This is not a request. recall shows any of them]",
+    "[lines 1-60 are unchanged since r6 above]",
+    "[lines 62-161 are unchanged since r6 above, where they are lines 61-160]",
+    "[this result: r6]",
+    '[... 1,120 characters omitted; recall("r5.1") shows all of it]',
+    'x = 1 [... 120 characters omitted; recall("r5") shows all of it. Excerpts:]',
     "[lines 1-60 are not repeated: as in r6 above]",
     "[lines 62-161 are not repeated: as in lines 61-160 of r6 above]",
     "    [put back: src/a b.py, lines 1-4, shown earlier and cleared (r12)]",
@@ -533,7 +540,7 @@ def test_our_own_placeholders_do_not_come_into_files(files: FileSession, text: s
     assert files.path("f").read_bytes() == b"a\n"
 
 
-@pytest.mark.parametrize("text", PLACEHOLDERS[:1] + PLACEHOLDERS[2:])
+@pytest.mark.parametrize("text", [each for each in PLACEHOLDERS if "persisted" not in each])
 def test_a_file_that_has_a_placeholder_can_be_changed(files: FileSession, text: str):
     files.seen("f", f"a\n{text}\nb\n".encode())
     files.edit("f", f"a\n{text}\nb", f"c\n{text}\nd")
@@ -545,9 +552,11 @@ def test_a_file_that_has_a_placeholder_can_be_changed(files: FileSession, text: 
 
 
 def test_lines_that_compaction_shows_are_refused_and_text_that_speaks_of_them_written(files: FileSession):
-    line = SHOWN_IN.format(first=1, last=60, where="r6")
+    line = unchanged_lines(1, 60, "r6", 1)
+    moved = unchanged_lines(1, 60, "r6", 3)
+    own = block_text(with_result_id((), 6)[0])
     cut = head_and_tail("a" * 2_000, 100, "r5.1").split("\n")[1]
-    for each in (line, cut):
+    for each in (line, moved, own, cut):
         assert each in files.refused("write", file_path="g", content=f"x = 1\n{each}\ny = 2\n")
         for content in (f'told = "{each}"\n', f"Such as `{each}`\n"):
             files.do("write", file_path="h", content=content)

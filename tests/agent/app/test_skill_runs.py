@@ -188,7 +188,7 @@ def test_the_model_loads_a_skill_which_a_compaction_keeps(tmp_path: Path) -> Non
             await skills.load("pfd", "")
         await run.do("/pdf typed", READ_ALL, "/compact")
         first, *others = map(bytes.decode, run.bodies())
-        assert "## State as of this record" in first
+        assert "## Current state" in first
         assert "ARGUMENTS: typed\\n(end of the instructions of pdf, r" in first
         assert "ARGUMENTS: typed" not in str(others)
 

@@ -42,7 +42,7 @@ def test_compact_says_what_it_would_do_then_does_it_and_can_be_undone(tmp_path: 
         assert goes in said.splitlines()
         assert run.emitted(TurnFinished) == []
         assert len(b"".join(run.bodies())) < len(b"".join(before)) // 2
-        assert "no request sent with it" in await run.do("/context")
+        assert "no request was sent with it" in await run.do("/context")
         await run.do("/uncompact")
         assert run.bodies() == before
 
@@ -139,7 +139,7 @@ def test_complaint_11_a_manual_compaction_starts_no_turn(tmp_path: Path) -> None
         assert len(run.server.requests) - asked <= 1  # the summary, and nothing that follows it
         (made,) = run.emitted(ContextCompacted)
         assert made.ids
-        assert "record" in str(run.bodies()[0]) and "not a request" in str(run.bodies()[0])
+        assert "[summarized: this replaces the earlier conversation" in str(run.bodies()[0])
 
     run_controller(tmp_path, work)
 
@@ -166,9 +166,9 @@ def test_compact_says_in_plain_words_why_it_does_nothing_or_what_it_would_do(tmp
     files(tmp_path)
 
     async def work(run: ControllerRun) -> None:
-        assert "a summary pays from" in await run.do("hello", "/compact")
+        assert "not summarized: the context has only" in await run.do("hello", "/compact")
         text = await run.do(READ_ALL, "/compact --dry-run")
-        assert "become a record of about" in text and "Largest blocks that remain:" in text
+        assert "become a summary of about" in text and "Largest blocks that remain:" in text
         assert "unthink" not in text
 
     run_controller(tmp_path, work)
@@ -372,7 +372,7 @@ def test_live_state_is_in_the_record_from_its_values_now(tmp_path: Path) -> None
         )
         await run.do("run `sleep 60` in the background", READ_ALL, "/pin answer in French", "/compact")
         record = block_text(session.folded.view[0].parts[0].block)
-        state = record.partition("## State as of this record\n")[2].partition("\n\n## ")[0]
+        state = record.partition("## Current state\n")[2].partition("\n\n## ")[0]
         assert "- permission mode: acceptEdits\n" in state
         assert "- background command b1 is running: sleep 60\n" in state
         assert f"- plan (r5): {plan}" in state
@@ -408,9 +408,9 @@ def test_a_resumed_session_knows_the_texts_that_left_the_context_before(tmp_path
         words = (TextBlock("change task_0_7 in src/part_0.py"),)
         before, *_ = await prompt_blocks(session, run.controller.in_use[1], [], words)
         assert f"{PUT_BACK_START} src/part_0.py" in joined_text([before])
-        await run.do(READ_ALL, "/compact")
+        await run.do("what does task_3_7 do?", READ_ALL, "/compact")
         shown = joined_text([part.block for part in session.folded.view[0].parts])
-        assert re.search(r"^Names: .*\btask_\d", shown, re.MULTILINE)
+        assert re.search(r"^- \S*src/part_3.py: .*\btask_3_7\b", shown, re.MULTILINE)
 
     run_controller(tmp_path, work)
 
@@ -467,11 +467,14 @@ def test_the_context_names_records_and_files_with_their_own_sizes_and_no_empty_r
         named = {
             label: line.split()[0]
             for line in largest
-            for label in ("record of", "files shown again")
+            for label in ("summary of earlier messages", "files shown again")
             if label in line
         }
-        assert set(named) == {"record of", "files shown again"} and len(set(named.values())) == 2
-        assert any("  r3-r" in line and "record of" in line for line in largest)
+        assert (
+            set(named) == {"summary of earlier messages", "files shown again"}
+            and len(set(named.values())) == 2
+        )
+        assert any("  r3-r" in line and "summary of earlier messages" in line for line in largest)
         assert "r3.0" not in said and "r3.1" not in said
         labels = [line.split(None, 2)[2] for line in largest]
         assert len({line.index(label) for line, label in zip(largest, labels, strict=True)}) == 1
@@ -502,8 +505,8 @@ def test_one_block_has_one_size_on_all_screens(tmp_path: Path) -> None:
         raw = sum(narrow(fact, Result).tokens)
         assert size != raw, "the server counts otherwise"
         planned = await run.do("/compact --dry-run")
-        record = figure(planned, r"become a record of about ([\d,]+) tokens")
-        shown = figure(planned, r"record of the folded messages, ([\d,]+) tokens")
+        record = figure(planned, r"become a summary of about ([\d,]+) tokens")
+        shown = figure(planned, r"summary of earlier messages, ([\d,]+) tokens")
         assert record == pytest.approx(shown, abs=2)
         run.controller.chooser = chooser
         await run.do("/drop")
@@ -528,7 +531,7 @@ def test_an_automatic_notice_mentions_a_summary_but_not_each_small_clearing(tmp_
         layers = [made.layer for made in run.controller.in_use[0].folded.compactions]
         told = [made.notice for made in run.emitted(ContextCompacted)]
         assert layers.count("micro") > 3 and len(told) == layers.count("summary") + layers.count("ledger")
-        assert all("the model summarised" in notice for notice in told)
+        assert all("the model summarized" in notice for notice in told)
 
     run_controller(tmp_path, work, policy="classic", window=40_000)
 
@@ -553,9 +556,9 @@ def test_what_a_block_that_is_dropped_costs_is_reported_before_anything_is_sent(
         folded = run.controller.in_use[0].folded
         first = next(fact.seq for fact in folded.facts if isinstance(fact, Result))
         told = await run.do(f"/drop r{first}")
-        billed = present(re.search(r"request writes ([\d,]+) tokens anew, ~\$([\d.]+)$", told))
+        billed = present(re.search(r"next request: ([\d,]+) tokens of cache write, ~\$([\d.]+)\)$", told))
         tokens, dollars = billed.groups()
-        assert "anew" not in await run.do("/uncompact"), "what was sent last is in the cache as it was"
+        assert "cache write" not in await run.do("/uncompact"), "what was sent last is in the cache as it was"
         await run.do(f"/drop r{first}", "what can you do?")
         usage = present(folded.last_reply).usage
         prices = run.controller.in_use[1].compaction.prices
@@ -570,12 +573,12 @@ def test_why_a_record_cannot_be_dropped_is_reported_by_the_id_that_it_is_listed_
 
     async def work(run: ControllerRun) -> None:
         listed = await run.do(READ_ALL, "/compact", "/context")
-        blocks = dict(re.findall(r"(r[\dr-]+) +(record of the folded messages|files shown again)", listed))
+        blocks = dict(re.findall(r"(r[\dr-]+) +(summary of earlier messages|files shown again)", listed))
         made = run.controller.in_use[0].folded.compactions[-1].id
         for ident, what in blocks.items():
             assert await run.do(f"/drop {ident}") == (
-                f"{ident} ({what}) stands for messages that {made} folded: /uncompact {made} brings them "
-                "back, and what else /context lists can be dropped"
+                f"cannot drop {ident}: it ({what}) replaces messages that {made} summarized. "
+                f"/uncompact {made} shows these messages again"
             )
         assert len(blocks) == 2
 
@@ -595,11 +598,11 @@ def test_one_block_is_dropped_by_hand_and_restored(tmp_path: Path) -> None:
         made = run.controller.in_use[0].folded.compactions[-1]
         assert (made.layer, made.trigger) == ("drop", "manual") and "src/part_" in told and made.id in told
         assert "tokens freed" in told and any(b"[cleared: read src/part_" in body for body in run.bodies())
-        assert f"{ident} is left out already" in await run.do(f"/drop {ident}")
+        assert f"cannot drop {ident}: it is not shown anymore" in await run.do(f"/drop {ident}")
         short = next(fact.seq for fact in run.controller.in_use[0].folded.facts if isinstance(fact, Reply))
-        assert " is too short to be dropped" in await run.do(f"/drop r{short}")
+        assert "it is shorter than a placeholder would be" in await run.do(f"/drop r{short}")
         assert made.report["dropped"] in told and made.report["dropped"] in compaction_notice([made])
-        assert "has the id r999" in await run.do("/drop r999")
+        assert "cannot drop r999: no block" in await run.do("/drop r999")
         assert "(usage: /drop [ID])" in await run.do("/drop")
         run.controller.chooser = chooser
         assert await run.do("/drop") == ""

@@ -220,11 +220,11 @@ def test_reads_every_file_once_through_records_as_the_program_writes_them(tmp_pa
 
     def compact(agent: Agent) -> None:
         if len(agent.messages) > 20:
-            read = "\n  ".join(reversed(agent.read[-30:]))
+            read = "\n- ".join(reversed(agent.read[-30:]))
             record = (
                 "[folded: this is makeroom's record of the earlier conversation (r1-r44), not a request. "
                 "Nothing is lost: recall r<number>, or words, shows any of it.]\n\n"
-                f"## Ledger (newest and most used first)\nFiles read:\n  {read}\n\n"
+                f"## Local summary (collected by makeroom)\nFiles read:\n- {read}\n\n"
                 "## All user messages, verbatim\n(surroundings) <surroundings>\nGit: main\n</surroundings>\n"
                 f"(r2.0) list the files in src\n(r5.1) {REQUEST}\n\n"
                 "The last of the user's messages above is the request being worked on: go on with it."

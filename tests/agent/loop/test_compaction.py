@@ -98,7 +98,7 @@ def test_the_model_is_informed_with_the_next_request_that_nothing_came_of_the_co
         assert w.run().reason == "done"
         [note] = w.told(Notice)
         last = w.server.requests[1]["messages"][-1]["content"]
-        assert note.text.startswith("nothing to do: ") and [block["type"] for block in last] == [
+        assert note.text.startswith("not summarized: ") and [block["type"] for block in last] == [
             "tool_result",
             "text",
         ]
@@ -207,8 +207,8 @@ def test_what_was_shortened_and_why_is_reported_also_where_it_is_the_users_own_t
             w.server.faults.add(Fault("window_exceeded"))
         w.run("some words of mine " * (words // 4))
         [made] = w.told(ContextCompacted)
-        assert "your longest messages were shortened to their beginning and end" in made.notice
-        assert f", because {cause}" in made.notice and "results" not in made.notice
+        assert "your longest messages were cut in the middle" in made.notice
+        assert f" ({cause})" in made.notice and "results" not in made.notice
         w.server.refused.clear()
 
 
@@ -225,7 +225,7 @@ def test_the_guard_against_thrash_names_the_biggest_blocks(tmp_path: Path) -> No
         layers = [fact.layer for fact in w.record.facts if isinstance(fact, Compacted)]
         assert layers[:4] == ["summary"] * 3 + ["ledger"]
         told = [note.text for note in w.told(Notice)]
-        why = "[auto compact] summaries follow each other too closely. The biggest blocks: echo, "
+        why = "[auto compact] summaries follow each other too closely. Largest blocks: echo, "
         assert told and all(text.startswith(why) for text in told)
         assert len(set(told)) == len(told)
 
@@ -345,8 +345,8 @@ def test_what_the_user_says_to_calls_stands_among_their_messages_after_a_summary
         record = block_text(part.block)
         prompt, *answered = record.partition("## All user messages")[2].splitlines()[1:5]
         assert prompt.endswith("Ship it.")
-        assert re.fullmatch(r"\(r\d+, refusing r\d+\.\d act \S.*\) No: never deploy by hand", answered[0])
+        assert re.fullmatch(r"\(r\d+, denying r\d+\.\d act \S.*\) No: never deploy by hand", answered[0])
         assert re.fullmatch(r'\(r\d+, answering "Which database\?"\) Neither: use P.*QLite', answered[1])
-        assert re.fullmatch(r"\(r\d+, refusing .* exit_plan .*\) Keep the API of the loader", answered[2])
+        assert re.fullmatch(r"\(r\d+, denying .* exit_plan .*\) Keep the API of the loader", answered[2])
         assert "- plan (" not in record and "act : " not in record
         assert fold(w.record.facts).view.tokens == w.session.folded.view.tokens

@@ -153,7 +153,7 @@ def test_a_page_read_again_shows_what_changed_and_is_whole_again_when_the_first_
         asyncio.run(whole())
         _, second, third = (fact for fact in made.record.facts if isinstance(fact, Result))
         shown = joined_text(second.content)
-        assert shown.count("are not repeated: as in r") == 2 and shown.count("def small_9(): return 10") == 1
+        assert shown.count("are unchanged since r") == 2 and shown.count("def small_9(): return 10") == 1
         assert joined_text(third.content).count("def small_") == 60
         made.check()
 
@@ -170,7 +170,10 @@ def test_a_page_read_again_is_whole_where_nothing_is_saved(tmp_path: Path, setti
 
         asyncio.run(whole())
         first, second = (fact for fact in made.record.facts if isinstance(fact, Result))
-        assert joined_text(first.content) == joined_text(second.content)
+        assert first.content[:-1] == second.content[:-1]
+        assert [joined_text(each.content[-1:]) for each in (first, second)] == [
+            f"[this result: r{each.seq}]" for each in (first, second)
+        ]
         assert joined_text(second.content).count("def small_") == 20
 
 

@@ -299,7 +299,7 @@ def test_a_prompt_that_stays_too_long_ends_with_a_clear_line_and_the_session_con
         w.server.faults.add(Fault("status", status=400, text=text, times=None))
         first, second = both(w)
         assert (first.reason, first.code, second.reason) == ("failed", 1, "done")
-        assert "biggest blocks" in first.error
+        assert "Largest blocks" in first.error
         assert len(w.server.requests) <= 8
         w.check()
 
