@@ -77,7 +77,7 @@ def with_errors_reported(
         return error.code if isinstance(error, AgentError) else UsageError.code
     except ImportError as error:  # of a module that is loaded on first use
         sys.stderr.write(
-            f"makeroom: {escaped(str(error))}: makeroom was just updated, or is not fully installed\n"
+            f"makeroom: cannot start: {escaped(str(error))} (makeroom was replaced or is incomplete)\n"
         )
         return 1
     except KeyboardInterrupt:

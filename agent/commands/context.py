@@ -62,7 +62,7 @@ PART_LABELS = {
 
 
 async def show_context(controller: Controller, argument: str) -> Event | None:
-    """/context."""
+    """Run /context."""
     if argument not in ("", "all"):
         return usage_notice("context", f"unknown argument {argument!r}")
     session, context = controller.in_use
@@ -120,7 +120,7 @@ def _figures(made: Compacted) -> str:
 
 
 async def show_cost(controller: Controller, argument: str) -> Event | None:
-    """/cost."""
+    """Run /cost."""
     session, _ = controller.in_use
     used = session.spent
     cached = 100 * used.cache_read / used.prompt if used.prompt else 0
@@ -154,7 +154,7 @@ def _cost_lines(session: Session) -> list[str]:
 
 
 async def compact_now(controller: Controller, argument: str) -> Event | None:
-    """/compact."""
+    """Run /compact."""
     session, context = controller.in_use
     if not session.folded.entries:
         return Notice("nothing to compact yet")
@@ -210,7 +210,7 @@ def _summary_price(situation: Situation, planned: CompactionPlan, cached: bool) 
 
 
 async def undo_compaction(controller: Controller, argument: str) -> Event | None:
-    """/uncompact."""
+    """Run /uncompact."""
     session, context = controller.in_use
     load_deferred(session)
     active = [made.id for made in session.folded.compactions if made.id not in session.folded.undone]
@@ -228,7 +228,7 @@ def _rewrite_told(session: Session, context: TurnContext) -> str:
 
 
 async def drop_block(controller: Controller, argument: str) -> Event | None:
-    """/drop."""
+    """Run /drop."""
     session, context = controller.in_use
     if not argument:
         if controller.chooser is None:
@@ -274,7 +274,7 @@ def _with_beginning(label: str, text: str) -> str:
 
 
 async def show_evicted(controller: Controller, argument: str) -> Event | None:
-    """/recall."""
+    """Run /recall."""
     session, context = controller.in_use
     lookup = context.tool_context.lookup
     if not argument:
@@ -291,7 +291,7 @@ async def show_evicted(controller: Controller, argument: str) -> Event | None:
 
 
 async def search_project(controller: Controller, argument: str) -> Event | None:
-    """/search."""
+    """Run /search."""
     if not argument:
         return usage_notice("search")
     return await _search(controller, argument, "project")
@@ -310,9 +310,7 @@ async def _search(controller: Controller, words: str, scope: Scope) -> Event:
 
 
 def _evicted_lines(folded: Folded, originals: Originals | None) -> list[str]:
-    """List the blocks that are no longer in the context, in at most MAX_EVICTED_LINES lines, and how to show
-    them.
-    """
+    """List blocks that are no longer in the context, up to MAX_EVICTED_LINES, and how to show them."""
     found = evicted(folded)
     slope = Calibration.of(folded).text_slope(folded)
     if not found:
@@ -340,7 +338,7 @@ def _evicted_label(one: Evicted, folded: Folded, originals: Originals | None) ->
 
 
 async def pin(controller: Controller, argument: str) -> Event | None:
-    """/pin."""
+    """Run /pin."""
     session, _ = controller.in_use
     pins = pins_of(session.folded.metadata)
     verb, _, rest = argument.partition(" ")

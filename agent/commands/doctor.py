@@ -38,12 +38,12 @@ Finding = tuple[str, str, str]  # the remedy ("" if all is well), the subject, t
 
 
 async def examine(controller: Controller, argument: str) -> Event | None:
-    """/doctor."""
+    """Run /doctor."""
     return CommandOutput(await _examined(controller))
 
 
 async def write_report(controller: Controller, argument: str) -> Event | None:
-    """/bug."""
+    """Run /bug."""
     setup = controller.setup
     session, context = controller.in_use
     failures = [fact for fact in session.folded.facts if isinstance(fact, Failed)][-20:]

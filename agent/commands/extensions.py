@@ -22,7 +22,7 @@ from .screen import MAX_SUMMARY_CHARS, skill_help
 
 
 async def show_trust(controller: Controller, argument: str) -> Event | None:
-    """/trust."""
+    """Run /trust."""
     approvals = controller.services.approvals
     emit = controller.emit
     items = await project_items(controller.setup)
@@ -59,7 +59,7 @@ async def _use_approved(controller: Controller) -> None:
 
 
 async def show_skills(controller: Controller, argument: str) -> Event | None:
-    """/skills."""
+    """Run /skills."""
     services = controller.services
     warnings = await services.find_skills()
     library = services.skills
@@ -97,7 +97,7 @@ def _skill_lines(library: SkillLibrary) -> Iterator[str]:
 
 
 async def show_agents(controller: Controller, argument: str) -> Event | None:
-    """/agents."""
+    """Run /agents."""
     session, context = controller.in_use
     if context.agents is None:
         return Notice("agents are disabled in this session")
@@ -149,7 +149,7 @@ def _earlier_line(about: Mapping[str, Any]) -> str:
 
 
 async def show_hooks(controller: Controller, argument: str) -> Event | None:
-    """/hooks."""
+    """Run /hooks."""
     config = controller.setup.config
     entries = (*config.hooks, *controller.services.approved.hooks)
     moments = max((len(entry.moment) for entry in entries), default=0)

@@ -17,7 +17,7 @@ from .running import usage_notice
 
 
 async def show_mcp(controller: Controller, argument: str) -> Event | None:
-    """/mcp."""
+    """Run /mcp."""
     source = controller.services.mcp
     if source is None:
         return Notice(

@@ -50,7 +50,7 @@ NO_REPLY = 0  # the number of the reply that a command of the user belongs to, f
 
 
 async def init_project(controller: Controller, argument: str) -> None:
-    """/init."""
+    """Run /init."""
     folder = controller.setup.folder
     existing = next((name for name in MEMORY_NAMES if (folder / name).is_file()), None)
     name = existing or MEMORY_NAMES[0]
@@ -59,7 +59,7 @@ async def init_project(controller: Controller, argument: str) -> None:
 
 
 async def show_memory(controller: Controller, argument: str) -> Event | None:
-    """/memory."""
+    """Run /memory."""
     session, context = controller.in_use
     folder = controller.setup.folder
     user_dir = controller.setup.config.user_dir
@@ -93,7 +93,7 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
 
 
 async def show_diff(controller: Controller, argument: str) -> Event | None:
-    """/diff."""
+    """Run /diff."""
     checkpoints = checkpoints_of(controller)
     why = why_no_files(controller)
     if checkpoints is None or why:
@@ -177,7 +177,7 @@ def _line_for_user(part: str | Advice, keys: Mapping[str, str]) -> str:
 
 
 async def show_todos(controller: Controller, argument: str) -> Event | None:
-    """/todo."""
+    """Run /todo."""
     session, _ = controller.in_use
     _, todos = newest_todos(session.folded) or (0, ())
     if not todos:
@@ -186,7 +186,7 @@ async def show_todos(controller: Controller, argument: str) -> Event | None:
 
 
 async def plan(controller: Controller, argument: str) -> Event | None:
-    """/plan."""
+    """Run /plan."""
     session, context = controller.in_use
     if argument == "off":
         if not context.permissions.planning:
@@ -194,7 +194,7 @@ async def plan(controller: Controller, argument: str) -> Event | None:
         mode = context.permissions.before_plan
         context.permissions.set_mode(mode)
         words = mode_words(mode, context.permissions.rules.sandboxed)
-        return Notice(f"plan mode is off; mode {mode} {words}")
+        return Notice(f"plan mode is off; {mode} mode {words}")
     if context.permissions.planning and not argument:
         _, newest = newest_plan(session.folded) or (0, "")
         return CommandOutput(newest, "markdown") if newest else Notice("no plan yet")
@@ -207,14 +207,14 @@ async def plan(controller: Controller, argument: str) -> Event | None:
 
 
 async def background(controller: Controller, argument: str) -> Event | None:
-    """/background."""
+    """Run /background."""
     if not move_to_background(command_runner(controller.in_use[1].tool_context)):
         return Notice("no command is running")
     return None
 
 
 async def show_tasks(controller: Controller, argument: str) -> Event | None:
-    """/tasks."""
+    """Run /tasks."""
     _, context = controller.in_use
     runner = command_runner(context.tool_context)
     verb, _, id = argument.partition(" ")

@@ -63,7 +63,7 @@ class RewindPoint(Struct, frozen=True):
 
 
 async def rewind(controller: Controller, argument: str) -> Event | None:
-    """/rewind."""
+    """Run /rewind."""
     points = rewind_points(controller.in_use[0].folded)
     if not points:
         return Notice("nothing to rewind: no earlier prompts")

@@ -29,7 +29,7 @@ def make_controller(
 
 
 async def leave(controller: Controller, argument: str) -> None:
-    """/exit. Defined here so that it works even if the modules of the other commands are gone."""
+    """Run /exit. Defined here so that it works even if the modules of the other commands are gone."""
     controller.ended = True
 
 

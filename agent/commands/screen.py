@@ -57,7 +57,7 @@ MAX_SUMMARY_CHARS = 75  # of a command or skill in a list
 
 
 async def show_help(controller: Controller, argument: str) -> Event | None:
-    """/help."""
+    """Run /help."""
     library = controller.services.skills
     name = argument.removeprefix("/").lower()
     if (command := find_command(name)) is not None:
@@ -126,7 +126,7 @@ def skill_help(skill: Skill) -> str:
 
 
 async def set_theme(controller: Controller, argument: str) -> Event | None:
-    """/theme."""
+    """Run /theme."""
     if not argument and controller.chooser is not None:
         row = await controller.chooser.choose(theme_menu(controller.setup.config.theme))
         if row is None:
@@ -143,7 +143,7 @@ async def set_theme(controller: Controller, argument: str) -> Event | None:
 
 
 async def set_editing(controller: Controller, argument: str) -> Event | None:
-    """/vim."""
+    """Run /vim."""
     config = controller.setup.config
     other = "emacs" if config.editing == "vim" else "vim"
     wanted = {"": other, "on": "vim", "off": "emacs"}.get(argument, argument)

@@ -33,7 +33,7 @@ OSC52_HINT = (
 
 
 async def new_session(controller: Controller, argument: str) -> Event | None:
-    """/clear."""
+    """Run /clear."""
     old, _ = controller.in_use
     await controller.use(*controller.factory.new(), source="clear")
     back = f"; run /resume {old.sid} to return to the old one" if old.folded.last_seq else ""
@@ -41,7 +41,7 @@ async def new_session(controller: Controller, argument: str) -> Event | None:
 
 
 async def list_sessions(controller: Controller, argument: str) -> Event:
-    """/sessions."""
+    """Run /sessions."""
     masks = controller.setup.masks
     listed = controller.services.repository.listed
     lines = [session_line(one, masks) for one in await asyncio.to_thread(listed)]
@@ -87,7 +87,7 @@ async def _named_session(controller: Controller, wanted: str) -> str:
 
 
 async def resume_session(controller: Controller, argument: str) -> Event | None:
-    """/resume."""
+    """Run /resume."""
     chooser = controller.chooser
     if argument:
         argument = await _named_session(controller, argument)
@@ -120,14 +120,14 @@ async def resume_session(controller: Controller, argument: str) -> Event | None:
 
 
 async def fork_session(controller: Controller, argument: str) -> Event | None:
-    """/fork."""
+    """Run /fork."""
     old, _ = controller.in_use
     await controller.use(*controller.factory.fork(old), source="fork")
     return Notice(f"continuing in {controller.in_use[0].sid}, a copy of {old.sid}")
 
 
 async def rename_session(controller: Controller, argument: str) -> Event | None:
-    """/rename."""
+    """Run /rename."""
     session, _ = controller.in_use
     argument = " ".join(argument.split())
     opened = next((fact for fact in session.folded.facts if isinstance(fact, Opened)), None)
@@ -144,7 +144,7 @@ async def rename_session(controller: Controller, argument: str) -> Event | None:
 
 
 async def export_session(controller: Controller, argument: str) -> Event | None:
-    """/export."""
+    """Run /export."""
     session, _ = controller.in_use
     path = controller.setup.folder / Path(unquoted(argument) or f"{session.sid}.md").expanduser()
     path = Path(os.path.normpath(path))
@@ -161,7 +161,7 @@ async def export_session(controller: Controller, argument: str) -> Event | None:
 
 
 async def copy_answer(controller: Controller, argument: str) -> Event | None:
-    """/copy."""
+    """Run /copy."""
     entries = controller.in_use[0].folded.entries
     texts = [text_of_reply(one.fact).strip() for one in entries if isinstance(one, Exchange) and not one.uses]
     answers = [text for text in reversed(texts) if text]

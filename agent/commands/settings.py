@@ -66,7 +66,7 @@ SettingRow = tuple[str, Any, str]  # name, value, where it was set
 
 
 async def show_status(controller: Controller, argument: str) -> Event | None:
-    """/status."""
+    """Run /status."""
     session, context = controller.in_use
     if context.sandbox is not None:
         with suppress(ConfigError):  # its line gives the reason
@@ -89,7 +89,7 @@ async def show_status(controller: Controller, argument: str) -> Event | None:
 
 
 async def set_model(controller: Controller, argument: str) -> Event | None:
-    """/model."""
+    """Run /model."""
     selection = controller.services.selection
     words = argument.split()
     if controller.setup.options.offline:
@@ -140,7 +140,7 @@ def _keep_model(controller: Controller, name: str) -> Notice:
 
 
 async def set_effort(controller: Controller, argument: str) -> Event | None:
-    """/effort."""
+    """Run /effort."""
     session, context = controller.in_use
     takes = (NO_EFFORT, *EFFORTS)
     facts = controller.services.selection.facts
@@ -164,7 +164,7 @@ async def set_effort(controller: Controller, argument: str) -> Event | None:
 
 
 async def set_permissions(controller: Controller, argument: str) -> Event | None:
-    """/permissions."""
+    """Run /permissions."""
     store = controller.in_use[1].permissions
     if not argument and controller.chooser is not None:
         menu = permission_menu(store.rules.mode, _rule_rows(store), store.rules.sandboxed)
@@ -248,7 +248,7 @@ def _first_argument(arguments: object) -> str:
 
 
 async def show_settings(controller: Controller, argument: str) -> Event | None:
-    """/config."""
+    """Run /config."""
     rows = [*_settings(controller), *_compaction_settings(controller)]
     if argument:
         name, _, value = argument.partition(" ")

@@ -34,7 +34,7 @@ UNPUBLISHED: Mapping[SandboxLevel, str] = {
 
 
 async def show_sandbox(controller: Controller, argument: str) -> Event | None:
-    """/sandbox."""
+    """Run /sandbox."""
     sandbox = controller.in_use[1].sandbox
     if sandbox is None:
         return Notice(_NO_COMMANDS, "warning")
@@ -52,7 +52,7 @@ async def show_sandbox(controller: Controller, argument: str) -> Event | None:
 
 
 async def add_folder(controller: Controller, argument: str) -> Event | None:
-    """/add-dir."""
+    """Run /add-dir."""
     _, context = controller.in_use
     tools = context.tool_context
     if not argument:
@@ -147,7 +147,7 @@ def _named(places: tuple[Path, ...], folder: str) -> str:
 
 
 async def publish_port(controller: Controller, argument: str) -> Event | None:
-    """/publish."""
+    """Run /publish."""
     context = controller.in_use[1]
     runner = command_runner(context.tool_context)
     words = argument.split()

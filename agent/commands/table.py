@@ -306,8 +306,9 @@ def may_run_during_turn(line: str) -> bool:
 
 
 def use_without_screen(line: str) -> Literal["words", "run", "refuse"]:
-    """Classify a prompt without a screen: "run" a command, "refuse" one that needs a screen, or send "words"
-    to the model.
+    """Classify a line of a script.
+
+    Returns "run" for a command, "refuse" for one that needs a screen, "words" for a prompt to the model.
     """
     line = line.lstrip()
     name = line.removeprefix("/").partition(" ")[0].partition("\n")[0]

@@ -49,8 +49,8 @@ STATE_VARIABLES = ("CLAUDE_CODE_SDK_READS_SESSION_STATE", "CLAUDE_CODE_EMIT_SESS
 LOCAL_COMMANDS: Mapping[str, str] = {
     "clear": "Start a new conversation",
     "compact": "Compact the context now",
-    "context": "Draw what the context holds",
-    "cost": "Show what this session has used and cost",
+    "context": "Show what the context window contains",
+    "cost": "Show the tokens and the cost of this session",
 }
 MakeController = Callable[[RunSetup, Emit, Approver], "Controller"]
 

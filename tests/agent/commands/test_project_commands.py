@@ -189,7 +189,7 @@ def test_plan_goes_to_plan_mode_and_shows_the_newest_plan_there(tmp_path: Path) 
         asked = len(run.server.requests)
         mode.set_mode("acceptEdits")
         await run.do("/plan")
-        assert "plan mode is off; mode acceptEdits edits" in await run.do("/plan off")
+        assert "plan mode is off; acceptEdits mode edits" in await run.do("/plan off")
         assert mode.rules.mode == "acceptEdits"
         assert await run.do("/plan off") == "plan mode is not on" and len(run.server.requests) == asked
         await run.do("/plan")

@@ -111,7 +111,7 @@ def test_a_program_that_is_removed_while_it_starts_says_so_in_a_line(tmp_path, i
     with PtyTerminal(project, (100, 24), makeroom("--offline"), PYTHONPATH=str(installed)) as terminal:
         assert terminal.ends() == 1
         assert terminal.text.startswith(
-            "makeroom: No module named 'agent.ui.transcript_view': it was replaced"
+            "makeroom: cannot start: No module named 'agent.ui.transcript_view' (makeroom was replaced"
         )
 
 
