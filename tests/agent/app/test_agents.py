@@ -69,7 +69,7 @@ def test_explore_reads_and_nothing_else_and_no_agent_starts_agents(project: Path
     assert told.count("There is no tool named 'task'") == 2
 
 
-def test_a_long_report_is_cut_and_recall_has_it_whole(project: Path) -> None:
+def test_a_long_report_is_cut_and_recall_returns_it_in_full(project: Path) -> None:
     report = "\n".join(f"line {number} of what was found" for number in range(900))
 
     async def recall(run: AgentRun) -> None:

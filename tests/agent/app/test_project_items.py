@@ -46,7 +46,7 @@ def test_a_project_that_defines_nothing_is_asked_nothing_and_leaves_no_file(tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_all_is_asked_about_once_and_a_changed_byte_again(tmp_path: Path) -> None:
+def test_all_needs_approval_once_and_a_changed_byte_again(tmp_path: Path) -> None:
     (tmp_path / "items").write_text("lint --fast\ntest --all\n", "utf-8")
     text, decisions = settle(tmp_path, "all")
     assert text.splitlines()[0] == "This project brings 2 hooks:"
@@ -64,7 +64,7 @@ def test_one_can_choose_each(tmp_path: Path) -> None:
     assert settle(tmp_path, "choose", "2", "3", "3", "0")[1] == [False, True, False]
 
 
-def test_what_was_left_open_stays_off_and_is_asked_about_at_the_next_start(tmp_path: Path) -> None:
+def test_what_was_left_open_stays_off_and_needs_approval_at_the_next_start(tmp_path: Path) -> None:
     (tmp_path / "items").write_text("one 1\ntwo 2\n", "utf-8")
     text, decisions = settle(tmp_path, "")
     assert text.splitlines()[-1] == "nothing is allowed yet; off: 2 hooks; /trust asks again"

@@ -195,7 +195,9 @@ def test_a_link_is_compared_by_its_target_and_never_followed(root: Path, checkpo
     assert found(checkpoints) == {"link": ("changed", "+1 -1"), "to-file": ("changed", "file -> link")}
 
 
-def test_why_there_is_no_diff_is_said(root: Path, seq: Seq, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reason_for_a_missing_diff_is_shown(
+    root: Path, seq: Seq, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "MAX_COMPARED_FILE_BYTES", 20)
     checkpoints = Checkpoints(root, "s1", seq, SnapshotLimits(max_file_bytes=30, max_large_file_bytes=30))
     before = {"binary": b"b", "no-more": b"\0a", "ends": b"a\r\n", "grown": b"a\n", "unkept": b"x" * 31}

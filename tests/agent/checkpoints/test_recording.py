@@ -139,7 +139,7 @@ def test_a_project_that_is_too_large_is_scanned_a_few_times_only(root: Path, seq
     assert scanned == [True] * MAX_INCOMPLETE_SCANS + [False] * 5, "the clock was not read any more"
 
 
-def test_contents_that_there_was_no_time_to_store_are_stored_by_later_scans(root: Path, seq: Seq) -> None:
+def test_contents_that_were_not_stored_in_time_are_stored_by_later_scans(root: Path, seq: Seq) -> None:
     """Meanwhile all changes are seen; those of files that were not stored cannot be taken back."""
     for number in range(4):
         (root / f"f{number}").write_text("x")

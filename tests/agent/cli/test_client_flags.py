@@ -9,7 +9,7 @@ from agent.cli.arguments import parse
 STREAMS = ("--output-format", "stream-json", "--verbose", "--input-format", "stream-json")
 
 
-def test_a_value_may_stand_beside_its_flag_or_in_it_be_empty_or_begin_with_a_dash() -> None:
+def test_a_value_may_follow_its_flag_or_be_in_it_be_empty_or_begin_with_a_dash() -> None:
     beside = parse([*STREAMS, "--system-prompt", "-x", "--tools", "", "--max-turns", "3", "--model", "m"])
     within = parse([*STREAMS, "--system-prompt=-x", "--tools=", "--max-turns=3", "--model=m"])
     assert beside == within

@@ -83,7 +83,7 @@ def test_what_is_meant_for_the_model_stays_a_prompt(argv: list[str], prompt: str
         ("-C /nowhere/at/all sessions", "cannot change to /nowhere/at/all"),
     ],
 )
-def test_what_looks_like_a_command_and_is_none_ends_with_one_line(
+def test_what_looks_like_a_command_and_is_not_ends_with_one_line(
     line: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     try:

@@ -193,7 +193,7 @@ def test_a_session_is_continued_at_a_past_moment(project: Path, headless: Headle
     assert len(texts) == 2 and "1 + 1" not in str(texts), "what came later is not known there"
 
 
-def test_a_moment_that_is_none_is_a_usage_error(
+def test_an_invalid_moment_is_a_usage_error(
     project: Path, headless: Headless, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = files(project)

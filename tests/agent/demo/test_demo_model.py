@@ -82,7 +82,7 @@ def test_the_demo_needs_no_server_and_no_sdk(tmp_path: Path) -> None:
     assert not {"anthropic", "httpx2", "http.server", "socketserver"} & set(done.stderr.split())
 
 
-def test_a_small_window_shows_how_room_is_made(tmp_path: Path) -> None:
+def test_a_small_window_shows_how_context_is_freed(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     for number in range(12):
         rows = [f"def function_{number}_{row}(value): return value * {row}" for row in range(120)]

@@ -39,7 +39,7 @@ def test_a_decision_is_kept_for_the_next_run_in_a_private_file(tmp_path: Path, f
         replace(HOOK, kind="hook\0Pre", name="ToolUse"),
     ],
 )
-def test_a_changed_byte_is_asked_about_again(tmp_path: Path, folder: Path, changed: ProjectItem) -> None:
+def test_a_changed_byte_needs_approval_again(tmp_path: Path, folder: Path, changed: ProjectItem) -> None:
     approvals = Approvals(tmp_path / "approvals.json", folder)
     approvals.record([HOOK], True)
     assert approvals.decided(changed) is None

@@ -160,7 +160,7 @@ def test_a_hook_refuses_a_prompt_or_adds_to_it() -> None:
     assert refused is not None and refused.code == 1 and earlier == ["<hook>\nw\n</hook>"]
 
 
-def test_a_hook_allows_nothing_that_is_always_asked_about(tmp_path: Path) -> None:
+def test_a_hook_allows_nothing_that_always_needs_approval(tmp_path: Path) -> None:
     for protected, asked in ((False, 0), (True, 1)):
         with world([ACT, "done"], tmp_path, Allow()) as w:
             tool = w.context.tools["act"]

@@ -230,7 +230,7 @@ def test_a_project_that_is_moved_away_is_not_created_again_and_the_model_is_info
     assert memory_paths(shell.folder, away) == [], "a session that begins now is told the same, and no fault"
 
 
-def test_what_was_refused_is_asked_about_once_and_a_no_leaves_it_so(shell: SandboxedWorld) -> None:
+def test_a_blocked_access_needs_approval_once_and_a_denial_keeps_it_blocked(shell: SandboxedWorld) -> None:
     before = shell.config
     shell.run(["git config a.b c", "git config a.b c"], Deny("use a file of your own"), Deny("", stop=True))
     assert shell.asked == [QUESTION, QUESTION]
@@ -462,7 +462,7 @@ def test_an_emptied_repository_of_a_worktree_is_put_back(worktree: SandboxedWorl
     assert subprocess.run(look, capture_output=True, text=True).stdout == "two\none\n"
 
 
-def test_git_s_refusal_that_names_no_path_is_asked_about_too(worktree: SandboxedWorld) -> None:
+def test_an_access_that_git_reports_without_a_path_needs_approval_too(worktree: SandboxedWorld) -> None:
     """The worktree's own directory was allowed alone, as older versions offered it."""
     git = worktree.folder.parent / "main/.git"
     worktree.chosen = SandboxSettings(write=(f"{git}/worktrees/project",))
@@ -496,7 +496,7 @@ def test_a_checkout_that_names_a_secret_as_its_git_directory_does_not_show_it(tm
         assert profile.shown == (() if shown == secret else (git,))
 
 
-def test_a_host_that_the_proxy_refused_is_asked_about_and_kept_as_a_rule(shell: SandboxedWorld) -> None:
+def test_a_host_that_the_proxy_refused_needs_approval_and_kept_as_a_rule(shell: SandboxedWorld) -> None:
     request = "GET http://files.example/ HTTP/1.1\\r\\nHost: files.example\\r\\n\\r\\n"
     ask = f"exec 3<>/dev/tcp/127.0.0.1/${{http_proxy##*:}}; printf '{request}' >&3; head -1 <&3"
     shell.run([f"{ask} | tee answer; grep -v 403 answer"], Allow("through"))
@@ -558,13 +558,13 @@ def test_each_mode_has_its_sandbox_before_the_next_command(tmp_path: Path) -> No
     assert "b = d" in shell.config
 
 
-def test_in_a_project_set_read_only_each_write_is_asked_about(tmp_path: Path) -> None:
+def test_in_a_project_set_read_only_each_write_needs_approval(tmp_path: Path) -> None:
     shell = SandboxedWorld(tmp_path / "project", chosen=SandboxSettings(project="read-only"))
     shell.run(["touch a"], Allow("once"))
     assert shell.asked == ["walled off: write a (touch)"] and (shell.folder / "a").exists()
 
 
-def test_switched_off_a_command_is_asked_about_and_runs_open(tmp_path: Path) -> None:
+def test_with_the_sandbox_off_a_command_needs_approval_and_runs_without_one(tmp_path: Path) -> None:
     shell = SandboxedWorld(tmp_path / "project", chosen=SandboxSettings("off"))
     shell.run(["git config a.b c"], Allow("once"))
     assert shell.asked == [""] and "b = c" in shell.config
@@ -578,7 +578,7 @@ def test_what_was_blocked_in_a_background_command_is_reported_with_its_end(shell
     assert f"[{QUESTION}: the wall holds" in shell.texts
 
 
-def test_a_sandbox_that_is_lost_is_reported_and_commands_are_asked_about(shell: SandboxedWorld) -> None:
+def test_a_sandbox_that_is_lost_is_reported_and_commands_need_approval(shell: SandboxedWorld) -> None:
     async def none() -> tuple[SandboxLevel, str]:
         return "none", "it broke"
 

@@ -310,7 +310,7 @@ VLLM_OUTPUT = (
          "provided 100000.", 16_384, None),
     ],
 )  # fmt: skip
-def test_output_that_is_too_large_reports_how_much_there_is_room_for(
+def test_output_that_is_too_large_reports_how_much_space_is_left(
     words: str, limit: int, window: int | None
 ) -> None:
     found = map_error(400, error(words), {}, 0.0, NAMES)

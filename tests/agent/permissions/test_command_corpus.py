@@ -147,7 +147,7 @@ SMALL = [
 
 
 @pytest.mark.parametrize("form", REMOVERS)
-def test_to_remove_a_home_or_a_system_is_asked_about_in_every_mode(form: str) -> None:
+def test_to_remove_a_home_or_a_system_needs_approval_in_every_mode(form: str) -> None:
     for place in WHOLES:
         line = form.format(place)
         for mode in ("bypassPermissions", "acceptEdits", "manual"):

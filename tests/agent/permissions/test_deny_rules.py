@@ -221,7 +221,7 @@ def test_the_forms_can_be_nested_in_each_other() -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_what_may_be_denied_is_asked_about_in_every_mode_until_that_line_is_allowed(mode: str) -> None:
+def test_what_may_be_denied_needs_approval_in_every_mode_until_that_line_is_allowed(mode: str) -> None:
     line = "/bin/r? x"
     (rule,) = denied = parse_rules("bash(rm)")
     for sandbox in (False, True):

@@ -31,7 +31,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> ReadingProject:
     return made
 
 
-def test_hardly_any_everyday_command_is_asked_about(project: ReadingProject) -> None:
+def test_hardly_any_everyday_command_needs_approval(project: ReadingProject) -> None:
     assert len(LINES) >= 200
     asked = [line for line in LINES if not project.runs(line)]
     assert len(asked) <= MAX_ASKED_SHARE * len(LINES), asked

@@ -49,7 +49,7 @@ def test_without_a_sandbox_the_rule_that_would_allow_a_line_is_reported(project:
 
 @pytest.mark.parametrize("sandbox", [True, False])
 @pytest.mark.parametrize("mode", ["manual", "acceptEdits", "bypassPermissions"])
-def test_no_rule_is_offered_for_what_cannot_be_made_good(
+def test_no_rule_is_offered_for_irreversible_effects(
     project: ReadingProject, sandbox: bool, mode: Mode
 ) -> None:
     told = ["ask: it removes a home directory", "  rm -rf ~  it removes a home directory", NO_RULE]

@@ -143,7 +143,7 @@ def test_a_call_that_does_several_things_is_sandboxed_in_all_the_same() -> None:
     assert judge_call("bash", [COMMAND, PROTECTED_EDIT], rules).answer == "ask"
 
 
-def test_servers_and_hosts_are_asked_about_each_by_its_own_rule() -> None:
+def test_servers_and_hosts_need_approval_each_by_its_own_rule() -> None:
     server, host = Access("server", "docs"), Access("network", "docs.example")
     manual, planning = PermissionRules(), PermissionRules("plan")
     asked = judge_call("mcp__docs__store", [server], manual)
@@ -154,7 +154,7 @@ def test_servers_and_hosts_are_asked_about_each_by_its_own_rule() -> None:
         assert judge_call("mcp__docs__store", [access], planning).answer == "deny"
 
 
-def test_an_open_line_is_asked_about_again_where_its_program_was_replaced(tmp_path: Path) -> None:
+def test_an_open_line_needs_approval_again_where_its_program_was_replaced(tmp_path: Path) -> None:
     folder = str(tmp_path.resolve())
     tool = tmp_path / "tool"
     tool.write_text("one")

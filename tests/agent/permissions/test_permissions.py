@@ -46,7 +46,7 @@ def test_reading_inside_is_free_and_everything_else_is_asked() -> None:
     assert judge_call("compact", [Access("none")], rules()).answer == "allow"
 
 
-def test_what_is_not_there_is_not_asked_about_where_a_command_can_look_unasked() -> None:
+def test_what_is_not_there_needs_no_approval_where_a_command_can_look_unasked() -> None:
     missing = [Access("read", "/etc/x", outside=True, missing=True)]
     assert judge_call("read", missing, rules()).answer == "ask"
     assert judge_call("read", missing, replace(rules(), sandboxed=True)).answer == "allow"
@@ -203,7 +203,7 @@ def test_removing_a_system_directory_is_irreversible_and_removing_one_within_it_
     "command",
     ["rm -rf /", "rm -rf ~", "rm -fr $HOME", 'sudo rm -r "/"', "cd / && rm -rf /*", "rm -rf ${HOME}"],
 )
-def test_ruin_is_asked_about_even_in_bypass(command: str) -> None:
+def test_irreversible_effects_need_approval_even_in_bypass(command: str) -> None:
     assert run(command, rules("bash", mode="bypassPermissions")) == "ask"
 
 
@@ -354,7 +354,7 @@ def test_an_unknown_tool_of_a_rule_is_answered_with_the_nearest_or_with_all() ->
             parse_rules(text)
 
 
-def test_what_reaches_the_network_is_asked_about_and_always_allows_that_host_alone() -> None:
+def test_what_reaches_the_network_needs_approval_and_always_allows_that_host_alone() -> None:
     def fetch(host: str, given: PermissionRules) -> Verdict:
         return judge_call("mcp__web__get", [Access("network", host, outside=True)], given)
 

@@ -122,9 +122,7 @@ class Screen(StringIO):
         return True
 
 
-def test_in_a_narrow_terminal_the_costs_of_each_session_stand_below_each_other(
-    session, tmp_path, monkeypatch
-):
+def test_in_a_narrow_terminal_the_costs_of_each_session_are_below_each_other(session, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     other = tmp_path / LONG_NAMES[0]
     other.write_bytes(session.read_bytes())

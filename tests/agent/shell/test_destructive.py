@@ -243,7 +243,7 @@ def test_no_wrapper_hides_ruin(kind: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_ruin_is_asked_about_in_every_mode_whatever_the_rules_say(mode: str) -> None:
+def test_irreversible_effects_need_approval_in_every_mode_whatever_the_rules_say(mode: str) -> None:
     for sandbox in (False, True):
         rules = PermissionRules(mode, parse_rules("bash bash(rm *)"), (), FOLDER, HOME, sandbox)  # type: ignore[arg-type]
         for lines in RUIN.values():

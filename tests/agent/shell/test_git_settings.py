@@ -227,7 +227,7 @@ def test_a_repository_within_is_judged_by_its_own_settings(project: ReadingProje
     assert not project.runs("git status")
 
 
-def test_a_bare_repository_or_one_elsewhere_is_asked_about(project: ReadingProject) -> None:
+def test_a_bare_repository_or_one_elsewhere_needs_approval(project: ReadingProject) -> None:
     project.git("init", "-q", "--bare", "bare")
     assert not project.runs("git log", folder="bare") and not project.runs("cd bare && git status")
     (project.root / "sub").mkdir()
@@ -240,7 +240,7 @@ def test_a_bare_repository_or_one_elsewhere_is_asked_about(project: ReadingProje
     assert not project.runs("git log --oneline")
 
 
-def test_a_working_directory_elsewhere_and_a_partial_clone_are_asked_about(project: ReadingProject) -> None:
+def test_a_working_directory_elsewhere_and_a_partial_clone_need_approval(project: ReadingProject) -> None:
     for text in ("[core]\n\tworktree = /etc\n", '[remote "o"]\n\tpromisor = true\n'):
         before = (project.root / ".git/config").read_text()
         settings(project, text, "")
@@ -251,7 +251,7 @@ def test_a_working_directory_elsewhere_and_a_partial_clone_are_asked_about(proje
     assert project.runs("git status")
 
 
-def test_settings_that_are_not_a_file_are_asked_about(project: ReadingProject) -> None:
+def test_settings_that_are_not_a_file_need_approval(project: ReadingProject) -> None:
     (project.root / ".git/config").unlink()
     os.mkfifo(project.root / ".git/config")
     assert not project.runs("git log")

@@ -110,7 +110,7 @@ def test_settings_that_cannot_be_read_make_an_alias_doubtful(tmp_path: Path) -> 
     assert (answer(made, "git p"), answer(made, "git status")) == ("ask", "allow")
 
 
-def test_aliases_that_lead_in_a_circle_are_asked_about(project: ReadingProject) -> None:
+def test_aliases_that_lead_in_a_circle_need_approval(project: ReadingProject) -> None:
     project.git("config", "alias.c1", "c2")
     project.git("config", "alias.c2", "c1")
     assert answer(project, "git c1") == "ask"

@@ -38,7 +38,7 @@ def test_what_only_reads_the_project_runs_unasked(project: ReadingProject, line:
 
 
 @pytest.mark.parametrize("line", lines_of("lines_in_doubt.txt"))
-def test_what_may_do_more_or_reads_elsewhere_is_asked_about(project: ReadingProject, line: str) -> None:
+def test_what_may_do_more_or_reads_elsewhere_needs_approval(project: ReadingProject, line: str) -> None:
     assert not project.runs(line)
 
 
@@ -51,7 +51,7 @@ def test_reading_is_free_in_every_mode_but_not_against_a_deny_rule(
     assert project.verdict(line, mode=mode, deny=parse_rules("bash(grep)")).answer == "deny"
 
 
-def test_a_search_through_directories_is_asked_about_where_files_with_secrets_lie(
+def test_a_search_through_directories_needs_approval_where_files_with_secrets_lie(
     changing: ReadingProject,
 ) -> None:
     assert changing.runs("grep -r x .") and changing.runs("grep -r x src") and changing.runs("rg x")
@@ -87,7 +87,7 @@ def test_a_search_through_directories_is_asked_about_where_files_with_secrets_li
         "rg x --iglob='*.ENV'",
     ],
 )
-def test_a_pattern_that_lets_a_search_into_secrets_is_asked_about(
+def test_a_pattern_that_lets_a_search_into_secrets_needs_approval(
     changing: ReadingProject, line: str
 ) -> None:
     assert changing.runs(line)
@@ -97,7 +97,7 @@ def test_a_pattern_that_lets_a_search_into_secrets_is_asked_about(
     assert [other for other in free if not changing.runs(other)] == []
 
 
-def test_private_keys_are_asked_about_also_where_git_shows_them(changing: ReadingProject) -> None:
+def test_private_keys_need_approval_also_where_git_shows_them(changing: ReadingProject) -> None:
     key = "-----BEGIN PRIVATE KEY-----\n"
     public = "-----BEGIN CERTIFICATE-----\n"
     for name, text in (("src/server.key", key), ("ca.pem", public), ("gone.key", key)):
@@ -111,7 +111,7 @@ def test_private_keys_are_asked_about_also_where_git_shows_them(changing: Readin
     assert [line for line in free if not changing.runs(line)] == ["ls src/server.key"]
 
 
-def test_a_search_that_follows_links_is_asked_about_where_they_lead_out(changing: ReadingProject) -> None:
+def test_a_search_that_follows_links_needs_approval_where_they_lead_out(changing: ReadingProject) -> None:
     assert changing.runs("grep -R x src")
     (changing.root / "src/inside").symlink_to("../a.py")
     assert changing.runs("grep -R x src")
@@ -182,7 +182,7 @@ def test_a_comparison_of_directories_reads_what_is_in_them(changing: ReadingProj
     assert not any(changing.runs(line) for line in lines)
 
 
-def test_what_git_prints_of_a_tracked_file_with_secrets_is_asked_about(changing: ReadingProject) -> None:
+def test_what_git_prints_of_a_tracked_file_with_secrets_needs_approval(changing: ReadingProject) -> None:
     lines = ("git diff HEAD", "git show", "git log -p -1", "git grep x", "git diff --cached", "git show -p")
     free = ("git diff --stat HEAD", "git log", "git show --stat", "git diff HEAD -- src", "git show @:a.py")
     (changing.root / ".env.example").write_text("KEY=\n")

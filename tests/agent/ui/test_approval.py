@@ -287,7 +287,7 @@ def test_a_place_outside_the_project_is_named():
         ("b", Access("read", "/p/.env", protected=True), "it may contain secrets", ["b", "reads /p/.env"]),
     ],
 )
-def test_a_place_that_is_asked_about_is_reported_once_with_the_reason(title, access, why, shown):
+def test_a_place_that_needs_approval_is_reported_once_with_the_reason(title, access, why, shown):
     asked = question(tool="read", title=title, access=(access,), why=why, preview={})
     panel = panel_of(asked)
     rows = [row.strip() for row in draw_approval(panel, RenderContext(60, Theme(False, False)), 24)]

@@ -136,7 +136,7 @@ def test_wrong_use_is_exit_code_2_and_says_what_to_do(
     assert says_so in done.stderr
 
 
-def test_without_a_key_the_exit_code_is_5_and_an_empty_one_is_none(here: Run) -> None:
+def test_without_a_key_the_exit_code_is_5_and_an_empty_one_counts_as_missing(here: Run) -> None:
     other = {"CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-x"}
     form = ("--output-format", "stream-json")
     done = here(None, "x", *form, ANTHROPIC_API_KEY="", ANTHROPIC_AUTH_TOKEN=" ", **other)

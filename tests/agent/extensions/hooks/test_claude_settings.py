@@ -74,7 +74,7 @@ def test_hooks_of_a_project_run_once_they_are_approved_one_by_one(places: Places
         "bash --rcfile=.claude/guard.sh -i",
     ],
 )
-def test_a_changed_hook_or_script_of_the_project_is_asked_about_again(places: Places, command: str) -> None:
+def test_a_changed_hook_or_script_of_the_project_needs_approval_again(places: Places, command: str) -> None:
     script = places.project / ".claude" / "guard.sh"
     places.write(".claude/settings.json", hooks={"Stop": [{"hooks": [{"command": command}]}]})
     script.write_text("true")

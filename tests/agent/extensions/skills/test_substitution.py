@@ -49,7 +49,7 @@ def test_named_places_take_the_arguments_in_their_order() -> None:
         ("write `` !`date` `` so", "write `` !`date` `` so"),
     ],
 )
-def test_command_lines_are_found_where_they_stand_alone(text: str, expected: str) -> None:
+def test_command_lines_are_found_on_lines_of_their_own(text: str, expected: str) -> None:
     assert filled(text, "x").partition("\n\nARGUMENTS")[0] == expected
 
 
