@@ -1,4 +1,4 @@
-"""The blocks that clearing could take: their kind, when they were touched, and what carrying them cost."""
+"""Track the blocks that could be cleared: kind, time of the last touch, and the cost of keeping them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -27,15 +27,15 @@ from .invariants import fact_at
 from .page_references import lines_shown, pages_referred_to
 from .prices import Prices
 
-PRIOR_REFERENCES = 5.0  # of the comparison of a session with the table
-EXPECTED_SHARE = 0.5  # of what the table expects: fewer references than this scale its rates down
-MAX_NAMED_CHARS = 60_000  # of a result, in which names are looked for
-REREAD_CALL_TOKENS = 750.0  # of a call that asks again: 150 of output at five times the price of input
+PRIOR_REFERENCES = 5.0  # weight of the table in the comparison with a session
+EXPECTED_SHARE = 0.5  # of the expected references: fewer of them scale the rates down
+MAX_NAMED_CHARS = 60_000  # of a result, that are searched for names
+REREAD_CALL_TOKENS = 750.0  # of a repeated call: 150 of output at five times the price of input
 _SUPERSEDED_CELLS = frozenset({Cell.READ, Cell.READ_NAMED, Cell.READ_PART, Cell.READ_EDITED, Cell.PUT_BACK})
 
 
 class TrackedBlock(Struct, eq=False):
-    """A result (field "content") or a string field of a call: what clearing it would free, in our tokens."""
+    """A result (field "content") or a string field of a call; `tokens` (our count) is what clearing frees."""
 
     seq: int
     index: int
@@ -43,18 +43,18 @@ class TrackedBlock(Struct, eq=False):
     tokens: int
     cell: Cell
     touched: int  # the call that touched it last
-    path: str = ""  # of the file that it shows, as it was written
-    lines: tuple[int, int] = (0, 0)  # first and last of the file's that it shows; (0, 0): not known
-    named: int = 0  # times that its file was named since
-    hold: float = 0.0
+    path: str = ""  # of the file that it shows, as written in the call
+    lines: tuple[int, int] = (0, 0)  # first and last line of the file that it shows; (0, 0): unknown
+    named: int = 0  # number of times that its file was named since
+    hold: float = 0.0  # cost of keeping it so far, less its worth as an insurance
     needed_by: int = 0  # seq of the newest result that refers the model to it
 
 
 class BlockTracker(Struct):
-    """The blocks of a session that clearing could take, brought up to date with each call.
+    """The blocks of a session that could be cleared, updated with each call.
 
-    `seen` and `expected` count references to blocks that are shown. `put_back` has, by the name of a file,
-    (seq, block, field) of what holds text of it that was put back.
+    `seen` and `expected` count references to blocks that are shown. `put_back` maps the name of a file to
+    (seq, block, field) of the blocks with cleared text of it that was shown again.
     """
 
     calls: int = 0
@@ -63,17 +63,17 @@ class BlockTracker(Struct):
     expected: float = 0.0
     blocks: list[TrackedBlock] = field(default_factory=list)
     put_back: dict[str, list[tuple[int, int, str]]] = field(default_factory=dict)
-    _entries: int = 0  # that were looked at
-    _settled: int = 0  # the call up to which `hold` counts
+    _entries: int = 0  # number of entries processed
+    _settled: int = 0  # the call up to which `hold` is computed
     _by_name: dict[str, list[TrackedBlock]] = field(default_factory=dict)
     _by_file: dict[str, list[TrackedBlock]] = field(default_factory=dict)
-    _known: set[str] = field(default_factory=set)  # names that stood elsewhere than in results
+    _known: set[str] = field(default_factory=set)  # names that occurred outside of results
     _shown: list[TrackedBlock] = field(default_factory=list)
-    _looked_at: int = 0  # blocks that `_shown` was made of, under the edits of `_version`
+    _looked_at: int = 0  # number of blocks that `_shown` was made of, under the edits of `_version`
     _version: tuple[int, int, int] = (0, 0, 0)
 
     def advance(self, folded: Folded) -> None:
-        """Take in the entries that were added since."""
+        """Process the entries that were added since the last call."""
         entries = folded.entries
         while self._entries < len(entries):
             entry = entries[self._entries]
@@ -87,7 +87,7 @@ class BlockTracker(Struct):
             self._entries += 1
 
     def shown(self, folded: Folded) -> Sequence[TrackedBlock]:
-        """The blocks that the view shows whole, oldest first."""
+        """Return the blocks that the view shows in full, oldest first."""
         edits = folded.edits
         version = (len(edits.origins), max(edits.origins, default=0), len(edits.undone))
         if version != self._version:
@@ -101,11 +101,11 @@ class BlockTracker(Struct):
         return self._shown
 
     def of_file(self, name: str) -> Sequence[TrackedBlock]:
-        """The blocks that show a file of this name, or did until they were cleared, oldest first."""
+        """Return the blocks that show a file of this name, or did before they were cleared, oldest first."""
         return self._by_file.get(name, ())
 
     def settle(self, folded: Folded, prices: Prices, prompt: int, curves: HazardCurves) -> None:
-        """Add to each block's `hold` what the calls since the last time have cost; `prompt` in our tokens."""
+        """Add the cost of the calls since the last time to each block's `hold`; `prompt` is in our tokens."""
         steps = self.calls - self._settled
         self._settled = self.calls
         if steps <= 0:
@@ -131,11 +131,11 @@ class BlockTracker(Struct):
 
     @property
     def scale(self) -> float:
-        """The rate at which this session refers back, against the table: at most 1."""
+        """The rate of references in this session relative to the table, at most 1."""
         return min(1.0, (PRIOR_REFERENCES + self.seen) / (PRIOR_REFERENCES + EXPECTED_SHARE * self.expected))
 
     def by_cell(self, curves: Sequence[tuple[float, ...]]) -> Sequence[tuple[float, ...]]:
-        """Curves by the cell that a block carries; before the first edit, those of that time."""
+        """Return the curves by cell; before the first edit of a session, those for that time."""
         if self.edited:
             return curves
         early = list(curves)
@@ -166,7 +166,7 @@ class BlockTracker(Struct):
         tokens = sum(result.tokens)
         text = joined_text(result.content)
         path = file_path_of(use)
-        stays = sum(len(words) for pair in result.said for words in pair)  # characters of a person's words
+        stays = sum(len(words) for pair in result.said for words in pair)  # characters of the user's words
         gain = tokens - PLACEHOLDER_TOKENS - (tokens * stays // max(1, len(text)) if stays else 0)
         put_back = _note_put_back(self.put_back, result.content, result.seq, "content")
         if gain < MIN_CLEARED_TOKENS or is_placeholder(text):
@@ -186,7 +186,7 @@ class BlockTracker(Struct):
             self._by_file.setdefault(file, []).append(block)
 
     def _judge_reads(self, folded: Folded, use: ToolUseBlock, result: Result | None) -> None:
-        """A call was about this file: what earlier reads show of it may be out of date, or shown again."""
+        """Update the blocks of the file of a call: they may be out of date, or shown again."""
         kind = folded.kind_of(use.name)
         path = file_path_of(use)
         is_done = result is not None and not result.error
@@ -195,7 +195,9 @@ class BlockTracker(Struct):
         read = result if kind == "reads" else None
         still_needed = _pages_meant(folded, read) if read is not None else ()
         lines = lines_shown(use, read) if read is not None else (0, 0)
-        for block in self._by_file.get(base_name(path), ()):  # others of that name, too: no dearer in replays
+        for block in self._by_file.get(
+            base_name(path), ()
+        ):  # files of the same name, too: no costlier in replays
             block.touched = self.calls
             if block.seq in still_needed:  # as good as read again
                 block.cell = Cell.READ
@@ -206,13 +208,13 @@ class BlockTracker(Struct):
                 block.cell = _cell_after(block, kind if is_done else "other", lines)
 
     def _use(self, used: Iterable[str], is_reply: bool) -> None:
-        """Names were said outside of results: the newest result that had told one of them was touched."""
+        """Mark the newest result with each name as touched, since the name was used outside of results."""
         for name in used:
             if name in self._known:
                 continue
             self._known.add(name)
             if sources := self._by_name.pop(name, None):
-                sources[-1].touched = self.calls  # where it would be looked up
+                sources[-1].touched = self.calls  # the model would look there
                 self.seen += is_reply
 
 
@@ -234,7 +236,7 @@ def _tokens_at(tokens: Sequence[int], index: int) -> int:
 
 
 def _cell_of(kind: ToolKind, result: Result) -> Cell:
-    """The cell that a new result begins in."""
+    """Return the first cell of a new result."""
     output = Cell.PUT_BACK if _files_put_back(result.content) else Cell.OUTPUT
     return Cell.READ if kind == "reads" else output
 
@@ -242,7 +244,7 @@ def _cell_of(kind: ToolKind, result: Result) -> Cell:
 def _note_put_back(
     known: dict[str, list[tuple[int, int, str]]], content: Sequence[Block], seq: int, field: str
 ) -> set[str]:
-    """Note where text that was put back stands, by file. Returns the files; a result is one block."""
+    """Record by file the blocks with cleared text that was shown again. Returns the files."""
     found = set()
     for index, block in enumerate(content):
         for file in _files_put_back((block,)):
@@ -252,7 +254,7 @@ def _note_put_back(
 
 
 def _files_put_back(content: Sequence[Block]) -> set[str]:
-    """The names of the files of which cleared text was put back with a result or before a prompt."""
+    """Return the names of the files of which cleared text was shown again with a result or a prompt."""
     texts = (injected_text(block) or block.text for block in content if isinstance(block, TextBlock))
     return {
         base_name(text[len(PUT_BACK_START) : text.find(",")].strip())
@@ -262,7 +264,7 @@ def _files_put_back(content: Sequence[Block]) -> set[str]:
 
 
 def _cell_after(block: TrackedBlock, kind: ToolKind, lines: tuple[int, int]) -> Cell:
-    """The cell of a block with whose file a call did something; `lines` are those that it read."""
+    """Return the cell of a block after a call about its file; `lines` are those that the call read."""
     if kind == "writes":
         return Cell.READ_EDITED
     if kind != "reads":
@@ -276,7 +278,7 @@ def _cell_after(block: TrackedBlock, kind: ToolKind, lines: tuple[int, int]) -> 
 
 
 def _pages_meant(folded: Folded, read: Result) -> set[int]:
-    """The seqs of the results that a read refers the model to, and of those that these refer to."""
+    """Return the seqs of the results that a read refers the model to, and that those refer to."""
     same = read.about.get("unchanged")  # older records: True
     found = pages_referred_to(read.content)
     if isinstance(same, int) and not isinstance(same, bool):
@@ -286,7 +288,7 @@ def _pages_meant(folded: Folded, read: Result) -> set[int]:
 
 
 def tracker_of(folded: Folded) -> BlockTracker:
-    """The tracker of a session, up to date; made on first use and kept with what was folded."""
+    """Return the updated tracker of a session; it is created once and kept with the folded facts."""
     tracker = folded.memo(BlockTracker)
     tracker.advance(folded)
     return tracker

@@ -1,11 +1,11 @@
 """Place the cache breakpoints of the history so that an edit does not rewrite everything behind it.
 
-The API writes a cache entry only at a breakpoint, and takes four. One stands behind the system prompt and one
-at the end of the request; the other two stand where the two newest batches of edits end. The next batch
-begins behind the newest one: what stands in front of it is then read from its entry and not written again.
+The API writes a cache entry only at a breakpoint, and accepts four. One is after the system prompt and one at
+the end of the request; the other two are where the two newest batches of edits end. The next batch begins
+after the newest one, so everything before it is read from the entry and not written again.
 
 A breakpoint finds an entry only at most 20 blocks before it; some servers count every call and every result.
-Where a reply with many calls put the end of the last request further back, a breakpoint stands there again.
+Where a reply with many calls put the end of the last request further back, it gets a breakpoint again.
 """
 
 from collections.abc import Iterator
@@ -33,15 +33,15 @@ from .invariants import changed_span
 UNCACHED_LAYERS = frozenset({"budget", "unthink", "repair"})
 
 
-_CHANGES = (Opened, Instructed, Undone, Compacted)  # facts after which a request is another
-LOOK_BACK_BLOCKS = 20  # before a breakpoint, within which an entry is found
-MAX_APPENDED_BLOCKS = 18  # since the last request, for which its end is within the look-back: two to spare
+_CHANGES = (Opened, Instructed, Undone, Compacted)  # facts that change the next request
+LOOK_BACK_BLOCKS = 20  # before a breakpoint, that are searched for an entry
+MAX_APPENDED_BLOCKS = 18  # since the last request, whose end is then within the look-back: two to spare
 
 
 def cache_breakpoints(folded: Folded) -> tuple[int, ...]:
-    """Indices of the messages in the history that carry a breakpoint, in order; at most two.
+    """Return the indices of the messages that carry a breakpoint, in order; at most two.
 
-    Of the ends of batches the older gives way to the end of the last request, where that is needed.
+    Where the end of the last request needs one, it replaces the older end of a batch.
     """
     last = _far_end(folded)
     if not folded.compactions:  # mostly
@@ -53,7 +53,7 @@ def cache_breakpoints(folded: Folded) -> tuple[int, ...]:
 
 
 def _far_end(folded: Folded) -> int | None:
-    """Index of the last message of the last request, if too many blocks for the look-back follow it."""
+    """Return the index of the last message of the last request, if too many blocks follow it; else None."""
     asked = folded.last_request
     view = folded.view
     if asked is None:
@@ -68,10 +68,9 @@ def _blocks(message: Message) -> int:
 
 
 def _batch_ends(folded: Folded) -> tuple[int, ...]:
-    """Messages at the ends of the two newest batches of edits; none without edits.
+    """Return the indices of the messages at the ends of the two newest batches of edits; none without edits.
 
-    One is where the newest batch ends, the other where the batch before it ended. With one batch only, it is
-    the message before that batch, where an earlier request may have ended.
+    With one batch only, the second is the message before it, where an earlier request may have ended.
     """
     spans = _batch_spans(folded)
     newest = next(spans, None)
@@ -85,13 +84,13 @@ def _batch_ends(folded: Folded) -> tuple[int, ...]:
 
 
 def first_unedited(folded: Folded) -> int:
-    """Index of the first message behind the newest batch of edits, where the next batch begins."""
+    """Return the index of the first message after the newest batch of edits, where the next batch begins."""
     newest = next(_batch_spans(folded), None)
     return 0 if newest is None else min(len(folded.view), folded.view.index_of(newest[1]) + 1)
 
 
 def _batch_spans(folded: Folded) -> Iterator[tuple[int, int]]:
-    """(first, last) seq of what each compaction in force changed of what was sent, the newest first."""
+    """Yield (first, last) seq of the sent messages that each compaction in force changed, newest first."""
     for made in reversed(folded.compactions):
         if (
             made.layer not in UNCACHED_LAYERS
@@ -104,8 +103,8 @@ def _batch_spans(folded: Folded) -> Iterator[tuple[int, int]]:
 def cached_messages(folded: Folded, then: Folded, first: int, since: float) -> int:
     """Count the messages of `then`, changed from fact `first` on, that the next request reads from the cache.
 
-    An entry counts if it was used after `since`, if nothing that it holds was changed in between, or the
-    change was undone, and if a breakpoint of the next request reaches back to it.
+    An entry counts if it was used after `since`, if its content was not changed in between (or the change was
+    undone), and if a breakpoint of the next request reaches back to it.
     """
     view = then.view
     ends = [*cache_breakpoints(then), len(view) - 1]
@@ -114,11 +113,10 @@ def cached_messages(folded: Folded, then: Folded, first: int, since: float) -> i
 
 
 def cache_used(folded: Folded) -> float:
-    """Return the time of the last use of entries that the next request may read, in seconds since the epoch;
-    -inf: never.
+    """Return the time of the last use of entries that the next request may read; -inf for never.
 
-    Each model has entries of its own, and other tools, another system prompt or a model without the thinking
-    of the one before need others.
+    The time is in seconds since the epoch. Each model has its own entries; changed tools, another system
+    prompt, or a model that does not get the previous model's thinking need new ones.
     """
     asked = folded.last_request
     if asked is None:
@@ -132,7 +130,7 @@ def cache_used(folded: Folded) -> float:
     for fact in folded.facts:
         match fact:
             case Opened():
-                used = {} if thinks else used  # it leaves all thinking out
+                used = {} if thinks else used  # a new model gets no thinking
                 model = fact.model
             case Instructed():
                 used = {}
@@ -149,11 +147,11 @@ def _reaches(view: View, end: int, entry: int) -> bool:
 
 
 def _entries(folded: Folded, view: View, first: int, since: float) -> Iterator[int]:
-    """Indices of the messages that end an entry whose bytes are still those of `view`."""
-    changed = {"": first}  # what was changed since the request that is looked at -> the first seq of it
+    """Yield the indices of the messages that end an entry whose bytes are still those of `view`."""
+    changed = {"": first}  # changes since the request being checked -> their first seq
     compactions = {made.id: made for made in folded.compactions}
-    used: float | None = None  # when the request after it read its entry, unless that held no more
-    between = inf  # the first seq of what was changed between these two
+    used: float | None = None  # when the next request read its entry, unless the entry was invalid then
+    between = inf  # the first seq changed between the two requests
     same = first
     place = view.index_of(first)
     for fact in reversed(folded.facts):

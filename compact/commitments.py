@@ -1,4 +1,4 @@
-"""The sentences that commit an assistant: promises, decisions with a reason, and approaches it gives up."""
+"""Find the sentences that commit an assistant: promises, decisions with a reason, rejected approaches."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -25,15 +25,15 @@ from .directives import (
     unmarked,
 )
 
-HEADING = -1  # it has no weight of its own
-MAX_UNKNOWN_CHARS = 160  # of a sentence in an unknown language that is kept
+HEADING = -1  # of a label without text
+MAX_UNKNOWN_CHARS = 160  # of a sentence in an unknown language, to be kept
 ShownKind = CommitmentKind | Literal["said"]
 
 
 class Commitment(Struct, frozen=True):
-    """A sentence of an assistant: a promise, a decision, or something that was tried and given up.
+    """A sentence of an assistant: a promise, a decision, or an approach that was tried and given up.
 
-    "said" is one in a language of which no phrases are known: it may be any of these.
+    "said" is for a language without known phrases: the sentence may be any of these.
     """
 
     kind: ShownKind
@@ -42,12 +42,12 @@ class Commitment(Struct, frozen=True):
 
 
 def commitments(text: str, acts: bool) -> Iterator[Commitment]:
-    """The sentences of a reply that commit the assistant, decide with a reason, or give something up.
+    """Yield the sentences of a reply that promise, decide with a reason, or give something up.
 
-    `acts` tells that the reply calls tools: then "I will read the file" tells of its next step, and only what
-    forbids, always holds or depends on a condition is a promise.
+    `acts` is set if the reply calls tools. Then "I will read the file" is only the next step, and a sentence
+    is a promise if it forbids something, holds permanently, or depends on a condition.
     """
-    under: ShownKind | None = None  # what the heading says, of the list or the paragraph behind it
+    under: ShownKind | None = None  # the kind by the heading of the list or paragraph
     past = 0
     taken = False
     for start, end, code in sentences(text):
@@ -71,7 +71,7 @@ def commitments(text: str, acts: bool) -> Iterator[Commitment]:
 
 
 def _kind_and_weight(sentence: str, acts: bool) -> tuple[ShownKind | None, int]:
-    """Classify a sentence of an assistant and weigh it: HEADING for a label with nothing behind it."""
+    """Classify a sentence of an assistant and weigh it: HEADING for a label without text."""
     for kind in COMMITMENT_KINDS:
         found = label_pattern(kind).match(sentence)
         if found is not None and (found[2] or ":" in sentence or sentence[0] in "#*"):
@@ -94,12 +94,14 @@ def _is_in_unknown_language(sentence: str) -> bool:
 
 
 def _promise_weight(sentence: str, acts: bool) -> int:  # noqa: PLR0911  one test after the other
-    """Weigh how firmly a sentence commits its speaker; 0 if it speaks of something else."""
+    """Return the weight with which a sentence commits its speaker, 0 if it does not."""
     if has("reports", sentence):
         return 0
     if has("vows", sentence):
         return LASTING
-    lasting = (has(kind, sentence) for kind in ("untouched", "lasting", "bound", "held"))  # where it matters
+    lasting = (
+        has(kind, sentence) for kind in ("untouched", "lasting", "bound", "held")
+    )  # evaluated only where needed
     if has("own_future", sentence):
         return LASTING if any(lasting) else 0 if acts or has("next_step", sentence) else REQUEST
     if pattern("forswears").match(unmarked(sentence)) or (acts and has("for_good", sentence)):

@@ -1,4 +1,4 @@
-"""Report what the context holds and which compactions were made: the figures that /context shows."""
+"""Report the content of the context and the compactions made: the figures of /context."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class ListedCompaction(Struct, frozen=True):
 class ContextReport(Struct, frozen=True):
     """The context at one moment.
 
-    tokens       the model's, of the next prompt
-    overhead     those of system prompt and tools
-    kinds        our counts of the messages, by kind of part
+    tokens       the model's tokens of the next prompt
+    overhead     the model's tokens of system prompt and tools
+    kinds        our token counts of the messages, by kind of part
     blocks       the blocks of the messages, largest first
-    compactions  the newest first
-    earlier      how many more compactions there are
+    compactions  newest first
+    earlier      number of further compactions
     """
 
     state: WindowState

@@ -1,9 +1,9 @@
-"""The sentences of a user that bind later work, and the splitting of text into sentences.
+"""Split text into sentences, and weigh how much each sentence of a user binds later work.
 
-Recognised by grammar, because the words for possible demands are endless: by mood (a sentence that begins
-with a bare verb), by modality, negation, quantity and condition, whose words are closed classes, and by the
-shape of a list. Nothing is certain, so a sentence gets a weight. Other languages have their own closed
-classes; a sentence in an unknown language counts as a wish, so that it is kept when in doubt.
+Sentences are recognized by grammar, because the words for possible demands are endless: by mood (a sentence
+that begins with a bare verb), by modality, negation, quantity and condition, whose words are closed classes,
+and by the form of a list. Nothing is certain, so a sentence gets a weight. Other languages have their own
+closed classes; a sentence in an unknown language counts as a wish, so that it is kept when in doubt.
 """
 
 import pkgutil
@@ -24,43 +24,43 @@ WISH = 3
 FACT = 2
 REST = 1  # weights of sentences, the heaviest first
 MAX_SENTENCE_CHARS = 600  # a longer one is data, not speech, and weighs least
-MAX_ABBREVIATION_CHARS = 12  # before a full stop that may be one's
-MIN_WRAP_CHARS = 40  # of a line, behind which a line with a capital may go on
-MAX_SEARCHED_CHARS = 200_000  # of one text: what people type is shorter
+MAX_ABBREVIATION_CHARS = 12  # before a full stop that may belong to it
+MIN_WRAP_CHARS = 40  # of a line that a line with a capital may continue
+MAX_SEARCHED_CHARS = 200_000  # of one text; typed text is shorter
 
 
 @cache
 def _tables() -> dict[str, Any]:
-    # Read when first needed, and compiled likewise: at the start of the program it would take 25 ms.
+    # Read and compiled on first use: at startup it would take 25 ms.
     return tomllib.loads((pkgutil.get_data(__package__, "directives.toml") or b"").decode())
 
 
 @cache
 def closed_class(kind: str) -> frozenset[str]:
-    """The words of a class."""
+    """Return the words of a class."""
     return frozenset(_tables()[kind].split())
 
 
 @cache
 def pattern(name: str) -> re.Pattern[str]:
-    """A pattern by its name, or one of all phrases of a class, for text in lower case."""
+    """Return a pattern by its name, or one for all phrases of a class, for text in lower case."""
     tables = _tables()
     if name in tables["patterns"]:
         return re.compile(tables["patterns"][name], re.VERBOSE)
     phrases = "|".join(re.split(r" \| |\n", tables[name].strip()))
     unspaced = "|".join(tables["unspaced"].get(name, "(?!)").split())
-    # Where no word begins none of so many is tried.
+    # The lookahead saves trying all phrases where no word begins.
     return re.compile(rf"\b(?=[\w'’])(?:{phrases})\b|{unspaced}")
 
 
 def has(name: str, sentence: str) -> bool:
-    """Return whether a pattern, or any of the phrases of a class, stands in a sentence."""
+    """Return whether a pattern, or any phrase of a class, occurs in a sentence."""
     tables = _tables()
     other = f"{name}_elsewhere"
-    # Phrases stand in lower case: to search without regard to case takes twice as long.
+    # Phrases are in lower case: a case-insensitive search takes twice as long.
     text = sentence if name in tables["patterns"] else sentence.lower()
     found = pattern(name).search(text) is not None
-    # Other languages stand apart, because most is said in English.
+    # Other languages have patterns of their own, because most text is English.
     return found or (other in tables and not _is_surely_english(sentence) and has(other, sentence))
 
 
@@ -86,7 +86,7 @@ def spoken_words(sentence: str) -> list[str]:
 
 
 class Sentence(Struct, frozen=True):
-    """The characters start..end-1 of a text, without white space around them, and what they weigh."""
+    """A sentence with its weight: the characters start..end-1 of a text, without surrounding white space."""
 
     start: int
     end: int
@@ -95,7 +95,7 @@ class Sentence(Struct, frozen=True):
 
 @lru_cache(maxsize=512)
 def weighed_sentences(text: str) -> tuple[Sentence, ...]:
-    """The sentences of a person's text, in order, each with its weight from REST to LASTING."""
+    """Return the sentences of a user's text, in order, each with its weight from REST to LASTING."""
     return tuple(
         Sentence(start, end=end, weight=max(_weight(each, code) for each in _readings(text, start, end)))
         for start, end, code in sentences(text)
@@ -103,7 +103,7 @@ def weighed_sentences(text: str) -> tuple[Sentence, ...]:
 
 
 def _readings(text: str, start: int, end: int) -> list[str]:
-    """A sentence, and its lines where they may stand for themselves: not all are as full as can be."""
+    """Return a sentence, and its lines where they may be sentences of their own, since not all are full."""
     sentence = text[start:end]
     if "\n" not in sentence:
         return [sentence]
@@ -111,7 +111,7 @@ def _readings(text: str, start: int, end: int) -> list[str]:
     width = max(map(len, lines))
     pairs = pairwise(lines)
     wrapped = width >= MIN_WRAP_CHARS and all(_had_no_room(line, after, width) for line, after in pairs)
-    # Of the phrases that are looked for none has the end of a line within.
+    # No phrase that is searched for contains a line break.
     return [" ".join(sentence.split()), *([] if wrapped else sentence.splitlines())]
 
 
@@ -120,7 +120,7 @@ def _weight(sentence: str, code: bool) -> int:
     if code or len(sentence) > MAX_SENTENCE_CHARS or not _SPOKEN_WORD.search(sentence):
         return REST
     if has("takes_back", sentence) and not sentence.endswith("?"):
-        return LASTING  # or the model would be shown a rule alone that holds no longer
+        return LASTING  # otherwise the model would only be shown a rule that was withdrawn
     imperative = _is_imperative(sentence)
     if has("lasting", sentence) and (imperative or has("binding", sentence)):
         return LASTING
@@ -137,19 +137,16 @@ def _weight(sentence: str, code: bool) -> int:
 
 
 def is_errand(sentence: str) -> bool:
-    """Return whether a sentence asks for one thing, so that it says nothing more once that is done or
-    answered.
-    """
+    """Return whether a sentence asks for one thing, and is irrelevant once that is done or answered."""
     rule = any(has(kind, sentence) for kind in ("lasting", "standing", "quantity", "short_item"))
     return not rule and pattern("errand").match(_without_starter(sentence)) is not None
 
 
 def _is_general(sentence: str) -> bool:
-    """Return whether a sentence tells how things are in general, as rules do, and not how one thing is or
-    was.
+    """Return whether a sentence describes how things are in general, as rules do.
 
     Its subject has no article ("Amounts go out in francs") or is a quantity ("Nobody but me merges"), and it
-    tells of no past; or it speaks of what is the reader's or the writer's business.
+    is not in the past; or it is about the reader and the writer.
     """
     if has("past", sentence):
         return False
@@ -167,27 +164,25 @@ def _has_general_subject(clause: str) -> bool:
 
 
 def _without_starter(sentence: str) -> str:
-    """The sentence without marks of lists and quotes, and without words such as "also" and "please"."""
+    """Return the sentence without marks of lists and quotes, and without words such as "also", "please"."""
     return sentence[(found.end() if (found := pattern("starter").match(sentence)) else 0) :]
 
 
 def _is_imperative(sentence: str) -> bool:
-    """Return whether an English sentence begins with a verb, or its main clause behind what is put
-    in front.
-    """
+    """Return whether an English sentence, or its main clause after an introduction, begins with a verb."""
     body = _without_starter(sentence)
     if _begins_with_verb(body):
         return True
     fronted = pattern("fronted").match(body)
     if fronted is not None:
         return _begins_with_verb(_without_starter(body[fronted.end() :]))
-    # "X, so run the tests": the last clause may be the one that asks.
+    # "X, so run the tests": the last clause may be the request.
     clauses = re.split(r"[;:—–]\s+|,\s+(?:so|then|and|but)\s+", body)[1:]
     return any(_begins_with_verb(clause, sure=True) for clause in clauses)
 
 
 def _begins_with_verb(clause: str, sure: bool = False) -> bool:
-    """Return whether a clause begins with a bare verb. `sure`: only with one of the common ones."""
+    """Return whether a clause begins with a bare verb; with `sure`, only common ones count."""
     words = [word.lower() for word in clause.split(None, 4)[:4]]
     while words and re.fullmatch(r"[a-z]{3,}ly,?", words[0]) and words[0] not in closed_class("base_verbs"):
         words.pop(0)
@@ -210,9 +205,7 @@ def _begins_with_verb(clause: str, sure: bool = False) -> bool:
 
 
 def is_foreign(sentence: str) -> bool:
-    """Return whether a sentence is in another language than English, as far as letters and common
-    words tell.
-    """
+    """Return whether a sentence is not in English, judging by letters and common words."""
     words = spoken_words(sentence)
     if sum(1 for char in sentence if char > "\u024f" and char.isalpha()) > len(sentence) // 8:
         return True
@@ -223,7 +216,7 @@ def is_foreign(sentence: str) -> bool:
 
 
 def sentences(text: str) -> Iterator[tuple[int, int, bool]]:
-    """(start, end, whether it looks like code or a log) of each sentence, in order."""
+    """Yield (start, end, whether it looks like code or a log) of each sentence, in order."""
     for start, end, code in _stretches(text[:MAX_SEARCHED_CHARS]):
         if code:
             yield start, end, True
@@ -244,7 +237,7 @@ def _stripped(text: str, start: int, end: int) -> Iterator[tuple[int, int, bool]
         if len(body) <= MAX_SENTENCE_CHARS:
             yield first, first + len(body), False
             return
-        # Nobody set a full stop: the lines stand for sentences, or the clauses, as in what was dictated.
+        # Without full stops, as in dictated text, the lines or the clauses count as sentences.
         begun = first
         for found in (_LINE_END if "\n" in body else _CLAUSE).finditer(text, first, first + len(body)):
             yield from _stripped(text, begun, found.start())
@@ -256,9 +249,9 @@ def _stripped(text: str, start: int, end: int) -> Iterator[tuple[int, int, bool]
 
 
 def _stretches(text: str) -> Iterator[tuple[int, int, bool]]:
-    """(start, end, whether it is code) of the paragraphs, list items and lines of code of a text.
+    """Yield (start, end, whether it is code) of the paragraphs, list items and lines of code of a text.
 
-    A line that goes on in the next one, as text does that was wrapped, is one stretch with it.
+    Lines of wrapped text are one stretch.
     """
     lines = text.splitlines(keepends=True)
     begun = -1
@@ -290,7 +283,7 @@ def _code_lines(lines: Sequence[str]) -> list[bool]:
             fence = "" if fence else marker
         diff = line.startswith(("@@ ", "diff --git ")) or (diff and line[:1] in ("+", "-", " ", "\\"))
         code.append(fenced or diff or (_is_code(line) and not _is_spoken(line)))
-    # A comment is prose, and reads like what a person says: beside a line of code it belongs to that.
+    # A comment is prose and reads like the user's words; next to a line of code it belongs to the code.
     for order in (range(1, len(lines)), range(len(lines) - 2, -1, -1)):
         for at in order:
             code[at] = code[at] or _is_comment_of(lines[at], lines[at - order.step], code[at - order.step])
@@ -298,16 +291,16 @@ def _code_lines(lines: Sequence[str]) -> list[bool]:
 
 
 def _is_comment_of(line: str, beside: str, code: bool) -> bool:
-    """Return whether a line is a comment that goes with the line beside it, which may be code."""
+    """Return whether a line is a comment that belongs to the line next to it, which may be code."""
     if not pattern("comment").match(line) or has("fence", beside):
         return False
-    if line.lstrip().startswith("*"):  # else it is an item of a list
+    if line.lstrip().startswith("*"):  # otherwise it is a list item
         return bool(pattern("block_comment").match(beside) or (code and pattern("comment").match(beside)))
     return code or (line[0].isspace() and beside[0].isspace() and bool(beside.strip()))
 
 
 def _wraps(first: str, before: str, line: str, after: str) -> bool:
-    """Return whether the third of four lines goes on with the sentence of the second."""
+    """Return whether the third of four lines continues the sentence of the second."""
     start = line.lstrip()
     if not before or not start or ITEM_START.match(line):
         return False
@@ -317,14 +310,14 @@ def _wraps(first: str, before: str, line: str, after: str) -> bool:
         return False
     if start[0].islower() or before[-1] == ",":
         return True
-    # A noun, a name or a figure may begin a line of what was wrapped: then each line is as full as can be.
+    # A line of wrapped text may begin with a noun, a name or a figure; then each line is as full as possible.
     width = max(MIN_WRAP_CHARS, *map(len, (first, before, line, after)))
     full = _had_no_room(before, start, width) and not {before.lstrip()[0], start[0]} & set("#|><=")
     return full and (first[-1:] in ("", ":", ",") or _had_no_room(first, before, width))
 
 
 def _had_no_room(before: str, line: str, width: int) -> bool:
-    """Return whether the first word of a line had no room on the line before it."""
+    """Return whether the first word of a line did not fit on the line before it."""
     return len(before) + 1 + len(line.lstrip().partition(" ")[0]) > width
 
 
@@ -340,15 +333,14 @@ def _is_code(line: str) -> bool:
 
 
 def unmarked(line: str) -> str:
-    """The line without what may stand before its first word."""
+    """Return the line without marks before its first word."""
     return line[found.end() if (found := pattern("mark").match(line)) else 0 :]
 
 
 def _is_spoken(line: str) -> bool:
-    """Return whether a line with signs of code reads as a sentence: `never call os.system()`, `> Use tabs
-    here;`.
+    """Return whether a line with signs of code reads as a sentence: `never call os.system()`.
 
-    It must be words for the most part, some of them such as programs have no use for.
+    It must consist mostly of words, some of which do not occur in programs.
     """
     if pattern("machine").match(line):
         return False

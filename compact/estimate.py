@@ -56,7 +56,7 @@ LARGE_CUT = 0.75  # of the newest prompt: where less is left (or was, before an 
 
 
 class Calibration(Struct, frozen=True):
-    """The model's tokens for each token of our count, as the newest usage has it.
+    """The model's tokens for each token of our count, by the newest usage.
 
     The sizes of prompts are estimated from it and from how earlier prompts of the conversation grew.
     """

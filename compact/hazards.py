@@ -62,7 +62,7 @@ EDIT_WEIGHT = 13.0  # an edit out of view costs a failed call and a read beside 
 
 
 class Cell(IntEnum):
-    """The kinds of blocks that the table tells apart."""
+    """The kinds of blocks that the tables distinguish."""
 
     READ_BEFORE_EDITS = 0  # nothing was edited yet in the session
     READ = 1
@@ -73,7 +73,7 @@ class Cell(IntEnum):
     OUTPUT_BEFORE_EDITS = 6
     OUTPUT = 7  # of commands, searches and all other tools
     OWN = 8  # the model's own new text
-    PUT_BACK = 9  # output with text that was put back; references as 7 sessions had them
+    PUT_BACK = 9  # output with cleared text that was shown again; references as in 7 sessions
 
 
 REFERENCE_RATES: Mapping[Cell, tuple[float, ...]] = {
@@ -103,8 +103,10 @@ EDIT_RATES: Mapping[Cell, tuple[float, ...]] = {
 
 
 class HazardCurves(Struct, frozen=True):
-    """Rates per token by cell and age (0 to OLDEST_AGE): of the next call, the same of references alone, and
-    the mean over the calls that a cleared block is away.
+    """Rates per token by cell and age (0 to OLDEST_AGE).
+
+    `following` is for the next call, `references` the same for references alone, `mean` the mean over the
+    calls until the next batch.
     """
 
     following: tuple[tuple[float, ...], ...]
@@ -114,7 +116,7 @@ class HazardCurves(Struct, frozen=True):
 
 @lru_cache(maxsize=8)
 def hazard_curves(read: float, interval: int) -> HazardCurves:
-    """The curves for a price of reading. `interval` is the calls from batch to batch at the standard price.
+    """Return the curves for a price of reading; `interval` is calls per batch at the standard price.
 
     The cheaper reading is, the longer a batch lasts.
     """

@@ -5,8 +5,8 @@
 - an identifier: a word of 6 characters or more with an underscore inside, or with a change from lower to
   upper case; or 7 to 40 hexadecimal digits with both a letter and a digit among them (a commit, an id).
 
-`whole_name_counts` takes dotted and hyphenated names whole besides (`state.AgentType`, `data-testid`), as
-the work that follows writes them.
+`whole_name_counts` also counts dotted and hyphenated names as a whole (`state.AgentType`, `data-testid`), as
+later calls write them.
 """
 
 import re
@@ -21,14 +21,14 @@ from transcripts.patterns import lazy_pattern
 
 PATH_ARGUMENTS = ("file_path", "path", "notebook_path")
 OLD_TEXT_ARGUMENTS = ("old_string", "oldText", "old_str", "old_text")  # what an edit replaces
-MIN_LINE_CHARS = 4  # of a line that tells where it came from: not a bracket alone
+MIN_LINE_CHARS = 4  # of a line that identifies its source: more than a bracket
 MIN_PATH_CHARS = 6
-_OUTSIDE = lazy_pattern(r"^(?:/|\.\./)+")  # where a path begins elsewhere than in the current folder
-_NAME_RUN = lazy_pattern(r"[\w./@+~-]{2,}", re.ASCII)  # what the names below are made of
+_OUTSIDE = lazy_pattern(r"^(?:/|\.\./)+")  # the start of a path outside of the current directory
+_NAME_RUN = lazy_pattern(r"[\w./@+~-]{2,}", re.ASCII)  # a run of characters that names consist of
 _CANDIDATE = lazy_pattern(
-    # Bounded, possessive and begun once in a run: else a long unbroken one, such as base64, takes quadratic
-    # time. No file system takes a part of a path of more than 255 characters.
-    r"""(?<![\w.@+-])(?:~?/)?(?:[\w.@+-]{1,255}+/)++[\w.@+-]{0,255}+    # a path, and what ends a sentence
+    # Bounded, possessive and started once per run: otherwise a long run such as base64 takes quadratic time.
+    # No file system allows more than 255 characters in a component of a path.
+    r"""(?<![\w.@+-])(?:~?/)?(?:[\w.@+-]{1,255}+/)++[\w.@+-]{0,255}+    # a path, and the end of a sentence
       | \b(?<!\w)(?<!\w-)[\w-]{1,255}+(?:\.[\w-]{1,255}+){0,20}\.[A-Za-z]\w{0,4}\b        # a file name
       | \b[A-Za-z_]\w{5,}\b                                               # a word that may be an identifier
       | \b[0-9a-f]{7,40}\b""",
@@ -40,18 +40,18 @@ _CASE_CHANGE_OR_UNDERSCORE = lazy_pattern(r"[a-z0-9][A-Z]|[A-Za-z0-9]_[A-Za-z0-9
 _HEX_ID = lazy_pattern(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]{7,40}")
 _LETTER = lazy_pattern(r"[A-Za-z]")
 KEPT_RUNS = 4_096
-MAX_KEPT_RUN_CHARS = 200  # whose names are remembered: about 1 MB
+MAX_KEPT_RUN_CHARS = 200  # of a run whose names are cached: about 1 MB in all
 
 
 def names(text: str) -> set[str]:
-    """Every path and identifier in a text."""
+    """Return every path and identifier in a text."""
     return {name for run in _runs(set(_NAME_RUN.findall(text))) for name in _run(run)[0]}
 
 
 def whole_name_counts(text: str) -> dict[str, int]:
-    """The names in a text with the number of their occurrences, dotted and hyphenated ones whole.
+    """Count the names in a text, with dotted and hyphenated ones as a whole.
 
-    Their parts count where they stand alone.
+    Their parts count only where they occur alone.
     """
     counts = Counter(_NAME_RUN.findall(text))
     found = dict[str, int]()
@@ -72,7 +72,7 @@ def whole_name_counts(text: str) -> dict[str, int]:
 
 
 def _runs(runs: Iterable[str]) -> list[str]:
-    """Yield the runs of text that may contain names: no plain or short words.
+    """Return the runs of text that may contain names: no plain or short words.
 
     No name extends beyond its run.
     """
@@ -85,11 +85,11 @@ def _runs(runs: Iterable[str]) -> list[str]:
 
 
 def _run(run: str) -> tuple[tuple[str, ...], str]:
-    """The names in a run, and the compound that it begins with, "" for none."""
+    """Return the names in a run, and the compound that it begins with, "" for none."""
     return _kept_run(run) if len(run) <= MAX_KEPT_RUN_CHARS else _kept_run.__wrapped__(run)
 
 
-@lru_cache(maxsize=KEPT_RUNS)  # most stand in the next texts too
+@lru_cache(maxsize=KEPT_RUNS)  # most occur in the next texts, too
 def _kept_run(run: str) -> tuple[tuple[str, ...], str]:
     candidates = (candidate.rstrip("/.@+-") for candidate in _CANDIDATE.findall(run))
     hit = _COMPOUND.match(run)
@@ -106,7 +106,7 @@ def _is_name(name: str) -> bool:
 
 
 def strings(value: Any) -> Iterator[str]:
-    """Every string within a JSON value."""
+    """Yield every string within a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -118,7 +118,7 @@ def strings(value: Any) -> Iterator[str]:
 
 
 def block_texts(blocks: Iterable[Block]) -> Iterator[str]:
-    """Every text, string of a tool input and text of a result in the blocks; thinking is left out."""
+    """Yield every text, string of a tool input and text of a result in the blocks, without thinking."""
     for block in blocks:
         match block:
             case TextBlock():
@@ -130,12 +130,12 @@ def block_texts(blocks: Iterable[Block]) -> Iterator[str]:
 
 
 def joined_text(blocks: Sequence[Block]) -> str:
-    """The text blocks among `blocks`, one a line."""
+    """Return the texts of `blocks`, joined by newlines."""
     return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
 
 
 def file_path_of(use: ToolUseBlock) -> str:
-    """The file that a call names, "" for none."""
+    """Return the file that a call names, "" for none."""
     for name in PATH_ARGUMENTS:
         value = use.input.get(name)
         if isinstance(value, str):
@@ -148,7 +148,7 @@ def base_name(path: str) -> str:
 
 
 def may_be_same(one: str, other: str) -> bool:
-    """Return whether two written paths may be of one file: one ends with the other."""
+    """Return whether two paths may name the same file: one ends with the other."""
     if one == other:
         return True
     one, other = (f"/{_OUTSIDE.sub('', normpath(path))}" for path in (one, other))

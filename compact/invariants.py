@@ -1,12 +1,12 @@
-"""The invariants of every view: which thinking an edit makes unusable, and what the API would refuse.
+"""Keep the invariants of every view: drop thinking that an edit makes unusable, and check for API errors.
 
-The fold takes care of pairing, order and empty messages. What edits have to take care of is thinking:
+The fold ensures pairing, order and non-empty messages. Edits must take care of thinking:
 
-- On models that bind thinking to its prefix, an edit makes all thinking behind it unusable, up to the newest
+- On models that bind thinking to its prefix, an edit makes all thinking after it unusable, up to the newest
   reply at that moment. Later thinking is bound to the edited view and stays.
 - On any model, the thinking of the open turn is sent completely or not at all; the API accepts no part of it.
 
-Thinking that is already hidden counts as well, because undoing a compaction may bring it back.
+Thinking that is already hidden counts as well, because undoing a compaction may show it again.
 """
 
 from bisect import bisect_left
@@ -37,9 +37,9 @@ from transcripts import (
 
 
 def with_dropped_thinking(folded: Folded, edits: tuple[Edit, ...], binds: bool) -> tuple[Edit, ...]:
-    """The edits, and one that leaves out the thinking that they make unusable.
+    """Return the edits, and one that drops the thinking that they make unusable.
 
-    `binds` says whether the model binds thinking to its prefix.
+    `binds` is set if the model binds thinking to its prefix.
     """
     if binds:
         starts = [_first_behind(folded, edit) for edit in edits]
@@ -52,10 +52,10 @@ def with_dropped_thinking(folded: Folded, edits: tuple[Edit, ...], binds: bool) 
 def dropped_by_undo(
     folded: Folded, target: Compacted, binds: bool, until: int | None = None
 ) -> tuple[Edit, ...]:
-    """The edits that leave out the thinking produced while the compaction `target` was in force.
+    """Return the edits that drop the thinking produced while the compaction `target` was in force.
 
-    `until` is the seq of a wider compaction that hides the target: what came after it was not produced
-    under the target alone.
+    `until` is the seq of a wider compaction that hides the target: later thinking was not produced under the
+    target alone.
     """
     newest = newest_reply(folded)
     opened = open_turn(folded)
@@ -67,7 +67,7 @@ def dropped_by_undo(
 
 
 def _drop_between(folded: Folded, start: int, newest: int) -> tuple[Edit, ...]:
-    """Leave out the thinking of the replies start..newest, and with it that of the whole open turn."""
+    """Return an edit that drops the thinking of replies start..newest, and that of the whole open turn."""
     if start > newest:
         return ()
     opened = open_turn(folded)
@@ -82,7 +82,7 @@ def _drop_between(folded: Folded, start: int, newest: int) -> tuple[Edit, ...]:
 
 
 def _first_behind(folded: Folded, edit: Edit) -> int:
-    """The first seq whose reply stands behind the edit; a result stands where its call does."""
+    """Return the first seq whose reply comes after the edit; a result has the position of its call."""
     if not isinstance(edit, Clear):
         return edit.first
     fact = fact_at(folded, edit.seq)
@@ -90,14 +90,14 @@ def _first_behind(folded: Folded, edit: Edit) -> int:
 
 
 def fact_at(folded: Folded, seq: int) -> Fact | None:
-    """The fact with that seq, or None."""
+    """Return the fact with this seq, or None."""
     at = bisect_left(folded.facts, seq, key=lambda fact: fact.seq)
     found = folded.facts[at] if at < len(folded.facts) else None
     return found if found is not None and found.seq == seq else None
 
 
 def changed_span(edits: Iterable[Edit]) -> tuple[int, int] | None:
-    """(first, last) seq of what the edits show otherwise, thinking aside; None where that is nothing."""
+    """Return (first, last) seq of the facts that the edits change, thinking aside; None for none."""
     shown = tuple(edit for edit in edits if not isinstance(edit, Unthink))
     first = earliest_seq(shown)
     if first is None:
@@ -106,12 +106,12 @@ def changed_span(edits: Iterable[Edit]) -> tuple[int, int] | None:
 
 
 def open_turn(folded: Folded) -> int:
-    """seq of the user's prompt that began the newest turn; 0 without one."""
+    """Return the seq of the user's prompt that began the newest turn, 0 without one."""
     return next((prompt.seq for prompt in open_prompts(folded)), 0)
 
 
 def open_prompts(folded: Folded) -> list[Prompt]:
-    """The user's prompts that the newest turn answers, oldest first: those that joined it stand last."""
+    """Return the user's prompts that the newest turn answers, oldest first; those that joined it are last."""
     found: list[Prompt] = []
     for entry in reversed(folded.entries):
         if isinstance(entry, Prompt) and entry.fact.source == "user":
@@ -130,14 +130,12 @@ def open_requests(folded: Folded, at: int) -> int:
 
 
 def newest_reply(folded: Folded) -> int:
-    """seq of the newest reply, complete or not; 0 without one."""
+    """Return the seq of the newest reply, complete or not; 0 without one."""
     return next((entry.seq for entry in reversed(folded.entries) if isinstance(entry, Exchange)), 0)
 
 
 def problems(messages: Iterable[Message]) -> list[str]:
-    """List the problems for which the API would refuse the messages of a request; empty where there are
-    none.
-    """
+    """Return the reasons for which the API would refuse the messages of a request; empty for none."""
     found: list[str] = []
     role = "assistant"
     calls = list[str]()
@@ -146,10 +144,10 @@ def problems(messages: Iterable[Message]) -> list[str]:
         blocks = [part.block for part in message.parts]
         faults = list(_faults(message.role, blocks))
         if message.role == role:
-            faults.append("the role of the one before, or the first is not the user's")
+            faults.append("same role as the message before, or the first is not the user's")
         answered = [block.tool_use_id for block in blocks if isinstance(block, ToolResultBlock)]
         if answered != calls:
-            faults.append(f"it answers {answered}, asked were {calls}")
+            faults.append(f"it has results for {answered}, but the calls are {calls}")
         calls = [block.id for block in blocks if isinstance(block, ToolUseBlock)]
         used.update(calls)
         role = message.role
@@ -160,7 +158,7 @@ def problems(messages: Iterable[Message]) -> list[str]:
 
 
 def _faults(role: str, blocks: list[Block]) -> Iterator[str]:
-    """List the faults within one message."""
+    """Yield the faults within one message."""
     if not blocks:
         yield "a message without content"
     only_results = True
@@ -171,7 +169,7 @@ def _faults(role: str, blocks: list[Block]) -> Iterator[str]:
             case ToolResultBlock() if role != "user":
                 yield "a result of the assistant"
             case ToolResultBlock() if not only_results:
-                yield "a result behind other content"
+                yield "a result after other content"
             case ToolResultBlock(content=()):
                 yield "a result without content"
             case ToolUseBlock() if role != "assistant":
@@ -184,4 +182,4 @@ def _faults(role: str, blocks: list[Block]) -> Iterator[str]:
                 pass
         only_results = only_results and isinstance(block, ToolResultBlock)
     if role == "assistant" and blocks and all(map(is_thinking, blocks)):
-        yield "an answer of thinking alone"
+        yield "an answer with nothing but thinking"

@@ -1,10 +1,10 @@
-"""thrifty's decision: whether to clear old results and inputs before this call, and which.
+"""Decide for the thrifty policy whether to clear old results and inputs before this call, and which.
 
-It looks before every call and weighs what carrying a block costs until the next batch against what losing it
-costs: the hazard that it is needed (hazards.py) times one more call and the text again. A block is clearable
-where carrying is dearer. They go in batches, because everything behind an edit is written to the prompt cache
-anew: when what carrying them has cost reaches what the rewrite costs, when the cache is cold anyway, or when
-the window leaves no choice.
+Before every call it compares the cost of keeping each block until the next batch with the expected cost of
+losing it: the hazard that it is needed (hazards.py) times the cost of one more call and of the text again. A
+block is clearable if keeping it costs more. Blocks are cleared in batches, because everything after an edit
+is written to the prompt cache again: when keeping them has cost as much as the rewrite, when the cache has
+expired anyway, or when the window leaves no choice.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,10 +22,12 @@ from .settings import CompactSettings, ContextWindow
 from .situation import Situation
 from .uncompact import Exemptions, exemptions
 
-REWRITE_WEIGHT = 0.45  # of the rewrite's cost, that carrying has to have cost before a batch
-MIN_BATCH_SHARE = 0.02  # of the window, that a batch frees, where that is less than batch_min_tokens
-MAX_FORCED_SHARE = 0.75  # of the trigger: where a forced batch would leave more, likelier blocks go too
-BLOCKS_PER_LOOK = 300  # of more, a batch is looked for only every second call, and so on
+REWRITE_WEIGHT = 0.45  # of the rewrite's cost, that keeping the blocks must have cost before a batch
+MIN_BATCH_SHARE = 0.02  # of the window, that a batch frees, if that is less than batch_min_tokens
+MAX_FORCED_SHARE = (
+    0.75  # of the trigger: if a forced batch leaves more, blocks that are likelier needed go too
+)
+BLOCKS_PER_LOOK = 300  # with more blocks, a batch is considered only every second call, and so on
 
 
 class _Outlook(Struct, frozen=True):
@@ -38,13 +40,14 @@ class _Outlook(Struct, frozen=True):
     exempt: Exemptions
 
     def rate(self, block: TrackedBlock) -> float:
-        """The hazard of a block for each of its tokens and each call, before it is scaled to the session."""
+        """Return the hazard of a block per token and call, before it is scaled to the session."""
         age = self.tracker.calls - block.touched
         return self.mean[block.cell][age if age < OLDEST_AGE else OLDEST_AGE]
 
     def open_blocks(self) -> Iterator[TrackedBlock]:
-        """The blocks that the model has seen, that nothing new refers it to, and that the user did not bring
-        back, oldest first.
+        """Yield the blocks that may be cleared, oldest first.
+
+        The model has seen them, no newer result refers to them, and the user did not restore them.
         """
         seen = self.situation.folded.last_reply_seq
         is_exempt = bool(self.exempt)
@@ -57,7 +60,7 @@ class _Outlook(Struct, frozen=True):
 class Batch(NamedTuple):
     """The blocks to clear, in order, and the reason: "price", "cold cache" or "window".
 
-    Nothing before fact `settled` is shown any more that may be needed: earlier batches have been through it.
+    No block before fact `settled` is likely to be needed: earlier batches have cleared the rest.
     """
 
     edits: tuple[Clear, ...]
@@ -66,9 +69,9 @@ class Batch(NamedTuple):
 
 
 def choose_batch(situation: Situation) -> Batch | None:
-    """The batch that is due before this call; mostly None.
+    """Return the batch that is due before this call, mostly None.
 
-    While the user holds blocks back, the trigger forces none: what is left would be what is needed next.
+    While the user has restored blocks, the trigger forces no batch, which would take what is needed next.
     """
     forced = situation.tokens >= situation.trigger_tokens and not exemptions(situation)
     tracker = tracker_of(situation.folded)
@@ -93,7 +96,7 @@ def choose_batch(situation: Situation) -> Batch | None:
 
 
 def _settled_before(outlook: _Outlook, clearable: Sequence[TrackedBlock]) -> int:
-    """The seq before which earlier batches have left nothing that is likely to be needed; 0 for none."""
+    """Return the seq before which earlier batches have left nothing likely to be needed, 0 for none."""
     folded = outlook.situation.folded
     view = outlook.situation.view
     behind = first_unedited(folded)
@@ -105,19 +108,17 @@ def _settled_before(outlook: _Outlook, clearable: Sequence[TrackedBlock]) -> int
 
 
 def min_batch_tokens(settings: CompactSettings, window: ContextWindow) -> int:
-    """The least that a batch frees, in the model's tokens."""
+    """Return the least number of the model's tokens that a batch frees."""
     return min(settings.batch_min_tokens, int(MIN_BATCH_SHARE * window.size))
 
 
 def _looks_now(situation: Situation, tracker: BlockTracker) -> bool:
-    """Return whether a batch for its price is looked for before this call: the more blocks, the less
-    often.
-    """
+    """Return whether to consider a batch for its price before this call; less often with many blocks."""
     return tracker.calls % (1 + len(tracker.shown(situation.folded)) // BLOCKS_PER_LOOK) == 0
 
 
 def _outlook(situation: Situation, tracker: BlockTracker) -> _Outlook:
-    """The tracker with what carrying has cost settled."""
+    """Return the outlook, with the cost of keeping each block updated."""
     folded = situation.folded
     prices = situation.prices
     prompt = situation.unscaled(situation.tokens)
@@ -128,7 +129,7 @@ def _outlook(situation: Situation, tracker: BlockTracker) -> _Outlook:
 
 
 def _clearable(outlook: _Outlook) -> list[TrackedBlock]:
-    """The blocks that are dearer to carry than to lose, oldest first."""
+    """Return the blocks that cost more to keep than to lose, oldest first."""
     prices = outlook.situation.prices
     rate = outlook.rate
     base = loss_base(outlook.prompt, prices)
@@ -140,9 +141,9 @@ def _clearable(outlook: _Outlook) -> list[TrackedBlock]:
 def _worth_rewriting(
     situation: Situation, blocks: Sequence[TrackedBlock], least: int
 ) -> Sequence[TrackedBlock]:
-    """Return the batch worth most among those that begin behind a breakpoint, or at the beginning.
+    """Return the batch worth most among those that begin after a breakpoint, or at the beginning.
 
-    A batch is worth what carrying its blocks has cost so far, less what it writes to the cache anew.
+    A batch is worth the cost of keeping its blocks so far, less the cost of the cache that it rewrites.
     """
     folded = situation.folded
     view = situation.view
@@ -169,13 +170,13 @@ def _worth_rewriting(
 
 
 def _dropped_thinking(situation: Situation, seq: int) -> int:
-    """Tokens of the thinking that an edit of fact `seq` makes unusable."""
+    """Return the tokens of the thinking that an edit of fact `seq` makes unusable."""
     view = situation.view
     return view.between(PartKind.THINKING, view.index_of(seq), len(view)) if situation.binds else 0
 
 
 def _with_likelier(outlook: _Outlook, blocks: Sequence[TrackedBlock]) -> Sequence[TrackedBlock]:
-    """The clearable blocks, and where they do not make enough room, those that are needed least."""
+    """Return the clearable blocks, and if they do not free enough, those that are least likely needed."""
     situation = outlook.situation
     most = situation.unscaled(round(MAX_FORCED_SHARE * situation.trigger_tokens))
     left = outlook.prompt - sum(block.tokens for block in blocks)

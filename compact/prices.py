@@ -1,7 +1,7 @@
-"""The costs of tokens, and whether a change of the history pays for the cache entries that it rewrites.
+"""Compute the cost of tokens, and whether a change of the history pays for the cache that it rewrites.
 
-Everything behind a change is written to the prompt cache anew, where it would have been read at a tenth of
-the price or less; what the change freed is not read any more, on every later call.
+Everything after a change is written to the prompt cache again, where it would have been read at a tenth of
+the price or less. In return, the freed tokens are not read on any later call.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from transcripts import Usage
 from transcripts.patterns import lazy_pattern
 
 MILLION = 1_000_000
-SEARCH_DOLLARS = 0.01  # a web search of the service; it fetches pages for nothing
+SEARCH_DOLLARS = 0.01  # per web search by the service; page fetches are free
 
 
 class Prices(Struct, frozen=True):
@@ -26,26 +26,26 @@ class Prices(Struct, frozen=True):
     read: float = 0.1
 
     def cost(self, usage: Usage) -> float:
-        """Dollars for a usage, output included."""
+        """Return the dollars of a usage, output included."""
         tokens = self.dollars(self.plain(usage)) + usage.output * self.output / MILLION
         return tokens + usage.searches * SEARCH_DOLLARS
 
     def plain(self, usage: Usage) -> float:
-        """The input of a usage, in tokens at the full input price."""
+        """Return the input of a usage, in tokens at the full input price."""
         short = usage.cache_written - usage.cache_written_hour
         tokens = usage.input + self.read * usage.cache_read + self.write * short
         return tokens + self.write_hour * usage.cache_written_hour
 
     def dollars(self, tokens: float) -> float:
-        """Dollars for input tokens at the full price."""
+        """Return the dollars of input tokens at the full price."""
         return tokens * self.input / MILLION
 
 
-# List prices as published in November 2026, by how the names of models begin.
+# List prices as published in November 2026, by the beginning of model names.
 PRICES_BY_MODEL: Mapping[str, Prices] = {
     "claude-opus-5-5": Prices(4, 20, read=0.05),
     "claude-sonnet-5-5": Prices(2, 10, read=0.05),
-    "claude-haiku-5-5": Prices(0.5, 2.5),  # the band above 100k tokens, where clearing is considered at all
+    "claude-haiku-5-5": Prices(0.5, 2.5),  # the band above 100k tokens, where clearing matters
     "claude-fable-5-1": Prices(10, 50, read=0.025),
     "claude-opus-5": Prices(5, 25),
     "claude-sonnet-5": Prices(2, 10),
@@ -55,15 +55,13 @@ PRICES_BY_MODEL: Mapping[str, Prices] = {
     "claude-haiku-4-5": Prices(1, 5),
     "makeroom-offline": Prices(0, 0),
 }
-# Below so many tokens of a prompt these prices count instead, for the whole request.
+# Prices of requests with at most so many prompt tokens.
 LOW_BANDS: Mapping[str, tuple[int, Prices]] = {"claude-haiku-5-5": (100_000, Prices(0.1, 0.5))}
-_OTHER_VERSION = lazy_pattern(r"-\d{1,2}(?!\d)")  # behind a name: "claude-opus-5" says nothing of "-5-6"
+_OTHER_VERSION = lazy_pattern(r"-\d{1,2}(?!\d)")  # after a name: "claude-opus-5" does not include "-5-6"
 
 
 class Spending(Struct, frozen=True):
-    """The usage of requests, and the US dollars of those whose price is known; `unpriced`: of some it is
-    not.
-    """
+    """The usage of requests and its cost in US dollars; `unpriced` is set if some prices are unknown."""
 
     usage: Usage = field(default=Usage())
     dollars: float = 0.0
@@ -81,12 +79,12 @@ class Spending(Struct, frozen=True):
 
 
 class PriceList(Struct, frozen=True):
-    """The published prices, and before them a person's own by the id of a model."""
+    """The published prices, and the user's own by model id, which take precedence."""
 
     own: Mapping[str, Prices] = field(default_factory=dict)
 
     def known(self, model: str, prompt: int | None = None) -> Prices | None:
-        """The prices of a model, of the band that a prompt of so many tokens falls in; None: nobody knows."""
+        """Return the prices of a model for a prompt of so many tokens, None if they are unknown."""
         if model in self.own:
             return self.own[model]
         name = _listed_name(model)
@@ -94,13 +92,13 @@ class PriceList(Struct, frozen=True):
         return low if prompt is not None and prompt <= most else PRICES_BY_MODEL.get(name)
 
     def planning(self, model: str) -> Prices:
-        """The prices to plan with; an unknown model has the defaults of `Prices`, a middling guess."""
+        """Return the prices to plan with: for an unknown model the defaults of `Prices`, a middling guess."""
         return self.known(model) or Prices()
 
     def spending(self, model: str, usage: Usage) -> Spending:
         """Return the cost of one request.
 
-        Bands go by request: the usage of several must not be summed first.
+        Price bands apply per request, so the usage of several must not be summed first.
         """
         prices = self.known(model, usage.prompt)
         return (
@@ -111,7 +109,7 @@ class PriceList(Struct, frozen=True):
 
 
 def _listed_name(model: str) -> str:
-    """The longest listed name that a model's begins with; clouds put regions and vendors before it."""
+    """Return the longest listed name that a model's name begins with, after a cloud's region and vendor."""
     name = model[max(0, model.find("claude-")) :]
     fitting = (each for each in PRICES_BY_MODEL if name.startswith(each))
     found = max(fitting, key=len, default="")
@@ -121,8 +119,8 @@ def _listed_name(model: str) -> str:
 class RewriteBill(Struct, frozen=True):
     """The costs and savings of one change of the history, in the model's tokens."""
 
-    kept: int  # in front of the change: still read from the cache
-    rewritten: int  # behind the change: written anew
+    kept: int  # before the change: still read from the cache
+    rewritten: int  # after the change: written again
     freed: int  # no longer in the prompt
 
     def extra(self, prices: Prices) -> float:
@@ -130,13 +128,13 @@ class RewriteBill(Struct, frozen=True):
         return self.rewritten * (prices.write - prices.read)
 
     def pays_back(self, prices: Prices) -> int:
-        """The number of calls, the next one included, after which the change has paid for itself."""
+        """Return the number of calls, the next one included, after which the change has paid for itself."""
         return max(0, ceil(self.extra(prices) / max(1e-9, self.freed * prices.read)))
 
     def warm(self, prices: Prices) -> float:
-        """Dollars of the rewrite while the cache is warm."""
+        """Return the dollars of the rewrite while the cache is warm."""
         return prices.dollars(self.rewritten * prices.write)
 
     def cold(self, prices: Prices) -> float:
-        """Dollars of writing the whole prompt, once the cache has expired."""
+        """Return the dollars of writing the whole prompt after the cache has expired."""
         return prices.dollars((self.kept + self.rewritten) * prices.write)

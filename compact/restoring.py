@@ -1,9 +1,10 @@
-"""Put back what was cleared or folded, when its file is touched: lines that an edit is likely to need next.
+"""Show cleared or summarized lines again when their file is touched and an edit is likely to need them.
 
-They stand in the result of the call that touches it, or before the prompt that names it, with the id of where
-they come from, so nothing before them changes and the prompt cache holds. Only what the hazards say pays is
-put back: that an edit soon will miss it, times what a failed call and a read cost, is more than writing the
-lines and carrying them. What the view still shows, or what the file does not hold any more, stays away.
+The lines are appended to the result of the call that touches the file, or put before the prompt that names
+it, with their recall id. Nothing before them changes, so the prompt cache stays valid. They are shown only if
+that pays: the hazard that an edit misses them, times the cost of a failed call and a read, must exceed the
+cost of writing and keeping them. Lines that the view still shows, or that the file no longer contains, are
+left out.
 """
 
 from __future__ import annotations
@@ -45,17 +46,19 @@ from .prices import Prices
 from .settings import CompactSettings
 
 MAX_SPANS = 2  # of one call
-SMALL_TOKENS = 600  # of a text that comes back whole
-MAX_SPAN_LINES = 40  # of a longer text, around what the call is about
-CARRIED_CALLS = 20  # at the standard price, after which what was put back and not used is cleared again
-MAX_SHOWN_SHARE = 0.7  # of the lines of a span: if more of them are in view, it is not put back
+SMALL_TOKENS = 600  # of a text that is shown in full
+MAX_SPAN_LINES = 40  # of a longer text, around the lines that the call is about
+CARRIED_CALLS = 20  # at the standard price, after which unused lines are cleared again
+MAX_SHOWN_SHARE = 0.7  # of the lines of a span: if more of them are in view, it is not shown again
 _NUMBERED = lazy_pattern(r"^ *(\d+)(?:→|\t| ?[|:│] ?)(.*)$")  # the text's own indentation stays
 _LINE_NAMED = lazy_pattern(r"(?:\bline |:)(\d{1,6})\b")
 
 
 class FileTouch(Struct, frozen=True):
-    """A call and what came of it, or a prompt; `prompt` is the size of the request that it goes into, in our
-    tokens. `real` gives the real path of a file that a call names, "" where no file is there.
+    """A call and its result, or a prompt.
+
+    `prompt` is the size of the request that includes it, in our tokens. `real` returns the real path of a
+    file that a call names, "" if there is no such file.
     """
 
     use: ToolUseBlock | None
@@ -66,9 +69,9 @@ class FileTouch(Struct, frozen=True):
 
 
 class ClearedText(Struct, frozen=True):
-    """A text that is no longer shown: the id that recalls it, its file as it was named, its plain lines.
+    """A text that is no longer shown: its recall id, its file as the call named it, its plain lines.
 
-    `first` is the number of the first line in the file, where the text told it; 0: it did not.
+    `first` is the number of its first line in the file, 0 if unknown.
     """
 
     ident: str
@@ -78,8 +81,9 @@ class ClearedText(Struct, frozen=True):
 
 
 class PutBackRules(Struct, frozen=True):
-    """The basis of restoring text: settings, prices, a counter of tokens, and a function that returns whole
-    results, which a resumed session has left in the file.
+    """The inputs for showing text again: settings, prices, and a counter of tokens.
+
+    `whole` returns a result with its content, which a resumed session has left in the transcript.
     """
 
     settings: CompactSettings
@@ -88,15 +92,15 @@ class PutBackRules(Struct, frozen=True):
     whole: Callable[[Fact | None], Fact | None] = lambda fact: fact
 
     def needed_by(self, folded: Folded, touch: FileTouch) -> NeededText:
-        """Find the cleared text that a call or a prompt needs again; mostly there is none."""
+        """Return the cleared text that a call or a prompt needs again, mostly none."""
         return NeededText(touch, rules=self, texts=tuple(_cleared_texts(folded, touch, self)))
 
 
 class NeededText(Struct, frozen=True):
     """The cleared texts of the files that a call or a prompt touches and that pay, newest first.
 
-    `present` has the texts of the files as they are now, with unified line ends, by path: what is not in them
-    is left out. None where there are no files, as in a replay.
+    `present` maps paths to the files' current texts, with unified line endings; lines that are not in them
+    are left out. None where there are no files, as in a replay.
     """
 
     touch: FileTouch
@@ -106,7 +110,7 @@ class NeededText(Struct, frozen=True):
 
     @property
     def paths(self) -> set[str]:
-        """The files of the texts, as they were named."""
+        """The files of the texts, as the calls named them."""
         return {text.path for text in self.texts}
 
     def blocks(self, folded: Folded) -> tuple[TextBlock, ...]:
@@ -160,8 +164,9 @@ def _cleared_texts(folded: Folded, touch: FileTouch, rules: PutBackRules) -> lis
 
 
 def _files_touched(touch: FileTouch, tracker: BlockTracker) -> dict[str, list[str]]:
-    """The files that a call or prompt is about, or an error names, of which a text may be known: the paths as
-    they were written, by the files' names.
+    """Return the files that a call, a prompt or an error names, and of which a text may be known.
+
+    Maps the file's name to its paths as written.
     """
     use = touch.use
     said = joined_text(touch.content) if touch.error or touch.use is None else ""
@@ -174,9 +179,7 @@ def _files_touched(touch: FileTouch, tracker: BlockTracker) -> dict[str, list[st
 
 
 def _is_meant(known: str, path: str) -> bool:
-    """Return whether a path that was said is of a known file. One from the root says all; others may be its
-    end.
-    """
+    """Return whether a path names a known file; a relative path may be the end of the known one."""
     return known == path if known.startswith("/") and path.startswith("/") else may_be_same(known, path)
 
 
@@ -185,7 +188,7 @@ def _is_edit(use: ToolUseBlock) -> bool:
 
 
 def _pays(block: TrackedBlock, tracker: BlockTracker, prompt: int, rules: PutBackRules) -> bool:
-    """Return whether losing the block until it would be cleared again costs more than carrying it."""
+    """Return whether missing the block until it would be cleared again costs more than keeping it."""
     prices = rules.prices
     curves = hazard_curves(rules.prices.read, rules.settings.batch_interval_calls)
     calls = round(CARRIED_CALLS * cheapness(prices.read))
@@ -198,7 +201,7 @@ def _pays(block: TrackedBlock, tracker: BlockTracker, prompt: int, rules: PutBac
 def _text_of(
     folded: Folded, block: TrackedBlock, whole: Callable[[Fact | None], Fact | None]
 ) -> ClearedText | None:
-    """The text of a cleared block, without the line numbers that a read shows; None where it is no text."""
+    """Return the text of a cleared block without the line numbers of a read, None for other blocks."""
     fact = whole(fact_at(folded, block.seq))
     if isinstance(fact, Result):
         if block.cell in (Cell.OUTPUT, Cell.OUTPUT_BEFORE_EDITS):
@@ -234,7 +237,7 @@ def _result_of(folded: Folded, block: TrackedBlock) -> Result | None:
 
 
 def _lines_in_view(folded: Folded, touch: FileTouch) -> set[str]:
-    """The lines, stripped, that the view shows of the files of a call, and of its own result."""
+    """Return the stripped lines that the view shows of the files of a call, and of its own result."""
     tracker = tracker_of(folded)
     edits = folded.edits
     texts = list(block_texts(touch.content if touch.use is None else (touch.use, *touch.content)))
@@ -272,7 +275,7 @@ def _is_shown(lines: Sequence[str], shown: set[str]) -> bool:
 
 
 class _Clues(Struct, frozen=True):
-    """The clues to the lines that a call is about: lines that it contains, names, line numbers."""
+    """Clues to the lines that a call is about: lines that it contains, names, line numbers."""
 
     lines: frozenset[str]
     names: frozenset[str]
@@ -299,7 +302,7 @@ class _Clues(Struct, frozen=True):
 
 
 def _span(text: ClearedText, clues: _Clues, room: int, count: Callable[[str], int]) -> ClearedText | None:
-    """A small text whole, of others the lines around what the call is about; None where that is unknown."""
+    """Return a small text in full, or the lines that the call is about; None where these are unknown."""
     size = MAX_SPAN_LINES
     if count("\n".join(text.lines)) <= min(room, SMALL_TOKENS):
         return text
@@ -320,7 +323,10 @@ def _span(text: ClearedText, clues: _Clues, room: int, count: Callable[[str], in
 
 
 def _still_true(span: ClearedText, present: str) -> ClearedText | None:
-    """The span where the file holds it still, with its place there; own text may begin within a line."""
+    """Return the span with its current place if the file still contains it, else None.
+
+    The model's own text may begin within a line.
+    """
     body = "\n".join(span.lines).strip("\n")
     place = f"\n{present}\n".find(f"\n{body}\n")
     if place < 0 and "." in span.ident:

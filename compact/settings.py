@@ -1,4 +1,4 @@
-"""The limits of the compaction pipeline: settings, reading them from a [compact] table, and the window."""
+"""Define the limits of the compaction pipeline: settings, their [compact] table, and the context window."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ POLICY_NAMES: tuple[Policy, ...] = get_args(Policy)
 
 
 class CompactSettings(Struct, frozen=True):
-    """`policy` decides when the layers act; the other fields are its limits.
+    """Settings of the compaction pipeline: `policy` decides when the layers act, the rest are limits.
 
-    The last word of a name is its unit: `_s` are seconds, tokens are counted as the model counts them, a
-    `_share` is a fraction of 1. "of the trigger" means of the size at which a summary is due.
+    The last word of a name is its unit: `_s` is seconds, tokens are the model's, a `_share` is a fraction
+    of 1. "of the trigger" means of the size at which a summary is due.
 
     The defaults of budget, snip, micro, summary and restore are the constants of the classic reference
-    pipeline. max_record_tokens, max_record_share and ledger_max_tokens were measured on 82 recorded
-    summaries.
+    pipeline. max_record_tokens and max_record_share were measured on 82 recorded summaries.
     """
 
     policy: Policy = "thrifty"
     enabled: bool = True  # False: only /compact and the reactive ladder, as with policy "off"
     trigger: int | None = None  # tokens at which a summary is due; None: by the policy and the window
-    keep_recent_messages: int = 5  # kept verbatim while they fit; the last reactive rung shrinks them
+    keep_recent_messages: int = 5  # kept verbatim as long as they fit; the last reactive rung shrinks them
     min_compact_size: int = 10_000  # tokens below which no summary is made; a quarter of a smaller window
     max_compact_size: int | None = None  # tokens that a compaction may leave
     reactive: bool = True
@@ -50,45 +49,47 @@ class CompactSettings(Struct, frozen=True):
     micro_keep_results: int = 3
     micro_min_chars: int = 120
 
-    collapse_start_share: float = 0.5  # of the trigger: above it old segments are folded
+    collapse_start_share: float = 0.5  # of the trigger, above which old segments are summarized
     collapse_segment_tokens: int = 10_000
 
     classic_trigger_tokens: int = 50_000
     classic_trigger_share: float = 0.80  # of the window
     trigger_max_share: float = 0.92  # of the window
     trigger_min_share: float = 0.60  # of the window
-    trigger_small_tokens: int = 9_600  # that the trigger is at least, since system and tools take their part
-    trigger_small_share: float = 0.75  # of the window: that may take no more
+    trigger_small_tokens: int = 9_600  # lower limit of the trigger, since system prompt and tools count too
+    trigger_small_share: float = 0.75  # of the window: upper limit of trigger_small_tokens
     trigger_reserve_tokens: int = 13_000  # kept free beside the largest reply
     summary_max_output_tokens: int = 20_000
     service_summaries: bool = False  # written by the service's own compaction (beta), where it has one
-    summary_max_requests: int = 3  # for one summary, each leaving out more of the oldest exchanges
-    min_gain_share: float = 0.10  # of the prompt, that a compaction has to free
-    ledger_first_max_share: float = 0.60  # of the trigger: if the ledger leaves no more, no summary is made
+    summary_max_requests: int = 3  # for one summary, each omitting more of the oldest exchanges
+    min_gain_share: float = 0.10  # of the prompt, that a compaction must free
+    ledger_first_max_share: float = 0.60  # of the trigger: if a local summary leaves no more, it is used
 
-    ledger_only_max_window: int = 40_000  # up to which thrifty asks for no summary: it fills again too soon
+    ledger_only_max_window: int = 40_000  # up to which thrifty never asks the model: it fills again too soon
 
-    ledger_max_tokens: int = 2_000  # up to half as many more where there is no summary
+    ledger_max_tokens: int = 2_000  # of a local summary
     user_block_max_tokens: int = 2_000
     tail_max_tokens: int = 10_000
-    max_record_tokens: int = 18_000  # of the record of a fold and the tail behind it
+    max_record_tokens: int = 18_000  # of a replacement and the tail after it
     max_record_share: float = 0.30  # of the window, for the same
-    max_left_share: float = 0.50  # of the trigger: what thrifty leaves at most, system and tools included
-    min_left_share: float = 0.20  # of the trigger: room for record and tail, whatever system and tools take
+    max_left_share: float = 0.50  # of the trigger: the most that thrifty leaves, system and tools included
+    min_left_share: float = (
+        0.20  # of the trigger: the least for replacement and tail, however large the tools
+    )
 
     restore_max_files: int = 5
     restore_file_max_tokens: int = 5_000
     restore_max_tokens: int = 25_000  # of all restored files
     restore_max_share: float = 0.10  # of the window, for the same
 
-    breaker_failures: int = 3  # summaries that fail in a row before none is asked for
-    thrash_summaries: int = 3  # summaries within thrash_window_calls, after which none is asked for
+    breaker_failures: int = 3  # summaries that fail in a row before none is requested
+    thrash_summaries: int = 3  # summaries within thrash_window_calls, after which none is requested
     thrash_window_calls: int = 10
 
-    protected_tail_tokens: int = 12_000  # that collapse leaves alone
+    protected_tail_tokens: int = 12_000  # that collapse never changes
     batch_min_tokens: int = 2_500  # that a batch of clears frees
-    batch_interval_calls: int = 36  # for which a cleared block is expected to be away, at standard prices
-    put_back_max_tokens: int = 2_000  # of cleared text with the result of one call; 0: none
+    batch_interval_calls: int = 36  # expected calls between batches, at standard prices
+    put_back_max_tokens: int = 2_000  # of cleared text shown again with one result; 0: none
     cache_ttl_s: int = 300
 
     @property
@@ -117,9 +118,9 @@ class CompactSettings(Struct, frozen=True):
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> CompactSettings:
-        """Return the settings of a [compact] table; unknown names are left out.
+        """Return the settings of a [compact] table; unknown names are ignored.
 
-        Raises ValueError naming the setting, and what it takes.
+        Raises ValueError with the name of an invalid setting and its valid values.
         """
         entries, _ = cls.known(table)
         return cls(**{name: _checked(name, value) for name, value in entries.items()})
@@ -139,8 +140,8 @@ class CompactSettings(Struct, frozen=True):
 
 def _unknown(name: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(name, known, 1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return f"[compact] {name} is unknown{hint}; ignored"
+    hint = f", did you mean `{near[0]}`?" if near else ""
+    return f"unknown setting `{name}` in [compact] (ignored{hint})"
 
 
 def _checked(key: str, value: Any) -> Any:
@@ -173,8 +174,8 @@ def _form(default: Any) -> str:
         case tuple():
             return "a list of tool names"
         case float():
-            return "a number that is not negative"
-    return "a whole number that is not negative"
+            return "a number of 0 or more"
+    return "an integer of 0 or more"
 
 
 class WindowState(StrEnum):
@@ -186,17 +187,17 @@ class WindowState(StrEnum):
 
 
 class ContextWindow(Struct, frozen=True):
-    """`size` input tokens fit, and a reply may take `max_output` tokens."""
+    """A context window: `size` input tokens fit, and a reply may have `max_output` tokens."""
 
     size: int
     max_output: int = 32_000
 
     def percent(self, tokens: int) -> float:
-        """Return the share that `tokens` take, in percent; more than 100 where they do not fit."""
+        """Return the share of `tokens` in percent, more than 100 if they do not fit."""
         return 100 * tokens / max(1, self.size)
 
     def state(self, tokens: int, settings: CompactSettings) -> WindowState:
-        """Return the state of the window at `tokens`; BLOCKING only while automatic compaction is off."""
+        """Return the state of the window at `tokens`; BLOCKING only if automatic compaction is off."""
         used = self.percent(tokens)
         if used >= 100:
             return WindowState.EXHAUSTED

