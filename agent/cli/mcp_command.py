@@ -75,7 +75,7 @@ def _act(action: str, words: list[str]) -> int:
 
 
 def _parsed(action: str, words: list[str]) -> argparse.Namespace:
-    """Parse the words after an action; a command line behind `--` stays as it is."""
+    """Parse the words after an action, except a command line behind `--`."""
     at = words.index("--") if "--" in words else len(words)
     parser = OneLineParser(prog=f"makeroom mcp {action}", add_help=False, allow_abbrev=False)
     if action not in ("list", "import"):
@@ -219,13 +219,13 @@ def _entry(given: argparse.Namespace) -> dict[str, Any]:
     if kind == "stdio":
         line = command or given.target
         if not line:
-            raise UsageError("usage: mcp add NAME URL, or mcp add NAME -- COMMAND ...")
+            raise UsageError("missing URL or command; use mcp add NAME URL, or mcp add NAME -- COMMAND ...")
         if given.header:
             raise UsageError("-H requires a URL; use -e to set variables of a program")
         env = {"env": _pairs(given.env, "=")} if given.env else {}
         return {"command": line[0], "args": line[1:], **env}
     if len(given.target) != 1 or given.command:
-        raise UsageError(f"usage: mcp add -t {kind} NAME URL")
+        raise UsageError(f"-t {kind} requires one URL; use mcp add -t {kind} NAME URL")
     if given.env:
         raise UsageError("-e requires a program; use -H to add headers for a URL")
     headers = {"headers": _pairs(given.header, ":")} if given.header else {}

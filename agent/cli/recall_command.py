@@ -175,6 +175,7 @@ def print_text(text: str, *, raw: bool = False) -> int:
 
 
 def complain(line: str) -> int:
-    """Print an error on standard error and return the exit code for usage errors."""
-    sys.stderr.write(f"{escaped(line)}\n")
+    """Print an error or a usage line on standard error, and return the exit code for usage errors."""
+    prefix = "" if line.startswith("usage: ") else "makeroom: "
+    sys.stderr.write(f"{prefix}{escaped(line)}\n")
     return 2  # a usage error

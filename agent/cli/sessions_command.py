@@ -43,7 +43,7 @@ def run_sessions(words: list[str], folder: Path | None = None) -> int:
 def list_sessions(words: list[str], folder: Path) -> int:
     """Print the sessions of the directory."""
     if words:
-        return complain("usage: sessions list (use `sessions search WORDS` to search)")
+        return complain("usage: makeroom sessions list")
     found = ProjectRecords(folder).sessions()
     if not found:
         return print_text(f"no sessions in {folder}")
@@ -69,7 +69,7 @@ def in_tree_order(listed: Sequence[SessionSummary]) -> list[tuple[int, SessionSu
 def show_session(words: list[str], folder: Path) -> int:
     """Print one conversation."""
     if len(words) != 1:
-        return complain("usage: sessions show ID")
+        return complain("usage: makeroom sessions show ID")
     return print_text(conversation_text(words[0], folder, environment_masks()))
 
 
@@ -81,7 +81,7 @@ def search_sessions(words: list[str], folder: Path) -> int:
 def export_session(words: list[str], folder: Path) -> int:
     """Write a session to a file, or to standard output."""
     if len(words) not in (1, 2):
-        return complain("usage: sessions export ID [FILE]")
+        return complain("usage: makeroom sessions export ID [FILE]")
     sid, folded = load_conversation(words[0], folder)
     target = words[1] if len(words) == 2 else f"{sid}.md"
     if target == "-":

@@ -71,15 +71,15 @@ class ReadingProgress(Struct):
 
     done: int = 0
     total: int = 0  # 0: not known
-    noted: bool = False  # else the paths that a record names tell how far it has come, page by page
-    paths: dict[int, str] = field(default_factory=dict)  # those that are known, by number
+    noted: bool = False  # otherwise the progress follows from the paths in a record
+    paths: dict[int, str] = field(default_factory=dict)  # the known paths by number
 
     @property
     def position(self) -> str:
         return f"file {self.done} of {self.total}: `{self.paths[self.done]}`"
 
     def up_next(self) -> list[str]:
-        """The lines that carry the next paths through a compaction."""
+        """Return the lines that preserve the next paths through a compaction."""
         numbers = range(self.done + 1, self.done + 1 + AHEAD_FILES)
         paths = [self.paths[number] for number in takewhile(self.paths.__contains__, numbers)]
         head = [f"Up next ({numbers[0]}-{numbers[0] + len(paths) - 1}):"] if paths else []

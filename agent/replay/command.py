@@ -1,4 +1,4 @@
-"""Compare the cost of compaction policies on recorded sessions, without a model: `makeroom replay FILE...`.
+"""Compare the cost of compaction policies on recorded sessions, without a model.
 
 Replays the files under each policy and writes the figures as a table, as JSON or as an HTML page, and with
 --dump the request bodies. Files that cannot be read are reported and skipped, and the exit code is 2.
@@ -106,7 +106,7 @@ def parse_options(argv: Sequence[str]) -> ReplayOptions:
             raise ReplayUsageError(f"unknown policy {word!r}; the policies are {names}")
     files = [*found.files, *more]
     if not files:
-        raise ReplayUsageError("usage: makeroom replay FILE...")
+        raise ReplayUsageError("no files; use makeroom replay FILE...")
     if found.prices == ALL_TIERS and (found.json or found.html or found.dump):
         raise ReplayUsageError("--prices all cannot be used with --json, --html or --dump")
     if found.half == "both" and found.prices != ALL_TIERS:
@@ -240,5 +240,5 @@ def _show_progress(done: int, of: int) -> None:
 def _complain(troubles: Iterable[str]) -> int:
     """Write each line to the error stream, and return the exit code."""
     for trouble in troubles:
-        sys.stderr.write(f"replay: {trouble}\n")
+        sys.stderr.write(f"makeroom: {trouble}\n")
     return 2

@@ -108,11 +108,11 @@ def test_one_is_exported_privately_and_never_over_a_file(
     ("words", "complaint"),
     [
         (("bogus",), "the commands are list, show, search, export"),
-        (("show",), "usage: sessions show ID"),
+        (("show",), "usage: makeroom sessions show ID\n"),
         (("show", "nope"), "no session 'nope'"),
         (("show", "2026112"), "matches 2 sessions"),
         (("search",), "usage: makeroom recall"),
-        (("export",), "usage: sessions export ID [FILE]"),
+        (("export",), "usage: makeroom sessions export ID [FILE]\n"),
         (("export", "name0", "x.pdf"), "cannot export to a .pdf file"),
         (("export", "name0", "no/such/folder.md"), "cannot write "),
     ],

@@ -168,7 +168,7 @@ def test_damaged_lines_are_counted_aloud(session, capsys):
 @pytest.mark.parametrize(
     ("argv", "fix"),
     [
-        ([], "usage: makeroom replay FILE..."),
+        ([], "use makeroom replay FILE..."),
         (["x.jsonl", "--policy", "frugal"], "the policies are thrifty, classic, off, summary"),
         (["x.jsonl", "--prices", "free"], "choose from"),
         (["x.jsonl", "--prices", "all", "--json"], "cannot be used with --json"),
