@@ -1,7 +1,7 @@
-"""Approvals of what a checkout contains: it is off until the user approves it, by the hash of its content.
+"""Approvals of items in a checkout, which are disabled until the user approves the hash of their content.
 
 The decisions are kept in the user's state directory. A changed byte, another name or another directory makes
-another item.
+it another item.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from msgspec import Struct
 
 from transcripts.storage import make_private_folders, opened_fd, read_regular, replace_file
 
-EVERYWHERE = "*"  # the file's key for decisions that hold in all projects
+EVERYWHERE = "*"  # the file's key for decisions that apply to all projects
 
 
 class ProjectItem(Struct, frozen=True):
-    """Something of a project that could act without being asked.
+    """An item of a project that could act without being asked.
 
-    kind     a word or two: "hook", "MCP server", "command"
-    name     its name in lists
-    shows    the command it runs or the rights it grants, in one line without secret values
-    content  all of what is approved: the file's bytes, or canonical JSON
-    everywhere  it is the user's own and not the project's: one decision holds in all projects
+    kind        a word or two: "hook", "MCP server", "command"
+    name        its name in lists
+    shows       the command it runs or the permissions it grants, in one line without secret values
+    content     the approved content: the file's bytes, or canonical JSON
+    everywhere  it is the user's own and not the project's, so one decision applies to all projects
     """
 
     kind: str
@@ -38,15 +38,15 @@ class ProjectItem(Struct, frozen=True):
     everywhere: bool = False
 
 
-# Lists the items of the project in a directory (a real path), given the environment of the program. It raises
+# Lists the items of the project in a directory (a real path), given makeroom's environment. It raises
 # nothing, and is called in a thread.
 ItemSource = Callable[[Path, Mapping[str, str]], Iterable[ProjectItem]]
 
 
 class Approvals:
-    """The decisions about the items of the project in `folder`; `path` is the file that keeps them.
+    """The decisions about the items of the project in `folder`; `path` is the file that stores them.
 
-    Made once for a run, which reads the file: that blocks on the disk.
+    It is made once per run, and reads the file, which blocks on the disk.
     """
 
     def __init__(self, path: Path, folder: Path) -> None:
@@ -65,7 +65,7 @@ class Approvals:
         return self.decided(item) is True
 
     def record(self, items: Iterable[ProjectItem], allowed: bool) -> None:
-        """Decide about items. Raises OSError if that cannot be kept; it holds for this run all the same."""
+        """Store decisions about items. Raises OSError if that fails; they still apply to this run."""
         decided = list(items)
         self._decisions |= {self._key(item): allowed for item in decided}
         with _locked(self.path):
@@ -93,7 +93,7 @@ class Approvals:
 
 
 def _stored(path: Path) -> dict[str, dict[str, object]]:
-    """Return the decisions in the file, by directory; none if it cannot be read: all are asked again."""
+    """Return the decisions in the file, by directory; none if it cannot be read, so all are asked again."""
     try:
         found = json.loads(read_regular(path, 8 * 1024 * 1024))
     except (OSError, ValueError, RecursionError):

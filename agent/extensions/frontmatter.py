@@ -1,4 +1,4 @@
-"""Read a Markdown file that begins with fields in YAML between two lines of `---`."""
+"""Read Markdown files that begin with YAML fields between two lines of `---`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_FRONTMATTER_CHARS = 16 * 1024
 
 
 class Markdown(Struct, frozen=True):
-    """A text, and the YAML fields before it; no fields if none are written."""
+    """A text, and the YAML fields before it; no fields if there are none."""
 
     fields: Mapping[str, object]
     body: str
@@ -51,7 +51,7 @@ def parse_markdown(data: bytes) -> Markdown:
 def _fields(text: str) -> dict[str, object]:
     if len(text) > MAX_FRONTMATTER_CHARS:
         raise ValueError(f"its fields have more than {MAX_FRONTMATTER_CHARS:,} characters")
-    if text.count("[") + text.count("{") > 400:  # thousands would take the parser seconds
+    if text.count("[") + text.count("{") > 400:  # the parser takes seconds for thousands
         raise ValueError("its fields are nested too deeply")
     try:
         found = _load_yaml(text)
@@ -61,7 +61,7 @@ def _fields(text: str) -> dict[str, object]:
         except ValueError:
             raise error from None
     if not isinstance(found, dict | None):
-        raise ValueError("its first lines are no fields of the form `name: value`")
+        raise ValueError("its first lines are not fields of the form `name: value`")
     return {str(name): value for name, value in (found or {}).items()}
 
 
@@ -93,16 +93,16 @@ def _load_yaml(text: str) -> object:
 
 @cache
 def _loader() -> type[SafeLoader]:
-    """Return a loader that rejects aliases, with which a short text could stand for an endless one.
+    """Return a loader that rejects aliases, which let a short text expand to an endless one.
 
-    It is the one in Python: the one in C ends the process if a text is nested deeply.
+    It is the loader in Python, since the one in C crashes on a deeply nested text.
     """
     import yaml  # as above
 
     class PlainLoader(yaml.SafeLoader):
         def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
             if self.check_event(yaml.AliasEvent):
-                raise ValueError("an alias is not read here; put the text into quotes")
+                raise ValueError("aliases are not supported; put the text in quotes")
             return super().compose_node(parent, index)
 
     return PlainLoader

@@ -1,7 +1,7 @@
 """The definition of an agent: its purpose, the tools it may use, and its instructions.
 
-Definitions come as Markdown files with fields, or as JSON. Unknown fields are ignored; a value that cannot be
-used is left out with a remark.
+Definitions are Markdown files with fields, or JSON. Unknown fields are ignored. A value that cannot be used
+is ignored with a remark.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from agent.permissions import MODES, Mode, mode_named
 
 
 class AgentDefinition(Struct, frozen=True):
-    """A kind of agent. Tool names are kept as they were written, also those of other programs.
+    """A kind of agent. Tool names are kept as written, including those of other programs.
 
     description  when to use it, for the model
     prompt       its system prompt, without the rules for its report
     tools        the tools that it is offered, None for all; `without` excludes some of them
     model        "" for that of the session; `effort` likewise
-    mode         the permission mode, if that is narrower than the session's; None: the session's
+    mode         the permission mode, if that is narrower than the session's; None for the session's
     memory       it is shown the memory files
-    skills       the skills whose instructions it has from the beginning
+    skills       the skills whose instructions it starts with
     background   it always runs in the background
     origin       its source, for the user
     """
@@ -54,7 +54,7 @@ class ReadAgent(NamedTuple):
 
 def narrower_mode(mode: Mode, other: Mode | None) -> Mode:
     """Return the mode of the two that allows less."""
-    # From the narrowest to the widest: a mode allows at most what the next one allows or asks about.
+    # From the narrowest to the widest: each mode allows at most what the next one allows or asks about.
     by_width: tuple[Mode, ...] = ("plan", "dontAsk", "manual", "acceptEdits", "bypassPermissions")
     return mode if other is None else min(mode, other, key=by_width.index)
 
@@ -66,17 +66,17 @@ def read_agent(name: str, fields: Mapping[str, object], prompt: str, origin: str
     """
     name = str(fields.get("name") or name).strip()
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", name.lower()):
-        raise ValueError(f"{name!r} is no name for an agent: small letters, digits, - and _")
+        raise ValueError(f"{name!r} is not a valid agent name; use lower-case letters, digits, - and _")
     description = " ".join(str(fields.get("description") or "").split())
     if not description or not prompt.strip():
         raise ValueError(f"it has no {'text' if description else 'description'}")
     remarks: list[str] = []
     wanted = str(fields.get("permissionMode") or "")
     if wanted and mode_named(wanted) not in MODES:
-        remarks.append(f"permissionMode {wanted!r} is not known: it works in the session's")
+        remarks.append(f"unknown permissionMode {wanted!r} (the session's mode is used)")
     turns = fields.get("maxTurns")
     if turns is not None and (not isinstance(turns, int) or isinstance(turns, bool) or turns < 1):
-        remarks.append(f"maxTurns {turns!r} is no number of requests")
+        remarks.append(f"maxTurns takes a number of requests, not {turns!r} (ignored)")
         turns = None
     model = str(fields.get("model") or "")
     definition = AgentDefinition(
@@ -101,14 +101,14 @@ def given_agents(text: str) -> dict[str, Mapping[str, object]]:
     try:
         raw = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is no JSON: {error}") from error
+        raise ValueError(f"it is not valid JSON: {error}") from error
     if not isinstance(raw, dict) or not all(isinstance(fields, dict) for fields in raw.values()):
-        raise ValueError('it is no object of the form {"NAME": {"description": ..., "prompt": ...}}')
+        raise ValueError('it is not an object of the form {"NAME": {"description": ..., "prompt": ...}}')
     return raw
 
 
 def tool_names(written: object) -> tuple[str, ...] | None:
-    """Return the names in a list, or in a text with commas or spaces, without patterns in brackets.
+    """Return the names in a list, or in a text with commas or spaces, without patterns in parentheses.
 
     None stands for all tools.
     """

@@ -1,6 +1,6 @@
 """Find the definitions of agents: Markdown files of the user and of the project, and JSON from a flag.
 
-A definition of the project counts once it is approved, by its content at that time.
+A definition of the project is used once its content is approved.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class AgentPlaces(Struct, frozen=True):
     """The sources of definitions.
 
     user_dir  our settings directory
-    sources   "user", "project"; None: both
+    sources   "user", "project"; None for both
     given     JSON of a flag or a client
     """
 
@@ -47,7 +47,7 @@ class AgentPlaces(Struct, frozen=True):
 
 
 class KnownAgents(NamedTuple):
-    """The agents by name, and a line about each definition that is left out or not used whole."""
+    """The agents by name, and a line about each definition that is ignored, fully or in part."""
 
     agents: dict[str, AgentDefinition]
     problems: list[str]
@@ -59,7 +59,7 @@ def agent_items(folder: Path, environ: Mapping[str, str]) -> list[ProjectItem]:
 
 
 def known_agents(places: AgentPlaces, allowed: Callable[[ProjectItem], bool]) -> KnownAgents:
-    """Return all agents; later definitions of a name win: built in, the user's, the project's, given.
+    """Return all agents. Of one name the last definition wins: built in, the user's, the project's, given.
 
     Blocks on the disk.
     """
@@ -72,7 +72,7 @@ def known_agents(places: AgentPlaces, allowed: Callable[[ProjectItem], bool]) ->
             text = parse_markdown(file.content)
             read = read_agent(file.path.stem, text.fields, text.body, str(file.path))
         except ValueError as error:
-            problems.append(f"the agent in {file.path} is left out: {error}")
+            problems.append(f"the agent in {file.path} is ignored: {error}")
             continue
         agents[read.definition.name] = read.definition
         problems += (f"the agent in {file.path}: {remark}" for remark in read.remarks)
@@ -87,14 +87,14 @@ def _given(text: str, problems: list[str]) -> Iterator[AgentDefinition]:
         try:
             read = read_agent(name, nameless, str(fields.get("prompt") or ""), "given")
         except ValueError as error:
-            problems.append(f"the agent {name!r} is left out: {error}")
+            problems.append(f"the agent {name!r} is ignored: {error}")
             continue
         problems += (f"the agent {name!r}: {remark}" for remark in read.remarks)
         yield read.definition
 
 
 def _files(places: AgentPlaces, problems: list[str]) -> Iterator[AgentFile]:
-    """Yield the files of all sources; a later file wins."""
+    """Yield the files of all sources. Later files take precedence."""
     sources = places.sources
     if sources is None or "user" in sources:
         for folder in (claude_folder(places.environ), places.user_dir):
@@ -131,7 +131,7 @@ def _read(folder: Path, problems: list[str]) -> Iterator[AgentFile]:
         try:
             yield AgentFile(path, read_regular(path, MAX_MARKDOWN_BYTES))
         except OSError as error:
-            problems.append(f"the agent in {path} is left out: {error.strerror or error}")
+            problems.append(f"the agent in {path} is ignored: {error.strerror or error}")
 
 
 def _shown(content: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Hooks: commands of settings files, and callbacks of a client, that run at events of a session."""
+"""Hooks: commands in settings files, and callbacks of a client, that run at events of a session."""
 
 from typing import TYPE_CHECKING
 

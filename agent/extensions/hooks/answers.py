@@ -1,4 +1,4 @@
-"""Read the answer of a hook: JSON as in Claude Code, the end of a command, our older form. Pure."""
+"""Read the answer of a hook: JSON as in Claude Code, an exit code, or our older form. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tools.text import printable
 
 from .entries import HookEntry
 
-MAX_WORDS_CHARS = 10_000  # of what one hook adds to the conversation
+MAX_WORDS_CHARS = 10_000  # that one hook may add to the conversation
 VETO_EXIT_CODE = 2
 
 
 class HookFailed(Exception):
-    """A hook gave no answer. `asked`: it ran and merely ended badly, so that nothing depends on it."""
+    """A hook gave no answer. `asked`: it ran, but failed, so nothing depends on it."""
 
     def __init__(self, fault: str, *, asked: bool = False) -> None:
         super().__init__(fault)
@@ -56,8 +56,8 @@ def _veto(raw: Mapping[str, Any], decision: object, reason: object) -> str | Non
 
 def answer_of_end(entry: HookEntry, code: int, out: str, err: str) -> HookAnswer:
     """Return the answer of a command from its exit code and outputs. Raises HookFailed."""
-    # 126 and 127 are bash's for a command that cannot be run or does not exist. Interpreters say it in words,
-    # with any exit code, of a script that does not exist.
+    # 126 and 127 are bash's exit codes for a command that cannot be run or does not exist. Interpreters use
+    # any exit code for a missing script, and say so in words.
     lacks_script = any(words in err for words in ("can't open file", "Error: Cannot find module"))
     if code in (126, 127) or (code and lacks_script):
         raise HookFailed(f"could not be started: {_failure(code, err)}")
@@ -69,7 +69,7 @@ def answer_of_end(entry: HookEntry, code: int, out: str, err: str) -> HookAnswer
             answer = json.loads(text)
         except (ValueError, RecursionError) as error:
             if code == 0:
-                raise HookFailed(f"answered with JSON that cannot be read ({error})") from error
+                raise HookFailed(f"answered with invalid JSON: {error}") from error
         else:
             return hook_answer(answer)
     if code != 0:
@@ -85,12 +85,12 @@ def answer_of_end(entry: HookEntry, code: int, out: str, err: str) -> HookAnswer
 
 def _failure(code: int, err: str) -> str:
     how = f"exit code {code}" if code > 0 else f"ended by signal {-code}"
-    reason = next(iter(err.strip().splitlines()), "it wrote no reason")
+    reason = next(iter(err.strip().splitlines()), "it gave no reason")
     return f"{how}: {reason[:200]}"
 
 
 def _words(text: str) -> str:
-    """Return a text for the model: within the limit, and without control sequences of a terminal."""
+    """Return a text for the model: within the limit, and without terminal control sequences."""
     return shorten(printable(text).strip(), MAX_WORDS_CHARS)
 
 

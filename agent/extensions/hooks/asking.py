@@ -13,16 +13,16 @@ from .answers import HookFailed
 from .entries import HookEntry, chosen
 from .inputs import hook_input, with_short_form
 
-SESSION_END_TIMEOUT_S = 1.5  # for hooks at the end of a session: leaving must not wait longer
+SESSION_END_TIMEOUT_S = 1.5  # for hooks at the end of a session: exiting must not take longer
 
 
 class AskedHooks:
     """A ports.Hooks: the hooks of `entries`, all of one kind.
 
-    ask            gives a hook its input; raises HookFailed and OSError
+    ask            passes a hook its input; raises HookFailed and OSError
     about_session  returns the part of the input that is the same for every hook: session, directory, mode
     label          names a hook in the report of its failure
-    tell           takes a line for the user
+    tell           shows a line to the user
     """
 
     def __init__(
@@ -42,9 +42,9 @@ class AskedHooks:
         self._background: set[asyncio.Future[HookAnswer]] = set()
 
     async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer:
-        """Return the joined answer. A hook that fails is reported; one that `blocks` vetoes.
+        """Return the joined answer. The failure of a hook is reported, and is a veto if the hook `blocks`.
 
-        Hooks in the background are not waited for, and their answers do not count.
+        Hooks in the background are not waited for, and their answers are ignored.
         """
         found = chosen(self.entries, event, about)
         if not found:
@@ -85,7 +85,7 @@ class AskedHooks:
 
 
 class JoinedHooks:
-    """Several hooks as one: all are asked at once. Implements ports.Hooks."""
+    """Several hooks as one, which are all asked at once. Implements ports.Hooks."""
 
     def __init__(self, *parts: Hooks) -> None:
         self.parts = parts

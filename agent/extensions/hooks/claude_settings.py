@@ -1,4 +1,4 @@
-"""Read Claude Code's settings files: hooks, the status line and the output style count here.
+"""Read hooks, the status line and the output style in Claude Code's settings files.
 
 The user's own file was written for another program, so it needs one approval. A project's files need one for
 each command, which covers the command and the project's own programs in it.
@@ -31,7 +31,7 @@ class ClaudeSettings(Struct, frozen=True):
     """The content of a settings file; `problems` are for the user.
 
     status_line  the command that writes the status line, "" for none
-    hooks_off    hooks are switched off: those of the file, or of all files if it is the user's own
+    hooks_off    hooks are disabled: those of the file, or of all files if it is the user's own
     """
 
     path: Path
@@ -44,14 +44,14 @@ class ClaudeSettings(Struct, frozen=True):
 
     @property
     def acts(self) -> bool:
-        """Return whether it has anything that runs."""
+        """Return whether it contains anything that runs."""
         return bool(self.hooks or self.status_line)
 
 
 class ApprovedSettings(Struct, frozen=True):
     """The approved part of all files.
 
-    problems  of files that may act, and not of the others
+    problems  of files that may act, not of the others
     files     by command line: the digest of the project's files that it names, as they were approved
     """
 
@@ -71,7 +71,7 @@ def settings_items(folder: Path, environ: Mapping[str, str]) -> list[ProjectItem
 def approved_settings(
     approvals: Approvals, folder: Path, environ: Mapping[str, str], sources: Sequence[str] | None = None
 ) -> ApprovedSettings:
-    """Return the approved part of the files of these sources (None: of all). Blocks on the disk."""
+    """Return the approved part of the files of these sources (None for all). Blocks on the disk."""
     hooks: list[HookEntry] = []
     problems: list[str] = []
     named: dict[str, str] = {}
@@ -99,7 +99,7 @@ def approved_settings(
 
 
 def _read_files(folder: Path, environ: Mapping[str, str]) -> list[ClaudeSettings]:
-    """Read the files that there are: the user's own, then the project's, the most particular last."""
+    """Read the existing files: the user's own, then the project's, the most specific last."""
     user = claude_folder(environ) / "settings.json"
     of_project: tuple[tuple[Path, Source], ...] = (
         (folder / ".makeroom" / "settings.toml", "project"),
@@ -125,9 +125,9 @@ def _read_json(path: Path, source: Source) -> ClaudeSettings:
     try:
         raw = json.loads(read_regular(path, 1024 * 1024).removeprefix(b"\xef\xbb\xbf") or b"{}")
     except (OSError, ValueError, RecursionError) as error:
-        return ClaudeSettings(path, source, problems=(f"{path}: {error}: none of its hooks runs",))
+        return ClaudeSettings(path, source, problems=(f"{path}: {error} (its hooks are ignored)",))
     if not isinstance(raw, dict):
-        return ClaudeSettings(path, source, problems=(f"{path}: no JSON object: none of its hooks runs",))
+        return ClaudeSettings(path, source, problems=(f"{path}: not a JSON object (its hooks are ignored)",))
     table = read_hooks(raw.get("hooks"), str(path))
     style = raw.get("outputStyle")
     return ClaudeSettings(
@@ -179,11 +179,11 @@ def _parts(found: ClaudeSettings, folder: Path, environ: Mapping[str, str]) -> I
 
 
 def _of_user(found: ClaudeSettings) -> ApprovedPart:
-    """Return the one part of the user's own file: its approval holds for everything in it, now and later."""
+    """Return the one part of the user's own file, whose approval covers all its content, now and later."""
     item = ProjectItem(
         kind="hook file",
         name="~/.claude/settings.json",
-        shows=f"{pluralize(len(found.hooks), 'hook')}, and what it has later, in every project",
+        shows=f"{pluralize(len(found.hooks), 'hook')}, and later ones, in every project",
         content=b"hooks and status line",
         everywhere=True,
     )

@@ -1,4 +1,4 @@
-"""Hooks that are commands: JSON on standard input, an exit code and JSON or plain text back."""
+"""Hooks that are commands: they get JSON on standard input, and answer with an exit code and text or JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def command_hooks(
 ) -> AskedHooks:
     """Return the hooks of `entries`, which are commands that `run_command` runs.
 
-    An access that the sandbox blocks again and again is explained once.
+    An access that the sandbox blocks repeatedly is explained once.
     """
     blocked = set[tuple[str, str]]()
 
@@ -34,11 +34,13 @@ def command_hooks(
         err = end.err
         if end.refusal is not None and end.code != VETO_EXIT_CODE:
             known = (entry.run, str(end.refusal))
-            remedy = f"; the rule {Rule(OPENING, entry.run)} in your settings lets it out\n{err}"
+            remedy = (
+                f"; to run it outside the sandbox, allow {Rule(OPENING, entry.run)} in your settings\n{err}"
+            )
             err = f"{end.refusal}, as before" if known in blocked else f"{end.refusal}{remedy}"
             blocked.add(known)
         if end.cut and end.out.lstrip().startswith("{"):
-            raise HookFailed(f"answered with more JSON than {len(end.out)} characters")
+            raise HookFailed(f"answered with more than {len(end.out)} characters of JSON")
         return answer_of_end(entry, end.code, end.out, err)
 
     return AskedHooks(entries, ask=ask, about_session=about_session, label=_label, tell=tell)

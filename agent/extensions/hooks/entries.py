@@ -1,4 +1,4 @@
-"""Hooks as values, and the choice of those that an event is for. Pure."""
+"""Hooks as values, and the selection of those for an event. Pure."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from msgspec.structs import replace
 from agent.formatting import client_name
 from agent.ports import HookEvent
 
-HOOK_TIMEOUT_S = 60.0  # unless the entry names another
+HOOK_TIMEOUT_S = 60.0  # unless the entry defines another
 
 
 class HookEntry(Struct, frozen=True):
     """One hook: `run` is its command line, or the id of a client's callback.
 
-    names, pattern  its matcher: any of the names, or a pattern to search for; neither: everything
-    blocks          it counts as a veto if it cannot be asked
-    background      it is not waited for, and its answer does not count
-    short_name      the name in our settings under which it was set, "" in the form of Claude Code
-    origin          the place where it was set, for the user
+    names, pattern  its matcher: any of the names, or a pattern to search for; without both, everything
+    blocks          its failure counts as a veto
+    background      it is not waited for, and its answer is ignored
+    short_name      the name of the setting that defines it, "" for the form of Claude Code
+    origin          the file or flag that defines it, for the user
     """
 
     event: HookEvent
@@ -37,7 +37,7 @@ class HookEntry(Struct, frozen=True):
 
     @property
     def moment(self) -> str:
-        """The event, by the name under which the hook was set."""
+        """The name of the event, as the definition has it."""
         return self.short_name or self.event
 
     @property
@@ -46,7 +46,7 @@ class HookEntry(Struct, frozen=True):
         return "|".join(sorted(self.names)) or (self.pattern.pattern if self.pattern is not None else "*")
 
     def covers(self, event: HookEvent, subjects: Sequence[str]) -> bool:
-        """Return true if it is for an event; `subjects` are names of the event's subject, none: any."""
+        """Return true if it is for an event; `subjects` are names of the event's subject, none for any."""
         if event is not self.event:
             return False
         if not subjects or (not self.names and self.pattern is None):
@@ -92,7 +92,7 @@ def _subjects(event: HookEvent, about: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _tool_names(own: str) -> tuple[str, ...]:
-    """Return the names of a tool: that of Claude Code, ours, and a former one."""
+    """Return the names of a tool: Claude Code's, ours, and a former one."""
     if not own:
         return ()
     name = client_name(own)
@@ -101,5 +101,5 @@ def _tool_names(own: str) -> tuple[str, ...]:
 
 
 def compaction_trigger(about: Mapping[str, Any]) -> str:
-    """Return the trigger of a compaction as Claude Code calls it: "manual" or "auto"."""
+    """Return Claude Code's name for the trigger of a compaction: "manual" or "auto"."""
     return "manual" if about.get("trigger") == "manual" else "auto"

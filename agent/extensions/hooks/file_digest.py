@@ -1,4 +1,4 @@
-"""A digest of the project's files that a command line runs: an approval of the line holds for these bytes."""
+"""A digest of the project's files that a command line runs: its approval covers only these bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agent.shell import ProjectEnvironment, read_line
 def named_files(line: str, folder: Path, environ: Mapping[str, str]) -> str:
     """Return a digest of the project's files that a command line names; "" for none.
 
-    A file that it only writes counts by its real path alone: another link there must not lead it elsewhere.
+    Of a file that it only writes, only the real path counts, so that a changed link cannot redirect it.
     """
     for variable in ("${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR"):
         line = line.replace(variable, str(folder))
@@ -36,9 +36,9 @@ def named_files(line: str, folder: Path, environ: Mapping[str, str]) -> str:
 
 
 def _only_written(line: str) -> set[str]:
-    """Return the files that a line writes, such as its log, and does not name otherwise: none of them is run.
+    """Return the files that a line only writes, such as its log. None of them is run.
 
-    An empty set if the reader cannot say all that the line runs.
+    The set is empty if it cannot be determined which commands the line runs.
     """
     reading = read_line(line)
     if reading.opaque:

@@ -61,7 +61,7 @@ def _of_call(event: HookEvent, about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _response(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the output of a call: `content` is all of it, the rest is what scripts expect of each tool."""
+    """Return the output of a call: `content` is all of it, other fields are those that scripts expect."""
     told = {"content": about["output"], "is_error": about["error"]}
     if path := about["input"].get("file_path"):
         told["filePath"] = path
@@ -69,7 +69,7 @@ def _response(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_short_form(entry: HookEntry, told: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the input of a command; one under an older name gets the older form as well."""
+    """Return the input of a command; a hook under an older name gets the older form as well."""
     if not entry.short_name:
         return dict(told)
     return {**told, "moment": entry.short_name, **about}

@@ -1,4 +1,4 @@
-"""Notify hooks when the user is waited for: at a question, and when nothing happens after a turn."""
+"""Notify hooks when makeroom waits for the user: at a question, and some time after a turn."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from agent.formatting import client_name
 from agent.ports import Allow, Approver, Deny, HookAnswer, HookEvent, Hooks, PermissionQuestion
 
-IDLE_NOTICE_S = 60.0  # after a turn without anything new
+IDLE_NOTICE_S = 60.0  # after the end of a turn without further events
 
 
 class _Notices:
-    """The notices under way, which are not waited for."""
+    """The notices in progress, which are not waited for."""
 
     def __init__(self) -> None:
         self._under_way: set[asyncio.Future[HookAnswer]] = set()
@@ -26,7 +26,7 @@ class _Notices:
 
 
 class NotifyingApprover:
-    """Asks another approver, and notifies the hooks of that moment. Implements ports.Approver."""
+    """Asks another approver, and notifies the hooks. Implements ports.Approver."""
 
     def __init__(self, approver: Approver, hooks: Callable[[], Hooks | None]) -> None:
         self.approver = approver
@@ -43,7 +43,7 @@ class NotifyingApprover:
 
 
 class IdleNotices:
-    """Hooks that are also notified when nothing came for a minute after a turn. Implements ports.Hooks."""
+    """Hooks that are also notified if nothing happens for a minute after a turn. Implements ports.Hooks."""
 
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
@@ -51,7 +51,7 @@ class IdleNotices:
         self._notices = _Notices()
 
     async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer:
-        """See ports.Hooks; any event stops the wait."""
+        """See ports.Hooks. Any event stops the wait."""
         if self._timer is not None:
             self._timer.cancel()
         answer = await self._hooks.run(event, about)

@@ -35,10 +35,10 @@ EVENTS_ELSEWHERE = (
 
 
 class HookTable(Struct, frozen=True):
-    """The hooks of one place.
+    """The hooks defined in one place.
 
-    problems  a line about each mistake: something that cannot be meant as it is written
-    remarks   a line about each thing that has no effect
+    problems  a line about each error
+    remarks   a line about each definition that has no effect
     """
 
     entries: tuple[HookEntry, ...] = ()
@@ -47,7 +47,7 @@ class HookTable(Struct, frozen=True):
 
     @property
     def all_lines(self) -> tuple[str, ...]:
-        """The problems and remarks, for a table of another program or person."""
+        """The problems and remarks, for a table that was written for another program or by someone else."""
         return (*self.problems, *self.remarks)
 
 
@@ -64,7 +64,7 @@ def read_hooks(raw: object, origin: str = "") -> HookTable:
 
 
 class _Matcher(NamedTuple):
-    """The names that a hook is for, or a pattern; neither: everything."""
+    """The names that a hook is for, or a pattern; without both, everything."""
 
     names: frozenset[str] = frozenset()
     pattern: re.Pattern[str] | None = None
@@ -74,7 +74,7 @@ EVERYTHING = _Matcher()
 
 
 class _Reading:
-    """The hooks read so far, and what there is to say about them."""
+    """The hooks read so far, with problems and remarks."""
 
     def __init__(self, origin: str) -> None:
         self._origin = origin
@@ -101,16 +101,16 @@ class _Reading:
                     self._read_group(event, group)
 
     def _unknown_event(self, name: str) -> None:
-        import difflib  # 1 ms, for a mistake
+        import difflib  # 1 ms, only needed for errors
 
         if name in EVENTS_ELSEWHERE:
-            self.remarks.append(f"the hooks for {name} are left out: there is no such event here")
+            self.remarks.append(f"the hooks for {name} are ignored: makeroom does not have this event")
         elif near := difflib.get_close_matches(name, [*SHORT_NAMES, *map(str, HookEvent)], 1):
-            # A guard with a slip in its name would guard nothing.
-            self.problems.append(f"{name!r} is no event; did you mean {near[0]!r}?")
+            # A hook with a typo in its name would protect nothing.
+            self.problems.append(f"unknown event {name!r}; did you mean {near[0]!r}?")
         else:
             known = ", ".join(HookEvent)
-            self.remarks.append(f"{name!r} is no event, and its hooks are ignored; there are {known}")
+            self.remarks.append(f"unknown event {name!r} (its hooks are ignored); the events are {known}")
 
     def _read_group(self, event: HookEvent, group: Any) -> None:
         """Read the hooks of one matcher."""
@@ -132,7 +132,7 @@ class _Reading:
             else:
                 kind = hook.get("type") if isinstance(hook, Mapping) else hook
                 self.remarks.append(
-                    f"a hook of the type {kind!r} for {event} is left out: only commands are run here"
+                    f"a hook of type {kind!r} for {event} is ignored: only commands are supported"
                 )
 
     def _read_command(
@@ -144,7 +144,7 @@ class _Reading:
             return
         if "if" in hook:
             self.remarks.append(
-                f"the condition {hook['if']!r} of a hook for {event} is not read: it is always asked"
+                f"the condition {hook['if']!r} of a hook for {event} is ignored: the hook always runs"
             )
         usual = "block" if event is HookEvent.PRE_TOOL else "continue"
         background = hook.get("async") is True
@@ -158,11 +158,11 @@ class _Reading:
         )
 
     def _matcher(self, text: object) -> _Matcher:
-        """Read a matcher: exact names, unless a character says that it is a pattern."""
+        """Read a matcher: exact names, or a pattern if it contains any other character."""
         if text is None:
             return EVERYTHING
         if not isinstance(text, str):
-            self.remarks.append(f"the matcher {text!r} of a hook is no text, so the hook is for everything")
+            self.remarks.append(f"the matcher {text!r} of a hook is not a string, so it matches everything")
             return EVERYTHING
         if not text or text == "*":
             return EVERYTHING
@@ -172,7 +172,7 @@ class _Reading:
             return _Matcher(pattern=re.compile(text))
         except re.error as error:
             self.remarks.append(
-                f"the matcher {text!r} of a hook is no pattern ({error}), so the hook is for everything"
+                f"the matcher {text!r} of a hook is not a valid pattern ({error}), so it matches everything"
             )
             return EVERYTHING
 
@@ -202,7 +202,7 @@ class _Reading:
 
 
 def _timeout(raw: Mapping[str, Any]) -> float:
-    """Return the time limit in seconds; the usual one if the entry has no usable number."""
+    """Return the time limit in seconds; the default if the entry has no valid number."""
     given = raw.get("timeout")
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < 1e6:
         return HOOK_TIMEOUT_S

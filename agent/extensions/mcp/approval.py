@@ -21,13 +21,13 @@ def server_item(name: str, raw: RawEntry) -> ProjectItem:
 
 
 def _shown(name: str, raw: RawEntry) -> str:
-    """Return the command or URL of a server, and the names of the variables that it sets and takes."""
+    """Return the command or URL of a server, and the names of the variables that it sets and uses."""
     named = ", ".join([*dict(raw.get("env") or {}), *dict(raw.get("headers") or {})])
     taken = ", ".join(variables_in(raw))
     parts = [
         read_entry(name, raw, "project", {}).shows,
         f"(sets {named})" if named else "",
-        f"(takes your {taken})" if taken else "",
+        f"(uses your {taken})" if taken else "",
     ]
     return " ".join(filter(None, parts))
 

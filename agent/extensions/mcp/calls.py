@@ -35,7 +35,7 @@ OPEN_SCHEMA: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
 def server_tool(server: McpServer, name: str) -> Tool:
-    """Return the tool of that name, which the server has."""
+    """Return the tool of a server as a tool of ours."""
     raw = server.offer.tools[name]
     schema = raw.get("inputSchema")
     return Tool(
@@ -50,9 +50,9 @@ def server_tool(server: McpServer, name: str) -> Tool:
 
 
 def direct_tool(server: McpServer, name: str) -> Tool:
-    """Return the tool with a schema that the API takes: one that it rejects would spoil every request.
+    """Return the tool with a schema that the API accepts, since an invalid one would fail every request.
 
-    Such a schema is in the description instead, and the server judges the arguments.
+    Other schemas are put in the description instead, and the server checks the arguments.
     """
     tool = server_tool(server, name)
     schema = tool.arguments if isinstance(tool.arguments, Mapping) else OPEN_SCHEMA
@@ -77,13 +77,13 @@ def resource_tool(server: McpServer) -> Tool:
 
 
 def description_of(raw: Message) -> str:
-    """Return the server's description of a tool, without anything that the user could not see."""
+    """Return the server's description of a tool, without invisible characters."""
     text = str(raw.get("description") or raw.get("title") or raw.get("name") or "")
     return printable(text)[:MAX_DESCRIPTION_CHARS] or "(no description)"
 
 
 def is_declarable(schema: Mapping[str, Any]) -> bool:
-    """Return true if the API takes a schema as that of a tool."""
+    """Return true if the API accepts a schema for a tool."""
     properties = schema.get("properties", {})
     not_at_top = ("oneOf", "anyOf", "allOf", "not", "enum", "$ref", "if")
     if schema.get("type") != "object" or any(key in schema for key in not_at_top):
@@ -94,22 +94,22 @@ def is_declarable(schema: Mapping[str, Any]) -> bool:
 
 
 def _is_key(name: object) -> bool:
-    """Return true if the API takes a name as that of a parameter."""
+    """Return true if the API accepts a name for a parameter."""
     plain = str(name).replace("_", "a").replace("-", "a").replace(".", "a")
     return plain.isascii() and plain.isalnum() and len(plain) <= 64
 
 
 class CheckedCall(NamedTuple):
-    """A tool of a server, and arguments for it that fit its schema."""
+    """A tool of a server, and arguments that match its schema."""
 
     tool: Tool
     arguments: Mapping[str, Any]
 
 
 def checked_call(tool: Tool, given: Mapping[str, Any]) -> CheckedCall:
-    """Return the call of a tool with arguments of its schema. Raises ToolError with the schema.
+    """Return a call with arguments that match the tool's schema. Raises ToolError with the schema.
 
-    A schema that cannot be used checks nothing: the server judges for itself.
+    An unusable schema checks nothing, and the server checks the arguments.
     """
     try:
         return CheckedCall(tool, parse_arguments(tool, given))
@@ -124,7 +124,7 @@ def _title(arguments: object) -> str:
 
 
 def _access(name: str, arguments: object, context: ToolContext) -> tuple[Access, ...]:
-    """Return the tool itself: what a server does is unknown, and rules name its tools."""
+    """Return the tool itself as the access, since a server may do anything and rules name its tools."""
     return (Access("server", name),)
 
 

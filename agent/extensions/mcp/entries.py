@@ -13,7 +13,7 @@ from transcripts.secrets import SecretMasks, mask, secret_values
 
 Scope = Literal["flag", "local", "project", "user"]
 ServerKind = Literal["stdio", "http", "sse", "sdk"]
-RawEntry = Mapping[str, Any]  # as it is written
+RawEntry = Mapping[str, Any]  # as written in the file
 MAX_SERVER_NAME_CHARS = 64
 VARIABLE = r"(?a:\$\{([A-Za-z_]\w*)(?::-([^}]*))?\})"
 
@@ -21,10 +21,10 @@ VARIABLE = r"(?a:\$\{([A-Za-z_]\w*)(?::-([^}]*))?\})"
 class ServerEntry(Struct, frozen=True):
     """One configured server, with its variables filled in.
 
-    raw          the entry as it is written
-    timeout_s    the limit of each call, None: the usual one
+    raw          the entry as written
+    timeout_s    the limit of each call, None for the default
     always_load  its tools are offered to the model directly
-    problem      a line that says why it cannot be started, "" if it can; `remarks` are further lines
+    problem      the reason why it cannot be started, "" if it can; `remarks` are other lines
     """
 
     name: str
@@ -43,7 +43,7 @@ class ServerEntry(Struct, frozen=True):
 
     @property
     def masks(self) -> SecretMasks:
-        """The secrets that it is given; nothing that the server says may repeat them."""
+        """The secrets that it is given, which are masked in everything that the server returns."""
         given = {**self.env, **self.headers}
         signed = (value.split() for name, value in given.items() if name.lower() == "authorization")
         tokens = {f"AUTH_TOKEN_{number}": words[-1] for number, words in enumerate(signed) if words}
@@ -51,17 +51,17 @@ class ServerEntry(Struct, frozen=True):
 
     @property
     def shows(self) -> str:
-        """Its command or URL as it is written, without secrets: variables appear by name."""
+        """Its command or URL as written, without secrets: variables appear by name."""
         if self.kind == "stdio":
             return mask(" ".join((str(self.raw.get("command", "")), *map(str, self.raw.get("args") or ()))))
         if self.kind == "sdk":
-            return "within the client"
+            return "in the client"
         without_login = re.sub(r"//[^/@\s]*@", "//…@", str(self.raw.get("url", "")))
         return mask(re.sub(r"([?&][^=&#]*)=(?!\$\{)[^&#]+", r"\1=…", without_login))
 
 
 def canonical_bytes(raw: RawEntry) -> bytes:
-    """Return the same bytes for an entry whatever the layout of its file."""
+    """Return the same bytes for an entry regardless of the layout of its file."""
     return json.dumps(raw, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
@@ -69,12 +69,12 @@ def servers_in(data: object, place: str) -> dict[str, RawEntry]:
     """Return the servers of a file's content. Raises ValueError with a line that names the place."""
     found = data.get("mcpServers", {}) if isinstance(data, dict) else None
     if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
-        raise ValueError(f'{place}: it has the form {{"mcpServers": {{"name": {{...}}}}}}')
+        raise ValueError(f'{place}: it must have the form {{"mcpServers": {{"name": {{...}}}}}}')
     return found
 
 
 def read_entry(name: str, raw: RawEntry, scope: Scope, environ: Mapping[str, str]) -> ServerEntry:
-    """Return the entry of a server; `problem` says what is wrong with it."""
+    """Return the entry of a server, with the error in `problem` if there is one."""
     try:
         return _read(name, raw, scope, environ)
     except ValueError as error:
@@ -83,7 +83,7 @@ def read_entry(name: str, raw: RawEntry, scope: Scope, environ: Mapping[str, str
 
 
 def _kind(written: str) -> ServerKind | None:
-    """Return the kind with that name; http has three."""
+    """Return the kind with that name; http has three names."""
     if written in ("streamable-http", "streamableHttp"):
         return "http"
     return next((kind for kind in get_args(ServerKind) if kind == written), None)
@@ -91,11 +91,11 @@ def _kind(written: str) -> ServerKind | None:
 
 def _read(name: str, raw: RawEntry, scope: Scope, environ: Mapping[str, str]) -> ServerEntry:
     if not name or len(name) > MAX_SERVER_NAME_CHARS or not name.isprintable():
-        raise ValueError(f"a server's name has 1 to {MAX_SERVER_NAME_CHARS} printable characters")
+        raise ValueError(f"the name of a server must have 1 to {MAX_SERVER_NAME_CHARS} printable characters")
     written = raw.get("type", "http" if "url" in raw and "command" not in raw else "stdio")
     kind = _kind(str(written))
     if kind is None:
-        raise ValueError(f"its type {written!r} is none of stdio, http, sse")
+        raise ValueError(f"unknown type {written!r}; use stdio, http or sse")
     needed = {"stdio": "command", "http": "url", "sse": "url"}.get(kind)
     if needed is not None and not (isinstance(raw.get(needed), str) and raw[needed].strip()):
         raise ValueError(f"it has no {needed}")
@@ -112,17 +112,19 @@ def _read(name: str, raw: RawEntry, scope: Scope, environ: Mapping[str, str]) ->
         headers={key: filling.fill(value) for key, value in _pairs(raw, "headers").items()},
         timeout_s=_timeout(raw.get("timeout")),
         always_load=raw.get("alwaysLoad") is True,
-        remarks=("the transport sse is deprecated: use http if the server has it",) if kind == "sse" else (),
+        remarks=("the transport sse is deprecated; use http if the server supports it",)
+        if kind == "sse"
+        else (),
     )
     if filling.missing:
-        raise ValueError(f"it needs the variable {', '.join(sorted(filling.missing))}, which is not set")
+        raise ValueError(f"the environment does not set {', '.join(sorted(filling.missing))}, which it needs")
     if kind in ("http", "sse") and not re.match(r"https?://[^/\s]", entry.url):
-        raise ValueError(f"its url {entry.url[:80]!r} is no http address")
+        raise ValueError(f"its url {entry.url[:80]!r} is not an http:// or https:// URL")
     return entry
 
 
 class _Filling:
-    """Fills in `${VAR}` and `${VAR:-default}`; `missing` has the variables without a value."""
+    """Fills in `${VAR}` and `${VAR:-default}`; `missing` contains the variables without a value."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
@@ -149,19 +151,19 @@ def variables_in(raw: RawEntry) -> list[str]:
 def _texts(raw: RawEntry, key: str) -> list[str]:
     found = raw.get(key) or []
     if not isinstance(found, list) or not all(isinstance(each, str | int | float) for each in found):
-        raise ValueError(f"its {key} are no list of texts")
+        raise ValueError(f"its {key} must be a list of strings")
     return list(map(str, found))
 
 
 def _pairs(raw: RawEntry, key: str) -> dict[str, str]:
     found = raw.get(key) or {}
     if not isinstance(found, dict) or not all(isinstance(v, str | int | float) for v in found.values()):
-        raise ValueError(f"its {key} are no object of texts")
+        raise ValueError(f"its {key} must be an object of strings")
     return {str(name): str(value) for name, value in found.items()}
 
 
 def _timeout(given: object) -> float | None:
-    """Return the seconds of a `timeout`; fewer than 1,000 ms are taken for a mistake, as elsewhere."""
+    """Return a `timeout` in seconds. Values below 1,000 ms are ignored as errors, as elsewhere."""
     if not isinstance(given, int | float) or given < 1_000:
         return None
     return given / 1000

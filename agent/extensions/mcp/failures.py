@@ -1,8 +1,8 @@
-"""Failures of MCP servers; the text of each says why, for the user and the model."""
+"""Failures of MCP servers. The text of each is the reason, for the user and the model."""
 
 
 class ServerFailed(Exception):
-    """A server did not do what it was asked for."""
+    """A request to a server failed."""
 
 
 class ConnectionLost(ServerFailed):
@@ -10,4 +10,4 @@ class ConnectionLost(ServerFailed):
 
 
 class NeedsLogin(ServerFailed):
-    """A server wants the user to log in."""
+    """A server requires a login."""

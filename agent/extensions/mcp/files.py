@@ -1,4 +1,4 @@
-"""The files that configure MCP servers: where they are, what they add up to, and changes of one entry."""
+"""The files that configure MCP servers: find them, read them together, and change an entry."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class ConfiguredServers(Struct, frozen=True):
 
 
 class ServerFiles(Struct, frozen=True):
-    """The places that configure the servers of a run.
+    """The files and flags that configure the servers of a run.
 
     folder    the project's directory; `user_dir` is our settings directory
     given     the values of --mcp-config: JSON, or files
-    strict    nothing else counts (--strict-mcp-config)
+    strict    all other files are ignored (--strict-mcp-config)
     reads     the scopes whose files are read
     """
 
@@ -89,7 +89,7 @@ class ServerFiles(Struct, frozen=True):
         return found
 
     def servers(self, environ: Mapping[str, str]) -> ConfiguredServers:
-        """Return every configured server; the nearest scope with a name counts.
+        """Return every configured server; of one name, that of the most specific scope.
 
         Raises UsageError for --mcp-config.
         """
@@ -101,7 +101,7 @@ class ServerFiles(Struct, frozen=True):
             try:
                 raws = self.raw_entries(scope)
             except (OSError, ValueError) as error:
-                warnings.append(f"no MCP servers are taken from {_told(self.path(scope), error)}")
+                warnings.append(f"cannot read MCP servers: {_told(self.path(scope), error)}")
                 continue
             found = {name: read_entry(name, raw, scope, environ) for name, raw in raws.items()} | found
         return ConfiguredServers(tuple(found[name] for name in sorted(found)), tuple(warnings))
@@ -127,7 +127,7 @@ class ServerFiles(Struct, frozen=True):
         replaced = store_entry(path, name, raw)
         if scope == "local":
             with suppress(FileExistsError), (path.parent / ".gitignore").open("x") as file:
-                file.write("mcp.local.json\n.gitignore\n")  # this file too: nothing of it is for others
+                file.write("mcp.local.json\n.gitignore\n")  # this file too, since none of it is shared
         return replaced
 
     def remove(self, scope: FileScope, name: str) -> bool:
@@ -136,7 +136,7 @@ class ServerFiles(Struct, frozen=True):
 
 
 def store_entry(path: Path, name: str, raw: RawEntry | None) -> bool:
-    """Put an entry into a file, or remove it (None); the rest of the file stays as it is.
+    """Put an entry into a file, or remove it (None). The rest of the file is unchanged.
 
     Returns whether there was one of that name. Raises UsageError if the file cannot be read, OSError if it
     cannot be written.
@@ -145,7 +145,7 @@ def store_entry(path: Path, name: str, raw: RawEntry | None) -> bool:
         data = _read_json(path)
         servers = dict(servers_in(data, str(path)))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{_told(path, error)}; correct it first") from error
+        raise UsageError(f"{_told(path, error)}; fix the file first") from error
     existed = name in servers
     if raw is None and not existed:
         return False
@@ -165,7 +165,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     if not isinstance(data, dict):
-        raise ValueError("it holds no JSON object")
+        raise ValueError("it does not contain a JSON object")
     return data
 
 
@@ -179,7 +179,7 @@ def _reason(error: Exception) -> str:
 
 
 def _write(path: Path, data: Mapping[str, Any]) -> None:
-    """Replace the file, through a link to it, and keep its mode; a new one of the project is for its team."""
+    """Replace the file, following a link, and keep its mode. A new `.mcp.json` is readable by others."""
     real = path.resolve()
     usual = 0o644 if path.name == ".mcp.json" else 0o600
     mode = real.stat().st_mode & 0o777 if real.exists() else usual

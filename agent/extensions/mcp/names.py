@@ -1,4 +1,4 @@
-"""Names of servers and of their tools: `mcp__server__tool`, within what the API takes. Pure."""
+"""Names of servers and of their tools: `mcp__server__tool`, within the limits of the API. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from agent.permissions import FOREIGN_PREFIX
 
 
 def server_words(names: Iterable[str]) -> dict[str, str]:
-    """Return for each server a word of its own that stands for it in the names of its tools.
+    """Return a unique word for each server, which represents it in the names of its tools.
 
-    A word does not contain `__`: a rule about one server must not name the tools of another.
+    A word does not contain `__`, since a rule about one server must not cover the tools of another.
     """
     words: dict[str, str] = {}
     for name in sorted(set(names), key=lambda each: (_word(each) != each, each)):
@@ -23,9 +23,9 @@ def server_words(names: Iterable[str]) -> dict[str, str]:
 
 
 def tool_names(word: str, names: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:
-    """Return `mcp__server__tool` for each tool of a server, without those that are too long.
+    """Return `mcp__server__tool` for each tool of a server, except names that are too long.
 
-    A name that is in use already, or in `taken`, gets a digest.
+    A digest is appended to a name that is already in use or in `taken`.
     """
     found: dict[str, str] = {}
     used = set(taken)
@@ -33,21 +33,21 @@ def tool_names(word: str, names: Iterable[str], taken: Iterable[str] = ()) -> di
         full = f"{FOREIGN_PREFIX}{word}__{_plain(name)}"
         if full in used:
             full = f"{full}_{_digest(name)}"
-        if name and len(full) <= 128:  # the API takes no longer ones
+        if name and len(full) <= 128:  # the limit of the API
             found[name] = full
             used.add(full)
     return found
 
 
 class MeantCall(NamedTuple):
-    """The name and the input of a call as they are shown."""
+    """The name and the input of a call as they are displayed."""
 
     name: str
     input: Any
 
 
 def meant_call(name: str, given: Any) -> MeantCall:
-    """Return the call that a call means: one through the tool `mcp` is one of the server's tool."""
+    """Return the call of a server's tool that a call through the tool `mcp` stands for; others unchanged."""
     if name != "mcp" or not isinstance(given, dict) or given.get("action") != "call":
         return MeantCall(name, given)
     tool = str(given.get("tool", ""))
@@ -58,7 +58,7 @@ def meant_call(name: str, given: Any) -> MeantCall:
 
 
 def _plain(name: str) -> str:
-    """Replace the characters that a name must not have."""
+    """Replace the characters that are not allowed in a name."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)
 
 

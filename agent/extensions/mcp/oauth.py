@@ -1,7 +1,7 @@
-"""Log in to MCP servers by OAuth: tokens in a private file, a loopback address for the browser's answer.
+"""Log in to MCP servers with OAuth: tokens are in a private file, the browser returns to a loopback address.
 
-The library does discovery, registration, PKCE and refreshing. Outside of a login the user is never sent to a
-browser: when the tokens no longer work, the server asks for a login.
+The library does discovery, registration, PKCE and refreshing. The browser is only opened by an explicit
+login. When the tokens no longer work, the server requires a new login.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 LOGIN_TIMEOUT_S = 300.0  # for the user in the browser
 CALLBACK_PATH = "/callback"
-# Shows the address for the browser; the function takes the address that the user came back to.
+# Shows the URL for the browser. The function it gets takes the URL that the browser was redirected to.
 ShowAddress = Callable[[str, Callable[[str], bool]], Awaitable[None]]
 
 
@@ -111,7 +111,7 @@ def _validated(validate: Callable[[object], Value], stored: object) -> Value | N
 
 
 def token_file(state_dir: Path, entry: ServerEntry) -> TokenFile:
-    """Return the file of the tokens for a server: another address has another file."""
+    """Return the file of the tokens for a server, which depends on its URL."""
     digest = hashlib.sha256(f"{entry.name}\0{entry.url}".encode()).hexdigest()[:16]
     return TokenFile(state_dir / "mcp-tokens" / f"{digest}.json")
 
@@ -123,7 +123,7 @@ def stored_auth(state_dir: Path, entry: ServerEntry) -> httpx2.Auth | None:
         return None
 
     async def refuse(address: str = "") -> NoReturn:
-        raise NeedsLogin("it wants a login")
+        raise NeedsLogin("it requires a login")
 
     return _provider(store, entry, f"http://127.0.0.1{CALLBACK_PATH}", show=refuse, answer=refuse)
 
@@ -157,7 +157,7 @@ def _provider(
 
 
 class BrowserAnswer:
-    """Waits for the address that the browser comes back to: at the loopback server, or from the user."""
+    """Waits for the URL that the browser is redirected to, at the loopback server or from the user."""
 
     def __init__(self) -> None:
         self.came: asyncio.Future[Mapping[str, list[str]]] = asyncio.get_running_loop().create_future()
@@ -176,12 +176,12 @@ class BrowserAnswer:
                 writer.write(_page(found=len(line) == 3 and self.take(line[1])))
                 await writer.drain()
         except OSError:
-            pass  # the browser has gone
+            pass  # the browser closed the connection
         finally:
             writer.close()
 
     def take(self, address: str) -> bool:
-        """Take an address; return whether it is the awaited one."""
+        """Take a URL; return whether it is the awaited one."""
         parts = urlsplit(address.strip())
         query = parse_qs(parts.query)
         if parts.path != CALLBACK_PATH or not ({"code", "error"} & set(query)):
@@ -191,7 +191,7 @@ class BrowserAnswer:
         return True
 
     async def result(self) -> AuthorizationCodeResult:
-        """Return the answer as the library takes it. Raises ServerFailed."""
+        """Return the answer in the form of the library. Raises ServerFailed."""
         from mcp.shared.auth import AuthorizationCodeResult
 
         try:
@@ -211,7 +211,7 @@ class BrowserAnswer:
 
 def _page(*, found: bool) -> bytes:
     """Return the HTTP response to the browser."""
-    page = "<!doctype html><title>makeroom</title><p>makeroom has the answer; this page can be closed."
+    page = "<!doctype html><title>makeroom</title><p>makeroom received the answer. You can close this page."
     status = "200 OK" if found else "404 Not Found"
     body = page if found else ""
     head = f"HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {len(body)}"
@@ -235,7 +235,7 @@ async def log_in(state_dir: Path, entry: ServerEntry, show: ShowAddress) -> None
     try:
         await callback.listen(port if isinstance(port, int) else 0)
     except OSError as error:
-        raise ServerFailed(f"no loopback port for the login: {error.strerror}") from error
+        raise ServerFailed(f"cannot listen for the login: {error.strerror}") from error
     try:
         store.forget()
         if isinstance(settings.get("clientId"), str):
@@ -244,7 +244,7 @@ async def log_in(state_dir: Path, entry: ServerEntry, show: ShowAddress) -> None
         auth = _provider(store, entry, callback.redirect, show=redirect, answer=callback.result)
         await _greet(entry, auth)
         if "tokens" not in store.load():
-            raise ServerFailed("the server asks for no login")
+            raise ServerFailed("the server does not require a login")
     except OSError as error:
         raise ServerFailed(f"{store.path}: {error.strerror}") from error
     finally:
@@ -281,6 +281,6 @@ def log_out(state_dir: Path, entry: ServerEntry) -> bool:
 
 
 def open_browser(address: str) -> None:
-    """Open the address in a browser with a window; one in the terminal would take the terminal over."""
+    """Open the URL in a graphical browser, since one in the terminal would take the terminal over."""
     if sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
         webbrowser.open(address)

@@ -1,4 +1,4 @@
-"""The offer of a server: its tools under the names that they have here, its prompts and resources."""
+"""The offer of a server: its tools under our names, its prompts and resources."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .failures import ConnectionLost, ServerFailed
 from .names import tool_names
 from .session import McpSession, Message
 
-RESOURCES = "resources"  # stands for a server's resources among the names of its tools
+RESOURCES = "resources"  # represents a server's resources among the names of its tools
 
 
 class Offer(Struct, frozen=True):
-    """The tools by their names at the server; `names` has their names here: mcp__server__tool.
+    """The tools by their names on the server; `names` contains our names: mcp__server__tool.
 
     left_out  tools whose names are too long
     """
@@ -29,7 +29,7 @@ class Offer(Struct, frozen=True):
 
 
 async def ask_offer(session: McpSession, greeting: Message, word: str) -> Offer:
-    """Return the offer of a session's server; `word` stands for it in names. Raises ServerFailed."""
+    """Return the offer of a session's server; `word` represents it in names. Raises ServerFailed."""
     features = greeting.get("capabilities")
     features = features if isinstance(features, dict) else {}
     tools = await _listed(session, features, "tools")
@@ -48,7 +48,7 @@ async def ask_offer(session: McpSession, greeting: Message, word: str) -> Offer:
 
 
 async def _listed(session: McpSession, features: Message, kind: str) -> list[Message]:
-    """Return a list of a server; only a list of tools may fail. Raises ServerFailed."""
+    """Return a list of a server; empty if it fails, except for tools. Raises ServerFailed."""
     if kind not in features and (kind != "tools" or features):
         return []
     try:

@@ -1,4 +1,4 @@
-"""The processes of MCP servers, under a supervisor of their own: all of them end with it."""
+"""The processes of MCP servers, under a supervisor of their own, which all end with it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.sandbox import Supervisor, SupervisorLost, start_supervisor
 
 
 class ServerProcesses:
-    """Starts servers; all of them end with `close`, or with this process. Belongs to one event loop."""
+    """Starts servers, which all end with `close` or with this process. Belongs to one event loop."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
         self.folder = folder
@@ -23,13 +23,13 @@ class ServerProcesses:
 
     @property
     def started(self) -> bool:
-        """True once a server was to be started."""
+        """True once a server has been requested."""
         return self._starting is not None
 
     async def supervisor(self) -> Supervisor:
         """Return the supervisor; a new one if none runs. Raises SupervisorLost."""
         if self._closed:
-            raise SupervisorLost("the program ends")
+            raise SupervisorLost("makeroom is exiting")
         if self._starting is None or self._has_ended(self._starting):
             self._starting = asyncio.ensure_future(self._start())
         return await asyncio.shield(self._starting)
@@ -52,7 +52,7 @@ class ServerProcesses:
         return supervisor
 
     async def close(self) -> None:
-        """End every server, and wait until they have ended."""
+        """Stop every server, and wait until they have ended."""
         self._closed = True
         if self._starting is None:
             return

@@ -16,7 +16,7 @@ from .session import Message
 
 
 class CalledPrompt(Struct, frozen=True):
-    """A prompt of a server, and the arguments that were typed behind its name."""
+    """A prompt of a server, and the arguments that were typed after its name."""
 
     server: McpServer
     prompt: Message
@@ -47,12 +47,12 @@ class CalledPrompt(Struct, frozen=True):
         return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
     def _filled(self) -> dict[str, str]:
-        """Return the arguments by name; the last one gets all the words that are left. Raises ToolError."""
+        """Return the arguments by name; the last one gets all remaining words. Raises ToolError."""
         parameters = self._parameters()
         try:
             given = shlex.split(self.arguments)
         except ValueError as error:
-            raise ToolError(f"its arguments: {error}") from error
+            raise ToolError(f"cannot split its arguments: {error}") from error
         missing = [str(each.get("name")) for each in parameters[len(given) :] if each.get("required") is True]
         if missing:
             raise ToolError(f"it needs {', '.join(missing)}")
@@ -72,7 +72,7 @@ def listed_prompts(servers: Sequence[McpServer]) -> Iterator[tuple[str, CalledPr
 
 
 def find_prompt(servers: Sequence[McpServer], line: str) -> CalledPrompt | None:
-    """Return the prompt that a line calls; None if it calls none."""
+    """Return the prompt that a line calls, None for any other line."""
     if not line.startswith("/mcp__"):
         return None
     name, _, arguments = line.strip().removeprefix("/").partition(" ")

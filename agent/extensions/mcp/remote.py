@@ -1,7 +1,7 @@
-"""MCP servers that are reached by HTTP, through the transports of the library `mcp`: one task owns each.
+"""MCP servers over HTTP, with the transports of the library `mcp`. One task owns each connection.
 
-The library takes 0.4 s to import; that happens in a thread, and only for a session with such a server. The
-imports within functions find it loaded.
+The library takes 0.4 s to import, which is done in a thread, and only for a session with such a server. The
+imports within functions then find it loaded.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class RemoteConnection:
-    """A connection by HTTP. `auth` signs its requests, None if the headers do.
+    """A connection over HTTP. `auth` signs its requests, None if the headers are sufficient.
 
-    status  that of the newest answer that was an error
+    status  of the newest error response
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class RemoteConnection:
             raise self.failure(self._why or "it closed the connection")
 
     async def _own(self) -> None:
-        """Hold the connection: its transport is entered and left here."""
+        """Own the connection: enter and exit its transport."""
         async with self._transport() as (read, write):
             self._write = write
             self._ready.set()
@@ -96,7 +96,7 @@ class RemoteConnection:
         timeout: httpx2.Timeout | None = None,
         auth: httpx2.Auth | None = None,
     ) -> httpx2.AsyncClient:
-        """Return an HTTP client with the headers of the entry, that notes errors; limits are ours."""
+        """Return an HTTP client with the headers of the entry and our limits, which records errors."""
         import httpx2
 
         async def note(response: httpx2.Response) -> None:
@@ -105,7 +105,8 @@ class RemoteConnection:
 
         return httpx2.AsyncClient(
             headers=dict(self._entry.headers),
-            # `read` is between two pieces of an answer; the limit of a call is kept elsewhere.
+            # `read` limits the time between two chunks of an answer. The limit of a call is enforced
+            # elsewhere.
             timeout=httpx2.Timeout(30.0, read=3_600.0),
             auth=auth,
             event_hooks={"response": [note]},
@@ -156,8 +157,8 @@ class RemoteConnection:
         """Return the error for a reason, with the status of the last answer."""
         if self.status in (401, 403):
             if any(name.lower() == "authorization" for name in self._entry.headers):
-                return ServerFailed(f"it does not take the Authorization header (HTTP {self.status})")
-            return NeedsLogin(f"it wants a login: makeroom mcp login {self._entry.name}")
+                return ServerFailed(f"it rejects the Authorization header (HTTP {self.status})")
+            return NeedsLogin(f"it requires a login: makeroom mcp login {self._entry.name}")
         return ServerFailed(f"{reason}{self.hint}")
 
     @property
@@ -171,7 +172,7 @@ class RemoteConnection:
 
 
 def _told_error(error: BaseException) -> str:
-    """Return an error of the library in one line: the first of its groups."""
+    """Return an error of the library in one line; the first one of a group."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     text = str(error).strip().partition("\n")[0]
@@ -193,7 +194,7 @@ async def open_remote(
     deliver: Callable[[Any], None],
     lost: Callable[[str], None],
 ) -> RemoteConnection:
-    """Open a connection by HTTP. Raises ServerFailed."""
+    """Open a connection over HTTP. Raises ServerFailed."""
     await asyncio.to_thread(load_library)
     connection = RemoteConnection(entry, auth, deliver, lost)
     try:

@@ -1,4 +1,4 @@
-"""The requirements of a server before it can start: its program, or the library `mcp`."""
+"""The requirements for starting a server: its program, or the library `mcp`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MISSING_LIBRARY = "it needs the extra mcp: pip install 'makeroom[mcp]'"
 
 
 def missing_requirement(entry: ServerEntry, environ: Mapping[str, str], folder: Path) -> str:
-    """Return a line that says what is not installed; "" if nothing is missing."""
+    """Return a line that names the missing program or library, "" if nothing is missing."""
     if entry.kind != "stdio":
         return MISSING_LIBRARY if find_spec("mcp") is None else ""
     if find_program(entry, environ, folder) is None:
-        return f"there is no program {entry.command!r}; install it or correct the command"
+        return f"the program {entry.command!r} was not found; install it or correct the command"
     return ""
 
 
@@ -31,6 +31,6 @@ def find_program(entry: ServerEntry, environ: Mapping[str, str], folder: Path) -
 
 
 def server_environ(entry: ServerEntry, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a server: a few variables of ours, no credential, and those of its entry."""
+    """Return the environment of a server: a few of our variables, no credentials, and those of its entry."""
     inherited = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
     return {name: environ[name] for name in inherited if name in environ} | dict(entry.env)

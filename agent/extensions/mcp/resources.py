@@ -24,7 +24,7 @@ class MentionedResource(NamedTuple):
 
 
 class AttachedResource(Struct, frozen=True):
-    """A resource that was read for a prompt; with `trouble`, `told` says why it is not attached."""
+    """A resource that was read for a prompt; with `trouble`, `told` is the reason why it is not attached."""
 
     told: str
     blocks: tuple[Block, ...] = ()

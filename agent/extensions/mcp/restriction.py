@@ -1,4 +1,4 @@
-"""Restrict the tool `mcp` to some tools of servers, for agents that may not use all."""
+"""Restrict the tool `mcp` to some tools of servers, for agents that may not use all of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tools.base import Tool, ToolError
 def restricted_tool(tool: Tool, allowed: Sequence[str] | None, denied: Sequence[str]) -> Tool:
     """Return the tool `mcp` without the tools that `allowed` excludes or `denied` names.
 
-    Only names such as `mcp__server` and `mcp__server__tool` count. Without any in `allowed` all are allowed.
+    Only names such as `mcp__server` and `mcp__server__tool` count. Without any in `allowed`, all tools are
+    allowed.
     """
     named = [Rule(name) for name in allowed or () if name.startswith(FOREIGN_PREFIX)]
     excluded = [Rule(name) for name in denied if name.startswith(FOREIGN_PREFIX)]

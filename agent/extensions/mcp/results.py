@@ -1,4 +1,4 @@
-"""The result of a server for the model: text within a limit, checked images, files for the rest."""
+"""The result of a server for the model: text within a limit, valid images, files for the rest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_MCP_IMAGES = 10
 
 
 class ResultPlace(Struct, frozen=True):
-    """The server of a result, and the place and name of the files that are made of it."""
+    """The server of a result, and the directory and name of the files that store parts of it."""
 
     entry: ServerEntry
     context: ToolContext
@@ -37,11 +37,11 @@ class ResultPlace(Struct, frozen=True):
 
     @property
     def masks(self) -> SecretMasks:
-        """The secrets that the result must not repeat: ours, and those that the server was given."""
+        """The secrets to mask in the result: ours, and those that the server was given."""
         return SecretMasks((*self.context.masks.values, *self.entry.masks.values))
 
     def path(self, extension: str, number: int = 0) -> Path:
-        """Return the path of a new file; its directory is made when something is kept."""
+        """Return the path of a new file, whose directory is made when it is written."""
         ident = self.ident.replace(".", "-")
         suffix = f"-{number}" if number else ""
         return self.context.outputs / f"{self.context.session}-mcp-{ident}{suffix}{extension}"
@@ -94,7 +94,7 @@ async def _made_result(
     blocks += await asyncio.to_thread(lambda: [_image(each) for each in images[:MAX_MCP_IMAGES]])
     more = len(images) - MAX_MCP_IMAGES
     if more > 0:
-        blocks.append(TextBlock(f"[{more} more images were left out]"))
+        blocks.append(TextBlock(f"[{more} more images omitted]"))
     return ToolResult(
         tuple(blocks) or (TextBlock("(no output)"),),
         error=error,
@@ -134,20 +134,20 @@ def _kind(part: Mapping[str, Any]) -> str:
 
 
 def _from_base64(data: str, kind: str, place: ResultPlace, number: int) -> str | bytes:
-    """Return the bytes of an image, or a line about the file that keeps other data."""
+    """Return the bytes of an image, or a line about the file that stores other data."""
     try:
         raw = base64.b64decode(data, validate=True)
     except ValueError:
-        return f"[{kind}: what the server sent is no base64]"
+        return f"[{kind}: the server sent invalid base64]"
     if media_type(raw[:16]) is not None:
         return raw
     if len(raw) > 50 * 1024 * 1024:
-        return f"[{kind}, {len(raw):,} bytes: too large to be kept]"
+        return f"[{kind}, {len(raw):,} bytes: too large to save]"
     path = place.path(_extension(kind), number)
     try:
         OutputsFolder(path.parent).write(path.name, raw)
     except OSError as error:
-        return f"[{kind}, {len(raw):,} bytes: it cannot be kept ({error.strerror})]"
+        return f"[{kind}, {len(raw):,} bytes: cannot be saved ({error.strerror})]"
     return f"[{kind}, {len(raw):,} bytes: {place.shown(path)}]"
 
 
@@ -158,16 +158,16 @@ def _extension(kind: str) -> str:
 
 
 def _image(raw: bytes) -> Block:
-    """Return an image that a request can carry, or a line that says why not: a broken one spoils requests."""
+    """Return a valid image for a request, or the reason why it is not: an invalid one fails requests."""
     try:
         block, _ = load_image(raw, media_type(raw[:16]) or "image/png")
     except BadImage as error:
-        return TextBlock(f"[an image was left out here: {error}]")
+        return TextBlock(f"[image omitted: {error}]")
     return block
 
 
 class _Limited(NamedTuple):
-    """A text within the limit, and the file with all of it if that is more."""
+    """A text within the limit, and the file with the full text if that is longer."""
 
     text: str
     stored: StoredOutput | None = None
@@ -182,8 +182,8 @@ def _limited(text: str, place: ResultPlace) -> _Limited:
     spool.keep()
     spool.close()
     stored = spool.stored(place.context.folder)
-    where = f"all of it: {stored.path}" if stored else f"it could not be kept: {spool.error}"
+    where = f"full text: {stored.path}" if stored else f"the full text could not be saved: {spool.error}"
     head, tail = cut_at_lines(shown[:16_000], shown[-8_000:])
     left = len(shown) - len(head) - len(tail)
-    cut = f"{head}\n[{left:,} of {len(shown):,} characters left out here; {where}]\n{tail}"
+    cut = f"{head}\n[{left:,} of {len(shown):,} characters omitted; {where}]\n{tail}"
     return _Limited(place.masks.text(cut), stored)

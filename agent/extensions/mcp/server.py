@@ -1,4 +1,4 @@
-"""One MCP server: connected when it is needed, connected again when it was lost, asked with limits."""
+"""One MCP server: it is connected when needed and reconnected when lost, and its calls have time limits."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .session import ELICITATION, McpSession, Message
 
 MCP_CONNECT_TIMEOUT_S = 30.0  # MCP_TIMEOUT, in milliseconds, replaces it
 SERVER_CALL_TIMEOUT_S = 300.0  # MCP_TOOL_TIMEOUT, in milliseconds, and `timeout` of an entry
-RECONNECT_WAITS_S = (0.2, 2.0)  # before it is connected again by itself; then at the next call
+RECONNECT_WAITS_S = (0.2, 2.0)  # before it is reconnected automatically; after that at the next call
 SEARCH_WAIT_S = 10.0  # of a search, for servers that are being connected
-CHANGES_WAIT_S = 0.1  # for further notes of changed lists: servers send bursts
-NOT_APPROVED = "this project brings it, and nobody has approved it: /trust decides"
+CHANGES_WAIT_S = 0.1  # for further notifications about changed lists, which servers send in bursts
+NOT_APPROVED = "this project defines it and it is not approved; approve it with /trust"
 ServerState = Literal["pending", "connected", "failed", "disabled", "needs-auth"]
 
 
 class ServerChange(NamedTuple):
-    """Something that happened to a server. "changed": its lists; "asked": a question, which was declined."""
+    """An event of a server. "changed": its lists have changed; "asked": it asked a question (declined)."""
 
     kind: Literal["connected", "failed", "changed", "asked"]
     question: str = ""
@@ -39,10 +39,10 @@ class Connection(Protocol):
 
     @property
     def hint(self) -> str:
-        """A clause that may say why it does not answer, to add to that; or ""."""
+        """A clause with a possible reason why it does not answer, to append to an error; or ""."""
 
     def failure(self, reason: str) -> ServerFailed:
-        """Return the error for a reason, with what the connection knows of it."""
+        """Return the error for a reason, with the details that the connection knows."""
 
 
 # Opens a connection, given the receiver of messages and the callback for its loss. Raises ServerFailed.
@@ -69,14 +69,14 @@ class ServerLimits(Struct, frozen=True):
 
 
 class Link:
-    """One connection to a server with its session: being made, in use, or dropped."""
+    """One connection to a server with its session: being established, in use, or dropped."""
 
     def __init__(self) -> None:
         self.session: McpSession | None = None
         self.connection: Connection | None = None
 
     async def send(self, message: Message) -> None:
-        """Pass a message on. Raises ServerFailed."""
+        """Send a message. Raises ServerFailed."""
         if self.connection is None:
             raise ConnectionLost("it is not connected")
         await self.connection.send(message)
@@ -92,11 +92,11 @@ class Link:
         return self.connection.hint if self.connection is not None else ""
 
     def failure(self, error: ServerFailed) -> ServerFailed:
-        """Return the error with what the connection knows of it."""
+        """Return the error with the details that the connection knows."""
         return error if self.connection is None else self.connection.failure(str(error))
 
     def drop(self, reason: str) -> None:
-        """End it; requests that wait fail for this reason."""
+        """Close it. Pending requests fail with this reason."""
         session = self.session
         connection = self.connection
         self.session = None
@@ -108,12 +108,12 @@ class Link:
 
 
 class McpServer:
-    """A server. `word` stands for it in the names of its tools.
+    """A server. `word` represents it in the names of its tools.
 
-    changed      is called with what happens to it
+    changed      is called with its events
     approved     false for a server of the project until the user approves it
-    switched_on  false once the user has switched it off
-    failure      why it is not connected, "" while it is
+    switched_on  false once the user has disabled it
+    failure      the reason why it is not connected, "" while it is
     greeting     its answer to initialize
     """
 
@@ -132,10 +132,10 @@ class McpServer:
         self.greeting: Message = {}
         self.offer = Offer()
         self._link = Link()
-        self._begun = False  # to connect, ever
+        self._begun = False  # it has ever begun to connect
         self._connecting: asyncio.Task[None] | None = None
         self._listing: asyncio.Task[None] | None = None
-        self._stale = False  # its lists have changed since they were asked for
+        self._stale = False  # its lists have changed since they were requested
         self._reconnects = 0
 
     @property
@@ -154,7 +154,7 @@ class McpServer:
         return "needs-auth" if self.needs_login else "failed"
 
     def begin(self) -> asyncio.Task[None]:
-        """Begin to connect, unless that is under way or done already."""
+        """Begin to connect, unless it is connecting or connected."""
         self._begun = True
         if self._connecting is None or (self._connecting.done() and self.failure):
             self._connecting = asyncio.ensure_future(self._connect())
@@ -165,10 +165,10 @@ class McpServer:
         if self.enabled and self.failure:
             await asyncio.shield(self.begin())
         if self.failure or not self.enabled:
-            raise ServerFailed(self.failure or "it is switched off")
+            raise ServerFailed(self.failure or "it is disabled")
 
     async def _connect(self, wait: float = 0.0) -> None:
-        """Connect; a failure is kept in `failure`."""
+        """Connect, and store a failure in `failure`."""
         await asyncio.sleep(wait)
         link = self._link = Link()
         failure = ""
@@ -211,18 +211,18 @@ class McpServer:
             async with asyncio.timeout(limit):
                 result = await link.request(method, params, progress)
         except TimeoutError:
-            raise ServerFailed(f"no answer within {limit:g} s; the call was given up") from None
+            raise ServerFailed(f"no answer within {limit:g} s; the call was cancelled") from None
         except ServerFailed as error:
             raise link.failure(error) from error
         self._reconnects = 0
         return result
 
     def _lost(self, link: Link, why: str) -> None:
-        """Connect again after a connection has ended by itself: twice, then at the next call."""
+        """Reconnect after a connection was lost: twice automatically, then at the next call."""
         if link.session is not None:
             link.session.lose(why)
         if link is not self._link or self.failure:
-            return  # it is being connected, which reports it
+            return  # connecting reports it
         self.failure = why
         link.drop(why)
         if self.enabled and self._reconnects < len(RECONNECT_WAITS_S):
@@ -240,7 +240,7 @@ class McpServer:
                 self._listing = asyncio.ensure_future(self._list_again())
 
     async def _list_again(self) -> None:
-        """Ask for the lists again, once for a burst of notes."""
+        """Request the lists again, once for a burst of notifications."""
         before = self.offer
         while self._stale and (session := self._link.session) is not None:
             await asyncio.sleep(CHANGES_WAIT_S)
@@ -249,12 +249,12 @@ class McpServer:
                 async with asyncio.timeout(self.limits.connect_s):
                     self.offer = await ask_offer(session, self.greeting, self.word)
             except (TimeoutError, ServerFailed):
-                return  # it keeps what it had; a lost connection is reported elsewhere
+                return  # the lists are unchanged; a lost connection is reported elsewhere
         if self.offer != before:
             self.changed(self, ServerChange("changed"))
 
     async def reconnect(self) -> None:
-        """Connect again; a failure is in `failure`."""
+        """Reconnect, and store a failure in `failure`."""
         if not self.approved:
             return
         await self.stop()
@@ -263,15 +263,15 @@ class McpServer:
         await asyncio.shield(self.begin())
 
     async def toggle(self, enabled: bool) -> None:
-        """Switch it on, which connects it, or off, which ends it."""
+        """Enable it, which connects it, or disable it, which stops it."""
         if enabled and not self.enabled:
             await self.reconnect()
         elif not enabled:
             self.switched_on = False
-            await self.stop("it is switched off")
+            await self.stop("it is disabled")
 
     async def approve(self, approved: bool) -> None:
-        """Approve it, which begins to connect it, or withdraw the approval, which ends it."""
+        """Approve it, which begins to connect it, or withdraw the approval, which stops it."""
         if approved == self.approved:
             return
         self.approved = approved
@@ -281,7 +281,7 @@ class McpServer:
             self.begin()
 
     async def stop(self, why: str = "it was stopped") -> None:
-        """End the connection, or the attempt to make one."""
+        """Close the connection, or cancel the attempt to establish one."""
         self.failure = why
         tasks = [task for task in (self._connecting, self._listing) if task is not None and not task.done()]
         for task in tasks:
@@ -293,7 +293,7 @@ class McpServer:
 
 
 def client_servers(names: Iterable[str], open: Callable[[str], Opener], call_s: float) -> list[McpServer]:
-    """Return the servers of these names within a client of ours; `open` gives the opener of each."""
+    """Return the servers of these names that run in a client; `open` returns the opener of each."""
     distinct = list(dict.fromkeys(names))
     words = server_words(distinct)
     limits = ServerLimits(call_s=call_s)
@@ -304,7 +304,7 @@ def client_servers(names: Iterable[str], open: Callable[[str], Opener], call_s: 
 
 
 async def wait_for(servers: Iterable[McpServer], limit: float) -> None:
-    """Wait until the servers are connected or have failed, at most so many seconds."""
+    """Wait until the servers are connected or have failed, at most that many seconds."""
     under_way = {server.begin() for server in servers if server.failure and server.enabled}
     if under_way:
         await asyncio.wait(under_way, timeout=limit)

@@ -25,7 +25,7 @@ class ServerLog:
         self.last = ""
 
     def take(self, data: bytes) -> None:
-        """Take more of it; a full disk costs the log only."""
+        """Append to the log. Errors such as a full disk are ignored."""
         text = self._mask(data.decode("utf-8", "replace"))
         lines = [line for line in text.splitlines() if line.strip()]
         if lines:

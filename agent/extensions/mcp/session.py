@@ -1,6 +1,6 @@
-"""One connection to an MCP server: JSON-RPC requests with ids, answers, notifications; over any transport.
+"""One session with an MCP server over any transport: JSON-RPC requests with ids, answers, notifications.
 
-Anything that the server sends is accepted: an answer to nothing, junk and unknown methods change nothing.
+Any message of the server is accepted. Unexpected answers, junk and unknown methods have no effect.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Message = Mapping[str, Any]
 
 
 class McpSession:
-    """The requests under way over one connection.
+    """The pending requests of one connection.
 
-    send      passes a message on; returns when it is on its way, or answered. Raises ServerFailed
+    send      sends a message; returns when it was sent or answered. Raises ServerFailed
     notified  is called with the method and parameters of each notification, and of each declined question
-    elicits   the server may ask the user something; it is declined
+    elicits   the server may ask the user questions, which are declined
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class McpSession:
         greeting = await self.request(
             "initialize",
             {
-                "protocolVersion": "2025-11-25",  # servers answer with the newest that they know
+                "protocolVersion": "2025-11-25",  # servers answer with the newest version that they support
                 "capabilities": {"elicitation": {}} if self._elicits else {},
                 "clientInfo": {"name": "makeroom", "version": __version__},
             },
@@ -58,7 +58,7 @@ class McpSession:
     async def request(
         self, method: str, params: Message | None = None, progress: Callable[[str], None] | None = None
     ) -> Message:
-        """Return the result of a request; a cancelled one is cancelled at the server. Raises ServerFailed."""
+        """Return the result of a request. Cancelling it cancels it on the server. Raises ServerFailed."""
         if self._lost:
             raise ConnectionLost(self._lost)
         number = next(self._idents)
@@ -99,7 +99,7 @@ class McpSession:
         return found[:MAX_LIST_ITEMS]
 
     def receive(self, message: Any) -> None:
-        """Take a message of the server, or a batch of them."""
+        """Take a message of the server, or a batch of messages."""
         if isinstance(message, list):
             for each in message[:MAX_LIST_ITEMS]:
                 if isinstance(each, dict):
@@ -119,7 +119,7 @@ class McpSession:
                 self._notified(method, params)
 
     def _settle(self, message: Message) -> None:
-        """Pass an answer to the request that waits for it."""
+        """Pass an answer to the pending request."""
         waiting = self._waiting.get(str(message.get("id")))
         if waiting is None or waiting.done():
             return
@@ -140,7 +140,7 @@ class McpSession:
             report(f"{told} {params.get('message') or ''}".strip() + "\n")
 
     def _requested(self, ident: Any, method: str, params: Message) -> None:
-        """Answer a request of the server, and decline a question."""
+        """Answer a request of the server. Questions are declined."""
         declines = method == ELICITATION and self._elicits
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": ident}
         if method == "ping":
@@ -149,7 +149,7 @@ class McpSession:
             answer["result"] = {"action": "decline"}
         else:
             answer["error"] = {"code": -32601, "message": f"{method} is not supported"}
-        if len(self._answers) < 100:  # more wait only for a server that does not read them
+        if len(self._answers) < 100:  # more are only pending if the server does not read them
             self._later(answer)
         if declines:
             self._notified(method, params)
@@ -168,7 +168,7 @@ class McpSession:
         task.add_done_callback(self._answers.discard)
 
     def lose(self, reason: str) -> None:
-        """End the session: requests that wait fail."""
+        """End the session, so that pending requests fail."""
         self._lost = self._lost or reason or "the connection ended"
         for waiting in self._waiting.values():
             if not waiting.done():

@@ -1,4 +1,4 @@
-"""The MCP servers of a run as a source of tools: the servers, the tools they offer, the start of each."""
+"""The MCP servers of a run as a source of tools: their start, and the tools that they offer."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class McpSetup(Struct, frozen=True):
 
     approved    returns whether the user has approved an item of the project
     waits       connect before the tools are fixed, so that the first prompt has them
-    attended    a user is there to be asked and told
-    mask, tell  hide secrets of a text; tell the user a line
+    attended    a user is present, who can be asked and notified
+    mask, tell  mask secrets in a text; show the user a line
     """
 
     files: ServerFiles
@@ -66,7 +66,7 @@ class McpSetup(Struct, frozen=True):
 class McpServers:
     """All servers of a run; implements ports.ToolSource.
 
-    renew  offers the session in use the tools that there are now, if it may
+    renew  offers the current tools to the session in use, if possible
     """
 
     name = "MCP"
@@ -80,7 +80,7 @@ class McpServers:
         self._inboxes: WeakSet[Inbox] = WeakSet()
         self._closed = False
         self._attached = 0
-        self._news: dict[str, str] = {}  # the newest news of each server for the model
+        self._news: dict[str, str] = {}  # the newest note of each server for the model
         self._reports: dict[str, str] = {}  # the newest report of each server for the user
 
     async def open(self, folder: Path, environ: Mapping[str, str]) -> None:
@@ -113,7 +113,7 @@ class McpServers:
             self.servers.append(server)
 
     def is_approved(self, entry: ServerEntry) -> bool:
-        """Return true if a server may be started: it is the user's own, or was approved."""
+        """Return true if a server may be started: it is the user's own, or approved."""
         return entry.scope in ("flag", "user") or self.setup.approved(server_item(entry.name, entry.raw))
 
     def opener(self, entry: ServerEntry, word: str) -> Opener:
@@ -129,7 +129,7 @@ class McpServers:
     ) -> Connection:
         """Start the process of a server, or connect to it. Raises ServerFailed."""
         if self.processes is None:
-            raise ServerFailed("the program ends")
+            raise ServerFailed("makeroom is exiting")
         if entry.kind != "stdio":
             auth = await asyncio.to_thread(stored_auth, self.setup.state_dir, entry)
             return await open_remote(entry, auth, deliver, lost)
@@ -153,12 +153,12 @@ class McpServers:
         await wait_for(self.servers, SEARCH_WAIT_S)
 
     async def settle_approvals(self) -> None:
-        """Start servers that were approved meanwhile, and end those that no longer are."""
+        """Start servers that have been approved, and stop those that no longer are."""
         for server in self.servers:
             await server.approve(self.is_approved(server.entry))
 
     def tools(self) -> Sequence[Tool]:
-        """See ports.ToolSource: `mcp`, and the tools of servers that are always loaded and were in time."""
+        """See ports.ToolSource: `mcp`, and the tools of always loaded servers that were connected in time."""
         if self._tools is None and self.servers:
             direct = [each for each in self.servers if each.entry.always_load and not each.failure]
             found = [direct_tool(server, name) for server in direct for name in server.offer.tools]
@@ -170,7 +170,7 @@ class McpServers:
         self._tools = None
 
     def attach(self, inbox: Inbox) -> None:
-        """Tell a session the tools of servers, now and from now on."""
+        """Report the tools of servers to a session, now and when they change."""
         self._inboxes.add(inbox)
         for server in self.servers:
             if server.enabled and not server.failure:
@@ -179,14 +179,14 @@ class McpServers:
                 inbox.post(self._news[key], key)
 
     def _changed(self, server: McpServer, change: ServerChange) -> None:
-        """Tell the model which tools there are now, and the user what went wrong."""
+        """Report the current tools to the model, and failures to the user."""
         self._tell_model(server, change)
         name = server.entry.name
         before = self._reports.get(name, "")
         report = self._report(server, change)
         if change.kind in ("failed", "connected"):
             self._reports[name] = report
-        repeated = change.kind == "failed" and report == before  # not for every new attempt
+        repeated = change.kind == "failed" and report == before  # only report it for the first attempt
         if report and not repeated and not self._closed:
             self.setup.tell(f"MCP server {name}{report}")
 
@@ -203,23 +203,25 @@ class McpServers:
                 self._news[key] = news
 
     def _report(self, server: McpServer, change: ServerChange) -> str:
-        """Return what the user is told of a change, behind the server's name; "" for nothing."""
+        """Return the report of a change for the user, without the server's name; "" for none."""
         if change.kind == "failed":
-            remedy = "/mcp shows and reconnects it" if self.setup.attended else "makeroom mcp list tries it"
+            remedy = "run " + (
+                "/mcp to reconnect it" if self.setup.attended else "`makeroom mcp list` to test it"
+            )
             return f": {server.failure}; {remedy}"
         if change.kind == "asked":
-            return f" asked {change.question}; such questions are declined"
+            return f" asked {change.question} (declined: questions of servers are not supported)"
         more = len(server.offer.left_out)
         if change.kind == "connected" and more:
-            return f": {more} tools are left out, their names are too long"
+            return f": {more} tools are not available, since their names are too long"
         return ""
 
     def live_lines(self) -> list[str]:
-        """Return the lines that the model is told again after its history was replaced."""
+        """Return the notes to repeat to the model after its history was replaced."""
         return [news_of(server) for server in self.servers if server.enabled and not server.failure]
 
     async def called(self, line: str) -> CalledPrompt | None:
-        """Return the prompt of a server that a line calls; waits for a server that is not connected yet."""
+        """Return the prompt of a server that a line calls. Waits for a server that is not connected yet."""
         if line.startswith("/mcp__"):
             word = line.removeprefix("/mcp__").partition("__")[0].lower()
             await wait_for([each for each in self.servers if each.word.lower() == word], SEARCH_WAIT_S)
@@ -242,7 +244,7 @@ class McpServers:
         return next((each for each in self.servers if name in (each.entry.name, each.word)), None)
 
     async def close(self) -> None:
-        """End every server."""
+        """Stop every server."""
         self._closed = True
         await asyncio.gather(*(server.stop() for server in self.servers))
         if self.processes is not None:

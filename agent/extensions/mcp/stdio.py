@@ -1,4 +1,4 @@
-"""Connections to MCP servers that are processes: one JSON message a line, on standard input and output."""
+"""Connections to MCP servers that are processes: one JSON message per line, on standard input and output."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .server_log import MAX_TOLD_LINE_CHARS, ServerLog
 from .session import Message
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # of one line of a server
-MAX_JUNK_LINES = 100_000  # before its first message, after which it is ended
+MAX_JUNK_LINES = 100_000  # before its first message; with more it is stopped
 
 
 class StdioConnection:
-    """A server that runs. `lost` is called with the reason when it ends by itself."""
+    """A running server. `lost` is called with the reason when it ends by itself."""
 
     def __init__(
         self,
@@ -57,13 +57,13 @@ class StdioConnection:
         try:
             why = await self._read_lines(reader, deliver)
         except OSError:
-            why = ""  # as at the end: it is gone
+            why = ""  # as at its end
         if not self._closing:
             self._lost(why or await self._how_it_ended())
             self.close()
 
     async def _read_lines(self, reader: asyncio.StreamReader, deliver: Callable[[Any], None]) -> str:
-        """Read until the end; return the reason to end the server, "" if it has ended. Raises OSError."""
+        """Read until the end; return the reason to stop the server, "" if it has ended. Raises OSError."""
         pieces: list[bytes] = []
         size = 0
         while data := await reader.read(1 << 16):
@@ -77,14 +77,14 @@ class StdioConnection:
             if size > MAX_MESSAGE_BYTES:
                 return f"it sent a message of more than {MAX_MESSAGE_BYTES // 1024 // 1024} MB"
             if self._skipped > MAX_JUNK_LINES and not self._spoke:
-                return f"it wrote {MAX_JUNK_LINES:,} lines that are no message{self.hint}"
-            await asyncio.sleep(0)  # data that is there is read without a wait: let other tasks run
+                return f"it wrote {MAX_JUNK_LINES:,} lines that are not messages{self.hint}"
+            await asyncio.sleep(0)  # available data is read without waiting, so let other tasks run
         return ""
 
     def _take(self, line: bytes, deliver: Callable[[Any], None]) -> None:
-        """Take one line; one that is not a message goes into the log.
+        """Take one line. A line that is not a message goes into the log.
 
-        Bytes that are not UTF-8 are replaced: an answer with some is still an answer.
+        Bytes that are not UTF-8 are replaced, since an answer with such bytes is still an answer.
         """
         if not line.strip():
             return
@@ -105,25 +105,25 @@ class StdioConnection:
         status = self._command.exited.result() if self._command.exited.done() else None
         code, signal_name = exit_code(status)
         if signal_name:
-            how = f"it was ended by {signal_name}"
+            how = f"it was killed by {signal_name}"
         elif code is None:
             how = "it closed its output"
         else:
-            how = f"it ended with exit code {code}"
+            how = f"it exited with code {code}"
         return f"{how}: {self._log.last}" if self._log.last else how
 
     @property
     def hint(self) -> str:
-        """A clause about its output so far, which may say why it does not answer."""
+        """A clause about its output so far, which may contain the reason why it does not answer."""
         if self._log.last:
             return f"; it wrote: {self._log.last}"
-        return "; what it writes is no JSON-RPC" if self._skipped else ""
+        return "; its output is not JSON-RPC" if self._skipped else ""
 
     def failure(self, reason: str) -> ServerFailed:
         return ServerFailed(reason)
 
     def close(self) -> None:
-        """Close its input and end it, without waiting."""
+        """Close its input and stop it, without waiting."""
         self._closing = True
         if self._reading is not None and self._reading is not asyncio.current_task():
             self._reading.cancel()
@@ -132,9 +132,9 @@ class StdioConnection:
 
 
 def _unreadable(line: bytes, error: Exception) -> Message | None:
-    """Return a failure of our request for a line that answers it and cannot be read; None for other lines.
+    """Return a failure for the request that an unreadable line answers; None for other lines.
 
-    Servers write the id before all else, or at the end.
+    Servers write the id first or last.
     """
     version = rb'"jsonrpc"\s*:\s*"2\.0"'
     ident = rb'"id"\s*:\s*"?(\d{1,9})"?'

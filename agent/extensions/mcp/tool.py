@@ -1,7 +1,7 @@
-"""The one tool `mcp`, through which the model finds and calls the tools of servers.
+"""The tool `mcp`, with which the model finds and calls the tools of servers.
 
-Its definition names the configured servers, not their tools, so that a server which is connected late, or
-changes its tools, leaves the prefix of every request as it is.
+Its definition names the configured servers, not their tools. So a server that is connected late, or changes
+its tools, does not change the prefix of requests.
 """
 
 from __future__ import annotations
@@ -34,20 +34,22 @@ class McpArguments(Arguments):
     action: Literal["search", "describe", "call", "read"]
     server: str = ""
     tool: str = ""
-    arguments: Annotated[dict[str, Any], Meta(description="call: for the tool")] = field(default_factory=dict)
-    query: Annotated[str, Meta(description="search: words; none lists all")] = ""
-    uri: Annotated[str, Meta(description="read: of a resource; none lists them")] = ""
+    arguments: Annotated[dict[str, Any], Meta(description="call: the tool's arguments")] = field(
+        default_factory=dict
+    )
+    query: Annotated[str, Meta(description="search: words; empty lists all tools")] = ""
+    uri: Annotated[str, Meta(description="read: a resource's URI; empty lists them")] = ""
 
 
 def mcp_tool(servers: Sequence[McpServer]) -> Tool:
-    """Return the tool for these servers, which may be connected later; its description names them."""
+    """Return the tool for these servers, which may be connected later. Its description names them."""
     names = ", ".join(server.entry.name for server in servers if server.enabled) or "none so far"
     return Tool(
         name="mcp",
         description=(
-            f"Tools and resources of MCP servers: {names}. You are told a server's tools once it is"
-            " connected. search finds tools, describe gives one's parameters, call runs it, read gets a"
-            " resource."
+            f"Tools and resources of MCP servers: {names}. A note lists a server's tools once it is"
+            " connected. search finds tools, describe returns a tool's parameters, call runs it, read"
+            " returns a resource."
         ),
         arguments=McpArguments,
         kind="other",
@@ -64,13 +66,13 @@ def _title(arguments: McpArguments) -> str:
 
 
 def _access(arguments: McpArguments, context: ToolContext) -> tuple[Access, ...]:
-    """Return the access of a call that is not resolved; a refused one is known by it."""
+    """Return the access of an unresolved call, which identifies a denied one."""
     name = meant_call("mcp", asdict(arguments)).name
     return no_access(arguments, context) if name == "mcp" else (Access("server", name),)
 
 
 async def _resolve(servers: Sequence[McpServer], name: str, given: Mapping[str, Any]) -> CheckedCall | None:
-    """Return the call of a server's tool that a call means; None if it only asks about servers.
+    """Return the call of a server's tool that a call stands for; None for a question about servers.
 
     A call of `mcp__server__tool` by that name is accepted too. Raises ToolError.
     """
@@ -86,13 +88,13 @@ async def _resolve(servers: Sequence[McpServer], name: str, given: Mapping[str, 
         return None
     arguments = _object(given.get("arguments") or {})
     if arguments is None:
-        raise ToolError("arguments has to be a JSON object.")
+        raise ToolError("arguments must be a JSON object.")
     tool = await _find_server_tool(servers, server, str(given.get("tool", "")))
     return checked_call(tool, arguments)
 
 
 def _object(arguments: object) -> dict[str, Any] | None:
-    """Return the arguments, also from their text; None if they are not an object."""
+    """Return the arguments, given as an object or as its text; None if they are not an object."""
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments)
@@ -103,7 +105,7 @@ def _object(arguments: object) -> dict[str, Any] | None:
 
 
 async def _find_server_tool(servers: Sequence[McpServer], server: str, tool: str) -> Tool:
-    """Return the tool of a server by its name there or by its full name. Raises ToolError."""
+    """Return the tool of a server by its name there or its full name. Raises ToolError."""
     if tool.lower().startswith(FOREIGN_PREFIX):
         word, _, tool = tool[len(FOREIGN_PREFIX) :].partition("__")
         server = server or word
@@ -125,7 +127,7 @@ async def _find_server_tool(servers: Sequence[McpServer], server: str, tool: str
 
 
 def _server(servers: Sequence[McpServer], name: str, other: str) -> McpServer:
-    """Return the server of that name or word; without a name the only one, or the one that has `other`.
+    """Return the server of that name or word; without a name the only one, or the one with `other`.
 
     Raises ToolError.
     """
@@ -141,13 +143,13 @@ def _server(servers: Sequence[McpServer], name: str, other: str) -> McpServer:
             found = usable if len(usable) == 1 else []
     if not found:
         names = ", ".join(each.entry.name for each in usable) or "none"
-        wrong = f"There is no MCP server {name!r}" if name else "Name the server"
+        wrong = f"Unknown MCP server {name!r}" if name else "Name the server"
         raise ToolError(f"{wrong}. The servers are: {names}.")
     return found[0]
 
 
 async def _run(servers: Sequence[McpServer], given: McpArguments, call: ToolCall) -> ToolResult:
-    """Answer a question about servers; calls and resources are tools of their own: see `_resolve`."""
+    """Answer a question about servers. Calls and reads are resolved to other tools, see `_resolve`."""
     if given.action == "describe":
         tool = await _find_server_tool(servers, given.server, given.tool)
         schema = json.dumps(tool.arguments, ensure_ascii=False)
@@ -155,23 +157,25 @@ async def _run(servers: Sequence[McpServer], given: McpArguments, call: ToolCall
     chosen = [_server(servers, given.server, "")] if given.server else [s for s in servers if s.enabled]
     await wait_for(chosen, SEARCH_WAIT_S)
     if given.action == "read":
-        return text_result("\n".join(_resource_lines(chosen)) or "There are no resources.")
+        return text_result("\n".join(_resource_lines(chosen)) or "No resources.")
     lines = _found_lines(chosen, given.query)
     instructions = chosen[0].greeting.get("instructions") if given.server and not chosen[0].failure else None
     if isinstance(instructions, str) and instructions.strip():
         lines.append(f"[the server says: {instructions[:2_000]}]")
-    return text_result("\n".join((*lines, *_unconnected(chosen))) or "No tool fits; search without words.")
+    return text_result(
+        "\n".join((*lines, *_unconnected(chosen))) or "No tool matches. Search without words to list all."
+    )
 
 
 class _FoundTool(NamedTuple):
-    """A tool that a search found: how well it fits, and its line."""
+    """A tool that a search found, with its score and its line."""
 
     score: int
     line: str
 
 
 def _found_lines(servers: Sequence[McpServer], query: str) -> list[str]:
-    """Return a line for each tool that fits, the best first, and the number of further ones."""
+    """Return a line for each matching tool, best first, and the number of further ones."""
     words = re.findall(r"\w+", query.lower())
     found = []
     for server in servers:
@@ -203,7 +207,7 @@ def _unconnected(servers: Sequence[McpServer]) -> list[str]:
 
 
 def news_of(server: McpServer) -> str:
-    """Return the note to the model about a server that was connected, or has changed its tools."""
+    """Return the note for the model about a server that was connected or has changed its tools."""
     names = ", ".join(server.offer.names) or "none"
     more = f" Resources: {len(server.offer.resources)}." if server.offer.resources else ""
     return f"MCP server {server.entry.name} connected: {names}.{more}"

@@ -1,4 +1,4 @@
-"""Approval of commands and skills: one that runs command lines or takes rights needs it, by its content."""
+"""Approval of commands and skills, by content, if they run command lines or grant permissions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_SHOWN_LINES = 3  # of the command lines of a file, in the question for appro
 
 
 class OpenedSkill(Struct, frozen=True):
-    """A command or skill as its file is at this moment. `item` is what needs approval before it acts."""
+    """A command or skill with the current content of its file. `item` needs approval before it acts."""
 
     skill: Skill
     body: str
@@ -32,15 +32,15 @@ class OpenedSkill(Struct, frozen=True):
         return counts_from_one(self.body)
 
     def filled(self, arguments: str, variables: Mapping[str, str]) -> list[str | CommandLine]:
-        """Return the text with its places filled in, as texts and the command lines between them."""
+        """Return the text with its placeholders filled in, as texts and the command lines between them."""
         given = GivenValues(arguments=arguments, names=self.skill.arguments, variables=variables)
         return fill_in(self.body, given)
 
 
 def open_skill(skill: Skill) -> OpenedSkill:
-    """Read the file of a command or skill again. Raises OSError and ValueError if it cannot be used now."""
+    """Read the file of a command or skill again. Raises OSError and ValueError if it cannot be used."""
     if skill.top is not None:
-        check_origin(skill.path, skill.top)  # commands can change it between two looks
+        check_origin(skill.path, skill.top)  # commands can change it between two checks
     content = read_regular(skill.path, MAX_MARKDOWN_BYTES)
     markdown = parse_markdown(content)
     place = SkillPlace(folder=skill.folder, kind=skill.kind, scope=skill.scope, top=skill.top)
@@ -57,14 +57,14 @@ def skill_items(folder: Path, environ: Mapping[str, str]) -> list[ProjectItem]:
             try:
                 item = open_skill(skill).item
             except (OSError, ValueError):
-                continue  # it has changed since; it is judged again when it is used
+                continue  # it has changed since, and is checked again when it is used
             if item is not None:
                 items.append(item)
     return items
 
 
 def _item(skill: Skill, body: str, content: bytes) -> ProjectItem | None:
-    """Return the item to be approved before a file with this content acts; None if it only instructs."""
+    """Return the item to approve before a file with this content acts; None if it only has instructions."""
     shown = [f"allows {', '.join(skill.allowed_tools)}"] if skill.allowed_tools else []
     if skill.model:
         shown.append(f"uses the model {skill.model}")

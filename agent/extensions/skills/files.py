@@ -1,4 +1,4 @@
-"""Read the files of commands and skills: one value for each, whose text is read again when it is used.
+"""Read the files of commands and skills, one value per file. The text is read again when it is used.
 
 A command is a Markdown file in `commands/`, a skill a directory in `skills/` with a SKILL.md.
 """
@@ -27,10 +27,10 @@ MAX_FILES = 2_000  # of one directory
 class Skill(Struct, frozen=True):
     """A command or skill as its file describes it.
 
-    described      the file has a description, and not only a first line
-    top            the top of the checkout that it came with, out of which no link may lead; None: the user's
-                   own. Command lines and rights of one that came with a checkout need approval
-    hint           its arguments, for the user; `arguments` names them
+    described      the file has a description, not only a first line
+    top            the top of the checkout that contains it, which no link may leave; None for the user's own.
+                   Command lines and permissions of one in a checkout need approval
+    hint           its arguments, for the user; `arguments` are their names
     allowed_tools  the rules that it grants for a turn, as written
     for_model      the model may load it; for_user: it can be typed as /name
     forks          it runs in a session of its own, with the agent of that name
@@ -60,7 +60,7 @@ class Skill(Struct, frozen=True):
 
     @property
     def from_project(self) -> bool:
-        """Return whether it came with a checkout."""
+        """Return whether it is part of a checkout."""
         return self.top is not None
 
     @property
@@ -70,7 +70,7 @@ class Skill(Struct, frozen=True):
 
     @property
     def summary(self) -> str:
-        """The text behind its name in a list."""
+        """The text after its name in a list."""
         return " · ".join(filter(None, (self.hint, self.description, f"({self.origin})")))
 
 
@@ -86,11 +86,11 @@ def read_skills(place: SkillPlace, warnings: list[str]) -> Iterator[Skill]:
             yield skill_of(read_markdown(path), path, place)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-            warnings.append(f"{path}: {reason}; it is left out")
+            warnings.append(f"{path}: {reason} (ignored)")
 
 
 def skill_of(markdown: Markdown, path: Path, place: SkillPlace) -> Skill:
-    """Return the command or skill that a file describes. Raises ValueError if it cannot have a name."""
+    """Return the command or skill that a file describes. Raises ValueError if its name is not valid."""
     fields = markdown.fields
     description = _text(fields.get("description"))
     first = next((line.strip("# ").strip() for line in markdown.body.splitlines() if line.strip("# ")), "")
@@ -116,15 +116,15 @@ def skill_of(markdown: Markdown, path: Path, place: SkillPlace) -> Skill:
 
 
 def _name(fields: Mapping[str, object], path: Path, kind: SkillKind) -> str:
-    """Return the name of a command (its file's) or of a skill (that of its field or directory)."""
+    """Return the name of a command (that of its file) or of a skill (that of its field or directory)."""
     if kind == "command":
         if re.fullmatch(r"[^\W_][\w.-]*", path.stem) and len(path.stem) <= MAX_NAME_CHARS_OF_SKILL:
             return path.stem
-        raise ValueError("its name is no word that can be typed after a slash")
+        raise ValueError("its name cannot be typed after a slash")
     for name in (_text(fields.get("name")), path.parent.name):
         if re.fullmatch(r"[a-z0-9][a-z0-9-]*", name) and len(name) <= MAX_NAME_CHARS_OF_SKILL:
             return name
-    raise ValueError("neither its name nor its folder's is made of a-z, 0-9 and - (at most 64 characters)")
+    raise ValueError("its name (or its directory's) must have 1 to 64 characters of a-z, 0-9 and -")
 
 
 def _skill_paths(place: SkillPlace, warnings: list[str]) -> Iterator[Path]:
@@ -133,18 +133,18 @@ def _skill_paths(place: SkillPlace, warnings: list[str]) -> Iterator[Path]:
         if os.path.lexists(path):
             yield path
         elif (place.folder / name).is_symlink() and not (place.folder / name).exists():
-            warnings.append(f"{place.folder / name}: it leads nowhere; it is left out")
+            warnings.append(f"{place.folder / name}: broken link (ignored)")
 
 
 class _FolderBelow(NamedTuple):
-    """A directory of commands, so many levels below the first."""
+    """A directory of commands, and its depth below the first."""
 
     path: Path
     depth: int
 
 
 def _command_paths(place: SkillPlace, warnings: list[str]) -> Iterator[Path]:
-    """Yield files at any depth, those above first; each directory is visited once."""
+    """Yield files at any depth, outer ones first. Each directory is visited once."""
     seen: set[tuple[int, int]] = set()
     waiting = [_FolderBelow(place.folder, 0)]
     count = 0
@@ -152,10 +152,10 @@ def _command_paths(place: SkillPlace, warnings: list[str]) -> Iterator[Path]:
         try:
             found = folder.stat()
         except OSError:
-            warnings.append(f"{folder}: it leads nowhere; it is left out")
+            warnings.append(f"{folder}: broken link (ignored)")
             continue
         if (found.st_dev, found.st_ino) in seen:
-            warnings.append(f"{folder}: it leads back to where it comes from; it is left out")
+            warnings.append(f"{folder}: link to a directory that contains it (ignored)")
             continue
         seen.add((found.st_dev, found.st_ino))
         for name in _listed(folder, warnings):
@@ -172,24 +172,24 @@ def _listed(folder: Path, warnings: list[str]) -> list[str]:
     try:
         names = sorted(each.name for each in folder.iterdir() if not each.name.startswith("."))
     except OSError as error:
-        warnings.append(f"{folder}: {error.strerror}; it is left out")
+        warnings.append(f"{folder}: {error.strerror} (ignored)")
         return []
     if len(names) > MAX_FILES:
-        warnings.append(f"{folder}: it holds {len(names):,} entries; those after {MAX_FILES:,} are left out")
+        warnings.append(f"{folder}: it has {len(names):,} entries, of which only {MAX_FILES:,} are read")
     return names[:MAX_FILES]
 
 
 def check_origin(path: Path, top: Path) -> None:
-    """Require that a file is the checkout's own: no link to a secret or elsewhere, and not another user's.
+    """Require that a file is the checkout's own: no link to a secret or outside, and not another user's.
 
     Raises OSError and ValueError.
     """
-    owners = {path.stat().st_uid, path.lstat().st_uid}  # raises OSError for a link in a circle
+    owners = {path.stat().st_uid, path.lstat().st_uid}  # raises OSError for a circular link
     real = path.resolve()
     if not is_inside(str(real), str(top)):
-        raise ValueError("it leads out of the project")
+        raise ValueError("it is a link out of the project")
     if real != path and is_protected(str(real), "read"):
-        raise ValueError("it leads to a secret")
+        raise ValueError("it is a link to a secret")
     if not owners <= trusted_owners(top):
         raise ValueError("it belongs to another user")
 
@@ -199,7 +199,7 @@ def _text(value: object) -> str:
 
 
 def _hint(value: object) -> str:
-    """Return `[a] [b]` as it was written: YAML takes one pair of brackets for a list."""
+    """Return `[a] [b]` as written, which YAML reads as a list if there is one pair of brackets."""
     if isinstance(value, list):
         return f"[{', '.join(map(_text, value))}]"
     return _text(value)
@@ -212,7 +212,7 @@ def _is_set(value: object, *, unset: bool) -> bool:
 
 
 def _words(value: object) -> list[str]:
-    """Return the words of a list, or of a text with commas or spaces; brackets hold a word together."""
+    """Return the words of a list, or of a text with commas or spaces, which do not split parentheses."""
     text = ", ".join(map(_text, value)) if isinstance(value, list) else _text(value)
     words: list[str] = []
     word = ""

@@ -16,23 +16,23 @@ MAX_WARNINGS = 20  # about files, reported one by one
 
 
 class Shadowed(NamedTuple):
-    """A command or skill that another one of its name hides."""
+    """A command or skill that is hidden by another one of the same name."""
 
     hidden: Skill
     known: Skill
 
 
 class TypedSkill(NamedTuple):
-    """The command or skill that a line calls, with the arguments behind its name."""
+    """The command or skill that a line calls, with the arguments after its name."""
 
     skill: Skill
     arguments: str
 
 
 class SkillLibrary:
-    """The commands and skills by name: of one name, the one that was added first counts.
+    """The commands and skills by name. Of one name, the first one added counts.
 
-    `others` has further names: `folder:name` of a command in a subdirectory.
+    `others` contains alternative names: `folder:name` of a command in a subdirectory.
     """
 
     def __init__(self) -> None:
@@ -83,13 +83,13 @@ class SkillLibrary:
         return found
 
     def for_model(self) -> list[Skill]:
-        """Return those that the model may load, in their order: a command needs a description."""
+        """Return those that the model may load, in order. A command needs a description for that."""
         return [
             one for one in self.skills.values() if one.for_model and (one.kind == "skill" or one.described)
         ]
 
     def search(self, words: str) -> list[Skill]:
-        """Return those for the model that match by name or description, the best first."""
+        """Return those for the model that match by name or description, best first."""
         import difflib  # 3 ms
 
         wanted = _words(words)
@@ -111,7 +111,7 @@ def _words(text: str) -> set[str]:
 def load_library(
     folder: Path, environ: Mapping[str, str], user_dir: Path | None, sources: Sequence[str] | None = None
 ) -> SkillLibrary:
-    """Return all that apply in a directory, or only those of some `sources`. Blocks on the disk."""
+    """Return all for a directory, or only those of some `sources`. Blocks on the disk."""
     library = SkillLibrary()
     for place in skill_places(folder, environ, user_dir):
         if sources is None or ("user" if place.top is None else "project") in sources:
@@ -120,6 +120,6 @@ def load_library(
     more = len(library.warnings) - MAX_WARNINGS
     if more > 0:
         library.warnings[MAX_WARNINGS:] = [
-            f"{more} more commands and skills cannot be used; /skills lists all"
+            f"{more} more commands and skills cannot be used; /skills lists all of them"
         ]
     return library

@@ -1,4 +1,4 @@
-"""Output styles: a text of the user's or the project's that says how the model is to answer."""
+"""Output styles: texts of the user or the project that define how the model answers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _STYLES_FOLDER = "output-styles"
 
 
 class StyleFolder(NamedTuple):
-    """A directory of styles, and whether it came with the checkout."""
+    """A directory of styles, and whether it is part of the checkout."""
 
     path: Path
     from_project: bool
 
 
 class StylePlaces(Struct, frozen=True):
-    """The sources of styles. `sources`: the settings that are read, None: all."""
+    """The sources of styles. `sources`: the settings that are read, None for all."""
 
     folder: Path
     user_dir: Path
@@ -34,7 +34,7 @@ class StylePlaces(Struct, frozen=True):
     sources: Sequence[str] | None = None
 
     def folders(self) -> Iterator[StyleFolder]:
-        """Yield the directories, those that win first."""
+        """Yield the directories in order of precedence."""
         if self.sources is None or "project" in self.sources:
             yield StyleFolder(self.folder / ".makeroom" / _STYLES_FOLDER, from_project=True)
             yield StyleFolder(self.folder / ".claude" / _STYLES_FOLDER, from_project=True)
@@ -65,8 +65,8 @@ def style_text(name: str, places: StylePlaces) -> str:
             if name.lower() in (own.lower(), path.stem.lower()):
                 return f"{STYLE_HEAD}{own}):\n\n{found.body.strip()}"
             known.append(own)
-    there = f"there are {', '.join(known)}" if known else f"there is none in .claude/{_STYLES_FOLDER}"
-    raise ValueError(f"there is no output style {name!r} here; {there}")
+    there = f"known styles are {', '.join(known)}" if known else f".claude/{_STYLES_FOLDER} contains none"
+    raise ValueError(f"unknown output style {name!r}; {there}")
 
 
 def style_in_use(system: Sequence[str]) -> str:

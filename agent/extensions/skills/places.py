@@ -1,4 +1,4 @@
-"""The directories that may hold commands and skills, in the order in which they win."""
+"""The directories that may contain commands and skills, in order of precedence."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SkillKind = Literal["skill", "command"]
 
 
 class SkillPlace(Struct, frozen=True):
-    """A directory that may hold commands or skills.
+    """A directory that may contain commands or skills.
 
-    top  the top of the checkout that it belongs to, out of which no link may lead; None: the user's own
+    top  the top of the checkout that it belongs to, which no link may leave; None for the user's own
     """
 
     folder: Path
@@ -28,7 +28,7 @@ class SkillPlace(Struct, frozen=True):
 
 
 def skill_places(folder: Path, environ: Mapping[str, str], user_dir: Path | None) -> Iterator[SkillPlace]:
-    """Yield the places for a session in `folder`, those that win first. `user_dir` is our settings directory.
+    """Yield the places for a session in `folder` by precedence. `user_dir` is our settings directory.
 
     A repository's place in the home directory is the user's own, and not a project's.
     """

@@ -1,7 +1,7 @@
-"""Fill in the places of a command's text: arguments, variables, and the output of command lines. Pure.
+"""Fill in the placeholders of a command's text: arguments, variables, the output of command lines. Pure.
 
-One pass goes through the text. A value that was filled in is never scanned, so that no argument can add a
-command line or another place.
+The text is scanned once, without the inserted values, so that no argument can add a command line or a
+placeholder.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from msgspec import Struct
 
 
 class CommandLine(Struct, frozen=True):
-    """A place in the text for the output of a command line; `inline`: within a line."""
+    """A placeholder for the output of a command line; `inline`: within a line."""
 
     line: str
     inline: bool
 
 
 class GivenValues(Struct, frozen=True):
-    """The values to fill in: the arguments as they were typed, the names of some, and variables by name."""
+    """The values to fill in: the arguments as typed, the names of some, and variables by name."""
 
     arguments: str = ""
     names: Sequence[str] = ()
@@ -31,7 +31,7 @@ class GivenValues(Struct, frozen=True):
 
 @cache
 def _place() -> re.Pattern[str]:
-    """Match a place for a value: `$ARGUMENTS[1]`, `$ARGUMENTS`, `$1`, `${VARIABLE}`, `$name`."""
+    """Match a placeholder for a value: `$ARGUMENTS[1]`, `$ARGUMENTS`, `$1`, `${VARIABLE}`, `$name`."""
     return re.compile(
         r"(?P<escaped>\\)?\$(?:ARGUMENTS\[(?P<at>\d{1,6})\]|(?P<all>ARGUMENTS)\b|(?P<number>\d+)"
         r"|\{(?P<variable>[A-Z_]+)\}|(?P<name>[A-Za-z_][\w-]*))"
@@ -40,7 +40,7 @@ def _place() -> re.Pattern[str]:
 
 @cache
 def _place_or_line() -> re.Pattern[str]:
-    """Match a place for a value, or a command line, in a block of its own or within a line."""
+    """Match a placeholder for a value or a command line, in a block of its own or within a line."""
     block = r"^```![ \t]*\n(?P<block>.*?)\n```[ \t]*$"
     inline = r"(?<!\S)(?<!`` )!`(?P<line>[^`\n]+)`"
     return re.compile(f"{block}|{inline}|{_place().pattern}", re.MULTILINE | re.DOTALL)
@@ -51,18 +51,18 @@ def _counts_from_zero(text: str) -> bool:
 
 
 def counts_from_one(text: str) -> bool:
-    """Return true if `$1` is the first argument, as in older files: a newer one shows that it starts at 0."""
+    """Return true if `$1` is the first argument, as in older files. Newer ones start at 0, and show it."""
     return re.search(r"(?<!\\)\$[1-9]", text) is not None and not _counts_from_zero(text)
 
 
 def written_lines(text: str) -> list[str]:
-    """Return the command lines of a text as they are written, each on one line."""
+    """Return the command lines of a text as written, each on one line."""
     lines = (match["line"] or match["block"] for match in _place_or_line().finditer(text))
     return [" ".join(line.split()) for line in lines if line is not None]
 
 
 def fill_in(text: str, given: GivenValues) -> list[str | CommandLine]:
-    """Return the text with its places filled in, as texts and the command lines between them."""
+    """Return the text with its placeholders filled in, as texts and the command lines between them."""
     filling = _Filling(given, first=0 if _counts_from_zero(text) else 1)
     pieces: list[str | CommandLine] = []
     end = 0
@@ -82,7 +82,7 @@ def fill_in(text: str, given: GivenValues) -> list[str | CommandLine]:
 
 
 class _Filling:
-    """The values for the places of one text; `used` once a place has taken an argument.
+    """The values for the placeholders of one text; `used` once a placeholder has used an argument.
 
     `first` is the number of the first argument in `$N`.
     """
@@ -94,7 +94,7 @@ class _Filling:
         self.used = False
 
     def value(self, match: re.Match[str]) -> str:
-        """Return the text for a place; as it is written if there is nothing to fill in, or it is escaped."""
+        """Return the text for a placeholder, unchanged if there is nothing to fill in or it is escaped."""
         name = match["name"]
         if match["variable"] is not None:
             value = self._given.variables.get(match["variable"])
@@ -124,5 +124,5 @@ class _Filling:
 def _split(arguments: str) -> list[str]:
     try:
         return shlex.split(arguments)
-    except ValueError:  # a quote that is not closed
+    except ValueError:  # an unclosed quote
         return arguments.split()
