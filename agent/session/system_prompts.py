@@ -54,7 +54,7 @@ SANDBOX_TEXT = """\
 nor the processes of others, and reach no host but those that the person allowed. What they leave in /tmp no \
 other tool sees, and it goes with the session: put what is to stay into the project. Files \
 that run or grant rights later (.git/hooks, .git/config) are read-only there.
-- What the wall refuses stands in the result as [walled off: ...], and the person is asked about it. Where \
+- What the wall refuses stands in the result as [blocked: ...], and the person is asked about it. Where \
 they say no, tell them what you need; do not work around the wall."""
 RECORDS_TEXT = """\
 # Commands

@@ -45,7 +45,7 @@ def test_a_script_is_informed_which_rule_would_allow_the_line(
     repository: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     code, result, told = done(repository, capfd)
-    if "walled off" not in told:
+    if "blocked" not in told:
         pytest.skip("there is no wall here")
     assert code == 0 and "nobody is there to ask" in told  # JSON has its own word for it
     (denial,) = result["permission_denials"]

@@ -49,7 +49,7 @@ def test_an_emptied_repository_is_put_back_whole(project: Path, packed: bool) ->
         if entry.name not in ("config", "hooks"):  # the sandbox keeps them
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     (line,) = backup.restore()
-    assert line.startswith("[a walled command, or somebody meanwhile, emptied .git: HEAD, index, objects, ")
+    assert line.startswith("[a sandboxed command or another process emptied .git: HEAD, index, objects, ")
     assert state(project) == before
 
 
@@ -60,7 +60,7 @@ def test_a_directory_that_only_its_content_was_taken_from_is_put_back(project: P
     backup.keep()
     for folder in (project / ".git" / part).iterdir():
         shutil.rmtree(folder)
-    assert f"emptied .git: {part} were put back" in backup.restore()[0]
+    assert f"emptied .git: {part} were restored" in backup.restore()[0]
     assert state(project) == before
 
 
@@ -101,7 +101,7 @@ def test_nothing_is_put_back_through_a_link(project: Path, tmp_path: Path) -> No
     assert list(elsewhere.iterdir()) == []
     shutil.rmtree(project / ".git")
     (project / ".git").symlink_to(elsewhere)
-    assert "could not be put back" in backup.restore()[0]
+    assert "could not be restored" in backup.restore()[0]
     assert list(elsewhere.iterdir()) == []
 
 

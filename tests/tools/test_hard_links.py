@@ -52,7 +52,7 @@ def test_what_is_changed_in_place_is_reported_and_what_is_not_shared_is_not(shar
     assert changed_links(shared, since) == ["node_modules/.pnpm/b/index.js"]
     told: set[str] = set()
     (line,) = tell_changed_links(shared, since, told)
-    assert line.endswith("shared with other projects by hard links: node_modules/.pnpm/b/index.js")
+    assert line.endswith("shared with other projects through hard links: node_modules/.pnpm/b/index.js")
     assert tell_changed_links(shared, since, told) == []
 
 

@@ -314,7 +314,7 @@ def sandboxed(tmp_path: Path) -> Iterator[SandboxedSession]:
 
 
 def test_without_namespaces_the_sandbox_is_the_weaker_one(sandboxed: SandboxedSession) -> None:
-    assert sandboxed.sandbox() == ("landlock", "namespaces are switched off")
+    assert sandboxed.sandbox() == ("landlock", "namespaces are disabled")
     folder = sandboxed.shell.folder
     assert sandboxed.run(f"pwd; echo x > made && cat made; echo x > {folder.parent}/out").startswith(
         f"{folder}\nx\nbash: line 1: {folder.parent}/out: Permission denied"
@@ -335,13 +335,13 @@ def test_a_hook_that_a_sandboxed_command_writes_is_put_back_and_reported(sandbox
         return text(sandboxed.shell.runner.run(run_bash(arguments, call)))
 
     assert sandboxed.sandbox()[0] == "landlock"
-    assert "changed .git/hooks/pre-commit: put back" in bash("echo evil > .git/hooks/pre-commit")
+    assert "changed .git/hooks/pre-commit: restored" in bash("echo evil > .git/hooks/pre-commit")
     assert hook.read_text() == "true"
     bash("echo evil > .git/hooks/pre-commit; touch on; sleep 300", background=True)
     assert wait_until((sandboxed.shell.folder / "on").exists)
     told = bash("cat .git/hooks/pre-commit", inside=False)
     assert told.startswith(
-        "true\n[a walled command, or somebody meanwhile, changed .git/hooks/pre-commit: put back"
+        "true\n[a sandboxed command or another process changed .git/hooks/pre-commit: restored"
     )
 
 

@@ -57,35 +57,35 @@ def bash(line: str) -> Act:
 
 
 CHANGES: dict[str, tuple[Act, str]] = {
-    "a hook that was there": (bash("echo evil > .git/hooks/pre-commit"), ".git/hooks/pre-commit: put back"),
+    "a hook that was there": (bash("echo evil > .git/hooks/pre-commit"), ".git/hooks/pre-commit: restored"),
     "a hook in a folder whose mode changed": (
         bash("chmod 777 .git/hooks; echo evil > .git/hooks/pre-push"), ".git/hooks/pre-push: removed"
     ),
     "a folder in a guarded one": (
-        bash("mkdir -p .vscode/a/b; echo evil > .vscode/a/b/c"), "made .vscode/a: removed"
+        bash("mkdir -p .vscode/a/b; echo evil > .vscode/a/b/c"), "created .vscode/a: removed"
     ),
     "a hook that was not": (bash("echo evil > .git/hooks/post-merge"), ".git/hooks/post-merge: removed"),
     "the same size and time": (
         bash("touch -r .git/config t; echo '[evil]' > .git/config; touch -r t .git/config; rm t"),
-        ".git/config: put back",
+        ".git/config: restored",
     ),
-    "written and moved over": (bash("echo evil > x; mv x .git/config"), ".git/config: put back"),
-    "a mode": (bash("chmod 777 .git/hooks/pre-commit"), ".git/hooks/pre-commit: put back"),
-    "a removed file": (bash("rm .vscode/tasks.json"), "removed .vscode/tasks.json: put back"),
-    "a removed folder": (bash("rm -r .vscode"), "removed .vscode: put back"),
-    "a file for a folder": (bash("rm -r .vscode; echo x > .vscode"), ".vscode: put back"),
-    "a folder for a file": (bash("rm .git/config; mkdir -p .git/config/x"), ".git/config: put back"),
-    "a link for a file": (bash("ln -sf ../src/x .git/config"), ".git/config: put back"),
-    "a link to somewhere else": (bash("ln -sf /etc/passwd .envrc"), ".envrc: put back"),
-    "a link for a folder": (bash("mv .git/hooks src/h; ln -s ../src/h .git/hooks"), ".git/hooks: put back"),
-    "a pipe": (bash("rm .git/config; mkfifo .git/config"), ".git/config: put back"),
-    "a secret": (bash("echo KEY=2 > .env"), ".env: put back"),
+    "written and moved over": (bash("echo evil > x; mv x .git/config"), ".git/config: restored"),
+    "a mode": (bash("chmod 777 .git/hooks/pre-commit"), ".git/hooks/pre-commit: restored"),
+    "a removed file": (bash("rm .vscode/tasks.json"), "removed .vscode/tasks.json: restored"),
+    "a removed folder": (bash("rm -r .vscode"), "removed .vscode: restored"),
+    "a file for a folder": (bash("rm -r .vscode; echo x > .vscode"), ".vscode: restored"),
+    "a folder for a file": (bash("rm .git/config; mkdir -p .git/config/x"), ".git/config: restored"),
+    "a link for a file": (bash("ln -sf ../src/x .git/config"), ".git/config: restored"),
+    "a link to somewhere else": (bash("ln -sf /etc/passwd .envrc"), ".envrc: restored"),
+    "a link for a folder": (bash("mv .git/hooks src/h; ln -s ../src/h .git/hooks"), ".git/hooks: restored"),
+    "a pipe": (bash("rm .git/config; mkfifo .git/config"), ".git/config: restored"),
+    "a secret": (bash("echo KEY=2 > .env"), ".env: restored"),
     "git moved away and a link in its place": (
         bash("mv .git .other; ln -s .other .git; echo evil > .git/hooks/pre-commit; rm .other/config"),
-        "replaced .git: put back",
+        "replaced .git: restored",
     ),
     "git made anew": (
-        bash("cp -r .git new; rm -rf .git; mv new .git; echo evil > .git/config"), ".git/config: put back"
+        bash("cp -r .git new; rm -rf .git; mv new .git; echo evil > .git/config"), ".git/config: restored"
     ),
 }  # fmt: skip
 
@@ -105,7 +105,7 @@ def test_what_a_sandboxed_command_changed_is_put_back_and_reported(name: str, pr
         assert after == before
         lines = guard.take_reports()
         assert any(told in line for line in lines)
-        assert not any("look at " in line for line in lines)
+        assert not any("check " in line for line in lines)
         assert guard.take_reports() == []
 
     run(main())
@@ -133,7 +133,7 @@ def test_new_places_are_reported_and_left(project: Path) -> None:
         (project / ".github/workflows/ci.yml").write_text("on: push")
         await guard.end()
         assert guard.take_reports() == [
-            "[look at .github: a walled command, or somebody meanwhile, made it; other programs act on it]"
+            "[check .github: a sandboxed command or another process created it, and other programs act on it]"
         ]
         assert (project / ".github/workflows/ci.yml").exists()
 
@@ -170,7 +170,7 @@ def test_where_the_sandbox_keeps_guarded_files_only_new_ones_are_reported(projec
         (project / ".idea/x.xml").write_text("")
         await guard.end()
         assert guard.take_reports() == [
-            "[look at .idea: a walled command, or somebody meanwhile, made it; other programs act on it]"
+            "[check .idea: a sandboxed command or another process created it, and other programs act on it]"
         ]
         assert (project / ".env").read_text() == "KEY=2"
         assert not (project / ".git/config").exists()
@@ -221,7 +221,7 @@ def test_nothing_outside_is_written_through_a_link(project: Path) -> None:
         await guard.end()
         assert list(outside.iterdir()) == []
         assert (project / ".vscode/tasks.json").read_text() == "{}"
-        assert any("replaced .git: its folder is gone" in line for line in guard.reports)
+        assert any("replaced .git: the original directory is gone" in line for line in guard.reports)
         assert not os.path.lexists(project / ".git")
 
     run(main())
@@ -251,8 +251,7 @@ def test_a_file_too_large_to_be_kept_is_reported(project: Path) -> None:
         await guard.end()
         (line,) = guard.reports
         assert (
-            line
-            == "[a walled command, or somebody meanwhile, changed .git/hooks/large: too large to be put back]"
+            line == "[a sandboxed command or another process changed .git/hooks/large: too large to restore]"
         )
 
     run(main())
@@ -281,9 +280,9 @@ def test_of_a_worktree_that_git_adds_only_what_is_another_than_the_projects_is_r
             await guard.end()
             told = [line.split(": ")[0] for line in guard.take_reports()]
             assert set(told) == {
-                f"[look at .git/worktrees/{restores}/commondir",
-                f"[look at trees/{restores}/.git",
-                f"[look at trees/{restores}/AGENTS.md",
+                f"[check .git/worktrees/{restores}/commondir",
+                f"[check trees/{restores}/.git",
+                f"[check trees/{restores}/AGENTS.md",
             }
             (own / "commondir").write_text("../..\n")
 
@@ -305,7 +304,7 @@ def test_no_made_up_worktree_leads_to_a_repository_unseen(project: Path) -> None
         await guard.end()
         told = " ".join(guard.take_reports())
         assert "evil/commondir: " in told
-        assert "look at src/.git: " in told
+        assert "check src/.git: " in told
 
     run(main())
 
@@ -327,16 +326,16 @@ def test_what_else_may_be_written_is_watched_as_well(project: Path) -> None:
         assert (other / ".git/config").read_text() == before
         assert not (other / ".git/hooks/post-commit").exists()
         planted, new, changed, made = guard.take_reports()
-        assert planted.startswith("[look at src/.git: ")
-        assert f"changed {other}/.git/config: put back" in changed
-        assert f"made {other}/.git/hooks/post-commit: removed" in made
-        assert new.startswith(f"[look at {other}/.claude: ")
+        assert planted.startswith("[check src/.git: ")
+        assert f"changed {other}/.git/config: restored" in changed
+        assert f"created {other}/.git/hooks/post-commit: removed" in made
+        assert new.startswith(f"[check {other}/.claude: ")
         guard.restores = False
         await guard.begin([other])
         (other / ".mcp.json").write_text("")
         (other / ".claude").rmdir()
         await guard.end()
         (line,) = guard.take_reports()
-        assert line.startswith(f"[look at {other}/.mcp.json: ")
+        assert line.startswith(f"[check {other}/.mcp.json: ")
 
     run(main())

@@ -110,7 +110,7 @@ def test_a_server_within_the_sandbox_is_reached_within_the_sandbox(used: Sandbox
 def test_a_sandboxed_command_never_runs_open(sandboxed: SandboxedSession) -> None:
     supervisor = sandboxed.runner.run(sandboxed.commands.supervisor())
     supervisor.sandboxed = None
-    with pytest.raises(SupervisorLost, match="no wall"):
+    with pytest.raises(SupervisorLost, match="no sandbox"):
         sandboxed.prints("touch open")
     assert not (sandboxed.folder / "open").exists()
 
@@ -286,7 +286,7 @@ def test_what_steers_other_programs_is_reported_when_it_is_made(sandboxed: Sandb
     told = sandboxed.told(made)
     for name in (".git/config", ".git/hooks", ".vscode"):
         assert (
-            f"[look at {name}: a walled command, or somebody meanwhile, made it; other programs act on it]"
+            f"[check {name}: a sandboxed command or another process created it, and other programs act on it]"
             in told
         )
     assert len(told) == 3
@@ -298,7 +298,7 @@ def test_an_emptied_repository_is_put_back(sandboxed: SandboxedSession) -> None:
     git(sandboxed.folder, "commit", "-qm", "one", "--allow-empty")
     sandboxed.require_sandbox("namespaces")
     (line,) = sandboxed.told("rm -rf .git")
-    assert line.startswith("[a walled command, or somebody meanwhile, emptied .git: HEAD, ")
+    assert line.startswith("[a sandboxed command or another process emptied .git: HEAD, ")
     assert sandboxed.prints("git log --format=%s; git fsck") == "one"
     sandboxed.runner.run(sandboxed.commands.close())
     assert list((sandboxed.folder.parent / "state/git_copies").iterdir()) == []

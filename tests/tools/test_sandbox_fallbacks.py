@@ -50,7 +50,7 @@ def test_in_a_container_of_docker_the_sandbox_is_landlock(project: Path) -> None
         "unshare -Ur true; id -u",
     )
     assert level == "landlock"
-    assert why.startswith("the system gives no namespaces; ") and "bwrap" in why
+    assert why.startswith("the system does not allow namespaces; ") and "bwrap" in why
     assert told[0] == ("x\n", 0)
     assert told[1] == (f"bash: line 1: {project.parent}/out: Permission denied\n", 1)
     assert "Operation not permitted" in told[2][0]
@@ -96,7 +96,7 @@ def test_where_only_bwrap_may_make_namespaces_it_builds_the_sandbox(project: Pat
         'script -qc "echo terminal" /dev/null',
     ]
     (level, why), told = session(project, "apparmor", *refused, *work)
-    assert (level, why) == ("namespaces", "the system gives no namespaces")
+    assert (level, why) == ("namespaces", "the system does not allow namespaces")
     wrong = {
         line: output
         for (line, words), (output, _) in zip(refused.items(), told, strict=False)

@@ -142,7 +142,7 @@ def test_a_repository_that_the_next_status_looks_into_is_reported(sandboxed: San
         " git -C vendor/x -c user.name=a -c user.email=a@b commit -qm one --allow-empty"
     )
     assert sandboxed.told(plant) == []
-    assert any("look at vendor/x/.git/config: " in line for line in sandboxed.told("git add vendor/x"))
+    assert any("check vendor/x/.git/config: " in line for line in sandboxed.told("git add vendor/x"))
 
 
 @pytest.mark.sweep

@@ -121,7 +121,7 @@ def test_a_path_beyond_the_sandbox_is_recognised(
     refusal, place = found(run, output), str(run.cwd.parent / target)
     assert refusal is not None
     assert (refusal.action, refusal.target, refusal.program) == (action, place, program)
-    assert str(refusal).startswith(f"walled off: {action} {place.removeprefix(f'{run.cwd}/')}")
+    assert str(refusal).startswith(f"blocked: {action} {place.removeprefix(f'{run.cwd}/')}")
 
 
 def test_who_was_refused_is_reported_as_well_as_can_be_known(run: SandboxedRun) -> None:
@@ -235,7 +235,7 @@ def test_the_own_machine_is_within_the_sandbox(run: SandboxedRun) -> None:
 def test_a_project_that_is_read_only_refuses_its_files_too(run: SandboxedRun) -> None:
     closed = replace(run, profile=replace(run.profile, project_writable=False))
     refusal = found(closed, "touch: cannot touch 'new file': Read-only file system")
-    assert str(refusal) == "walled off: write new file (touch)"
+    assert str(refusal) == "blocked: write new file (touch)"
     assert found(run, "touch: cannot touch 'new file': Read-only file system") is None
 
 

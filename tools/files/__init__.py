@@ -1,4 +1,4 @@
-"""Resolve, open, read and write files safely. Knows no tool."""
+"""Resolve, open, read and write files safely, independently of the tools."""
 
 from typing import TYPE_CHECKING
 

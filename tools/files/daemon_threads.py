@@ -1,6 +1,6 @@
-"""Do blocking work in threads that delay neither the session nor the end of the program when they hang.
+"""Run blocking work in threads that delay neither the session nor exiting if they hang.
 
-An executor of the standard library would wait at the end of the program for one that hangs in a dead mount.
+Executors of the standard library would wait at exit for a thread that hangs in a dead mount.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ T = TypeVar("T")
 
 
 class FileSystemSilent(TimeoutError):
-    """The work took longer than it may."""
+    """The work exceeded its time limit."""
 
 
-# Threads without work take the next piece.
+# Idle threads take the next work item.
 _idle_threads: list[SimpleQueue[Callable[[], None]]] = []
 os.register_at_fork(after_in_child=_idle_threads.clear)
 
 
 async def in_daemon_thread(timeout_s: float, work: Callable[[threading.Event], T]) -> T:
-    """Do blocking work in a daemon thread. It gets an event that is set when its result is no longer wanted.
+    """Run blocking work in a daemon thread. It gets an event that is set once its result is not needed.
 
-    Raises FileSystemSilent after `timeout_s`, and whatever the work raises.
+    Raises FileSystemSilent after `timeout_s`, and the exceptions of the work.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
@@ -47,7 +47,7 @@ async def in_daemon_thread(timeout_s: float, work: Callable[[threading.Event], T
         async with asyncio.timeout(timeout_s):
             return await done
     except TimeoutError:
-        if not done.cancelled():  # raised by the work: a network mount says so itself
+        if not done.cancelled():  # raised by the work, as a network mount may do
             raise
         raise FileSystemSilent(f"no answer within {timeout_s:g} s") from None
     finally:

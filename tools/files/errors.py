@@ -1,5 +1,5 @@
-"""The error of this room."""
+"""The error of this package."""
 
 
 class FileError(Exception):
-    """A path or file cannot be used as asked. The text says what is wrong, then what to do next."""
+    """A path or file cannot be used as requested. The text contains the problem, then the remedy."""

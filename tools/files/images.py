@@ -1,8 +1,8 @@
-"""Images that a request can carry: told by their bytes, checked whole, scaled where they are too large.
+"""Images for requests: recognized by their bytes, checked completely, and scaled if they are too large.
 
 A broken image in the conversation makes every later request fail, so nothing unchecked leaves this module.
-With Pillow (the extra "images") an image is decoded, and scaled where needed. Without it, only its header and
-its end can be read, and a large image is refused.
+With Pillow (the extra "images") an image is decoded, and scaled if needed. Without it, only its header and
+its end can be checked, and a large image is rejected.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from transcripts import ImageBlock
 
-MAX_IMAGE_FILE_BYTES = 64 * 1024 * 1024  # of a file that is opened as an image
+MAX_IMAGE_FILE_BYTES = 64 * 1024 * 1024  # of an image file
 _MAX_SIDE_PX = 1_568  # the API scales larger images down anyway, which costs time
 _MAX_BASE64_CHARS = 5 * 1024 * 1024  # of one image in a request
 _MAX_DECODED_PX = 100_000_000  # about 400 MB when decoded
@@ -27,22 +27,22 @@ _MAGIC_BYTES = {
     b"GIF87a": "image/gif",
     b"GIF89a": "image/gif",
 }
-_HINT = "Install the extra (pip install 'makeroom[images]') or make it smaller with bash."
+_HINT = "Install the extra (pip install 'makeroom[images]'), or scale the image down with bash."
 
 
 class BadImage(Exception):
-    """The bytes begin like an image but are none, or none that can be shown; the text says why."""
+    """The bytes begin like an image but are not one that can be shown. The text is the reason."""
 
 
 def media_type(head: bytes) -> str | None:
-    """Detect the type of an image by its first 16 bytes, among those that the API takes."""
+    """Return the media type of an image that the API accepts, by its first 16 bytes; "" for any other."""
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for magic, kind in _MAGIC_BYTES.items() if head.startswith(magic)), None)
 
 
 def load_image(data: bytes, kind: str) -> tuple[ImageBlock, str]:
-    """The image, scaled where needed, and a note of its size. `kind` is its media type. Raises BadImage."""
+    """Return the image, scaled if needed, and a note of its size, given its media type. Raises BadImage."""
     if kind == "image/png":
         data = _without_broken_extras(data)
     try:
@@ -53,12 +53,12 @@ def load_image(data: bytes, kind: str) -> tuple[ImageBlock, str]:
 
 
 def _without_broken_extras(data: bytes) -> bytes:
-    """A PNG without those chunks beside the picture whose checksum is wrong: no decoder takes such a file."""
+    """Return a PNG without ancillary chunks that have a wrong checksum, which decoders reject."""
     kept = [data[:8]]
     at = 8
     while at + 12 <= len(data):
         end = at + 12 + int.from_bytes(data[at : at + 4], "big")
-        is_extra = data[at + 4] & 0x20  # a lower-case name
+        is_extra = data[at + 4] & 0x20  # its name is in lower case
         if not is_extra or zlib.crc32(data[at + 4 : end - 4]) == int.from_bytes(data[end - 4 : end], "big"):
             kept.append(data[at:end])
         at = end
@@ -66,17 +66,17 @@ def _without_broken_extras(data: bytes) -> bytes:
 
 
 def _with_pillow(data: bytes, kind: str, pillow: Any) -> tuple[ImageBlock, str]:
-    warnings.filterwarnings("ignore", category=pillow.DecompressionBombWarning)  # the limit here is checked
+    warnings.filterwarnings("ignore", category=pillow.DecompressionBombWarning)  # the limit is checked here
     try:
         image = pillow.open(io.BytesIO(data), formats=[kind.rpartition("/")[2].upper()])  # reads the header
         width, height = image.size
         if width * height > _MAX_DECODED_PX:
-            raise BadImage(f"it has {width}x{height} pixels, too many to be shown")
+            raise BadImage(f"it has {width}x{height} pixels, which is too many")
         image.load()
     except pillow.DecompressionBombError as error:
-        raise BadImage("it has too many pixels to be shown") from error
+        raise BadImage("it has too many pixels") from error
     except (OSError, ValueError, SyntaxError, EOFError, struct.error, zlib.error) as error:
-        raise BadImage("it cannot be decoded: it is cut off or damaged") from error
+        raise BadImage("it cannot be decoded, since it is truncated or damaged") from error
     if max(width, height) <= _MAX_SIDE_PX and _base64_size(data) <= _MAX_BASE64_CHARS:
         return _block(kind, data), f"{width}x{height}"
     for side in (_MAX_SIDE_PX, 1024, 512):
@@ -86,11 +86,11 @@ def _with_pillow(data: bytes, kind: str, pillow: Any) -> tuple[ImageBlock, str]:
             if _base64_size(content) <= _MAX_BASE64_CHARS:
                 size = f"{width}x{height}, shown as {shrunk.width}x{shrunk.height}"
                 return _block(new_kind, content), size
-    raise BadImage("it stays too large however much it is scaled")
+    raise BadImage("it is too large at any scale")
 
 
 def _encodings(image: Any) -> Iterator[tuple[str, bytes]]:
-    """(media type, bytes): PNG, which loses nothing, then JPEG, which is smaller."""
+    """Yield (media type, bytes): PNG, which is lossless, then JPEG, which is smaller."""
     for kind, modes, options in (("PNG", ("L", "LA", "P", "RGB", "RGBA"), {}), ("JPEG", (), {"quality": 85})):
         output = io.BytesIO()
         (image if image.mode in modes else image.convert("RGB")).save(output, kind, **options)
@@ -101,16 +101,15 @@ def _without_pillow(data: bytes, kind: str) -> tuple[ImageBlock, str]:
     try:
         width, height = _SIZE_OF_WHOLE[kind](data)
     except (struct.error, IndexError, ValueError) as error:
-        raise BadImage("it is cut off") from error
+        raise BadImage("it is truncated") from error
     if width < 1 or height < 1:
         raise BadImage(f"its header says {width}x{height} pixels")
     if max(width, height) > _MAX_SIDE_PX:
         raise BadImage(
-            f"it has {width}x{height} pixels and Pillow is missing, which scales it to {_MAX_SIDE_PX}. "
-            f"{_HINT}"
+            f"it has {width}x{height} pixels, and scaling it to {_MAX_SIDE_PX} requires Pillow. {_HINT}"
         )
     if _base64_size(data) > _MAX_BASE64_CHARS:
-        raise BadImage(f"it has {len(data):,} bytes, more than a request may hold. {_HINT}")
+        raise BadImage(f"it has {len(data):,} bytes, more than a request may contain. {_HINT}")
     return _block(kind, data), f"{width}x{height}"
 
 
@@ -122,8 +121,8 @@ def _base64_size(data: bytes) -> int:
     return (len(data) + 2) // 3 * 4
 
 
-# The size in pixels by format, after a look at the end of the image. They raise ValueError, IndexError or
-# struct.error where it is cut off.
+# Functions by format that check the end of an image and return its size in pixels. They raise ValueError,
+# IndexError or struct.error if it is truncated.
 
 
 def _png_size(data: bytes) -> tuple[int, int]:

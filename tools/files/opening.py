@@ -1,7 +1,7 @@
-"""Open and read regular files: no link is followed, no device is opened, no call waits without a limit.
+"""Open and read regular files without following links, opening devices, or waiting without a limit.
 
-Paths given here are canonical (see paths.py). What is opened is exactly what was judged: a link that
-appears in the path afterwards is an error.
+The paths are canonical (see paths.py). Exactly the file that was judged is opened: a link that appears in the
+path afterwards is an error.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .daemon_threads import FileSystemSilent, in_daemon_thread
 from .errors import FileError
 from .paths import one_line_path
 
-FILE_TIMEOUT_S = 10.0  # a file system that takes longer to answer is given up
-MAX_WHOLE_BYTES = 64 * 1024 * 1024  # of a file that is read whole, hashed and edited
-# To pass through a folder; with O_PATH it need not be readable.
+FILE_TIMEOUT_S = 10.0  # after which a file system counts as unresponsive
+MAX_WHOLE_BYTES = 64 * 1024 * 1024  # of a file that is completely read, hashed and edited
+# Flags for traversing a directory, which need not be readable with O_PATH.
 FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 T = TypeVar("T")
 
@@ -32,12 +32,12 @@ _FILE_KINDS = {
     stat.S_IFCHR: "a character device",
     stat.S_IFBLK: "a block device",
     stat.S_IFSOCK: "a socket",
-    stat.S_IFLNK: "a link that was changed a moment ago",
+    stat.S_IFLNK: "a link that has just been changed",
 }
 
 
 class FileChanged(Exception):
-    """The file no longer holds what it held when the change was worked out."""
+    """The file has changed since the change was computed."""
 
 
 class FileContent(Struct, frozen=True):
@@ -49,20 +49,20 @@ class FileContent(Struct, frozen=True):
 
 
 async def in_thread(timeout_s: float, work: Callable[[threading.Event], T]) -> T:
-    """Do the work as `in_daemon_thread` does, but raise FileError after `timeout_s`."""
+    """Run the work as `in_daemon_thread` does, but raise FileError after `timeout_s`."""
     try:
         return await in_daemon_thread(timeout_s, work)
     except FileSystemSilent:
         raise FileError(
-            f"The file system did not answer within {timeout_s:g} s.\n"
-            "It may be a dead network mount, or a file that never ends; tell the person, or go on without it."
+            f"The file system did not respond within {timeout_s:g} s.\n"
+            "It may be a dead network mount, or an endless file. Tell the user, or continue without it."
         ) from None
 
 
 def safe_open(path: str, flags: int, mode: int = 0o666, *, base: int | None = None) -> int:
-    """A descriptor of the canonical path. Raises OSError, also where any part of the path is a link.
+    """Return a descriptor of the canonical path. Raises OSError, also if any part of the path is a link.
 
-    With `base`, the path is relative to the folder that is open as that descriptor.
+    With `base`, the path is relative to the directory that is open as that descriptor.
     """
     *folders, name = [part for part in path.split("/") if part] or ["."]
     here = os.open("/", FOLDER_FLAGS) if base is None else os.dup(base)
@@ -78,7 +78,7 @@ def safe_open(path: str, flags: int, mode: int = 0o666, *, base: int | None = No
 
 @contextmanager
 def closing(descriptor: int) -> Iterator[int]:
-    """The descriptor; it is closed at the end of the block."""
+    """Yield the descriptor, and close it at the end of the block."""
     try:
         yield descriptor
     finally:
@@ -86,15 +86,15 @@ def closing(descriptor: int) -> Iterator[int]:
 
 
 def opened_path(path: str, flags: int) -> AbstractContextManager[int]:
-    """Open a path as `safe_open` does; the descriptor is closed at the end of the block."""
+    """Open a path as `safe_open` does, and close the descriptor at the end of the block."""
     return closing(safe_open(path, flags))
 
 
 @contextmanager
 def opened_file(path: str) -> Iterator[tuple[int, os.stat_result]]:
-    """A regular file, open for reading, and its state. Anything else is refused without waiting for it.
+    """Yield a regular file, open for reading, and its state. Other kinds are rejected without waiting.
 
-    Raises FileError for folders, pipes, devices and sockets, OSError for the rest.
+    Raises FileError for directories, pipes, devices and sockets, OSError for other failures.
     """
     _check_kind(path, os.stat(path, follow_symlinks=False).st_mode)  # noqa: PTH116 - a text, not a Path
     with opened_path(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY) as descriptor:
@@ -104,7 +104,7 @@ def opened_file(path: str) -> Iterator[tuple[int, os.stat_result]]:
 
 
 def load_file(path: str, max_bytes: int = MAX_WHOLE_BYTES) -> FileContent:
-    """The whole file. Raises FileError where it is no regular file or too large, otherwise OSError."""
+    """Return the whole file. Raises FileError if it is not a regular file or too large, OSError otherwise."""
     with opened_file(path) as (descriptor, state):
         if state.st_size > max_bytes:
             raise _too_large(path, state.st_size, max_bytes)
@@ -113,9 +113,9 @@ def load_file(path: str, max_bytes: int = MAX_WHOLE_BYTES) -> FileContent:
 
 
 def read_at_most(descriptor: int, max_bytes: int) -> bytes:
-    """All bytes up to the end of the file. Raises FileError where there are more than `max_bytes`.
+    """Return all bytes up to the end of the file. Raises FileError if there are more than `max_bytes`.
 
-    The size that the system states is only a first guess; below /proc it is 0.
+    The size that the system reports is only a hint; below /proc it is 0.
     """
     data = os.read(descriptor, min(max(os.fstat(descriptor).st_size + 1, 4096), max_bytes + 1))
     pieces = [data]
@@ -131,11 +131,11 @@ def read_at_most(descriptor: int, max_bytes: int) -> bytes:
 def _too_large(path: str, size: int, max_bytes: int) -> FileError:
     return FileError(
         f"{one_line_path(path)} is too large for this: {size:,} bytes, at most {max_bytes:,}.\n"
-        "Use bash (sed, awk, head, tail, python) to look at it or to change it."
+        "Use bash (sed, awk, head, tail, python) to read or change it."
     )
 
 
 def _check_kind(path: str, mode: int) -> None:
     if not stat.S_ISREG(mode):
-        kind = _FILE_KINDS.get(stat.S_IFMT(mode), "no regular file")
+        kind = _FILE_KINDS.get(stat.S_IFMT(mode), "a special file")
         raise FileError(f"{one_line_path(path)} is {kind}, not a regular file.\nUse bash if you need it.")

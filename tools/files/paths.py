@@ -1,10 +1,10 @@
-"""Turn what the model wrote as a path into the one real path that is judged, shown and opened.
+"""Resolve a path written by the model to the one real path that is judged, shown and opened.
 
-`canonical_path` resolves links and dots itself, so that the permission rules see where a call would really
-act; opening.py then opens exactly that path and follows no link on the way.
+`canonical_path` resolves links and dots itself, so that the permission rules judge the real target of a call.
+opening.py then opens exactly that path without following links.
 """
 
-# A Path would drop the dots and slashes that have to be judged.
+# A Path would drop dots and slashes that have to be checked.
 # ruff: noqa: PTH111, PTH112, PTH115, PTH118, PTH120
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from .workspace import Workspace
 
 _MAX_PATH_BYTES = 4_095  # PATH_MAX of Linux without its NUL
 MAX_LINKS = 40  # followed in one path before it counts as a loop, as in Linux
-_MAX_SIBLINGS = 5_000  # names of a folder among which a similar one is sought
+_MAX_SIBLINGS = 5_000  # names in a directory that are compared to find a similar one
 _MAGIC_LINK = lazy_pattern(r"/proc/\d+(?:/task/\d+)?/(?:fd|map_files|ns)/")
 _LOOKALIKES = str.maketrans("\u202f\u00a0\u2009\u2018\u2019\u201c\u201d\u2013\u2014", "   ''\"\"--")
 
 
 def resolve_path(context: Workspace, text: str, new: bool = False) -> str:
-    """The canonical path of a text, relative to the session's current folder. Nothing need exist there.
+    """Return the canonical path of a text, relative to the session's current directory. It need not exist.
 
-    Unless `new`, a name that does not exist is sought in the project's folder (results name files so), then
-    under a lookalike. `@src/a.py`, as people mention
-    files, is src/a.py. Raises FileError.
+    Unless `new`, a name that does not exist is looked up in the project's directory (results name files this
+    way), then under a similar name. `@src/a.py` is src/a.py, as files are mentioned in prompts. Raises
+    FileError.
     """
     path = expanded_path(text, context)
     if not path.startswith("/"):
         if not context.cwd.is_dir():
             context.check_folder()
             raise FileError(
-                f"The current folder {one_line_path(context.cwd)} is gone.\n"
-                f"Give an absolute path; the project is {context.folder}."
+                f"The current directory {one_line_path(context.cwd)} does not exist any more.\n"
+                f"Give an absolute path. The project is {context.folder}."
             )
         first = path.split("/", 1)[0]
         if path.startswith("@") and len(path) > 1 and not os.path.lexists(context.cwd / first):
@@ -53,7 +53,7 @@ def resolve_path(context: Workspace, text: str, new: bool = False) -> str:
 
 
 def _beside(path: str, context: Workspace, new: bool) -> str:
-    """A relative path from the current folder, or from the project's where only that has it."""
+    """Return a relative path from the current directory, or from the project's if only that has it."""
     here = f"{context.cwd}/{path}"
     if new or context.cwd == context.folder or os.path.lexists(here):
         return here
@@ -62,25 +62,24 @@ def _beside(path: str, context: Workspace, new: bool) -> str:
 
 
 def expanded_path(text: str, context: Workspace | None = None) -> str:
-    """`~` at the start is expanded; the rest is literal. Raises FileError for what no path can hold."""
+    """Return the path with a leading `~` expanded. Raises FileError for text that cannot be a path."""
     if not text.strip():
         raise FileError("The path is empty.\nGive the path of a file.")
     if "\0" in text:
-        raise FileError("The path holds a NUL byte, which no file name can.\nGive it without.")
+        raise FileError("The path contains a NUL byte, which file names cannot.\nRemove it.")
     if text.startswith(("https://", "http://")):
         raise FileError(
-            f"{one_line_path(text)} is an address, not a path.\n"
-            "Read it with bash and curl; the person may be asked to let the host through."
+            f"{one_line_path(text)} is a URL, not a path.\n"
+            "Fetch it with bash and curl. The user may be asked to allow the host."
         )
     text = text.removeprefix("file://") if text.startswith("file:///") else text
     try:
         size = len(text.encode("utf-8"))
     except UnicodeEncodeError:
-        raise FileError("The path holds half a character (a lone surrogate).\nGive it without.") from None
+        raise FileError("The path contains a lone surrogate (half a character).\nRemove it.") from None
     if size > _MAX_PATH_BYTES:
         raise FileError(
-            f"The path is too long: {size:,} bytes, at most {_MAX_PATH_BYTES:,} are possible.\n"
-            "Give a shorter one."
+            f"The path is too long: {size:,} bytes, at most {_MAX_PATH_BYTES:,}.\nGive a shorter one."
         )
     home = context.environ.get("HOME") if context is not None else None
     if home and (text == "~" or text.startswith("~/")):
@@ -89,9 +88,9 @@ def expanded_path(text: str, context: Workspace | None = None) -> str:
 
 
 def canonical_path(path: str) -> str:
-    """The path without links, dots and double slashes; parts that do not exist are taken as they are.
+    """Return the path without links, dots and double slashes; parts that do not exist are kept unchanged.
 
-    Raises FileError for loops, and for the magic links of /proc, which stand for open files, not for paths.
+    Raises FileError for loops, and for the magic links of /proc, which represent open files, not paths.
     """
     *links, real = links_on_way(path)
     magic = next(filter(_MAGIC_LINK.match, links), None)
@@ -101,13 +100,15 @@ def canonical_path(path: str) -> str:
             "Give the file's own path."
         )
     if len(links) > MAX_LINKS:
-        raise FileError(f"{one_line_path(path)}: its links lead in a circle.\nGive another path.")
+        raise FileError(f"{one_line_path(path)}: its links form a loop.\nGive another path.")
     return real
 
 
 def links_on_way(path: str) -> list[str]:
-    """The links that an absolute path leads through, and last what it leads to: parts that do not exist are
-    taken as they are. At most MAX_LINKS and one more, as there are circles.
+    """Yield the links that an absolute path leads through, then its target.
+
+    Parts that do not exist are kept unchanged. There are at most MAX_LINKS + 1 paths, since links may form
+    loops.
     """
     parts = path.split("/")[::-1]
     found = list[str]()
@@ -130,12 +131,12 @@ def links_on_way(path: str) -> list[str]:
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Return whether a canonical path is the folder or below it."""
+    """Return whether a canonical path is the directory or below it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def one_line_path(path: str | Path, folder: str | Path | None = None) -> str:
-    """The path on one line with nothing a terminal obeys, relative to `folder` where it is inside."""
+    """Return the path on one line, safe for a terminal, and relative to `folder` if it is inside."""
     text = str(path)
     if folder is not None and is_inside(text, str(folder)) and text != str(folder):
         text = text[len(str(folder).rstrip("/")) + 1 :]
@@ -143,9 +144,10 @@ def one_line_path(path: str | Path, folder: str | Path | None = None) -> str:
 
 
 def _lookalike(path: str) -> str | None:
-    """The one existing path that looks the same: accents composed otherwise, odd spaces, curly quotes.
+    """Return the only existing path that looks the same, None for none or several.
 
-    So does a name that holds a new line or the like, and its spelling in results.
+    Accents may be composed differently, spaces be unusual ones, and quotes curly. A name with a newline or
+    similar also matches its escaped form in results.
     """
     folder, name = os.path.split(path.rstrip("/"))
     if not name:

@@ -1,4 +1,4 @@
-"""The place in which files are used: the project, and what is known of its files."""
+"""The workspace of a session: the project, and the files that the model has seen."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class SeenFile(Struct, frozen=True):
     """A file as the model last saw it."""
 
     sha256: str  # of all its bytes
-    lines: tuple[int, int] | None = None  # first and last line that were shown; None: all
+    lines: tuple[int, int] | None = None  # first and last line shown; None for all
     result: int | None = None  # seq of the result that shows it, once that is recorded
-    encoding: str = ""  # the TextForm.told of what was shown
+    encoding: str = ""  # the TextForm.told of the shown text
 
     @classmethod
     def shown_by(cls, about: Mapping[str, Any]) -> SeenFile | None:
@@ -34,15 +34,15 @@ class SeenFile(Struct, frozen=True):
 
 
 class Workspace(Struct):
-    """The place in which a session uses files.
+    """The directories and files that a session works with.
 
     folder    the project's root, a real path
-    cwd       where the next command runs; follows `cd`
+    cwd       the directory of the next command; follows `cd`
     outputs   directory for outputs that are too large for the transcript (made on demand, mode 0700)
-    journals  directory for journals of writes in place, outside the project: its content is acted on
-    added     further directories to work in, real paths
+    journals  directory for journals of writes in place, outside the project since its content is trusted
+    added     additional directories to work in, real paths
     environ   the environment of commands, with the credentials
-    seen      files by real path, as the model last saw them: a file is read before it is changed
+    seen      files by real path as the model last saw them, since a file has to be read before it is changed
     """
 
     folder: Path
@@ -56,12 +56,14 @@ class Workspace(Struct):
     def check_folder(self) -> None:
         """Check that the project's directory was not moved or removed. Raises FileError."""
         if not self.folder.is_dir():
-            raise FileError(f"The project's folder {self.folder} is gone.\nThe person has to bring it back.")
+            raise FileError(
+                f"The project's directory {self.folder} does not exist.\nThe user has to restore it."
+            )
 
     def restore_seen(self, about: Mapping[str, Any], seq: int) -> None:
-        """Learn from a recorded result of read, write or edit (its `about`, its seq) what the model has seen.
+        """Restore a file that the model has seen from a recorded result of read, write or edit.
 
-        For a session that is opened again: to be called with the results of its conversation in their order.
+        For a resumed session: call it with the `about` and seq of each result in the conversation, in order.
         """
         seen = SeenFile.shown_by(about)
         if seen is not None and "unchanged" not in about:

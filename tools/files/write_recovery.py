@@ -1,8 +1,8 @@
-"""The journal of a write in place: old and new content side by side until the file is whole again.
+"""The journal of a write in place, which contains old and new content until the file is complete again.
 
-One file for each write, named *.undo: a line of JSON (path, sizes), the old bytes, the new bytes. It is
-locked while its writer lives. The journal of a writer that died is settled by the next write, or when a
-session starts.
+There is one file per write, named *.undo: a line of JSON (path, sizes), the old bytes, the new bytes. It is
+locked while its writer runs. The journal of a killed writer is processed by the next write, or when a session
+starts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WRITE_BYTES = 1024 * 1024
 
 @contextmanager
 def journal(folder: int, path: str, old: bytes, new: bytes) -> Iterator[None]:
-    """Keep both contents durably in the folder (a descriptor) until the block is left."""
+    """Store both contents durably in the directory (a descriptor) until the end of the block."""
     name = f"{os.urandom(8).hex()}.undo"
     head = json.dumps({"path": path, "old": len(old), "new": len(new)}).encode() + b"\n"
     with closing(create_locked(folder, name, 0o600)) as descriptor:
@@ -40,10 +40,9 @@ def journal(folder: int, path: str, old: bytes, new: bytes) -> Iterator[None]:
 
 
 def create_locked(folder: int, name: str, mode: int) -> int:
-    """A new file in the folder, locked: the lock shows other processes that its writer lives.
+    """Make a new file in the directory, locked to show other processes that its writer is running.
 
-    Raises FileExistsError. Where it is removed as litter between its making and its locking, it is made
-    again.
+    Raises FileExistsError. If another process removes the file before it is locked, it is made again.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     while True:
@@ -54,7 +53,7 @@ def create_locked(folder: int, name: str, mode: int) -> int:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock the file for this process, without waiting. False where another process holds the lock."""
+    """Lock the file for this process, without waiting. Returns False if another process has the lock."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -62,13 +61,13 @@ def try_lock(descriptor: int) -> bool:
             return False
         if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL):
             raise
-    return True  # also on a file system without locks: there only the comparison of contents protects
+    return True  # also on a file system without locks, where only comparing contents protects
 
 
 def write_all(descriptor: int, data: bytes, at: int, written: Callable[[], None] = lambda: None) -> None:
-    """Write all bytes from the offset `at` on; `written` is called after each piece. Raises OSError.
+    """Write all bytes from the offset `at`; `written` is called after each chunk. Raises OSError.
 
-    A full disk first takes less than it was given, and fails only at the next write.
+    On a full disk a write is incomplete first, and only the next one fails.
     """
     view = memoryview(data)
     done = 0
@@ -78,15 +77,15 @@ def write_all(descriptor: int, data: bytes, at: int, written: Callable[[], None]
 
 
 def recover(folder: Path) -> list[str]:
-    """Settle the journals of writers that died; returns the paths that got their old content back.
+    """Process the journals of killed writers; return the paths whose old content was restored.
 
-    A file that is neither whole nor partly overwritten was changed by another program: it is left alone.
+    A file that is neither complete nor partly overwritten was changed by another program, and is not touched.
     """
     restored: list[str] = []
     for file in list(folder.glob("*.undo")):
         with suppress(OSError), opened_path(str(file), os.O_RDONLY | os.O_NONBLOCK) as descriptor:
             if not try_lock(descriptor):
-                continue  # its writer is at work
+                continue  # its writer is running
             entry = _parsed(read_at_most(descriptor, _MAX_JOURNAL_BYTES))
             if entry is not None and _restore(*entry):
                 restored.append(entry[0])
@@ -95,7 +94,7 @@ def recover(folder: Path) -> list[str]:
 
 
 def _parsed(data: bytes) -> tuple[str, bytes, bytes] | None:
-    """Path, old and new content; None for an unfinished journal, whose file was not touched yet."""
+    """Return path, old and new content; None for an incomplete journal, whose file has not been changed."""
     head, _, rest = data.partition(b"\n")
     try:
         entry = json.loads(head)
@@ -122,15 +121,13 @@ def _restore(path: str, old: bytes, new: bytes) -> bool:
 
 
 def _is_partly_overwritten(current: bytes, old: bytes, new: bytes) -> bool:
-    """Return whether an interrupted overwriting can leave these bytes: new ones, then old ones, then
-    those added.
-    """
+    """Return whether interrupted overwriting can leave these bytes: new ones, old ones, then added ones."""
     added = len(old)
     if current[added:] != new[added : len(current)]:
         return False
     low = 0
     high = min(added, len(new))
-    while low < high:  # the length of the longest common beginning with `new`
+    while low < high:  # the length of the longest common prefix with `new`
         middle = (low + high + 1) // 2
         low, high = (middle, high) if current[:middle] == new[:middle] else (low, middle - 1)
     return current[low:added] == old[low:]

@@ -1,9 +1,9 @@
-"""Put new content into a file so that at every moment it holds either all of the old or all of the new.
+"""Write new content to a file such that it always contains either all of the old or all of the new content.
 
-The usual way is a temporary file beside it that takes its place in one step. Where that would lose something
-(other names of the file, its owner, its attributes), or where the folder cannot be written, the content is
-replaced in place, with both versions in a journal first (see write_recovery.py). Paths are canonical; folders
-are opened without following links, and everything happens relative to them.
+Usually a temporary file next to it replaces it in one step. If that would lose something (other names of the
+file, its owner, its attributes), or if the directory cannot be written, the content is replaced in place,
+after both versions were written to a journal (see write_recovery.py). Paths are canonical. Directories are
+opened without following links, and all operations are relative to them.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from .paths import one_line_path
 from .write_recovery import create_locked, journal, recover, try_lock, write_all
 
 _TEMPORARY_NAME = lazy_pattern(r"\.makeroom-[0-9a-f]{16}\.tmp")
-_LOCK_POLL_S = 0.01  # between two looks at a lock that another process holds
+_LOCK_POLL_S = 0.01  # between two attempts to get a lock of another process
 _MAX_LOCK_POLLS = 500  # 5 s, far longer than a write takes
-# These vouch for the old content.
+# These fields confirm the old content.
 _DROPPED_ATTRIBUTES = ("security.capability", "security.ima", "security.evm")
 _DENIED_ERRNOS = (errno.EACCES, errno.EPERM, errno.EROFS)
 _NO_LINKS_ERRNOS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 
 
 class CannotWriteAtomically(Exception):
-    """A new file could not be given everything that the old one has; the text names what."""
+    """A property of the old file cannot be given to the new one. The text names it."""
 
 
 class WriteRequest(Struct, frozen=True):
-    """One write. `old` None: the file must not exist yet. `journals` is the folder for journals.
+    """One write. With `old` None, the file must not exist. `journals` is the directory for journals.
 
-    `check` is called with the name of each stage that is reached: opened, writing, written, synced,
-    placed; before "placed" it may raise to call the write off.
+    `check` is called with the name of each stage: opened, writing, written, synced, placed. Before "placed"
+    it may raise to cancel the write.
     """
 
     path: str
@@ -55,10 +55,10 @@ class WriteRequest(Struct, frozen=True):
 
 
 def atomic_write(request: WriteRequest) -> str:
-    """Make the write, durably. Returns a note where it was not made in the usual way, otherwise "".
+    """Write durably. Returns a note if it was not done in the usual way, otherwise "".
 
-    Raises FileChanged when the file is no longer `old`, FileError or OSError when it cannot be written; the
-    file then holds what it held, and nothing else is left behind.
+    Raises FileChanged if the file is no longer `old`, FileError or OSError if it cannot be written. In these
+    cases the file is unchanged, and no other file is left behind.
     """
     recover(request.journals)
     if request.old is None:
@@ -71,7 +71,7 @@ def atomic_write(request: WriteRequest) -> str:
 
 
 def _replace(request: WriteRequest, descriptor: int) -> str:
-    """Replace the file, which is open and locked as `descriptor`; returns the note."""
+    """Replace the file, which is open and locked as `descriptor`; return the note."""
     state = os.fstat(descriptor)
     if not os.access(request.path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         if os.fstatvfs(descriptor).f_flag & os.ST_RDONLY:
@@ -82,11 +82,11 @@ def _replace(request: WriteRequest, descriptor: int) -> str:
         mode = f"mode {stat.S_IMODE(state.st_mode):04o}" + ("" if own else f", of user {state.st_uid}")
         raise FileError(
             f"{one_line_path(request.path)} is read-only ({mode}) and was not changed.\n"
-            "Ask the person whether it may be made writable."
+            "Ask the user whether it may be made writable."
         )
     why = ""
     if state.st_nlink > 1:
-        why = f": the file has {state.st_nlink} names (hard links), all show the new content"
+        why = f": the file has {state.st_nlink} names (hard links), which all show the new content"
     else:
         try:
             _swap(request, descriptor, state)
@@ -95,7 +95,7 @@ def _replace(request: WriteRequest, descriptor: int) -> str:
         except OSError as error:
             if error.errno not in _DENIED_ERRNOS:
                 raise
-            why = ": the folder does not permit new files"
+            why = ": new files are not permitted in its directory"
     if why:
         _write_in_place(request, state)
     return why and f"[written in place{why}]"
@@ -103,7 +103,7 @@ def _replace(request: WriteRequest, descriptor: int) -> str:
 
 @contextmanager
 def _locked(path: str) -> Iterator[int]:
-    """The file, open and locked. Raises FileError when another process holds the lock too long."""
+    """Yield the file, open and locked. Raises FileError if another process has the lock for too long."""
     for _ in range(_MAX_LOCK_POLLS):
         with opened_path(path, os.O_RDONLY | os.O_NONBLOCK) as descriptor:
             # It may have been replaced since it was opened.
@@ -131,7 +131,7 @@ def _create(request: WriteRequest) -> None:
 
 
 def _make_folders(folder: str, made: list[str], mode: int = 0o777) -> int:
-    """A descriptor of the folder, made with those above it where missing. `made` collects the new ones."""
+    """Return a descriptor of the directory, made with missing parents. `made` collects the new ones."""
     here = os.open("/", FOLDER_FLAGS)
     so_far = ""
     for part in filter(None, folder.split("/")):
@@ -148,11 +148,12 @@ def _make_folders(folder: str, made: list[str], mode: int = 0o777) -> int:
 
 
 def _swap(request: WriteRequest, old: int, state: os.stat_result) -> None:
-    """Let a new file take the place of the old one, whose descriptor is `old`."""
+    """Replace the old file, whose descriptor is `old`, with a new one."""
     folder, name = os.path.split(request.path)
     with opened_path(folder, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
         _remove_litter(folder)
-        # A file that may not be replaced (another owner's in a sticky folder) fails here, unchanged.
+        # Fails for a file that may not be replaced (another owner's in a sticky directory), which is
+        # unchanged.
         place = partial(os.replace, dst=name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
         _write_temporary(request, descriptor, (old, state), place)
         os.fsync(descriptor)
@@ -164,7 +165,7 @@ def _write_temporary(
     old: tuple[int, os.stat_result] | None,
     place: Callable[[str], None],
 ) -> None:
-    """Write a temporary file in the folder and have it placed; on any error it is removed."""
+    """Write a temporary file in the directory and place it; remove it on any error."""
     name = f".makeroom-{os.urandom(8).hex()}.tmp"
     with closing(create_locked(folder, name, 0o666 if old is None else 0o600)) as descriptor:
         try:
@@ -175,7 +176,7 @@ def _write_temporary(
                 _copy_metadata(descriptor, *old)
             os.fsync(descriptor)
             if os.fstat(descriptor).st_size != len(request.data):
-                raise OSError(errno.EIO, "the disk kept fewer bytes than were written", request.path)
+                raise OSError(errno.EIO, "the disk stored fewer bytes than were written", request.path)
             request.check("synced")
             place(name)
             request.check("placed")
@@ -186,8 +187,8 @@ def _write_temporary(
 
 
 def _remove_litter(folder: str) -> None:
-    """Remove the temporary files of writers that were killed: their locks are free."""
-    # An OSError: a folder that cannot be listed, or a file that another process removed.
+    """Remove the temporary files of killed writers, which are not locked any more."""
+    # An OSError: a directory that cannot be listed, or a file that another process removed.
     with suppress(OSError), opened_path(folder, os.O_RDONLY | os.O_DIRECTORY) as here:
         for name in filter(_TEMPORARY_NAME.fullmatch, os.listdir(here)):  # noqa: PTH208 - a descriptor
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -197,7 +198,7 @@ def _remove_litter(folder: str) -> None:
 
 
 def _place_new(name: str, folder: int, temporary: str) -> None:
-    """Give the new file its name, but not in place of one that appeared meanwhile."""
+    """Give the new file its name, unless a file of that name has appeared."""
     try:
         os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
@@ -211,7 +212,7 @@ def _place_new(name: str, folder: int, temporary: str) -> None:
 
 
 def _copy_metadata(descriptor: int, old: int, state: os.stat_result) -> None:
-    """Copy owner, mode without setuid bits, and attributes. Raises CannotWriteAtomically where one cannot."""
+    """Copy owner, mode without setuid bits, and attributes. Raises CannotWriteAtomically if one fails."""
     mine = os.fstat(descriptor)
     if (mine.st_uid, mine.st_gid) != (state.st_uid, state.st_gid):
         try:
@@ -229,7 +230,7 @@ if sys.platform == "linux":
         """Copy the extended attributes. Raises CannotWriteAtomically."""
         with suppress(OSError):
             for name in set(os.listxattr(descriptor)) - set(os.listxattr(old)):
-                # It came from the folder's default access list, which does not apply.
+                # It comes from the directory's default access list, which does not apply.
                 os.removexattr(descriptor, name)
         attributes = []
         with suppress(OSError):  # a file system without attributes
@@ -242,7 +243,7 @@ if sys.platform == "linux":
 
 
 def _write_in_place(request: WriteRequest, state: os.stat_result) -> None:
-    """Overwrite the locked file itself; a journal holds old and new until the new content is on disk."""
+    """Overwrite the locked file itself; a journal contains old and new until the new content is on disk."""
     assert request.old is not None
     with opened_path(request.path, os.O_WRONLY | os.O_NONBLOCK) as descriptor:
         if os.fstat(descriptor).st_ino != state.st_ino:
@@ -262,9 +263,7 @@ def _write_in_place(request: WriteRequest, state: os.stat_result) -> None:
 
 
 def _overwrite(descriptor: int, old: bytes, new: bytes, written: Callable[[], None]) -> None:
-    """Overwrite the file; a growing end is written first: on a full disk the old content is still untouched
-    then.
-    """
+    """Overwrite the file, an added end first, so that a full disk leaves the old content intact."""
     try:
         write_all(descriptor, new[len(old) :], len(old), written)
         write_all(descriptor, new[: len(old)], 0, written)

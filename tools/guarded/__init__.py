@@ -1,4 +1,4 @@
-"""Judge by name which files steer programs later or hold secrets, and find those of a project and a home."""
+"""Find files that control programs or contain secrets: by their names, in a project and in a home."""
 
 from typing import TYPE_CHECKING
 

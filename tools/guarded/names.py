@@ -1,4 +1,4 @@
-"""Names of files that run later, grant rights or hold secrets: one table for file tools and the sandbox."""
+"""Names of files that run later, grant permissions or contain secrets, for file tools and the sandbox."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import Literal
 from tools.text import word_set
 from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
 
-# Always asked about before they are changed: what runs later, what grants rights, what holds secrets. All
-# that is below these folders: hooks and settings of git, of this program, of editors and CI; keys.
+# Changing these files always needs approval, as they run later, grant permissions or contain secrets.
+# Everything below these directories: hooks and settings of git, makeroom, editors and CI; keys.
 GUARDED_FOLDERS = word_set(
     ".git .makeroom .transcripts .task_outputs .claude .vscode .idea .fleet .zed .devcontainer .github"
     " .gitlab .circleci .husky .buildkite .ssh .aws .gnupg .kube .docker .cargo .direnv"
     " .cursor .windsurf .codex .gemini .agents"
 )
-GUARDED_CONFIG_FOLDERS = word_set("makeroom fish git systemd autostart gh nvim pip")  # folders in .config
+GUARDED_CONFIG_FOLDERS = word_set("makeroom fish git systemd autostart gh nvim pip")  # directories in .config
 GUARDED_FILES = word_set(
     ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin"
     " .zlogout .kshrc .mkshrc .cshrc .tcshrc .login .logout .inputrc .xprofile .xinitrc .xsession"
@@ -34,17 +34,20 @@ GUARDED_FILES = word_set(
     " .bazelrc .rprofile .pdbrc .pnp.cjs .pnp.loader.mjs sitecustomize.py usercustomize.py"
 )
 ENV_FILE = lazy_pattern(r"\.env(?:\.(?!(?:example|sample|template|dist|defaults)\Z).*)?", re.DOTALL)
-MEMORY_NAMES = ("AGENTS.md", "CLAUDE.md")  # of memory files, the preferred first: every session reads them
-# Asked about before they are read: secrets, and other sessions. To read the rest is everyday work.
+MEMORY_NAMES = (
+    "AGENTS.md",
+    "CLAUDE.md",
+)  # of memory files, which every session reads; the preferred one first
+# Reading these needs approval: secrets, and other sessions. Other files are read all the time.
 SECRET_FOLDERS = word_set(".makeroom .transcripts .ssh .aws .gnupg .kube .docker")
 SECRET_CONFIG_FOLDERS = word_set("makeroom")
-OWN_STATE_FOLDER = "makeroom"  # in .local/state: it holds what was approved, and drafts
+OWN_STATE_FOLDER = "makeroom"  # in .local/state: approvals and drafts
 SECRET_FILES = word_set(
     ".netrc _netrc .git-credentials .npmrc .pypirc id_rsa id_ed25519 id_ecdsa id_dsa id_ecdsa_sk"
     " id_ed25519_sk .envrc .pgpass .my.cnf .mylogin.cnf .htpasswd .vault-token .s3cfg .boto"
     " .dockercfg .databrickscfg .dockerconfigjson application_default_credentials.json"
 )
-# Of a home, beside the folders in SECRET_FOLDERS.
+# In a home directory, in addition to SECRET_FOLDERS.
 HOME_SECRETS = [
     ".netrc",
     ".git-credentials",
@@ -99,29 +102,29 @@ HOME_SECRETS = [
     ".codex",
     ".gemini",
 ]
-# Stores of keys, and files that people name for what they hold.
+# Key stores, and files named after their contents.
 SECRET_FORM = lazy_pattern(
     r".+\.(?:p12|pfx|ppk|kdbx|agekey)|(?:.+[-_.])?client_secrets?(?:[-_.].+)?\.json"
     r"|(?:secrets?|credentials?|.+[-_.]credentials)\.(?:ya?ml|json|toml)",
     re.DOTALL,
 )
-# Files that hold a private key, or what everybody may know: certificates, slides of Keynote.
+# Files that contain a private key, or public data: certificates, Keynote slides.
 _MAYBE_KEY = lazy_pattern(
     r".+\.(?:pem|key|p8)|.*(?:service[-_]?account|adminsdk|gcp|gcloud|google).*\.json", re.DOTALL
 )
 _SECRET_ENDINGS = word_set("p12 pfx ppk kdbx agekey json yaml yml toml pem key p8")  # of the two forms above
 _SAID_PUBLIC = lazy_pattern(r"cert|chain|bundle|pub|(?<![a-z])(?:ca|crt|root|dh|dhparams?)(?![a-z])")
-# A key in text or in DER, and a file that is nothing but one long word.
+# A key as text or in DER, and a file that consists of one long word.
 _HELD_KEY = lazy_bytes_pattern(rb"BEGIN [A-Z0-9 ]*PRIVATE KEY|\A0[\x81\x82]|\A[!-~]{16,512}\s*\Z")
 GITLINK = b"\0\0\xe0\0"  # the mode 0160000 in an index
 _MAX_LOOKED_AT_BYTES = 64 * 1024
 
 
 def is_protected(path: str, kind: Literal["read", "write"]) -> bool:
-    """Return whether the user is always asked before this canonical path is used so.
+    """Return whether this use of a canonical path always needs approval.
 
-    Judged by name, in any letter case and any part of the path, so that no alias of the file system escapes.
-    A file that may hold a private key by its name is looked into before it is read.
+    It is judged by name, in any letter case and in any part of the path, so that no alias of the file system
+    escapes. The content of a file that may be a private key by its name is checked before it is read.
     """
     path = path.rstrip("/") if "//" not in path else "/".join(filter(None, path.split("/")))
     if not path:
@@ -139,15 +142,13 @@ def is_protected(path: str, kind: Literal["read", "write"]) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def _is_guarded_folder(path: str, kind: str) -> bool:
-    """The same of all that is in a folder: searches ask for thousands of files in few of them."""
+    """Return the same for all files in a directory, since searches check thousands of them."""
     parts = ["", *filter(None, path.split("/"))]
     return any(_guards(above, plain_name(name), kind) for above, name in pairwise(parts))
 
 
 def _guards(above: str, name: str, kind: str) -> bool:
-    """Return whether a plain name is that of a folder whose content is protected; `above` is the
-    folder it is in.
-    """
+    """Return whether a plain name in the directory `above` is that of a directory with protected content."""
     folders = GUARDED_FOLDERS
     settings = GUARDED_CONFIG_FOLDERS
     if kind == "read":
@@ -160,31 +161,29 @@ def _guards(above: str, name: str, kind: str) -> bool:
 
 
 def holds_key(path: str) -> bool:
-    """Return whether a file is named like one with a private key, and holds one."""
+    """Return whether a file is named like a private key, and contains one."""
     if not _MAYBE_KEY.fullmatch(plain_name(path.rpartition("/")[2])):
         return False
     return _HELD_KEY.search(beginning(path)) is not None
 
 
 def may_hold_secret(name: str) -> bool:
-    """Return whether it depends on what a file holds, or on this plain name alone, that it is secret."""
+    """Return whether a plain name may be that of a secret, regardless of its directory."""
     if name.startswith(".env"):
         return ENV_FILE.fullmatch(name) is not None
-    ending = name.rpartition(".")[2]  # most names are done with here, of which there may be thousands
+    ending = name.rpartition(".")[2]  # decides for most of possibly thousands of names
     return ending in _SECRET_ENDINGS and any(form.fullmatch(name) for form in (SECRET_FORM, _MAYBE_KEY))
 
 
 def sounds_secret(name: str) -> bool:
-    """Return whether a file that nobody can look into, as in another commit, may hold a secret by
-    its name.
-    """
+    """Return whether a file that cannot be read, as in another commit, may be a secret by its name."""
     found = plain_name(name)
     by_name = found in SECRET_FILES or any(form.fullmatch(found) for form in (ENV_FILE, SECRET_FORM))
     return by_name or (_MAYBE_KEY.fullmatch(found) is not None and not _SAID_PUBLIC.search(found))
 
 
 def beginning(path: str, max_bytes: int = _MAX_LOOKED_AT_BYTES) -> bytes:
-    """The first bytes of a file, as far as such files are looked into; nothing for what is no file."""
+    """Return the first bytes of a file, as many as are checked; b"" if it is not a regular file."""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):
@@ -198,9 +197,9 @@ def beginning(path: str, max_bytes: int = _MAX_LOOKED_AT_BYTES) -> bytes:
 
 
 def repositories_in_index(data: bytes, hash_bytes: int) -> Iterator[bytes]:
-    """The paths, from the checkout, of the other repositories that an index of git holds (as submodules).
+    """Return the paths of the other repositories in a git index (submodules), relative to the checkout.
 
-    The format is gitformat-index(5), versions 2 to 4. What is broken ends it.
+    The format is gitformat-index(5), versions 2 to 4. Reading stops at invalid data.
     """
     if GITLINK not in data or data[:4] != b"DIRC":
         return
@@ -210,10 +209,10 @@ def repositories_in_index(data: bytes, hash_bytes: int) -> Iterator[bytes]:
     with suppress(ValueError, IndexError):
         for _ in range(count):
             flags = at + 40 + hash_bytes
-            length = (data[flags] & 0x0F) << 8 | data[flags + 1]  # as git has it: a NUL need not end the path
+            length = (data[flags] & 0x0F) << 8 | data[flags + 1]  # as in git, a path need not end with a NUL
             start = flags + (4 if data[flags] & 0x40 else 2)
             kept = 0
-            if version == 4:  # the path begins as the one before, but for so many bytes
+            if version == 4:  # the path begins like the previous one without that many bytes
                 cut = data[start] & 0x7F
                 while data[start] & 0x80:
                     start += 1
@@ -228,7 +227,7 @@ def repositories_in_index(data: bytes, hash_bytes: int) -> Iterator[bytes]:
 
 
 def plain_name(name: str) -> str:
-    """A name as the most tolerant file system takes it: case, width, ignorable characters, trailing dots."""
+    """Return a name as the most tolerant file system treats it: case, width, ignorables, trailing dots."""
     if name.isascii():
         return name.lower().rstrip(". ") or name
     folded = unicodedata.normalize("NFKC", name).casefold()

@@ -1,10 +1,10 @@
-"""Find what is guarded in a project and in a home: what steers programs later, and what is secret.
+"""Find guarded files in a project and in a home: those that control programs, and secrets.
 
-The names are those of names.py. A project is searched near its root only, as every command waits for
-it: what lies deeper is found by its name when a file tool touches it.
+The names are those of names.py. A project is only searched near its root, since every command waits for it.
+Deeper files are found by their names when a file tool uses them.
 """
 
-# A Path for each of thousands of names would take most of the time.
+# Making a Path for each of thousands of names would take most of the time.
 # ruff: noqa: PTH110, PTH111, PTH112, PTH113, PTH114, PTH116, PTH118, PTH120
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from .names import (
     repositories_in_index,
 )
 
-_MAX_DEPTH = 3  # of folders below a project's root
+_MAX_DEPTH = 3  # of directories below a project's root
 _MAX_FOLDERS = 2_000  # of a project that are listed
-_SETTLED_NS = 2_000_000_000  # of file systems' clocks: two changes within it may have one time
-_MAX_ENTRIES = 2_000  # of guarded folders that are looked at for links
+_SETTLED_NS = 2_000_000_000  # of file systems' clocks: two changes within it may have the same time
+_MAX_ENTRIES = 2_000  # of guarded directories that are checked for links
 _MAX_CONFIGURATIONS = 50  # of one checkout
 _MAX_HELD_BYTES = 256 << 20  # of an index
 _MAX_GIT_FOLDERS = 500  # of submodules, and of worktrees
@@ -53,18 +53,18 @@ _PASSED_OVER = word_set(
     "node_modules .venv venv env target build dist out vendor __pycache__ .tox .nox .mypy_cache .ruff_cache"
     " .pytest_cache .gradle .next .nuxt .cache site-packages coverage .eggs .bundle pods deriveddata"
 )
-# Below these programs have to find what only looks like a secret; a file tool asks about it all the same.
+# Programs need to read fake secrets in these directories. File tools still ask for approval.
 _WITH_MADE_UP_SECRETS = word_set(
     "test tests testing testdata test-data test_data __tests__ spec fixtures example examples sample samples"
     " templates locales i18n"
 )
-_ELSEWHERE = {".git", ".makeroom", ".npmrc", *RECORD_FOLDERS}  # judged apart, or needed by its program
+_ELSEWHERE = {".git", ".makeroom", ".npmrc", *RECORD_FOLDERS}  # handled separately, or needed by its program
 _SECRET = (SECRET_FILES | SECRET_FOLDERS) - _ELSEWHERE
 _FIXED = (GUARDED_FILES | GUARDED_FOLDERS | {name.lower() for name in MEMORY_NAMES} | _ELSEWHERE) - {
     ".git",
     *RECORD_FOLDERS,
 }
-# Programs need these for more than the tokens that may stand in them: they are secret only where one does.
+# Programs need these files even if they contain no token. They are only secret if they contain one.
 _MAYBE_SECRET = (".npmrc", ".yarnrc", ".yarnrc.yml", "pip.conf", ".pip/pip.conf", ".config/pip/pip.conf")
 _NAMED = _SECRET | _FIXED | {".git", *_MAYBE_SECRET}
 _HELD_TOKEN = re.compile(
@@ -77,20 +77,20 @@ _HOOKS_PATH, _INCLUDED_PATH, _WORKTREE = (
     for name in (b"hookspath", b"path", b"worktree")
 )
 _OWN_CONFIGURATIONS = ("/etc/gitconfig", "~/.config/git/config", "~/.gitconfig")
-# Of a git folder: what names or is a program, or leads git to another configuration.
+# In a git directory: files that name or are programs, or that refer git to another configuration.
 _GIT_STEERING = ("hooks", "config", "config.worktree", "info/attributes", "commondir")
 _OF_GIT_FOLDERS = word_set("objects refs logs hooks info branches lfs rebase-merge rebase-apply")
 
 
 def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
-    """(what may not be changed, what may not be read either) of what there is in a project now.
+    """Return (paths that may not be changed, paths that may not be read either) among a project's files.
 
-    What may not be changed is told with the links that lead to it, and with what links lead to.
+    The former include links to them and the targets of links.
     """
     fixed = git_steering(os.path.join(folder, ".git"))
     secret = []
     if not os.path.isdir(os.path.join(folder, ".git")) and (found := git_folders(folder)):
-        # The configuration of a worktree, or of a folder above.
+        # The configuration of a worktree, or of a parent directory.
         named = _named_in_configuration((found.own, found.shared), found.checkout)
         fixed += [each for path in named for each in links_on_way(path) if os.path.lexists(each)]
         fixed += linked_in([os.path.join(found.shared, "hooks")], folder)
@@ -113,7 +113,7 @@ def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
 
 
 def guarded_elsewhere(place: str) -> tuple[list[str], list[str]]:
-    """The same of another folder that may be written; in a git folder, only what steers git."""
+    """Return the same for another writable directory; of a git directory, only files that control git."""
     above = [place, *map(str, Path(place).parents)]
     git = next((path for path in reversed(above) if _is_git_folder(path)), None)
     steering = [path for path in git_steering(git) if path.startswith(f"{place}/")] if git else []
@@ -147,7 +147,7 @@ class GitFolders(NamedTuple):
 
 
 def git_folders(folder: str) -> GitFolders | None:
-    """Return the directories of the checkout that `folder` is in, as real paths; None outside of any."""
+    """Return the directories of the checkout that contains `folder`, as real paths; None if there is none."""
     above = (folder, *map(str, Path(folder).parents))
     top = next((path for path in above if os.path.lexists(os.path.join(path, ".git"))), None)
     if top is None:
@@ -162,9 +162,7 @@ def git_folders(folder: str) -> GitFolders | None:
 
 
 def worktree_places(folder: str) -> list[str]:
-    """Return the places outside a worktree that a commit in it writes: of the shared git directory only
-    those that hold no programs.
-    """
+    """Return the paths outside a worktree that a commit in it writes, without those that contain programs."""
     found = git_folders(folder)
     if found is None or not found.own.startswith(f"{found.shared}/worktrees/"):
         return []
@@ -175,9 +173,7 @@ def worktree_places(folder: str) -> list[str]:
 
 
 def steers_git(path: str) -> bool:
-    """Return whether git goes by a file of this path, which need not be there, or by the one that it
-    locks.
-    """
+    """Return whether the path (which need not exist) is a file that controls git, or the lock of one."""
     path = path.removesuffix(".lock")
     for place in map(str, Path(path).parents):
         name = os.path.relpath(path, place)
@@ -201,7 +197,7 @@ def _looks_secret(path: str, name: str) -> bool:
 
 
 def _is_made_up(path: str, folder: str) -> bool:
-    """Return whether what looks like a secret lies among what tests and templates need of a project."""
+    """Return whether an apparent secret is in a directory of tests or templates, which are usually fake."""
     above = os.path.dirname(path)[len(folder) :].lower().split("/")
     return not _WITH_MADE_UP_SECRETS.isdisjoint(above)
 
@@ -209,7 +205,7 @@ def _is_made_up(path: str, folder: str) -> bool:
 class _Listing(Struct, frozen=True):
     """The guarded names in a directory, and the paths of the directories that are searched as well.
 
-    stamp: of the folder, which no program can leave as it is when it makes, removes or renames an entry
+    stamp: of the directory, which changes whenever an entry is made, removed or renamed
     """
 
     stamp: tuple[int, ...]
@@ -219,12 +215,12 @@ class _Listing(Struct, frozen=True):
 
 @cache
 def _looked_at(project: str) -> dict[str, _Listing]:
-    """The folders of a project that were looked at, by their path: nothing made later takes their place."""
+    """Return the checked directories of a project by path, which new directories do not displace."""
     return {}
 
 
 def _named_near_root(project: str) -> Iterator[tuple[str, str]]:
-    """(folder, name) of what may be guarded in the folders near the root, outer ones first."""
+    """Yield (directory, name) of possibly guarded entries in directories near the root, outer ones first."""
     known = _looked_at(project)
     if len(known) >= _MAX_FOLDERS:
         for gone in [path for path in known.copy() if not os.path.isdir(path)]:
@@ -243,7 +239,7 @@ def _named_near_root(project: str) -> Iterator[tuple[str, str]]:
 
 
 def _listing(folder: str, known: _Listing | None) -> _Listing:
-    """All names are looked at, however many there are; again only when they may have changed."""
+    """List all guarded names in a directory, again only if they may have changed."""
     state = os.stat(folder)
     stamp = (state.st_dev, state.st_ino, state.st_mtime_ns, state.st_ctime_ns)
     if known is not None and known.stamp == stamp:
@@ -265,9 +261,7 @@ def _listing(folder: str, known: _Listing | None) -> _Listing:
 
 
 def git_steering(git: str) -> list[str]:
-    """Return the files that steer git in a repository's directory and in those of its submodules and
-    worktrees.
-    """
+    """Return the files that control git in the directories of a repository, its submodules and worktrees."""
     waiting = [git]
     found = list[str]()
     known = {git}
@@ -282,10 +276,10 @@ def git_steering(git: str) -> list[str]:
 
 
 def _steering_of(git: str, checkout: str = "") -> list[str]:
-    """Return the steering files of one repository; of those in its index, only the `.git`.
+    """Return the files that control git in one repository; of the repositories in its index, only the `.git`.
 
-    A `.git` that is a file or link leads to the folder that steers the checkout in which it lies; others are
-    of the folder above them.
+    A `.git` that is a file or link leads to the directory that steers the checkout in which it lies; others
+    are above them.
     """
     if os.path.islink(git) or not os.path.isdir(git):
         top = os.path.dirname(git)
@@ -296,7 +290,7 @@ def _steering_of(git: str, checkout: str = "") -> list[str]:
     for top in (f"{git}/modules", f"{git}/worktrees"):
         parts = list(islice(_parts_below(top), _MAX_GIT_FOLDERS + 1))
         if len(parts) > _MAX_GIT_FOLDERS:
-            found.append(top)  # none is left out: all are guarded as a whole
+            found.append(top)  # if there are too many, the whole directory is guarded
         else:
             places += [part for part in parts if os.path.lexists(os.path.join(part, "HEAD"))]
     found += [f"{place}/{name}" for place in places for name in _GIT_STEERING]
@@ -334,7 +328,7 @@ def _held(place: str, checkout: str) -> list[str]:
     if known is None or known[0] != stamp:
         data = beginning(f"{place}/index", _MAX_HELD_BYTES)
         parts = [data]
-        if b"link" in data:  # it may be split into files
+        if b"link" in data:  # the index may be split into several files
             files = Path(place).glob("sharedindex.*")
             parts += (beginning(str(path), _MAX_HELD_BYTES) for path in files)
         names = [name for part in parts for size in (20, 32) for name in repositories_in_index(part, size)]
@@ -347,12 +341,12 @@ def _held(place: str, checkout: str) -> list[str]:
 
 @cache
 def _checkouts(git: str) -> set[str]:
-    """The files `.git` that led to parts of a repository: what names them to it may be changed meanwhile."""
+    """Return the `.git` files that have referred to parts of a repository, as references may have changed."""
     return set()
 
 
 def _leading_to(part: str) -> str:
-    """The file `.git` of the checkout that a submodule's or worktree's folder says to be of, or nothing."""
+    """Return the `.git` file of the checkout that a submodule's or worktree's directory names."""
     named = _line_of(os.path.join(part, "gitdir"))
     if not named and (found := _WORKTREE.search(beginning(os.path.join(part, "config")))):
         named = os.path.join(os.fsdecode(found[1]), ".git")
@@ -361,8 +355,9 @@ def _leading_to(part: str) -> str:
 
 
 def _parts_below(top: str) -> Iterator[str]:
-    """The folders of submodules or worktrees, and those on the way to them: a submodule's name may hold
-    slashes, and anybody can make a file HEAD on that way.
+    """Yield the directories of submodules or worktrees, and those on the way to them.
+
+    The name of a submodule may contain slashes, and any process can make a file HEAD on the way.
     """
     waiting = [top]
     for place in waiting:
@@ -374,9 +369,7 @@ def _parts_below(top: str) -> Iterator[str]:
 
 
 def _named_in_configuration(gits: Iterable[str], checkout: str) -> list[str]:
-    """Folders of hooks of a checkout that configurations in git folders name, or the user's own, or those
-    that they include; and these.
-    """
+    """Return the hooks directories that configurations of a checkout or the user name, and included files."""
     files = [f"{git}/{name}" for git in gits for name in ("config", "config.worktree")]
     files += map(os.path.expanduser, _OWN_CONFIGURATIONS)
     hooks = list[str]()
@@ -395,7 +388,7 @@ def _named_path(name: bytes, beside: str) -> str:
 
 
 def secrets_of_home(home: str) -> list[str]:
-    """The secrets that there are in a home."""
+    """Return the existing secrets in a home directory."""
     names = [*SECRET_FOLDERS - _ELSEWHERE, *HOME_SECRETS]
     found = [path for path in (os.path.join(home, name) for name in names) if os.path.lexists(path)]
     return found + [
@@ -404,5 +397,5 @@ def secrets_of_home(home: str) -> list[str]:
 
 
 def _holds_token(path: str) -> bool:
-    """Return whether a file of settings holds a credential, and not only the name of a variable with one."""
+    """Return whether a settings file contains a credential, and not only the name of a variable for one."""
     return _HELD_TOKEN.search(beginning(path)) is not None

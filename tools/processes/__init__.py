@@ -1,4 +1,4 @@
-"""Run commands and background jobs, in or out of the sandbox."""
+"""Run commands and background jobs, inside or outside the sandbox."""
 
 from typing import TYPE_CHECKING
 

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class RecordsGuard(Protocol):
-    """Puts back what commands do to our records in the project; used where these are not hidden from them.
+    """Restores our transcripts in the project after commands; used if they are not hidden from commands.
 
     `before` and `after` are awaited around each command, `later` when one in the background has ended; `busy`
-    tells whether others go on running. `take_notes` gives the lines for the model so far.
+    is True while others are running. `take_notes` returns the lines for the model so far.
     """
 
     async def before(self, busy: bool) -> None: ...
@@ -41,13 +41,13 @@ class SessionJobs(Protocol):
 class CommandContext(Workspace):
     """A workspace in which commands run.
 
-    session   the session's id; names the files in `outputs`
-    attended  a user is at the screen: a command past its time limit continues in the background
+    session   the session's id, which is part of the names of files in `outputs`
+    attended  a user is present, so a command that exceeds its time limit continues in the background
     pass_env  variables that commands get although they look like credentials
-    masks     values that no stored output may contain
-    records   None where there are no session transcripts in the project
+    masks     values that are masked in stored outputs
+    records   restores transcripts; None if the project has none
     jobs      the session's CommandRunner, made on first use
-    inbox     late news for the model that works in this session
+    inbox     notes for the model of this session
     """
 
     session: str = "session"

@@ -1,6 +1,6 @@
-"""Read command lines and what they print: programs in them, exit codes that are answers, hints.
+"""Interpret command lines and their output: the programs, exit codes that are answers, hints.
 
-Pure. Nothing here decides what may run: that is for the permission rules, which have a stricter reader.
+Pure. It does not decide what may run. The permission rules do, with a stricter reader.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EDITORS = word_set("vi vim nvim view vimdiff gvim emacs nano pico joe mcedit hx
 _EDITOR_BATCH = re.compile(
     r"\s(?:-[a-zA-Z]*[es][a-zA-Z]*|--batch|--script|--version|--help|-c|\+\S+)(?=\s|$)"
 )
-_ENDING_WATCH = re.compile(r"\s(?:-[a-z]*[gq]|--(?:chgexit|equexit))")  # by itself, once something is so
+_ENDING_WATCH = re.compile(r"\s(?:-[a-z]*[gq]|--(?:chgexit|equexit))")  # ends by itself on a condition
 _FULL_SCREEN = word_set("top htop btop less more man watch tmux screen mc ncdu nnn lazygit tig k9s")
 _REPLS = word_set("python python3 ipython node irb psql mysql sqlite3 ghci lua bc gdb")
 
@@ -36,43 +36,43 @@ _PROMPT = re.compile(
     re.IGNORECASE,
 )
 _MAX_PROMPT_CHARS = 400
-_SSH_NOTICE = "Pseudo-terminal will not be allocated because stdin is not a terminal."  # and it goes on
-# A pattern, in any letter case, and what to do about it: true for the model and for a user who typed `!`.
+_SSH_NOTICE = "Pseudo-terminal will not be allocated because stdin is not a terminal."  # and it continues
+# A case-insensitive pattern and the advice, for the model as well as for a user who typed `!`.
 _OUTPUT_HINTS = (
     (
         r"Input is not from a terminal|must be run (?:in|from) a terminal|input device is not a TTY"
         r"|not a (?:tty|terminal)\b|Error opening terminal|no tty present",
-        "this program wants a terminal, and commands have none here: it needs batch options, or the person "
-        "runs it in another terminal",
+        "this program requires a terminal, which commands do not have: use its batch options, or have the "
+        "user run it in another terminal",
     ),
     (
         r"sudo: (?:a terminal is required|a password is required)",
-        "sudo cannot ask for a password here: only the person can run the command, in another terminal",
+        "sudo cannot ask for a password here: only the user can run the command, in another terminal",
     ),
     (
         r"sudo: (?:.{1,200} must be owned by uid 0|effective uid is not 0|The \"no new privileges\")",
-        "sudo has no rights in a user namespace: only the person can run the command, in another terminal, "
+        "sudo has no privileges in a user namespace: only the user can run the command, in another terminal, "
         "or start makeroom with MAKEROOM_NAMESPACE=off",
     ),
     (
         r"could not read (?:Username|Password)|terminal prompts disabled|Host key verification failed"
         r"|Permission denied \(publickey",
-        "git and ssh cannot ask here: a stored credential, an SSH agent or a known host key is needed, which "
-        "the person can set up in another terminal",
+        "git and ssh cannot ask here: they need a stored credential, an SSH agent or a known host key, which "
+        "the user can set up in another terminal",
     ),
     (
         r"Aborting commit due to empty commit message",
-        "no editor opens here: give the message with `git commit -m` or `-F`",
+        "no editor can be opened here: pass the message with `git commit -m` or `-F`",
     ),
 )
 
 
 def lex_commands(line: str) -> list[list[str]]:
-    """The words of each simple command, roughly: quotes are heeded, here-documents and expansions are not.
+    """Return the words of each simple command, considering quotes but not here-documents and expansions.
 
-    Empty where the line cannot be read. Good enough for hints, not for permission.
+    Empty if the line cannot be read. Sufficient for hints, not for permissions.
     """
-    if len(line) > 20_000:  # shlex takes a microsecond for each
+    if len(line) > 20_000:  # shlex takes a microsecond per character
         return []
     lexer = shlex.shlex(_SUBSTITUTION.sub(" file ", line), posix=True, punctuation_chars="();|&\n")
     lexer.whitespace = " \t"
@@ -106,7 +106,7 @@ def is_answer(line: str, status: int) -> bool:
 
 
 def awaits_keys(line: str) -> Literal["editor", "watch", ""]:
-    """Return the kind of the first program in the line that would wait for keys forever; "" without one."""
+    """Return the kind of the first program in the line that would wait for keys forever; "" for none."""
     for words in lex_commands(line):
         program = _program(words)
         options = " " + " ".join(words[1:])
@@ -124,7 +124,7 @@ def looks_like_prompt(text: str) -> bool:
 
 
 def hint(line: str, output: str) -> str | None:
-    """Return the advice for a command that wanted a user; None where nothing suggests that."""
+    """Return the advice for a command that needed a user; None if nothing suggests that."""
     output = output.replace(_SSH_NOTICE, "")
     for pattern, advice in _OUTPUT_HINTS:
         if re.search(pattern, output, re.IGNORECASE):
@@ -134,7 +134,7 @@ def hint(line: str, output: str) -> str | None:
     for words in lex_commands(line):
         program = _program(words)
         if program in _FULL_SCREEN:
-            return f"{program} is for a terminal, and commands have none: use a command that prints and ends"
+            return f"{program} requires a terminal, which commands do not have: use one that prints and exits"
         if program in _REPLS and len(words) == 1:
             return (
                 f"{program} without a script reads standard input, which is empty here: use -c, -e or a file"

@@ -1,4 +1,4 @@
-"""Pass on what a running command writes: to the user at a readable pace, to the model as new lines."""
+"""Report the output of a running command: to the user at a readable pace, to the model as new lines."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tools.text import pluralize, printable
 from .inbox import Inbox
 from .output_text import from_first_character
 
-_MAX_PROGRESS_BYTES = 8_192  # of new output that are shown at once while a command runs
+_MAX_PROGRESS_BYTES = 8_192  # of new output shown at once while a command runs
 _PROGRESS_INTERVAL_S = 0.1
-MAX_LINE_NEWS_CHARS = 1_000  # of a command's new lines that one request carries, as Claude Code's monitor
+MAX_LINE_NEWS_CHARS = 1_000  # of new lines of a command in one request, as in Claude Code's monitor
 _MAX_UNFINISHED_CHARS = 100_000  # of a line without an end
 
 
 class ProgressThrottle:
-    """Passes new output on while a command runs, at a readable pace and never more than can be seen."""
+    """Reports new output while a command runs, at a readable pace and no more than can be shown."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show
@@ -47,7 +47,7 @@ class ProgressThrottle:
 
 
 class LineNews:
-    """Posts the new lines of a command under one key: the newest that wait, and how many there are."""
+    """Posts the new lines of a command under one key: the newest unreported ones and their number."""
 
     def __init__(self, inbox: Inbox, job: str, since: int, mask: Callable[[str], str]) -> None:
         self._inbox = inbox
@@ -57,17 +57,17 @@ class LineNews:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._unfinished = ""
         self._untold: list[str] = []
-        self._count = 0  # of the lines since something was told
-        self._number = 0  # of the news that waits
+        self._count = 0  # of the lines since the last report
+        self._number = 0  # of the pending note
 
     def take(self, data: bytes) -> None:
-        """Take output as it comes."""
+        """Take output as it arrives."""
         *lines, rest = (self._unfinished + self._decoder.decode(data)).split("\n")
         self._unfinished = rest[-_MAX_UNFINISHED_CHARS:]
         self._post(lines)
 
     def end(self) -> None:
-        """The command has ended: what has no line end is a line too."""
+        """Post the last line, which may not end with a newline, since the command has ended."""
         last = self._unfinished
         self._unfinished = ""
         self._post([last])
@@ -76,7 +76,7 @@ class LineNews:
         shown = [line for line in (printable(line).strip() for line in lines) if line]
         if not shown:
             return
-        if self._key not in self._inbox.waiting:  # a key of its own, so that each can be told again
+        if self._key not in self._inbox.waiting:  # separate keys, so that each note can be repeated
             self._untold = []
             self._count = 0
             self._number = self._number + 1
@@ -92,5 +92,5 @@ class LineNews:
 
     def _head(self) -> str:
         left_out = self._count - len(self._untold)
-        note = f", the first {left_out:,} left out here" if left_out else ""
+        note = f", the first {left_out:,} omitted here" if left_out else ""
         return f"[{self._job} wrote {pluralize(self._count, 'new line')}{note}]"

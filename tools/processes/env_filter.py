@@ -1,9 +1,9 @@
-"""The environment of commands: no credentials of ours, what keeps programs from asking, and git in bounds.
+"""The environment of commands: without our credentials, without prompts, and with git restricted.
 
-transcripts/secrets tells what a credential is, for masking too. git is told to run no program that a
-repository's settings name: settings of this form beat those of every file and reach the git processes of
-submodules too. No variable keeps git from running textconv programs and filters: a command that could fire
-them is not taken for one that only reads.
+transcripts/secrets defines what a credential is, also for masking. git is configured not to run programs that
+a repository's settings name. Settings in this form override those of all files, and also apply to the git
+processes of submodules. No variable keeps git from running textconv programs and filters, so commands that
+could run them do not count as read-only.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pathlib import Path
 from tools.text import word_set
 from transcripts.secrets import is_withheld, secret_values
 
-# What would change what a command line means or where it runs: start-up files and options of the shell,
-# programs and options that looking programs would take from the environment.
+# Variables that would change the meaning of a command line or where it runs: start-up files and options of
+# the shell, programs and options that read-only commands would take from the environment.
 _STEERING = word_set(
     "BASH_ENV ENV SHELLOPTS BASHOPTS CDPATH GLOBIGNORE POSIXLY_CORRECT PWD EXECIGNORE FIGNORE"
     " LESSOPEN LESSCLOSE RIPGREP_CONFIG_PATH GREP_OPTIONS PS_PERSONALITY CMD_ENV GIT_EXTERNAL_DIFF"
 )
 _PR_SET_DUMPABLE = 4  # linux/prctl.h
-_ENV_START_FIELD = 47  # env_start in /proc/<pid>/stat, counted behind the program's name: proc(5)
+_ENV_START_FIELD = 47  # env_start in /proc/<pid>/stat, counted after the program's name, see proc(5)
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _QUIETING: Mapping[str, str] = {
     "TERM": "dumb",
@@ -34,27 +34,27 @@ _QUIETING: Mapping[str, str] = {
     "GIT_EDITOR": "true",
     "EDITOR": "true",
     "VISUAL": "true",
-    "SSH_ASKPASS_REQUIRE": "never",  # otherwise ssh opens a window and waits for it
+    "SSH_ASKPASS_REQUIRE": "never",  # otherwise ssh opens a window and waits for the user
     "DEBIAN_FRONTEND": "noninteractive",
     "MAKEROOM": "1",
     "AGENT": "1",
     "AI_AGENT": "makeroom",
 }
 
-# git-config(1), git(1). fsmonitor names a program that `git status` runs; a folder that looks like a bare
-# repository may lie in a project and hold settings of its own (git 2.38).
+# See git-config(1), git(1). fsmonitor names a program that `git status` runs. A project may contain a
+# directory that looks like a bare repository and has its own settings (git 2.38).
 _GIT_SETTINGS = (("core.fsmonitor", "false"), ("core.pager", "cat"), ("safe.bareRepository", "explicit"))
 _GIT_VARIABLES: Mapping[str, str] = {
-    "GIT_OPTIONAL_LOCKS": "0",  # `git status` and `git diff` do not rewrite the index
-    "GIT_NO_LAZY_FETCH": "1",  # to look at a partial clone fetches nothing
+    "GIT_OPTIONAL_LOCKS": "0",  # keeps `git status` and `git diff` from rewriting the index
+    "GIT_NO_LAZY_FETCH": "1",  # reading a partial clone fetches nothing
     "GIT_TERMINAL_PROMPT": "0",
 }
 
 
 def filter_environment(environ: Mapping[str, str], pass_env: Iterable[str] = ()) -> dict[str, str]:
-    """The environment for commands. `pass_env` names variables that a user wants there all the same.
+    """Return the environment for commands, including the credentials that `pass_env` names.
 
-    A variable that repeats the secret of another, alone or within more, is left out too.
+    A variable whose value contains the secret of another variable is left out too.
     """
     passed = frozenset(pass_env)
     secrets = secret_values(environ)
@@ -68,10 +68,10 @@ def filter_environment(environ: Mapping[str, str], pass_env: Iterable[str] = ())
 
 
 def hardened_git(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables to add to an environment. Settings that it hands to git stay, before ours.
+    """Return the variables to add to an environment. Its own settings for git are kept, before ours.
 
-    The form GIT_CONFIG_COUNT is known since git 2.31; a setting that lacks its name or value ends the given
-    ones, as git would refuse to run.
+    git supports GIT_CONFIG_COUNT since 2.31. A setting without a name or value ends the existing ones, since
+    git would refuse to run with it.
     """
     count = environ.get("GIT_CONFIG_COUNT", "")
     given = int(count) if count.isascii() and count.isdigit() and len(count) < 4 else 0
@@ -84,10 +84,10 @@ def hardened_git(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def hide_own_environment() -> None:
-    """Keep the credentials that we were started with out of /proc/<pid>/environ.
+    """Remove the credentials that we were started with from /proc/<pid>/environ.
 
-    For where commands share our process numbers. Other processes of the same user cannot read that file any
-    more, and for root the values of secrets in it are overwritten; `os.environ` has copies of its own.
+    This is for systems on which commands share our PID namespace. Other processes of the same user can no
+    longer read that file, and secrets in it are overwritten in case of root. `os.environ` has its own copies.
     """
     if sys.platform == "linux":
         import ctypes
@@ -98,7 +98,7 @@ def hide_own_environment() -> None:
 
 
 def _environment_place() -> tuple[int, int]:
-    """Return the span in memory of the environment that the program was started with."""
+    """Return the address range of the environment that makeroom was started with."""
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     return int(fields[_ENV_START_FIELD]), int(fields[_ENV_START_FIELD + 1])
 

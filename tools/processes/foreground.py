@@ -1,4 +1,4 @@
-"""Run one command in the foreground, until it ends, its time is up, or its output is too much."""
+"""Run one command in the foreground, until it ends, its time is up, or its output exceeds the limit."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ from .session_shell import last_folder
 from .spool import MAX_OUTPUT_BYTES, Spool
 
 Why = Literal["", "timeout", "output", "editor", "lost", "moved", "late"]
-STILL_RUNNING = ("moved", "late")  # of Why: the command was not ended
+STILL_RUNNING = ("moved", "late")  # values of Why with which the command continues
 
 
 class CommandLimits(Struct, frozen=True):
     """The limits of a command."""
 
-    timeout_s: float = 120.0  # this and the next as in Claude Code
+    timeout_s: float = 120.0  # as in Claude Code
     max_timeout_s: float = 600.0
-    editor_s: float = 5.0  # for a program that would wait for keys
-    quiet_s: float = 45.0  # without output, after which an unfinished line that asks counts as a prompt
+    editor_s: float = 5.0  # for a program that waits for keys
+    quiet_s: float = (
+        45.0  # without output, after which an unfinished line that looks like a question counts as a prompt
+    )
     output_bytes: int = MAX_OUTPUT_BYTES
     disk_bytes: int = 1024**3
 
@@ -38,22 +40,22 @@ class CommandLimits(Struct, frozen=True):
 class CommandEnd(Struct, frozen=True):
     """The end of a command."""
 
-    code: int | None  # as a shell tells it (128 + n for a signal); None when it is not known
+    code: int | None  # as in a shell (128 + n for a signal); None if unknown
     signal: str | None
-    why: Why  # what ended it; "": it ended by itself
+    why: Why  # the reason for its end; "" if it ended by itself
     took_s: float
-    limit_s: float  # the time that it had
-    folder: str | None = None  # where its shell was at last; None when it did not report that
-    job: BackgroundJob | None = None  # what it left running
+    limit_s: float  # its time limit
+    folder: str | None = None  # the last directory of its shell; None if not reported
+    job: BackgroundJob | None = None  # the processes that it left running
     left: tuple[tuple[int, str], ...] = ()  # (pid, command line) of these processes
-    prompted: bool = False  # whether it seemed to wait for an answer
-    disk_used: int = 0  # bytes of disk that were free before and are not now
+    prompted: bool = False  # it seemed to wait for an answer
+    disk_used: int = 0  # bytes of disk space used during the run
 
 
 class _Output:
     """The output of a command in the foreground, which goes to its spool and to the screen.
 
-    `last` is the time of the newest, by the event loop's clock; `full` is done once the spool takes no more.
+    `last` is the time of the newest output, by the event loop's clock; `full` is done once the spool is full.
     """
 
     def __init__(self, spool: Spool, progress: ProgressThrottle) -> None:
@@ -77,15 +79,15 @@ async def run_foreground(
     limits: CommandLimits,
     progress: ProgressThrottle,
 ) -> CommandEnd:
-    """Run a command line in the session's folder, for at most `limits.timeout_s`.
+    """Run a command line in the session's directory, for at most `limits.timeout_s`.
 
-    Raises SupervisorLost or OSError when it cannot be started. When cancelled, all that it started is sent
-    TERM before this returns, and KILL half a second later.
+    Raises SupervisorLost or OSError if it cannot be started. When cancelled, all its processes are sent TERM
+    before this returns, and KILL half a second later.
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
     free = _free_bytes(runner.context.folder)
-    moved: asyncio.Future[None] = loop.create_future()  # the user wants it in the background
+    moved: asyncio.Future[None] = loop.create_future()  # the user moves it to the background
     output = _Output(spool, progress)
     line = request.line
     cwd = request.cwd or runner.context.cwd
@@ -145,7 +147,7 @@ def move_to_background(runner: CommandRunner) -> int:
 async def _finish(
     runner: CommandRunner, command: CommandHandle, full: asyncio.Future[None], late: Why
 ) -> Why:
-    """End what is not over, take the last of its output, and tell why it ended (`late`: its time was up)."""
+    """End the command if it is running, take its last output, and return its end (`late`: time limit)."""
     if command.exited.done():
         await _first_of(DRAIN_LIMIT_S, command.closed, full)
         if not full.done():
@@ -160,9 +162,9 @@ async def _finish(
 async def _keep_strays(
     runner: CommandRunner, request: CommandRequest, command: CommandHandle, spool: Spool
 ) -> tuple[BackgroundJob | None, tuple[tuple[int, str], ...]]:
-    """Turn the processes that the command left running into a background command, to be seen and ended."""
+    """Turn the processes that the command left running into a background command that can be managed."""
     if command.strays and not command.over.done():
-        # For processes that end together with their shell (`>(tee log)`).
+        # Give processes time that end together with their shell (`>(tee log)`).
         await asyncio.wait({command.over}, timeout=0.05)
         left = tuple(await command.what_is_left())
         if left and not command.over.done():
@@ -174,7 +176,7 @@ async def _keep_strays(
 def _continue_in_background(
     runner: CommandRunner, request: CommandRequest, command: CommandHandle, spool: Spool, *, began: float
 ) -> BackgroundJob:
-    """Turn a command in the foreground, whose output was shown so far, into one in the background."""
+    """Turn a command in the foreground, whose output so far was shown, into one in the background."""
     job = runner.add(request, command, spool)
     job.began = began
     job.shown = spool.total
@@ -182,7 +184,7 @@ def _continue_in_background(
 
 
 def ends_in_prompt(spool: Spool) -> bool:
-    """Return whether the output ends in an unfinished line that asks for something."""
+    """Return whether the output ends in an unfinished line that looks like a question."""
     return looks_like_prompt(decoded_output(spool.tail(2_000)))
 
 

@@ -1,4 +1,4 @@
-"""The ports on which commands in the background listen in the sandbox."""
+"""The ports on which background commands listen in the sandbox."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from .runner import CommandRunner
 
 
 async def listeners(runner: CommandRunner) -> dict[int, BackgroundJob]:
-    """Port in the sandbox -> the background command that listens on it."""
+    """Return the background commands that listen in the sandbox, by port."""
     return {port: job for job in runner.running for port in await job.ports()}
 
 
 async def new_listeners(runner: CommandRunner) -> dict[int, BackgroundJob]:
-    """Find the listeners without those on published ports and those already reported."""
+    """Return the listeners without those on published ports and those already reported."""
     published = runner.published.ports if runner.published is not None else {}
     found = (await listeners(runner)).items()
     new = {port: job for port, job in found if port not in published and port not in job.told_ports}
@@ -24,5 +24,5 @@ async def new_listeners(runner: CommandRunner) -> dict[int, BackgroundJob]:
 def port_note(port: int, runner: CommandRunner) -> str:
     """Describe who can reach a port on which a sandboxed command listens."""
     outside = runner.published.ports.get(port) if runner.published is not None else None
-    here = f"at http://localhost:{outside}" if outside else f"only after typing /publish {port}"
-    return f"listens on port {port}: commands reach localhost:{port}, the person {here}"
+    here = f"at http://localhost:{outside}" if outside else f"only after running /publish {port}"
+    return f"listens on port {port}: commands reach localhost:{port}, the user {here}"

@@ -17,14 +17,14 @@ from .spool import Spool
 
 _STOPPED = {
     "asked": "stopped",
-    "output": "stopped at the limit of its output",
+    "output": "stopped at its output limit",
     "session": "ended with the session",
-    "others": "ended with all commands, as one of them could not be ended alone",
+    "others": "ended together with all commands, since one of them could not be ended separately",
 }
 
 
 def exit_code(status: int | None) -> tuple[int | None, str | None]:
-    """(exit code, name of the signal that ended the shell) of a raw wait status; 128 + n for a signal."""
+    """Return (exit code, name of the signal that ended it) of a raw wait status; 128 + n for a signal."""
     if status is None:
         return None, None
     code = os.waitstatus_to_exitcode(status)
@@ -35,47 +35,49 @@ def exit_code(status: int | None) -> tuple[int | None, str | None]:
 
 
 class CommandRequest(Struct, frozen=True):
-    """A command line to run, in the sandbox or open."""
+    """A command line to run, inside or outside the sandbox."""
 
     line: str
     sandboxed: bool = False
-    cwd: Path | None = None  # where it runs; None: in the session's current folder
-    inbox: Inbox | None = None  # where its end is told, once it is in the background; None: in the session's
-    since: int = 0  # seq of the reply that asked for it; 0: none did
+    cwd: Path | None = None  # its directory; None for the session's current one
+    inbox: Inbox | None = (
+        None  # for the report of its end, if it is in the background; None for the session's
+    )
+    since: int = 0  # seq of the reply that requested it; 0 for none
 
 
 class BackgroundJob(Struct, eq=False):
-    """A command in the background. Its times are those of the event loop's clock."""
+    """A command in the background. Times are by the event loop's clock."""
 
     id: str
     line: str
     command: CommandHandle
     spool: Spool
     inbox: Inbox  # of the session that started it
-    since: int  # as of the request
+    since: int  # as in CommandRequest
     began: float
-    left_over: bool = False  # by a command in the foreground: it ends with the last process
-    sandbox: SandboxProfile | None = None  # that it runs within
-    shown: int = 0  # bytes of its output that the model was shown
+    left_over: bool = False  # by a command in the foreground, so it ends with its last process
+    sandbox: SandboxProfile | None = None  # of its sandbox
+    shown: int = 0  # bytes of its output shown to the model
     last_output: float = 0.0
     ended: float | None = None  # None while it runs
-    told_ports: set[int] = field(default_factory=set)  # that the user knows it serves
-    stopped: Literal["asked", "output", "session", "others"] | None = None  # None: not ended by us
+    told_ports: set[int] = field(default_factory=set)  # the ports reported to the user
+    stopped: Literal["asked", "output", "session", "others"] | None = None  # None if not ended by us
     has_ended: asyncio.Event = field(default_factory=asyncio.Event)
     watching: asyncio.Future[None] | None = None
 
     @property
     def status(self) -> int | None:
-        """The raw wait status of its shell; None while it runs, and where it was not learned."""
+        """The raw wait status of its shell; None while it runs, or if it is unknown."""
         return self.command.exited.result() if self.command.exited.done() else None
 
     @property
     def state(self) -> str:
-        """One short phrase: running, or how it ended."""
+        """A short phrase: running, or how it ended."""
         if self.ended is None:
             return "running"
         if self.left_over:
-            return "ended, and all of its processes with it"
+            return "ended with all of its processes"
         code, signal_name = exit_code(self.status)
         how = _STOPPED[self.stopped] if self.stopped else "finished"
         if code is None:
@@ -83,11 +85,11 @@ class BackgroundJob(Struct, eq=False):
         return f"{how}, exit code {code}{f' ({signal_name})' if signal_name else ''}"
 
     async def ports(self) -> list[int]:
-        """The ports on which it listens in the sandbox; none of an open command."""
+        """Return the ports on which it listens in the sandbox; none for a command outside it."""
         return await self.command.listening_ports() if self.sandbox is not None and self.ended is None else []
 
     def take(self, data: bytes) -> None:
-        """Take more output; at its limit the command is ended."""
+        """Take more output. The command is ended at its limit."""
         self.last_output = asyncio.get_running_loop().time()
         if not self.spool.feed(data) and self.stopped is None:
             self.stopped = "output"

@@ -1,17 +1,17 @@
-"""Fold what a command's output only repeats: equal lines, lines of progress, tests that passed.
+"""Fold repetitive lines in a command's output: equal lines, progress, passed tests.
 
-Each run of such lines becomes one line with their number. Commands that show files or changes are left alone:
-what they show may have to be edited as it stands.
+Each run of such lines becomes one line with their number. The output of commands that show files or changes
+is not folded, since it may be needed verbatim for an edit.
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-MIN_EQUAL_LINES = 4  # one after the other, from which on they are folded
+MIN_EQUAL_LINES = 4  # consecutive lines to fold
 MIN_PROGRESS_LINES = 4
 MIN_PASSED_TESTS = 4
-MIN_SAVED_CHARS = 400  # of an output, for which its lines are folded
-_SHOWS_FILES = re.compile(  # at the beginning of a pipeline: behind a pipe they filter what others say
+MIN_SAVED_CHARS = 400  # by which folding has to shorten an output
+_SHOWS_FILES = re.compile(  # at the beginning of a pipeline; after a pipe they filter other output
     r"(?:^|[;&(\n]|\|\||\b(?:xargs|sudo|exec|env|time)\s(?:-\S+\s)*)\s*(?:\w+=\S*\s+)*(?:\S*/)?"
     r"(?:cat|bat|sed|awk|head|tail|less|more|nl|tac|grep|egrep|fgrep|rg|ag|diff|colordiff|patch|jq|yq|od|xxd|"
     r"hexdump|strings|cut|sort|paste|column|fold|fmt|tr|find|fd|ls|tree)\b"
@@ -39,7 +39,7 @@ _PROGRESS = re.compile(
 
 
 def fold_output(text: str, command: str) -> str:
-    """The output of a command line with runs of such lines folded; as it is where little would go."""
+    """Return the output of a command line with such lines folded, unchanged if that would save little."""
     if len(text) < MIN_SAVED_CHARS or _SHOWS_FILES.search(command):
         return text
     made = "\n".join(_folded(text.split("\n")))
@@ -55,7 +55,7 @@ def _folded(lines: Sequence[str]) -> Iterator[str]:
             yield from (line, f"[the same line {equal - 1} more times]")
             count = equal
         elif (passed := _run(lines, at, _is_passed)) >= MIN_PASSED_TESTS:
-            yield f"[{passed} lines of tests that passed]"
+            yield f"[{passed} lines of passed tests]"
             count = passed
         elif (moving := _run(lines, at, _is_progress)) >= MIN_PROGRESS_LINES:
             yield from (line, f"[{moving - 2} lines of progress]", lines[at + moving - 1])
@@ -74,7 +74,7 @@ def _is_progress(line: str) -> bool:
 
 
 def _run(lines: Sequence[str], at: int, fits: Callable[[str], bool]) -> int:
-    """Return the length of the run of fitting lines that begins at `at`."""
+    """Return the length of the run of matching lines that begins at `at`."""
     end = at
     while end < len(lines) and fits(lines[end]):
         end += 1

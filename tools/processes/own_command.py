@@ -1,4 +1,4 @@
-"""Run a command line for the program itself, such as a hook: with an input, its outputs apart."""
+"""Run a command line for makeroom itself, such as a hook, with an input and separate outputs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from transcripts.storage import opened_fd
 from .jobs import exit_code
 from .runner import DRAIN_LIMIT_S, CommandRunner
 
-MAX_KEPT_BYTES = 1 << 20  # of what it writes; the rest is read and dropped
+MAX_KEPT_BYTES = 1 << 20  # of its output; the rest is read and dropped
 
 
 class OwnCommand(Struct, frozen=True):
-    """A command line, the text that is its input, and variables that it gets besides the usual ones."""
+    """A command line, its input, and variables in addition to the usual ones."""
 
     line: str
     given: str
@@ -31,7 +31,7 @@ class OwnCommand(Struct, frozen=True):
 
 
 class OwnCommandEnd(Struct, frozen=True):
-    """The end of a command; `refusal` is the blocked access, where it failed. `cut`: it wrote more."""
+    """The end of a command; `refusal` is the blocked access if it failed, `cut`: its output was longer."""
 
     code: int
     out: str
@@ -41,9 +41,9 @@ class OwnCommandEnd(Struct, frozen=True):
 
 
 async def run_own_command(runner: CommandRunner, command: OwnCommand, *, sandboxed: bool) -> OwnCommandEnd:
-    """Run it in the project's folder until its shell has ended. When cancelled, it is ended.
+    """Run it in the project's directory until its shell has ended. When cancelled, it is ended.
 
-    What it leaves running in the background is not waited for. Raises SupervisorLost and OSError.
+    Processes that it leaves in the background are not waited for. Raises SupervisorLost and OSError.
     """
     supervisor = await runner.supervisor()
     mark = os.urandom(12).hex()
@@ -85,7 +85,7 @@ async def run_own_command(runner: CommandRunner, command: OwnCommand, *, sandbox
 
 
 def _text_of(path: Path) -> str:
-    """Read the text written to a file; a sandboxed command may have put anything in its place."""
+    """Read the text of a file that a sandboxed command may have replaced with anything."""
     with suppress(OSError), opened_fd(path, os.O_RDONLY | os.O_NONBLOCK) as fd:
         if stat.S_ISREG(os.fstat(fd).st_mode):
             return os.read(fd, MAX_KEPT_BYTES).decode("utf-8", "replace")

@@ -1,7 +1,7 @@
-"""The commands of a session: the supervisor that runs them, and those that it runs in the background.
+"""The commands of a session: the supervisor that runs them, and the background commands.
 
-How a command line is judged, limited and reported is for bash.py and foreground.py; how processes are held is
-for supervisor_client.py.
+Limits and reports of a command line are in bash.py and foreground.py, the containment of processes is in
+supervisor_client.py.
 """
 
 from __future__ import annotations
@@ -36,33 +36,35 @@ from .spool import Spool
 if TYPE_CHECKING:
     from tools.sandbox import PublishedPorts
 
-DRAIN_LIMIT_S = 0.3  # for output that is still in the pipe when the shell has ended
-_END_LIMIT_S = 3.0  # for the supervisor to end one command; past it every command is ended
-_SWITCHED_OFF = ("off", "0", "no", "false")  # as values of MAKEROOM_NAMESPACE
+DRAIN_LIMIT_S = 0.3  # for output left in the pipe when the shell has ended
+_END_LIMIT_S = 3.0  # for the supervisor to end one command; after that all commands are ended
+_SWITCHED_OFF = ("off", "0", "no", "false")  # values of MAKEROOM_NAMESPACE
 
-RefusedHosts = Callable[[float], Sequence[str]]  # the network's proxy refused since that time.monotonic()
+RefusedHosts = Callable[
+    [float], Sequence[str]
+]  # the hosts that the proxy refused since that time.monotonic()
 
 
 class CommandRunner:
-    """Runs the commands of a session. `on_finish` takes what is told when one in the background has ended."""
+    """Runs the commands of a session. `on_finish` gets the announcement of an ended background command."""
 
     def __init__(self, context: CommandContext) -> None:
         self.context = context
         self.on_finish: Callable[[str], None] = lambda announcement: None
         self.jobs: dict[str, BackgroundJob] = {}
-        self.foreground: set[asyncio.Future[None]] = set()  # each has its command go on in the background
-        self.profile: SandboxProfile | None = None  # of sandboxed commands; made when the supervisor starts
+        self.foreground: set[asyncio.Future[None]] = set()  # each moves its command to the background
+        self.profile: SandboxProfile | None = None  # for sandboxed commands; made when the supervisor starts
         self.refused_hosts: RefusedHosts = lambda since: ()
         self.guard = project_guard(context.folder, context.journals.parent)
-        self.records: RecordsGuard | None = None  # once a command has run that sees our records
-        self.published: PublishedPorts | None = None  # once a port was
+        self.records: RecordsGuard | None = None  # set once a command has run that can see our transcripts
+        self.published: PublishedPorts | None = None  # set once a port was published
         self._supervisor: Supervisor | None = None
         self._starting: asyncio.Task[Supervisor] | None = None
         self._private: Path | None = None
         self._count = 0
 
     async def supervisor(self) -> Supervisor:
-        """The supervisor; a new one where none runs in this event loop. Raises SupervisorLost."""
+        """Return the supervisor; a new one if none runs in this event loop. Raises SupervisorLost."""
         loop = asyncio.get_running_loop()
         if self._supervisor is not None and self._supervisor.alive and self._supervisor.loop is loop:
             return self._supervisor
@@ -74,7 +76,7 @@ class CommandRunner:
         if self._supervisor is not None:
             self._supervisor.abandon()
         self._private = private = private_folder()
-        with suppress(OSError):  # only a folder that is there can be hidden
+        with suppress(OSError):  # only an existing directory can be hidden
             self.context.outputs.mkdir(mode=0o700, exist_ok=True)
         self.profile = self.profile or _usual_profile(self.context)
         try:
@@ -88,14 +90,14 @@ class CommandRunner:
         return self._supervisor
 
     async def sandbox(self) -> tuple[SandboxLevel, str]:
-        """Return the kind of sandbox, and the reason where it is "none". Raises SupervisorLost."""
+        """Return the kind of sandbox, and the reason if it is "none". Raises SupervisorLost."""
         supervisor = await self.supervisor()
         await supervisor.sandbox_ready()
         self.guard.restores = supervisor.sandbox == "landlock"
         return supervisor.sandbox, supervisor.why_no_sandbox
 
     async def use_profile(self, profile: SandboxProfile) -> None:
-        """Run sandboxed commands within another sandbox from now on; those under way keep theirs."""
+        """Run new sandboxed commands in another sandbox. Running ones keep theirs."""
         self.profile = profile
         if self._supervisor is not None and self._supervisor.alive:
             await self._supervisor.use_profile(profile)
@@ -103,10 +105,10 @@ class CommandRunner:
     async def start(
         self, line: str, cwd: Path, take: Callable[[bytes], object], *, sandboxed: bool = False
     ) -> tuple[CommandHandle, Path]:
-        """Start a command line: (the command, the file where its shell will write its last folder).
+        """Start a command line; return (the command, the file for the last directory of its shell).
 
-        `take` gets the output. `sandboxed`: it runs in the sandbox, or not at all (SupervisorLost); what is
-        in the file is then not to be trusted. Raises SupervisorLost, OSError (no bash, no such folder). When
+        `take` gets the output. `sandboxed`: it runs in the sandbox, or not at all (SupervisorLost), and the
+        file's content is not trusted. Raises SupervisorLost, OSError (no bash, no such directory). When
         cancelled, the command is ended.
         """
         supervisor = await self.supervisor()
@@ -138,14 +140,14 @@ class CommandRunner:
         return command, report
 
     async def end(self, command: CommandHandle) -> None:
-        """End a command and all that it started, now; where it cannot be ended alone, all commands."""
+        """End a command and its processes immediately; if it cannot be ended separately, end all commands."""
         command.end()
         await asyncio.wait({command.over}, timeout=_END_LIMIT_S)
         if not command.over.done():
             await self._end_all("others")
 
     async def stop(self, job: BackgroundJob) -> None:
-        """End a background command and all that it started; its last output is taken first."""
+        """End a background command and its processes after taking its last output."""
         if job.ended is None and job.stopped is None:
             job.stopped = "asked"
         await self.end(job.command)
@@ -155,7 +157,7 @@ class CommandRunner:
     def add(
         self, request: CommandRequest, command: CommandHandle, spool: Spool, *, left_over: bool = False
     ) -> BackgroundJob:
-        """Keep a command as one in the background; its output is in a file from now on."""
+        """Add a command as a background command, whose output goes to a file."""
         now = asyncio.get_running_loop().time()
         job = BackgroundJob(
             id=f"b{len(self.jobs) + 1}",
@@ -178,7 +180,7 @@ class CommandRunner:
 
     @property
     def scratch(self) -> Path | None:
-        """Return the directory that sandboxed commands may write besides the project; None before any ran."""
+        """Return the directory that sandboxed commands may also write; None before any has run."""
         return self._supervisor.scratch if self._supervisor is not None else None
 
     def blocked_access(
@@ -190,7 +192,7 @@ class CommandRunner:
         *,
         failed: bool = True,
     ) -> BlockedAccess | None:
-        """Find the access that was blocked for a command, judged by its output; it ran since then."""
+        """Find the blocked access of a command that ran since a time, by its output."""
         return find_blocked_access(
             SandboxedRun(
                 line=request.line,
@@ -205,19 +207,20 @@ class CommandRunner:
         )
 
     def blocked_access_of(self, job: BackgroundJob) -> BlockedAccess | None:
-        """Find the access that was blocked for a background command that has failed; None for any other."""
+        """Find the blocked access of a background command that has failed; None for any other."""
         if job.sandbox is None or job.ended is None or not job.status or job.stopped:
             return None
         request = CommandRequest(job.line, sandboxed=True)
         return self.blocked_access(request, profile=job.sandbox, spool=job.spool, since=job.began)
 
     async def _watch(self, job: BackgroundJob) -> None:
-        """Wait for the end of a background command and announce it: the end of its shell, or for processes
-        that were left over, of the last one.
+        """Wait until a background command ends, and announce it.
+
+        It ends with its shell, or with the last process if its processes were left over.
         """
         command = job.command
         await asyncio.wait({command.over if job.left_over else command.exited})
-        if not job.left_over:  # what is in the pipe belongs to the job, what comes later is not waited for
+        if not job.left_over:  # output in the pipe belongs to the job, later output is not waited for
             await asyncio.wait({command.closed}, timeout=DRAIN_LIMIT_S)
         job.ended = asyncio.get_running_loop().time()
         job.spool.flush()
@@ -232,10 +235,10 @@ class CommandRunner:
         job.spool.close()
 
     def _announcement(self, job: BackgroundJob) -> str:
-        """Return the announcement of a command's end: the same to the user and to the model."""
+        """Return the announcement of a command's end, the same for the user and the model."""
         took = (job.ended or job.began) - job.began
         stored = job.spool.stored(self.context.folder)
-        where = f" Output: {stored.path} ({stored.size:,} bytes)." if stored else " It wrote nothing."
+        where = f" Output: {stored.path} ({stored.size:,} bytes)." if stored else " It had no output."
         line = job.line.strip()[:200]
         refusal = self.blocked_access_of(job)
         refused = f" It was {refusal}." if refusal is not None else ""
@@ -248,7 +251,7 @@ class CommandRunner:
         return [job for job in self.jobs.values() if job.ended is None]
 
     async def close(self) -> None:
-        """End every command, those in the background and what they left; none of their processes stays."""
+        """End all commands and all of their processes, including background ones."""
         if self.published is not None:
             await self.published.close()
         if self._starting is not None and self._starting.get_loop() is asyncio.get_running_loop():
@@ -261,20 +264,20 @@ class CommandRunner:
         if self._supervisor is not None:
             await self._supervisor.close()
             await self.guard.close()
-            with suppress(OSError):  # it is empty where no output was too long
+            with suppress(OSError):  # not empty if an output was too long
                 self.context.outputs.rmdir()
         for job in self.jobs.values():
             job.spool.close()
 
 
 def _usual_profile(context: CommandContext) -> SandboxProfile:
-    """The sandbox of a session for which nobody chose one."""
+    """Return the default sandbox of a session."""
     home = Path(context.environ.get("HOME") or Path.home())
     return sandbox_profile(context.folder, home, context.environ, context.outputs)
 
 
 async def guard_of_records(runner: CommandRunner) -> RecordsGuard | None:
-    """Return the guard that restores our transcripts after commands; None where no command sees them.
+    """Return the guard that restores our transcripts after commands; None if no command can see them.
 
     Raises SupervisorLost.
     """

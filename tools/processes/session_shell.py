@@ -1,4 +1,4 @@
-"""The shell that runs a command line: its words and environment, and the report of its last directory."""
+"""The shell that runs a command line: its arguments and environment, and the report of its last directory."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from msgspec import Struct
 from .command_context import CommandContext
 from .env_filter import filter_environment
 
-# Run by bash before the command (BASH_ENV): the shell reports its last folder (`~+` where that is gone)
-# through a private file, which leaves the command itself, its exit status, its descriptors and its output as
-# they are. When memory runs out, the kernel shall end the command and not the agent.
+# Run by bash before the command (BASH_ENV): the shell reports its last directory (`~+` if that is gone)
+# through a private file, which does not affect the command, its exit status, its descriptors and its output.
+# When memory runs out, the kernel should kill the command and not the agent.
 _PRELUDE = """\
 { echo 800 >/proc/self/oom_score_adj; } 2>/dev/null
 [ -z "$MAKEROOM_CWD" ] || trap "{ set +xe; { builtin pwd -P || echo ~+; } >|$MAKEROOM_CWD; } 2>/dev/null" EXIT
@@ -46,7 +46,7 @@ def shell_for(context: CommandContext, line: str, private: Path, report: Path) -
     environ = filter_environment(context.environ, context.pass_env)
     path = shutil.which("bash", path=environ["PATH"]) or "/bin/bash"
     argv = ["bash", "--noprofile", "--norc", "-c", line]
-    if len(line.encode()) > 100_000:  # Linux takes at most 131,072 bytes in one argument
+    if len(line.encode()) > 100_000:  # Linux limits one argument to 131,072 bytes
         script = private / report.with_suffix(".sh").name
         script.write_text(line, newline="")
         argv[3:] = [str(script)]
@@ -59,15 +59,15 @@ def shell_for(context: CommandContext, line: str, private: Path, report: Path) -
 def last_folder(report: Path) -> str | None:
     """Return the real directory that a shell wrote to its report, and remove the report.
 
-    None where it wrote none: after `exec`, an EXIT trap of its own, or KILL. A sandboxed command may put
-    anything in its place.
+    None if it wrote none: after `exec`, an EXIT trap of its own, or KILL. A sandboxed command may have
+    replaced the report with anything.
     """
     try:
         fd = os.open(report, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     with os.fdopen(fd, "rb") as file:
-        # At most PATH_MAX of Linux is read.
+        # Read at most PATH_MAX of Linux.
         plain = stat.S_ISREG(os.fstat(fd).st_mode)
         text = os.fsdecode(file.read(4_096) if plain else b"").removesuffix("\n")
     with suppress(OSError):

@@ -1,7 +1,7 @@
-"""Keep the output of a command: bounded in memory, whole on disk up to a limit, without our own credentials.
+"""Store the output of a command: bounded in memory, complete on disk up to a limit, without our credentials.
 
-The beginning and the end stay in memory; what is longer than a result may be goes to a file as well. How it
-is made fit for the model and the screen is for tools/bash_result.py.
+The beginning and the end stay in memory. Output that is longer than a result may be also goes to a file.
+tools/bash_result.py formats it for the model and the screen.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from transcripts import OutputsFolder, StoredOutput
 from transcripts.secrets import SecretMasks, StreamRedactor
 from transcripts.storage import read_pieces
 
-MAX_OUTPUT_BYTES = 50 * 1024 * 1024  # of one command; one that writes more is ended
-MAX_UNFILED_BYTES = 128 * 1024  # up to which there is no file before the end
-_HEAD_BYTES = 64 * 1024  # of the beginning; the 4,000 characters shown of it are at most 16,000 bytes
-_TAIL_BYTES = 256 * 1024  # of the end, up to twice as many for a moment; 25,000 characters and their colours
+MAX_OUTPUT_BYTES = 50 * 1024 * 1024  # of one command, which is ended if it writes more
+MAX_UNFILED_BYTES = 128 * 1024  # without a file before the end
+_HEAD_BYTES = 64 * 1024  # of the beginning, of which 4,000 characters (at most 16,000 bytes) are shown
+_TAIL_BYTES = 256 * 1024  # of the end, temporarily up to twice as many: 25,000 characters and their colours
 
 
 class Spool:
-    """The output of one command: `total` bytes with `lines` line ends, `written` of them to the file `path`.
+    """The output of one command: `total` bytes with `lines` newlines, `written` of them to the file `path`.
 
-    `error` says why there is no file, or why it stopped. The file gets a number where its name is taken.
+    `error` is the reason why there is no file, or why writing stopped. A number is added to the file's name
+    if it is in use.
     """
 
     def __init__(
@@ -39,15 +40,15 @@ class Spool:
         self._head = bytearray()
         self._tail = bytearray()
         self._file: BinaryIO | None = None
-        self._filed = False  # whether there is a file, there was one, or there shall be none
+        self._filed = False  # a file was made or is not wanted
         self._hash = hashlib.sha256()
 
     def feed(self, data: bytes) -> bool:
-        """Take more output. False when the limit is reached: nothing after it is kept."""
+        """Take more output. Returns False at the limit, after which nothing is kept."""
         return self._take(self._redactor.feed(data) if self._redactor else data)
 
     def flush(self) -> None:
-        """Take what was held back because a secret may have begun with it: nothing follows for now."""
+        """Take output that was held back since a secret may have begun in it, as nothing follows for now."""
         if self._redactor:
             self._take(self._redactor.flush())
 
@@ -61,33 +62,31 @@ class Spool:
         if self._file is not None:
             self._write(data)
         elif self.total > MAX_UNFILED_BYTES:
-            self.keep()  # the tail still holds all of it, this piece too
+            self.keep()  # the tail still contains all of it
         if len(self._tail) > 2 * _TAIL_BYTES:
             del self._tail[:-_TAIL_BYTES]
         return self.total < self.max_bytes
 
     @property
     def whole(self) -> bool:
-        """Return whether `tail()` is everything."""
+        """Return whether `tail()` is the whole output."""
         return self.total == len(self._tail)
 
     def head(self) -> bytes:
         return bytes(self._head)
 
     def tail(self, size: int | None = None) -> bytes:
-        """The last bytes that are still in memory, at most `size` of them."""
+        """Return the last bytes that are still in memory, at most `size`."""
         return bytes(self._tail if size is None else self._tail[max(0, len(self._tail) - size) :])
 
     def since(self, position: int) -> tuple[bytes, int]:
-        """Return the output after the byte at `position`, as far as it is in memory, and the number of bytes
-        missing.
-        """
+        """Return the output in memory after the byte at `position`, and the number of missing bytes."""
         wanted = self.total - position
         data = self.tail(wanted)
         return data, wanted - len(data)
 
     def keep(self) -> None:
-        """Keep the output in a file from now on, with all that came so far, which is still in memory."""
+        """Store the output in a file from now on, including all output so far, which is still in memory."""
         if self._filed:
             return
         self._filed = True
@@ -129,14 +128,14 @@ class Spool:
             self._file = None
 
     def stored(self, folder: Path) -> StoredOutput | None:
-        """The file, named relative to the project's folder where it is below; None when there is none."""
+        """The file, named relative to the project's directory if it is below; None without a file."""
         if not self.written:
             return None
         path = self.path.relative_to(folder) if self.path.is_relative_to(folder) else self.path
         return StoredOutput(str(path), sha256=self._hash.hexdigest(), size=self.written)
 
     def close(self) -> None:
-        """Take what was held back and close the file; what comes later is kept in memory only."""
+        """Take held back output and close the file. Later output is only kept in memory."""
         self._filed = True
         self.flush()
         with suppress(OSError):
@@ -144,7 +143,7 @@ class Spool:
         self._close_file()
 
     def _put_back(self) -> None:
-        """Make the file anew where the command removed or replaced it. Raises OSError."""
+        """Write the file again if the command removed or replaced it. Raises OSError."""
         removed = self._file
         if removed is None or self._is_in_place(removed):
             return
@@ -160,7 +159,7 @@ class Spool:
         return False
 
     def drop(self) -> None:
-        """Remove the file: the result holds all of it."""
+        """Remove the file, since the result contains all of it."""
         self.close()
         if self.written:
             with suppress(OSError):

@@ -1,6 +1,6 @@
-"""Run programs in a sandbox: namespaces, else bubblewrap, Landlock or Seatbelt, else none; and say which.
+"""Run programs in a sandbox: namespaces, else bubblewrap, Landlock or Seatbelt, else none.
 
-`start_supervisor` gives the process that runs them, by a `SandboxProfile` of what they may touch.
+`start_supervisor` starts the process that runs them. A `SandboxProfile` defines the permitted accesses.
 """
 
 from typing import TYPE_CHECKING

@@ -1,10 +1,10 @@
-"""Recognise what the sandbox refused, from what a command wrote.
+"""Detect accesses that the sandbox blocked from the output of a command.
 
-A command cannot tell a sandbox from a broken system: it reports that a file system is read-only, that
-permission is denied, that a name cannot be resolved. That counts as a refusal where the sandbox forbids the
-path or host that the message names and the agent itself could have had it: any other failure is the command's
-own. Where the line ended well all the same, as with `| tail` behind it, it also has to be a message of a
-program in it.
+A command cannot distinguish a sandbox from a broken system: it reports that a file system is read-only, that
+permission is denied, or that a name cannot be resolved. This counts as blocked if the sandbox forbids the
+path or host in the message and the agent itself could access it. Any other failure is the command's own. If
+the line succeeded nevertheless, as with `| tail` at its end, the message also has to come from a program in
+the line.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from .profile import SandboxProfile
 MAX_SCANNED_CHARS = 64_000  # of an output, from its end
 MAX_SCANNED_LINE_CHARS = 2_000
 _LINES_BEFORE = 4
-_LINES_AFTER = 3  # of a message without a path, in which the path may stand
-NO_HOST = "the network"  # as a target: the message names no host
-_KERNEL_PLACES = tuple(map(Path, ("/dev", "/proc", "/sys")))  # never to be had by leaving the sandbox
+_LINES_AFTER = 3  # after a message without a path, which may contain the path
+NO_HOST = "the network"  # the target if the message names no host
+_KERNEL_PLACES = tuple(map(Path, ("/dev", "/proc", "/sys")))  # not accessible outside the sandbox either
 
 _REFUSED = lazy_pattern(
     r"read-only file system|permission denied|access ?denied|operation not permitted|cross-device link"
@@ -42,16 +42,16 @@ _REDIRECTION = lazy_pattern(r"(?:[^\s:]*/)?(?:ba|z|da)?sh: (?:line )?\d+: ")  # 
 _PATHLESS_OF_GIT = lazy_pattern(r"\berror: unable to create temporary file:")
 _QUOTED_NAME = lazy_pattern(r"'([^'\n]+)'|\"([^\"\n]+)\"|`([^`'\n]+)[`']|\u2018([^\u2019\n]+)\u2019")
 _BARE = lazy_pattern(r"(?:(?<=[\s:=(,@\[])|^)((?:~|\.{1,2})?/[^\s:;,()'\"`\u2018\u2019]+)")
-# A URL, but not one of a file or of a socket.
+# A URL, except that of a file or socket.
 _PLACE_ON_THE_WEB = lazy_pattern(r"\b(?!unix|file)[a-z][a-z\d+.-]*://[^\s'\"]*", re.IGNORECASE)
 _PROGRAM = lazy_pattern(r"(?:[^\s:]*/)?([\w.+-]+)(?:\[\d+\])?: ")
 _PLAIN_WORD = lazy_pattern(r"[\w.+-]+")
 _NO_PROGRAMS = lazy_pattern(r"[\w.]*(?:Error|Exception)|E[A-Z]+|error|fatal|warning|ERROR|Errno", re.ASCII)
 _COMMAND_WORD = lazy_pattern(r"(?:\s*(?:cd\s[^;&|]*(?:&&|;)|\w+=\S*\s))*\s*(?:[^\s;&|]*/)?([\w.+-]+)")
 _QUOTED_WORD = lazy_pattern(r"'[^']*'|\"[^\"`$\\]*\"")
-_JOINT = lazy_pattern(r"[;|`(]|\n\s*\S|&&|(?<![<>&])&(?![>&])")  # what runs more than one program
+_JOINT = lazy_pattern(r"[;|`(]|\n\s*\S|&&|(?<![<>&])&(?![>&])")  # anything that runs more than one program
 
-# Programs that look into every folder and write nothing: that is part of the answer, unless named.
+# Programs that read every directory and write nothing. Their errors are part of the output, unless named.
 _SEARCHING = frozenset(
     ["find", "fd", "fdfind", "grep", "egrep", "fgrep", "rg", "ag", "ack", "ls", "du", "tree"]
 )
@@ -77,12 +77,12 @@ _LOCAL_HOST = lazy_pattern(r"localhost(?:\.localdomain)?|127\.[\d.]+|0\.0\.0\.0"
 class SandboxedRun(Struct, frozen=True):
     """A command that ran in the sandbox.
 
-    line      its command line, run in the folder `cwd`
-    output    the end of what it wrote
-    private   where its temporary files may be written
-    hosts     those that the network proxy refused meanwhile
-    loopback  whether it has a loopback interface, so that the sandbox is not why localhost is not reached
-    failed    whether its exit code says so
+    line      its command line, run in the directory `cwd`
+    output    the end of its output
+    private   the directories for its temporary files
+    hosts     the hosts that the network proxy refused during the run
+    loopback  it has a loopback interface, so the sandbox does not block localhost
+    failed    its exit code is not 0
     """
 
     line: str
@@ -96,7 +96,7 @@ class SandboxedRun(Struct, frozen=True):
 
 
 def find_blocked_access(run: SandboxedRun) -> BlockedAccess | None:
-    """The first thing that the sandbox refused to a command; None where it failed for another reason."""
+    """Return the first access of a command that the sandbox blocked; None if it failed for another reason."""
     text = run.output[-MAX_SCANNED_CHARS:]
     lines = [line[:MAX_SCANNED_LINE_CHARS] for line in text.splitlines()]
     told = [line for line in lines if line.strip()][-4:]
@@ -143,13 +143,13 @@ def _refused_path(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess | No
 
 
 def _objects_of_git(message: str, cwd: Path) -> list[str]:
-    """Return the place that git could not write, for a message of git that names no path."""
+    """Return the path that git could not write, for a message of git without a path."""
     found = git_folders(os.path.realpath(cwd)) if _PATHLESS_OF_GIT.search(message) else None
     return [f"{found.shared}/objects"] if found is not None else []
 
 
 def _named_paths(lines: Sequence[str], at: int) -> Iterator[str]:
-    """Return the possible paths of the message in a line, the likeliest first."""
+    """Return the paths that the message in a line may mean, the likeliest first."""
     line = lines[at]
     match = _REFUSED.search(line)
     if match is None:
@@ -173,14 +173,14 @@ def _quoted(text: str) -> list[str]:
 
 
 def _real_path(name: str, cwd: Path) -> Path | None:
-    with suppress(OSError, ValueError, RuntimeError):  # no such user, a NUL, a circle of links
+    with suppress(OSError, ValueError, RuntimeError):  # unknown user, a NUL, circular links
         return Path(os.path.realpath(cwd / Path(name.strip()).expanduser()))
     return None
 
 
 def _refused_action(run: SandboxedRun, path: Path, message: str) -> str | None:
-    """Return the action that the sandbox forbids there and the agent itself could perform."""
-    moved = bool(_MOVED.search(message))  # the place itself was to move
+    """Return the action at a path that the sandbox forbids and the agent itself could perform."""
+    moved = bool(_MOVED.search(message))  # the path itself was to be moved
     made = ">" in run.line and bool(_REDIRECTION.match(message.strip())) and not os.path.lexists(path)
     profile = run.profile
     action = forbidden_action(profile, path, run.private)
@@ -194,7 +194,7 @@ def _refused_action(run: SandboxedRun, path: Path, message: str) -> str | None:
 
 
 def _program(message: str, line: str) -> str:
-    """Return the blocked program: the one its message names, else the program of a single-command line."""
+    """Return the blocked program: the one in its message, else the program of a single-command line."""
     word = _COMMAND_WORD.match(line)
     alone = word is not None and not _JOINT.search(_QUOTED_WORD.sub("", line[word.end() :]))
     return _speaker(message.strip(), line) or (word[1] if word is not None and alone else "")
@@ -206,7 +206,7 @@ def _first_program(line: str) -> str:
 
 
 def _speaker(message: str, line: str) -> str:
-    """The program whose name a message begins with; git, which begins its messages otherwise; "" for none."""
+    """Return the program whose name a message begins with, git by its own messages, "" for none."""
     match = _PROGRAM.match(message)
     if match is None:
         return ""
@@ -216,9 +216,7 @@ def _speaker(message: str, line: str) -> str:
 
 
 def _is_message_of(command: str, words: Collection[str], line: str) -> bool:
-    """Return whether a line of the output is a message of a program among the words of the command,
-    or its shell.
-    """
+    """Return whether an output line is a message of the shell or of a program among the command's words."""
     return _speaker(line, command) in words or (">" in command and _REDIRECTION.match(line) is not None)
 
 

@@ -1,4 +1,4 @@
-"""An access that the sandbox blocked, and the decision on whether the command may have it. Plain values."""
+"""An access that the sandbox blocked, and the user's decision about it. Plain values."""
 
 from __future__ import annotations
 
@@ -7,27 +7,25 @@ from typing import Literal
 
 from msgspec import Struct
 
-# A person's answer to what the sandbox refused: rerun outside of it once; let that path or host through from
-# now on in this project, and rerun; no.
+BLOCKED_MARK = "blocked"  # begins each line about a blocked access
+# The user's decision: rerun once outside the sandbox; always allow the path or host in this project, and
+# rerun; deny.
 UnblockAnswer = Literal["once", "allow", "no"]
 
 
 class UnblockDecision(Struct, frozen=True):
-    """The answer to the question whether a command may run outside the sandbox; `words` tell the model why
-    not.
-    """
+    """The decision about a blocked access; `words` is the reason for the model if it is denied."""
 
     answer: UnblockAnswer
     words: str = ""
 
 
 class BlockedAccess(Struct, frozen=True, eq=False):
-    """An access that the sandbox blocked: writing or reading the path `target`, or reaching the host
-    `target`.
+    """A blocked access: writing or reading the path `target`, or reaching the host `target`.
 
-    program  that was refused, where its message tells
-    folder   the project, whose paths are shown as they are below it
-    said     the last lines that the command wrote, by which a user may judge it
+    program  the program that was blocked, if its message names it
+    folder   the project; paths below it are shown relative to it
+    said     the last lines of the command's output, for the user's decision
     """
 
     action: Literal["write", "read", "reach"]
@@ -44,17 +42,17 @@ class BlockedAccess(Struct, frozen=True, eq=False):
 
     @property
     def _refused(self) -> tuple[str, ...]:
-        """The identity of the refusal: the output around it may differ from run to run."""
+        """The identity of the access, without the output, which may differ from run to run."""
         return (self.action, self.target, self.program, self.folder)
 
     def __str__(self) -> str:
-        """One line, such as `walled off: write ~/.cargo/registry (make)`."""
+        """Return one line, such as `blocked: write ~/.cargo/registry (make)`."""
         program = f" ({self.program})" if self.program else ""
-        return f"walled off: {self.action} {short_path(self.target, self.folder)}{program}"
+        return f"{BLOCKED_MARK}: {self.action} {short_path(self.target, self.folder)}{program}"
 
 
 def short_path(path: str, folder: str = "") -> str:
-    """A path as it is below the project `folder`, or with `~` for the home."""
+    """Return a path relative to the project `folder` if below it, else with `~` for the home directory."""
     if folder and path.startswith(f"{folder}/"):
         return path.removeprefix(f"{folder}/")
     home = str(Path.home())

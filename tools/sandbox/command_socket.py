@@ -1,6 +1,6 @@
-"""The commands of one spawner: how each is doing, learned from the spawner's socket.
+"""The commands of one spawner, and their states as reported by the spawner's socket.
 
-What a message means is told in supervisor/.
+The protocol is described in supervisor/__init__.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .json_socket import JsonSocket
 
 
 class SupervisorLost(Exception):
-    """Commands cannot be started, or the process that watched them is gone; the text says why."""
+    """Commands cannot be started, or the process that runs them has ended. The text is the reason."""
 
 
 def _future() -> asyncio.Future[Any]:
@@ -28,16 +28,17 @@ def _future() -> asyncio.Future[Any]:
 
 
 class CommandHandle(Struct, eq=False):
-    """A command under way.
+    """A running command.
 
-    `pid` is that of its shell, or why it could not be started; `exited` its shell's raw wait status, or None
-    where the supervisor was lost. `closed` is done when no process holds its output any more, `over` when no
-    process of it is left.
+    pid     the pid of its shell, or the OSError if it could not be started
+    exited  the raw wait status of its shell, or None if the supervisor was lost
+    closed  done when no process has its output open any more
+    over    done when none of its processes is left
     """
 
     send: Callable[[Mapping[str, Any]], None]  # to the supervisor
     number: int
-    take: Callable[[bytes], object]  # gets the output as it comes
+    take: Callable[[bytes], object]  # gets the output as it arrives
     fd: int
     pid: asyncio.Future[int | OSError] = field(default_factory=_future)
     exited: asyncio.Future[int | None] = field(default_factory=_future)
@@ -45,10 +46,10 @@ class CommandHandle(Struct, eq=False):
     over: asyncio.Future[None] = field(default_factory=_future)
     left: asyncio.Future[list[tuple[int, str]]] = field(default_factory=_future)
     ports: asyncio.Future[list[int]] = field(default_factory=_future)
-    strays: int = 0  # how many of its processes were alive when the shell ended
+    strays: int = 0  # the number of its processes that were alive when the shell ended
 
     def read(self) -> None:
-        """Take one piece of the output; called by the event loop when there is some."""
+        """Read a chunk of the output; called by the event loop when there is some."""
         try:
             data = os.read(self.fd, 64 * 1024)  # the size of a pipe
         except BlockingIOError:
@@ -61,7 +62,7 @@ class CommandHandle(Struct, eq=False):
             self.close()
 
     def close(self) -> None:
-        """Take no more output."""
+        """Stop reading output."""
         if self.fd >= 0:
             self.closed.get_loop().remove_reader(self.fd)
             os.close(self.fd)
@@ -69,17 +70,17 @@ class CommandHandle(Struct, eq=False):
         _settle(self.closed, None)
 
     def end(self) -> None:
-        """TERM to all that the command started, KILL after half a second; `over` is done afterwards."""
+        """Send TERM to all processes of the command, and KILL after half a second. Then `over` is done."""
         if not self.over.done():
             self.send({"op": "end", "n": self.number})
 
     def drop(self) -> None:
-        """Take no more output, and end the command without waiting for it."""
+        """Stop reading output, and end the command without waiting for it."""
         self.close()
         self.end()
 
     async def what_is_left(self) -> list[tuple[int, str]]:
-        """(pid, command line) of what the command left running."""
+        """Return (pid, command line) of the processes that the command left running."""
         if self.over.done():
             return []
         self.left = _future()
@@ -87,7 +88,7 @@ class CommandHandle(Struct, eq=False):
         return await self.left
 
     async def listening_ports(self) -> list[int]:
-        """The TCP ports that the command listens on."""
+        """Return the TCP ports that the command listens on."""
         if self.over.done():
             return []
         self.ports = _future()
@@ -101,10 +102,10 @@ def _settle(future: asyncio.Future[Any], value: Any) -> None:
 
 
 class CommandSocket:
-    """Starts commands with one spawner and follows them. Belongs to the running event loop.
+    """Starts and tracks the commands of one spawner. Belongs to the running event loop.
 
-    `hello` is its first message, {} where it ended before that. `take_along` makes it close once no command
-    is left.
+    `hello` is the spawner's first message, {} if it ended before that. `take_along` makes it close once no
+    command is left.
     """
 
     def __init__(self, end: socket.socket) -> None:
@@ -117,13 +118,13 @@ class CommandSocket:
         self._retired = False
 
     def run(self, take: Callable[[bytes], object], talk: tuple[int, ...] = (), **start: Any) -> CommandHandle:
-        """Start a command without waiting: it runs once `pid` is known. `take` gets its output.
+        """Start a command without waiting. It runs once `pid` is known. `take` gets its output.
 
-        `start` is what to start: the `path` of the program's file, its `argv` with its name first, its `env`
-        and its folder `cwd`. Raises SupervisorLost.
+        `start` contains the `path` of the program's file, its `argv` with its name first, its `env` and its
+        directory `cwd`. Raises SupervisorLost.
         """
         if not self.socket.open:
-            raise SupervisorLost("the process that runs commands is gone")
+            raise SupervisorLost("the process that runs commands has ended")
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         self._count += 1
@@ -134,9 +135,9 @@ class CommandSocket:
         return command
 
     def talk(self, take: Callable[[bytes], object], **start: Any) -> tuple[CommandHandle, socket.socket]:
-        """Run a program to talk with: its standard input and output are the socket's other end.
+        """Run a program to communicate with: its standard input and output are the socket's other end.
 
-        `take` gets what it writes to standard error.
+        `take` gets its standard error.
         """
         ours, theirs = socket.socketpair()
         with theirs:
@@ -144,9 +145,9 @@ class CommandSocket:
         return command, ours
 
     async def connect(self, host: str, port: int) -> socket.socket:
-        """A connection to an address in the network of the commands. Raises OSError."""
+        """Return a connection to an address in the network of the commands. Raises OSError."""
         if not self.socket.open:
-            raise ConnectionRefusedError(errno.ECONNREFUSED, "the process that runs commands is gone")
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "the process that runs commands has ended")
         self._count += 1
         asked = self._connecting[self._count] = self.loop.create_future()
         self.socket.send({"op": "connect", "n": self._count, "host": host, "port": port})
@@ -159,20 +160,20 @@ class CommandSocket:
         return made
 
     def retire(self) -> None:
-        """Start no more commands; let the spawner end when those under way are over."""
+        """Start no more commands, and let the spawner end when the running ones are over."""
         self._retired = True
         if not self.commands:
             self.socket.close()
 
     def _closed(self) -> None:
-        """The socket is closed, by us or by the spawner's end: settle what waits for an answer."""
+        """Complete everything that waits for an answer, since we or the spawner closed the socket."""
         enclosed = self.hello.done() and self.hello.result().get("hello") in ("namespace", "namespaces")
         for command in self.commands.values():
             pid = command.pid.result() if command.pid.done() and not command.pid.cancelled() else None
             if isinstance(pid, int) and not enclosed and not command.exited.done():
-                with suppress(OSError):  # the kernel does not end it: kill what is known
+                with suppress(OSError):  # the kernel does not end it, so kill the known processes
                     os.killpg(pid, signal.SIGKILL)
-            _settle(command.pid, OSError(0, "the process that runs commands is gone"))
+            _settle(command.pid, OSError(0, "the process that runs commands has ended"))
             _settle(command.left, [])
             _settle(command.ports, [])
             _settle(command.exited, None)
@@ -214,10 +215,10 @@ class CommandSocket:
                 self.socket.close()
 
     def _connected(self, number: int, code: int) -> None:
-        """A connection was made, whose socket has come, or failed with an error's number."""
+        """Complete a connection, whose socket has arrived or which failed with an errno."""
         asked = self._connecting.pop(number)
         made = None if code else socket.socket(fileno=self.socket.fds.popleft())
-        if asked.done():  # nobody waits for it any more
+        if asked.done():  # no one waits for it any more
             if made is not None:
                 made.close()
         elif made is None:
@@ -228,7 +229,7 @@ class CommandSocket:
 
 
 async def _wait_until_connected(end: socket.socket) -> None:
-    """Wait for a socket that connects. Raises OSError where it cannot."""
+    """Wait until a socket is connected. Raises OSError if it fails."""
     loop = asyncio.get_running_loop()
     writable = _future()
     loop.add_writer(end, _settle, writable, None)

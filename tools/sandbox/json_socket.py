@@ -16,8 +16,8 @@ _CLOSE_ON_EXEC: int = getattr(socket, "MSG_CMSG_CLOEXEC", 0)  # Darwin has no su
 class JsonSocket:
     """One end of a socket pair: JSON messages, and descriptors with them, without ever blocking.
 
-    `received` is called with every message, `closed` once. Belongs to the running event loop. In `fds` are
-    the descriptors that came with messages, until somebody takes them.
+    `received` is called with every message, `closed` once. Belongs to the running event loop. `fds` contains
+    the descriptors received with messages until they are taken.
     """
 
     def __init__(
@@ -38,12 +38,12 @@ class JsonSocket:
         return self._socket.fileno() >= 0
 
     def send(self, message: Mapping[str, Any], *fds: int) -> None:
-        """Send a message as soon as the socket takes it. `fds` go with it, and are closed here."""
+        """Send a message as soon as the socket accepts it. `fds` are sent with it, and closed here."""
         self._outbox.append((json.dumps(message).encode() + b"\n", fds))
         self._send_outbox()
 
     def close(self) -> None:
-        """Close the socket; what was not sent yet is dropped."""
+        """Close the socket. Unsent messages are dropped."""
         if not self.open:
             return
         self._loop.remove_reader(self._socket)

@@ -1,4 +1,4 @@
-"""Remove layers over caches of projects that nobody has worked on for long, and folders of killed runs."""
+"""Remove cache layers of projects that have not been used for long, and directories of killed runs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tempfile import gettempdir
 from typing import Any
 
 MAX_UNUSED_S = 30 * 24 * 3600.0
-_STARTING_S = 60.0  # a younger folder may be of a run that is just beginning
+_STARTING_S = 60.0  # a younger directory may belong to a run that is starting
 
 
 def use_layers(folder: Path) -> threading.Thread:
-    """Mark the layers of a project as used, and remove those of others that were not for 30 days.
+    """Mark the layers of a project as used, and remove those that were not used for 30 days.
 
-    Folders of runs that were killed go as well. That is done by a thread which does not keep the program
-    from ending; what it leaves is removed next time.
+    Directories of killed runs are removed too. A daemon thread does it, and the next run removes what it did
+    not finish.
     """
     thread = threading.Thread(target=_use, args=(folder,), daemon=True)
     thread.start()
@@ -36,14 +36,14 @@ def _use(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.utime(folder)
         oldest = time.time() - MAX_UNUSED_S
-        with os.scandir(folder.parent) as layers:  # of every project of a month
+        with os.scandir(folder.parent) as layers:  # of every project of the last month
             unused = [each.path for each in layers if each.stat(follow_symlinks=False).st_mtime < oldest]
         for path in unused:
             shutil.rmtree(path, onerror=_open_and_retry)
 
 
 def _remove_dead_folders(place: Path) -> None:
-    """Remove our user's folders for sockets and records of runs that cannot be alive any more."""
+    """Remove the user's directories for sockets and transcripts of runs that have ended."""
     for folder in place.glob("makeroom-*/"):
         with suppress(OSError):
             about = folder.lstat()
@@ -53,7 +53,7 @@ def _remove_dead_folders(place: Path) -> None:
 
 
 def _is_dead(folder: Path) -> bool:
-    """Return whether nobody listens at the socket in a folder, or nobody holds the locks in it.
+    """Return whether no process listens on the socket in a directory, or none has the locks in it.
 
     Raises OSError.
     """
@@ -70,7 +70,7 @@ def _is_dead(folder: Path) -> bool:
 
 
 def _is_held(lock: Path) -> bool:
-    """Return whether a process holds the lock of a session. Raises OSError."""
+    """Return whether a process has the lock of a session. Raises OSError."""
     fd = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -82,7 +82,7 @@ def _is_held(lock: Path) -> bool:
 
 
 def _open_and_retry(act: Callable[..., Any], path: str, _: object) -> None:
-    """The kernel's own folder in a layer is closed to its owner too; what cannot be removed stays."""
+    """Retry after opening permissions, as the kernel's directory in a layer is closed even to its owner."""
     with suppress(OSError):
         os.chmod(path, 0o700)  # noqa: PTH101
         if act in (os.rmdir, os.open, os.scandir):

@@ -1,7 +1,7 @@
-"""The sandbox around commands: what it lets through, and what it refused. Plain data.
+"""The accesses that the sandbox permits to commands. Plain data.
 
-A sandboxed command may write in the project and in a private folder for temporary files, and read the rest
-but for secrets and our own records; it reaches no network but through the session's proxy.
+A sandboxed command may write in the project and in a private directory for temporary files. It may read
+everything else except secrets and our transcripts. It only reaches the network through the session's proxy.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-# What holds sandboxed commands: mount, PID and network namespaces; Landlock and seccomp (weaker); macOS's
-# sandbox-exec; nothing.
+# The kinds of sandbox: mount, PID and network namespaces; Landlock and seccomp (weaker); macOS's
+# sandbox-exec; none.
 SandboxLevel = Literal["namespaces", "landlock", "sandbox-exec", "none"]
 SandboxSetting = Literal["auto", "require", "off"]
 
@@ -20,17 +20,18 @@ SandboxSetting = Literal["auto", "require", "off"]
 class SandboxProfile(Struct, frozen=True):
     """The accesses of a session's sandboxed commands.
 
-    All paths are real; those that do not exist are left out.
+    All paths are real paths that exist.
 
-    folder         the project
-    shown          git folders of its repository, as they are, where commands had a private layer otherwise
-    writable       besides the project and the private TMPDIR: what the user allowed
-    read_only      within what is writable: hooks, configuration, whatever runs or grants rights later
-    hidden         not to be read either: secrets, other homes
-    records        our own records, hidden from open commands too
-    caches         folders of package managers, each with a private layer over it, kept in `cache_layers`
+    folder            the project
+    shown             git directories of its repository to show unchanged where commands have a private layer
+    writable          paths that the user allowed, besides the project and the private TMPDIR
+    read_only         paths within writable ones: hooks, configuration, anything that runs or grants
+                      permissions
+    hidden            unreadable paths: secrets, other homes
+    records           our own transcripts, hidden from commands outside the sandbox too
+    caches            directories of package managers, each under a private layer, kept in `cache_layers`
     project_writable  False in plan mode and with `sandbox.project = "read-only"`
-    proxy          the Unix socket of the session's network proxy; None: no network
+    proxy             the Unix socket of the session's network proxy; None for no network
     """
 
     folder: Path

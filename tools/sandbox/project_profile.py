@@ -33,11 +33,11 @@ _CACHE_FOLDERS = [
     ".pub-cache",
     ".local/share/pnpm",
 ]
-_TEMPORARY = (Path("/tmp"), Path("/var/tmp"))  # in which commands have a layer of their own
-# In /run where all programs of the system are found through it: NixOS, Guix.
+_TEMPORARY = (Path("/tmp"), Path("/var/tmp"))  # in which commands have a private layer
+# Directories in /run through which all programs of the system are found (NixOS, Guix).
 _SYSTEM_PROGRAMS = ("current-system", "booted-system", "opengl-driver", "wrappers")
 _FOLDERS_OF_HOMES = ("home", "homes", "Users", "users")
-_MAX_HOMES = 200  # of other users that are hidden; each costs 0.05 ms
+_MAX_HOMES = 200  # of other users that are hidden; each takes 0.05 ms
 _MAX_SOCKETS = 200  # that are hidden
 
 
@@ -48,10 +48,10 @@ def sandbox_profile(
     outputs: Path | None = None,
     written: Sequence[Path] = (),
 ) -> SandboxProfile:
-    """The profile of a project in its real folder. `outputs` holds outputs of commands: one of our records.
+    """Return the profile of a project, given its real directory. `outputs` stores outputs of commands.
 
-    `written` are the further places that may be written. What is there now is looked at: the profile is to be
-    made anew where that may have changed.
+    `written` are additional writable paths. The profile depends on the existing files, so make a new one if
+    those may have changed.
     """
     fixed, secret = guarded_in_project(str(folder))
     for place in map(str, filter(Path.is_dir, written)):
@@ -79,9 +79,9 @@ def sandbox_profile(
 
 
 def _git_below(folder: Path, layered: Iterable[Path], hidden: Sequence[Path]) -> tuple[Path, ...]:
-    """The git folders of a project's repository that lie where commands write to layers of their own.
+    """Return the git directories of a project's repository that are below a private layer of commands.
 
-    What a file `.git` names does not show what is hidden.
+    A path named by a `.git` file does not reveal hidden files.
     """
     git = git_folders(str(folder))
     found = {Path(git.own), Path(git.shared)} if git is not None else set()
@@ -100,26 +100,26 @@ def _not_named(guarded: Iterable[str], written: Sequence[Path]) -> list[str]:
 
 
 def project_key(folder: Path) -> str:
-    """The name of a project's folder among those that we keep for projects."""
+    """Return the name of a project's directory among those that we keep for projects."""
     return hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
 
 
 def _own_folders(home: Path, environ: Mapping[str, str]) -> tuple[Path, Path]:
-    """Return the directories of our settings and journals."""
+    """Return the directories of our settings and transcripts."""
     settings = environ.get("XDG_CONFIG_HOME") or home / ".config"
     state = environ.get("XDG_STATE_HOME") or home / ".local" / "state"
     return Path(settings, "makeroom"), Path(state, "makeroom")
 
 
 def _services() -> list[str]:
-    """Return the places of the sockets of running services."""
+    """Return the paths of the sockets of running services."""
     if not Path("/run/current-system").exists():
         return ["/run"]
     return [str(path) for path in Path("/run").iterdir() if path.name not in _SYSTEM_PROGRAMS]
 
 
 def _other_homes(home: Path, environ: Mapping[str, str]) -> list[str]:
-    """The homes of other users, but for those that hold programs of the search path."""
+    """Return the homes of other users, except those with programs on the search path."""
     programs = environ.get("PATH", "").split(":")
     tops = {"/home", "/Users", str(home.parent) if home.parent.name in _FOLDERS_OF_HOMES else "/home"}
     found = ["/root"] if str(home) != "/root" else []
@@ -130,9 +130,9 @@ def _other_homes(home: Path, environ: Mapping[str, str]) -> list[str]:
 
 
 def _sockets(folder: Path) -> list[str]:
-    """The sockets that somebody serves outside of the project: an agent's, a desktop's, a database's.
+    """Return sockets of running services outside the project: of an agent, a desktop, a database.
 
-    Those in folders for temporary files and in /run are out of reach anyway.
+    Those in directories for temporary files and in /run are not accessible anyway.
     """
     unreachable = (f"{folder}/", "/run/", "/tmp/", "/var/tmp/")
     try:
@@ -145,6 +145,6 @@ def _sockets(folder: Path) -> list[str]:
 
 
 def _real(paths: Iterable[str | Path]) -> tuple[Path, ...]:
-    """The real paths of those that exist, each once."""
+    """Return the real paths of those that exist, each once."""
     found = {os.path.realpath(path) for path in paths if os.path.lexists(path)}
     return tuple(Path(path) for path in sorted(found))

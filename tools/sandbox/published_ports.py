@@ -1,8 +1,8 @@
 """Publish ports that sandboxed commands listen on, as ports of this machine's loopback address.
 
-Sandboxed commands have a network of their own, in which a browser of the user finds nothing. Within it their
-spawner connects and hands the socket over; what comes and goes through it is relayed here. Only programs of
-this machine can connect, and nothing of it outlives the session.
+Sandboxed commands have a network of their own, which the user's browser cannot reach. Their spawner connects
+in that network and passes the socket to this process, which relays the data. Only programs on this machine
+can connect, and all published ports end with the session.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class PublishedPorts:
-    """The ports that are published. Belongs to one event loop."""
+    """The published ports. Belongs to one event loop."""
 
     def __init__(self, supervisor: Callable[[], Awaitable[Supervisor]]) -> None:
         self._supervisor = supervisor
@@ -30,7 +30,7 @@ class PublishedPorts:
 
     @property
     def ports(self) -> dict[int, int]:
-        """Port of sandboxed commands -> the port of this machine that leads there."""
+        """The published port of this machine by the port of sandboxed commands."""
         return {port: server.sockets[0].getsockname()[1] for port, server in self._servers.items()}
 
     async def publish(self, port: int, outside: int) -> None:
@@ -39,7 +39,7 @@ class PublishedPorts:
         self._servers[port] = await asyncio.start_server(partial(self._accept, port), LOOPBACK, outside)
 
     async def withdraw(self, port: int) -> bool:
-        """End what leads to a port, with its connections; whether there was something."""
+        """Stop publishing a port, and close its connections; return whether it was published."""
         server = self._servers.pop(port, None)
         if server is None:
             return False
@@ -51,7 +51,7 @@ class PublishedPorts:
         return True
 
     async def close(self) -> None:
-        """End all of it. May be called again."""
+        """Stop publishing all ports. May be called again."""
         for port in [*self._servers]:
             await self.withdraw(port)
 
@@ -64,7 +64,7 @@ class PublishedPorts:
         task.add_done_callback(self._relayed.pop)
 
     async def _relay(self, port: int, client: ClientEnd) -> None:
-        """Relay one connection until both ends are done; nothing listens there: it is closed."""
+        """Relay one connection until both ends are done. It is closed if nothing listens in the sandbox."""
         try:
             inner = await (await self._supervisor()).connect(port)
             reader, writer = await asyncio.open_connection(sock=inner)

@@ -1,7 +1,7 @@
-"""Start, watch and end commands with all that they start: the agent's side of the process supervisor.
+"""Start, track and end commands and their descendants: the agent's side of the process supervisor.
 
-What the supervisor does and what a message means is told in supervisor/. How long a command may run,
-what becomes of its output and what the model is told are for tools/processes.
+The supervisor and its protocol are described in supervisor/__init__.py. The time limits of commands, the
+handling of their output and the reports for the model are in tools/processes.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from .profile import SandboxLevel, SandboxProfile
 from .supervisor import CANNOT_ENCLOSE, boot
 
 _START_LIMIT_S = 10.0  # for a supervisor's first message; it takes 0.05
-_CLOSE_LIMIT_S = 5.0  # for a supervisor to end everything; it takes 0.6 where TERM is ignored
-_LOOPBACK = ("127.0.0.1", "::1")  # a server that listens on "localhost" may have either
+_CLOSE_LIMIT_S = 5.0  # for a supervisor to end everything; it takes 0.6 if TERM is ignored
+_LOOPBACK = ("127.0.0.1", "::1")  # a server that listens on "localhost" may use either
 _SCRATCH = "walled"
-_STAGE = "stage"  # in the private folder: for files of sandboxed commands, to mount on
+_STAGE = "stage"  # in the private directory: the mount point for files of sandboxed commands
 
 
 class Supervisor:
     """The supervisor of a session, made by `start_supervisor`. Belongs to one event loop.
 
-    `how` tells what holds the commands: "namespace", "subreaper" or "group"; `sandbox` what holds sandboxed
-    ones, once `sandbox_ready` was awaited, and `why_no_sandbox` why nothing does.
+    `how` is the containment of commands: "namespace", "subreaper" or "group". `sandbox` is the kind of
+    sandbox once `sandbox_ready` was awaited, and `why_no_sandbox` the reason if there is none.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Supervisor:
 
     @property
     def how(self) -> str:
-        """The containment of open commands; "": it ended before it said so."""
+        """The containment of commands outside the sandbox; "" if the supervisor ended before reporting it."""
         return str(self.open.hello.result().get("hello", ""))
 
     @property
@@ -74,17 +74,17 @@ class Supervisor:
     def why_no_sandbox(self) -> str:
         """Return the reason why there is no sandbox or only a weaker one, "" for the strongest."""
         hello = self._sandbox_hello()
-        return str(hello.get("why", "")) if "hello" in hello else "the wall's process ended"
+        return str(hello.get("why", "")) if "hello" in hello else "the sandbox's process ended"
 
     def _sandbox_hello(self) -> dict[str, Any]:
         if self.sandboxed is None:
-            return {"hello": "none", "why": "no wall was asked for"}
+            return {"hello": "none", "why": "no sandbox was requested"}
         return dict(self.sandboxed.hello.result()) if self.sandboxed.hello.done() else {}
 
     async def sandbox_ready(self) -> None:
-        """Wait until it is known what holds sandboxed commands. Raises SupervisorLost.
+        """Wait until the kind of sandbox is known. Raises SupervisorLost.
 
-        A sandbox that is lost is raised again: a weaker one does not keep its commands from ending its
+        A lost sandbox is started again, since a weaker sandbox does not prevent commands from killing its
         process.
         """
         if self.sandboxed is not None and self._profile is not None:
@@ -93,14 +93,14 @@ class Supervisor:
             await asyncio.wait({self.sandboxed.hello}, timeout=_START_LIMIT_S)
 
     async def use_profile(self, profile: SandboxProfile) -> None:
-        """Run sandboxed commands within another sandbox from now on; those under way keep theirs."""
+        """Run new sandboxed commands in another sandbox. Running ones keep theirs."""
         self.start_sandbox(profile)
         await self.sandbox_ready()
 
     def start_sandbox(self, profile: SandboxProfile) -> None:
         """Start a sandbox as `use_profile` does, without waiting for it. Raises SupervisorLost."""
         if not self.alive:
-            raise SupervisorLost("the process that runs commands is gone")
+            raise SupervisorLost("the process that runs commands has ended")
         if self.sandboxed is not None:
             self.sandboxed.retire()
             self._retired = [each for each in (*self._retired, self.sandboxed) if each.socket.open]
@@ -111,13 +111,13 @@ class Supervisor:
         self.sandboxed = CommandSocket(ours)
         for name in (_SCRATCH, _STAGE):
             (self._private / name).mkdir(exist_ok=True)
-        message = {"op": "wall", "profile": _profile_message(profile, self._private)}
+        message = {"op": "sandbox", "profile": _profile_message(profile, self._private)}
         self.open.socket.send(message, theirs.detach())
 
     async def connect(self, port: int) -> socket.socket:
-        """A connection to a port that sandboxed commands listen on. Raises OSError.
+        """Return a connection to a port that sandboxed commands listen on. Raises OSError.
 
-        Walls of bwrap have a network each: that of a job may be an earlier one.
+        Each sandbox of bwrap has a network of its own, and a job may run in an earlier sandbox.
         """
         for spawner in (self.sandboxed, *reversed(self._retired)):
             for host in _LOOPBACK:
@@ -127,33 +127,33 @@ class Supervisor:
         raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
 
     def run(self, take: Callable[[bytes], object], sandboxed: bool = False, **start: Any) -> CommandHandle:
-        """Start a command: see `CommandSocket.run`. A sandboxed one without a sandbox: SupervisorLost."""
+        """Start a command as `CommandSocket.run` does. Raises SupervisorLost if its sandbox is missing."""
         self._has_run = True
         if not sandboxed:
             return self.open.run(take, **start)
         if self.sandboxed is None or self.sandbox == "none":
-            raise SupervisorLost(f"there is no wall to run the command in: {self.why_no_sandbox}")
+            raise SupervisorLost(f"there is no sandbox to run the command in: {self.why_no_sandbox}")
         return self.sandboxed.run(take, **start)
 
     @property
     def private(self) -> Path:
-        """The folder of this session's own, which sandboxed commands can read and not write."""
+        """The session's private directory, which sandboxed commands can read but not write."""
         return self._private
 
     @property
     def scratch(self) -> Path:
-        """The folder in which sandboxed commands may write as well; what is in it is not to be trusted."""
+        """The directory that sandboxed commands may also write, so its contents are not trusted."""
         return self._private / _SCRATCH
 
     @property
     def refused(self) -> bool:
-        """Return whether it ended because the system gives it no namespaces."""
+        """Return whether it ended because the system does not allow namespaces."""
         return self._process.poll() == CANNOT_ENCLOSE
 
     async def close(self) -> None:
         """End everything and wait until it has ended. May be called at any time, and again.
 
-        Where no command was run there is nothing to wait for: the supervisor is killed, which saves 30 ms.
+        If no command was run, the supervisor is killed without waiting, which saves 30 ms.
         """
         if not self._has_run:
             self.abandon()
@@ -165,14 +165,14 @@ class Supervisor:
         self.abandon()
 
     def abandon(self) -> None:
-        """Close at once and without a grace period, for callers that cannot await."""
+        """Close immediately without a grace period, for callers that cannot await."""
         self._close_sockets()
         if self._process.poll() is None:
-            self._process.kill()  # with a namespace, the kernel ends all that is in it
+            self._process.kill()  # the kernel ends all processes of its namespace
             self._process.wait()
         self._log.close()
         if not self.refused:
-            shutil.rmtree(self._private, ignore_errors=True)  # where it was killed before it could
+            shutil.rmtree(self._private, ignore_errors=True)  # if it was killed before it could
 
     def _close_sockets(self) -> None:
         for each in (self.open, self.sandboxed, *self._retired):
@@ -190,7 +190,7 @@ class Supervisor:
 
 
 def _profile_message(profile: SandboxProfile, private: Path) -> dict[str, Any]:
-    """The profile as JSON can hold it, with the session's private folders."""
+    """Return the profile as JSON, with the session's private directories."""
     folders = {"private": private, "scratch": private / _SCRATCH, "stage": private / _STAGE}
     message: dict[str, Any] = to_builtins({**asdict(profile), **folders}, enc_hook=str)
     return message
@@ -199,10 +199,10 @@ def _profile_message(profile: SandboxProfile, private: Path) -> dict[str, Any]:
 async def start_supervisor(
     private: Path, *, enclose: bool = True, profile: SandboxProfile | None = None
 ) -> Supervisor:
-    """Start a supervisor. It removes the folder `private` when it ends. Raises SupervisorLost.
+    """Start a supervisor. It removes the directory `private` when it ends. Raises SupervisorLost.
 
-    With `enclose` a PID namespace is tried first (0.03 s more where that is denied). With a `profile`, a
-    sandbox is being raised when this returns.
+    With `enclose` a PID namespace is tried first (which takes 0.03 s more if it is denied). With a `profile`,
+    a sandbox is being set up when this returns.
     """
     for how in ("enclose", "refused") if enclose and sys.platform == "linux" else ("plain",):
         supervisor = _spawn(private, how)
@@ -219,17 +219,17 @@ async def start_supervisor(
         await supervisor.close()
         if not supervisor.refused:
             break
-    raise SupervisorLost(f"commands cannot be run: {why}")
+    raise SupervisorLost(f"cannot run commands: {why}")
 
 
 def _spawn(private: Path, how: str) -> Supervisor:
-    """The process, without a secret in its environment, a terminal or a folder. Raises SupervisorLost."""
+    """Start the process without secrets in its environment and without a terminal. Raises SupervisorLost."""
     ours, theirs = socket.socketpair()
     log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the supervisor
-    utf8 = int(sys.getfilesystemencoding() == "utf-8")  # paths are encoded there as they are here
+    utf8 = int(sys.getfilesystemencoding() == "utf-8")  # so that paths are encoded in the same way
     argv = [sys.executable, "-P", "-s", "-S", "-X", f"utf8={utf8}", "-c", boot("serve", "main")]
     argv += [str(Path(__file__).parent), str(theirs.fileno()), str(private), how]
-    needed = ("LC_ALL", "LC_CTYPE", "LANG", "LD_LIBRARY_PATH", "PYTHONHOME")  # by the interpreter
+    needed = ("LC_ALL", "LC_CTYPE", "LANG", "LD_LIBRARY_PATH", "PYTHONHOME")  # needed by the interpreter
     environ = {name: os.environ[name] for name in needed if name in os.environ}
     try:
         process = subprocess.Popen(
@@ -245,7 +245,7 @@ def _spawn(private: Path, how: str) -> Supervisor:
     except OSError as error:
         ours.close()
         log.close()
-        raise SupervisorLost(f"commands cannot be run: {error}") from error
+        raise SupervisorLost(f"cannot run commands: {error}") from error
     finally:
         theirs.close()
     return Supervisor(process, ours, log, private)

@@ -1,4 +1,4 @@
-"""List the files of a directory that git does not ignore, and search them, under the supervisor."""
+"""List the files in a directory that git does not ignore, and search them, under the supervisor."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""A git checkout as its files describe it, without running git."""
+"""Find the git directories of a checkout from its files, without running git."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from transcripts.storage import opened_fd
 
 
 class Checkout(Struct, frozen=True):
-    """A directory that has a `.git`: a directory, or in a worktree or submodule a file that leads to one."""
+    """A directory with a `.git`: a directory, or in a worktree or submodule a file that names one."""
 
     top: Path
 
     @classmethod
     def around(cls, folder: Path) -> Checkout | None:
-        """Return the checkout that a directory is in, the innermost of several; None outside of any."""
+        """Return the innermost checkout that contains a directory; None if there is none."""
         tops = (place for place in (folder, *folder.parents) if (place / ".git").exists())
         top = next(tops, None)
         return None if top is None else cls(top)
 
     @property
     def git_folder(self) -> Path:
-        """The git directory of this checkout alone."""
+        """The git directory of this checkout."""
         leads_to = small_text(self.top / ".git")
         return self.top / (".git" if leads_to is None else leads_to.removeprefix("gitdir:").strip())
 
@@ -45,7 +45,7 @@ class Checkout(Struct, frozen=True):
 
 
 def small_text(path: Path) -> str | None:
-    """The text of a regular file that no link leads to; None where there is none."""
+    """Return the text of a regular file, without following links; None if there is none."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
     with suppress(OSError), opened_fd(path, flags) as descriptor:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):

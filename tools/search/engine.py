@@ -1,8 +1,8 @@
-"""Search files for a regular expression: by ripgrep, or by regex_search.py where that cannot.
+"""Search files for a regular expression with ripgrep, or with regex_search.py if ripgrep cannot do it.
 
-Either runs under the session's supervisor, and is ended after its time or its output. ripgrep walks a whole
-directory itself (`search_folder`), which takes a third of the time of a list of all files; of what it finds
-only the files that are wanted are looked at.
+Both run under the session's supervisor, with limits on their time and output. ripgrep walks a whole directory
+itself (`search_folder`), which takes a third of the time of searching a list of all files. Only results in
+wanted files are kept.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ from .listing import file_states, hidden_by_patterns, is_ignored
 from .program import SEARCH_LIMIT_S, find_program, run_program, safe_path
 from .project_files import IDLE_FOLDERS
 
-OTHER_ENCODING = "windows-1252"  # of old files, in which letters of a pattern are other bytes than in UTF-8
+OTHER_ENCODING = "windows-1252"  # of old files, in which letters of a pattern have other bytes than in UTF-8
 _ENCODING_NAMES = (("cp866", "ibm866"), ("cp932", "shift_jis"), ("cp874", "windows-874"), ("cp", "windows-"))
-_MIN_LARGE_BYTES = 1024 * 1024  # of a file that is looked into before it is searched: it may be binary
+_MIN_LARGE_BYTES = 1024 * 1024  # of a file that is checked before it is searched, since it may be binary
 _ACROSS_LINES = lazy_pattern(r"\n|(?<!\\)(?:\\\\)*\\n|\(\?[a-z]*s")
-# The names of files may be more than one command line holds. A call with many is quicker than many calls;
-# macOS takes a megabyte.
+# The names of files may exceed the limit of a command line, which is a megabyte on macOS. A call with many
+# names is faster than many calls.
 _XARGS = 'exec xargs -0 -s 900000 "$@" <"$0"'
 
 
 class SearchRequest(Struct, frozen=True):
-    """A search: the pattern and the files (names below a directory; None: all that git does not ignore).
+    """A search: the pattern and the files (names below a directory; None for all that git does not ignore).
 
-    wanted         which of the files that are found are shown
+    wanted         selects the files to show
     before, after  lines around each match
-    first_only     no more than the first match of each file
-    counting       only how many lines of each file match
-    across_lines   dots match line ends
+    first_only     only the first match of each file
+    counting       only the number of matching lines of each file
+    across_lines   dots match newlines
     encoding       of files without a byte order mark; "" for UTF-8
-    lone_cr        a CR alone ends a line, too: copies are searched
+    lone_cr        a CR alone also ends a line, so copies are searched
     """
 
     pattern: str
@@ -70,28 +70,26 @@ class SearchRequest(Struct, frozen=True):
 
     @property
     def spans_lines(self) -> bool:
-        """Return whether a match may be longer than a line."""
+        """Return whether a match may span several lines."""
         return self.across_lines or _ACROSS_LINES.search(self.pattern) is not None
 
     @property
     def heeds_line_ends(self) -> bool:
-        """Return whether `$` has to stand before CR LF too: not where the pattern names CR itself."""
+        """Return whether `$` also has to match before CR LF, unless the pattern contains CR."""
         return "$" in self.pattern and "\\r" not in self.pattern
 
 
 def can_search_folders(context: CommandContext, folder: str) -> bool:
-    """Return whether ripgrep is installed and sees what is in the directory: programs do not see our
-    records.
-    """
+    """Return whether ripgrep is installed and can see the directory; programs cannot see our transcripts."""
     return find_program(context, "rg") is not None and not _is_record(context, folder)
 
 
 async def search_folder(
     context: CommandContext, request: SearchRequest, limit_s: float = SEARCH_LIMIT_S
 ) -> SearchOutput:
-    """Search all files below a directory that git does not ignore, by ripgrep. Raises FileError.
+    """Search all files below a directory that git does not ignore, with ripgrep. Raises FileError.
 
-    The output has a message where ripgrep does not take the pattern.
+    The output contains a message if ripgrep rejects the pattern.
     """
     ripgrep = find_program(context, "rg")
     assert ripgrep is not None
@@ -115,7 +113,7 @@ async def search_folder(
 def _walk_options(folder: str, ignored: bool) -> list[str]:
     options = ["--no-ignore-dot", "--no-ignore-messages", "--no-require-git", "--glob=!.git"]
     options += [f"--glob=!{name}/" for name in sorted(IDLE_FOLDERS)]
-    if Checkout.around(Path(folder)) is None:  # the user's own patterns are for repositories
+    if Checkout.around(Path(folder)) is None:  # the user's own ignore patterns only apply to repositories
         options += ["--no-ignore-global", "--no-ignore-parent"]
     return [*options, "--no-ignore"] if ignored else options
 
@@ -123,7 +121,7 @@ def _walk_options(folder: str, ignored: bool) -> list[str]:
 async def search_files(
     context: CommandContext, request: SearchRequest, limit_s: float = SEARCH_LIMIT_S
 ) -> SearchOutput:
-    """Search the files of a list, in Python where ripgrep does not take the pattern. Raises FileError."""
+    """Search the files of a list, in Python if ripgrep rejects the pattern. Raises FileError."""
     assert request.names is not None
     states = await _known_files(request.folder, request.names)
     skipped = await in_thread(FILE_TIMEOUT_S, lambda gone: _large_binaries(request.folder, states))
@@ -132,7 +130,7 @@ async def search_files(
         return SearchOutput(skipped=skipped, searched=0)
     request = replace(request, names=names)
     ripgrep = find_program(context, "rg")
-    output = SearchOutput(message="there is no ripgrep")
+    output = SearchOutput(message="ripgrep is not installed")
     if ripgrep is not None:
         output = await _run(context, request, [ripgrep], limit_s)
         if not (output.message or output.stopped):
@@ -149,7 +147,7 @@ async def _known_files(folder: str, names: Sequence[str]) -> Mapping[str, os.sta
 
 
 def _large_binaries(folder: str, states: Mapping[str, os.stat_result]) -> list[str]:
-    """The large files that are no text: ripgrep leaves these out itself, but not where they are named."""
+    """Return the large binary files. ripgrep skips them itself, except if they are named."""
     large = (name for name, state in states.items() if state.st_size >= _MIN_LARGE_BYTES)
     return [name for name in large if begins_binary(f"{folder}/{name}")]
 
@@ -163,7 +161,7 @@ async def _completed(
     states = await _known_files(request.folder, found)
     sizes = {name: state.st_size for name, state in states.items()}
     if names := await asyncio.to_thread(with_lone_cr, request.folder, sizes):
-        with suppress(FileError):  # a file is gone by now
+        with suppress(FileError):  # a file was removed
             program = [ripgrep] if ripgrep else []
             more = await _run(context, replace(request, names=names, lone_cr=True), program, limit_s)
             if not more.stopped:
@@ -178,9 +176,9 @@ async def _completed(
 async def _in_other_encodings(
     context: CommandContext, request: SearchRequest, output: SearchOutput, program: list[str], limit_s: float
 ) -> SearchOutput:
-    """Add what the same search finds in files that are not UTF-8, where letters of the pattern differ there.
+    """Add the results in files that are not UTF-8, if letters of the pattern have other bytes in them.
 
-    Which encodings some files have was told when these were read.
+    The encodings of some files are known from reading them.
     """
     if request.pattern.isascii() or output.stopped:
         return output
@@ -204,7 +202,7 @@ async def _in_other_encodings(
 
 
 def _joined(output: SearchOutput, more: SearchOutput) -> SearchOutput:
-    """Join what two searches found; the first counts where both found something in a file."""
+    """Join the results of two searches. The first takes precedence for a file in both."""
     lines = {**more.lines, **output.lines}
     counts = {**more.counts, **output.counts}
     kept = {name: lines[name] for name in sorted(lines) if name not in output.binary}
@@ -220,13 +218,13 @@ def _without_binary_counts(output: SearchOutput, folder: str) -> SearchOutput:
 async def _run(
     context: CommandContext, request: SearchRequest, ripgrep: Sequence[str], limit_s: float
 ) -> SearchOutput:
-    """Run one search: by ripgrep (its path and more options), by Python where there is none."""
+    """Run one search: with ripgrep (its path and additional options), or in Python if there is none."""
     reader = FoundReader(request.wanted, counting=request.counting)
     environ = {**filter_environment(context.environ), "PATH": safe_path(context)}
     try:
         place = (await command_runner(context).supervisor()).private
         if copied := request.lone_cr or _is_record(context, request.folder):
-            place = context.journals  # walled commands do not see what is copied there
+            place = context.journals  # sandboxed commands cannot see the copies there
             make_private_folders(place)
         with tempfile.TemporaryDirectory(dir=place, prefix="search-") as own:
             names = str(Path(own, "names"))
@@ -246,9 +244,9 @@ def _is_record(context: CommandContext, folder: str) -> bool:
 
 
 def _prepare(request: SearchRequest, own: Path, copied: bool) -> str:
-    """Write the list `own`/names; the folder to search. Commands do not see our records: they get a copy.
+    """Write the list `own`/names; return the directory to search, a copy if it has our transcripts.
 
-    Raises FileError where that would be too large, OSError.
+    Raises FileError if that would be too large, OSError.
     """
     if request.names is None:
         return request.folder
@@ -268,7 +266,7 @@ def _prepare(request: SearchRequest, own: Path, copied: bool) -> str:
 def _ripgrep(request: SearchRequest, names: str, program: Sequence[str]) -> list[str]:
     options = ["--no-config", "--no-messages", "--hidden", "--no-mmap"]
     options += ["--ignore-case"] if request.ignore_case else []
-    across = request.spans_lines  # of which ripgrep would count the matches
+    across = request.spans_lines  # for these ripgrep would count matches
     options += ["--multiline"] if across else []
     options += ["--multiline-dotall"] if request.across_lines else []
     options += ["--count", "--null", "--with-filename"] if request.counting and not across else ["--json"]

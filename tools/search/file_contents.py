@@ -1,4 +1,4 @@
-"""Look into files for what ripgrep treats unlike `read`: binary files, and lines that end in a lone CR."""
+"""Find files that ripgrep treats differently from `read`: binary files, and files with lone CRs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextlib import suppress
 
 from tools.files import FileError, load_file, opened_file
 
-_MAX_CR_BYTES = 16 * 1024 * 1024  # looked through for line ends
+_MAX_CR_BYTES = 16 * 1024 * 1024  # of a file that is checked for line ends
 _MAX_CR_FILES = 500
-_FILE_HEAD_BYTES = 64 * 1024  # in which a binary file has a NUL
+_FILE_HEAD_BYTES = 64 * 1024  # in which a binary file contains a NUL
 
 
 def begins_binary(path: str) -> bool:
-    """Return whether the file has a NUL in its beginning and is no UTF-16; False where it cannot be read."""
+    """Return whether the file has a NUL in its beginning and is not UTF-16; False if it cannot be read."""
     try:
         with opened_file(path) as (descriptor, _):
             head = os.pread(descriptor, _FILE_HEAD_BYTES, 0)
@@ -25,10 +25,9 @@ def begins_binary(path: str) -> bool:
 
 
 def with_lone_cr(folder: str, sizes: Mapping[str, int]) -> list[str]:
-    """Return the files (name below a directory, size) that have lines ended by a lone CR, as `read` counts
-    them.
+    """Return those files (name below a directory, size) in which a lone CR ends lines, as in `read`.
 
-    As many are looked into as is quick, texts of bytes alone.
+    Only as many files as is quick are checked, and only in encodings of single bytes.
     """
     found = list[str]()
     room = _MAX_CR_BYTES

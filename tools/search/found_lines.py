@@ -1,4 +1,4 @@
-"""Read what a search program writes: lines of JSON in the form of `rg --json`, or counts of lines."""
+"""Parse the output of a search program: JSON lines in the format of `rg --json`, or counts of lines."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from msgspec import Struct
 from tools.text import cut_around
 from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
 
-MAX_SEARCH_BYTES = 8 * 1024 * 1024  # of lines that a search keeps; what was found by then is shown
+MAX_SEARCH_BYTES = 8 * 1024 * 1024  # of lines that a search keeps; results up to then are shown
 MAX_FOUND_LINE_BYTES = 16 * 1024 * 1024  # of the JSON of one line up to the end of its first match
 _LINE_COST_BYTES = 150  # of memory for a line besides its text
-_KEPT_HEAD_BYTES = 32_768  # of a line that is too long: with the path, in base64 at worst
-_KEPT_TAIL_BYTES = 128  # as long as what is sought in the JSON at most
-# Within a text of JSON each quote has a backslash before it, so that these are found outside of texts alone.
+_KEPT_HEAD_BYTES = 32_768  # of a line that is too long, which includes the path (possibly in base64)
+_KEPT_TAIL_BYTES = 128  # the maximum length of the markers searched for in the JSON
+# In JSON strings quotes are escaped, so these patterns only match outside of strings.
 _FIRST_MATCH = lazy_bytes_pattern(rb'"start":\d+,"end":\d+\}')
 _NUMBER_FIELD = lazy_bytes_pattern(rb'"line_number": ?(\d+),')
 _KIND_AND_PATH = lazy_pattern(r'\{"type": ?"(match|context)", ?"data": ?\{"path": ?')
 
 
 class FoundLine(Struct, frozen=True):
-    """A line of a file as it is shown: where in it the match begins, None for a line of the context."""
+    """A line of a file, and the start of the match in it, None for a line of the context."""
 
     number: int
     text: str
@@ -34,12 +34,12 @@ class FoundLine(Struct, frozen=True):
 
 
 class SearchOutput(Struct, frozen=True):
-    """The findings by file name; why the search could not begin, or why it ended early.
+    """The results by file name, with the reason why the search could not begin or ended early.
 
-    counts    how many lines match; `lines` are then empty
-    binary    files that are no text and match somewhere
-    skipped   large files that are no text, and were not searched
-    searched  how many files were searched, if that is known
+    counts    the numbers of matching lines, without `lines`
+    binary    binary files with a match
+    skipped   large binary files that were not searched
+    searched  the number of files that were searched, if known
     """
 
     lines: Mapping[str, Sequence[FoundLine]] = {}
@@ -52,10 +52,10 @@ class SearchOutput(Struct, frozen=True):
 
 
 class FoundReader:
-    """Takes what a search writes, as it comes, and keeps what is shown of it: of the files that are `wanted`.
+    """Reads the output of a search as it arrives, and keeps the part to show, of `wanted` files.
 
-    A line of a minified file can be megabytes, with a hundred thousand matches that ripgrep tells in full: of
-    these the first is kept, and of the line what is around it.
+    A line of a minified file can have megabytes, and a hundred thousand matches that ripgrep lists. Only the
+    first match is kept, with the text around it.
     """
 
     def __init__(self, wanted: Callable[[str], bool] = lambda name: True, *, counting: bool = False) -> None:
@@ -66,12 +66,12 @@ class FoundReader:
         self._found: dict[str, list[FoundLine]] = defaultdict(list)
         self._messages = list[str]()
         self._binary = list[str]()
-        self._line = bytearray()  # that is not at its end yet
-        self._known = False  # what is needed of that line: the rest is passed over
+        self._line = bytearray()  # an incomplete line
+        self._known = False  # that line has been evaluated, so its rest is skipped
         self._oversized = False  # the middle of that line was dropped
 
     def take(self, data: bytes) -> bool:
-        """Return whether there is room for more."""
+        """Process output; return whether the limits allow more."""
         *ended, last = data.split(b"\n")
         for part in ended:
             self._extend(part)
@@ -82,7 +82,7 @@ class FoundReader:
         return True
 
     def output(self, stopped: str) -> SearchOutput:
-        """Return the findings; where the search was `stopped`, at most one match of its current line."""
+        """Return the results; if the search was `stopped`, with at most one match of its current line."""
         if self._known or not stopped:
             self._end_line()
         lines = {name: self._found[name] for name in sorted(self._found)}
@@ -93,7 +93,7 @@ class FoundReader:
     def _extend(self, part: bytes) -> None:
         if self._known:
             return
-        start = max(0, len(self._line) - _KEPT_TAIL_BYTES)  # what is sought may have come in two parts
+        start = max(0, len(self._line) - _KEPT_TAIL_BYTES)  # a marker may arrive in two parts
         self._line += part
         if first := None if self._oversized else _FIRST_MATCH.search(self._line, start):
             self._line[first.end() :] = b"]}}"
@@ -109,7 +109,7 @@ class FoundReader:
         oversized = self._oversized
         self._line.clear()
         self._known = self._oversized = False
-        counted, mark, count = raw.partition(b"\0")  # as ripgrep counts lines
+        counted, mark, count = raw.partition(b"\0")  # ripgrep's format for counts
         if mark and count.isdigit():
             name = _relative(os.fsdecode(counted))
             if self._wanted(name):
@@ -151,7 +151,7 @@ class FoundReader:
         number = _NUMBER_FIELD.search(raw)
         if about is not None and number is not None:
             name = _name(json.JSONDecoder().raw_decode(head, about.end())[0])
-            text = f"[too long to be shown: more than {MAX_FOUND_LINE_BYTES:,} bytes]"
+            text = f"[too long to show: more than {MAX_FOUND_LINE_BYTES:,} bytes]"
             self._keep(name, [FoundLine(int(number[1]), text=text, start=0 if about[1] == "match" else None)])
 
 
@@ -168,7 +168,7 @@ def _found_lines(about: Mapping[str, Any]) -> Iterator[FoundLine]:
 
 
 def _text(value: Mapping[str, str]) -> str:
-    """A text as ripgrep writes it: as it is, or its bytes where they are no UTF-8."""
+    """Return a text of ripgrep's JSON: a string, or its bytes if they are not UTF-8."""
     if "text" in value:
         return value["text"]
     return base64.b64decode(value["bytes"]).decode("utf-8", "surrogateescape")
@@ -179,5 +179,5 @@ def _name(path: Mapping[str, str]) -> str:
 
 
 def _relative(path: str) -> str:
-    """A path as ripgrep writes it where it walks, without the `./` that the walk begins with."""
+    """Return a path from a walk of ripgrep, without the leading `./`."""
     return path.removeprefix("./")

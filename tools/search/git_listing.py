@@ -1,9 +1,9 @@
 """List the files of any directory with git, which never reads the project's settings.
 
-git runs with a git directory of our own: it holds the project's `info/exclude`, and points to its index and
-its objects, but has neither its configuration nor its hooks. Nothing that a project names (fsmonitor, hooks,
-aliases, filters, remotes with missing objects) can therefore run. Outside of a repository the index is empty
-and every file is untracked. The user's own and the system's settings are read, for `core.excludesFile`.
+git runs with a git directory of our own. It contains the project's `info/exclude` and points to its index and
+objects, but has neither its configuration nor its hooks. So nothing that a project names (fsmonitor, hooks,
+aliases, filters, remotes with missing objects) can run. Outside of a repository the index is empty and every
+file is untracked. The settings of the user and the system are read, for `core.excludesFile`.
 
 For a project at /p the calls are
 
@@ -33,8 +33,8 @@ _SETTINGS_FILES = (
     "GIT_CONFIG_GLOBAL",
     "GIT_CONFIG_SYSTEM",
     "GIT_CONFIG_NOSYSTEM",
-)  # which git's own may name
-# $1 is --exclude-standard or nothing; an empty name parts untracked files from tracked ones.
+)  # which git's own settings may name
+# $1 is --exclude-standard or nothing. An empty name separates untracked files from tracked ones.
 _LIST = """\
 standard=$1; shift
 exec 2>/dev/null
@@ -53,16 +53,16 @@ class GitFailed(Exception):
 
 
 class GitNames(Struct, frozen=True):
-    """The files of one working tree below a directory, and the other working trees that lie in it."""
+    """The files of one working tree below a directory, and the other working trees in it."""
 
     files: Sequence[str]
     nested: Sequence[str]
 
 
 async def list_with_git(context: CommandContext, folder: str, limit_s: float) -> GitNames:
-    """List what git tracks and what it does not ignore; in a directory that is itself ignored, all files.
+    """List tracked files and files that git does not ignore; all files in a directory that is itself ignored.
 
-    Names are listed as the index has them, deleted ones too. Raises GitFailed.
+    Names are listed as in the index, including deleted files. Raises GitFailed.
     """
     standard = "" if await is_ignored_by_git(context, folder, limit_s) else "--exclude-standard"
     idle = [f"--exclude={name}/" for name in sorted(IDLE_FOLDERS)]
@@ -85,7 +85,7 @@ async def tracked_although_ignored(context: CommandContext, folder: str, limit_s
 
 
 async def is_ignored_by_git(context: CommandContext, folder: str, limit_s: float) -> bool:
-    """Return whether a directory or one above it is ignored, or holds no work. Raises GitFailed."""
+    """Return whether a directory or a parent is ignored or has no work in it. Raises GitFailed."""
     checkout = Checkout.around(Path(folder))
     if is_in_idle_folder(Path(folder)) or checkout is None or str(checkout.top) == folder:
         return is_in_idle_folder(Path(folder))
@@ -99,7 +99,7 @@ async def is_ignored_by_git(context: CommandContext, folder: str, limit_s: float
 
 
 def without_idle(names: Iterable[str]) -> list[str]:
-    """Return the names outside of directories that hold no work."""
+    """Return the names that are not in directories without work."""
     return [name for name in names if "/" not in name or IDLE_FOLDERS.isdisjoint(name.split("/")[:-1])]
 
 
@@ -126,14 +126,14 @@ async def _output(context: CommandContext, folder: str, script: Sequence[str], l
     except (SupervisorLost, OSError) as error:
         raise GitFailed(str(error)) from error
     if end.stopped or end.status is None:
-        raise GitFailed(end.stopped or "its end was not reported")
+        raise GitFailed(end.stopped or "its exit status is unknown")
     if end.status:
         raise GitFailed(os.waitstatus_to_exitcode(end.status))
     return os.fsdecode(b"".join(pieces))
 
 
 def _environment(context: CommandContext, folder: Path, own: Path) -> dict[str, str]:
-    """Make the git directory `own` for the working tree that a directory is in; the environment to use it."""
+    """Make the git directory `own` for a directory's working tree; return the environment to use it."""
     (own / "HEAD").write_text("ref: refs/heads/main\n")
     for name in ("objects", "refs", "info"):
         (own / name).mkdir()
@@ -148,7 +148,7 @@ def _environment(context: CommandContext, folder: Path, own: Path) -> dict[str, 
         settings += "\texcludesFile = /dev/null\n"
     else:
         git = checkout.git_folder
-        if (git / "CONFIG").exists():  # as git itself looks for file systems that ignore letter case
+        if (git / "CONFIG").exists():  # the way git detects a case-insensitive file system
             settings += "\tignoreCase = true\n\tprecomposeUnicode = true\n"
         patterns = small_text(checkout.exclude_file) or ""
         (own / "info" / "exclude").write_text(patterns, "utf-8", "surrogateescape")

@@ -1,8 +1,8 @@
-"""List the files of a directory: with git where it is installed, in Python elsewhere."""
+"""List the files of a directory: with git if it is installed, otherwise in Python."""
 
 from __future__ import annotations
 
-# A Path raises where a directory may not be looked into, and takes long for thousands of names.
+# A Path raises for a directory that may not be read, and is slow for thousands of names.
 import os
 import threading
 from collections import deque
@@ -21,18 +21,18 @@ from .git_listing import GitFailed, is_ignored_by_git, list_with_git, tracked_al
 from .project_files import MAX_LISTED_FILES, is_left_out, regular_files
 
 _LIST_LIMIT_S = 10.0
-_WALK_LIMIT_S = 8.0  # a walk in Python gives what it has found by then; less than FILE_TIMEOUT_S
+_WALK_LIMIT_S = 8.0  # after which a walk in Python returns its results; less than FILE_TIMEOUT_S
 
 
 class Listing(Struct, frozen=True):
-    """Names below a directory, not all of them unless `complete`."""
+    """Names below a directory, which may be incomplete unless `complete`."""
 
     names: Sequence[str]
     complete: bool = True
 
 
 class _Tree(Struct, frozen=True):
-    """The files of one working tree, and the repositories that lie in it."""
+    """The files of one working tree, and the repositories in it."""
 
     files: Sequence[str]
     nested: Sequence[str] = ()
@@ -40,9 +40,9 @@ class _Tree(Struct, frozen=True):
 
 
 async def list_folder(context: CommandContext, folder: str, limit_s: float = _LIST_LIMIT_S) -> Listing:
-    """List the files below a real directory that git does not ignore, and those of repositories in it.
+    """List the files below a real directory that git does not ignore, including repositories in it.
 
-    Names may be those of links, and of files that are gone. Raises FileError.
+    There may be names of links and of removed files. Raises FileError.
     """
     until = monotonic() + limit_s
     names = list[str]()
@@ -77,7 +77,7 @@ def _walk(folder: str, gone: threading.Event) -> tuple[list[str], bool]:
 
 
 async def is_ignored(context: CommandContext, folder: str) -> bool:
-    """Return whether a directory or one above it is ignored, or holds no work. Raises FileError."""
+    """Return whether a directory or a parent is ignored or has no work in it. Raises FileError."""
     try:
         return await is_ignored_by_git(context, folder, _LIST_LIMIT_S)
     except GitFailed:
@@ -85,7 +85,7 @@ async def is_ignored(context: CommandContext, folder: str) -> bool:
 
 
 async def hidden_by_patterns(context: CommandContext, folder: str) -> Sequence[str]:
-    """List the files that ripgrep leaves out by their patterns although git tracks them. Raises FileError."""
+    """List the tracked files that ripgrep skips because of ignore patterns. Raises FileError."""
     if Checkout.around(Path(folder)) is None:
         return ()
     try:
@@ -95,9 +95,9 @@ async def hidden_by_patterns(context: CommandContext, folder: str) -> Sequence[s
 
 
 def file_states(folder: str, names: Iterable[str], links: bool = False) -> dict[str, os.stat_result]:
-    """Return the states of those names that are regular files, or also `links`, by the names. Blocking.
+    """Return the states of those names that are regular files, with `links` also links. Blocks.
 
-    What a link on the way to a file leads to is left out: git's index may name files below it.
+    Files behind a linked directory are left out, though git's index may name them.
     """
     prefix = folder.rstrip("/")
     real = {"": True}

@@ -1,4 +1,4 @@
-"""Run one program of a search under the session's supervisor, with limits on its time and its output."""
+"""Run one program of a search under the session's supervisor, with limits on its time and output."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tools.files import canonical_path, is_inside
 from tools.processes import DRAIN_LIMIT_S, CommandContext, command_runner, filter_environment
 
 SEARCH_LIMIT_S = 20.0
-OWN_PROGRAMS = str(Path(sys.executable).parent)  # where a wheel puts ripgrep, which need not be on PATH
-# Apple's /usr/bin/git asks to install the developer tools where they are missing.
+OWN_PROGRAMS = str(Path(sys.executable).parent)  # for ripgrep from a wheel, which need not be on PATH
+# Apple's /usr/bin/git asks to install the developer tools if they are missing.
 _APPLE_GITS = (
     "/Library/Developer/CommandLineTools/usr/bin/git",
     "/Applications/Xcode.app/Contents/Developer/usr/bin/git",
@@ -23,14 +23,14 @@ _APPLE_GITS = (
 
 
 class ProgramEnd(NamedTuple):
-    """The end of a program: why it was ended early ("" where it was not), and its raw wait status."""
+    """The end of a program: the reason why it was ended early, "" if it was not, and its raw wait status."""
 
     stopped: str
     status: int | None
 
 
 def safe_path(context: CommandContext, *more: str) -> str:
-    """Return PATH without relative directories and those of the project: nobody approves what runs here."""
+    """Return PATH without relative directories and those of the project, since no one approves what runs."""
     folders = filter_environment(context.environ)["PATH"].split(os.pathsep)
     absolute = [each for each in (*folders, *more) if each.startswith("/")]
     return os.pathsep.join(
@@ -39,7 +39,7 @@ def safe_path(context: CommandContext, *more: str) -> str:
 
 
 def find_program(context: CommandContext, name: str) -> str | None:
-    """Return the path of an installed program, None where there is none."""
+    """Return the path of an installed program, None if there is none."""
     found = shutil.which(name, path=safe_path(context, OWN_PROGRAMS) if name == "rg" else safe_path(context))
     if sys.platform == "darwin" and found == "/usr/bin/git":
         return next((each for each in _APPLE_GITS if Path(each).exists()), None)
@@ -54,9 +54,9 @@ async def run_program(
     take: Callable[[bytes], bool],
     limit_s: float,
 ) -> ProgramEnd:
-    """Run a program until it ends, has run for too long, or `take` has no more room for its output.
+    """Run a program until it ends, exceeds its time, or `take` accepts no more output.
 
-    Raises SupervisorLost, and OSError where it cannot be started.
+    Raises SupervisorLost, and OSError if it cannot be started.
     """
     runner = command_runner(context)
     supervisor = await runner.supervisor()
@@ -80,4 +80,4 @@ async def run_program(
         await runner.end(command)
     finally:
         command.drop()
-    return ProgramEnd("too much was found" if full.done() else f"it took longer than {limit_s:g} s", None)
+    return ProgramEnd("too many results" if full.done() else f"it took longer than {limit_s:g} s", None)

@@ -1,8 +1,8 @@
-"""Walk the files of a project and leave out what git ignores, in Python alone.
+"""Walk the files of a project that git does not ignore, in pure Python.
 
-listing.py has git do this where it is installed. The walk serves machines without git, and
-guesses at a misspelled path. pathspec reads the patterns of .gitignore files, .git/info/exclude and the
-user's own; files that are tracked although they are ignored are left out.
+listing.py uses git for this if it is installed. The walk is for machines without git, and for suggestions for
+a misspelled path. pathspec reads the patterns of .gitignore files, .git/info/exclude and the user's own.
+Tracked files that match a pattern are left out.
 """
 
 from __future__ import annotations
@@ -24,28 +24,30 @@ from .checkout import Checkout, small_text
 
 IGNORE_FILE = ".gitignore"
 MAX_LISTED_FILES = 150_000
-MAX_SEEN_ENTRIES = 400_000  # looked at, ignored ones too
+MAX_SEEN_ENTRIES = 400_000  # including ignored ones
 MAX_IGNORE_PATTERNS = 1_000  # of one file
-# Directories that hold no work of the project; they are listed only where a search is pointed at them.
+# Directories without work of the project, which are only listed if a search names them.
 IDLE_FOLDERS = word_set(
     ".git .hg .svn .jj node_modules __pycache__ .venv .tox .nox .mypy_cache .pytest_cache .ruff_cache"
     " .hypothesis .gradle .terraform .direnv .transcripts .task_outputs"
 )
-_MAX_STARS = 3  # of one ignore pattern: pathspec takes time to their power for a name that does not match
+_MAX_STARS = (
+    3  # of one ignore pattern: pathspec's time for a name that does not match grows exponentially with them
+)
 _EXCLUDES_FILE = r"(?im)^[ \t]*\[core\][^\[]*?^[ \t]*excludesfile[ \t]*=[ \t]*([^\n#;]+?)[ \t]*$"
 
 
 class IgnorePattern(Struct, frozen=True):
-    """One pattern, which ignores what matches it or takes it back."""
+    """One pattern, which ignores or re-includes matching paths."""
 
     regex: re.Pattern[str]
     ignores: bool
 
 
 class IgnoreFile(Struct, frozen=True):
-    """The patterns of one file; `depth` is how many parts the path of its directory has.
+    """The patterns of one file; `depth` is the number of parts of its directory's path.
 
-    `together` matches what any of the patterns does: most paths match none, which one look tells.
+    `together` matches any of the patterns, since most paths match none, which it decides at once.
     """
 
     depth: int
@@ -53,9 +55,9 @@ class IgnoreFile(Struct, frozen=True):
     together: re.Pattern[str]
 
     def verdict(self, path: Sequence[str], is_folder: bool) -> bool | None:
-        """Return True for an ignored path, False for one taken back, None where no pattern is about it.
+        """Return True for an ignored path, False for a re-included one, None if no pattern matches.
 
-        The last pattern counts. What matches a directory above the path does not: that was judged before.
+        The last matching pattern decides. Patterns that match a parent directory were evaluated before.
         """
         below = "/".join(path[self.depth :]) + ("/" if is_folder else "")
         for pattern in reversed(self.patterns) if self.together.match(below) else ():
@@ -66,10 +68,10 @@ class IgnoreFile(Struct, frozen=True):
 
 
 def list_project(folder: Path, stopped: Callable[[], bool] = lambda: False) -> list[str]:
-    """The files below a real folder and the folders that hold them, shallow ones first, folders with a slash.
+    """Return the files below a real directory and their directories (with a slash), shallow ones first.
 
-    Links are listed, not followed. Names with characters that cannot be seen are left out. Blocks on the
-    disk until it is done, has found MAX_LISTED_FILES, or `stopped` says so.
+    Links are listed, not followed. Names with invisible characters are left out. Blocks on the disk until it
+    is done, has found MAX_LISTED_FILES, or `stopped` returns true.
     """
     return with_folders(name for name, _ in _walk(folder, stopped))
 
@@ -77,7 +79,7 @@ def list_project(folder: Path, stopped: Callable[[], bool] = lambda: False) -> l
 def with_folders(files: Iterable[str]) -> list[str]:
     """Return the names and their directories (with a slash), shallow ones first.
 
-    Names with characters that cannot be seen are left out.
+    Names with invisible characters are left out.
     """
     names = list(islice(filter(is_plain, files), MAX_LISTED_FILES))
     folders = {f"{parent}/" for name in names for parent in _folders_above(name)}
@@ -88,10 +90,10 @@ def with_folders(files: Iterable[str]) -> list[str]:
 def regular_files(
     folder: Path, stopped: Callable[[], bool] = lambda: False, kinds: Sequence[str] = ("file",)
 ) -> tuple[list[str], bool]:
-    """The names of the regular files below a real folder, level by level; and whether these are all.
+    """Return the names of the regular files below a real directory, level by level, and whether they are all.
 
-    Whatever characters they hold. `kinds` may ask for "link" too. Of a folder that is itself ignored, or in
-    one that holds no work, no file is left out as ignored.
+    They may contain any characters. `kinds` may include "link". In a directory that is itself ignored or
+    without work, no files are left out as ignored.
     """
     walk = _walk(folder, stopped, heeded=False)
     names: list[str] = []
@@ -107,10 +109,9 @@ def regular_files(
 def _walk(
     folder: Path, stopped: Callable[[], bool], heeded: bool = True
 ) -> Generator[tuple[str, str], None, bool]:
-    """(name, its kind as `_entries` tells it), level by level, those of a folder in their order.
+    """Yield (name, kind as in `_entries`), level by level, those of a directory in order.
 
-    The generator returns whether it came to the end. Patterns are `heeded`, at least in a folder that they do
-    not leave out.
+    The generator returns whether it reached the end. Patterns are `heeded`, except in an ignored directory.
     """
     files = _ignore_files_above(folder)
     heeded = heeded or not _is_left_out(files, folder)
@@ -121,7 +122,7 @@ def _walk(
         path, parts, files = waiting.popleft()
         entries = _entries(path, MAX_SEEN_ENTRIES - seen)
         seen += len(entries)
-        if heeded and (IGNORE_FILE, "file") in entries:  # to try to open it takes long
+        if heeded and (IGNORE_FILE, "file") in entries:  # trying to open it takes longer
             own = _ignore_file(Path(path, IGNORE_FILE), len(parts))
             files = [*files, own] if own else files
         for name, kind in entries:
@@ -139,7 +140,7 @@ def _walk(
 
 
 def _entries(path: str, limit: int) -> list[tuple[str, str]]:
-    """(name, "folder", "file", "link" or "other") of what a folder holds."""
+    """(name, "directory", "file", "link" or "other") of what a directory holds."""
     found: list[tuple[str, str]] = []
     with suppress(OSError), os.scandir(path) as entries:
         for entry in entries:
@@ -158,12 +159,12 @@ def _kind(entry: os.DirEntry[str]) -> str:
 
 
 def is_in_idle_folder(folder: Path) -> bool:
-    """Return whether the directory is one that holds no work, or is in one."""
+    """Return whether the directory is one without work, or is in one."""
     return not IDLE_FOLDERS.isdisjoint(folder.parts)
 
 
 def is_left_out(folder: Path) -> bool:
-    """Return whether the directory or one above it is ignored, or holds no work."""
+    """Return whether the directory or a parent is ignored or has no work in it."""
     return _is_left_out(_ignore_files_above(folder), folder)
 
 
@@ -176,13 +177,13 @@ def _is_left_out(files: Sequence[IgnoreFile], folder: Path) -> bool:
 
 
 def _is_ignored(files: Sequence[IgnoreFile], path: Sequence[str], is_folder: bool) -> bool:
-    """The nearest file that has a rule about the path decides."""
+    """Return whether a path is ignored, which the nearest file with a matching pattern decides."""
     verdicts = (file.verdict(path, is_folder) for file in reversed(files))
     return next((verdict for verdict in verdicts if verdict is not None), False)
 
 
 def _ignore_files_above(folder: Path) -> list[IgnoreFile]:
-    """The files of patterns of the repository that the folder is in, but for the folder's own."""
+    """Return the pattern files of the repository that apply to a directory, without the directory's own."""
     above = (folder, *folder.parents)
     checkout = Checkout.around(folder)
     top = folder if checkout is None else checkout.top
@@ -195,9 +196,7 @@ def _ignore_files_above(folder: Path) -> list[IgnoreFile]:
 
 
 def _personal_patterns() -> Path:
-    """Return the file of the user's patterns for all repositories: as git's settings say, or the usual
-    place.
-    """
+    """Return the file of the user's patterns for all repositories: from git's settings, or the default."""
     home = Path(os.environ.get("HOME") or "/")
     config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "git"
     for settings in (home / ".gitconfig", config / "config"):
@@ -209,11 +208,11 @@ def _personal_patterns() -> Path:
 
 
 def _ignore_file(path: Path, depth: int) -> IgnoreFile | None:
-    """Read the patterns of a file; None where there is no such regular file, or none in it."""
+    """Read the patterns of a file; None if there is no regular file, or it has no patterns."""
     text = small_text(path)
     if text is None:
         return None
-    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern  # on machines without git alone
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern  # only on machines without git
 
     patterns = list[IgnorePattern]()
     with warnings.catch_warnings(action="ignore", category=FutureWarning):  # re warns of sets such as [[a]

@@ -1,8 +1,9 @@
-"""Search files for a regular expression where ripgrep cannot: a program of its own.
+"""Search files for a regular expression without ripgrep, as a separate program.
 
-It is run by its path and imports nothing of ours. For each line found it writes a line of JSON in the form of
-`rg --json`. A pattern can take forever, and nothing within Python could stop it. Patterns are those of
-Python's re; what ripgrep alone understands is an error, also where re would take it for something else.
+It is run by its path and imports none of our modules. For each matching line it writes a JSON line in the
+format of `rg --json`. It is a separate process since a pattern can take forever, and Python cannot interrupt
+it. Patterns are those of Python's re. Syntax that only ripgrep supports is an error, even if re would accept
+it with another meaning.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-MAX_SEARCHED_BYTES = 64 * 1024 * 1024  # of one file; larger ones are passed over
+MAX_SEARCHED_BYTES = 64 * 1024 * 1024  # of one file; larger ones are skipped
 _WIDE_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-# Word edges, which re takes for a plain `<` or `b`.
+# Word boundaries of ripgrep, which re takes for a plain `<` or `b`.
 _MISREAD = r"(?<!\\)(?:\\\\)*(\\[<>]|\\b\{(?:start|end)(?:-half)?\})"
 
 
 def main(names: str, pattern: str, flags: str, before: str, after: str) -> int:
-    """Search the files of a list, their names ended by NUL.
+    """Search the files of a list of NUL-terminated names.
 
-    `flags` are letters: i in any letter case, m across lines, s dots match line ends, c CR LF is a line end
-    too, 1 only the first match of each file.
+    `flags` are letters: i case-insensitive, m multiline, s dots match newlines, c CR LF is a line end too, 1
+    only the first match of each file.
     """
     try:
         regex = _compiled(pattern, flags)
@@ -52,7 +53,7 @@ def main(names: str, pattern: str, flags: str, before: str, after: str) -> int:
 def _compiled(pattern: str, flags: str) -> re.Pattern[str]:
     """Compile the pattern. Raises FutureWarning for sets within sets, ValueError for other misreadings."""
     if misread := re.search(_MISREAD, pattern):
-        raise ValueError(f"{misread[1]} is not known to Python's re; write \\b for the edge of a word")
+        raise ValueError(f"Python's re does not support {misread[1]}; use \\b for a word boundary")
     wanted = re.MULTILINE
     wanted |= re.IGNORECASE if "i" in flags else re.NOFLAG
     wanted |= re.DOTALL if "s" in flags else re.NOFLAG
@@ -62,7 +63,7 @@ def _compiled(pattern: str, flags: str) -> re.Pattern[str]:
 
 
 def _text_of(path: Path) -> tuple[str, bool]:
-    """The text of a file and whether it is binary; no text where it is too large or cannot be read."""
+    """Return the text of a file and whether it is binary; no text if it is too large or unreadable."""
     try:
         if path.stat().st_size > MAX_SEARCHED_BYTES:
             return "", False
@@ -78,13 +79,13 @@ def _text_of(path: Path) -> tuple[str, bool]:
     except UnicodeDecodeError:
         text = data.decode("utf-8", "surrogateescape")
     strays = len(re.findall("[\udc80-\udcff]", text))
-    if len(data.translate(None, bytes(range(128)))) < 2 * strays:  # mostly Windows-1252, as old files are
+    if len(data.translate(None, bytes(range(128)))) < 2 * strays:  # old files are mostly Windows-1252
         return data.decode("cp1252", "surrogateescape"), is_binary
     return text, is_binary
 
 
 def _matches(regex: re.Pattern[str], text: str, lines: list[str], flags: str) -> Iterator[tuple[int, int]]:
-    """(index of a line, where in it the match begins) of the lines that match."""
+    """Yield (index of a line, start of the match in it) of the matching lines."""
     hits: Iterator[tuple[int, int]] = _matches_across(regex, text)
     if "m" not in flags:
         hits = ((at, found.start()) for at, line in enumerate(lines) if (found := regex.search(line)))
@@ -95,7 +96,7 @@ def _matches(regex: re.Pattern[str], text: str, lines: list[str], flags: str) ->
 
 
 def _matches_across(regex: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
-    line = line_start = seen = 0  # the index of the line where the last match began, its place, the match's
+    line = line_start = seen = 0  # the index and start of the line of the last match, the end of the search
     told = -1
     for found in regex.finditer(text):
         start = found.start()
@@ -114,7 +115,7 @@ def _around(at: int, before: int, after: int, count: int) -> range:
 
 
 def _write(path: Path, number: int, line: str, start: int | None) -> None:
-    """`start` is where the match begins; None for a line of the context."""
+    """Write a line of JSON; `start` is the start of the match, None for a line of the context."""
     kind = "context" if start is None else "match"
     size = len(line[:start].encode("utf-8", "surrogateescape")) if start else 0
     submatches = [] if start is None else [{"start": size}]

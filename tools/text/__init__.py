@@ -1,4 +1,4 @@
-"""Decode text, make it safe to show, shorten it. Pure."""
+"""Decode text, make it safe to display, shorten it. Pure."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,4 @@
-"""Shorten text, and make it safe to show: without control sequences for the model, escaped for the screen.
-
-Pure functions over text.
-"""
+"""Make text safe to display: without control sequences for the model, escaped for the screen. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from transcripts import INVISIBLE, JOINERS, is_harmless
 from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
 
 _ESCAPE_SEQUENCE = lazy_pattern(
-    r"(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # OSC; the end of its line closes an open one
+    r"(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # OSC; may end with its line
     r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x1b\\|\x9c)?"  # DCS, SOS, PM, APC
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI
     r"|\x1b[ -/]*[0-~]?"  # two characters
@@ -26,17 +23,17 @@ _UNSAFE_IN_NAME = lazy_pattern(f"(?![{JOINERS}]){_UNSAFE_CHAR.pattern}")
 
 
 def escaped_bytes(data: bytes) -> str:
-    """Every byte that is no printable ASCII as \\xNN; lines stay."""
+    """Return the bytes with all but printable ASCII as \\xNN. Newlines are kept."""
     shown = _ESCAPED_BYTE.sub(lambda found: f"\\x{found[0][0]:02x}".encode(), data)
     return shown.decode("ascii").rstrip("\n")
 
 
 def printable(text: str) -> str:
-    """Return the text that a terminal would have shown, without control sequences: for the model.
+    """Return the text as a terminal would have shown it, without control sequences, for the model.
 
-    Control sequences are removed, and invisible characters that are not harmless; of a line that was drawn
-    over and over (a progress bar) the final state is kept. Newlines and tabs stay. `count_invisible` tells
-    how much was hidden.
+    Control sequences and harmful invisible characters are removed. Of a line that was redrawn (a progress
+    bar), the final state is kept. Newlines and tabs are kept. `count_invisible` returns the number of hidden
+    characters.
     """
     text = as_drawn(text)
     if not text.isascii():
@@ -45,9 +42,9 @@ def printable(text: str) -> str:
 
 
 def as_drawn(text: str) -> str:
-    """The text as a terminal draws it, without colours, links and other sequences; CRLF becomes LF.
+    """Return the text as a terminal draws it, without colours, links and other sequences; CRLF becomes LF.
 
-    Other control characters and invisible ones stay.
+    Other control characters and invisible ones are kept.
     """
     if "\r" in text:
         text = "\n".join(map(_final_state, text.replace("\r\n", "\n").split("\n")))
@@ -57,9 +54,9 @@ def as_drawn(text: str) -> str:
 
 
 def without_tags(text: str) -> str:
-    """The text without tag characters (U+E0000 on), in which whole sentences can be hidden from people.
+    """Return the text without tag characters (from U+E0000), which can hide whole sentences from users.
 
-    Those of flags and the selectors of ideographs stay.
+    Those of flags and ideographic variation selectors are kept.
     """
     return text if text.isascii() else _TAG_CHAR.sub(_if_harmless, text)
 
@@ -67,8 +64,8 @@ def without_tags(text: str) -> str:
 def count_invisible(text: str) -> int:
     """Count the characters of the text that a model can read but the user cannot see.
 
-    Tags, bidirectional controls, zero-width characters, runs of joiners and of variation selectors; harmless
-    ones are not counted.
+    These are tags, bidirectional controls, zero-width characters, runs of joiners and of variation selectors.
+    Harmless ones are not counted.
     """
     return 0 if text.isascii() else sum(not is_harmless(found) for found in _INVISIBLE_CHAR.finditer(text))
 
@@ -81,9 +78,9 @@ def is_plain(text: str) -> bool:
 
 
 def escaped(text: str, keep: str = "\n\t") -> str:
-    """The text with everything spelled out that a terminal would obey or hide: ESC as ␛, U+202E by name.
+    """Return the text with control and hidden characters spelled out: ESC as ␛, U+202E by name.
 
-    `keep` holds the control characters that stay: none for what must be on one line, such as a path.
+    `keep` contains the control characters to keep; none for text on one line, such as a path.
     """
 
     def spelled_out(found: re.Match[str]) -> str:
@@ -100,9 +97,7 @@ def _if_harmless(found: re.Match[str]) -> str:
 
 
 def _final_state(line: str) -> str:
-    """Return the final state of a line redrawn by carriage returns; a longer earlier state sticks out
-    behind.
-    """
+    """Return the final state of a line redrawn by carriage returns, with the rest of a longer earlier one."""
     if "\r" not in line:
         return line
     shown = ""
@@ -117,7 +112,7 @@ def _final_state(line: str) -> str:
 
 
 def _without_overstrikes(text: str) -> str:
-    """Each backspace removes the character before it: manual pages print bold that way."""
+    """Remove the character before each backspace; manual pages print bold text that way."""
     kept: list[str] = []
     for char in text:
         if char != "\x08":

@@ -1,7 +1,7 @@
 """Decode the bytes of a file as text, and encode it again without losing a byte.
 
-`decode_text` finds the encoding; a `TextForm` says how a file is written: encoding, byte order mark, line
-ends. Bytes that are not text become lone surrogates (surrogateescape), and the same bytes again when encoded.
+`decode_text` detects the encoding. A `TextForm` describes the file's encoding, byte order mark and line ends.
+Bytes that are not text become lone surrogates (surrogateescape), and the same bytes again when encoded.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ _CONTROL_BYTE = lazy_bytes_pattern(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f]")
 _BINARY_CHAR = lazy_pattern(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
 _BINARY_SAMPLE_CHARS = 8_000
 _ASCII_BYTES = bytes(range(128))
-_SAMPLE_CHARS = 64 * 1024  # enough to guess an encoding by
-_JOINING = frozenset("’‘–—·…\u00a0")  # signs that may stand between two letters
+_SAMPLE_CHARS = 64 * 1024  # sufficient to guess an encoding
+_JOINING = frozenset("’‘–—·…\u00a0")  # characters that may occur between two letters
 _SIGNS = _JOINING | frozenset("“”„‚€£¢¥§°«»¿¡©®™±²³´µ¶ºª¼½¾×÷†•、。「」・ー，！？：；（）")
 _SIGN_IN_WORD = lazy_pattern(rf"(?<=[^\W\d_])[{''.join(sorted(_SIGNS - _JOINING))}](?=[^\W\d_])")
 _HIGH_AFTER_HIGH = lazy_bytes_pattern(rb"(?<=[\x80-\xff])[\x80-\xff]")
-_MAX_LATIN_SHARE = 0.4  # of the bytes beyond ASCII that follow one: accents rarely stand side by side
-_MAX_GUESSED_BYTES = 4_096  # of lines that are not ASCII
-_MIN_WORD_SHARE = 0.8  # of the characters beyond ASCII, which have to be letters or signs
-_MAX_MISFITS_SHARE = 0.03  # of the letters, such as those of names in another language
-_MIN_FIT = 0.4  # the part of a language's letters that occurs where it is recognised by them
-_MIN_LATIN_BYTES = 8  # beyond ASCII, from which on one of several possible encodings is sure
+_MAX_LATIN_SHARE = 0.4  # of the bytes beyond ASCII that follow another one: accents are rarely adjacent
+_MAX_GUESSED_BYTES = 4_096  # of non-ASCII lines
+_MIN_WORD_SHARE = 0.8  # of the characters beyond ASCII that have to be letters or punctuation
+_MAX_MISFITS_SHARE = 0.03  # of the letters, such as those in names from another language
+_MIN_FIT = 0.4  # of a language's letters that have to occur to recognize the language
+_MIN_LATIN_BYTES = 8  # beyond ASCII that make one of several possible encodings certain
 _MIN_SCRIPT_BYTES = 14
 _MIN_FREQUENT_SHARE = 0.5
-# The letters beyond ASCII of languages, by the encodings that are likely for them, the likeliest first.
+# The letters beyond ASCII of languages, by their likely encodings, the likeliest first.
 _CENTRAL = "ąćęłńóśźż áčďéěíňóřšťúůýž áäčďéíľňóôšťúýž áéíóöőúüű ăâîşţ čćđšž"
 _LATIN_CODECS = {
     "cp1252": "àâæçéèêëîïôœùûüÿ äöüß áéíñóúü àçéèíïóòúü áâãàçéêíóôõúü àèéìíòóùú äåéö æøåéó éëïóöü áéíóúýþæöð",
@@ -56,7 +56,7 @@ _LATIN_CODECS = {
 }
 _LETTER_CODECS = ("cp1251", "koi8_r", "cp866", "iso8859_5", "cp1253", "cp1255", "cp1256", "cp874")
 _IDEOGRAM_CODECS = ("gb18030", "big5", "euc_kr", "euc_jp")
-# Of these are more than half of the letters of texts in Russian, Greek, Hebrew, Arabic, Thai and Korean.
+# More than half of the letters of texts in Russian, Greek, Hebrew, Arabic, Thai and Korean are among these.
 _FREQUENT_LETTERS = frozenset(
     "оеаинтсрвлікпαοιετσνηυρκίάόέיוהלארמתבשاليمونترةبدانรากเอมง่ยลด้สวท"
     "다이니을지수에습는를없로하시자가일스의정파용합서기음사할리트인한은어않션오터있문위대그드아제만으값보름상함실옵해치패입작부표력프데모식형전된"
@@ -65,33 +65,33 @@ _HAN_OR_KANA = lazy_pattern("[\u3040-\u30ff\u4e00-\u9fff]")
 
 
 class TextForm(Struct, frozen=True):
-    """The form of a file's text. `newline` is the most frequent line end, "" where there is none."""
+    """The form of a file's text. `newline` is the most frequent line end, "" if there is none."""
 
     codec: str = "utf-8"
     errors: str = "surrogateescape"
     mark: bytes = b""
     newline: str = ""
     strays: int = 0  # bytes that are not valid in the encoding
-    guessed: bool = False  # the text is only shown in this encoding: another one is as likely
+    guessed: bool = False  # the encoding is only for display, since another one is as likely
 
     @property
     def note(self) -> str:
         """One line about the encoding for the reader; "" for valid UTF-8."""
         if self.strays:
-            return f"[{self.strays:,} bytes are not valid UTF-8, shown as \ufffd; edits elsewhere keep them]"
+            return f"[{self.strays:,} bytes are not valid UTF-8 (shown as \ufffd); edits elsewhere keep them]"
         if self.guessed:
-            return f"[the encoding is unknown; shown as {self.codec}, a guess; edits elsewhere keep it]"
+            return f"[unknown encoding, decoded as {self.codec} (a guess); edits elsewhere keep the bytes]"
         return "" if self.codec == "utf-8" else f"[decoded as {self.codec}]"
 
     @property
     def told(self) -> str:
-        """The hint by which `decode_text` finds the same form again; "" where the bytes suffice."""
+        """The hint with which `decode_text` finds the same form again; "" if the bytes are sufficient."""
         if self.mark or not (self.strays or self.codec != "utf-8"):
             return ""
         return f"{self.codec}?" if self.guessed else self.codec
 
     def encode(self, text: str) -> bytes:
-        """The text as bytes of this form, without the mark. Raises UnicodeEncodeError."""
+        """Return the text as bytes of this form, without the mark. Raises UnicodeEncodeError."""
         return text.encode(self.codec, self.errors)
 
     def decode(self, data: bytes) -> str:
@@ -104,14 +104,14 @@ class TextForm(Struct, frozen=True):
 
     @property
     def unit(self) -> int:
-        """Bytes of a code unit."""
+        """The number of bytes of a code unit."""
         return {"utf-16": 2, "utf-32": 4}.get(self.codec[:6], 1)
 
 
 def decode_text(data: bytes, told: str = "") -> tuple[str, TextForm] | None:
-    """The text without its byte order mark, and its form; None where the bytes are binary.
+    """Return the text without its byte order mark, and its form; None if the bytes are binary.
 
-    `told` is the TextForm.told of an earlier state of the file: it counts where the bytes allow it.
+    `told` is the TextForm.told of an earlier state of the file, which is used if the bytes allow it.
     """
     for mark, codec, errors in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
@@ -135,7 +135,7 @@ def decode_text(data: bytes, told: str = "") -> tuple[str, TextForm] | None:
 
 
 def common_newline(text: str) -> str:
-    """The most frequent line end; of equally frequent ones the first in the text; "" where there is none."""
+    """Return the most frequent line end, the first of equally frequent ones, "" if there is none."""
     if "\r" not in text:
         return "\n" if "\n" in text else ""
     both = text.count("\r\n")
@@ -146,35 +146,31 @@ def common_newline(text: str) -> str:
 
 
 def unify_newlines(text: str) -> str:
-    """The text with every line end as \\n. Form feeds, U+2028 and the like are not line ends."""
+    """Return the text with every line end as \\n. Form feeds, U+2028 and the like are not line ends."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def mark_stray_bytes(text: str) -> str:
-    """The text with U+FFFD for each byte that is not text: to be shown, never to be stored."""
+    """Return the text with U+FFFD for each byte that is not text, for display and not for storage."""
     return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
 
 
 def has_surrogate(text: str) -> bool:
-    """Return whether the text holds half of a surrogate pair, which neither a file nor a request can
-    carry.
-    """
+    """Return whether the text contains a lone surrogate, which neither files nor requests can contain."""
     return not text.isascii() and _LONE_SURROGATE.search(text) is not None
 
 
 def seems_binary(text: str) -> bool:
-    """Return whether more than a tenth of the beginning is control characters, or bytes that are not
-    UTF-8.
-    """
+    """Return whether more than a tenth of the beginning is control characters or not UTF-8."""
     sample = text[:_BINARY_SAMPLE_CHARS]
     return len(_BINARY_CHAR.findall(sample)) > len(sample) / 10
 
 
 def _not_utf8(data: bytes, told: str) -> tuple[str, TextForm]:
-    """Text in a legacy encoding, the one that was told before others, or UTF-8 with bytes that are not."""
+    """Return the text in a legacy encoding (the given one first), or as UTF-8 with stray bytes."""
     text = data.decode("utf-8", "surrogateescape")
     strays = len(_STRAY_BYTE.findall(text))
-    is_legacy = len(data.translate(None, _ASCII_BYTES)) < 2 * strays  # less of it is valid UTF-8 than is not
+    is_legacy = len(data.translate(None, _ASCII_BYTES)) < 2 * strays  # most of it is not valid UTF-8
     for codec, sure in _likely_codecs(data, told, is_legacy):
         with suppress(UnicodeError, LookupError):
             legacy = data.decode(codec)
@@ -185,7 +181,7 @@ def _not_utf8(data: bytes, told: str) -> tuple[str, TextForm]:
 
 
 def _likely_codecs(data: bytes, told: str, is_legacy: bool) -> Iterator[tuple[str, bool]]:
-    """Legacy encodings, the likely ones first, and whether each is sure."""
+    """Return legacy encodings, the likely ones first, and whether each is certain."""
     if told.startswith("utf-8"):
         return
     if told:
@@ -195,9 +191,9 @@ def _likely_codecs(data: bytes, told: str, is_legacy: bool) -> Iterator[tuple[st
 
 
 def guess_codec(data: bytes) -> tuple[str, bool]:
-    """The legacy encoding in which bytes that are not UTF-8 read as words, and whether it is sure.
+    """Return the legacy encoding in which bytes that are not UTF-8 read as words, and whether it is certain.
 
-    The lines that are not ASCII tell it: how much code is between them does not count. "": none is likely.
+    Only non-ASCII lines count, regardless of the code between them. "" if none is likely.
     """
     sample = _foreign_lines(data)
     high = sum(byte > 0x7F for byte in sample)
@@ -213,7 +209,7 @@ def guess_codec(data: bytes) -> tuple[str, bool]:
 
 
 def _foreign_lines(data: bytes) -> bytes:
-    """The first lines that are not ASCII."""
+    """Return the first non-ASCII lines."""
     sample = list[bytes]()
     size = 0
     for line in data.split(b"\n"):
@@ -224,10 +220,10 @@ def _foreign_lines(data: bytes) -> bytes:
 
 
 def _guess_latin(sample: bytes, high: int) -> tuple[str, bool]:
-    """The encoding of a text in Latin letters: the one in which all those with accents are of one language.
+    """Return the encoding of a Latin text: the one in which all accented letters belong to one language.
 
-    Where two fit and read differently, the most frequent one is sure with enough letters that fit it best;
-    another one has to be recognised by most letters of a language.
+    If two encodings fit and read differently, the most frequent one is certain with enough letters that fit
+    it best. Another one has to be recognized by most letters of a language.
     """
     fits = ((codec, _language_fit(sample, codec)) for codec in _LATIN_CODECS)
     found = [(codec, *fit) for codec, fit in fits if fit is not None]
@@ -245,7 +241,7 @@ def _guess_latin(sample: bytes, high: int) -> tuple[str, bool]:
 
 
 def _language_fit(sample: bytes, codec: str) -> tuple[str, float] | None:
-    """The text in a codec, and the largest part of a language's letters that occurs; None: it fits none."""
+    """Return the text in a codec, and the largest share of a language's letters in it; None if none fits."""
     try:
         text = sample.decode(codec)
     except UnicodeDecodeError:
@@ -262,10 +258,9 @@ def _language_fit(sample: bytes, codec: str) -> tuple[str, float] | None:
 
 
 def _guess_script(sample: bytes, high: int) -> tuple[str, bool]:
-    """Return charset-normalizer's guess for a text in other scripts; sure where its letters are mostly
-    frequent ones.
+    """Return charset-normalizer's guess for other scripts, which is certain if most letters are frequent.
 
-    Where more of them would be frequent in another encoding of single bytes, that one is the better guess.
+    If more letters would be frequent in another single-byte encoding, that is the better guess.
     """
     from charset_normalizer import from_bytes  # 30 ms, for the few files and outputs that need it
 
@@ -296,7 +291,7 @@ def _reads_as_words(text: str) -> bool:
 
 
 def _looks_japanese(text: str) -> bool:
-    """Western bytes often decode as Shift-JIS too, but into characters with no kana among them."""
+    """Return whether a text contains kana, unlike Western bytes, which often decode as Shift-JIS too."""
     foreign = [char for char in text[:_SAMPLE_CHARS] if char > "\x7f"]
     japanese = sum(1 for char in foreign if _JAPANESE.match(char))
     kana = sum(1 for char in foreign if _KANA.match(char))

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-NO_OUTPUT = "[no output]"  # what the model is told of a command that printed nothing
-_UNCUT_CHARS = 30_000  # up to which an output is shown whole, as Claude Code does
-_UNCUT_VARIABLE = "BASH_MAX_OUTPUT_LENGTH"  # by which people of Claude Code set it
+NO_OUTPUT = "[no output]"  # for the model, of a command that printed nothing
+_UNCUT_CHARS = 30_000  # of an output that is shown completely, as in Claude Code
+_UNCUT_VARIABLE = "BASH_MAX_OUTPUT_LENGTH"  # sets it, as in Claude Code
 _MOST_UNCUT_CHARS = 150_000
 _HEAD_SHARE = 2 / 15
-_TAIL_SHARE = 5 / 6  # of a longer one: with the notes it stays below that many
-_MAX_FOUND_CHARS = 500  # of a line that is found; a longer one is cut around what was sought
-_FOUND_LEAD_CHARS = 100  # shown before that
+_TAIL_SHARE = 5 / 6  # of a longer one; with the notes it stays below that number
+_MAX_FOUND_CHARS = 500  # of a line of a search result; a longer one is cut around the match
+_FOUND_LEAD_CHARS = 100  # shown before the match
 
 
 def shown_chars(environ: Mapping[str, str]) -> tuple[int, tuple[int, int]]:
-    """Up to how many characters an output is shown whole, and how many of both ends of a longer one."""
+    """Return the maximum length of an uncut output, and the lengths of both ends of a longer one."""
     wanted = environ.get(_UNCUT_VARIABLE, "").strip()
     uncut = min(int(wanted), _MOST_UNCUT_CHARS) if wanted.isascii() and wanted.isdigit() else _UNCUT_CHARS
     return uncut, (int(uncut * _HEAD_SHARE), max(1, int(uncut * _TAIL_SHARE)))
 
 
 def cut_at_lines(head: str, tail: str) -> tuple[str, str]:
-    """The beginning and the end of a text, cut to whole lines where that costs at most a quarter of each."""
+    """Return the beginning and the end of a text, cut to whole lines if that costs at most a quarter."""
     at = head.rfind("\n")
     if at >= len(head) * 3 // 4:
         head = head[:at]
@@ -43,7 +43,7 @@ def cut_around(line: str, start: int) -> str:
 
 
 def last_lines(text: str, most: int) -> str:
-    """The whole lines within the last `most` characters; where there is none the end of one, behind `…`."""
+    """Return the whole lines within the last `most` characters; without any, the end of one after `…`."""
     if len(text) <= most:
         return text
     cut = text[-most:]

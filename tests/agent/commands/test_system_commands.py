@@ -88,7 +88,7 @@ def test_status_config_and_doctor_report_on_the_sandbox_and_mistakes_are_explain
             "/sandbox write absent": "cannot allow absent: it does not exist",
             "/sandbox write /": "no place as wide as",
             "/sandbox project closed": "project takes one of writable, read-only",
-            "/sandbox reach 10.0.0.1": "an address is refused",
+            "/sandbox reach 10.0.0.1": "addresses are not allowed",
         }.items():
             assert told in await run.do(line)
 

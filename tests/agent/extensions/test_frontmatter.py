@@ -38,7 +38,7 @@ def test_fields_and_text_are_read_as_users_write_them(text: str, fields: dict[st
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ("- a list", "no fields"),
+        ("- a list", "not fields"),
         ("name: x\n- y", "line 3"),
         ("\tname: x", "line 2"),
         ("a: &a x\nb:\n  - *a", "alias"),

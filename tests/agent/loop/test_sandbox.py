@@ -51,7 +51,7 @@ from transcripts.facts import Result
 
 from .world import World, world
 
-QUESTION = "walled off: write .git/config (git)"
+QUESTION = "blocked: write .git/config (git)"
 
 
 def real_home() -> Path:
@@ -175,7 +175,7 @@ def test_a_command_needs_no_question_and_what_it_changed_is_listed(shell: Sandbo
     assert (shell.folder / "new").read_text() == "a\n"
     assert shell.notes[1].endswith("new f1 f2 and 7 more files") and "f1" not in shell.texts
     assert (
-        "look at .vscode: a walled command, or somebody meanwhile, made it; other programs act on it"
+        "check .vscode: a sandboxed command or another process created it, and other programs act on it"
         in shell.texts
     )
 
@@ -250,7 +250,7 @@ def test_a_yes_runs_it_again_outside_the_sandbox_and_always_means_exactly_this_l
     lines = [f"{line} && exit 4", "git config a.b d", "git config a.b d", "git config a.b e"]
     shell.run(lines, Allow("once"), Allow("always"), Deny())
     assert len(shell.asked) == 3 and "b = d" in shell.config
-    assert "run again outside the wall, as the person allowed; its first run was walled off" in shell.texts
+    assert "run again outside the wall, as the person allowed; its first run was blocked" in shell.texts
     assert (shell.folder / "ran").read_text() == "x\nx\n"
     assert stored_rules(shell.granted) == (Rule(OPENING, "git config a.b d"),)
 
@@ -280,7 +280,7 @@ def test_a_place_that_is_allowed_widens_the_sandbox_for_this_project(
     shell.run(lines, Allow("through"), Deny())
     question = shell.world.approver.questions[0]
     assert question.through == f"write {outside}"
-    assert shell.asked == [f"walled off: write {outside}/a (bash)", QUESTION]
+    assert shell.asked == [f"blocked: write {outside}/a (bash)", QUESTION]
     assert (outside / "a").read_text() == "a\n" and (outside / "b").read_text() == "b\n"
     assert stored_places(shell.granted) == {"write": (str(outside),)}
     assert any("/sandbox takes it back" in notice.text for notice in shell.world.told(Notice))
@@ -318,7 +318,7 @@ def test_in_what_else_may_be_written_nothing_that_steers_programs_is_changed(
     assert not (other / ".git/hooks/pre-commit").exists() and not any((other / ".claude").iterdir())
     assert "evil" not in (other / ".git/worktrees/tree/commondir").read_text()
     assert "two\none" in shell.texts
-    assert f"[look at {other}/.git/info/attributes: " in shell.texts
+    assert f"[check {other}/.git/info/attributes: " in shell.texts
 
 
 def test_what_the_user_replaces_stays_kept_though_the_system_gives_a_number_again(
@@ -375,7 +375,7 @@ def test_secrets_of_another_directory_are_as_those_of_the_project(tmp_path: Path
     assert "own/.env is read" in shell.texts and "shown is read" in shell.texts
     if shell.world.context.sandbox is not None and shell.world.context.sandbox.level == "namespaces":
         assert ".env is read" not in shell.texts.replace("own/.env is read", "")
-        assert shell.asked == [f"walled off: read {outside}/.env (cat)"]
+        assert shell.asked == [f"blocked: read {outside}/.env (cat)"]
 
 
 @pytest.fixture
@@ -456,7 +456,7 @@ def test_an_emptied_repository_of_a_worktree_is_put_back(worktree: SandboxedWorl
     git = worktree.folder.parent / "main/.git"
     wipe = f"rm -rf {git}/objects/* {git}/refs/* {git}/worktrees/project/*"
     worktree.run(["git commit -qm two --allow-empty", f"{wipe}; ls {git}/objects"], Allow("through"))
-    assert f"emptied {git}: objects, refs were put back" in worktree.texts
+    assert f"emptied {git}: objects, refs were restored" in worktree.texts
     assert f"emptied {git}/worktrees/project: HEAD, " in worktree.texts
     look: list[str | Path] = ["git", "-C", worktree.folder, "log", "--format=%s"]
     assert subprocess.run(look, capture_output=True, text=True).stdout == "two\none\n"
@@ -467,7 +467,7 @@ def test_an_access_that_git_reports_without_a_path_needs_approval_too(worktree: 
     git = worktree.folder.parent / "main/.git"
     worktree.chosen = SandboxSettings(write=(f"{git}/worktrees/project",))
     worktree.run(["echo two >f && git add f && git commit -qm two && git log --format=%s"], Allow("through"))
-    assert worktree.asked == [f"walled off: write {git}/objects (git)"]
+    assert worktree.asked == [f"blocked: write {git}/objects (git)"]
     assert "two\none" in worktree.texts
 
 
@@ -477,7 +477,7 @@ def test_what_a_package_commits_to_a_repository_for_temporary_files_is_not_lost(
     shutil.rmtree(shell.folder / ".git")
     main = repository(tmp_path.resolve() / "main")
     shell.run(["git commit -qm two --allow-empty && git log --format=%s"], Allow("through"))
-    assert shell.asked == [f"walled off: write {main}/.git/index.lock (git)"]
+    assert shell.asked == [f"blocked: write {main}/.git/index.lock (git)"]
     assert "two\none" in shell.texts
     assert (main / ".git/COMMIT_EDITMSG").read_text() == "two\n"
 
@@ -501,7 +501,7 @@ def test_a_host_that_the_proxy_refused_needs_approval_and_kept_as_a_rule(shell: 
     ask = f"exec 3<>/dev/tcp/127.0.0.1/${{http_proxy##*:}}; printf '{request}' >&3; head -1 <&3"
     shell.run([f"{ask} | tee answer; grep -v 403 answer"], Allow("through"))
     (question,) = shell.world.approver.questions
-    assert question.refused.startswith("walled off: reach files.example")
+    assert question.refused.startswith("blocked: reach files.example")
     assert question.through == "reach files.example"
     assert stored_rules(shell.granted) == (Rule(REACHING, "files.example"),)
     assert "403" not in (shell.folder / "answer").read_text()
@@ -512,10 +512,10 @@ def test_what_was_blocked_in_a_line_that_succeeded_is_reported_without_a_questio
 ) -> None:
     shell.run([f"touch {outside}/a 2>&1 | tail -3"])
     assert shell.asked == []
-    told = f"[walled off: write {outside}/a (touch), though the line ended with exit code 0."
+    told = f"[blocked: write {outside}/a (touch), though the line ended with exit code 0."
     assert told in shell.texts
     (finished,) = shell.world.told(ToolCallFinished)
-    assert not finished.result.error and "walled off: write" in finished.result.human["note"]
+    assert not finished.result.error and "blocked: write" in finished.result.human["note"]
 
 
 def test_the_question_shows_what_the_command_said(shell: SandboxedWorld, outside: Path) -> None:
@@ -533,7 +533,7 @@ def test_where_the_sandbox_has_no_network_no_host_is_offered(tmp_path: Path) -> 
     shell.run([fails, local], Deny(), Deny())
     if (sandbox := shell.world.context.sandbox) is None or sandbox.level != "landlock":
         pytest.skip("the wall here is another one")
-    assert shell.asked == ["walled off: reach files.example (curl)", "walled off: reach localhost"]
+    assert shell.asked == ["blocked: reach files.example (curl)", "blocked: reach localhost"]
     assert [question.through for question in shell.world.approver.questions] == ["", ""]
     assert shell.world.approver.questions[0].prefix == f"open({fails})"
 
@@ -561,7 +561,7 @@ def test_each_mode_has_its_sandbox_before_the_next_command(tmp_path: Path) -> No
 def test_in_a_project_set_read_only_each_write_needs_approval(tmp_path: Path) -> None:
     shell = SandboxedWorld(tmp_path / "project", chosen=SandboxSettings(project="read-only"))
     shell.run(["touch a"], Allow("once"))
-    assert shell.asked == ["walled off: write a (touch)"] and (shell.folder / "a").exists()
+    assert shell.asked == ["blocked: write a (touch)"] and (shell.folder / "a").exists()
 
 
 def test_with_the_sandbox_off_a_command_needs_approval_and_runs_without_one(tmp_path: Path) -> None:

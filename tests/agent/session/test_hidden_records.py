@@ -50,7 +50,7 @@ def test_no_command_reaches_the_records_and_all_else_does(tmp_path: Path) -> Non
         session, context = run.controller.in_use
         sids.append(session.sid)
         if (await command_runner(context.tool_context).supervisor()).how != "namespace":
-            pytest.skip("the system gives no namespaces")
+            pytest.skip("the system does not allow namespaces")
         await run.do(f"hello {MARKER}", "hello")
         stored = (await use(run, "bash", command=f"seq 40000; echo {MARKER[:9]}'{MARKER[9:]}'")).stored
         record = project / ".transcripts" / f"{session.sid}.jsonl"

@@ -374,7 +374,7 @@ def test_all_of_a_change_is_worth_more_than_air_around_it():
     assert not any("PgUp" in row for row in drawn(20)) and "" not in drawn(20)
 
 
-REFUSED = {"refused": "walled off: write ~/.cargo (cargo)", "through": "write ~/.cargo"}
+REFUSED = {"refused": "blocked: write ~/.cargo (cargo)", "through": "write ~/.cargo"}
 
 
 def test_leaving_the_sandbox_is_another_question_with_answers_of_its_own():
@@ -385,7 +385,7 @@ def test_leaving_the_sandbox_is_another_question_with_answers_of_its_own():
         ("3", None),
         ("4", Allow("always")),
     ]
-    refused = "walled off: write .git/config"
+    refused = "blocked: write .git/config"
     narrow = approval_choices(question(prefix="open(git config a.b c)", refused=refused))
     assert [(choice.digit, choice.letter) for choice in narrow] == [("1", "y"), ("2", "n"), ("3", "p")]
     assert [choice.digit for choice in approval_choices(question(refused=refused))] == ["1", "2"]

@@ -60,7 +60,7 @@ def test_each_call_says_on_standard_error_why_it_was_denied(here: Run) -> None:
     assert read.endswith("nobody is there to ask; --allowedTools 'read(/etc/shadow)' would allow it)")
     assert removal.endswith("rm -rf ~  (denied: it removes a home directory, and nobody is there to ask)")
     assert failed.endswith("(failed)") or "nobody is there to ask" in failed  # where no sandbox can be built
-    assert sandboxed.endswith("(walled off: write /opt/x (touch))") or "nobody is there to ask" in sandboxed
+    assert sandboxed.endswith("(blocked: write /opt/x (touch))") or "nobody is there to ask" in sandboxed
 
 
 def test_stream_json_has_the_lines_that_wrappers_know(here: Run) -> None:

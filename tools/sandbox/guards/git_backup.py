@@ -1,7 +1,8 @@
-"""Keep what a repository cannot lose outside of it, while sandboxed commands run that may write there.
+"""Back up the essential files of a repository outside of it, while sandboxed commands may write there.
 
-References, HEAD and the index are copied; objects, which never change, are linked where the copies lie on the
-same file system: so a `.git` that a command emptied is put back whole. Nothing else in it is looked at.
+References, HEAD and the index are copied. Objects, which never change, are linked if the copies are on the
+same file system. So a `.git` that a command emptied can be restored completely. Other files in it are
+ignored.
 """
 
 # ruff: noqa: PTH208
@@ -21,22 +22,22 @@ from msgspec import Struct, field
 
 from tools.files import FOLDER_FLAGS, closing
 
-BY_WHOM = "a walled command, or somebody meanwhile,"  # of what is reported: who it was cannot be told
+BY_WHOM = "a sandboxed command or another process"  # in reports, since it is not known which
 _STATE_FILES = ("HEAD", "packed-refs", "index", "shallow", "gitdir")
 _STATE_FOLDERS = ("refs", "reftable")
-_MAX_REFERENCES = 5_000  # loose ones, that are copied
-_MAX_COPIED_BYTES = 256 << 20  # of one file: the index of a very large project
+_MAX_REFERENCES = 5_000  # loose references that are copied
+_MAX_COPIED_BYTES = 256 << 20  # of one file, such as the index of a very large project
 _LOOSE_FOLDER = re.compile(r"[0-9a-f]{2}")
 _OBJECT = re.compile(r"[0-9a-f]{38}(?:[0-9a-f]{24})?|pack-[0-9a-f]{40,64}\.\w+|multi-pack-index")
 
-Seen = tuple[int, int, int]  # of a file that was copied: inode, size, time of change
+Seen = tuple[int, int, int]  # of a copied file: inode, size, time of change
 
 
 class GitBackup(Struct):
-    """Copies of the git folder `git`, or of one of a worktree, in the folder `kept` of our own, PROJECT-PID.
+    """Copies of the git directory `git` (or that of a worktree) in our own directory `kept`, PROJECT-PID.
 
-    It is `shown` as that to users. `max_links` bounds the objects that are linked at once: 10 µs each. Its
-    functions block.
+    `shown` is its name for users. `max_links` limits the objects that are linked at once (10 µs each). The
+    methods block.
     """
 
     git: Path
@@ -44,10 +45,10 @@ class GitBackup(Struct):
     shown: str = ".git"
     max_links: int = 20_000
     _copied: dict[str, Seen] = field(default_factory=dict)  # by path from the repository
-    _listed: dict[str, int] = field(default_factory=dict)  # folders of objects: their time of change
+    _listed: dict[str, int] = field(default_factory=dict)  # directories of objects: their time of change
 
     def keep(self) -> None:
-        """Bring the copies up to date; what cannot be copied is not kept."""
+        """Update the copies. Files that cannot be copied are not kept."""
         if not _is_whole(self.git):
             return
         if not self._copied:
@@ -74,15 +75,15 @@ class GitBackup(Struct):
                     os.mkdir(name, dir_fd=top)
             self._listed.clear()
             kinds = ", ".join(sorted({path.split("/")[0] for path in back}))
-            return [f"[{BY_WHOM} emptied {self.shown}: {kinds} were put back]"] if back else []
-        return [f"[{BY_WHOM} removed {self.shown}, which could not be put back]"]
+            return [f"[{BY_WHOM} emptied {self.shown}: {kinds} were restored]"] if back else []
+        return [f"[{BY_WHOM} removed {self.shown}, which could not be restored]"]
 
     def drop(self) -> None:
         """Remove the copies."""
         shutil.rmtree(self.kept, ignore_errors=True)
 
     def _drop_leftovers(self) -> None:
-        """Remove the copies of sessions that were killed; a folder is named by the process of its session."""
+        """Remove the copies of killed sessions. A directory is named by the process of its session."""
         project, _, _ = self.kept.name.rpartition("-")
         for other in self.kept.parent.glob(f"{project}-*"):
             try:
@@ -90,7 +91,7 @@ class GitBackup(Struct):
             except (ProcessLookupError, ValueError):
                 shutil.rmtree(other, ignore_errors=True)
             except PermissionError:
-                continue  # it lives, as somebody else
+                continue  # another user's process has this pid
 
     def _copy(self, path: str) -> None:
         fd = os.open(self.git / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -106,7 +107,7 @@ class GitBackup(Struct):
                 self._copied[path] = seen
 
     def _link_objects(self) -> None:
-        """Link objects that are new. Raises OSError where the copies lie on another file system."""
+        """Link new objects. Raises OSError if the copies are on another file system."""
         top = self.git / "objects"
         left = self.max_links
         for name in ("pack", *filter(_LOOSE_FOLDER.fullmatch, os.listdir(top))):
@@ -131,7 +132,7 @@ class GitBackup(Struct):
             yield from (f"objects/{name}/{each}" for each in _objects_in(folder / name))
 
     def _put_back(self, top: int, path: str) -> bool:
-        """Put one file back below the open folder `top`, through no link; False where it is there."""
+        """Restore one file below the open directory `top`, without following links; False if it exists."""
         *folders, name = path.split("/")
         place = os.dup(top)
         try:
@@ -155,7 +156,7 @@ class GitBackup(Struct):
 
 
 def _is_whole(git: Path) -> bool:
-    """Return whether git takes it for a repository, and nothing that is never empty was emptied."""
+    """Return whether git accepts it as a repository, and its essential directories are not empty."""
     if git.is_symlink() or not (git / "HEAD").exists():
         return False
     with suppress(OSError):
@@ -169,7 +170,7 @@ def _needed_folders(git: Path) -> tuple[str, ...]:
 
 
 def _state_of(git: Path) -> list[str]:
-    """The files that hold the state of a repository, references included."""
+    """Return the files with the state of a repository, including references."""
     found = [name for name in _STATE_FILES if (git / name).is_file()]
     walks = (os.walk(git / name) for name in _STATE_FOLDERS)
     loose = (f"{place}/{name}" for walk in walks for place, _, names in walk for name in names)
@@ -177,13 +178,13 @@ def _state_of(git: Path) -> list[str]:
 
 
 def _objects_in(folder: Path) -> Iterator[str]:
-    """The names of objects in a folder of loose ones or of packs."""
+    """Return the names of objects in a directory of loose ones or of packs."""
     with suppress(OSError):
         yield from filter(_OBJECT.fullmatch, os.listdir(folder))
 
 
 def _let_go(packs: Path) -> None:
-    """Let go of packs that git replaced by others: we hold the last link to them."""
+    """Remove our links to packs that git has replaced, which would keep them on disk."""
     for pack in packs.iterdir():
         if pack.lstat().st_nlink == 1:
             pack.unlink()

@@ -1,7 +1,7 @@
-"""The state of a project's guarded files at one moment, and their changes since.
+"""Snapshots of a project's guarded files, and their changes since.
 
-For sandboxes that cannot keep single files of a project from changes. Guarded files are those of
-tools/guarded/places.py: they steer other programs, grant rights or hold secrets.
+They are for sandboxes that cannot protect single files of a project from changes. Guarded files are those of
+tools/guarded/places.py: they control other programs, grant permissions or contain secrets.
 """
 
 # ruff: noqa: PTH119, PTH120
@@ -22,11 +22,11 @@ from msgspec import Struct, field
 from tools.files import FOLDER_FLAGS, closing, safe_open
 from tools.guarded import guarded_elsewhere, guarded_in_project
 
-_MAX_KEPT_BYTES = 1 << 20  # of a file whose content is kept; of a larger one a change is told, not undone
+_MAX_KEPT_BYTES = 1 << 20  # of a file whose content is kept; changes of larger ones are reported, not undone
 _MAX_STATE_BYTES = 16 << 20  # of all contents together
-_MAX_GUARDED_ENTRIES = 5_000  # of a project that are looked at
-_MAX_GUARDED_DEPTH = 8  # of folders within a guarded one
-_CLOCK_STEP_NS = 50_000_000  # of file systems' clocks: two changes within it may have one time
+_MAX_GUARDED_ENTRIES = 5_000  # that are checked in a project
+_MAX_GUARDED_DEPTH = 8  # of directories within a guarded one
+_CLOCK_STEP_NS = 50_000_000  # of file systems' clocks: two changes within it may have the same time
 LISTED_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Kind = Literal["file", "folder", "link", "other"]
@@ -34,7 +34,7 @@ Stamp = tuple[int, int, int, int, int, int]  # device, inode, size, mode, times 
 
 
 class EntryState(Struct, frozen=True):
-    """A file, folder or link. `data` is its content or target; None where that is not kept."""
+    """A file, directory or link. `data` is its content or target; None if that is not kept."""
 
     kind: Kind
     mode: int
@@ -44,14 +44,14 @@ class EntryState(Struct, frozen=True):
     settled: bool = False  # a later change has another stamp
 
     def same(self, other: EntryState) -> bool:
-        """Return whether nothing was changed that can be put back."""
+        """Return whether nothing has changed that can be restored."""
         mine = (self.kind, self.mode, self.data)
         its = (other.kind, other.mode, other.data)
         return mine == its and (self.data is not None or self.kind == "folder" or self.stamp == other.stamp)
 
 
 class GuardedState(Struct, frozen=True):
-    """The guarded entries of a project, by their path from its root; and the folders on the way to them.
+    """The guarded entries of a project by their path from its root, and the directories on the way to them.
 
     ways  path -> (device, inode)
     root  the project's path
@@ -73,9 +73,9 @@ class GuardedChange(Struct, frozen=True):
 def guarded_state(
     folder: str, before: GuardedState | None = None, *, elsewhere: bool = False
 ) -> GuardedState:
-    """The guarded entries now. Content that has not changed since `before` is not read again. Blocks.
+    """Return the current guarded entries. Content unchanged since `before` is not read again. Blocks.
 
-    elsewhere: the folder is no project, but one that may be written too
+    elsewhere: the directory is not a project, but another one that may be written
     """
     guarded = guarded_elsewhere(folder) if elsewhere else guarded_in_project(folder)
     layer = sorted(path.removeprefix(f"{folder}/") for path in {*chain(*guarded)})
@@ -93,7 +93,7 @@ def _look_at_layer(
 ) -> Iterator[str]:
     """Add the entries at these paths from the root, and yield the paths within the directories among them.
 
-    None of the directories on the way may be a link.
+    Directories on the way must not be links.
     """
     room = _MAX_STATE_BYTES - sum(len(entry.data or b"") for entry in state.entries.values())
     for way, inside in groupby(paths, os.path.dirname):
@@ -111,7 +111,7 @@ def _look_at_layer(
 
 
 def _names_in(above: int, name: str) -> list[str]:
-    """List the names in an open directory, sorted; of hooks without the samples, which git does not run.
+    """List the names in an open directory, sorted, without sample hooks, which git does not run.
 
     Raises OSError.
     """
@@ -140,9 +140,7 @@ def changes_since(before: GuardedState, now: GuardedState) -> list[GuardedChange
 
 
 def _made_with_worktrees(before: GuardedState, now: GuardedState) -> set[str]:
-    """Return the new entries of a worktree that steer nothing: files that lead to a repository whose
-    configuration is guarded.
-    """
+    """Return the new entries of a worktree that are harmless: files that point to a guarded repository."""
     made = set()
     trees = []
     new = now.entries.keys() - before.entries.keys()
@@ -173,7 +171,7 @@ def _ways_to(way: str, known: Mapping[str, object]) -> Iterator[str]:
 
 
 def _entry(above: int, name: str, known: EntryState | None, room: int) -> EntryState:
-    """The entry of an open folder. Raises OSError."""
+    """Return the entry of an open directory. Raises OSError."""
     state = os.stat(name, dir_fd=above, follow_symlinks=False)
     if known is not None and known.settled and known.stamp == _stamp(state):
         return known
@@ -188,7 +186,7 @@ def _entry(above: int, name: str, known: EntryState | None, room: int) -> EntryS
             state = os.fstat(descriptor)
             data = os.read(descriptor, _MAX_KEPT_BYTES + 1)
             if not stat.S_ISREG(state.st_mode) or len(data) != state.st_size:
-                raise OSError(errno.EAGAIN, "it changes while it is read")
+                raise OSError(errno.EAGAIN, "it changed while being read")
     owner = (state.st_uid, state.st_gid)
     return EntryState(
         kind, mode=stat.S_IMODE(state.st_mode), owner=owner, stamp=_stamp(state), data=data, settled=settled
@@ -201,6 +199,6 @@ def _kind_of(mode: int) -> Kind:
 
 
 def _stamp(state: os.stat_result) -> Stamp:
-    """Return the stamp that no program can preserve when it changes an entry: the system's time of change."""
+    """Return a stamp that no program can preserve when it changes an entry, as it includes the ctime."""
     times = (state.st_mtime_ns, state.st_ctime_ns)
     return (state.st_dev, state.st_ino, state.st_size, state.st_mode, *times)

@@ -1,7 +1,7 @@
-"""Files of a project that were changed and have names elsewhere: stores of package managers share them so.
+"""Find changed files of a project that have other names: package managers share their stores with hard links.
 
-pnpm and uv link the files of a package from one store into every project. Who changes one in place changes it
-for all, past every sandbox: it cannot be kept from happening, but be told.
+pnpm and uv link the files of a package from one store into every project. Changing one in place changes it
+for all projects, which no sandbox can prevent. So it is reported.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from pathlib import Path
 
 from transcripts import RECORD_FOLDERS
 
-_MAX_SEEN_FILES = 20_000  # files and folders, those nearest to the top first: 0.1 s
+_MAX_SEEN_FILES = 20_000  # files and directories, nearest to the top first: 0.1 s
 _MAX_NAMED = 5
-_CLOCK_S = 0.02  # that the time of a file may be behind the clock
-_UNSEEN = frozenset((".git", *RECORD_FOLDERS))  # a local clone shares objects of git, which never change
+_CLOCK_S = 0.02  # by which the time of a file may be behind the clock
+_UNSEEN = frozenset((".git", *RECORD_FOLDERS))  # a local clone shares git objects, which never change
 
 
 def tell_changed_links(folder: Path, since: float, told: set[str]) -> list[str]:
-    """A line about files below a folder that changed since that time (by the clock) and have names elsewhere.
+    """Return a line about files below a directory that changed since a time and have names elsewhere.
 
-    None where there are no others than those that were `told`, to which they are added. Blocks.
+    No line if all of them are in `told`, to which new ones are added. Blocks.
     """
     names = [name for name in changed_links(folder, since) if name not in told]
     told.update(names)
@@ -30,11 +30,11 @@ def tell_changed_links(folder: Path, since: float, told: set[str]) -> list[str]:
         return []
     more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
     shown = ", ".join(name if name.isprintable() else repr(name) for name in names[:_MAX_NAMED])
-    return [f"changed while commands ran, and shared with other projects by hard links: {shown}{more}"]
+    return [f"changed while commands ran, but shared with other projects through hard links: {shown}{more}"]
 
 
 def changed_links(folder: Path, since: float) -> list[str]:
-    """The paths of those files, below the folder."""
+    """Return the paths of those files, relative to the directory."""
     found: dict[int, list[str]] = defaultdict(list)
     names: dict[int, int] = {}
     for entry in _files(str(folder)):
@@ -46,7 +46,7 @@ def changed_links(folder: Path, since: float) -> list[str]:
 
 
 def _files(folder: str) -> Iterator[os.DirEntry[str]]:
-    """The files below a folder, those nearest first; links are not followed."""
+    """Yield the files below a directory, nearest first, without following links."""
     waiting = deque([folder])
     seen = 0
     while waiting:

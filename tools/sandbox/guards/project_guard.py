@@ -1,10 +1,10 @@
-"""Tell which guarded files of a project sandboxed commands made, and put back what they changed.
+"""Report new guarded files that sandboxed commands made in a project, and restore those that they changed.
 
-A sandbox of namespaces keeps commands from changing guarded files that are there, but not from making new
-ones; a weaker sandbox keeps them from neither. A command that runs in the background could plant a hook that
-an open command would run: so it is looked at what became of guarded files when a sandboxed command is over,
-and before any open one starts. Who changed a file meanwhile cannot be told, and the report does not: what was
-put aside is kept, and it says where.
+A sandbox of namespaces prevents commands from changing existing guarded files, but not from making new ones.
+A weaker sandbox prevents neither. A command in the background could plant a hook that a command outside the
+sandbox would run. So guarded files are checked when a sandboxed command is over, and before any command
+starts outside the sandbox. It is not known which process changed a file, and the report does not claim to
+know. Replaced files are kept, and the report contains their paths.
 """
 
 # ruff: noqa: PTH119, PTH120
@@ -38,13 +38,13 @@ from .guarded_state import (
 )
 from .hard_links import tell_changed_links
 
-_MAX_REPORTS = 20  # told one by one
-_MAX_REPOSITORIES = 10  # in a project, that copies are kept of: 1 ms each for a command
+_MAX_REPORTS = 20  # reported one by one
+_MAX_REPOSITORIES = 10  # in a project that are backed up: 1 ms each for a command
 _MAX_LINKED = 20_000  # objects of the project's repository at once: 0.2 s
 
 
 class _Place(Struct, frozen=True):
-    """The project, or with a name before paths another folder that sandboxed commands may write."""
+    """The project, or another directory that sandboxed commands may write, with a name before its paths."""
 
     path: Path
     before_paths: str = ""
@@ -57,12 +57,13 @@ class _Place(Struct, frozen=True):
 
 
 class ProjectGuard(Struct):
-    """Watches over the guarded files of `folder`, and of what else sandboxed commands may write; what it put
-    aside is kept below `kept`, what could be lost of repositories below `copies`.
+    """Protects the guarded files of `folder`, and of other directories that sandboxed commands may write.
 
-    `restores`: whether changed ones are put back. Where the sandbox itself keeps them, a change is somebody
-    else's. A repository that was emptied is put back in any case. `reports` holds lines for the model and the
-    person until somebody takes them.
+    kept      the directory for replaced files
+    copies    the directory for backups of repositories
+    restores  changed files are restored; False if the sandbox itself protects them, so that others made the
+              change. A repository that was emptied is restored in any case
+    reports   lines for the model and the user until they are taken
     """
 
     folder: Path
@@ -70,19 +71,19 @@ class ProjectGuard(Struct):
     copies: Path
     restores: bool = True
     reports: list[str] = field(default_factory=list)
-    _backups: dict[Path, GitBackup] = field(default_factory=dict)  # by git folder
+    _backups: dict[Path, GitBackup] = field(default_factory=dict)  # by git directory
     _before: dict[_Place, GuardedState] = field(default_factory=dict)
-    _told: set[str] = field(default_factory=set)  # new places since then
-    _running: int = 0  # sandboxed commands
+    _told: set[str] = field(default_factory=set)  # new paths since then
+    _running: int = 0  # the number of sandboxed commands
     _told_links: set[str] = field(default_factory=set)
-    _since: float | None = None  # when the first began that `look_at_links` did not look back at
+    _since: float | None = None  # the start of the first command that `look_at_links` has not covered
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _ending: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def begin(self, written: Sequence[Path] = ()) -> None:
-        """Take the state before a sandboxed command starts that may write in these places as well.
+        """Take a snapshot before a sandboxed command starts that may also write to these places.
 
-        Raises FileError where the disk does not answer.
+        Raises FileError if the disk does not respond.
         """
         async with self._looking:
             known = self._before
@@ -105,9 +106,9 @@ class ProjectGuard(Struct):
             self._running += 1
 
     def _keep_repositories(self, others: Iterable[Path], within: Iterable[Path], first: bool) -> None:
-        """Bring the copies of the project's repository up to date, of those `within`, and of those that the
-        other places are, hold, or are parts of. Other copies are dropped where this is the `first` command
-        that runs.
+        """Update the backups of the project's repository, those `within` it, and those of other places.
+
+        Other backups are dropped if this is the `first` running command.
         """
         own = self.folder / ".git"
         known = self._backups
@@ -141,16 +142,13 @@ class ProjectGuard(Struct):
         over.add_done_callback(begin_end)
 
     async def settle(self) -> list[str]:
-        """The reports so far, with what is known once every command that is over was looked back at.
-
-        They are forgotten here.
-        """
+        """Check every command that is over, and return all reports so far, which are then cleared."""
         await asyncio.sleep(0)  # so that the end of a command is noticed
         await asyncio.gather(*self._ending, return_exceptions=True)
         return self.take_reports()
 
     async def check(self) -> None:
-        """Put back what sandboxed commands changed; to be awaited before an open command starts."""
+        """Restore what sandboxed commands changed. Await it before starting a command outside the sandbox."""
         async with self._looking:
             if self._running:
                 before = self._before.items()
@@ -169,7 +167,7 @@ class ProjectGuard(Struct):
         return _find_new(place, before, self._told)
 
     async def look_at_links(self) -> list[str]:
-        """Lines about shared files that sandboxed commands changed since the last look; up to 0.1 s."""
+        """Return lines about shared files changed by sandboxed commands since the last call; up to 0.1 s."""
         since = self._since
         self._since = time.time() if self._running else None
         if since is None:
@@ -179,7 +177,7 @@ class ProjectGuard(Struct):
         )
 
     async def close(self) -> None:
-        """Drop the copies of repositories, when all commands have ended."""
+        """Drop the backups of repositories when all commands have ended."""
         await self.settle()
 
         def drop() -> None:
@@ -189,19 +187,19 @@ class ProjectGuard(Struct):
         await in_thread(FILE_TIMEOUT_S, lambda _: drop())
 
     def take_reports(self) -> list[str]:
-        """The reports so far, which are forgotten here."""
+        """Return the reports so far, and clear them."""
         taken = self.reports
         self.reports = []
         return taken
 
 
 def project_guard(folder: Path, state: Path) -> ProjectGuard:
-    """The guard of a project; what it keeps is in folders of `state`, our own."""
+    """Return the guard of a project, which keeps files in our own directory `state`."""
     return ProjectGuard(folder, kept=state / "put_aside", copies=state / "git_copies")
 
 
 def _repositories_in(state: GuardedState) -> Iterator[Path]:
-    """The git folders of submodules and of checkouts in a project."""
+    """Yield the git directories of submodules and of checkouts in a project."""
     for path in state.entries:
         git = Path(state.root, os.path.dirname(path))
         if path.endswith("/config") and (git / "HEAD").exists() and (git / "objects").is_dir():
@@ -209,9 +207,7 @@ def _repositories_in(state: GuardedState) -> Iterator[Path]:
 
 
 def _find_new(place: _Place, before: GuardedState, told: set[str]) -> list[str]:
-    """A line for each new place that was not told yet, and for what stands in place of what the sandbox could
-    not keep: a link, or what was in a folder that was moved away. Blocks.
-    """
+    """Return a line for each new path not in `told`, and for replaced links and directories. Blocks."""
     now = place.state(before)
     replaced = set(_replaced_ways(place, before))
     below = tuple(f"{way}/" for way in replaced)
@@ -227,7 +223,7 @@ def _find_new(place: _Place, before: GuardedState, told: set[str]) -> list[str]:
 
 
 def _replaced_ways(place: _Place, before: GuardedState) -> Iterator[str]:
-    """The folders on the way to guarded files in whose place something else stands now."""
+    """Yield the directories on the way to guarded files that have been replaced."""
     for way, identity in before.ways.items():
         with suppress(OSError):
             state = (place.path / way).lstat()
@@ -236,7 +232,7 @@ def _replaced_ways(place: _Place, before: GuardedState) -> Iterator[str]:
 
 
 def _tell_new(paths: Iterable[str], told: set[str]) -> list[str]:
-    """Lines for paths that are new, but for those in a folder that is new too."""
+    """Return lines for new paths, except those in a directory that is new too."""
     lines = []
     for path in paths:
         if path not in told and os.path.dirname(path) not in told:
@@ -246,7 +242,7 @@ def _tell_new(paths: Iterable[str], told: set[str]) -> list[str]:
 
 
 def _new_line(path: str) -> str:
-    return f"[look at {one_line_path(path)}: {BY_WHOM} made it; other programs act on it]"
+    return f"[check {one_line_path(path)}: {BY_WHOM} created it, and other programs act on it]"
 
 
 def _shortened(lines: list[str]) -> list[str]:
@@ -255,12 +251,12 @@ def _shortened(lines: list[str]) -> list[str]:
 
 
 def _put_back(place: _Place, before: GuardedState, told: set[str], kept: Path) -> list[str]:
-    """Undo what became of guarded files; what was done, a line each. Blocks."""
+    """Undo the changes of guarded files; return a line for each. Blocks."""
     with closing(os.open(place.path, FOLDER_FLAGS)) as root:
         lines = list(_mend_ways(root, place, before))
         now = place.state(before)
         undo = _Undo(root, place=place, before=before, now=now, kept=kept)
-        whole: set[str] = set()  # folders that came or went: what is in them is not told apart
+        whole: set[str] = set()  # new or removed directories, whose contents are not listed
         for change in changes_since(before, now):
             path = change.path
             if change.what == "new" and not change.within:
@@ -275,7 +271,7 @@ def _put_back(place: _Place, before: GuardedState, told: set[str], kept: Path) -
 
 
 def _mend_ways(root: int, place: _Place, before: GuardedState) -> Iterator[str]:
-    """Put replaced directories on the way to guarded files aside, and the original ones back."""
+    """Move replaced directories on the way to guarded files aside, and the original ones back."""
     for way, identity in sorted(before.ways.items()):
         above, name = os.path.split(way)
         with suppress(OSError), closing(safe_open(above or ".", FOLDER_FLAGS, base=root)) as here:
@@ -283,12 +279,12 @@ def _mend_ways(root: int, place: _Place, before: GuardedState) -> Iterator[str]:
                 continue
             with suppress(FileNotFoundError):
                 os.rename(name, f"{name}.replaced-{os.urandom(4).hex()}", src_dir_fd=here, dst_dir_fd=here)
-            where = "its folder is gone"
+            where = "the original directory is gone"
             for other in _names(here):
                 state = os.stat(other, dir_fd=here, follow_symlinks=False)
                 if (state.st_dev, state.st_ino) == identity and stat.S_ISDIR(state.st_mode):
                     os.rename(other, name, src_dir_fd=here, dst_dir_fd=here)
-                    where = "put back"
+                    where = "restored"
             yield f"[{BY_WHOM} replaced {place.shown(way)}: {where}]"
 
 
@@ -298,7 +294,7 @@ def _names(folder: int) -> list[str]:
 
 
 class _Undo(Struct, frozen=True):
-    """Undoes a change and tells it in a line."""
+    """Undoes a change and returns a line about it."""
 
     root: int
     place: _Place
@@ -314,9 +310,9 @@ class _Undo(Struct, frozen=True):
             kept = self._keep(change.path, new) if new is not None else ""
             undone = self._at(change.path, lambda above, last: _write(above, last, old))
         except OSError as error:
-            return f"[{BY_WHOM} {change.what} {name}, which could not be put back: {error.strerror}]"
-        done = "put back" if undone else "too large to be put back"
-        verb = "made" if change.what == "new" else change.what
+            return f"[{BY_WHOM} {change.what} {name}, which could not be restored: {error.strerror}]"
+        done = "restored" if undone else "too large to restore"
+        verb = "created" if change.what == "new" else change.what
         return f"[{BY_WHOM} {verb} {name}: {'removed' if old is None else done}{kept}]"
 
     def _at(self, path: str, act: Callable[[int, str], bool]) -> bool:
@@ -325,18 +321,18 @@ class _Undo(Struct, frozen=True):
             return act(here, name)
 
     def _keep(self, path: str, new: EntryState) -> str:
-        """Keep what is put aside, if it is a file that was read; where, for the report."""
+        """Keep the replaced content of a file, if it was read; return where it is, for the report."""
         if new.kind != "file" or not new.data:
             return ""
         self.kept.mkdir(parents=True, mode=0o700, exist_ok=True)
         place = self.kept / f"{os.urandom(4).hex()}-{os.path.basename(path)[:100]}"
         place.write_bytes(new.data)
         place.chmod(0o600)
-        return f", what it held is in {one_line_path(place)}"
+        return f", its content was saved to {one_line_path(place)}"
 
 
 def _write(above: int, name: str, old: EntryState | None) -> bool:
-    """Make an entry of an open folder what it was, None for nothing; False where its content was not kept."""
+    """Restore an entry of an open directory (None removes it); return False if its content was not kept."""
     if old is not None and old.data is None and old.kind != "folder":
         return False
     with suppress(FileNotFoundError):
@@ -367,6 +363,6 @@ def _write(above: int, name: str, old: EntryState | None) -> bool:
 
 
 def _give_metadata(descriptor: int, old: EntryState) -> None:
-    with suppress(PermissionError):  # only root gives files to others
+    with suppress(PermissionError):  # only root can give files to others
         os.fchown(descriptor, *old.owner)
     os.fchmod(descriptor, old.mode)

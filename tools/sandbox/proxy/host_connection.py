@@ -1,7 +1,7 @@
 """Connect to an allowed host, directly or through the proxy that the user's environment names.
 
-A name is resolved once, and the address that was judged is the one that is connected to: a name that resolves
-to something else a moment later (DNS rebinding) gains nothing.
+A name is resolved once, and the checked address is the one to which it connects. So a name that resolves to
+another address a moment later (DNS rebinding) has no effect.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from tools.files import FileError, in_thread
 
-_CONNECT_LIMIT_S = 15.0  # for all addresses of a host, and for what a proxy answers
-# Answered by the host of this machine, though not private everywhere: Azure's WireServer, Oracle's metadata.
+_CONNECT_LIMIT_S = 15.0  # for all addresses of a host, and for the answer of a proxy
+# Public addresses that the host of a virtual machine answers: Azure's WireServer, Oracle's metadata.
 _HOST_NETWORKS = tuple(map(ipaddress.ip_network, ("168.63.129.16/32", "192.0.0.0/24")))
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")  # RFC 6052: an IPv4 address in its last 32 bits
 
@@ -30,17 +30,17 @@ Resolver = Callable[[str, int], Sequence[str]]
 
 
 class HostUnreachable(Exception):
-    """The host cannot be reached; the text says why."""
+    """The host cannot be reached. The text is the reason."""
 
 
 class HostNotPublic(HostUnreachable):
-    """The name leads to this machine or to its own network, which is refused."""
+    """The name resolves to this machine or to its own network, which is not allowed."""
 
 
 class HostConnection(Struct, frozen=True):
-    """A connection on which the host's own bytes come and go.
+    """A connection that carries the host's own bytes.
 
-    With `absolute` it ends at a proxy, which wants whole URLs and, where it is not empty, `authorization`.
+    With `absolute` it ends at a proxy, which requires absolute URLs and, if not empty, `authorization`.
     """
 
     reader: asyncio.StreamReader
@@ -50,9 +50,7 @@ class HostConnection(Struct, frozen=True):
 
 
 def is_public_address(text: str) -> bool:
-    """Return whether an address belongs to the public network: not to this machine, its own network
-    or its host.
-    """
+    """Return whether an address is public, and not that of this machine, its own network or its host."""
     try:
         address = _embedded(ipaddress.ip_address(text.partition("%")[0]))
     except ValueError:
@@ -62,7 +60,7 @@ def is_public_address(text: str) -> bool:
 
 
 def _embedded(address: Address) -> Address:
-    """The IPv4 address that an IPv6 address leads to; other addresses as they are."""
+    """Return the IPv4 address that is embedded in an IPv6 address; other addresses unchanged."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     inner = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
@@ -72,13 +70,13 @@ def _embedded(address: Address) -> Address:
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """The addresses of a host, best first. Raises OSError. Blocks."""
+    """Return the addresses of a host, best first. Raises OSError. Blocks."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 def proxy_for(host: str, port: int, environ: Mapping[str, str]) -> SplitResult | None:
-    """The URL of the proxy that the environment names for a host. Raises HostUnreachable for other kinds."""
+    """Return the URL of the environment's proxy for a host. Raises HostUnreachable for unknown schemes."""
     scheme = "https" if port == 443 else "http"
     lower = {name.lower(): value for name, value in environ.items() if value and name.lower() != name}
     lower |= {name: value for name, value in environ.items() if name.lower() == name}
@@ -87,12 +85,12 @@ def proxy_for(host: str, port: int, environ: Mapping[str, str]) -> SplitResult |
         return None
     url = urlsplit(named if "://" in named else f"http://{named}")
     if url.scheme not in ("http", "https") or not url.hostname:
-        raise HostUnreachable(f"{scheme.upper()}_PROXY is no http:// or https:// URL")
+        raise HostUnreachable(f"{scheme.upper()}_PROXY is not an http:// or https:// URL")
     return url
 
 
 def _goes_direct(host: str, port: int, no_proxy: str) -> bool:
-    """Return whether NO_PROXY names the host, a domain above it, or all; an entry may have a port."""
+    """Return whether NO_PROXY names the host, a parent domain, or all; an entry may have a port."""
     for entry in no_proxy.lower().split(","):
         name = entry.strip().removesuffix(f":{port}").removeprefix("*.").removeprefix(".")
         if name == "*" or host == name or (name and host.endswith(f".{name}")):
@@ -108,10 +106,10 @@ async def connect_to_host(
     lookup: Resolver = resolve,
     reachable: Callable[[str], bool] = is_public_address,
 ) -> HostConnection:
-    """Connect to a host. Raises HostUnreachable, HostNotPublic where no address of it is `reachable`.
+    """Connect to a host. Raises HostUnreachable, HostNotPublic if none of its addresses is `reachable`.
 
-    For port 443 what comes back is a tunnel to the host in any case. A proxy resolves names itself: one that
-    cannot be resolved here is left to it.
+    For port 443 it always returns a tunnel to the host. A proxy resolves names itself, so it also gets names
+    that cannot be resolved here.
     """
     proxy = proxy_for(host, port, environ)
     try:
@@ -122,7 +120,7 @@ async def connect_to_host(
         addresses = ()
     public = [address for address in addresses[:8] if reachable(address)]
     if addresses and not public:
-        raise HostNotPublic(f"{host} leads to a private address ({addresses[0]})")
+        raise HostNotPublic(f"{host} resolves to a private address ({addresses[0]})")
     try:
         async with asyncio.timeout(_CONNECT_LIMIT_S):
             if proxy is not None:
@@ -171,10 +169,10 @@ async def _open_tunnel(connection: HostConnection, target: str) -> None:
     connection.writer.write(talk.send(request) or b"")
     try:
         while (event := talk.next_event()) is h11.NEED_DATA:
-            # A byte at a time, as what follows the answer is the host's already.
+            # Byte by byte, since the bytes after the answer belong to the host.
             talk.receive_data(await connection.reader.read(1))
     except h11.RemoteProtocolError as error:
-        raise HostUnreachable("the proxy of this machine gave an answer that is no HTTP") from error
+        raise HostUnreachable("the system's proxy sent an answer that is not valid HTTP") from error
     if not isinstance(event, h11.Response) or not 200 <= event.status_code < 300:
         status = event.status_code if isinstance(event, h11.Response) else "the connection was closed"
-        raise HostUnreachable(f"the proxy of this machine refused {target}: {status}")
+        raise HostUnreachable(f"the system's proxy refused {target}: {status}")

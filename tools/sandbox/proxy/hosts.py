@@ -1,7 +1,7 @@
-"""Host names that sandboxed commands may reach: what counts as one. Pure.
+"""Validate the names of hosts that sandboxed commands may reach. Pure.
 
-A rule `net(registry.example)` names one whole host. Hosts are compared as lower-case text, so everything that
-two programs could read differently is refused: addresses in any form, a dot at the end, non-ASCII names.
+A rule `net(registry.example)` names exactly one host. Hosts are compared as lower-case text, so everything
+that programs could interpret differently is rejected: addresses in any form, a trailing dot, non-ASCII names.
 """
 
 from __future__ import annotations
@@ -9,25 +9,27 @@ from __future__ import annotations
 import re
 
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-_NUMERIC_LABEL = re.compile(r"[0-9]+|0x[0-9a-f]*")  # as a last part: C libraries read the whole as an address
+_NUMERIC_LABEL = re.compile(
+    r"[0-9]+|0x[0-9a-f]*"
+)  # as the last label, it makes C libraries read the name as an address
 
 
 def host_name(text: str) -> str:
-    """The host in lower case. Raises ValueError, with a reason for users, where it is none to be allowed."""
+    """Return the host in lower case. Raises ValueError, with a reason for users, if it is not allowed."""
     host = text.lower()
     if "@" in host:
-        raise ValueError("a host with a user name is refused")
+        raise ValueError("a host with a user name is not allowed")
     if host.startswith("[") or ":" in host or _NUMERIC_LABEL.fullmatch(host.rpartition(".")[2]):
-        raise ValueError("an address is refused, only names are allowed")
+        raise ValueError("addresses are not allowed, only host names")
     if host.endswith("."):
-        raise ValueError("a name that ends in a dot is refused")
+        raise ValueError("a name that ends with a dot is not allowed")
     if not host.isascii() or any(label.startswith("xn--") for label in host.split(".")):
-        raise ValueError("an internationalized name is refused")
+        raise ValueError("internationalized names are not allowed")
     if not host or len(host) > 253 or not all(map(_LABEL.fullmatch, host.split("."))):  # RFC 1035, 2.3.4
         raise ValueError("it is not a host name")
     return host
 
 
 def shown_host(text: str) -> str:
-    """A host as a client wrote it, fit for a line that users read."""
+    """Return a host as the client wrote it, safe to print in a line."""
     return text[:80].encode("unicode_escape").decode("ascii")

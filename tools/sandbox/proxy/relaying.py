@@ -1,4 +1,4 @@
-"""The traffic through the network proxy: a tunnel whose TLS asks for the right host, or one plain request."""
+"""Relay traffic through the network proxy: a tunnel whose TLS is for the right host, or one plain request."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .host_connection import HostConnection
 from .hosts import shown_host
 
 _RELAY_BYTES = 65_536
-# Of one connection only (RFC 9110, 7.6.1), and those that are written anew.
+# Headers of one connection (RFC 9110, 7.6.1), and those that are written again.
 _HOP_HEADERS = frozenset(b"connection keep-alive te trailer upgrade host".split())
 
 Read = Callable[[int], Awaitable[bytes]]
 
 
 class TunnelRefused(Exception):
-    """A tunnel whose content is not for the host that it named; `host` is the one it asked for."""
+    """A tunnel whose content is not for the host that it named; `host` is the requested one."""
 
     def __init__(self, why: str, host: str = "") -> None:
         super().__init__(why)
@@ -36,7 +36,7 @@ class TunnelRefused(Exception):
 
 
 class ClientEnd(Struct):
-    """A client's connection. `early` was read already and is read again."""
+    """A client's connection. `early` was already read, and is read again."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -51,12 +51,12 @@ class ClientEnd(Struct):
         return taken
 
     async def read_exactly(self, count: int) -> bytes:
-        """Read so many bytes. Raises ConnectionResetError at the end."""
+        """Read that many bytes. Raises ConnectionResetError at the end."""
         data = b""
         while len(data) < count:
             more = await self.read(count - len(data))
             if not more:
-                raise ConnectionResetError("the client is gone")
+                raise ConnectionResetError("the client closed the connection")
             data += more
         return data
 
@@ -67,7 +67,7 @@ class ClientEnd(Struct):
 
 
 async def check_hello(client: ClientEnd, host: str) -> None:
-    """Look at the first TLS message, which is read again. Raises TunnelRefused where it is not for `host`."""
+    """Check the first TLS message, which is read again. Raises TunnelRefused if it is not for `host`."""
     records = handshake = b""
     try:
         while len(handshake) < hello_length(handshake):
@@ -77,14 +77,14 @@ async def check_hello(client: ClientEnd, host: str) -> None:
             handshake = handshake + content
         named = server_name(handshake[: hello_length(handshake)])
     except NotAClientHello as error:
-        raise TunnelRefused(f"TLS does not begin as it must: {error}") from error
+        raise TunnelRefused(f"the tunnel does not begin with a valid TLS message: {error}") from error
     if named.lower() != host:
-        raise TunnelRefused("TLS asks for another host", shown_host(named))
+        raise TunnelRefused("TLS requests another host", shown_host(named))
     client.early = records + client.early
 
 
 async def pass_on(client: ClientEnd, route: HostConnection, idle_s: float | None) -> None:
-    """Pass bytes on, both ways, until both ends are done. Raises OSError, TimeoutError after `idle_s`."""
+    """Relay bytes both ways until both ends are done. Raises OSError, TimeoutError after `idle_s`."""
     async with _idle_limit(idle_s) as touch:
         pumps = (
             asyncio.ensure_future(_pump(client.read, route.writer, touch)),
@@ -99,7 +99,7 @@ async def pass_on(client: ClientEnd, route: HostConnection, idle_s: float | None
 async def exchange(
     talk: h11.Connection, request: h11.Request, client: ClientEnd, route: HostConnection, idle_s: float
 ) -> None:
-    """Send one request, whose body `talk` goes on reading, and pass its response on.
+    """Send one request, whose body `talk` continues to read, and relay its response.
 
     The request has the headers of `outgoing_request`. Raises OSError, TimeoutError after `idle_s`.
     """
@@ -112,7 +112,7 @@ async def exchange(
 
 
 def outgoing_request(request: h11.Request, host: str, path: str, route: HostConnection) -> h11.Request:
-    """The request as it is sent on: to this host only, framed in one way, and the last of its connection."""
+    """Return the request to send: to this host only, with unambiguous framing, the last of its connection."""
     named = {name.strip().lower() for key, value in request.headers if key == b"connection"
              for name in value.split(b",")}  # fmt: skip
     chunked = any(name == b"transfer-encoding" for name, _ in request.headers)
@@ -136,7 +136,7 @@ async def _send_request(
     route: HostConnection,
     touch: Callable[[], None],
 ) -> None:
-    """Send the request and its body, in frames of our own: where it ends is not for the client to blur."""
+    """Send the request and its body with our own framing, so that the client cannot obscure where it ends."""
     out = h11.Connection(h11.CLIENT)
     event: h11.Event = request
     try:
@@ -150,7 +150,7 @@ async def _send_request(
             if isinstance(event, h11.EndOfMessage):
                 event = h11.EndOfMessage()  # without trailers
     except (h11.ProtocolError, OSError):
-        route.writer.close()  # the response ends with it
+        route.writer.close()  # which ends the response
 
 
 async def next_event(talk: h11.Connection, client: ClientEnd) -> h11.Event:
@@ -163,13 +163,13 @@ async def next_event(talk: h11.Connection, client: ClientEnd) -> h11.Event:
 
 
 async def send_last(client: ClientEnd, answer: bytes) -> None:
-    """Send an answer after which nothing is served. Raises OSError, TimeoutError.
+    """Send the last answer of a connection. Raises OSError, TimeoutError.
 
-    What the client still sends is read: a socket that is closed with unread bytes loses the answer.
+    Remaining data of the client is read, since closing a socket with unread bytes would lose the answer.
     """
     client.writer.write(answer)
     client.writer.write_eof()
-    async with asyncio.timeout(2.0):  # for a client that was refused to close its end
+    async with asyncio.timeout(2.0):  # for a refused client to close its end
         while await client.read():
             pass
 
@@ -185,7 +185,7 @@ async def _pump(read: Read, writer: asyncio.StreamWriter, touch: Callable[[], No
 
 @asynccontextmanager
 async def _idle_limit(idle_s: float | None) -> AsyncIterator[Callable[[], None]]:
-    """Limit the time between calls of the yielded function. Raises TimeoutError; None: no limit."""
+    """Limit the time between calls of the yielded function; None for no limit. Raises TimeoutError."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(idle_s) as limit:
         yield lambda: limit.reschedule(None if idle_s is None else loop.time() + idle_s)
@@ -198,10 +198,10 @@ async def _cancelled(*tasks: asyncio.Future[None]) -> None:
 
 
 async def close_writer(writer: asyncio.StreamWriter) -> None:
-    """Close a connection once what was written is sent, or nobody takes it."""
+    """Close a connection once the written data is sent or rejected."""
     writer.close()
     try:
-        async with asyncio.timeout(10.0):  # for the last bytes to somebody who may have stopped reading
+        async with asyncio.timeout(10.0):  # for the last bytes to a peer that may have stopped reading
             await writer.wait_closed()
     except (OSError, TimeoutError):
         pass  # it is lost already

@@ -1,8 +1,8 @@
-"""The proxy through which sandboxed commands reach the hosts that the user allowed, and nothing else.
+"""The proxy through which sandboxed commands reach the hosts that the user allowed, and no others.
 
-It is an HTTP proxy in the agent's process, on a Unix socket in a private folder. A tunnel (`CONNECT`) must
-begin as TLS that asks for the same host; a plain request must carry that host in its `Host` header, and a
-connection takes one request only. What an allowed host is sent is not looked at: it can receive any data.
+It is an HTTP proxy in the agent's process, on a Unix socket in a private directory. A tunnel (`CONNECT`) must
+begin with TLS for the same host. A plain request must have that host in its `Host` header, and is the only
+one of its connection. The data sent to an allowed host is not inspected, so it can receive anything.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from pathlib import Path
 
 import h11
 from msgspec import Struct
+
+from tools.sandbox.blocked_access import BLOCKED_MARK
 
 from .host_connection import HostConnection, HostNotPublic, HostUnreachable, connect_to_host
 from .hosts import host_name, shown_host
@@ -49,7 +51,7 @@ class ProxyLimits(Struct, frozen=True):
 
 
 class RequestRefused(Exception):
-    """A request is answered with `status`; the text says why. `host` is what it asked for, to be shown."""
+    """A request is answered with `status` and the text as the reason. `host` is the requested one."""
 
     def __init__(self, status: int, why: str, host: str = "") -> None:
         super().__init__(why)
@@ -71,25 +73,25 @@ class NetworkProxy:
 
     @property
     def hosts(self) -> frozenset[str]:
-        """The hosts that are let through."""
+        """The allowed hosts."""
         return frozenset(self._hosts)
 
     def allow(self, host: str) -> None:
-        """Let requests to the host through from now on. Raises ValueError where it is no host name."""
+        """Allow requests to a host. Raises ValueError if it is not a valid host name."""
         self._hosts.add(host_name(host))
 
     def use_hosts(self, hosts: Iterable[str]) -> None:
-        """Let requests to these hosts through from now on, to no others; what is no name is left out."""
+        """Allow requests to these hosts only. Invalid names are ignored."""
         self._hosts = set()
         for host in hosts:
             with suppress(ValueError):
                 self.allow(host)
 
     def refused_since(self, mark: float) -> tuple[str, ...]:
-        """The hosts that were refused since `mark`, a value of time.monotonic(); each once, oldest first.
+        """Return the hosts refused since `mark`, a value of time.monotonic(); each once, oldest first.
 
-        They are as clients wrote them, without what a terminal would act on. An allowed one is among them
-        where its name led to a private address.
+        They are as clients wrote them, without control characters. An allowed host is included if its name
+        resolved to a private address.
         """
         return tuple(dict.fromkeys(host for at, host in self._refused if at >= mark))
 
@@ -112,10 +114,10 @@ class NetworkProxy:
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, client: ClientEnd, full: bool) -> None:
-        """Serve one connection. Whatever a client or a host does wrong ends with it."""
+        """Serve one connection. Errors of a client or host only affect this connection."""
         try:
             if full:
-                raise RequestRefused(503, "too many connections at once")
+                raise RequestRefused(503, "too many connections")
             await self._answer(client)
         except RequestRefused as refusal:
             self._remember(refusal.host)
@@ -153,22 +155,22 @@ class NetworkProxy:
             await close_writer(route.writer)
 
     async def _request(self, talk: h11.Connection, client: ClientEnd) -> h11.Request:
-        """The head of the next request. Raises RequestRefused."""
+        """Return the head of the next request. Raises RequestRefused."""
         try:
             async with asyncio.timeout(self._limits.head_s):
                 event = await next_event(talk, client)
         except h11.RemoteProtocolError as error:
-            raise RequestRefused(error.error_status_hint, "it is no proper HTTP request") from error
+            raise RequestRefused(error.error_status_hint, "not a valid HTTP request") from error
         except TimeoutError:
-            raise RequestRefused(408, "the request did not come to its end") from None
+            raise RequestRefused(408, "the request was not completed in time") from None
         if not isinstance(event, h11.Request):
-            raise ConnectionResetError("the client is gone")
+            raise ConnectionResetError("the client closed the connection")
         return event
 
     async def _route(self, host: str, port: int) -> HostConnection:
-        """A connection to the host, where it is allowed. Raises RequestRefused."""
+        """Return a connection to the host, if it is allowed. Raises RequestRefused."""
         if host not in self._hosts:
-            raise RequestRefused(403, f"{host} is not among the allowed hosts", host)
+            raise RequestRefused(403, f"{host} is not an allowed host", host)
         try:
             return await self._connect(host, port)
         except HostNotPublic as error:
@@ -177,7 +179,7 @@ class NetworkProxy:
             raise RequestRefused(502, str(error)) from error
 
     async def _tunnel(self, client: ClientEnd, route: HostConnection, host: str, port: int) -> None:
-        """Serve a tunnel: TLS for that host, or to port 80 one plain request for it. Raises TunnelRefused."""
+        """Serve a tunnel: TLS for that host, or one plain request on port 80. Raises TunnelRefused."""
         async with asyncio.timeout(self._limits.head_s):
             tls = await client.begins_as_tls()
             if tls:
@@ -185,7 +187,7 @@ class NetworkProxy:
         if tls and not route.absolute:
             return await pass_on(client, route, self._limits.idle_s)
         if tls or port == _TLS_PORT:
-            raise TunnelRefused("only TLS to port 443, plain HTTP to port 80")
+            raise TunnelRefused("a tunnel may only carry TLS to port 443 or plain HTTP to port 80")
         talk = h11.Connection(h11.SERVER, self._limits.head_bytes)
         request = await self._request(talk, client)
         named, path = _plain_target(request, host)
@@ -196,17 +198,17 @@ class NetworkProxy:
 
 
 def _connect_target(request: h11.Request) -> tuple[str, int]:
-    """Host and port of a CONNECT request. Raises RequestRefused."""
+    """Return host and port of a CONNECT request. Raises RequestRefused."""
     target = request.target.decode("latin-1")
     host, colon, port = target.rpartition(":")
     named = _allowable(host if colon else target)
     if port not in (str(_HTTP_PORT), str(_TLS_PORT)):
-        raise RequestRefused(403, "only the ports 80 and 443 can be reached", named)
+        raise RequestRefused(403, "only the ports 80 and 443 are allowed", named)
     return named, int(port)
 
 
 def _plain_target(request: h11.Request, within: str = "") -> tuple[str, str]:
-    """Host and path of a plain request; `within` a tunnel its path is enough. Raises RequestRefused."""
+    """Return host and path of a plain request; `within` a tunnel a path is enough. Raises RequestRefused."""
     target = request.target.decode("latin-1")
     if target.startswith("/") and within:
         host = within
@@ -214,7 +216,7 @@ def _plain_target(request: h11.Request, within: str = "") -> tuple[str, str]:
     else:
         scheme, _, rest = target.partition("://")
         if scheme.lower() != "http":
-            raise RequestRefused(400, "this is a proxy: it takes CONNECT and http:// URLs")
+            raise RequestRefused(400, "this is a proxy, which accepts CONNECT and http:// URLs")
         end = next((at for at, char in enumerate(rest) if char in "/?#\\"), len(rest))
         host = _without_port(rest[:end])
         path = rest[end:].partition("#")[0]
@@ -228,10 +230,10 @@ def _plain_target(request: h11.Request, within: str = "") -> tuple[str, str]:
 
 
 def _without_port(authority: str) -> str:
-    """The host of an authority whose port is 80. Raises RequestRefused."""
+    """Return the host of an authority whose port is 80. Raises RequestRefused."""
     host, colon, port = authority.rpartition(":")
     if colon and port not in ("", str(_HTTP_PORT)) and port.isdecimal():
-        raise RequestRefused(403, "only port 80 can be reached without TLS", shown_host(authority))
+        raise RequestRefused(403, "only port 80 is allowed without TLS", shown_host(authority))
     return _allowable(host if colon else authority)
 
 
@@ -244,8 +246,8 @@ def _allowable(host: str) -> str:
 
 def _refusal_bytes(refusal: RequestRefused) -> bytes:
     where = f"reach {refusal.host}: " if refusal.host else ""
-    text = f"walled off: {where}{refusal}\n".encode()
-    head = f"HTTP/1.1 {refusal.status} Refused by the wall\r\nContent-Type: text/plain\r\n"
+    text = f"{BLOCKED_MARK}: {where}{refusal}\n".encode()
+    head = f"HTTP/1.1 {refusal.status} Blocked by the sandbox\r\nContent-Type: text/plain\r\n"
     return f"{head}Content-Length: {len(text)}\r\nConnection: close\r\n\r\n".encode() + text
 
 
@@ -257,10 +259,10 @@ async def start_proxy(
     connect: Connect | None = None,
     limits: ProxyLimits | None = None,
 ) -> NetworkProxy:
-    """Start a proxy for the allowed hosts on the socket `path`, in a folder that only the user can enter.
+    """Start a proxy for the allowed hosts on the socket `path`, in a directory that only the user can enter.
 
-    `environ` tells of a proxy that the user's own connections go through. Raises OSError where there can be
-    no socket, ValueError where one of the hosts is no host name.
+    `environ` may name a proxy for the user's own connections. Raises OSError if the socket cannot be made,
+    ValueError if one of the hosts is not a valid host name.
     """
     to_host = connect or partial(connect_to_host, environ=os.environ if environ is None else environ)
     proxy = NetworkProxy(path, hosts, to_host, limits or ProxyLimits())

@@ -1,7 +1,7 @@
-"""The sandbox of namespaces by the system's `bwrap`, for where it may make them and we may not.
+"""A sandbox of namespaces made by the system's `bwrap`, for systems on which only bwrap may make them.
 
-Some systems allow user namespaces to single programs (AppArmor of Ubuntu), or to one that is setuid. bwrap
-builds the tree and starts a spawner in it, which then only has to filter its system calls.
+Some systems allow user namespaces only to certain programs (AppArmor on Ubuntu), or only to a setuid one.
+bwrap builds the tree and starts a spawner in it, which then only has to filter its system calls.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from .mounts import (
     ways_to,
 )
 
-_PLACES = ("/usr/bin/bwrap", "/bin/bwrap")  # where only root installs programs
-_TEMPORARY_PLACES = {  # and how many bytes they may take
+_PLACES = ("/usr/bin/bwrap", "/bin/bwrap")  # only root can install programs there
+_TEMPORARY_PLACES = {  # and their maximum sizes in bytes
     "/tmp": MAX_TEMPORARY_BYTES,
     "/var/tmp": MAX_TEMPORARY_BYTES,
     "/dev/shm": MAX_SHARED_BYTES,
 }
-_SECRET_FILE = "secret-file"  # in the private folder: empty, and nobody may read it
+_SECRET_FILE = "secret-file"  # in the private directory: empty and unreadable
 _STDERR = 2
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
 def exec_bwrap(profile: dict[str, Any], end: socket.socket, writer: int, hello: dict[str, str]) -> NoReturn:
-    """Become bwrap, and within it a spawner that serves `end` and tells through `writer` that it is set up.
+    """Become bwrap, and in it a spawner that serves `end` and reports through `writer` that it is set up.
 
-    What bwrap says where it fails goes to `writer` too. Raises OSError.
+    Errors of bwrap go to `writer` too. Raises OSError.
     """
     bwrap = next((path for path in _PLACES if os.access(path, os.X_OK)), None)
     if bwrap is None:
@@ -69,9 +69,9 @@ def exec_bwrap(profile: dict[str, Any], end: socket.socket, writer: int, hello: 
 
 
 def bwrap_arguments(profile: dict[str, Any], secret: str) -> list[str]:
-    """The options for a profile. What does not exist is left out; `secret` is a file that nobody may read.
+    """Return the options for a profile, without paths that do not exist; `secret` is an unreadable file.
 
-    They are carried out in order: a later mount lies above an earlier one.
+    bwrap processes them in order, so a later mount is above an earlier one.
     """
     named = "--unshare-user-try --unshare-pid --unshare-net --unshare-ipc --as-pid-1 --die-with-parent"
     arguments = [
@@ -86,7 +86,7 @@ def bwrap_arguments(profile: dict[str, Any], secret: str) -> list[str]:
         "--proc",
         "/proc",
     ]
-    for place in (f"/proc/{name}" for name in KERNEL_SETTINGS):  # bwrap itself leaves them open to root
+    for place in (f"/proc/{name}" for name in KERNEL_SETTINGS):  # bwrap leaves them writable for root
         arguments += ["--ro-bind", place, place] if os.path.exists(place) else []
     for place in (f"/proc/{name}" for name in KERNEL_SECRETS):
         arguments += ["--ro-bind", secret, place] if os.path.exists(place) else []
@@ -110,8 +110,8 @@ def bwrap_arguments(profile: dict[str, Any], secret: str) -> list[str]:
     writable = [profile["folder"], *profile["writable"]]
     for way in _real_in(writable, ways_to(read_only, writable)):
         bind = project if inside(way, profile["folder"]) else "--bind"
-        arguments += [bind, way, way]  # a mount cannot be moved away with what is protected in it
-    for path in filter(os.path.exists, kept_places(profile)):  # elsewhere it is read-only as it is
+        arguments += [bind, way, way]  # a mount cannot be moved away with the protected paths in it
+    for path in filter(os.path.exists, kept_places(profile)):  # elsewhere they are read-only anyway
         arguments += ["--ro-bind", path, path]
     arguments += _masks([path for path in hidden if path not in around], "0000", secret)
     arguments += _masks([path for path in profile["records"] if os.path.isdir(path)], "0555", secret)
@@ -120,13 +120,13 @@ def bwrap_arguments(profile: dict[str, Any], secret: str) -> list[str]:
 
 
 def _real_in(places: list[str], paths: list[str]) -> list[str]:
-    """Return the targets of the paths that exist within the places: bwrap itself follows no absolute link."""
+    """Return the targets of the existing paths within the places, since bwrap follows no absolute links."""
     found = sorted({os.path.realpath(path) for path in paths if os.path.exists(path)})
     return [path for path in found if any(inside(path, place) for place in places)]
 
 
 def _masks(paths: list[str], mode: str, secret: str) -> list[str]:
-    """Show an empty folder, or an unreadable file, in each place. One with places in it is closed at last."""
+    """Put an empty directory or an unreadable file in each place; one with places in it is closed last."""
     words = []
     for path in sorted(paths):
         if not os.path.isdir(path):

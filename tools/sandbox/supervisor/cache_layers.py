@@ -1,8 +1,8 @@
-"""Folders of package managers in the sandbox: what is in them can be read, what is written stays private.
+"""Directories of package managers in the sandbox: their contents are readable, and writes stay private.
 
-Each gets an overlay whose upper layer belongs to the project, so that nothing that a sandboxed command plants
-in a cache is ever used by an open one. A layer is used by one sandbox at a time: what two overlays on it
-would do is undefined.
+Each gets an overlay whose upper layer belongs to the project. So files that a sandboxed command plants in a
+cache are never used outside the sandbox. A layer is used by one sandbox at a time, since the behaviour of two
+overlays on it is undefined.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from contextlib import suppress
 
 from .system_calls import NO_DEVICES, NO_SETUID, mount
 
-_MAX_LAYERS = 8  # of one project: sessions at the same time, and sandboxes that were widened
-_PRIVATE = "/tmp/.caches"  # where there is no layer: gone with the session
-# Variables for caches, by the folder that they are in usually; and for what builds without network need,
-# which are set only where there is no such folder.
+_MAX_LAYERS = 8  # of one project: for concurrent sessions and widened sandboxes
+_PRIVATE = "/tmp/.caches"  # used without a layer; removed with the session
+# Variables for caches by their usual directories, and variables for building without a network, which are
+# only set if there is no such directory.
 _CACHES = {"PIP_CACHE_DIR": "cache", "UV_CACHE_DIR": "cache", "GOCACHE": "cache", "npm_config_cache": "npm"}
 _STORES = {"CARGO_HOME": "cargo", "GOMODCACHE": "go"}
 
 
 def reserve_layer(folder: str | None) -> str | None:
-    """A layer of the project, whose layers are in `folder`, that no other session uses; None: there is none.
+    """Return an unused layer of the project, whose layers are in `folder`; None if all are in use.
 
-    It is free again when this process ends.
+    It is released when this process ends.
     """
     import fcntl
 
@@ -41,7 +41,7 @@ def reserve_layer(folder: str | None) -> str | None:
 
 
 def mount_overlay(path: str, upper: str, view: str) -> None:
-    """Show a folder in `view`, and keep what is written there in `upper`. Raises OSError: no overlays."""
+    """Show a directory in `view`, with writes going to `upper`. Raises OSError if overlays do not work."""
     for name in ("content", "work"):
         os.makedirs(f"{upper}/{name}", exist_ok=True)
     places = {"lowerdir": path, "upperdir": f"{upper}/content", "workdir": f"{upper}/work"}
@@ -50,14 +50,14 @@ def mount_overlay(path: str, upper: str, view: str) -> None:
 
 
 def _quoted(path: str) -> str:
-    """A path as it stands in the options of an overlay."""
+    """Return a path, escaped for the options of an overlay."""
     for char in "\\,:":
         path = path.replace(char, "\\" + char)
     return path
 
 
 def private_caches(caches: list[str], mounted: list[str], folder: str = _PRIVATE) -> dict[str, str]:
-    """Variables that lead package managers to private caches, but for those that have a layer (`mounted`)."""
+    """Return variables that select private caches, except for caches that have a layer (`mounted`)."""
     covered, present = ({os.path.basename(path).lstrip(".") for path in paths} for paths in (mounted, caches))
     wanted = [name for name, cache in _CACHES.items() if cache not in covered]
     wanted += [name for name, store in _STORES.items() if store not in present]

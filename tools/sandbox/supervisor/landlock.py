@@ -1,11 +1,10 @@
-"""A weaker sandbox, for where the system gives no namespaces: Landlock, and a filter for what it does not
-cover.
+"""A weaker sandbox for systems without namespaces: Landlock, and a system call filter for the rest.
 
-Rights of Landlock are a union: what is allowed for a folder is allowed for all that is in it. So a secret
-outside of the project is hidden by allowing its neighbours one by one, while nothing within the project can
-be hidden or kept from changes. Names in hidden folders can be listed, and modes, owners, times and attributes
-of files of the same user can be changed anywhere. There is no network, not even to this machine: a rule for
-ports would let them be reached on every other machine too.
+Landlock's rights are a union: rights on a directory apply to everything in it. So a secret outside the
+project is hidden by allowing its siblings one by one, but nothing within the project can be hidden or
+protected from changes. Names in hidden directories can be listed, and modes, owners, times and attributes of
+the user's files can be changed anywhere. There is no network, not even to this machine, since a rule for
+ports would allow them on every other machine too.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from .cache_layers import private_caches
 from .shared_calls import deny_shared_calls
 from .system_calls import NO_NEW_PRIVS, SUBREAPER, call, drop_capabilities
 
-LEAST_ABI = 3  # Linux 6.2: before, files could be truncated everywhere
+LEAST_ABI = 3  # Linux 6.2; before, files could be truncated everywhere
 _CREATE_RULESET = 444
 _ADD_RULE = 445
 _RESTRICT_SELF = 446  # on every architecture
@@ -35,7 +34,7 @@ _MAKE_CHAR = 1 << 6
 _MAKE_BLOCK = 1 << 11
 _TRUNCATE = 1 << 14
 _IOCTL_DEV = 1 << 15
-_FILE_RIGHTS = {3: 15, 5: 16, 9: 17}  # how many there are from that ABI on: ioctl on devices, path sockets
+_FILE_RIGHTS = {3: 15, 5: 16, 9: 17}  # their number from that ABI: ioctl on devices, path sockets
 _ALL_PORTS = 0b11  # binding and connecting TCP sockets, from ABI 4
 _ALL_SCOPES = 0b11  # abstract sockets and signals of others, from ABI 6
 _NETWORK_ABI = 4
@@ -44,20 +43,24 @@ PATH_SOCKETS_ABI = 9
 
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _DEVICE = _READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV
-_FILE_ONLY = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV  # what a rule for a file may hold
+_FILE_ONLY = (
+    _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
+)  # the rights that a rule for a file may have
 _OPEN_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-_SHARED_MEMORY = "/dev/shm"  # without it Python's multiprocessing fails; other programs of the user share it
-_ALWAYS_HIDDEN = ("/dev",)  # terminals hold what the user types, disks hold every file
-_MAX_NEIGHBOURS = 20_000  # allowed one by one; those that come after stay hidden
-_OOM_SCORE = "800"  # when memory runs out, the kernel shall end a command and not the agent
-_USE_FILES_OF_OTHERS = 1 << 1  # CAP_DAC_OVERRIDE; not CHOWN and FOWNER, which reach beyond the project
+_SHARED_MEMORY = "/dev/shm"  # required by Python's multiprocessing, shared with the user's other programs
+_ALWAYS_HIDDEN = ("/dev",)  # terminals contain the user's input, disks contain every file
+_MAX_NEIGHBOURS = 20_000  # allowed one by one; further ones stay hidden
+_OOM_SCORE = "800"  # when memory runs out, the kernel should kill a command and not the agent
+_USE_FILES_OF_OTHERS = 1 << 1  # CAP_DAC_OVERRIDE; without CHOWN and FOWNER, which affect other files
 
 
 def confine(profile: dict[str, Any]) -> None:
-    """Confine this process and all that it starts to a sandbox's profile, for good. Raises OSError."""
+    """Confine this process and its descendants permanently to a sandbox's profile. Raises OSError."""
     abi = landlock_abi()
     if abi < LEAST_ABI:
-        raise OSError(errno.ENOSYS, f"Landlock {LEAST_ABI} (Linux 6.2) is needed, not {abi}")
+        raise OSError(
+            errno.ENOSYS, f"Landlock ABI {LEAST_ABI} (Linux 6.2) is required, but the system has {abi}"
+        )
     _refuse_secrets_within([profile["folder"], *profile["writable"]], profile["hidden"])
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write(_OOM_SCORE)
@@ -75,20 +78,20 @@ def confine(profile: dict[str, Any]) -> None:
 
 
 def _refuse_secrets_within(writable: list[str], hidden: list[str]) -> None:
-    """Raise OSError where a hidden folder is in a writable one, as in a home folder that is the project."""
+    """Raise OSError if a hidden path is in a writable one, as when the home directory is the project."""
     for path in hidden:
         if os.path.isdir(path) and _within_any(path, set(writable)):
-            raise OSError(errno.EINVAL, f"Landlock cannot hide {path} within what may be written")
+            raise OSError(errno.EINVAL, f"Landlock cannot hide {path}, which is in a writable directory")
 
 
 def private_places(profile: dict[str, Any]) -> dict[str, str]:
-    """Variables for commands, which find the usual places read-only: for temporary files and caches."""
+    """Return variables for temporary files and caches, whose usual directories are read-only."""
     scratch = profile["scratch"]
     return {"TMPDIR": scratch, **private_caches(profile["caches"], [], f"{scratch}/caches")}
 
 
 def landlock_abi() -> int:
-    """The version of Landlock that the system has; 0 where it has none."""
+    """Return the system's Landlock ABI version, 0 if it has none."""
     try:
         return _system_call(_CREATE_RULESET, None, 0, _TELL_ABI)
     except OSError:
@@ -96,11 +99,11 @@ def landlock_abi() -> int:
 
 
 def _make_ruleset(abi: int) -> int:
-    """A descriptor of a ruleset without rules: nothing that it handles is allowed."""
+    """Return the descriptor of a ruleset without rules, which allows none of the rights it handles."""
     ports = _ALL_PORTS if abi >= _NETWORK_ABI else 0
     scopes = _ALL_SCOPES if abi >= _SCOPES_ABI else 0
     handled = struct.pack("=QQQ", _file_rights(abi), ports, scopes)
-    size = 8  # older systems know a shorter structure
+    size = 8  # older systems have a shorter structure
     if scopes:
         size = 24
     elif ports:
@@ -114,7 +117,7 @@ def _file_rights(abi: int) -> int:
 
 def _rules(profile: dict[str, Any]) -> Iterator[tuple[str, int]]:
     """Return the allowed accesses: (path, rights at and below it)."""
-    yield "/", _READ_DIR  # names: without it not even the home folder could be listed
+    yield "/", _READ_DIR  # names; without it not even the home directory could be listed
     yield from ((path, _READ) for path in readable_places([*profile["hidden"], *_ALWAYS_HIDDEN]))
     yield profile["private"], _READ
     yield profile["folder"], _READ
@@ -125,7 +128,7 @@ def _rules(profile: dict[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 def readable_places(hidden: Iterable[str]) -> Iterator[str]:
-    """The largest files and folders that hold nothing hidden. Links are left out: what they name counts."""
+    """Return the largest files and directories without hidden paths, except links: their targets count."""
     secrets = {os.path.normpath(path) for path in hidden}
     around = {"/"} | {above for path in secrets for above in _folders_above(path)}
     left = _MAX_NEIGHBOURS
@@ -152,7 +155,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
     try:
         place = os.open(path, getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
-        return  # it went away, or may not even be passed through
+        return  # it was removed, or cannot be traversed
     try:
         if not os.path.isdir(f"/proc/self/fd/{place}"):
             rights &= _FILE_ONLY
@@ -168,6 +171,6 @@ def _system_call(number: int, *values: Any) -> int:
 
 
 def _others_own_files(folder: str) -> bool:
-    """Return whether this is root, working on a project of somebody else."""
+    """Return whether this is root, working on another user's project."""
     names = [folder, *(os.path.join(folder, name) for name in os.listdir(folder))]
     return os.geteuid() == 0 and any(os.lstat(name).st_uid for name in names)

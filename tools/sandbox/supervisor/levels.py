@@ -1,8 +1,7 @@
-"""Raise a sandbox: fork the spawner of sandboxed commands, within the strongest sandbox that the system
-allows.
+"""Set up a sandbox: fork the spawner of sandboxed commands in the strongest sandbox that the system allows.
 
-With namespaces it is PID 1 of a PID namespace within the supervisor's, so that a sandboxed command sees no
-other process, and all of them end when the supervisor does. Each kind is tried in a process of its own.
+With namespaces it is PID 1 of a PID namespace within the supervisor's. So sandboxed commands see no other
+processes, and all of them end when the supervisor does. Each kind is tried in a process of its own.
 """
 
 from __future__ import annotations
@@ -36,24 +35,23 @@ from .sandboxed_spawner import (
 from .seatbelt import SANDBOX_EXEC, seatbelt_profile
 from .system_calls import NEW_IPC, NEW_MOUNTS, NEW_NETWORK, NEW_PIDS, PDEATHSIG, call, drop_capabilities
 
-SETUP_LIMIT_S = 5.0  # for a sandbox, which takes 0.01; a file system that hangs must not hang open commands
+SETUP_LIMIT_S = 5.0  # for a sandbox, which takes 0.01; a hanging file system must not block other commands
 _FILE_CAPABILITIES = 1 << 0 | 1 << 1 | 1 << 3  # CHOWN, DAC_OVERRIDE, FOWNER (linux/capability.h)
-_MAX_LOOKED_AT = 200  # files of a project whose owner is looked at
+_MAX_LOOKED_AT = 200  # files of a project whose owner is checked
 _SET_INTERFACE_FLAGS = 0x8914
 _INTERFACE_UP = 1  # linux/sockios.h, linux/if.h
-# By what holds the supervisor: why the sandboxes that are left are the weaker ones.
-_REASONS = {"plain": "namespaces are switched off", "refused": "the system gives no namespaces"}
+# By containment of the supervisor: the reason why only weaker sandboxes are available.
+_REASONS = {"plain": "namespaces are disabled", "refused": "the system does not allow namespaces"}
 
 
 def start_sandbox(end: socket.socket, profile: dict[str, Any], how: str) -> int:
-    """Fork a sandboxed spawner that serves `end`; the pid of what holds it, 0 where no sandbox can be had.
+    """Fork a sandboxed spawner that serves `end`; return the pid of its container, 0 if there is no sandbox.
 
-    `how` tells what holds the supervisor, see `contain`. The spawner's first message, or ours in its place,
-    tells the level, and why it is no stronger one: `{"hello": level, "why": reasons}`.
+    `how` is the containment of the supervisor, see `contain`. The spawner's first message, or ours if there
+    is no spawner, contains the level and the reasons why it is not stronger:
+    `{"hello": level, "why": reasons}`.
     """
-    reasons = {"plain": ["namespaces are switched off"], "refused": ["the system gives no namespaces"]}.get(
-        how, []
-    )
+    reasons = [_REASONS[how]] if how in _REASONS else []
     for enter in _WAYS["sandbox-exec" if sys.platform == "darwin" else how]:
         hello = {"hello": _LEVELS[enter], "why": "; ".join(reasons)}
         reader, writer = os.pipe()
@@ -91,7 +89,7 @@ def _failure(reader: int, pid: int) -> str:
 
 
 def _become_spawner(enter: Callable[[SandboxRequest], SandboxedStart], request: SandboxRequest) -> None:
-    """Set the sandbox up in the forked process, report the outcome, and serve. Does not return."""
+    """Set up the sandbox in the forked process, report the outcome, and serve. Does not return."""
     status = CANNOT_ENCLOSE
     try:
         given = (*request.profile["namespaces"], request.profile["stage"])
@@ -111,8 +109,8 @@ def _become_spawner(enter: Callable[[SandboxRequest], SandboxedStart], request: 
 def _enter_namespaces(request: SandboxRequest) -> SandboxedStart:
     """Become PID 1 of new namespaces, with the profile's file tree, without privileges.
 
-    Network and IPC are those of the session's first sandbox. What this process was waits outside of the new
-    mount and PID namespaces, and relays. Raises OSError.
+    Network and IPC are those of the session's first sandbox. The original process stays outside the new mount
+    and PID namespaces, where it waits and relays. Raises OSError.
     """
     profile = request.profile
     capabilities = _needed_capabilities(profile["folder"])
@@ -132,7 +130,7 @@ def _enter_namespaces(request: SandboxRequest) -> SandboxedStart:
         close_all_but(*([listener.fileno()] if listener else []))
         os._exit(os.waitstatus_to_exitcode(wait_for(child, listener, proxy)) & 0xFF)
     call("prctl", PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    # The new namespace has a copy of it, to which the current folder then belongs.
+    # The new namespace has a copy of it, which contains the current directory.
     os.fchdir(profile["stage"])
     os.close(profile["stage"])
     call("unshare", NEW_MOUNTS)
@@ -145,18 +143,18 @@ def _enter_namespaces(request: SandboxRequest) -> SandboxedStart:
 
 
 def _enter_bwrap(request: SandboxRequest) -> NoReturn:
-    """Become bwrap, which goes on with `serve_within`. Does not return, or raises OSError."""
+    """Become bwrap, which continues with `serve_within`. Does not return, or raises OSError."""
     exec_bwrap(request.profile, request.end, request.writer, request.hello)
 
 
 def _enter_landlock(request: SandboxRequest) -> SandboxedStart:
-    """Stay in everybody's namespaces. Raises OSError."""
+    """Confine this process with Landlock, in the system's namespaces. Raises OSError."""
     landlock.confine(request.profile)
     return SandboxedStart(landlock.private_places(request.profile))
 
 
 def _enter_sandbox_exec(request: SandboxRequest) -> SandboxedStart:
-    """Start every command by sandbox-exec, this process being outside. Raises OSError, ValueError."""
+    """Start every command with sandbox-exec; this process stays outside. Raises OSError, ValueError."""
     profile = request.profile
     port = None
     if profile["proxy"]:
@@ -167,7 +165,7 @@ def _enter_sandbox_exec(request: SandboxRequest) -> SandboxedStart:
     prefix = (SANDBOX_EXEC, "-p", seatbelt_profile({**profile, **places}, port))
     tried = os.posix_spawn(SANDBOX_EXEC, [*prefix, "/usr/bin/true"], {})
     if os.waitpid(tried, 0)[1]:
-        raise OSError(errno.EPERM, "sandbox-exec does not take the profile")
+        raise OSError(errno.EPERM, "sandbox-exec rejects the profile")
     environ = landlock.private_places(profile) | (proxy_environment(port) if port else {})
     return SandboxedStart(environ, prefix)
 
@@ -178,7 +176,7 @@ _LEVELS: dict[Callable[[SandboxRequest], SandboxedStart], str] = {
     _enter_landlock: "landlock",
     _enter_sandbox_exec: "sandbox-exec",
 }
-# By what holds the supervisor, the strongest first; each is tried in a process of its own.
+# By containment of the supervisor, strongest first. Each is tried in a process of its own.
 _WAYS: dict[str, tuple[Callable[[SandboxRequest], SandboxedStart], ...]] = {
     "enclose": (_enter_namespaces, _enter_landlock),
     "refused": (_enter_bwrap, _enter_landlock),
@@ -188,7 +186,7 @@ _WAYS: dict[str, tuple[Callable[[SandboxRequest], SandboxedStart], ...]] = {
 
 
 def _needed_capabilities(folder: str) -> int:
-    """Return the capabilities that root needs for other owners' project files; 0 if none."""
+    """Return the capabilities that root needs for project files of other owners; 0 for none."""
     if os.geteuid():
         return 0
     with os.scandir(folder) as entries:

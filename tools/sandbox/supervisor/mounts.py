@@ -1,6 +1,6 @@
 """Build the file tree that sandboxed commands see: read-only, except for what the profile names.
 
-A command keeps the paths that it knows: the project is where it always was, and so are compilers, libraries
+Paths stay the same for commands: the project is at its usual path, and so are compilers, libraries
 and the home directory. Only what can be done at each path changes. So the tree is not assembled from parts,
 as a container's is; it begins as a copy of the user's mounts, in a mount namespace of the spawner's own, and
 is changed in place. Nothing is undone later: a command that is started in it has no capabilities and is
@@ -78,26 +78,26 @@ from .system_calls import (
 )
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-# In /proc: uid 0 may write there without a capability.
+# In /proc, where uid 0 may write without any capability.
 KERNEL_SETTINGS = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi")
 KERNEL_SECRETS = ("kcore", "keys", "timer_list", "sched_debug", "kmsg")
 TEMPORARY = ("/tmp", "/var/tmp")
-MAX_TEMPORARY_BYTES = 4 << 30  # of temporary files, which are in memory; at most a quarter of it
+MAX_TEMPORARY_BYTES = 4 << 30  # of temporary files in memory; at most a quarter of it
 MAX_SHARED_BYTES = 1 << 30  # of shared memory
 
 
 def build_tree(profile: dict[str, Any]) -> dict[str, str]:
-    """Turn the tree of this mount namespace into the profile's; the environment that goes with it.
+    """Turn the tree of this mount namespace into the profile's; return the environment for it.
 
-    The current folder is the stage. Raises OSError where the system refuses something.
+    The current directory is the stage. Raises OSError if the system refuses an operation.
     """
-    mount(None, "/", None, PRIVATE | RECURSIVE)  # what the user mounts later does not appear here, writable
+    mount(None, "/", None, PRIVATE | RECURSIVE)  # so that later mounts do not appear here, writable
     views = {place: clone_mount(view) for place, view in profile["views"].items()}
     places = _take_places(profile)
     devices = {name: clone_mount(f"/dev/{name}") for name in DEVICES if os.path.exists(f"/dev/{name}")}
     hidden = _existing(profile["hidden"])
     shells = _make_shells([path for path in hidden if any(inside(place, path) for place in places)], places)
-    set_mount("/", READ_ONLY)  # and with it what is taken from the stage
+    set_mount("/", READ_ONLY)  # including all that is taken from the stage
     for place in [place for place in views if place in TEMPORARY]:
         attach_mount(views.pop(place), place)
     for path, shell in shells.items():
@@ -111,20 +111,18 @@ def build_tree(profile: dict[str, Any]) -> dict[str, str]:
 
 
 def usual_variables(profile: dict[str, Any]) -> dict[str, str]:
-    """Return the variables that describe the tree to commands; git does not search for its directory beyond
-    the project's mount.
-    """
+    """Return the variables for commands in the tree, with which git does not search beyond the project."""
     found = {"GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"} if profile["shown"] else {}
     return {"TMPDIR": "/tmp", **found}
 
 
 def _take_places(profile: dict[str, Any]) -> dict[str, int]:
-    """The project, what else is writable, git folders to be shown and our private folder, as they are now."""
+    """Take the project, other writable paths, git directories to show and our private directory."""
     folder = profile["folder"]
     private = profile["private"]
     paths = {folder, profile["scratch"], *profile["writable"]}
     if "/" in paths:
-        raise OSError(0, "the root folder cannot be writable")
+        raise OSError(0, "the root directory cannot be writable")
     places = {path: clone_mount(path) for path in paths if os.path.isdir(path) or os.path.isfile(path)}
     places[private] = clone_mount(private, recursive=False)  # without the stage, which is mounted in it
     set_mount(places[private], READ_ONLY)
@@ -137,14 +135,14 @@ def _take_places(profile: dict[str, Any]) -> dict[str, int]:
 
 
 def shown_places(profile: dict[str, Any]) -> list[str]:
-    """The git folders to be shown as they are, but for those in what is writable."""
+    """Return the git directories to show unchanged, except those in writable places."""
     writable = [profile["folder"], *profile["writable"]]
     shown = [path for path in profile["shown"] if os.path.isdir(path)]
     return [path for path in shown if not any(inside(path, place) for place in writable)]
 
 
 def _make_shells(paths: list[str], places: Iterable[str]) -> dict[str, str]:
-    """Make a directory for each hidden path, with only the ways to the places in it."""
+    """Make a directory for each hidden path that contains only the ways to places in it."""
     shells = {}
     for path in paths:
         shells[path] = shell = f"around-{os.urandom(8).hex()}"
@@ -156,7 +154,7 @@ def _make_shells(paths: list[str], places: Iterable[str]) -> dict[str, str]:
 
 
 def _make_way(path: str, like: str) -> None:
-    """Make an empty folder or file on which something like the other can be mounted."""
+    """Make an empty directory or file of the same kind, as a mount point."""
     if os.path.isfile(like):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         _make_file(path)
@@ -169,7 +167,7 @@ def _make_file(path: str) -> None:
 
 
 def _attach(mounts: dict[str, int]) -> None:
-    """Mount the places and layers of caches, outer ones first: what is mounted later lies above."""
+    """Mount the places and cache layers, outer ones first, since later mounts are above."""
     for place, fd in sorted(mounts.items()):
         if not os.path.lexists(place):
             _make_way(place, place)
@@ -177,7 +175,7 @@ def _attach(mounts: dict[str, int]) -> None:
 
 
 def _mount_masks(profile: dict[str, Any], hidden: list[str]) -> None:
-    """Keep from changes what steers programs, hide secrets, show nothing in our records."""
+    """Protect files that control programs, hide secrets, and hide our transcripts."""
     read_only = _existing(profile["read_only"])
     places = [profile["folder"], *profile["writable"]]
     for path in ways_to(read_only, places):
@@ -186,7 +184,7 @@ def _mount_masks(profile: dict[str, Any], hidden: list[str]) -> None:
         with _where_it_is():
             _protect(path)
     for path in filter(os.path.islink, read_only):
-        with suppress(OSError):  # else it is told when something took its place
+        with suppress(OSError):  # else the guards report a replacement
             attach_mount(clone_mount(path, follow=False), path)
     for path in hidden:
         with _where_it_is():
@@ -196,9 +194,9 @@ def _mount_masks(profile: dict[str, Any], hidden: list[str]) -> None:
 
 
 def ways_to(paths: list[str], places: list[str]) -> list[str]:
-    """The git folders in the places, and the folders on the ways from them to the paths, outer ones first.
+    """Return the git directories in the places and the directories from them to the paths, outer ones first.
 
-    Each becomes a mount: else it could be moved away, with what is protected in it, and be made anew.
+    Each becomes a mount, since it could otherwise be moved away with the protected paths, and created again.
     """
     ways = {git for place in places if os.path.isdir(git := os.path.join(place, ".git"))}
     for path in paths:
@@ -209,9 +207,7 @@ def ways_to(paths: list[str], places: list[str]) -> list[str]:
 
 
 def kept_places(profile: dict[str, Any]) -> list[str]:
-    """Return the read-only places within writable ones, except links: the target of a link is named
-    itself.
-    """
+    """Return the read-only places within writable ones, except links, whose targets are listed too."""
     places = [profile["folder"], *profile["writable"]]
     found = (path for path in _existing(profile["read_only"]) if not os.path.islink(path))
     return [path for path in found if any(inside(path, place) for place in places)]
@@ -242,7 +238,7 @@ def _mount_proc() -> None:
 
 @contextmanager
 def _where_it_is() -> Iterator[None]:
-    """Pass over a path that is gone by now, or out of reach for us anyway."""
+    """Skip a path that no longer exists or is not accessible to us."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""See and signal processes, through /proc where there is one."""
+"""List and signal processes, through /proc if there is one."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _LISTENING = "0A"  # TCP_LISTEN, as /proc/net/tcp writes it
 
 
 def processes() -> dict[int, tuple[int, int]]:
-    """pid -> (parent, session) of every living process; empty where there is no /proc."""
+    """Return pid -> (parent, session) of every living process; empty without /proc."""
     found: dict[int, tuple[int, int]] = {}
     for name in filter(str.isdigit, os.listdir("/proc") if has_proc() else ()):
         with suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()  # a name may hold spaces and brackets
+            fields = file.read().rpartition(b")")[2].split()  # a name may contain spaces and parentheses
             if fields[0] not in (b"Z", b"X"):
                 found[int(name)] = (int(fields[1]), int(fields[3]))
     return found
 
 
 def descendants(root: int, known: dict[int, tuple[int, int]]) -> set[int]:
-    """Every known process below `root`."""
+    """Return every known process below `root`."""
     found: set[int] = set()
     layer = {root}
     while layer := {pid for pid, (parent, _) in known.items() if parent in layer} - found:
@@ -36,7 +36,7 @@ def has_proc() -> bool:
 
 
 def children() -> set[int] | None:
-    """The children of this process; None where the kernel does not tell."""
+    """Return the children of this process; None if the kernel does not list them."""
     me = os.getpid()
     with suppress(OSError), open(f"/proc/{me}/task/{me}/children", "rb") as file:
         return {int(pid) for pid in file.read().split()}
@@ -52,7 +52,7 @@ def group_lives(group: int) -> bool:
 
 
 def command_number_of(pid: int) -> int | None:
-    """The command's number in the environment of a process; None where that cannot be read or was wiped."""
+    """Return the command's number in the environment of a process; None if it is unreadable or cleared."""
     with suppress(OSError, ValueError), open(f"/proc/{pid}/environ", "rb") as file:
         value = (b"\0" + file.read()).partition(f"\0{CALL_VARIABLE}=".encode())[2]
         return int(value.partition(b"\0")[0])
@@ -60,7 +60,7 @@ def command_number_of(pid: int) -> int | None:
 
 
 def listening_ports(pids: set[int]) -> list[int]:
-    """The TCP ports on which processes of this network listen; none where there is no /proc."""
+    """Return the TCP ports on which processes of this network listen; none without /proc."""
     ports: dict[str, int] = {}
     for name in ("tcp", "tcp6"):
         with suppress(OSError), open(f"/proc/net/{name}") as file:
@@ -83,7 +83,7 @@ def command_line_of(pid: int) -> str:
 
 
 def send_signal(pids: set[int], groups: list[int], signal: int) -> None:
-    """Signal the processes; without /proc, where they cannot be known, the process groups."""
+    """Signal the processes; without /proc, which lists them, the process groups."""
     send, targets = (os.kill, pids) if has_proc() else (os.killpg, set(groups))
     for target in targets:
         with suppress(ProcessLookupError, PermissionError):

@@ -1,9 +1,8 @@
-"""Let sandboxed commands, which have a loopback interface and nothing else, reach the session's network
-proxy.
+"""Connect sandboxed commands, which only have a loopback interface, to the session's network proxy.
 
-The relay stands between: in their network namespace, but outside of their mount and PID namespaces, where no
-command sees it. It listens on a loopback port and joins each connection to the proxy's Unix socket. It looks
-at nothing: what may be reached is for the proxy to say.
+The relay runs in their network namespace, but outside their mount and PID namespaces, so no command can see
+it. It listens on a loopback port and joins each connection to the proxy's Unix socket. It inspects nothing.
+The proxy decides which hosts may be reached.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ import socket
 import sys
 from contextlib import suppress
 
-_MAX_CONNECTIONS = 256  # at the same time; more are closed at once
+_MAX_CONNECTIONS = 256  # at the same time; more are closed immediately
 _NEVER_PROXIED = "localhost,127.0.0.1,::1"
 
 
 def open_listener() -> socket.socket:
-    """A socket that listens on a free loopback port. Raises OSError."""
+    """Return a socket that listens on a free loopback port. Raises OSError."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.bind(("127.0.0.1", 0))
     listener.listen(64)
@@ -27,7 +26,7 @@ def open_listener() -> socket.socket:
 
 
 def proxy_environment(port: int) -> dict[str, str]:
-    """The variables by which programs find a proxy on a loopback port."""
+    """Return the variables that tell programs to use a proxy on a loopback port."""
     address = f"http://127.0.0.1:{port}"
     wanted = {"HTTP_PROXY": address, "HTTPS_PROXY": address, "ALL_PROXY": address, "NO_PROXY": _NEVER_PROXIED}
     return {**wanted, **{name.lower(): value for name, value in wanted.items()}, "NODE_USE_ENV_PROXY": "1"}
@@ -49,18 +48,18 @@ def serve_relay(listener: socket.socket, proxy: str, until: int) -> None:
 
 
 class _End:
-    """One end of a joined pair: what is read from it waits in `pending` until the other takes it."""
+    """One end of a joined pair. Data read from it is `pending` until the other end accepts it."""
 
     def __init__(self, end: socket.socket) -> None:
         self.socket = end
         self.fd = end.fileno()
         self.other: _End = self
         self.pending = b""
-        self.over = False  # nothing more comes from it
-        self.told = False  # and the other end was told so
+        self.over = False  # it has reached its end
+        self.told = False  # the other end was notified of that
 
     def wanted(self) -> int:
-        """The events to wait for: it is read only while nothing of it waits."""
+        """The events to wait for. It is only read while none of its data is pending."""
         reading = 0 if self.over or self.pending else select.POLLIN
         return reading | (select.POLLOUT if self.other.pending else 0)
 
@@ -76,12 +75,12 @@ class _End:
                 self.pending = self.pending[self.other.socket.send(self.pending) :]
         if self.over and not self.pending and not self.told:
             self.told = True
-            with suppress(OSError):  # it went away itself
+            with suppress(OSError):  # it closed the connection itself
                 self.other.socket.shutdown(socket.SHUT_WR)
 
 
 class _Relay:
-    """The pairs that are joined now, and what waits for them."""
+    """The joined pairs, and the events they wait for."""
 
     def __init__(self, listener: socket.socket, proxy: str) -> None:
         self.listener = listener
@@ -111,7 +110,7 @@ class _Relay:
                 self._watch(end)
 
     def move(self, end: _End) -> None:
-        """Read what has come, write what waits; forget the pair once both are done."""
+        """Read available data, write pending data, and drop the pair once both ends are done."""
         pair = (end, end.other)
         try:
             end.read()
@@ -131,7 +130,7 @@ class _Relay:
         if wanted := end.wanted():
             self.poller.register(end.fd, wanted)
         else:
-            self._unwatch(end)  # an end that hung up would wake us all the time
+            self._unwatch(end)  # an end that hung up would wake us constantly
 
     def _forget(self, end: _End) -> None:
         self._unwatch(end)
@@ -143,7 +142,7 @@ class _Relay:
 
 
 def wait_for(child: int, listener: socket.socket | None, proxy: str) -> int:
-    """Relay, where there is something to relay to, until a child ends; its raw wait status."""
+    """Relay, if there is a proxy, until a child ends; return its raw wait status."""
     if listener is not None and sys.platform == "linux":
         with suppress(OSError):
             serve_relay(listener, proxy, os.pidfd_open(child))

@@ -1,4 +1,4 @@
-"""Serve sandboxed commands, in a sandbox that has been set up or is set up for each of them."""
+"""Serve sandboxed commands, in a sandbox that has been set up or that is set up for each command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .spawner import Spawner, serve_spawner
 from .system_calls import DUMPABLE, call
 
 READY = b"ready"
-# Variables that name sockets and displays which the sandbox hides: programs would try them.
+# Variables for sockets and displays that the sandbox hides, and which programs would try to use.
 _LEADING_OUT = [
     "SSH_AUTH_SOCK",
     "GPG_AGENT_INFO",
@@ -36,10 +36,10 @@ _LEADING_OUT = [
 ]
 
 
-class SandboxRequest(NamedTuple):  # dataclasses would take a third of the time to start
-    """A sandbox to raise: what it is to let through, the socket and the first message of its spawner.
+class SandboxRequest(NamedTuple):  # importing dataclasses would take a third of the start time
+    """A request for a sandbox: its profile, the socket and the first message of its spawner.
 
-    Through the descriptor `writer` is told that it is set up, or why it cannot be.
+    The descriptor `writer` reports that it is set up, or the reason why it is not.
     """
 
     profile: dict[str, Any]
@@ -49,14 +49,14 @@ class SandboxRequest(NamedTuple):  # dataclasses would take a third of the time 
 
 
 class SandboxedStart(NamedTuple):
-    """The start of sandboxed commands: additional environment, and words before their own."""
+    """The start of sandboxed commands: additional environment, and words before the command."""
 
     environ: dict[str, str]
     prefix: tuple[str, ...] = ()
 
 
 def serve_sandboxed(request: SandboxRequest, start: SandboxedStart, relay: int | None = None) -> None:
-    """Serve in a sandbox that has been set up but for the system calls. Raises OSError."""
+    """Filter system calls and serve in a sandbox that is otherwise set up. Raises OSError."""
     if sys.platform == "linux":
         deny_system_calls()
         call("prctl", DUMPABLE, 0, 0, 0, 0)
@@ -64,16 +64,16 @@ def serve_sandboxed(request: SandboxRequest, start: SandboxedStart, relay: int |
     spawner.environ = {**dict.fromkeys(_LEADING_OUT, ""), **start.environ}
     spawner.prefix = start.prefix
     if relay is not None:
-        spawner.owners[relay] = 0  # of no command
+        spawner.owners[relay] = 0  # not part of a command
     os.write(request.writer, READY)
     os.close(request.writer)
     serve_spawner(spawner, request.hello)
 
 
 def serve_within(end: str, writer: str, given: str) -> None:
-    """Serve the descriptor `end` as the first process within the namespaces that bwrap made.
+    """Serve the descriptor `end` as the first process in the namespaces that bwrap made.
 
-    `given` is JSON: the first message `hello`, more environment of commands `environ`, the socket `proxy`.
+    `given` is JSON: the first message `hello`, additional environment `environ`, the socket `proxy`.
     """
     values = json.loads(given)
     for fd in (end, writer):
@@ -108,7 +108,7 @@ def fork_relay(listener: socket.socket, proxy: str) -> int:
 
 
 def close_all_but(*kept: int) -> None:
-    """Close every descriptor but these and 0 to 2."""
+    """Close every descriptor except these and 0 to 2."""
     low = 2
     for fd in (*sorted(kept), 1 << 16):
         os.closerange(low + 1, fd)

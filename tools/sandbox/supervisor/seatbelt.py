@@ -1,7 +1,7 @@
-"""The sandbox on macOS: the text of a profile for sandbox-exec, from a sandbox's profile. Pure.
+"""The sandbox on macOS: generate the profile text for sandbox-exec from a sandbox's profile. Pure.
 
-Rules of a profile are read in order, and the last one that matches decides. Written from what is known of
-sandbox-exec; no run on a Mac has confirmed it yet.
+The rules of a profile are read in order, and the last match decides. This follows the documentation of
+sandbox-exec, and has not been tested on a Mac yet.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _BASE = """\
 
 
 def seatbelt_profile(profile: dict[str, Any], proxy_port: int | None = None) -> str:
-    """The text for sandbox-exec. All paths of the profile are real, as the system compares real paths.
+    """Return the text for sandbox-exec. All paths of the profile are real, as the system compares real ones.
 
-    `proxy_port`: of this machine, the only one that can be connected to. Raises ValueError for a path with
-    characters that a profile cannot hold.
+    `proxy_port` is the only port of this machine that can be connected to. Raises ValueError for a path with
+    characters that a profile cannot contain.
     """
     writable = [*profile["writable"], profile["scratch"]]
     if profile["project_writable"]:
@@ -48,13 +48,13 @@ def seatbelt_profile(profile: dict[str, Any], proxy_port: int | None = None) -> 
 
 
 def _rule(verdict: str, operations: str, paths: Iterable[str]) -> str:
-    """A rule for all that is at or below the paths; none for no paths, as it would hold everywhere."""
+    """Return a rule for the paths and everything below; none without paths, as it would apply everywhere."""
     places = [f"(subpath {quoted(path)})" for path in paths]
     return f"({verdict} {operations} {' '.join(places)})" if places else ""
 
 
 def _ways_to(path: str, writable: list[str]) -> Iterator[str]:
-    """The folders on the way to a path in what is writable: moved away, they would take its rules off it."""
+    """Return the directories from writable ones to a path, since moving them would evade its rules."""
     while path not in ("/", ""):
         path = os.path.dirname(path)
         if any(path == place or path.startswith(f"{place}/") for place in writable):
@@ -62,8 +62,8 @@ def _ways_to(path: str, writable: list[str]) -> Iterator[str]:
 
 
 def quoted(path: str) -> str:
-    """A path as a string of the profile's language. Raises ValueError."""
+    """Return a path as a string of the profile's language. Raises ValueError."""
     if not path.isprintable() or not path.startswith("/"):
-        raise ValueError(f"a profile of sandbox-exec cannot hold the path {path!r}")
+        raise ValueError(f"a sandbox-exec profile cannot contain the path {path!r}")
     escaped = path.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

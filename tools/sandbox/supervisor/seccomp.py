@@ -1,7 +1,7 @@
-"""The system calls that sandboxed commands are denied: what could widen the sandbox, or reach around it.
+"""Deny sandboxed commands the system calls that could weaken or bypass the sandbox.
 
-The filter is the second lock behind namespaces and missing capabilities, and the first against what neither
-covers.
+The filter is a second line of defence behind namespaces and dropped capabilities, and the only one against
+calls that neither that neither covers.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from .system_calls import NO_NEW_PRIVS, call
 
 _NEW_NAMESPACES = 0x7E020000  # all CLONE_NEW* flags of clone
 _SOCKET_FAMILIES = (0, 1, 2, 10, 16)  # unspecified, unix, inet, inet6, netlink; not vsock, packet, alg, ...
-_TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: type as the user would
+_TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: simulate the user's typing
 
 _SAME_EVERYWHERE = (
-    425, 426, 427,  # io_uring: opens and connects past this filter
+    425, 426, 427,  # io_uring: opens and connects without passing this filter
     428, 429, 430, 431, 432, 433, 442, 467,  # open_tree, move_mount, fs*, mount_setattr, open_tree_attr
 )  # fmt: skip
 # Per machine: its AUDIT_ARCH, and the numbers of clone, clone3, ioctl, socket, socketpair; then those of
@@ -42,9 +42,9 @@ _MACHINES = {
 
 
 def deny_system_calls() -> None:
-    """Filter the calls of this process and all that it starts, for good. Raises OSError.
+    """Filter the calls of this process and its descendants permanently. Raises OSError.
 
-    On a machine whose numbers are not known, only new privileges are denied.
+    On a machine whose call numbers are unknown, only new privileges are denied.
     """
     call("prctl", NO_NEW_PRIVS, 1, 0, 0, 0)
     if text := filter_program(os.uname().machine):
@@ -52,13 +52,13 @@ def deny_system_calls() -> None:
 
 
 def filter_program(machine: str) -> bytes:
-    """The BPF program for a machine as `uname -m` names it; empty where its numbers are not known."""
+    """Return the BPF program for a machine named by `uname -m`; empty if its call numbers are unknown."""
     if machine not in _MACHINES:
         return b""
     (architecture, clone, clone3, ioctl, socket, socketpair), numbers = _MACHINES[machine]
     denied = error(errno.EPERM)
     steps = [step for number in (*numbers, *_SAME_EVERYWHERE) for step in when(number, [denied])]
-    # The flags of clone3 are in memory: the C library falls back to clone.
+    # The flags of clone3 are in memory, where a filter cannot read them. The C library falls back to clone.
     steps += when(clone3, [error(errno.ENOSYS)])
     steps += when(clone, [*argument(0), *any_bit(_NEW_NAMESPACES, denied, ALLOW)])
     steps += when(ioctl, [*argument(1), *one_of(_TERMINAL_INPUT, denied, ALLOW)])

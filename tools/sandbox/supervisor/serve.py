@@ -1,4 +1,4 @@
-"""The supervisor's main program: contain what is started, serve the agent, leave nothing behind."""
+"""The supervisor's main program: contain commands, serve the agent, leave nothing behind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .stage import SandboxStage
 
 
 def main(fd: str, folder: str, how: str) -> None:
-    """Serve the socket `fd` until it closes; remove `folder` then. `how` is as in `contain`."""
+    """Serve the socket `fd` until it closes, then remove `folder`. `how` is as in `contain`."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP):
         signal.signal(number, signal.SIG_IGN)
     os.set_inheritable(int(fd), False)
@@ -38,9 +38,9 @@ def main(fd: str, folder: str, how: str) -> None:
 
 
 def _remove(folder: str) -> None:
-    """Remove a folder and what is on its file system; what stays is removed by the agent.
+    """Remove a directory within its file system. The agent removes the rest.
 
-    Nothing in it can be open any more.
+    Nothing in it is open at this point.
     """
     with suppress(OSError):
         device = os.lstat(folder).st_dev

@@ -1,4 +1,4 @@
-"""The system calls that are denied where sandboxed commands share network, IPC and processes with all."""
+"""Deny system calls in sandboxes that share network, IPC and processes with the system."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .bpf import ALLOW, argument, error, install_filter, one_of, program, when
 
 _UNIX = 1
 _NETLINK = 16
-_UNSPECIFIED = 0  # socket families that are left; not the internet's
+_UNSPECIFIED = 0  # allowed socket families, without those of the internet
 _STREAM = 1
 _SEQUENCED = 5
-_KIND = 0xF  # kinds of sockets that have to connect; the rest of the type is flags
+_KIND = 0xF  # socket types that have to connect; the other bits of the type are flags
 _EVERYBODY = 0xFFFFFFFF  # as the process to signal: -1
 
 # Per machine: its AUDIT_ARCH, and the numbers of socket, socketpair, connect, kill, prlimit64; then those of
@@ -27,25 +27,25 @@ _NUMBERS = {
 
 
 def deny_shared_calls(path_sockets: bool) -> None:
-    """Filter the calls of this process and all that it starts, for good.
+    """Filter the calls of this process and its descendants permanently.
 
-    `path_sockets`: Landlock keeps sockets of others from being connected to; otherwise nothing may.
-    Raises OSError, also on a machine whose numbers are not known: its network would be open.
+    `path_sockets`: Landlock prevents connecting to sockets of others; without it connecting is denied. Raises
+    OSError, also on a machine whose call numbers are unknown, since its network would be open.
     """
     machine = os.uname().machine
     if machine not in _NUMBERS:
-        raise OSError(errno.ENOSYS, f"the network cannot be closed on a machine of the kind {machine}")
+        raise OSError(errno.ENOSYS, f"cannot block the network: unknown machine type {machine}")
     install_filter(shared_calls_program(machine, path_sockets))
 
 
 def shared_calls_program(machine: str, path_sockets: bool) -> bytes:
-    """The BPF program for a machine as `uname -m` names it."""
+    """Return the BPF program for a machine named by `uname -m`."""
     (architecture, socket, socketpair, connect, kill, prlimit), shared = _NUMBERS[machine]
     denied = error(errno.EPERM)
     steps = [step for number in shared for step in when(number, [denied])]
     steps += when(kill, [*argument(0), *one_of((_EVERYBODY,), denied, ALLOW)])
-    steps += when(prlimit, [*argument(0), *one_of((0,), ALLOW, denied)])  # of itself; not of the agent
-    unreachable = error(errno.ENETUNREACH)  # as where there is a network namespace without a network
+    steps += when(prlimit, [*argument(0), *one_of((0,), ALLOW, denied)])  # its own limits, not the agent's
+    unreachable = error(errno.ENETUNREACH)  # as in a network namespace without a network
     if path_sockets:
         steps += when(socket, [*argument(0), *one_of((_UNSPECIFIED, _UNIX, _NETLINK), ALLOW, unreachable)])
     else:
@@ -58,6 +58,6 @@ def shared_calls_program(machine: str, path_sockets: bool) -> bytes:
 
 
 def _by_family(unix: list[bytes], others: bytes) -> list[bytes]:
-    """Return by `unix` for Unix sockets, allow netlink, answer `others` with an error."""
+    """Return steps that return `unix` for Unix sockets, allow netlink, and return `others` for the rest."""
     netlink = one_of((_UNSPECIFIED, _NETLINK), ALLOW, others)
     return [*argument(0), *when(_UNIX, unix), *netlink]

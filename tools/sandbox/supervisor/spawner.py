@@ -1,6 +1,7 @@
-"""Start commands, tell how they end, end them; collect every child that dies.
+"""Start commands, report how they end, end them, and reap all children.
 
-A spawner serves one socket. The supervisor is one, for open commands; sandboxed ones have one in the sandbox.
+A spawner serves one socket. The supervisor is the spawner of commands outside the sandbox. Sandboxed commands
+have a spawner in the sandbox.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ from . import process_table
 from .containment import limit_processes
 
 TERM_GRACE_S = 0.5  # between TERM and KILL
-POLL_S = 0.01  # between looks at processes that are to end
-KILL_GRACE_S = 0.3  # of KILL, after which the whole namespace is killed: a fork bomb outruns a walk
-CROWD_PROCESSES = 1000  # more are killed at once: to walk over them takes seconds, while they go on forking
-END_LIMIT_S = 2.0  # of KILL, after which the supervisor ends all the same
+POLL_S = 0.01  # between checks of ending processes
+KILL_GRACE_S = 0.3  # after KILL, then the whole namespace is killed, as a fork bomb is faster than a walk
+CROWD_PROCESSES = 1000  # more are killed together: a walk takes seconds, while they continue to fork
+END_LIMIT_S = 2.0  # after KILL, then the supervisor exits anyway
 _RESET_SIGNALS = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 
 
 class RunningCommand:
-    """One command under way; `pid` is its shell's."""
+    """One running command; `pid` is that of its shell."""
 
     def __init__(self, number: int, pid: int) -> None:
         self.number = number
         self.pid = pid
         self.status: int | None = None  # the shell's raw wait status, once it ended
-        self.ending: float | None = None  # when its end was asked for, in monotonic seconds
-        self.termed = False  # whether it was sent TERM
+        self.ending: float | None = None  # when its end was requested, in monotonic seconds
+        self.termed = False  # TERM was sent
 
 
 class Spawner:
@@ -44,17 +45,17 @@ class Spawner:
     def __init__(self, agent: socket.socket, enclosed: bool) -> None:
         self.agent = agent
         self.enclosed = enclosed
-        self.environ: Mapping[str, str] = {}  # over that of every command; "" takes a variable away
+        self.environ: Mapping[str, str] = {}  # overrides that of every command; "" removes a variable
         self.prefix: tuple[str, ...] = ()  # a program with options that starts every command
         self.start_sandbox: Callable[[dict[str, Any], int], int] | None = None  # given a profile and a socket
         self.commands: dict[int, RunningCommand] = {}
         self.owners: dict[int, int] = {}  # child -> number of the command that it belongs to
-        self.fds: list[int] = []  # received, each for a command that is yet to be started
+        self.fds: list[int] = []  # received, each for a command that has not been started yet
         self.buffer = b""
         self.null = os.open(os.devnull, os.O_RDWR)
 
     def serve(self, wakeup: int) -> None:
-        """Serve until the agent is gone. The descriptor `wakeup` becomes readable at every signal."""
+        """Serve until the agent has exited. The descriptor `wakeup` becomes readable at every signal."""
         poller = select.poll()
         poller.register(wakeup, select.POLLIN)
         poller.register(self.agent, select.POLLIN)
@@ -69,7 +70,7 @@ class Spawner:
             self.advance_endings()
 
     def receive(self) -> bool:
-        """Take what came over the socket; False at its end."""
+        """Handle data from the socket; return False at its end."""
         data, fds, _, _ = socket.recv_fds(self.agent, 1 << 16, 16, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
         for fd in fds:
             os.set_inheritable(fd, False)
@@ -83,8 +84,8 @@ class Spawner:
         self.agent.sendall(json.dumps(message).encode() + b"\n")
 
     def obey(self, request: dict[str, Any]) -> None:
-        if request["op"] == "wall" and self.start_sandbox is not None:
-            self.owners[self.start_sandbox(request["profile"], self.fds.pop(0))] = 0  # of no command
+        if request["op"] == "sandbox" and self.start_sandbox is not None:
+            self.owners[self.start_sandbox(request["profile"], self.fds.pop(0))] = 0  # not part of a command
             return
         number = request["n"]
         command = self.commands.get(number)
@@ -128,13 +129,15 @@ class Spawner:
             os.chdir("/")
 
     def reap(self) -> None:
-        """Collect every child that ended, adopted ones too."""
+        """Reap every child that ended, including adopted ones."""
         with suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 self.owners.pop(ended[0], None)
                 for command in self.commands.values():
                     if command.pid == ended[0] and command.status is None:
-                        strays = len(self.tree(command))  # `tree` may skip its search once it has a status
+                        strays = len(
+                            self.tree(command)
+                        )  # before it has a status, with which `tree` may skip its search
                         command.status = ended[1]
                         self.send({"n": command.number, "status": command.status, "strays": strays})
         for command in [command for command in self.commands.values() if command.status is not None]:
@@ -143,7 +146,7 @@ class Spawner:
                 self.send({"n": command.number, "over": True})
 
     def advance_endings(self) -> None:
-        """Take every command that is to end one step further: TERM, KILL, KILL to the whole namespace."""
+        """Advance the end of each ending command one step: TERM, KILL, KILL to the whole namespace."""
         now = time.monotonic()
         ending = [command for command in self.commands.values() if command.ending is not None]
         for command in ending:
@@ -156,7 +159,9 @@ class Spawner:
             elif not command.termed:
                 command.termed = True
                 self.signal_tree(command, signal.SIGTERM)
-                self.signal_tree(command, signal.SIGCONT)  # a stopped process acts on TERM when it goes on
+                self.signal_tree(
+                    command, signal.SIGCONT
+                )  # a stopped process only handles TERM after it continues
         if ending:
             self.reap()
 
@@ -164,23 +169,23 @@ class Spawner:
         process_table.send_signal(self.tree(command), [command.pid], number)
 
     def tree(self, command: RunningCommand) -> set[int]:
-        """Every living process that the command started, also detached, re-parented and renamed ones."""
+        """Return every living process of the command, including detached, re-parented and renamed ones."""
         if command.status is not None and self._has_no_commands():
             return set()
         known = process_table.processes()
-        if not known:  # only the process group can be seen
+        if not known:  # only the process group is known
             return {command.pid} if process_table.group_lives(command.pid) else set()
         children = [pid for pid, (parent, _) in known.items() if parent == os.getpid()]
         mine = [pid for pid in children if self.owner(pid, known[pid][1]) == command.number]
         return set(mine).union(*(process_table.descendants(pid, known) for pid in mine))
 
     def _has_no_commands(self) -> bool:
-        """Return whether every child is known to be of no command, as what holds a sandbox."""
+        """Return whether no child is known to belong to a command."""
         found = process_table.children()
         return found is not None and all(self.owners.get(pid) == 0 for pid in found)
 
     def owner(self, pid: int, session: int) -> int | None:
-        """The command that a child belongs to: by its shell, its environment, its session, or the newest."""
+        """Return the command that a child belongs to: by shell, environment or session, else the newest."""
         if pid not in self.owners:
             by_shell = {command.pid: number for number, command in self.commands.items()}
             number = by_shell.get(pid) or process_table.command_number_of(pid) or by_shell.get(session)
@@ -193,7 +198,7 @@ class Spawner:
 
 
 def send_connection(agent: socket.socket, number: int, address: tuple[str, int]) -> None:
-    """Send a socket that connects, or has connected, to an address in the network of the commands."""
+    """Send a connecting or connected socket for an address in the network of the commands."""
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     message = b'{"n": %d, "connected": %d}\n'
     try:
@@ -211,7 +216,7 @@ def send_connection(agent: socket.socket, number: int, address: tuple[str, int])
 
 
 def end_all(enclosed: bool, groups: list[int]) -> None:
-    """TERM to everything below this process, after half a second KILL. `groups` matter without /proc."""
+    """Send TERM to all descendants, and KILL after half a second. `groups` are used without /proc."""
     start = time.monotonic()
     _signal_all(enclosed, groups, signal.SIGTERM)
     _signal_all(enclosed, groups, signal.SIGCONT)
@@ -231,7 +236,7 @@ def _signal_all(enclosed: bool, groups: list[int], number: int) -> None:
 
 
 def _collect(groups: list[int]) -> bool:
-    """Reap what has ended; whether any process is left."""
+    """Reap ended children; return whether any process is left."""
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -240,7 +245,7 @@ def _collect(groups: list[int]) -> bool:
 
 
 def serve_spawner(spawner: Spawner, hello: Mapping[str, Any]) -> None:
-    """Say hello and serve until the agent is gone; end all that was started."""
+    """Send hello and serve until the agent has exited, then end everything that was started."""
     wakeup, signalled = os.pipe()
     os.set_blocking(signalled, False)
     signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)

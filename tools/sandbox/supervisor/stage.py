@@ -1,9 +1,8 @@
-"""The state that the sandboxes of a session share: temporary files, layers over caches, a network, a stage.
+"""The state shared by the sandboxes of a session: temporary files, cache layers, a network, a stage.
 
-The supervisor makes it before the first sandbox and keeps it: what a command left in /tmp or serves on a port
-is there for the next one, whatever the sandbox lets through by then. The stage is a file system in memory,
-with what sandboxes put over other places; it is mounted in the supervisor's namespace, where no path leads to
-it.
+The supervisor makes it before the first sandbox and keeps it. So files in /tmp and services on ports remain
+for the next command, even in a wider sandbox. The stage is a file system in memory with the files that
+sandboxes mount over other places. It is mounted in the supervisor's namespace, where no path leads to it.
 """
 
 from __future__ import annotations
@@ -31,24 +30,25 @@ _DETACH = 2  # of umount2, linux/fs.h
 
 
 class SandboxStage:
-    """Belongs to a supervisor that is held by `how`: see `contain`."""
+    """The stage of a supervisor, whose containment is `how` (see `contain`)."""
 
     def __init__(self, how: str) -> None:
         self.how = how
-        self.hidden: set[str] = set()  # records that open commands do not see
-        self.views: dict[str, str] = {}  # place -> folder of the stage that shows it, and keeps changes apart
-        self.folder = ""  # where the stage is mounted, if it is
+        self.hidden: set[str] = set()  # transcripts hidden from commands outside the sandbox
+        self.views: dict[
+            str, str
+        ] = {}  # place -> directory of the stage that shows it, with separate changes
+        self.folder = ""  # the mount point of the stage, if it is mounted
         self.stage = -1  # a descriptor of it
         self.layer: str | None = None  # of the project, for its caches
-        self.group: str | None = None  # that bounds the memory
+        self.group: str | None = None  # limits the memory
         self.namespaces: list[int] = []  # descriptors of the network and IPC namespaces of the first sandbox
         self.ready = False
 
     def add_sandbox(self, profile: dict[str, Any], fd: int) -> int:
-        """Fork a spawner of sandboxed commands, which serves the socket `fd`; its pid, 0 where there is no
-        sandbox.
+        """Fork a spawner of sandboxed commands that serves the socket `fd`; return its pid, 0 for no sandbox.
 
-        Our records are hidden from open commands as well.
+        Our transcripts are hidden from commands outside the sandbox as well.
         """
         if not self.ready and sys.platform == "linux":
             self.ready = True
@@ -58,7 +58,7 @@ class SandboxStage:
                 with suppress(OSError):
                     _hide_record(path)
                     self.hidden.add(path)
-            with suppress(OSError):  # then there is no sandbox of namespaces either
+            with suppress(OSError):  # in that case there is no sandbox of namespaces either
                 self._prepare(profile)
         common: dict[str, Any] = {"group": self.group, "views": self.views}
         common |= {"namespaces": self.namespaces, "stage": self.stage}
@@ -69,8 +69,8 @@ class SandboxStage:
         return holder
 
     def close(self) -> None:
-        """Let go of all that is kept, once nothing runs any more."""
-        for _ in range(2 if self.folder else 0):  # the stage, and what is over it
+        """Release everything, once nothing runs any more."""
+        for _ in range(2 if self.folder else 0):  # the stage, and the mount above it
             with suppress(OSError):
                 call("umount2", os.fsencode(self.folder), _DETACH)
         remove_memory_group(self.group)
@@ -93,10 +93,9 @@ class SandboxStage:
             os.chdir("/")
 
     def _view_temporary(self, place: str) -> None:
-        """Show what is in a folder for temporary files, and keep what is written there in memory.
+        """Show a directory for temporary files, with writes going to memory.
 
-        A socket that somebody serves there cannot be reached through an overlay. Where there are no overlays,
-        an empty folder is shown.
+        Sockets in it cannot be connected to through an overlay. Without overlays an empty directory is shown.
         """
         if os.path.islink(place) or not os.path.isdir(place):
             return
@@ -123,7 +122,7 @@ class SandboxStage:
 
 
 def _hide_record(path: str) -> None:
-    """Show nothing in a folder of our records. Raises OSError."""
+    """Hide the contents of a directory of transcripts. Raises OSError."""
     flags = NO_SETUID | NO_DEVICES | NO_EXEC | READ_ONLY
     mount("tmpfs", path, "tmpfs", flags, "mode=0555,size=4k")
 
@@ -143,6 +142,6 @@ def _make_stage(folder: str) -> int:
     for name, mode in {"secret-file": 0, **{f"devices/{name}": 0o666 for name in DEVICES}}.items():
         os.close(os.open(f"{folder}/{name}", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, mode))
     stage = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    mount(f"{folder}/empty", folder, None, BIND)  # over it: open commands have no business in there
+    mount(f"{folder}/empty", folder, None, BIND)  # hides it from commands outside the sandbox
     set_mount(folder, READ_ONLY, recursive=False)
     return stage

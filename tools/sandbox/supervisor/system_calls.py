@@ -1,4 +1,4 @@
-"""Call the kernel where Python has no function for it: mounts, namespaces, privileges."""
+"""System calls for which Python has no function: mounts, namespaces, privileges."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ BOUNDING_DROP = 24
 SUBREAPER = 36
 NO_NEW_PRIVS = 38
 AMBIENT = 47
-# Of mounts: MS_ and MOUNT_ATTR_ alike, from linux/mount.h.
+# Flags of mounts, the same for MS_ and MOUNT_ATTR_ in linux/mount.h.
 READ_ONLY = 1
 NO_SETUID = 2
 NO_DEVICES = 4
 NO_EXEC = 8
-# Of mount(2) alone: MS_ of the same header.
+# Flags of mount(2) only, MS_ in the same header.
 BIND = 0x1000
 RECURSIVE = 0x4000
 PRIVATE = 1 << 18
 SLAVE = 1 << 19
-# System calls that have one number on every architecture; the C library need not know them.
+# System calls with the same number on every architecture, which the C library may not know.
 _OPEN_TREE = 428
 _MOVE_MOUNT = 429
 _MOUNT_SETATTR = 442
@@ -38,12 +38,12 @@ _AT_FDCWD = -100
 _AT_EMPTY_PATH = 0x1000
 _AT_RECURSIVE = 0x8000
 _AT_NOFOLLOW = 0x100
-_LIBRARY: list[Any] = []  # the C library, once it was needed
+_LIBRARY: list[Any] = []  # the C library, once loaded
 _CAPABILITY_VERSION = 0x20080522  # linux/capability.h: two words of 32 bits each
 
 
 def call(name: str, *values: Any) -> int:
-    """Call a function of the C library that answers -1 with errno where it fails. Raises OSError."""
+    """Call a function of the C library that returns -1 and sets errno on failure. Raises OSError."""
     import ctypes
 
     if not _LIBRARY:
@@ -57,7 +57,7 @@ def call(name: str, *values: Any) -> int:
 
 
 def mount(source: str | None, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
-    """mount(2). Raises OSError, which names the target."""
+    """Call mount(2). Raises OSError, which names the target."""
     words = [None if word is None else os.fsencode(word) for word in (source, target, kind, options)]
     try:
         call("mount", words[0], words[1], words[2], flags, words[3])
@@ -66,15 +66,16 @@ def mount(source: str | None, target: str, kind: str | None, flags: int, options
 
 
 def clone_mount(path: str, recursive: bool = True, follow: bool = True) -> int:
-    """A descriptor of a copy of the mounts at and below a path, as they are now; not to `follow` takes a link
-    itself. Raises OSError.
+    """Return a descriptor of a copy of the current mounts at and below a path. Raises OSError.
+
+    Without `follow`, a link itself is taken.
     """
     flags = 1 | os.O_CLOEXEC | (_AT_RECURSIVE if recursive else 0) | (0 if follow else _AT_NOFOLLOW)
     return call("syscall", _OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags)
 
 
 def attach_mount(fd: int, path: str) -> None:
-    """Mount what `clone_mount` gave on a path, and close the descriptor. Raises OSError."""
+    """Mount the result of `clone_mount` on a path, and close the descriptor. Raises OSError."""
     try:
         call("syscall", _MOVE_MOUNT, fd, b"", _AT_FDCWD, os.fsencode(path), 4)
     finally:
@@ -92,9 +93,10 @@ def set_mount(where: str | int, attributes: int, recursive: bool = True) -> None
 
 
 def drop_capabilities(keep: int = 0) -> None:
-    """Give up every capability but those in the bit mask `keep`, where we have them. Raises OSError.
+    """Drop every capability except those in the bit mask `keep` that we have. Raises OSError.
 
-    For good where no new privileges can be had. An ordinary user may not bound what is had, and has none.
+    With no_new_privs this is permanent. An ordinary user cannot reduce the bounding set, and has no
+    capabilities.
     """
     import struct
 

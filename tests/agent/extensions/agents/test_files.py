@@ -113,7 +113,7 @@ def test_what_cannot_be_used_is_reported_in_a_line_each(tmp_path: Path) -> None:
     assert len(problems) == 7 and all("\n" not in line for line in problems)
     for turns in (True, 0, -1, 1.5):
         read = read_agent("docs", {"description": "d", "maxTurns": turns}, "p", "")
-        assert read.definition.max_turns is None and "is no number of requests" in read.remarks[0]
+        assert read.definition.max_turns is None and "takes a number of requests" in read.remarks[0]
 
 
 @pytest.mark.parametrize("given", ["{", "[1]", '{"a": 1}'])
@@ -147,7 +147,7 @@ def test_a_mode_is_never_wider_than_the_session_s() -> None:
 
 def test_items_are_listed_for_the_question_about_the_project(tmp_path: Path) -> None:
     (tmp_path / ".claude/agents").mkdir(parents=True)
-    (tmp_path / ".claude/agents/odd.md").write_text("no fields")
+    (tmp_path / ".claude/agents/odd.md").write_text("not fields")
     assert agent_items(tmp_path, {}) == [
-        ProjectItem("agent", "odd", "cannot be read: it has no description", b"no fields")
+        ProjectItem("agent", "odd", "cannot be read: it has no description", b"not fields")
     ]

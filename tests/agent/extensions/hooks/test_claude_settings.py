@@ -138,7 +138,7 @@ def test_the_users_own_file_needs_one_yes_for_all_projects(places: Places, tmp_p
     places.write("home/.claude/settings.json", hooks=GUARD, statusLine=line, outputStyle="terse")
     assert (places.commands(), places.found().status_line, places.found().output_style) == ([], "", "terse")
     (asked,) = places.approve()
-    assert asked.startswith("hook file ~/.claude/settings.json: 1 hook, and what it has later")
+    assert asked.startswith("hook file ~/.claude/settings.json: 1 hook, and later ones")
     places.write("home/.claude/settings.json", hooks={"Stop": [{"hooks": [{"command": "other.sh"}]}]})
     places.project = tmp_path / "other"
     places.project.mkdir()
@@ -167,10 +167,10 @@ def test_what_is_wrong_with_a_file_is_reported_once_it_may_act(places: Places) -
     assert places.found().problems == ()
     places.approve()
     (problem,) = places.found().problems
-    assert "only commands are run here" in problem and places.found().status_line == ""
+    assert "only commands are supported" in problem and places.found().status_line == ""
     (places.project.parent / "home/.claude").mkdir(parents=True)
     (places.project.parent / "home/.claude/settings.json").write_text("{")
-    assert "none of its hooks runs" in places.found().problems[0]
+    assert "its hooks are ignored" in places.found().problems[0]
 
 
 def test_what_is_allowed_in_a_session_acts_from_then_on_and_what_is_forbidden_no_more(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_what_is_allowed_in_a_session_acts_from_then_on_and_what_is_forbidden_no
     (tmp_path / ".claude/settings.json").write_text(json.dumps({"hooks": hooks}))
 
     async def work(run: ControllerRun) -> None:
-        assert "off until you allow it (/trust): 1 hook" in await run.do("hello", "/hooks")
+        assert "disabled until approved (see /trust): 1 hook" in await run.do("hello", "/hooks")
         await run.do("/trust all")
         assert (await run.controller.prompt("hello")).error == "a hook refused the prompt: no"
         assert "echo no" in await run.do("/hooks")
@@ -195,7 +195,7 @@ def test_what_a_flag_has_for_others_is_reported_and_a_mistake_is_an_error(tmp_pa
         return load_config({}, tmp_path, tmp_path, given).warnings
 
     (warning,) = load({"Stop": [{"hooks": [{"type": "prompt", "prompt": "p"}]}]})
-    assert warning.startswith("--settings: hooks: a hook of the type 'prompt'")
+    assert warning.startswith("--settings: hooks: a hook of type 'prompt'")
     with pytest.raises(ConfigError, match="did you mean 'PreToolUse'"):
         load({"PreTolUse": [{"hooks": [{"command": "guard.sh"}]}]})
     with pytest.raises(ConfigError, match="takes a command"):

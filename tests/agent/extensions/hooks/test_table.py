@@ -86,15 +86,15 @@ def test_a_command_blocks_if_any_of_its_entries_does_and_never_in_the_background
     ("raw", "problem"),
     [
         ({"PreToolUs": []}, "did you mean 'PreToolUse'?"),
-        ({"Stop": [{"hooks": [{"type": "prompt", "prompt": "p"}]}]}, "only commands are run here"),
+        ({"Stop": [{"hooks": [{"type": "prompt", "prompt": "p"}]}]}, "only commands are supported"),
         ({"Stop": [{"hooks": [{"type": "command"}]}]}, "takes a command, not None"),
         ({"Stop": [5]}, "takes a list of objects"),
         ({"Stop": {"hooks": []}}, "takes a command"),
-        ({"PreToolUse": [{"matcher": "(", "hooks": []}]}, "is no pattern"),
-        ({"PreToolUse": [{"matcher": 5}]}, "is no text"),
+        ({"PreToolUse": [{"matcher": "(", "hooks": []}]}, "is not a valid pattern"),
+        ({"PreToolUse": [{"matcher": 5}]}, "is not a string"),
         ([], "takes a table"),
-        ({"SubagentStart": [{"hooks": [{"command": "c"}]}]}, "no such event here"),
-        ({"Stop": [{"hooks": [{"command": "c", "if": "Bash(git *)"}]}]}, "it is always asked"),
+        ({"SubagentStart": [{"hooks": [{"command": "c"}]}]}, "does not have this event"),
+        ({"Stop": [{"hooks": [{"command": "c", "if": "Bash(git *)"}]}]}, "the hook always runs"),
     ],
 )
 def test_what_is_not_a_hook_is_reported(raw: Any, problem: str) -> None:

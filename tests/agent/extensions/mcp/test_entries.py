@@ -45,7 +45,7 @@ def test_variables_are_put_in_and_others_stay_unchanged() -> None:
         ({"type": "carrier-pigeon", "url": "x"}, "carrier-pigeon"),
         ({"command": "x", "args": "y"}, "args"),
         ({"command": "x", "env": ["A=b"]}, "env"),
-        ({"url": "file:///etc/passwd"}, "http address"),
+        ({"url": "file:///etc/passwd"}, "is not an http:// or https:// URL"),
         ({"command": "${NOPE}"}, "NOPE"),
     ],
 )
@@ -150,7 +150,7 @@ def test_adding_and_removing_keeps_everything_else_in_the_file(tmp_path: Path) -
     }
     assert store_entry(path, "a", None) is True and path.stat().st_mode & 0o777 == 0o664
     path.write_text("{broken")
-    with pytest.raises(UsageError, match="correct it first"):
+    with pytest.raises(UsageError, match="fix the file first"):
         store_entry(path, "a", {"command": "x"})
     assert path.read_text() == "{broken"
     private = tmp_path / "new" / "mcp.json"
@@ -162,7 +162,7 @@ def test_what_a_project_defines_is_shown_without_values_and_changes_with_every_b
     raw = {"command": "run", "args": ["-x"], "env": {"KEY": "secret-value${TOKEN:-}"}}
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"a": raw, "bad": {"env": 5}}}))
     first, odd = mcp_items(tmp_path, {})
-    assert (first.name, first.shows) == ("a", "run -x (sets KEY) (takes your TOKEN)") and odd.name == "bad"
+    assert (first.name, first.shows) == ("a", "run -x (sets KEY) (uses your TOKEN)") and odd.name == "bad"
     assert "secret-value" not in first.shows and b"secret-value" in first.content
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"a": {**raw, "args": ["-y"]}}}))
     assert next(iter(mcp_items(tmp_path, {}))).content != first.content

@@ -52,7 +52,7 @@ def test_a_login_is_kept_privately_used_and_refreshed(tmp_path: Path) -> None:
             await server.begin()
             assert (server.state, server.failure) == (
                 "needs-auth",
-                "it wants a login: makeroom mcp login maps",
+                "it requires a login: makeroom mcp login maps",
             )
             store = token_file(tmp_path / "state", server.entry)
             http.expires_in = 0
@@ -64,7 +64,7 @@ def test_a_login_is_kept_privately_used_and_refreshed(tmp_path: Path) -> None:
             assert server.state == "connected" and await call(server) == "hello"
             assert json.loads(store.path.read_text())["tokens"]["access_token"] == "access-2", "refreshed"
             http.tokens.clear()
-            assert "wants a login" in str((await asyncio.gather(call(server), return_exceptions=True))[0])
+            assert "requires a login" in str((await asyncio.gather(call(server), return_exceptions=True))[0])
             assert store.forget() and not store.forget()
         await source.close()
 

@@ -82,12 +82,13 @@ def test_bad_servers_fail_with_one_line_and_leave_the_good_ones_alone(tmp_path: 
             await asyncio.gather(*(server.begin() for server in servers.values()))
             told = {name: server.failure for name, server in servers.items()}
             assert told["silent"] == told["deaf"] == "no answer within 0.4 s"
-            assert told["exits"] == "it ended with exit code 1: cannot start: no such database"
-            assert told["ends"].startswith("it ended with exit code 0")
+            assert told["exits"] == "it exited with code 1: cannot start: no such database"
+            assert told["ends"].startswith("it exited with code 0")
             assert told["error"] == "no tools today"
             assert told["endless"].startswith("it wrote 100,000 lines that are no message")
             assert (
-                told["missing"] == "there is no program 'no-such-program'; install it or correct the command"
+                told["missing"]
+                == "the program 'no-such-program' was not found; install it or correct the command"
             )
             assert {name: told[name] for name in ("fine", *fine)} == dict.fromkeys(("fine", *fine), "")
             for name in ("fine", "junk", "noise", "ids", "slow"):
@@ -124,14 +125,14 @@ def test_calls_have_a_limit_can_be_given_up_and_survive_the_servers_death(tmp_pa
     async def run() -> None:
         async with servers_of(tmp_path, a=script(timeout=1000), b=script()) as servers:
             a, b = servers["a"], servers["b"]
-            assert await failure_of(a, "wait") == "no answer within 1 s; the call was given up"
+            assert await failure_of(a, "wait") == "no answer within 1 s; the call was cancelled"
             waiting = asyncio.ensure_future(call(b, "wait"))
             assert await call(b, "echo", text="meanwhile") == "echo: meanwhile"
             began = asyncio.get_running_loop().time()
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
             assert asyncio.get_running_loop().time() - began < 0.3 and waiting.cancelled()
-            assert await failure_of(b, "die") == "it ended with exit code 3: fatal: as was asked"
+            assert await failure_of(b, "die") == "it exited with code 3: fatal: as was asked"
             assert await call(b, "echo", text="again") == "echo: again"
             shown = await call(b, "env")
             assert "PATH=" in shown and "sk-ant" not in shown and "ANTHROPIC" not in shown

@@ -167,7 +167,11 @@ def test_servers_are_added_listed_and_removed(
     code, text = said("add", "own", "-e", "KEY=secret", "--", *line)
     assert code == 0 and "no program" not in text
     code, text = said("add", "late", "--", "nowhere-at-all", "-x")
-    assert code == 0 and "added late" in text and "there is no program 'nowhere-at-all'; install it" in text
+    assert (
+        code == 0
+        and "added late" in text
+        and "the program 'nowhere-at-all' was not found; install it" in text
+    )
     assert said("remove", "late")[0] == 0
     assert said("add", "-s", "project", "web", "http://127.0.0.1:9/mcp", "-H", "X: ${NOT_SET}")[0] == 0
     code, text = said("list")

@@ -117,7 +117,7 @@ def test_the_model_finds_describes_calls_and_reads(tmp_path: Path) -> None:
         world_with(made, server_with(ADD, ODD), "mcp__calc")
         assert made.run().reason == "done"
         texts = made.texts()
-        assert texts[0] == "calc add: Adds numbers" and texts[1].startswith("No tool fits")
+        assert texts[0] == "calc add: Adds numbers" and texts[1].startswith("No tool matches")
         assert texts[2].startswith('mcp__calc__add: Adds numbers\nIts parameters: {"type": "object"')
         assert texts[3:6] == ['{"a": 5}', '{"a": 6}', '{"a": 7}']
         assert texts[6:] == ["@calc:note://1 ", "@calc:note://1\na note"]
@@ -156,7 +156,8 @@ def test_a_call_is_judged_under_the_name_of_the_servers_tool(tmp_path: Path) -> 
         with world([call, "done"], tmp_path) as made:
             world_with(made, server_with(ADD), **rules)
             made.run()
-            assert made.texts()[0].startswith("Permission denied: the ")
+            denied = "plan mode is on" if "mode" in rules else "the rule "
+            assert made.texts()[0].startswith(f"Permission denied: {denied}")
             assert made.context.permissions.denied[0]["tool_name"] == "mcp__calc__add"
             assert made.context.permissions.denied[0]["tool_input"] == {"a": 1}
     with world([call, "done"], tmp_path) as made:
@@ -182,10 +183,10 @@ def test_mistakes_in_a_call_are_answered_with_what_would_be_right(tmp_path: Path
         texts = made.texts()
         assert "`a` is missing" in texts[0] and json.dumps(ADD["inputSchema"]) in texts[0]
         assert texts[1] == "calc has no tool 'sub'. It has: add, lies."
-        assert texts[2] == "There is no MCP server 'nope'. The servers are: calc."
+        assert texts[2] == "Unknown MCP server 'nope'. The servers are: calc."
         assert texts[3] == '{"a": 1}', "the server judges what its own schema cannot"
         assert texts[4].startswith("mcp could not be called:")
-        assert texts[5] == texts[6] == "arguments has to be a JSON object."
+        assert texts[5] == texts[6] == "arguments must be a JSON object."
         made.check()
 
 
@@ -233,7 +234,7 @@ def test_results_are_texts_checked_images_and_files(tmp_path: Path) -> None:
     assert lines[0] == "ab" and lines[1].startswith("[image/png, 3 bytes: outputs/")
     sound = tmp_path / lines[2].partition(": ")[2].rstrip("]")
     assert sound.read_bytes() == b"RIFFsound" and sound.suffix == ".wav"
-    assert lines[3] == "[audio/wav: what the server sent is no base64]"
+    assert lines[3] == "[audio/wav: the server sent invalid base64]"
     assert lines[4:7] == ["@calc:note://1 one", "@calc:note://2", "two"]
     assert lines[7:9] == ["@calc:note://3", "@calc:note://4"] and lines[10] == '{"type": "hologram"}'
     assert lines[9].startswith("[application/octet-stream, 3 bytes: outputs/")
@@ -255,7 +256,7 @@ def test_a_long_result_is_cut_and_kept_whole(tmp_path: Path) -> None:
 def test_a_broken_image_or_an_empty_resource_spoils_nothing(tmp_path: Path) -> None:
     broken = base64.b64encode(b"\x89PNG\r\n\x1a\nnot really a picture").decode()
     result = result_of(tmp_path, {"content": [{"type": "image", "data": broken}]})
-    assert "an image was left out here" in result.content[0].text
+    assert "image omitted" in result.content[0].text
     place = ResultPlace(ENTRY, ToolContext(tmp_path, tmp_path, tmp_path, tmp_path), "1.1")
     assert asyncio.run(resource_result({"contents": None}, place, {})).content == (TextBlock("(no output)"),)
 

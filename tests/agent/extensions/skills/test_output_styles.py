@@ -32,17 +32,17 @@ def test_a_style_is_found_by_the_name_in_its_file_or_the_files_own(places: Style
 
 
 def test_a_style_that_is_not_there_or_cannot_be_read_is_reported(places: StylePlaces, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="there is no output style"):
+    with pytest.raises(ValueError, match="unknown output style"):
         style_text("Explanatory", places)
     put(places.folder / ".claude", "big.md", "x" * 100_000)
     put(tmp_path / "config", "mine.md", "Mine.")
     with pytest.raises(ValueError, match=r"big.md: it has more than"):
         style_text("big", places)
-    with pytest.raises(ValueError, match="there are mine"):
+    with pytest.raises(ValueError, match="known styles are mine"):
         style_text("other", places)
     (tmp_path / "secret").write_text("secret")
     (places.folder / ".claude/output-styles/leak.md").symlink_to(tmp_path / "secret")
-    with pytest.raises(ValueError, match="it leads out of the project"):
+    with pytest.raises(ValueError, match="it is a link out of the project"):
         style_text("leak", places)
 
 
