@@ -81,7 +81,7 @@ async def show_help(controller: Controller, argument: str) -> Event | None:
         for section in HELP_SECTIONS
     ]
     short = [with_keys(line, controller.setup.key_names) for line in SHORT_KEY_HELP]
-    if names := " ".join(f"/{each.name}" for each in library.for_people()):
+    if names := " ".join(f"/{each.name}" for each in library.for_users()):
         lines.append(f"  {'yours':<{width}}  {shorten(names, MAX_OWN_NAMES_CHARS)}")
     return CommandOutput("\n".join(["Keys", *short, "Commands", *lines, MORE_HELP]))
 
@@ -101,7 +101,7 @@ def _summary_lines(commands: Sequence[Command]) -> list[str]:
 
 def typed_lines(library: SkillLibrary) -> list[str]:
     """Return a line for each command or skill of the library that the user can type."""
-    skills = library.for_people()
+    skills = library.for_users()
     width = max((len(one.name) for one in skills), default=0)
     return [f"/{one.name:<{width}}  {shorten(one.summary, MAX_SUMMARY_CHARS)}" for one in skills]
 

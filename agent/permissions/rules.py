@@ -112,7 +112,7 @@ class PermissionRules(Struct, frozen=True):
         return Places(folder=self.folder, home=self.home, cwd=access.cwd or self.folder)
 
     def standpoint(self, access: Access) -> Standpoint | None:
-        """Return the standpoint for reading the line of an access; None if files cannot be looked at."""
+        """Return the standpoint for reading the line of an access; None if files cannot be read."""
         return Standpoint(self.places(access), self.reading) if self.reading is not None else None
 
 

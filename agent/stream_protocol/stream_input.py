@@ -182,7 +182,7 @@ class StreamInput:
 def greeting(given: str, skills: SkillLibrary) -> dict[str, Any]:
     """The answer to initialize; of agents those that are built in, and the `given` ones."""
     commands = [(name, what, "") for name, what in LOCAL_COMMANDS.items()]
-    commands += [(one.name, f"{one.description} ({one.origin})", one.hint) for one in skills.for_people()]
+    commands += [(one.name, f"{one.description} ({one.origin})", one.hint) for one in skills.for_users()]
     agents = [{"name": each.name, "description": each.description} for each in BUILTIN_AGENTS.values()]
     told = given_agents(given).items() if given else ()
     agents += [{"name": name, "description": str(fields.get("description", ""))} for name, fields in told]

@@ -123,7 +123,7 @@ def session_details(controller: Controller) -> dict[str, Any]:
     library = controller.services.skills
     return {
         "apiKeySource": controller.setup.config.origins.get("key", "none"),
-        "slash_commands": [one.name for one in library.for_people()],
+        "slash_commands": [one.name for one in library.for_users()],
         "output_style": style_in_use(controller.in_use[1].settings.system),
         "skills": [one.name for one in library.skills.values() if one.kind == "skill"],
         "agents": list(controller.services.agents),

@@ -278,8 +278,8 @@ def git_steering(git: str) -> list[str]:
 def _steering_of(git: str, checkout: str = "") -> list[str]:
     """Return the files that control git in one repository; of the repositories in its index, only the `.git`.
 
-    A `.git` that is a file or link leads to the directory that steers the checkout in which it lies; others
-    are above them.
+    A `.git` that is a file or link refers to the directory that controls its checkout. Others belong to the
+    directory above them.
     """
     if os.path.islink(git) or not os.path.isdir(git):
         top = os.path.dirname(git)

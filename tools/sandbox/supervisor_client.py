@@ -132,7 +132,7 @@ class Supervisor:
         if not sandboxed:
             return self.open.run(take, **start)
         if self.sandboxed is None or self.sandbox == "none":
-            raise SupervisorLost(f"there is no sandbox to run the command in: {self.why_no_sandbox}")
+            raise SupervisorLost(f"no sandbox is available for the command: {self.why_no_sandbox}")
         return self.sandboxed.run(take, **start)
 
     @property

@@ -140,7 +140,7 @@ def _walk(
 
 
 def _entries(path: str, limit: int) -> list[tuple[str, str]]:
-    """(name, "directory", "file", "link" or "other") of what a directory holds."""
+    """Return (name, "folder", "file", "link" or "other") of the entries of a directory."""
     found: list[tuple[str, str]] = []
     with suppress(OSError), os.scandir(path) as entries:
         for entry in entries:

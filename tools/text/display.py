@@ -71,9 +71,7 @@ def count_invisible(text: str) -> int:
 
 
 def is_plain(text: str) -> bool:
-    """Return whether people see every character of a name: none that a terminal would obey, hide or cannot
-    show.
-    """
+    """Return whether every character of a name is visible: no control, hidden or unprintable ones."""
     return (text.isascii() and text.isprintable()) or _UNSAFE_IN_NAME.search(text) is None
 
 

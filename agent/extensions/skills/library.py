@@ -68,13 +68,13 @@ class SkillLibrary:
             return None
         return TypedSkill(skill, f"{rest} {arguments}".strip())
 
-    def for_people(self) -> list[Skill]:
+    def for_users(self) -> list[Skill]:
         """Return those that can be typed, by name."""
         return [self.skills[name] for name in sorted(self.skills) if self.skills[name].for_user]
 
     def summaries(self) -> list[CommandSummary]:
         """List those that can be typed."""
-        found = [CommandSummary(one.name, one.summary) for one in self.for_people()]
+        found = [CommandSummary(one.name, one.summary) for one in self.for_users()]
         for name, one in sorted(self.others.items()):
             if one.for_user and self.skills[one.name] is one:
                 found.append(CommandSummary(name, alias_of=one.name))

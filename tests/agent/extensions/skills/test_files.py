@@ -122,7 +122,7 @@ def test_a_command_without_fields_is_described_by_its_first_line_and_not_for_the
     found = library(project, home)
     assert found.skills["plain"].description == "Tidy up"
     assert [one.name for one in found.for_model()] == ["hidden"]
-    assert [one.name for one in found.for_people()] == ["plain"]
+    assert [one.name for one in found.for_users()] == ["plain"]
     assert found.typed("/hidden x") is None
     typed = found.typed("/Plain some  words\nand more")
     assert typed is not None
