@@ -197,7 +197,7 @@ def test_a_file_in_a_directory_that_cannot_be_written_is_written_in_place(open_f
         open_files.folder,
         as_nobody(),
     )
-    assert "does not permit new files" in out and "permission denied" in out
+    assert "new files are not permitted" in out and "permission denied" in out
     assert path.read_bytes() == b"b\n"
     assert [each.name for each in path.parent.iterdir()] == ["f"]
     assert open_files.litter() == []
@@ -480,7 +480,7 @@ def test_a_directory_that_is_gone_is_one_clear_error(files: FileSession):
     files.context.cwd = folder
     folder.rmdir()
     for name, more in (("read", {}), ("write", {"content": "x"})):
-        assert "is gone" in files.refused(name, file_path="f", **more)
+        assert "does not exist any more" in files.refused(name, file_path="f", **more)
     assert not folder.exists()
     assert "1\tx" in files.do("read", file_path=str(files.path("here")))
 

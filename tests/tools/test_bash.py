@@ -357,7 +357,7 @@ def test_a_project_that_is_gone_is_an_error_that_says_so(tmp_path: Path) -> None
     shell = BashSession(folder)
     shell.run("true")
     shutil.rmtree(folder)
-    with pytest.raises(FileError, match="bring it back"):
+    with pytest.raises(FileError, match="has to restore it"):
         shell.run("true")
     folder.mkdir()
     assert shell.say("echo back") == "back"

@@ -80,7 +80,7 @@ def test_no_questions(text: str) -> None:
 
 def test_hints_name_what_to_do() -> None:
     assert "stored credential" in str(hint("git push", "fatal: could not read Username for 'https://x'"))
-    assert "prints and ends" in str(hint("top", ""))
+    assert "prints and exits" in str(hint("top", ""))
     notice = "Pseudo-terminal will not be allocated because stdin is not a terminal.\n"
     assert hint("ssh host", f"{notice}ssh: Could not resolve hostname host") is None
     assert hint("make", "error: no rule") is None
@@ -100,6 +100,6 @@ def test_hints_name_what_to_do() -> None:
 )
 def test_what_needs_a_terminal_is_for_the_user_in_another_one(output: str) -> None:
     advice = str(hint("x", output))
-    assert "the person" in advice and "in another terminal" in advice
-    assert "`!`" not in advice and "ask the person" not in advice  # who may have typed it there
+    assert "the user" in advice and "in another terminal" in advice
+    assert "`!`" not in advice and "ask the user" not in advice  # who may have typed it there
     assert ("MAKEROOM_NAMESPACE=off" in advice) is ("uid" in output or "privileges" in output)

@@ -96,7 +96,7 @@ def test_code_with_comments_in_another_encoding_is_read_and_continues_in_it(
 def test_where_the_encoding_is_unknown_nothing_is_added_that_it_would_have_to_say(files: FileSession):
     data = (CODE % "ošetřit").encode("cp1250")
     files.put("f.c", data)
-    assert "[the encoding is unknown; shown as " in files.do("read", file_path="f.c")
+    assert "[unknown encoding, decoded as " in files.do("read", file_path="f.c")
     refused = files.refused("edit", file_path="f.c", old_string="int f", new_string="// à\nint f")
     assert "unknown" in refused and "iconv -f" in refused
     assert "iconv -f" in files.refused("write", file_path="f.c", content="à\n")

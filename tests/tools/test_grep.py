@@ -238,7 +238,7 @@ def test_too_much_output_is_cut_and_reported(project: BashSession, monkeypatch: 
     monkeypatch.setattr("tools.search.found_lines.MAX_SEARCH_BYTES", 20_000)
     (project.folder / "much").write_text("line\n" * 100_000)
     shown = found(project, "line", path="much", output_mode="content", head_limit=3)
-    assert shown[0] == "much:1:line" and "of more than" in shown[3] and "too much was found" in shown[4]
+    assert shown[0] == "much:1:line" and "of more than" in shown[3] and "too many results" in shown[4]
 
 
 def test_no_program_of_the_project_is_run_for_ripgrep(project: BashSession) -> None:
@@ -426,7 +426,7 @@ def test_a_line_that_is_too_long_to_be_held_is_named(
     (searched.folder / "c.js").write_text("b\n")
     for pattern in ("b", ".*b", "(?s:b)"):
         lines = found(searched, pattern, output_mode="content", glob="*.js")
-        long = 'a "b.js:2:[too long to be shown: more than 200,000 bytes]'
+        long = 'a "b.js:2:[too long to show: more than 200,000 bytes]'
         assert lines == [long, 'a "b.js:3:b', "c.js:1:b"]
     assert len(found(searched, "^b", output_mode="content", path='a "b.js', context=1)) == 2
 

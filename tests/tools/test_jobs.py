@@ -102,7 +102,7 @@ def test_processes_that_a_command_left_behind_are_announced_in_a_sentence(shell:
     (shell.folder / "go").touch()
     shell.wait_for("b1")
     (words,) = shell.context.inbox.take()
-    assert " ended, and all of its processes with it, after " in words
+    assert " ended with all of its processes, after " in words
 
 
 def test_a_look_at_what_a_command_left_behind_shows_only_what_came_since(shell: BashSession) -> None:
@@ -142,7 +142,7 @@ def test_one_that_writes_too_much_is_ended(shell: BashSession) -> None:
     shell.run("yes", run_in_background=True)
     shell.wait_for("b1")
     (words,) = shell.context.inbox.take()
-    assert "stopped at the limit of its output" in words
+    assert "stopped at its output limit" in words
     assert shell.jobs["b1"].spool.path.stat().st_size == 1_000_000
     assert wait_until(lambda: not shell.survivors())
 
@@ -221,7 +221,10 @@ def test_one_that_cannot_be_ended_alone_takes_the_others_along_which_is_said(
     for _ in range(2):
         new_shell.run("sleep 300", run_in_background=True)
     assert new_shell.say(job="b1", kill=True).startswith("[job b1: stopped, ")
-    assert new_shell.jobs["b2"].state == "ended with all commands, as one of them could not be ended alone"
+    assert (
+        new_shell.jobs["b2"].state
+        == "ended together with all commands, since one of them could not be ended separately"
+    )
 
 
 def test_closing_while_the_supervisor_is_being_started_ends_that_too(new_shell: BashSession) -> None:

@@ -59,7 +59,7 @@ def test_no_request_carries_more_than_a_thousand_characters_and_the_newest_lines
     assert len(words) <= MAX_LINE_NEWS_CHARS and "secret" not in words and "\x1b" not in words
     head, *lines = words.split("\n")
     assert head.startswith("[b1 wrote 502 new lines, the first ") and lines[-2:] == ["café", "x" * 300]
-    assert f"the first {502 - len(lines)} left out here" in head
+    assert f"the first {502 - len(lines)} omitted here" in head
     news.take(b"after\nunfin")
     news.end()
     assert inbox.take() == ["[b1 wrote 2 new lines]\nafter\nunfin"]

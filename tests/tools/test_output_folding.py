@@ -25,9 +25,9 @@ def test_tests_that_passed_are_counted_and_what_failed_stays(lines: list[str]) -
     output = "\n".join(["collected 41", *lines[:30], FAILED, *lines[30:], "1 failed"])
     told = [
         "collected 41",
-        "[30 lines of tests that passed]",
+        "[30 lines of passed tests]",
         FAILED,
-        "[10 lines of tests that passed]",
+        "[10 lines of passed tests]",
         "1 failed",
     ]
     assert fold_output(output, "make test 2>&1 | tail -50").split("\n") == told

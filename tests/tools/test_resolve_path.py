@@ -63,7 +63,7 @@ def test_a_loop_of_links_is_a_clear_error(files: FileSession):
     files.path("a").symlink_to("b")
     files.path("b").symlink_to("a")
     for tool, more in (("read", {}), ("write", {"content": "x"})):
-        assert "circle" in files.refused(tool, file_path="a/f", **more)
+        assert "links form a loop" in files.refused(tool, file_path="a/f", **more)
 
 
 def test_a_prefix_sibling_is_outside(files: FileSession, tmp_path: Path):
@@ -406,7 +406,7 @@ def test_a_missing_file_names_what_may_have_been_meant(files: FileSession):
     assert "glob finds" in files.refused("read", file_path="src/*.py")
     files.put("src/bad\udce9name.txt", b"x")  # a byte that no path of a call can hold
     assert "Did you mean" not in files.refused("read", file_path="src/bad\ufffdname.txt")
-    assert "an address, not a path" in files.refused("write", file_path="https://a.example/b", content="x")
+    assert "a URL, not a path" in files.refused("write", file_path="https://a.example/b", content="x")
     assert "1\tx" in files.do("read", file_path=f"file://{files.path('README.md')}")
 
 

@@ -115,7 +115,7 @@ def test_work_that_hangs_is_given_up_and_the_session_lives(files: FileSession):
         while not waiting.done():
             turns += 1
             await asyncio.sleep(0)
-        with pytest.raises(FileError, match="did not answer"):
+        with pytest.raises(FileError, match="did not respond"):
             await waiting
         return turns
 
@@ -133,7 +133,7 @@ def test_a_file_system_that_never_answers_is_given_up(files: FileSession):
         with mounted("fuse", files.path("dead"), f"fd={server},rootmode=40000,user_id=0,group_id=0"):
             arguments = parse_arguments(read.TOOL, {"file_path": "dead/f"})
             arguments._path = str(files.path("dead/f"))
-            with pytest.raises(FileError, match="did not answer"):
+            with pytest.raises(FileError, match="did not respond"):
                 asyncio.run(read.read_file(arguments, ToolCall(files.context), timeout_s=0.5))
             os.close(server)  # the kernel gives up now: the thread ends, the mount can be taken away
             server = -1

@@ -224,7 +224,10 @@ def test_a_project_that_is_moved_away_is_not_created_again_and_the_model_is_info
     shell.before_each = move
     background = Reply((calls("bash", command="seq 100000", run_in_background=True),))
     shell.play([background, "done", Reply((calls("bash", command="echo a > new; seq 100000"),)), "done"], 2)
-    assert f"The project's folder {shell.folder} is gone" in shell.texts and "[files:" not in shell.texts
+    assert (
+        f"The project's directory {shell.folder} does not exist" in shell.texts
+        and "[files:" not in shell.texts
+    )
     assert not shell.folder.exists() and not (away / "new").exists()
     assert shell.world.approver.questions == [] and shell.world.told(Notice) == []
     assert memory_paths(shell.folder, away) == [], "a session that begins now is told the same, and no fault"

@@ -30,7 +30,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> ReadingProject:
     shutil.copy("/usr/bin/true", made.root / "copied")
     shutil.copy("/usr/bin/false", made.root / "another")
     (made.root / "g").symlink_to("/usr/bin/git")
-    (made.root / "circle").symlink_to("circle")
+    (made.root / "links form a loop").symlink_to("links form a loop")
     for name, value in {
         "p": "push",
         "sp": "!git push --force",
