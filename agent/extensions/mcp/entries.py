@@ -117,7 +117,7 @@ def _read(name: str, raw: RawEntry, scope: Scope, environ: Mapping[str, str]) ->
         else (),
     )
     if filling.missing:
-        raise ValueError(f"the environment does not set {', '.join(sorted(filling.missing))}, which it needs")
+        raise ValueError(f"it needs the variable {', '.join(sorted(filling.missing))}, which is not set")
     if kind in ("http", "sse") and not re.match(r"https?://[^/\s]", entry.url):
         raise ValueError(f"its url {entry.url[:80]!r} is not an http:// or https:// URL")
     return entry

@@ -175,7 +175,7 @@ def test_servers_are_added_listed_and_removed(
     assert said("remove", "late")[0] == 0
     assert said("add", "-s", "project", "web", "http://127.0.0.1:9/mcp", "-H", "X: ${NOT_SET}")[0] == 0
     code, text = said("list")
-    assert code == 1 and "(local): connected, 8 tools" in text and "does not set NOT_SET" in text
+    assert code == 1 and "(local): connected, 8 tools" in text and "needs the variable NOT_SET" in text
     assert "secret" not in said("get", "own")[1] and "variables: KEY" in said("get", "own")[1]
     configure(tmp_path / ".mcp.json", web={"url": "http://127.0.0.1:9/other"})
     assert "disabled: this project " in said("list")[1]
