@@ -86,7 +86,7 @@ def test_status_config_and_doctor_report_on_the_sandbox_and_mistakes_are_explain
             "/sandbox maybe": "usage: /sandbox [auto | require | off",
             "/sandbox write": "usage: /sandbox [auto | require | off",
             "/sandbox write absent": "cannot allow absent: it does not exist",
-            "/sandbox write /": "no place as wide as",
+            "/sandbox write /": "would cover too much",
             "/sandbox project closed": "project takes one of writable, read-only",
             "/sandbox reach 10.0.0.1": "addresses are not allowed",
         }.items():

@@ -36,7 +36,7 @@ def test_a_style_that_is_not_there_or_cannot_be_read_is_reported(places: StylePl
         style_text("Explanatory", places)
     put(places.folder / ".claude", "big.md", "x" * 100_000)
     put(tmp_path / "config", "mine.md", "Mine.")
-    with pytest.raises(ValueError, match=r"big.md: it has more than"):
+    with pytest.raises(ValueError, match=r"big.md: it is larger than"):
         style_text("big", places)
     with pytest.raises(ValueError, match="known styles are mine"):
         style_text("other", places)
