@@ -1,19 +1,19 @@
-"""The errors on our side of a port, and their effects on the turn.
+"""The errors on our side of a port, and their effects on a turn.
 
 AgentError                       a clear line for the user; ends the program or the turn
 ├── UsageError                   bad flag, unknown session                            exit 2
-├── ChoiceCancelled              the user was asked and chose nothing                 exit 130
-├── ConfigError                  a settings file or variable that cannot be used      exit 6
-└── ModelError                   a request that did not get its answer
+├── ChoiceCancelled              the user cancelled a choice                          exit 130
+├── ConfigError                  invalid settings file or variable                    exit 6
+└── ModelError                   a request without a complete response
     ├── TransientError           may succeed later: 429, 5xx, connection, stream      exit 75
     ├── PromptTooLong            400/413 about the size: compact reactively           exit 1
-    ├── OutputTooLong            400 about max_tokens: ask for less and retry         exit 1
+    ├── OutputTooLong            400 about max_tokens: request less and retry         exit 1
     ├── FieldRejected            400 that names an optional field: drop it and retry  exit 1
     ├── ThinkingRejected         400 about thinking: leave it out and retry once      exit 1
     ├── BlockRejected            400 about one content block: replace it, retry once  exit 1
     ├── AuthenticationError      401, 403, 402, no credentials                        exit 5
     ├── BudgetExceeded           --max-budget-usd is spent: nothing was sent          exit 3
-    └── RequestRejected          any other error; trying again is useless             exit 1
+    └── RequestRejected          any other error; a retry would fail again            exit 1
         └── ModelNotFound        404: no such model, or no such endpoint              exit 1
 """
 
@@ -35,11 +35,11 @@ Feature = Literal[
     "usage in streams",
     "betas",
 ]
-"""What a request may ask for or hold and a server may not take; from then on it does without."""
+"""Features of a request that a server may reject; later requests do not use them."""
 
 
 class AgentError(Exception):
-    """The text is one line for the user, and names the fix where there is one."""
+    """An error whose text is one line for the user, with a remedy if there is one."""
 
     code = 1
 
@@ -57,15 +57,17 @@ class ConfigError(AgentError):
 
 
 class ModelError(AgentError):
-    """The request failed. `status` is that of the answer, None where there was none."""
+    """The request failed. `status` is the HTTP status of the response, None without a response."""
 
     status: int | None = None
 
 
 class TransientError(ModelError):
-    """Worth another try. `retry_after` is what the server asked for, in seconds, or None.
+    """An error that may not happen again.
 
-    `tries` is how often at most, where fewer than usual make sense. `overloaded`: another model may be free.
+    retry_after  seconds that the server asks to wait, or None
+    tries        the limit of attempts, if it is lower than the default
+    overloaded   another model may be available
     """
 
     code = 75
@@ -80,7 +82,7 @@ class TransientError(ModelError):
 
 
 class PromptTooLong(ModelError):
-    """The prompt does not fit. `actual` and `limit` in tokens, where the server told them."""
+    """The prompt does not fit. `actual` and `limit` are in tokens, None if they are unknown."""
 
     def __init__(self, text: str, actual: int | None = None, limit: int | None = None) -> None:
         super().__init__(text)
@@ -89,9 +91,9 @@ class PromptTooLong(ModelError):
 
 
 class OutputTooLong(ModelError):
-    """`max_tokens` is over what the model can write; `limit` is the most it can, in tokens.
+    """`max_tokens` exceeds the model's output limit, `limit` in tokens.
 
-    With a `window` the limit is what that leaves beside this very prompt.
+    With a `window` the limit is the part of it that this prompt leaves.
     """
 
     def __init__(self, text: str, limit: int, window: int | None = None) -> None:
@@ -101,7 +103,7 @@ class OutputTooLong(ModelError):
 
 
 class FieldRejected(ModelError):
-    """The server does not take an optional feature of the request."""
+    """The server does not support an optional feature of the request."""
 
     def __init__(self, text: str, feature: Feature) -> None:
         super().__init__(text)
@@ -109,13 +111,13 @@ class FieldRejected(ModelError):
 
 
 class ThinkingRejected(ModelError):
-    """The server refused a thinking block that we sent back."""
+    """The server rejected a thinking block that was sent back."""
 
 
 class BlockRejected(ModelError):
-    """The server refused one content block: `message` and `block` are its indices in the request.
+    """The server rejected a content block; `message` and `block` are its indices in the request.
 
-    Both are None where the server did not say which; then it is about an image.
+    Both are None if the server does not name the block; then the error is about an image.
     """
 
     def __init__(self, text: str, message: int | None = None, block: int | None = None) -> None:
@@ -133,11 +135,11 @@ class BudgetExceeded(ModelError):
 
 
 class RequestRejected(ModelError):
-    """Trying again unchanged is useless."""
+    """The same request would be rejected again."""
 
 
 class ModelNotFound(RequestRejected):
-    """The model or endpoint does not exist; `listed` are the models that the server says it has."""
+    """The model or endpoint does not exist; `listed` are the models that the server reports."""
 
     def __init__(self, text: str, listed: Sequence[str] = ()) -> None:
         super().__init__(text)
@@ -145,5 +147,5 @@ class ModelNotFound(RequestRejected):
 
 
 def program_changed(error: ImportError) -> str:
-    """Return the notice for a part of the program that is loaded on first use and cannot be loaded."""
-    return f"makeroom changed on disk since it started ({error}): leave, and go on with makeroom -c"
+    """Return the message for a module that is loaded on first use and can no longer be loaded."""
+    return f"makeroom has changed on disk since it started ({error}). Exit and resume with makeroom -c."

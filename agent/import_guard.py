@@ -1,10 +1,10 @@
-"""Guard the imports: our packages come from beside this one, and nothing comes from the current folder.
+"""Guard the imports: load our packages from beside this one, and nothing from the current directory.
 
-`python -m agent` puts the current folder first on the path: a user's own `tools/`, `json.py` or `rich/` would
-run inside this program before any question was asked. This module runs before everything else of ours, so
-it uses only what the interpreter has loaded by then (`sys`, `os`, the frozen import machinery): even
-`__future__` and `pathlib` could be decoys. It cannot guard against a user's own `agent/` package, nor against
-decoys of what `-m` itself loads; there the console command `makeroom` or `python -P -m agent` is safe.
+`python -m agent` puts the current directory first on the path, so a project's `tools/`, `json.py` or `rich/`
+would run inside this program before any question. This module runs before the rest of the program. It uses
+only what the interpreter has already loaded (`sys`, `os`, the frozen import machinery), because even
+`__future__` and `pathlib` could be decoys. It cannot guard against an `agent/` package in the project, or
+against decoys of modules that `-m` itself loads. The command `makeroom` and `python -P -m agent` are safe.
 """
 
 import os
@@ -16,7 +16,7 @@ _located = sys.modules["_frozen_importlib_external"].spec_from_file_location
 
 
 class PackageFinder:
-    """A finder that resolves exactly our packages, to the folders beside this one."""
+    """A finder that resolves exactly our packages, to the directories beside this one."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):  # type: ignore[no-untyped-def]
@@ -27,7 +27,7 @@ class PackageFinder:
 
 
 def guard_imports() -> None:
-    """Drop the current folder from the path unless it is our own, and find our packages first."""
+    """Remove the current directory from the path unless it is our own, and find our packages first."""
     for at in (1, 0):  # behind our own root, which the wheel's entry point puts first
         if len(sys.path) > at and _is_elsewhere(sys.path[at]):
             del sys.path[at]
@@ -36,9 +36,9 @@ def guard_imports() -> None:
 
 
 def _is_elsewhere(entry: str) -> bool:
-    """Return whether a path entry is the current folder and not our root."""
+    """Return whether a path entry is the current directory and not our root."""
     try:
         here = os.path.realpath(os.getcwd())  # noqa: PTH109
     except OSError:
-        return entry == ""  # the current folder is gone: nothing can come from it
+        return entry == ""  # the current directory does not exist: nothing can be loaded from it
     return os.path.realpath(entry or here) == here and here != ROOT

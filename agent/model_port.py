@@ -1,7 +1,7 @@
 """The Model port: a provider-neutral request, and the reply as it arrives. One adapter per provider.
 
-An adapter turns a `ModelRequest` into whatever its service takes, and what comes back into an
-`IncomingReply`. Bytes, headers, signatures, cache fields and event streams are its own business.
+An adapter converts a `ModelRequest` to the form of its API, and the response to an `IncomingReply`. Bytes,
+headers, signatures, cache fields and event streams are internal to the adapter.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from transcripts import Block, Message, TextBlock, Usage, is_server_tool
 from .errors import Feature
 from .events import Event
 
-MIN_OUTPUT_TOKENS = 1024  # asked for, however small the window
-BELIEVED_LIMITS_TOKENS = (256, 100_000_000)  # what a server may say of a window or an output
+MIN_OUTPUT_TOKENS = 1024  # requested even in a small window
+BELIEVED_LIMITS_TOKENS = (256, 100_000_000)  # a size outside of these is not a window or an output limit
 MAX_OUTPUT_SHARE = 0.25  # of the window: a reply has to fit beside its prompt
 
 
@@ -28,13 +28,13 @@ class RequestSettings(Struct, frozen=True):
 
     system      the texts of the system prompt, in order
     tools       definitions in order; a model sees their "name", "description" and "input_schema", other
-                keys are for the record; those with a "type" are run by the service, and sent as they are
-    thinking    whether the model may think before it answers, with a summary that can be shown
-    silent_thinking  without that summary
-    effort      how hard it thinks: "low" to "max"; None leaves that to the model
-    cache       how long the provider should keep the prefix: "5m", "1h"; None for not at all
-    eager       whether the inputs of tools should stream before they are validated
-    rejected    features that the server did not take; they are off
+                keys are for the transcript; those with a "type" run on the server, and are sent unchanged
+    thinking    the model may think before it answers, with a summary that can be shown
+    silent_thinking  thinking has no such summary
+    effort      "low" to "max"; None leaves the effort to the model
+    cache       the lifetime of the cached prefix: "5m", "1h"; None: no caching
+    eager       the inputs of tools stream before they are validated
+    rejected    features that the server rejected; they are off
     """
 
     model: str
@@ -49,7 +49,7 @@ class RequestSettings(Struct, frozen=True):
     rejected: frozenset[Feature] = frozenset()
 
     def without(self, *features: Feature) -> RequestSettings:
-        """The settings for a server that does not take some features: these are off, and remembered."""
+        """Return the settings with some features off, which the server rejects and `rejected` lists."""
         return replace(
             self,
             thinking=self.thinking and "thinking" not in features,
@@ -66,27 +66,29 @@ def _without_server_tools(tools: tuple[Mapping[str, Any], ...]) -> tuple[Mapping
 
 
 def is_believable(tokens: Any) -> TypeGuard[int]:
-    """Return whether what a server says of the window or the longest output of a model makes sense."""
+    """Return whether a server's value can be the context window or the output limit of a model."""
     return isinstance(tokens, int) and BELIEVED_LIMITS_TOKENS[0] <= tokens <= BELIEVED_LIMITS_TOKENS[1]
 
 
 def output_room(window: int) -> int:
-    """The most output tokens to ask for in a window of so many tokens."""
+    """Return the most output tokens to request in a window of `window` tokens."""
     return max(MIN_OUTPUT_TOKENS, int(window * MAX_OUTPUT_SHARE))
 
 
 RECORDED_SETTINGS = ("max_tokens", "thinking", "silent_thinking", "effort", "cache", "eager", "rejected")
-"""The settings of a request that stand in its own fact; the others stand in the `Opened` before it."""
+"""The settings of a request that its own fact contains; the others are in the `Opened` before it."""
 
 
 class ModelRequest(Struct, frozen=True):
-    """One request: the view, and where the provider's cache should be able to stop.
+    """One request: the view, and the places where a cached prefix may end.
 
-    `messages` alternate, begin with the user's, and hold thinking only where its signature may be sent back.
-    `cache_marks` are indices of messages; the last message is always one more. `instruction` is one more user
-    message at the end, behind the last mark; with `compacts` it is for the service's own compaction where the
-    provider has one, whose block is then the whole reply. `encoded` keeps the body that adapters made, by the
-    name of their encoding.
+    messages     alternate, begin with the user's, and contain thinking only where its signature can be sent
+                 back
+    cache_marks  indices of messages; the last message is always one more
+    instruction  one more user message at the end, after the last mark
+    compacts     the instruction is for the API's own compaction, if the provider has one; its block is then
+                 the whole reply
+    encoded      the bodies that adapters have made, by the name of the encoding
     """
 
     settings: RequestSettings
@@ -97,11 +99,11 @@ class ModelRequest(Struct, frozen=True):
     encoded: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        force_setattr(self, "encoded", {})  # of this request: a changed copy has a body of its own
+        force_setattr(self, "encoded", {})  # a changed copy has a different body
 
 
 class PendingBlock(Struct):
-    """A content block that has begun and not ended; `pieces` are the texts that came of it so far."""
+    """A content block that has begun but not ended; `pieces` are its texts received so far."""
 
     kind: Literal["text", "thinking", "tool input", "other"]
     pieces: list[str] = field(default_factory=list)
@@ -112,13 +114,14 @@ class PendingBlock(Struct):
 
 
 class IncomingReply(Struct):
-    """A reply as it arrives. An adapter fills it, the loop reads it, also after a failure half-way.
+    """A reply as it arrives. An adapter fills it, and the loop reads it, also after a failure half-way.
 
-    blocks    finished blocks, in order: no tool may run from any other
-    pending   blocks under way, by index
-    stop      "end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal", "pause_turn" or
-              "model_context_window_exceeded"; other words of a provider as they are; None: not known yet
-    complete  the stream ended as it should: a stop reason is known and no block is pending
+    blocks    finished blocks, in order; tools run only from these
+    pending   unfinished blocks, by index
+    stop      "end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal", "pause_turn",
+              "model_context_window_exceeded" or another value of a provider; None: not known yet
+    complete  the stream ended properly: a stop reason is known and no block is pending
+    ident     the id of the message, if the API gives one
     """
 
     blocks: list[Block] = field(default_factory=list)
@@ -128,7 +131,7 @@ class IncomingReply(Struct):
     complete: bool = False
     model: str = ""
     request_id: str = ""
-    ident: str = ""  # of the message, where the service gives one
+    ident: str = ""
 
     @property
     def started(self) -> bool:
@@ -136,7 +139,7 @@ class IncomingReply(Struct):
 
     @property
     def unfinished(self) -> str:
-        """The texts of the blocks that never ended, for the record."""
+        """The texts of the blocks that never ended, for the transcript."""
         return "".join(block.text for block in self.pending.values())
 
     @property
@@ -146,7 +149,7 @@ class IncomingReply(Struct):
         return done + "".join(block.text for block in self.pending.values() if block.kind == "text")
 
     def kept(self) -> tuple[Block, ...]:
-        """The blocks for the record: the finished ones, and text that was cut short."""
+        """Return the blocks for the transcript: the finished ones, and text that was cut off."""
         cut = [TextBlock(block.text) for block in self.pending.values() if block.kind == "text"]
         return (*self.blocks, *(block for block in cut if block.text.strip()))
 
@@ -154,11 +157,12 @@ class IncomingReply(Struct):
 class ModelFacts(Struct, frozen=True):
     """The facts about a model; a feature may be used where it is True.
 
-    window      input tokens; max_output: tokens
-    binds       thinking is bound to the prefix that it was produced on (taken for granted where unknown)
-    known       a table or the server knows the model
-    window_source   in words, what told the window; "" where it is a guess
-    cuts_silently   the server cuts a prompt that is too long, and answers what is left (Ollama)
+    window          the context window in tokens
+    max_output      the output limit in tokens
+    binds           thinking is bound to the prefix that it was produced on (assumed if unknown)
+    known           a table or the server lists the model
+    window_source   the source of the window size in words; "": it is a guess
+    cuts_silently   the server truncates a prompt that is too long, and answers the rest (Ollama)
     """
 
     id: str
@@ -182,13 +186,13 @@ class ModelCatalog(Struct, frozen=True):
     models: tuple[ModelFacts, ...] = ()
 
     def resolve(self, name: str) -> str:
-        """The model id that a name or an alias stands for; the default for an empty name."""
+        """Return the model id for a name or an alias; the default for an empty name."""
         return self.aliases.get(name.strip().lower(), name.strip()) or self.default
 
     def suggest(self, name: str, listed: Sequence[str] = ()) -> str:
-        """The known model or alias that a name most resembles, "" where none does.
+        """Return the known model or alias most similar to a name, "" if none is.
 
-        `listed` are those that the server has, where it tells them.
+        `listed` are the models that the server reports, if it does.
         """
         aliases = [alias for alias, id in self.aliases.items() if not listed or id in listed]
         known = [*aliases, *(listed or (facts.id for facts in self.models))]
@@ -200,22 +204,22 @@ class ModelCatalog(Struct, frozen=True):
 class Model(Protocol):
     """A service that answers requests.
 
-    The loop calls `stream` alone; the rest is for the composition root.
+    The loop calls `stream`, `encode` and `count_tokens`; the rest is for the composition root.
     """
 
     @property
     def server(self) -> str:
-        """The base URL of the requests, by which the server is shown and its facts are remembered."""
+        """The base URL of the requests: shown to the user, and the key of the server's stored facts."""
 
     @property
     def catalog(self) -> ModelCatalog: ...
 
     @property
     def encoding(self) -> str:
-        """The name of what `encode` does, by which it is found when a record is verified."""
+        """The name of the encoding, with which `verify` finds it again."""
 
     def encode(self, request: ModelRequest) -> bytes:
-        """The body that `stream` sends: always the same for the same request. b"" where there is none."""
+        """Return the body that `stream` sends, always the same for the same request; b"" if there is none."""
 
     def connect(self) -> None:
         """Load the slow parts (imports, a client); callable on any thread. Raises AuthenticationError."""
@@ -223,26 +227,26 @@ class Model(Protocol):
     async def stream(
         self, request: ModelRequest, reply: IncomingReply, emit: Callable[[Event], None]
     ) -> None:
-        """Send one request and fill `reply`, emitting TextDelta, ThinkingDelta and ToolCallDelta meanwhile.
+        """Send one request and fill `reply`, emitting TextDelta, ThinkingDelta and ToolCallDelta.
 
-        Returns when the stream is over, whether or not it ended well: `reply.complete` tells. Raises one
-        of agent.errors.ModelError. Cancellation closes the connection at once. In every case `reply`
-        holds what had come.
+        Returns when the stream is over; `reply.complete` shows whether it ended properly. Raises one of
+        agent.errors.ModelError. Cancellation closes the connection immediately. In every case `reply`
+        contains everything received.
         """
 
     def known_facts(self, model: str) -> ModelFacts:
         """Return the facts about a model that are known without asking the server."""
 
     async def describe(self, model: str) -> ModelFacts:
-        """Return the server's facts about the model, on top of those known.
+        """Return the server's facts about the model, added to the known ones.
 
-        Raises ModelError; ModelNotFound only where the server is the authority on which models there are.
+        Raises ModelError, and ModelNotFound only if the server's list of models is authoritative.
         """
 
     async def count_tokens(self, model: str, blocks: Sequence[Block]) -> int | None:
-        """The tokens of a prompt of these blocks, where the server counts without a charge; None elsewhere.
+        """Return the tokens of a prompt of these blocks if the server counts them for free, else None.
 
-        Raises nothing: who asks has an estimate of their own.
+        Raises nothing, as the caller has its own estimate.
         """
 
     async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Find and read the files of settings and grants, and change one entry: all that the first paint needs."""
+"""Find and read settings files, and change one entry: the part of the settings that the first paint needs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONG_KEY = re.compile(r"""(?<![\w"'.-])(?:["'\w-]++[ \t]*+\.[ \t]*+){40}""")
 
 
 def home_folder(environ: Mapping[str, str]) -> Path:
-    """The person's home, as it is named."""
+    """Return the user's home directory, not resolved."""
     return Path(environ.get("HOME") or Path.home())
 
 
@@ -30,13 +30,13 @@ def claude_folder(environ: Mapping[str, str]) -> Path:
 
 
 def permissions_path(user_dir: Path, folder: Path) -> Path:
-    """The file of the rules granted permanently in the project `folder`."""
+    """Return the file of the rules that are always allowed in the project `folder`."""
     name = hashlib.sha256(str(folder).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return user_dir / "projects" / f"{name}.toml"
 
 
 def typed_value(text: str) -> Any:
-    """The value that a person types for a setting: as in a file, where a text may stand without quotes."""
+    """Return the value that the user types for a setting, as in a file; a string needs no quotes."""
     try:
         return text if _LONG_KEY.search(text) else tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
@@ -44,29 +44,29 @@ def typed_value(text: str) -> Any:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """The entries of a TOML file of settings, whatever stands in its place; none where nothing does.
+    """Return the entries of a TOML settings file; none if it does not exist.
 
-    Raises ConfigError, naming the fix.
+    Raises ConfigError with the remedy, also if the path is not a regular file.
     """
     try:
         text = read_regular(path, MAX_SETTINGS_BYTES).removeprefix(b"\xef\xbb\xbf").decode("utf-8")
         if _LONG_KEY.search(text):
-            raise ValueError("it has a key of more than 40 parts")
+            raise ValueError("a key has more than 40 parts")
         return tomllib.loads(text)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except RecursionError as error:
-        raise ConfigError(f"{path}: it is nested too deeply; correct it or move it away") from error
+        raise ConfigError(f"cannot read {path}: nested too deeply. Correct or remove it.") from error
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError(f"{path}: {why}; correct it or move it away") from error
+        raise ConfigError(f"cannot read {path}: {why}. Correct or remove it.") from error
 
 
 def write_setting(path: Path, name: str, value: str) -> None:
-    """Set an entry outside all tables in a person's own file; its other lines stay as they are.
+    """Set a top-level entry in the user's own settings file; other lines stay unchanged.
 
-    Raises ConfigError for a file that cannot be read or that holds the entry in a way that only a person can
-    change, OSError for one that cannot be written.
+    Raises ConfigError if the file cannot be read, or contains the entry in a form that cannot be edited here,
+    and OSError if it cannot be written.
     """
     wanted = {**(before := read_settings(path)), name: value}
     if before == wanted:
@@ -85,4 +85,4 @@ def write_setting(path: Path, name: str, value: str) -> None:
                 replace_file(real, changed.encode())
                 real.chmod(mode)
                 return
-    raise ConfigError(f"{path}: {name} stands there in a way that only you can change; write {entry}")
+    raise ConfigError(f"cannot change {name} in {path}. Edit the file and write: {entry}")

@@ -1,7 +1,8 @@
-"""Fork or fresh: an agent goes on in a copy of the conversation where reading that again costs less.
+"""Choose between a fork and a fresh session: an agent works in a copy of the conversation if that is cheaper.
 
-A copy begins with exactly what the session sent, tools included, so all of it is in the cache; what the
-agent may not use is refused when it is called. Another writes a prefix of its own and looks up what it needs.
+A fork begins with exactly the prefix that the session sent, tools included, so all of it is cached. Tools
+that the agent may not use are refused when it calls them. A fresh session writes its own prefix to the cache
+and has to look up what it needs.
 """
 
 from __future__ import annotations
@@ -14,23 +15,22 @@ from transcripts import TextBlock
 
 from .nested_context import NestedCall
 
-MAX_FORK_TOKENS = 50_000  # of a conversation that an agent is given unasked: more distracts it
-FORK_REQUESTS = 10  # that an agent is expected to send
-REREAD_TOKENS = 8_000  # that one without the conversation is expected to look up again
-OWN_CALL = "[You are the agent that this call has started: the task stands below.]"
-OTHER_CALL = "[What comes of this call is not known to you: it was made together with yours.]"
+MAX_FORK_TOKENS = 50_000  # of a conversation that an agent gets without asking: a longer one distracts it
+FORK_REQUESTS = 10  # expected of an agent
+REREAD_TOKENS = 8_000  # expected to be looked up again by an agent without the conversation
+OWN_CALL = "[You are the agent that this call started. Your task is below.]"
+OTHER_CALL = "[This call was made together with yours. You cannot see its result.]"
 FORK_HEAD = """\
-You are now an agent: a copy that works beside the conversation above, for the last call of task in it. Do \
-that task alone and not the rest of the conversation. Only these tools work for you, calls of others are \
-refused: {tools}."""
+You are now an agent: a copy of the conversation above, started by the last task call in it. Do that task \
+only, not the rest of the conversation. Only these tools work for you; calls to others are denied: {tools}."""
 
 
 def fork_pays(tokens: int, prefix: int, prices: Prices) -> bool:
-    """Return whether a copy of a conversation of so many tokens costs less than a new one with a prefix of
-    its own.
+    """Return whether a fork of a conversation of `tokens` costs less than a fresh session.
 
-    The copy reads all of it with each request. A new one writes its prefix once and reads it then, and has
-    what it looks up again, in the middle of its time on the average, for half of its requests.
+    A fork reads the whole conversation with each request. A fresh session writes its own prefix of `prefix`
+    tokens once and reads it afterwards. It looks up again what it needs, half-way through on average, and so
+    carries that in half of its requests.
     """
     requests = FORK_REQUESTS
     copy = requests * tokens * prices.read
@@ -39,15 +39,13 @@ def fork_pays(tokens: int, prefix: int, prices: Prices) -> bool:
 
 
 def works_as_fork(call: NestedCall) -> bool:
-    """Return whether an agent works in a copy of the conversation: because that was asked for, or
-    costs less.
-    """
+    """Return whether an agent works in a copy of the conversation: on request, or because it costs less."""
     parent = call.parent
     context = call.context
     definition = call.definition
     if definition is None or parent.folded.opened is None:
         return False
-    if definition is FORK:  # in the background also behind what the session has done since
+    if definition is FORK:  # in the background, the copy includes what the session has done since
         return True
     if (
         not _open_calls(parent)
@@ -73,7 +71,7 @@ def begin_fork(call: NestedCall, session: Session, tools: list[str]) -> None:
 
 
 def _open_calls(session: Session) -> list[tuple[int, int]]:
-    """(reply, block) of the calls of the newest reply that have no result yet."""
+    """Return the calls of the newest reply that have no result yet, as (seq of the reply, block index)."""
     newest = session.folded.conversation.last_exchange
     if newest is None:
         return []

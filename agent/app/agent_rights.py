@@ -17,13 +17,13 @@ from tools.base import Access, ToolError, parse_arguments
 from tools.files import FileError
 from transcripts import Exchange, Prompt
 
-REFUSED_BEFORE = "this was refused to the session that started you, and is refused to its agents too"
+REFUSED_BEFORE = "the user denied this to the session that started you, so it is denied to its agents too"
 
 
 class NarrowedPermissions(PermissionStore):
-    """The permissions of a session in a mode that allows no more; what is granted is granted to the session.
+    """The permissions of a session in a mode that allows at most as much. Grants are made to the session.
 
-    In plan mode no wall saves a command the proof that it only reads.
+    In plan mode a command must be provably read-only, even in the sandbox.
     """
 
     def __init__(self, origin: PermissionStore, mode: Mode | None) -> None:
@@ -54,14 +54,15 @@ class NarrowedPermissions(PermissionStore):
         self._origin.sandbox = sandbox
 
     def set_mode(self, mode: Mode) -> None:
-        """The person changes the session's mode; that of the agent stays as narrow as it has to be."""
+        """Set the session's mode, as the user asked; the agent's mode stays at least as narrow as before."""
         self._origin.set_mode(mode)
 
 
 class AgentApprover(Struct, frozen=True):
-    """An approver for an agent: asks as the agent, by its name and one question at a time.
+    """An approver for an agent: asks in the agent's name, one question at a time.
 
-    `refused` gives what the person has refused in this turn; `changed` is called when a wait begins or ends.
+    refused   returns the accesses that the user denied in this turn
+    changed   called when a wait begins or ends
     """
 
     approver: Approver
@@ -82,7 +83,7 @@ class AgentApprover(Struct, frozen=True):
         try:
             if agent.background and pool.attending:
                 agent.may_ask.clear()
-                pool.notify(f"{agent.label} asks whether it may use {question.tool}: /agents answers")
+                pool.notify(f"{agent.label} asks for permission to use {question.tool}; answer with /agents")
                 await agent.may_ask.wait()
             async with self.pool.asking:
                 answer = await self.approver.ask(replace(question, asker=self.agent.label))
@@ -130,12 +131,12 @@ def _refused_to(session: Session, context: TurnContext, since: int) -> set[Place
 
 
 class AgentHooks(Struct, frozen=True):
-    """The session's hooks, for an agent: they are given the agent that they are about."""
+    """The session's hooks as an agent runs them: their input names the agent."""
 
     hooks: Hooks
     agent: Agent
 
     async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer:
         """See ports.Hooks."""
-        told = {"agent_id": self.agent.sid, "agent_type": self.agent.name}
-        return await self.hooks.run(event, {**about, **told})
+        names = {"agent_id": self.agent.sid, "agent_type": self.agent.name}
+        return await self.hooks.run(event, {**about, **names})

@@ -1,4 +1,4 @@
-"""Let a session start agents and use skills: what runs them is loaded with the first, 10 ms each."""
+"""Let a session start agents and use skills; the code that runs them is loaded on first use (10 ms each)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SKILLS_MODULE = f"{__package__}.skill_runs"
 
 
 def give_agents(services: Services, session: Session, context: TurnContext) -> None:
-    """Let the tools of a session start agents; what earlier ones have reported to nobody is told."""
+    """Let the tools of a session start agents, and deliver the undelivered reports of earlier agents."""
     tools = context.tool_context
 
     def runner() -> Any:
@@ -48,16 +48,16 @@ def give_agents(services: Services, session: Session, context: TurnContext) -> N
 
 
 def _spawning(services: Services, pool: AgentPool) -> Callable[[SpawnRequest], Awaitable[SpawnResult]]:
-    """Return the function by which tools start an agent; see tools.base.ToolContext."""
+    """Return the function with which tools start an agent; see tools.base.ToolContext."""
 
     async def spawn(request: SpawnRequest) -> SpawnResult:
         definition = find_agent(services.agents, request.agent)
         options = services.setup.options
         if request.agent and definition is None:
             known = ", ".join(services.agents)
-            raise ToolError(f"There is no agent {request.agent!r}.\nThe agents are: {known}.")
+            raise ToolError(f"Unknown agent: {request.agent!r}.\nAvailable agents: {known}.")
         beside = request.background or (definition is not None and definition.background)
-        returns = not options.headless or options.input_format != "text"  # somebody, to hear of it
+        returns = not options.headless or options.input_format != "text"  # a later turn can take the report
         name = definition.name if definition is not None else ""
         return await pool.spawn(replace(request, agent=name, background=beside and returns))
 
@@ -72,8 +72,8 @@ def give_skills(
 ) -> None:
     """Let the tools of a session, and its prompts, use commands and skills.
 
-    `use_model` changes the session's model; None in a session within another one, where skills take nothing:
-    no rights, no model, no effort.
+    `use_model` changes the session's model. It is None in a nested session, where a skill gets no rights, no
+    model and no effort of its own.
     """
 
     @cache

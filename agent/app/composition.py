@@ -46,7 +46,10 @@ if TYPE_CHECKING:
 
 
 def anthropic_model(setup: RunSetup) -> Model:
-    """The official service, or a compatible server; a local one asks for no key, but the SDK does."""
+    """Return the model of the Anthropic API, a cloud or a compatible server.
+
+    A local server needs no key but the SDK does, so it gets a dummy.
+    """
     config = setup.config
     options = setup.options
     headers = {**config.custom_headers, **beta_header(config.custom_headers, options.betas)}
@@ -75,18 +78,18 @@ def anthropic_model(setup: RunSetup) -> Model:
 
 
 def openai_model(setup: RunSetup) -> Model:
-    """OpenAI or whatever OPENAI_BASE_URL names, else the base_url of a settings file."""
+    """Return the model of OPENAI_BASE_URL, else of the base_url of a settings file, else of OpenAI."""
     config = setup.config
     own = None if config.origins.get("base_url") == "ANTHROPIC_BASE_URL" else config.base_url
-    from agent.model import OPENAI_URL, ChatCompletionsModel  # 5 ms that others save
+    from agent.model import OPENAI_URL, ChatCompletionsModel  # saves other providers 5 ms
 
     url = config.openai_base_url or own or OPENAI_URL
     return ChatCompletionsModel(url, key=config.openai_key, stall=config.timeout)
 
 
 def demo_model(setup: RunSetup) -> Model:
-    """The rules behind --offline."""
-    from agent.demo.demo_model import WINDOW_TOKENS, DemoModel  # 10 ms that others save
+    """Return the rule-based model behind --offline."""
+    from agent.demo.demo_model import WINDOW_TOKENS, DemoModel  # saves other providers 10 ms
 
     return DemoModel(setup.options.context_window or WINDOW_TOKENS)
 
@@ -100,8 +103,8 @@ PROVIDERS: Mapping[str, Callable[[RunSetup], Model]] = {
 
 @cache
 def encoders() -> Mapping[str, Callable[[ModelRequest], bytes]]:
-    """Return the functions that encode recorded requests again, by the names that the transcript contains."""
-    from agent.demo.demo_model import ENCODING, encode_for_demo  # 10 ms that sessions save
+    """Return the functions that re-encode recorded requests, by the names of formats in the transcript."""
+    from agent.demo.demo_model import ENCODING, encode_for_demo  # saves sessions 10 ms
     from agent.model import CHAT_FORMAT, OFFICIAL_CHAT_FORMAT, encode_chat_request  # 5 ms
 
     return {
@@ -112,10 +115,10 @@ def encoders() -> Mapping[str, Callable[[ModelRequest], bytes]]:
     }
 
 
-SMALL_WINDOW_TOKENS = 16_384  # up to which all tools together would take a fifth of it and more
-# What is not offered there unless --tools names it: bash does the same, or the work gets on without.
+SMALL_WINDOW_TOKENS = 16_384  # in a window of at most this size, all tools would take a fifth or more
+# Tools not offered in a small window unless --tools names them: bash replaces them, or they are dispensable.
 LEFT_OUT_OF_SMALL_WINDOWS = frozenset({"grep", "glob", "todo", "task", "ask_user", "monitor"})
-# A window up to which a rough count of the first prompts may be too rough.
+# In a window of at most this size, a rough count of the first prompts may be too inaccurate.
 EXACTLY_COUNTED_WINDOW_TOKENS = 64_000
 TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)
 
@@ -123,10 +126,11 @@ TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)
 class Services(Struct):
     """The services that outlive a session within one run of the program.
 
-    Made at once, warmed once the prompt is painted.
+    They are created immediately, and the slow parts are loaded once the prompt is painted.
 
-    `chooser` is None where nobody can choose, `waiting` where nobody writes while a turn runs; `approvals`
-    are there once it is warm. `turn_ends` are called once, when the turn ends.
+    chooser    None where no user can choose
+    waiting    None where no user can type while a turn runs
+    turn_ends  called once each, when the turn ends
     """
 
     setup: RunSetup
@@ -141,7 +145,7 @@ class Services(Struct):
     mcp: McpServers | None = None
     chooser: Chooser | None = None
     waiting: WaitingPrompts | None = None
-    # `settle` replaces it: until then nothing of the project is approved.
+    # Replaced by `settle`; until then, nothing in the project is approved.
     approvals: Approvals = field(default_factory=lambda: Approvals(Path(os.devnull), Path()))
     agents: Mapping[str, AgentDefinition] = field(default_factory=lambda: BUILTIN_AGENTS)
     approved: ApprovedSettings = field(default_factory=ApprovedSettings)
@@ -152,7 +156,7 @@ class Services(Struct):
         self.emit(Notice(text, "warning"))
 
     async def read_approved(self) -> None:
-        """Know what of the project's files may act, in sessions that are made from now on."""
+        """Load the approved settings and agents of the project, for sessions made from now on."""
         folder = self.setup.folder
         environ = self.setup.environ
         sources = self.setup.options.setting_sources
@@ -173,14 +177,14 @@ class Services(Struct):
             self.warn(problem)
 
     async def settle(self) -> None:
-        """Ask the user about undecided items of the project, and load what is approved."""
+        """Ask the user about undecided items of the project, and load the approved ones."""
         self.approvals = await settle_project_items(self.setup, self.chooser, self.emit)
         await self.read_approved()
         for warning in await self.find_skills():
             self.warn(warning)
 
     async def warm(self) -> None:
-        """Load all slow parts, once settled: the tools, the client, the tokenizer's table, the model."""
+        """Load the slow parts: tools, client, tokenizer table, model. `settle` must have returned."""
         for source in self.sources:
             await source.open(self.setup.folder, self.setup.environ)
         await asyncio.to_thread(self.selection.model.connect)
@@ -190,7 +194,7 @@ class Services(Struct):
         self.fix_tools()
 
     def fix_tools(self) -> None:
-        """Offer what the sources have now. Raises ConfigError."""
+        """Offer the tools that the sources have now. Raises ConfigError."""
         try:
             offers = [(each.name, each.tools()) for each in self.sources]
             if self.skills.for_model():
@@ -205,46 +209,49 @@ class Services(Struct):
 
     @property
     def window(self) -> int:
-        """The window in tokens: as set by flag or settings, else the model's; no more than an error told."""
+        """The context window in tokens: set by flag or settings, else the model's.
+
+        It is at most the size that an error of the server has named.
+        """
         facts = self.selection.facts
         learned = self.selection.learned
         window = self.setup.given_window or facts.window
         return min(window, learned.get(facts.id, window))
 
     def warn_of_window(self) -> None:
-        """Tell of a window that is set larger than the server has told that it is."""
+        """Warn if the window is set to more than the server reports."""
         facts = self.selection.facts
         given = self.setup.given_window
         if given and facts.window_source and self.window == given > facts.window:
             self.warn(
-                f"the window is set to {given:,} tokens, but the server told {facts.window:,} "
-                f"({facts.window_source}): what is larger may be refused, and then that counts"
+                f"the context window is set to {given:,} tokens, but the server reports {facts.window:,} "
+                f"({facts.window_source}). If it rejects a request as too large, its limit is used."
             )
 
     def summaries(self) -> list[CommandSummary]:
-        """List the commands, skills and prompts that users add; resources have their @."""
+        """List the commands, skills and server prompts that users add."""
         return [*self.skills.summaries(), *(self.mcp.summaries() if self.mcp is not None else ())]
 
     def summaries_behind(self, own: Sequence[CommandSummary]) -> Sequence[CommandSummary]:
-        """List the same behind our own; one of ours hides others of its name."""
+        """List the built-in commands `own`, then the added ones whose names are not built in."""
         names = {each.name for each in own}
         return (*own, *(each for each in self.summaries() if each.name not in names))
 
     def told_tools(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The names of the tools as they are told: those that servers have stand beside `mcp`."""
+        """Return the names of the tools as a client is shown them: with those that servers offer by `mcp`."""
         servers = self.mcp.servers if self.mcp is not None else ()
         found = (name for each in servers if not each.failure for name in each.offer.names.values())
         return tuple(dict.fromkeys((*names, *found)))
 
     async def find_skills(self) -> Sequence[str]:
-        """Look for commands and skills, again where that was done; what is wrong with their files."""
+        """Find commands and skills, or find them again; return warnings about their files."""
         setup = self.setup
         places = (setup.folder, setup.environ, setup.config.user_dir, setup.options.setting_sources)
         self.skills = await asyncio.to_thread(load_library, *places)
         return self.skills.warnings
 
     def end_turn(self) -> None:
-        """End everything that was granted for one turn alone."""
+        """Revoke everything that was granted for this turn only."""
         while self.turn_ends:
             self.turn_ends.pop()()
 
@@ -257,7 +264,7 @@ class Services(Struct):
             self.repository.indexing.begin(self.repository.home)
 
     async def close(self) -> None:
-        """End what is left; nothing that we started outlives this."""
+        """Close sources, model and repository; nothing that this run started outlives it."""
         for source in self.sources:
             await source.close()
         await self.selection.model.close()
@@ -265,7 +272,7 @@ class Services(Struct):
 
 
 def mcp_servers(services: Services) -> McpServers | None:
-    """The MCP servers of the run that are not within a client; None where none are configured."""
+    """Return the MCP servers of the run except those inside a client; None if none are configured."""
     setup = services.setup
     options = setup.options
     config = setup.config
@@ -294,14 +301,14 @@ def mcp_servers(services: Services) -> McpServers | None:
 
 
 def _emit_and_begin(servers: McpServers, emit: Emit, event: Event) -> None:
-    """Tell what happens; where nobody watches, servers are started with the first call of any tool."""
+    """Emit an event, and start the servers with the first call of any tool."""
     if isinstance(event, ToolCallStarted):
         servers.begin()
     emit(event)
 
 
 def offered_tools(tools: Mapping[str, Tool], wanted: Sequence[str] | None) -> dict[str, Tool]:
-    """The tools without those built-in ones that --tools leaves out."""
+    """Return the tools without the built-in ones that --tools leaves out."""
     left_out = () if wanted is None else [name for name in (*BUILTIN, *CONDITIONAL) if name not in wanted]
     return {name: tool for name, tool in tools.items() if name not in left_out}
 
@@ -309,11 +316,11 @@ def offered_tools(tools: Mapping[str, Tool], wanted: Sequence[str] | None) -> di
 def make_services(
     setup: RunSetup, emit: Emit, approver: Approver, chooser: Chooser | None = None
 ) -> Services:
-    """The services of a run, with nothing slow done yet."""
+    """Return the services of a run, with nothing slow loaded yet. Raises ConfigError and UsageError."""
     offline = setup.options.offline
     provider = "demo" if offline else setup.config.provider
     if provider not in PROVIDERS:
-        raise ConfigError(f"there is no provider {provider!r}; there are {', '.join(PROVIDERS)}")
+        raise ConfigError(f"unknown provider {provider!r}: use one of {', '.join(PROVIDERS)}")
     model = PROVIDERS[provider](setup)
     cache = None if offline else ModelFactsCache(setup.config.cache_dir / "models.json")
     selection = ModelSelection(model, setup.model_name, setup.clock.now, cache)

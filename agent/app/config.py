@@ -1,7 +1,7 @@
 """Load the settings: the user's file, then the project's, then the environment. Flags are applied elsewhere.
 
-A project's file can name no server, key, hook, model, allow rule or bypass. One bad entry is a warning and
-affects no other; a file that is no TOML at all is an error, with its line.
+A project's file cannot set a server, key, hook, model, allow rule or bypass. A bad entry is a warning and
+does not affect the others. A file that is not valid TOML is an error that names the line.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from agent.extensions.hooks import HookEntry
 
 GIVEN_NONE = GivenSettings()
-SET_BY_COMMAND = "/config"  # where a setting was set
+SET_BY_COMMAND = "/config"  # the origin of a setting that the user changed in the session
 OFFICIAL_SERVER = "https://api.anthropic.com"
-SWITCHED_OFF = ("0", "false", "no", "off")  # what switches a variable of the environment off
+SWITCHED_OFF = ("0", "false", "no", "off")  # values that switch an environment variable off
 SWITCHED_ON = ("1", "true", "yes", "on")
 
 
 class Config(Struct, frozen=True):
-    """The settings, each with its default. `compact` holds the entries of the [compact] table."""
+    """The settings, each with its default. `compact` contains the entries of the [compact] table."""
 
     provider: str = "anthropic"
     model: str | None = None
@@ -51,26 +51,26 @@ class Config(Struct, frozen=True):
     openai_base_url: str | None = None
     openai_key: str | None = None
     openai_model: str | None = None
-    timeout: float | None = None  # seconds without a byte of an answer; None chooses by the server
+    timeout: float | None = None  # seconds without a byte of a response; None: chosen by the server's address
     permission_mode: Mode = "manual"
     allow: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
-    notify: bool = True  # announce the end of a long turn and questions where the terminal is not looked at
+    notify: bool = True  # notify of the end of a long turn and of questions while the terminal has no focus
     theme: ThemeName = "auto"
     editing: EditingMode = "emacs"  # the keys of the input
     pass_env: tuple[str, ...] = ()
     hooks: tuple[HookEntry, ...] = ()
-    status_line: str = ""  # the command that writes it
+    status_line: str = ""  # the command that prints it
     output_style: str = ""
     compact: Mapping[str, Any] = field(default_factory=dict)
-    prices: Mapping[str, Prices] = field(default_factory=dict)  # a person's own, by the id of a model
+    prices: Mapping[str, Prices] = field(default_factory=dict)  # the user's own, by model id
     custom_headers: Mapping[str, str] = field(default_factory=dict)
-    aliases: Mapping[str, str] = field(default_factory=dict)  # short names of models -> ids of one's own
-    summary_model: str = ""  # that writes summaries; "" for the one that is talked to
-    max_retries: int | None = None  # after the first try of a request; None: as many as usual
-    thinks: bool = True  # the model may think where it can
-    caches: bool = True  # the provider may keep the prefix where it can
+    aliases: Mapping[str, str] = field(default_factory=dict)  # short names of models -> ids set by the user
+    summary_model: str = ""  # writes summaries; "": the session's model
+    max_retries: int | None = None  # after the first attempt of a request; None: the default
+    thinks: bool = True  # use thinking if the model supports it
+    caches: bool = True  # use the provider's prompt cache if there is one
     user_dir: Path = Path()
     cache_dir: Path = Path()
     state_dir: Path = Path()
@@ -84,7 +84,7 @@ class Config(Struct, frozen=True):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The exact values that must not stand in any record: keys, and what signs requests besides."""
+        """The exact values that must not be in any transcript: keys and other values that sign requests."""
         headers = "\n".join(f"{name}: {value}" for name, value in self.custom_headers.items())
         own = {"API_KEY": self.key, "AUTH_TOKEN": self.token, "BASE_URL": self.base_url, "HEADERS": headers}
         own |= {"OPENAI_API_KEY": self.openai_key, "OPENAI_BASE_URL": self.openai_base_url}
@@ -92,22 +92,22 @@ class Config(Struct, frozen=True):
         return tuple(dict.fromkeys(found))
 
 
-# A project's file comes with the checkout: it can only tune and tighten.
+# A project's file comes with the checkout, so it can only tune and tighten.
 PROJECT_SETTINGS = (
     "effort", "max_tokens", "context_window", "permission_mode", "deny", "sandbox", "compact",
 )  # fmt: skip
-GRANTED_SETTINGS = ("allow", "sandbox")  # of the file of what was granted for a project
+GRANTED_SETTINGS = ("allow", "sandbox")  # in the file with the permissions granted for a project
 PROJECT_MODES = ("manual", "plan", "dontAsk")
-# Of these a mistake is an error: what it was to guard would be open.
+# A mistake in these settings is an error: ignoring it would leave open what it was meant to guard.
 GUARDING_SETTINGS = ("deny", "hooks", "sandbox", "compact")
-UNREAD_FILES = ("settings.local.toml", "settings.json", "settings.local.json")  # as other agents name them
-MERGED_SETTINGS = ("allow", "deny", "hooks", "pass_env")  # those of several files add up
+UNREAD_FILES = ("settings.local.toml", "settings.json", "settings.local.json")  # names that other agents use
+MERGED_SETTINGS = ("allow", "deny", "hooks", "pass_env")  # the values of several files are joined
 
 
 def load_config(
     environ: Mapping[str, str], folder: Path, home: Path, given: GivenSettings = GIVEN_NONE
 ) -> Config:
-    """The settings in force in a project folder. Raises ConfigError, naming the file and the fix."""
+    """Return the settings in force in a project directory. Raises ConfigError with file and remedy."""
     user_dir = Path(_value(environ, "XDG_CONFIG_HOME") or home / ".config") / "makeroom"
     config = Config(
         user_dir=user_dir,
@@ -127,34 +127,34 @@ def load_config(
 
 def _with_projects_file(config: Config, folder: Path) -> Config:
     own = folder / ".makeroom" / "settings.toml"
-    told = [f"{own} belongs to another user: it is ignored"] if is_foreign(own, folder) else []
-    config = config if told else _with_file(config, own, PROJECT_SETTINGS)
-    with suppress(OSError):  # a folder that cannot be looked into
+    warnings = [f"{own} belongs to another user (ignored)"] if is_foreign(own, folder) else []
+    config = config if warnings else _with_file(config, own, PROJECT_SETTINGS)
+    with suppress(OSError):  # the directory cannot be read
         if unread := [name for name in UNREAD_FILES if (own.parent / name).exists()]:
             names = ", ".join(unread)
-            told.append(f"{own.parent}: {names} not read; the settings of a project stand in {own.name}")
-    return replace(config, warnings=(*config.warnings, *told))
+            warnings.append(f"{own.parent}: ignoring {names}; put project settings into {own.name}")
+    return replace(config, warnings=(*config.warnings, *warnings))
 
 
 def _with_file(config: Config, path: Path, allowed: Sequence[str] = ()) -> Config:
-    """The config with a file's entries; only those of `allowed`, where it names any."""
+    """Return the config with a file's entries, limited to those of `allowed` unless that is empty."""
     return _with_entries(config, path, read_settings(path), allowed)
 
 
 def _with_entries(
     config: Config, path: Path | str, entries: Mapping[str, Any], allowed: Sequence[str] = ()
 ) -> Config:
-    """The config with the entries of a file, or of what stands in the place of one."""
+    """Return the config with the entries of a settings file, or of a flag that replaces one."""
     values, problems = _checked(entries)
     for name, entry in entries.items():
         if name in problems:
-            problem = _judged(path, name, problems[name], entry)
+            problem = _problem_to_warn_of(path, name, problems[name], entry)
         elif allowed == PROJECT_SETTINGS and name == "hooks":
-            continue  # they run once they are approved: extensions/claude_settings.py
+            continue  # hooks of a project need approval: agent/extensions/hooks
         elif allowed and name not in allowed:
-            problem = "is only read from your own settings, not from a project's"
+            problem = f"{name} can only be set in your own settings, not by a project"
         elif name == "permission_mode" and allowed and values[name] not in PROJECT_MODES:
-            problem = f"takes one of {', '.join(PROJECT_MODES)}"
+            problem = f"{name} must be one of {', '.join(PROJECT_MODES)} in a project's settings"
         elif name == "sandbox" and allowed:
             config, problem = _with_stricter_sandbox(config, path, values[name], allowed)
             if not problem:
@@ -162,62 +162,60 @@ def _with_entries(
         else:
             config = _with_value(config, str(path), name, values[name])
             continue
-        config = replace(config, warnings=(*config.warnings, f"{path}: {name} {problem}; ignored"))
+        config = replace(config, warnings=(*config.warnings, f"{path}: {problem} (ignored)"))
     return config
 
 
 def _with_stricter_sandbox(
     config: Config, path: Path | str, entries: Mapping[str, Any], allowed: Sequence[str]
 ) -> tuple[Config, str]:
-    """The config with the sandbox of a file that can only tighten it, and what is wrong with that."""
+    """Return the config with the sandbox tightened by a file's entries, and the problem with them or ""."""
     if allowed == GRANTED_SETTINGS:
-        return config, ""  # the permission store reads the places, as they are when a session begins
+        return config, ""  # the permission store reads these directories when a session begins
     made, refused = config.sandbox.tightened(entries)
     if made != config.sandbox:
         origins = {**config.origins, "sandbox": str(path)}
         config = replace(config, sandbox=made, origins=origins)
-    return config, f"({', '.join(refused)}) can only be tightened by a project" if refused else ""
+    return config, f"a project can only tighten the sandbox: {', '.join(refused)}" if refused else ""
 
 
 def _checked(entries: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     if not entries:
         return {}, {}
-    from .settings_schema import check  # 10 ms that a start without settings saves
+    from .settings_schema import check  # saves a start without settings 10 ms
 
     return check(entries)
 
 
 def with_setting(config: Config, name: str, text: str) -> Config:
-    """The config with one entry as a person types it, "trigger" of [compact] as "compact.trigger".
+    """Return the config with one entry as the user types it: "trigger" of [compact] is "compact.trigger".
 
-    Raises ConfigError that says what the setting takes.
+    Raises ConfigError that names the values that the setting takes.
     """
     table, _, key = name.rpartition(".")
     value = {key: typed_value(text)} if table else typed_value(text)
     values, problems = _checked({table or key: value})
     if problems:
-        problem = problems[table or key]
-        raise ConfigError(problem if table else f"{name} {problem}")
+        raise ConfigError(problems[table or key])
     return _with_value(config, SET_BY_COMMAND, table or key, values[table or key])
 
 
 def form_of(name: str) -> str:
     """Return the form of a setting's values, in words."""
-    from .settings_schema import form_of as form_of_entry  # 10 ms, for /config alone
+    from .settings_schema import form_of as form_of_entry  # 10 ms that only /config needs
 
     table, _, key = name.rpartition(".")
     return CompactSettings.form_of(key) if table else form_of_entry(name)
 
 
-def _judged(path: Path | str, name: str, problem: str, value: Any) -> str:
-    """The problem again, to be warned of. Raises ConfigError where a warning would not do."""
+def _problem_to_warn_of(path: Path | str, name: str, problem: str, value: Any) -> str:
+    """Return the problem, for a warning. Raises ConfigError where a warning is not enough."""
     if (meant := difflib.get_close_matches(name, ("deny", "hooks"), 1)) and name not in GUARDING_SETTINGS:
-        raise ConfigError(f"{path}: {name!r} is no setting; did you mean {meant[0]!r}?")
+        raise ConfigError(f"{path}: unknown setting {name!r}; did you mean {meant[0]!r}?")
     if name in GUARDING_SETTINGS:
         quoted = json.dumps(value, ensure_ascii=False, default=str)
-        hint = f"; write deny = [{quoted}]" if name == "deny" and isinstance(value, str) else ""
-        label = "" if problem.startswith(f"[{name}]") else f"{name}: "
-        raise ConfigError(f"{path}: {label}{problem}{hint}")
+        hint = f". Write deny = [{quoted}]" if name == "deny" and isinstance(value, str) else ""
+        raise ConfigError(f"{path}: {problem}{hint}")
     return problem
 
 
@@ -233,8 +231,8 @@ def _with_value(config: Config, origin: str, name: str, value: Any) -> Config:
     if name == "sandbox":
         value = config.sandbox.with_entries(value)
     if name == "hooks":
-        told = (f"{origin}: hooks: {remark}" for remark in value.remarks)
-        config = replace(config, warnings=(*config.warnings, *told))
+        remarks = (f"{origin}: hooks: {remark}" for remark in value.remarks)
+        config = replace(config, warnings=(*config.warnings, *remarks))
         value = value.entries
     if name in MERGED_SETTINGS:
         if name != "pass_env":
@@ -245,11 +243,11 @@ def _with_value(config: Config, origin: str, name: str, value: Any) -> Config:
 
 
 def _value(environ: Mapping[str, str], name: str) -> str | None:
-    """A variable's value; an empty one counts as unset."""
+    """Return a variable's value, or None if it is unset or blank."""
     return environ.get(name, "").strip() or None
 
 
-# variable -> the setting that it sets; later ones win
+# variable -> the setting that it sets; a later one takes precedence
 SETTING_VARIABLES = {
     "ANTHROPIC_API_KEY": "key",
     "ANTHROPIC_AUTH_TOKEN": "token",
@@ -274,20 +272,23 @@ SETTING_VARIABLES = {
 
 ALIAS_VARIABLES = {name: f"ANTHROPIC_DEFAULT_{name.upper()}_MODEL" for name in ("opus", "sonnet", "haiku")}
 MAX_RETRIES_TAKEN = 100
-# Numbers that are read where they are used; a wrong one would have no effect there, or fail late.
+# Numbers that are read only where they are used, and so are checked here: there, a wrong one would be
+# ignored or fail late.
 WHOLE_VARIABLES = ("MAX_THINKING_TOKENS", "BASH_MAX_OUTPUT_LENGTH")
 MILLISECOND_VARIABLES = ("BASH_DEFAULT_TIMEOUT_MS", "BASH_MAX_TIMEOUT_MS", "MCP_TIMEOUT", "MCP_TOOL_TIMEOUT")
 NO_BETAS = "CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS"
 
 
 def _with_habits(config: Config, environ: Mapping[str, str]) -> Config:
-    """The config with variables that people have set for Claude Code and that are no settings of ours."""
+    """Return the config with variables of Claude Code that users may have set and that no setting covers."""
     aliases = {alias: id for alias, name in ALIAS_VARIABLES.items() if (id := _value(environ, name))}
     config = replace(config, aliases={**config.aliases, **aliases})
     config = replace(config, summary_model=_value(environ, "ANTHROPIC_SMALL_FAST_MODEL") or "")
     if (retries := _value(environ, "CLAUDE_CODE_MAX_RETRIES")) is not None:
         if not (retries.isascii() and retries.isdigit() and int(retries[:9]) <= MAX_RETRIES_TAKEN):
-            raise ConfigError(f"CLAUDE_CODE_MAX_RETRIES={retries!r}: it takes 0 to {MAX_RETRIES_TAKEN}")
+            raise ConfigError(
+                f"CLAUDE_CODE_MAX_RETRIES={retries!r}: must be a whole number from 0 to {MAX_RETRIES_TAKEN}"
+            )
         config = replace(config, max_retries=int(retries))
     if _value(environ, "MAX_THINKING_TOKENS") == "0":
         config = replace(config, thinks=False)
@@ -297,8 +298,8 @@ def _with_habits(config: Config, environ: Mapping[str, str]) -> Config:
     if betas and (_value(environ, NO_BETAS) or "").lower() in ("", *SWITCHED_OFF):
         config = replace(config, custom_headers={"anthropic-beta": betas, **config.custom_headers})
     if _value(environ, "CLAUDE_CODE_OAUTH_TOKEN"):
-        told = "CLAUDE_CODE_OAUTH_TOKEN is not usable: it is for Claude Code alone; set ANTHROPIC_API_KEY"
-        config = replace(config, warnings=(*config.warnings, told))
+        warning = "CLAUDE_CODE_OAUTH_TOKEN is ignored: it works only in Claude Code. Set ANTHROPIC_API_KEY."
+        config = replace(config, warnings=(*config.warnings, warning))
     return config
 
 
@@ -306,23 +307,23 @@ def _check_numbers(environ: Mapping[str, str]) -> None:
     """Check the variables that must be numbers. Raises ConfigError."""
     for name in WHOLE_VARIABLES:
         if (text := _value(environ, name)) and not (text.isascii() and text.isdigit()):
-            raise ConfigError(f"{name}={text!r}: it takes a whole number")
+            raise ConfigError(f"{name}={text!r}: must be a whole number")
     for name in MILLISECOND_VARIABLES:
         with suppress(ValueError):
             if (text := _value(environ, name)) is None or 0 < float(text) < float("inf"):
                 continue
-        raise ConfigError(f"{name}={text!r}: it takes milliseconds, more than 0")
+        raise ConfigError(f"{name}={text!r}: must be a number of milliseconds greater than 0")
 
 
 def _switches_compaction_off(environ: Mapping[str, str]) -> str | None:
-    """The variable that switches the automatic compaction off, ours or a common one of other agents.
+    """Return the variable that switches automatic compaction off, ours or a common one of other agents.
 
-    Raises ConfigError.
+    None if no variable does. Raises ConfigError for a value that is neither true nor false.
     """
     for name in ("MAKEROOM_AUTO_COMPACT", "CLAUDE_AUTO_COMPACT"):
         if text := (_value(environ, name) or "").lower():
             if text not in (*SWITCHED_OFF, *SWITCHED_ON):
-                raise ConfigError(f"{name}={text!r}: it takes true or false")
+                raise ConfigError(f"{name}={text!r}: must be true or false")
             return name if text in SWITCHED_OFF else None
     disabling = ("DISABLE_COMPACT", "DISABLE_AUTO_COMPACT")
     return next((n for n in disabling if (_value(environ, n) or "").lower() not in ("", *SWITCHED_OFF)), None)
@@ -340,46 +341,46 @@ def _with_environment(config: Config, environ: Mapping[str, str]) -> Config:
         config = _with_value(config, "ANTHROPIC_CUSTOM_HEADERS", "custom_headers", read)
     if (switch := _switches_compaction_off(environ)) is not None:
         config = _with_value(config, switch, "compact", {"enabled": False})
-        if switch == "DISABLE_COMPACT":  # of which other agents fail at the end of the window
-            told = (
-                "DISABLE_COMPACT is set: a full context is compacted only by /compact, or when it is refused"
+        if switch == "DISABLE_COMPACT":  # with which other agents fail at the end of the window
+            warning = (
+                "DISABLE_COMPACT is set: the context is compacted only by /compact,"
+                " or when the server rejects it as too large"
             )
-            config = replace(config, warnings=(*config.warnings, told))
+            config = replace(config, warnings=(*config.warnings, warning))
     if policy := _value(environ, "MAKEROOM_POLICY"):
         if policy not in POLICY_NAMES:
             takes = CompactSettings.form_of("policy")
-            raise ConfigError(f"MAKEROOM_POLICY={policy!r}: it takes {takes}")
+            raise ConfigError(f"MAKEROOM_POLICY={policy!r}: must be {takes}")
         config = _with_value(config, "MAKEROOM_POLICY", "compact", {"policy": policy})
     _check_numbers(environ)
     return _with_habits(config, environ)
 
 
 def _variable(variable: str, name: str, text: str) -> Any:
-    """The value that a variable holds for a setting. Raises ConfigError."""
+    """Return the value that a variable gives to a setting. Raises ConfigError."""
     if name in ("key", "token", "openai_key"):
         if not text.isascii() or not text.isprintable():
-            raise ConfigError(f"{variable}: it holds characters that no key has: copy it again")
+            raise ConfigError(f"{variable} contains characters that no key has. Copy the key again.")
         return text
     if name == "timeout":
         with suppress(ValueError):
             if 1e3 <= (milliseconds := float(text.replace("_", ""))) < 1e9:  # up to eleven days
                 return milliseconds / 1000
-        raise ConfigError(f"{variable}={text!r}: it takes milliseconds, at least 1000")
-    name = name.removeprefix("openai_")  # checked alike
+        raise ConfigError(f"{variable}={text!r}: must be a number of milliseconds, at least 1000")
+    name = name.removeprefix("openai_")  # checked like the other setting
     values, problems = _checked({name: text})
     if problems:
-        raise ConfigError(f"{variable}={text!r}: it {problems[name].partition(', not ')[0]}")
+        problem = problems[name].removeprefix(f"{name} ").partition(", not ")[0]
+        raise ConfigError(f"{variable}={text!r}: {problem}")
     return values[name]
 
 
 def has_credentials(config: Config, environ: Mapping[str, str], home: Path) -> bool:
-    """Return whether there is something to sign requests with; a local server and other providers see to
-    that.
-    """
+    """Return whether requests can be signed. Local servers and other providers check that themselves."""
     if config.key or config.token or not config.official or config.provider != "anthropic":
         return True
     if any(name.startswith("CLAUDE_CODE_USE_") and value for name, value in environ.items()):
-        return True  # a cloud, which says itself what it lacks
+        return True  # a cloud, which reports missing credentials itself
     if _value(environ, "ANTHROPIC_PROFILE") or _value(environ, "ANTHROPIC_FEDERATION_RULE_ID"):
         return True
     place = Path(_value(environ, "ANTHROPIC_CONFIG_DIR") or home / ".config" / "anthropic")

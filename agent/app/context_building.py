@@ -61,11 +61,11 @@ from .permission_loading import home_of, permission_store
 from .setup import RunSetup
 from .web_tools import serves_web_tools, web_tools
 
-MAX_QUIET_MEMORY_SHARE = 0.05  # of the window, above which the size of the memory files is told
+MAX_QUIET_MEMORY_SHARE = 0.05  # of the window; larger memory files are reported
 
 
 def build_context(services: Services, session: Session) -> TurnContext:
-    """Build the context of a session's turns. Raises ConfigError for settings that make no sense."""
+    """Build the context of a session's turns. Raises ConfigError for contradictory settings."""
     setup = services.setup
     facts = services.selection.facts
     permissions = permission_store(setup)
@@ -110,9 +110,9 @@ def build_context(services: Services, session: Session) -> TurnContext:
 
 
 def renew_tools(services: Services, session: Session, context: TurnContext) -> None:
-    """Offer what servers have now, where history was replaced since the tools were fixed.
+    """Offer the tools that servers have now, if history was replaced since the tools were fixed.
 
-    Then the prefix is new anyway, and the thinking before it is gone.
+    In that case the cached prefix is lost anyway, and the thinking that was bound to it is gone.
     """
     opened = session.folded.opened
     mcp = services.mcp
@@ -129,16 +129,17 @@ def renew_tools(services: Services, session: Session, context: TurnContext) -> N
 
 
 def require_price(setup: RunSetup, facts: ModelFacts) -> None:
-    """Raise UsageError where there is a budget for a model of which nobody knows what it costs."""
+    """Raise UsageError if there is a budget but the model's price is unknown."""
     if setup.options.max_budget_usd is not None and PriceList(setup.config.prices).known(facts.id) is None:
         raise UsageError(
-            f"--max-budget-usd needs to know what {facts.id} costs: set [prices.{json.dumps(facts.id)}] with"
-            " input and output, in dollars per million tokens, in your settings"
+            f"cannot apply --max-budget-usd: the price of {facts.id} is unknown. Add"
+            f" [prices.{json.dumps(facts.id)}] with input and output, in dollars per million tokens, to your"
+            " settings file."
         )
 
 
 def session_hooks(services: Services, session: Session, sandbox: SessionSandbox) -> Hooks | None:
-    """The hooks of whoever runs the program and those of the settings; None where there are none."""
+    """Return the hooks of an embedding program and of the settings; None if there are none."""
     setup = services.setup
     entries = (*setup.config.hooks, *services.approved.hooks)
     if not entries:
@@ -153,7 +154,7 @@ def session_hooks(services: Services, session: Session, sandbox: SessionSandbox)
 
 
 def tool_context_of(services: Services, session: Session) -> ToolContext:
-    """Build the context for the tools of a session; writes interrupted by a crash are undone first."""
+    """Build the context for the tools of a session, after undoing writes that a crash interrupted."""
     setup = services.setup
     outputs = services.repository.outputs
     context = ToolContext(
@@ -172,7 +173,7 @@ def tool_context_of(services: Services, session: Session) -> ToolContext:
         records=services.repository.guard,
     )
     for restored in recover(context.journals):
-        services.warn(f"{restored} was being written when an earlier run ended: it is as it was before")
+        services.warn(f"restored {restored}: a previous run ended while writing it")
     for fact in session.folded.facts:
         if isinstance(fact, Result) and fact.about:
             context.restore_seen(fact.about, fact.seq)
@@ -183,8 +184,9 @@ def tool_context_of(services: Services, session: Session) -> ToolContext:
 
 
 def request_settings(services: Services, opened: Opened | None, rules: PermissionRules) -> RequestSettings:
-    """Return the settings that all requests share: the system prompt as the session began, the rest as it is
-    now.
+    """Return the settings that all requests share.
+
+    The system prompt is the one that the session began with; the rest follows the settings now.
     """
     setup = services.setup
     facts = services.selection.facts
@@ -205,7 +207,7 @@ def request_settings(services: Services, opened: Opened | None, rules: Permissio
 
 
 def how_to_think(setup: RunSetup, facts: ModelFacts) -> tuple[bool, str | None]:
-    """Return whether the model thinks first, and how hard; None leaves that to the model."""
+    """Return whether the model thinks first, and its effort; None leaves the effort to the model."""
     effort = setup.options.effort or setup.config.effort
     thinks = setup.options.thinking
     if thinks is None or setup.options.effort == NO_EFFORT:
@@ -235,11 +237,11 @@ def _new_system_prompt(services: Services) -> tuple[str, ...]:
 def _warn_of_size(services: Services, memory: Sequence[tuple[Path, str]]) -> None:
     tokens = sum(services.counter.text(memory_text(path, text)) for path, text in memory)
     if (share := tokens / services.window) > MAX_QUIET_MEMORY_SHARE:
-        services.warn(f"memory files take {tokens:,} tokens, {share:.0%} of the window: see /memory")
+        services.warn(f"memory files take {tokens:,} tokens ({share:.0%} of the context window); see /memory")
 
 
 def _style(services: Services) -> str:
-    """The output style that is set, "" for none; one that cannot be read is told, and none is used."""
+    """Return the text of the output style; "" if none is set or, with a warning, if it cannot be read."""
     setup = services.setup
     name = setup.config.output_style or services.approved.output_style
     places = StylePlaces(
@@ -260,7 +262,7 @@ def _source_of(path: Path, user_dir: Path) -> str:
 
 
 def summary_model(services: Services) -> str:
-    """The model that was named for summaries, "" for the session's own; the variable is Anthropic's alone."""
+    """Return the model set for summaries, "" for the session's own. Only Anthropic's provider has one."""
     config = services.setup.config
     offline = services.setup.options.offline
     named = "" if offline or config.provider != "anthropic" else config.summary_model
@@ -268,7 +270,7 @@ def summary_model(services: Services) -> str:
 
 
 def window_source(setup: RunSetup, selection: ModelSelection) -> str:
-    """Return the source of the window's size in words, "" if the size is a guess."""
+    """Return the source of the window size in words, "" if the size is a guess."""
     facts = selection.facts
     given = setup.given_window
     if given and selection.learned.get(facts.id, given) < given:
@@ -278,12 +280,12 @@ def window_source(setup: RunSetup, selection: ModelSelection) -> str:
     if setup.config.context_window:
         return setup.config.origins.get("context_window", "settings")
     return facts.window_source or (
-        "what is known of the model" if selection.model.known_facts(facts.id).known else ""
+        "known size of the model" if selection.model.known_facts(facts.id).known else ""
     )
 
 
 def compaction_state(services: Services, settings: RequestSettings) -> CompactionState:
-    """Build the state of the compaction pipeline. Raises ConfigError for settings that make no sense."""
+    """Build the state of the compaction pipeline. Raises ConfigError for contradictory settings."""
     setup = services.setup
     facts = services.selection.facts
     limits = setup.compact_settings()
@@ -305,7 +307,7 @@ def compaction_state(services: Services, settings: RequestSettings) -> Compactio
 
 
 def overheads(settings: RequestSettings, counter: TokenCounter) -> dict[str, int]:
-    """Our count of what stands before the messages: system prompt, memory files, tools."""
+    """Return our token counts of the parts before the messages: system prompt, memory files, tools."""
     sizes = {"system": 0, "memory files": 0}
     for text in settings.system:
         part = prompt_part(text)
@@ -315,9 +317,9 @@ def overheads(settings: RequestSettings, counter: TokenCounter) -> dict[str, int
 
 
 def shows(folded: Folded, seq: int) -> bool:
-    """Return whether the view still shows what fact `seq` showed as it was.
+    """Return whether the view still shows fact `seq` unchanged.
 
-    That is: a result with the pages that it refers to, or a prompt with all its files.
+    For a result this includes the pages that it refers to; for a prompt, all its files.
     """
     view = folded.view
     at = view.index_of(seq)

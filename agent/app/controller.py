@@ -1,8 +1,8 @@
 """The controller: the agent as a face sees it, prompts and commands in, events out.
 
-Holds the session in use and its context; which session that is may change (/clear, /resume, /fork). What to
-do with words is decided here, how it is done elsewhere: turns in loop/, slash commands in the table handed
-in, the joining of implementations in composition.py.
+It has the session in use and its context; /clear, /resume and /fork change the session. The controller
+decides what to do with a line of input. The work is done elsewhere: turns run in loop/, slash commands come
+from the table passed in, and composition.py chooses implementations.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ from .session_status import SessionStatus, window_state
 from .setup import RunSetup, next_mode
 from .start_screen import Opening, announce
 
-MENTIONS_MODULE = f"{__package__}.mentioned_files"  # 20 ms, for prompts that name files or call something
-BLOCKED = "the context is full and automatic compaction is off: /compact makes room, /clear starts anew"
-LARGE_PROMPT_CHARS = 8_000  # from which on a prompt may cost so much that it is told
+MENTIONS_MODULE = f"{__package__}.mentioned_files"  # 20 ms, for prompts that name files or call commands
+BLOCKED = (
+    "the context is full and automatic compaction is off. Run /compact to free context, or /clear to start"
+    " a new session."
+)
+LARGE_PROMPT_CHARS = 8_000  # the cost of a prompt of at least this size may be shown
 
 
 class CommandTable(Protocol):
-    """The slash commands.
-
-    The module agent.commands is one; handed in, because commands work on the controller.
-    """
+    """The slash commands. The module agent.commands is one, passed in because commands use the controller."""
 
     def command_summaries(self) -> Sequence[CommandSummary]:
         """List the commands in order."""
@@ -76,26 +76,22 @@ class CommandTable(Protocol):
         """Return whether a command line may run while a turn runs."""
 
     def use_without_screen(self, line: str) -> Literal["words", "run", "refuse"]:
-        """Return whether a prompt of a script is a command that runs there, one that does not, or for the
-        model.
-        """
+        """Return the use of a script's prompt: "words" to send, a command to "run", or one to "refuse"."""
 
     async def unknown_command(self, controller: Controller, line: str) -> str:
         """Return the error for a prompt that looks like a command but is not one; "" for any other."""
 
     async def run_command(self, controller: Controller, line: str) -> None:
-        """Run a command line on a controller.
-
-        What goes wrong is emitted, never raised.
-        """
+        """Run a command line on a controller. Errors are emitted, never raised."""
 
 
 class Controller:
-    """One conversation partner; implements ports.Driver. `chooser` is None where nobody can choose.
+    """One conversation partner; implements ports.Driver.
 
-    opening       what was begun without a controller; None: nothing
-    after_prompt  texts that came without a question since the last prompt: they go before the next one
-    own_commands  how many commands the person ran with `!`
+    chooser       None where no user can choose
+    opening       an opening that was begun before there was a controller; None: there was none
+    after_prompt  texts without a question since the last prompt; they are sent before the next one
+    own_commands  the number of commands that the user ran with `!`
     first_mode    the permission mode in which the first session begins
     """
 
@@ -122,7 +118,7 @@ class Controller:
         self.after_prompt: list[str] = []
         self.emit = self.services.emit
         self._ready: asyncio.Task[None] | None = None
-        self._start_hooks: asyncio.Task[None] | None = None  # which have their say before the first prompt
+        self._start_hooks: asyncio.Task[None] | None = None  # finished before the first prompt is sent
         self._status = SessionStatus(self.services)
 
     @property
@@ -153,22 +149,22 @@ class Controller:
                 self.services.warn(missing)
             if not announced:
                 greet(self.setup, session, context, self.emit)
-        if not gc.isenabled():  # see agent.__main__.command; an embedding program's collector is its own
+        if not gc.isenabled():  # see agent.__main__.command; an embedding program keeps its own state
             gc.freeze()
             gc.enable()
 
     async def use(self, session: Session, context: TurnContext, source: str = "resume") -> None:
-        """Use another session, of which hooks are told as `source`; the one before can be resumed."""
+        """Switch to another session. The previous one can be resumed; `source` is what hooks are given."""
         await self._end_session("clear" if source == "clear" else "resume")
-        if context.settings.model != (model := self.services.selection.facts.id):  # chosen meanwhile
+        if context.settings.model != (model := self.services.selection.facts.id):  # changed in the meantime
             await self.factory.change_model(session, context, model)
         await self._begin(session, context, source)
 
     async def _begin(self, session: Session, context: TurnContext, source: str) -> str:
-        """Take a session into use: start the sandbox of its commands, and run the hooks of its start.
+        """Begin using a session: start the sandbox for its commands, and run its start hooks.
 
-        Returns a warning for the user where there is no sandbox though the settings allow one. Raises
-        ConfigError where the settings require one.
+        Returns a warning for the user if there is no sandbox although the settings allow one, else "".
+        Raises ConfigError if the settings require one.
         """
         self.session = session
         self.context = context
@@ -179,7 +175,7 @@ class Controller:
     async def prompt(
         self, text: str, content: Sequence[Block] | None = None, *, typed: str | None = None
     ) -> TurnFinished:
-        """See ports.Driver. `content` are all blocks of the prompt, where it is more than the words."""
+        """See ports.Driver. `content` is all blocks of the prompt, if it is more than its text."""
         await self.ready()
         session, context = self.in_use
         if session.folded.entries and is_blocked(session, context):
@@ -244,7 +240,7 @@ class Controller:
         """See ports.Driver."""
         if self._ready is not None:
             self._ready.cancel()
-            # A start under way would start again what is closed here.
+            # A start in progress would start again what is closed here.
             await asyncio.gather(self._ready, return_exceptions=True)
         self.opening.cancel()
         await self._end_session("other" if self.setup.options.headless else "prompt_input_exit")
@@ -260,7 +256,7 @@ class Controller:
 
 
 async def ask_start_hooks(context: TurnContext, source: str) -> None:
-    """Tell the hooks that a session starts; what they say goes with its first prompt."""
+    """Run the hooks of a session's start; their words are sent with the first prompt."""
     if context.hooks is not None:
         about = {"source": source, "model": context.settings.model}
         answer = await context.hooks.run(HookEvent.SESSION_START, about)
@@ -269,7 +265,7 @@ async def ask_start_hooks(context: TurnContext, source: str) -> None:
 
 
 def greet(setup: RunSetup, session: Session, context: TurnContext, emit: Emit) -> None:
-    """Show what the session is: how it went so far, or that it is new."""
+    """Show the end of a resumed session, or announce a new one."""
     if session.folded.entries:
         show_resumed(session, context, emit, tokens_when_cold)
     else:
@@ -277,7 +273,7 @@ def greet(setup: RunSetup, session: Session, context: TurnContext, emit: Emit) -
 
 
 async def _first_session(controller: Controller) -> ActiveSession:
-    """The session that the options ask for, as it was left, and in the mode that was chosen meanwhile."""
+    """Return the session that the options ask for: as it was left, in the mode chosen since the start."""
     session, context = controller.factory.first()
     if controller.setup.options.resume is not None:
         await controller.factory.restore_choices(session, context)
@@ -288,7 +284,7 @@ async def _first_session(controller: Controller) -> ActiveSession:
 
 
 def cycle_mode(controller: Controller) -> Mode:
-    """Go to the next permission mode, and return it; before there is a session, it begins in that."""
+    """Switch to the next permission mode and return it; without a session, the first one begins in it."""
     context = controller.context
     mode = next_mode(
         controller.first_mode if context is None else context.permissions.rules.mode, controller.setup
@@ -309,9 +305,9 @@ async def take_in(
     *,
     joins: bool = False,
 ) -> User | TurnFinished:
-    """Put a prompt into the conversation, with what it mentions; `joins` one of a turn that runs.
+    """Add a prompt, with what it mentions, to the conversation; with `joins`, during a turn.
 
-    Where it does not get in, the end of its turn is emitted and returned.
+    If the prompt is refused, the end of its turn is emitted and returned.
     """
     session, context = controller.in_use
     earlier = [*controller.after_prompt]
@@ -341,10 +337,10 @@ async def take_in(
 
 
 async def take_waiting(controller: Controller, waiting: WaitingPrompts) -> None:
-    """Put the prompts that the person wrote meanwhile behind the results of the turn that runs."""
+    """Add the prompts that the user wrote during this turn behind its results."""
 
     def emit(event: Event) -> None:
-        """The turn goes on, whatever becomes of the prompt."""
+        """Emit an event, the end of a turn as a warning: a refused prompt does not end this turn."""
         if isinstance(event, TurnFinished):
             event = Notice(f"not sent: {event.error}", "warning")
         controller.emit(event)
@@ -360,7 +356,7 @@ async def take_waiting(controller: Controller, waiting: WaitingPrompts) -> None:
 async def _additions(
     in_use: ActiveSession, prompt: tuple[str, str], headless: bool, emit: Emit
 ) -> PromptAdditions:
-    """Return the additions to a prompt that mentions or calls something; the code for it is loaded now."""
+    """Return the additions to a prompt that mentions files or calls a command; loads the code for it."""
     add = import_module(MENTIONS_MODULE).additions_to
     found: PromptAdditions = await add(in_use, prompt, headless, emit)
     return found
@@ -373,10 +369,10 @@ async def prompt_blocks(
     content: Sequence[Block],
     tell: Emit | None = None,
 ) -> tuple[Block, ...]:
-    """A prompt's blocks; before its content stand the environment and the pins, if they are new, finished
-    commands, cleared text that it names, and what came before the prompt. `tell` is told what it costs.
+    """Return a prompt's blocks, and show its cost through `tell`.
 
-    News is taken when all else is there: whoever cancels this loses none.
+    Before its content come the environment and the pins if they are new, finished commands, cleared text
+    that it names, and the texts in `earlier`. The inbox is read last, so that a cancellation loses nothing.
     """
     named = await text_named(session, context.compaction, content) if session.folded.compactions else []
     if tell is not None:
@@ -389,7 +385,7 @@ async def prompt_blocks(
         commands=context.sandbox.text if context.sandbox is not None else None,
         mode=context.permissions.rules.mode,
     )
-    # Words of hooks have a tag of their own, typed lines are the person's; other news is neither.
+    # Words of hooks have their own tag, and typed lines are the user's; all other news is marked as ours.
     waiting = tools.inbox.take(session.folded.last_seq + 1) if tools.inbox.waiting else ()
     news = (text if text.startswith(("<", TYPED_LINE)) else injected(text) for text in waiting)
     before += [text for text in news if text not in before]
@@ -397,8 +393,9 @@ async def prompt_blocks(
 
 
 def end_interrupted(session: Session, context: TurnContext, prompt: int, headless: bool) -> TurnFinished:
-    """End a turn whose task was cancelled, and all agents with it. The face gives an unanswered prompt back
-    for editing, so it leaves the conversation.
+    """End a turn whose task was cancelled, and all its agents.
+
+    The face returns an unanswered prompt to the input for editing, so it is removed from the conversation.
     """
     if context.agents is not None:
         context.agents.interrupt()
@@ -411,18 +408,16 @@ def end_interrupted(session: Session, context: TurnContext, prompt: int, headles
 
 
 def _shows_answer(entry: Entry) -> bool:
-    """Return whether it is more than a reply that was cut off while the model was still thinking, or before
-    that.
-    """
+    """Return whether an entry shows part of an answer, not just thinking that was cut off."""
     if isinstance(entry, Prompt):
-        return entry.fact.source != "harness"  # which only asks for an answer
+        return entry.fact.source != "harness"  # a prompt of ours only asks for an answer
     if not all(map(is_thinking, entry.fact.blocks)):
         return True
-    return entry.fact.partial.startswith("{")  # the input of a call, whose name a face has shown
+    return entry.fact.partial.startswith("{")  # the input of a call whose name the face has shown
 
 
 def rewind_to(session: Session, context: TurnContext, prompt: int, about: Mapping[str, Any]) -> None:
-    """Take a prompt and all behind it out of the conversation; news that came with that is told again."""
+    """Remove a prompt and everything after it from the conversation; news in that part is sent again."""
     session.rewound(prompt, about)
     told = (fact.seq for fact in reversed(session.folded.facts) if isinstance(fact, User | Reply | Result))
     context.tool_context.inbox.rewound(next(told, 0))
@@ -430,17 +425,18 @@ def rewind_to(session: Session, context: TurnContext, prompt: int, about: Mappin
 
 
 async def tell_after_turn(context: TurnContext, emit: Emit, ports: bool) -> None:
-    """Tell the person of commands: shared files that they changed, and `ports` that they serve."""
+    """Report shared files that commands changed and, with `ports`, ports that they listen on."""
     runner = command_runner(context.tool_context)
-    with suppress(FileError):  # the disk does not answer
+    with suppress(FileError):  # the disk does not respond
         for line in await runner.guard.look_at_links():
             emit(Notice(line, "warning"))
     for port, job in (await new_listeners(runner) if ports else {}).items():
-        emit(Notice(f"{job.id} serves port {port} within the wall; /publish {port} lets you reach it"))
+        hint = f"run /publish {port} to open it from your browser"
+        emit(Notice(f"{job.id} listens on port {port} in the sandbox; {hint}"))
 
 
 def is_blocked(session: Session, context: TurnContext) -> bool:
-    """Return whether only /compact helps: the context is full and automatic compaction is off."""
+    """Return whether the context is full while automatic compaction is off."""
     if context.compaction.settings.automatic:
         return False
     state = window_state(context, prompt_tokens(session, context))

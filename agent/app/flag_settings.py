@@ -17,7 +17,7 @@ from transcripts.storage import read_regular
 from .options import Options
 
 MAX_GIVEN_BYTES = 4 * 1024 * 1024
-# Entries of Claude Code's settings that only concern its looks and its housekeeping.
+# Entries of Claude Code's settings that only concern its appearance and housekeeping.
 _HARMLESS = {
     "$schema", "cleanupPeriodDays", "includeCoAuthoredBy", "spinnerTipsEnabled", "theme",
     "verbose", "alwaysThinkingEnabled", "attribution",
@@ -25,10 +25,10 @@ _HARMLESS = {
 
 
 class GivenSettings(Struct, frozen=True):
-    """The entries of --settings and --setting-sources, in the terms of our settings files.
+    """The values of --settings and --setting-sources, with the names that our settings files use.
 
-    sources   the files to be read: "user", "project", "local"; None: all
-    environ   variables to be set before anything else is read
+    sources   the settings files to read: "user", "project", "local"; None: all
+    environ   variables to set before anything else is read
     """
 
     entries: Mapping[str, Any] = field(default_factory=dict)
@@ -43,14 +43,14 @@ class GivenSettings(Struct, frozen=True):
 
 
 def given_settings(text: str | None, sources: tuple[str, ...] | None, folder: Path) -> GivenSettings:
-    """Read what was given. Raises UsageError and ConfigError, naming the fix."""
+    """Read the value of --settings. Raises UsageError and ConfigError that name the remedy."""
     if not text or not text.strip():
         return GivenSettings(sources=sources)
     raw = _object(text.strip(), folder)
     permissions = raw.pop("permissions", None) or {}
     environ = raw.pop("env", None) or {}
     if not isinstance(permissions, dict) or not isinstance(environ, dict):
-        raise ConfigError("--settings: permissions and env are objects")
+        raise ConfigError("--settings: permissions and env must be objects")
     entries, remarks = _own_entries(raw)
     for name, others in (("allow", ()), ("deny", ()), ("ask", ())):
         rules, unknown = _rules(permissions.get(name, others))
@@ -67,18 +67,18 @@ def given_settings(text: str | None, sources: tuple[str, ...] | None, folder: Pa
 
 
 def added_folders(texts: Iterable[str], folder: Path) -> tuple[Path, ...]:
-    """The real paths of further folders to work in, relative to the project. Raises UsageError."""
+    """Return the real paths of additional directories, given relative to the project. Raises UsageError."""
     found = []
     for text in texts:
         path = (folder / Path(text).expanduser()).resolve()
         if not path.is_dir():
-            raise UsageError(f"--add-dir {text}: there is no such folder")
+            raise UsageError(f"--add-dir {text}: no such directory")
         found.append(path)
     return tuple(dict.fromkeys(path for path in found if path != folder))
 
 
 def with_prompt_files(options: Options, folder: Path) -> Options:
-    """The options with the system prompts that stand in files. Raises UsageError."""
+    """Return the options with the system prompts read from their files. Raises UsageError."""
     replaced = options.system_prompt_file
     added = options.append_system_prompt_file
     if replaced is not None:
@@ -93,11 +93,11 @@ def _text_of(path: Path) -> str:
     try:
         return read_regular(path.expanduser(), MAX_GIVEN_BYTES).decode("utf-8-sig", "replace")
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}; it was to hold a system prompt") from error
+        raise UsageError(f"cannot read the system prompt from {path}: {error.strerror}") from error
 
 
 def _object(text: str, folder: Path) -> dict[str, Any]:
-    """The object that a text is, or that is in the file that it names."""
+    """Return the object that a text is, or that the file contains which it names. Raises UsageError."""
     if text.startswith("{"):
         where = "--settings"
         data = text.encode("utf-8", "replace")
@@ -109,18 +109,18 @@ def _object(text: str, folder: Path) -> dict[str, Any]:
         try:
             data = read_regular(path, MAX_GIVEN_BYTES).removeprefix(b"\xef\xbb\xbf")
         except OSError as error:
-            raise UsageError(f"{where}: {error.strerror}; give a file or a JSON object") from error
+            raise UsageError(f"{where}: {error.strerror}. Pass a file or a JSON object.") from error
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{where}: no JSON object ({error})") from error
+        raise UsageError(f"{where}: not a valid JSON object ({error})") from error
     if not isinstance(found, dict):
-        raise UsageError(f"{where}: no JSON object")
+        raise UsageError(f"{where}: not a JSON object")
     return found
 
 
 def _own_entries(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The entries in our terms, and lines about those that have no effect. Raises UsageError."""
+    """Return the entries under our names, and lines about those without effect. Raises UsageError."""
     entries: dict[str, Any] = {}
     remarks: list[str] = []
     for name, value in raw.items():
@@ -138,18 +138,18 @@ def _own_entries(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _sandbox(value: Any) -> Any:
-    """Our setting of the wall for a `sandbox` object of Claude Code. Raises UsageError."""
+    """Return our sandbox setting for Claude Code's `sandbox` object. Raises UsageError."""
     if not isinstance(value, dict) or "enabled" not in value:
         return value
     if others := sorted(set(value) - {"enabled", "autoAllowBashIfSandboxed", "failIfUnavailable"}):
         raise UsageError(
-            f"--settings: sandbox.{others[0]} cannot be enforced here; see the setting [sandbox]"
+            f"--settings: sandbox.{others[0]} cannot be enforced here. Use the setting [sandbox] instead."
         )
     return {"mode": "require" if value["enabled"] else "auto"}
 
 
 def _rules(texts: Any) -> tuple[list[str], list[str]]:
-    """The rules about tools that there are, and lines about the others. Raises ConfigError."""
+    """Return the rules about known tools, and lines about the others. Raises ConfigError."""
     rules: list[str] = []
     remarks: list[str] = []
     for text in texts if isinstance(texts, list) else ():

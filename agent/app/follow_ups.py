@@ -1,4 +1,4 @@
-"""Continue after the model is done: a hook wants that, or its answer lacks the required form."""
+"""Continue after the model is done, if a hook wants that or the answer lacks the required form."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from transcripts import TextBlock, hook_words
 
 from .structured_output import ANSWER_REMINDER, MAX_REMINDERS, StructuredOutput
 
-NO_ANSWER = "the model gave no answer in the form of --json-schema"
+NO_ANSWER = "the model gave no answer that matches --json-schema"
 
 
 async def run_with_follow_ups(
     session: Session, context: TurnContext, emit: Emit, answer: StructuredOutput | None
 ) -> TurnFinished:
-    """Run a turn, and go on for as long as something has it go on. Emits one TurnFinished, last."""
+    """Run a turn, and continue while a hook or a missing answer requires it. Emits one TurnFinished, last."""
     if answer is not None:
         answer.value = None
     limit = context.max_turns
@@ -52,7 +52,7 @@ async def run_with_follow_ups(
                 words = await stop_veto(session, context, vetoes)
                 vetoes += 1
                 if words:
-                    emit(Notice(f"a hook has the model go on: {shorten(words, 200)}"))
+                    emit(Notice(f"a hook asked the model to continue: {shorten(words, 200)}"))
             if not words:
                 return finished
             session.user((TextBlock(words),), "harness")
@@ -65,10 +65,10 @@ async def run_with_follow_ups(
 
 
 async def hook_refuses(hooks: Hooks, prompt: str, earlier: list[str]) -> TurnFinished | None:
-    """Return the end of a turn whose prompt a hook refuses, else None; the hook's words go into `earlier`."""
+    """Return the end of a turn whose prompt a hook denies, else None; the hook's words go into `earlier`."""
     answer = await hooks.run(HookEvent.PROMPT, {"prompt": prompt})
     if (reason := answer.stop if answer.veto is None else answer.veto) is not None:
-        return TurnFinished("denied", turns=0, error=f"a hook refused the prompt: {reason}", code=1)
+        return TurnFinished("denied", turns=0, error=f"a hook denied the prompt: {reason}", code=1)
     earlier += [hook_words(answer.words)] if answer.words else []
     return None
 
@@ -78,9 +78,9 @@ async def stop_veto(
 ) -> str:
     """Return a hook's reason for the model to continue after it is done; "" if no hook objects.
 
-    `vetoes` counts those of this turn. The event of an agent's session is SUBAGENT_STOP.
+    `vetoes` is the number of vetoes in this turn. For an agent's session the event is SUBAGENT_STOP.
     """
-    if context.hooks is None or vetoes >= 3:  # more would be a loop
+    if context.hooks is None or vetoes >= 3:  # more vetoes would be an endless loop
         return ""
     last = session.folded.last_reply
     about = {"answer": text_of_reply(last) if last is not None else "", "again": vetoes > 0}
@@ -89,7 +89,7 @@ async def stop_veto(
 
 
 async def run_agent_turns(session: Session, context: TurnContext, emit: Emit) -> TurnFinished:
-    """Run an agent until it is done and no hook has it go on, or until it may send no more requests."""
+    """Run an agent until it is done and no hook makes it continue, or until its requests are used up."""
     turns = 0
     vetoes = 0
     most = context.max_turns or 0

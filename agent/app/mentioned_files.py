@@ -1,4 +1,4 @@
-"""Put the files that a prompt mentions before it, what it calls behind it; tell what a large one costs."""
+"""Add the files that a prompt mentions before it, and the text of a command that it calls behind it."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from .pasted_images import IMAGES_FOLDER
 if TYPE_CHECKING:
     from agent.extensions.mcp import McpServers
 
-WINDOW_SHARE = 2  # at most one half of the window goes to the files of one prompt
-SECRET = "it may hold secrets; ask for it, and you will be asked before it is read"
+WINDOW_SHARE = 2  # the files of one prompt take at most one half of the window
+SECRET = "it may contain secrets. Ask the model to read it; you will be asked for approval."
 
 
 async def additions_to(
     in_use: ActiveSession, prompt: tuple[str, str], headless: bool, emit: Emit
 ) -> PromptAdditions:
-    """Return the additions to a prompt, given its whole text and the part of it that was typed.
+    """Return the additions to a prompt, given its whole text and the part that was typed.
 
-    Emits the end of the turn if the turn does not begin. The memory files of mentioned files wait in the
-    inbox.
+    Emits the end of the turn if the turn does not begin. Memory files that apply to the mentioned files are
+    put into the inbox.
     """
     session, context = in_use
     text, words = prompt
@@ -52,7 +52,7 @@ async def additions_to(
 async def _with_servers(
     found: PromptAdditions, servers: McpServers, context: TurnContext, words: str, emit: Emit
 ) -> PromptAdditions:
-    """Add the resources of MCP servers that a prompt mentions, and the prompt of one that it calls."""
+    """Add the MCP resources that a prompt mentions, and the MCP prompt that it calls."""
     for made in await servers.mentioned(words, context.tool_context):
         emit(Notice(made.told, "warning" if made.trouble else "info"))
         found = replace(found, blocks=(*found.blocks, *made.blocks))
@@ -67,7 +67,7 @@ async def _with_servers(
 
 
 async def mentioned_files(context: TurnContext, text: str, headless: bool, emit: Emit) -> PromptAdditions:
-    """Read the files that a text mentions; tells a line for each."""
+    """Read the files that a text mentions; emits a notice for each."""
     mentions = find_mentions(text) if "@" in text else ()
     if not mentions:
         return NO_ADDITIONS
@@ -98,4 +98,4 @@ def _refusal(rules: PermissionRules, headless: bool, clipboard: str, access: Acc
         return verdict.why
     if access.protected:
         return SECRET
-    return f"{verdict.why}; --allowedTools 'read({access.target})' would allow it" if headless else ""
+    return f"{verdict.why} (pass --allowedTools 'read({access.target})' to allow it)" if headless else ""

@@ -1,4 +1,4 @@
-"""The context of a nested session: the calling session's context with tools, limits and rights of its own."""
+"""The context of a nested session: the calling session's context with its own tools, limits and rights."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from .options import EFFORTS
 
 
 class NestedCall(Struct, frozen=True):
-    """A call that starts an agent: the session that it comes from, and how the agent is to work.
+    """A call that starts an agent: its session, the request and the definition of the agent.
 
-    definition  None where it works as the session does, with what the request adds
-    forked      it works in a copy of the conversation
+    definition  None: the agent works like the session, with the additions of the request
+    forked      the agent works in a copy of the conversation
     """
 
     services: Services
@@ -58,16 +58,16 @@ class NestedCall(Struct, frozen=True):
 
 
 async def nested_context(call: NestedCall, session: Session, changed: Callable[[], None]) -> TurnContext:
-    """The context of the nested `session`; `changed` is called when the agent begins or ends a wait.
+    """Return the context of the nested `session`; `changed` is called when the agent begins or ends a wait.
 
-    Raises ToolError where a tool or a model is asked for that there is not.
+    Raises ToolError if the call asks for an unknown tool or model.
     """
     context = call.context
     agent = call.agent
     definition = call.definition
     tools = _tools(call)
     settings, state = await model_of_agent(call.services, context, definition)
-    if not call.forked:  # else the prefix stays as it is, whatever the agent may use of it
+    if not call.forked:  # a fork keeps the cached prefix, including tools that it may not use
         settings = replace(settings, system=_system(call, tools), tools=definitions(tools.values()))
         state.overhead = sum(overheads(settings, call.services.counter).values())
     own = replace(
@@ -108,7 +108,7 @@ async def nested_context(call: NestedCall, session: Session, changed: Callable[[
 
 
 async def preloaded_skills(call: NestedCall, context: TurnContext) -> list[Block]:
-    """The instructions of the skills that the definition names."""
+    """Return the instructions of the skills that the definition names; emits a warning for one that fails."""
     blocks = list[Block]()
     tools = context.tool_context
     names = call.definition.skills if call.definition is not None else ()
@@ -116,7 +116,7 @@ async def preloaded_skills(call: NestedCall, context: TurnContext) -> list[Block
     for name in names:
         try:
             if skills is None:
-                raise ToolError("there are no skills here")
+                raise ToolError(f"cannot load the skill {name}: skills are not available here")
             blocks += (await skills.load(name, "")).content
         except (FileError, ToolError) as error:
             call.services.warn(f"[{call.agent.label}] {str(error).partition(chr(10))[0]}")
@@ -129,7 +129,7 @@ def _most_requests(call: NestedCall) -> int:
 
 
 def _system(call: NestedCall, tools: Mapping[str, Tool]) -> tuple[str, ...]:
-    """The system prompt: that of the definition, with what the session's says of commands and the project."""
+    """Return the definition's system prompt, with the session's parts about commands and the project."""
     system = call.context.settings.system
     definition = call.definition
     if definition is None:
@@ -140,27 +140,27 @@ def _system(call: NestedCall, tools: Mapping[str, Tool]) -> tuple[str, ...]:
 
 
 def _tools(call: NestedCall) -> dict[str, Tool]:
-    """The tools that the agent is offered, in the session's order."""
+    """Return the tools that the agent is offered, in the session's order. Raises ToolError."""
     tools = {name: tool for name, tool in call.context.tools.items() if tool.for_agents}
     wanted = call.request.tools
     definition = call.definition
     if unknown := [name for name in wanted or () if name not in tools]:
         known = ", ".join(tools)
-        raise ToolError(f"There is no tool named {unknown[0]!r} to offer. The tools are: {known}.")
+        raise ToolError(f"Cannot offer unknown tool {unknown[0]!r}. Available tools: {known}.")
     if definition is None or wanted is not None:
         return {name: tool for name, tool in tools.items() if wanted is None or name in wanted}
     without = _named(tools, tuple(name for name in definition.without if not name.startswith(FOREIGN_PREFIX)))
     offered = tools if definition.tools is None else _named(tools, definition.tools)
     if definition.tools and not offered:
         names = ", ".join(definition.tools)
-        raise ToolError(f"The agent {definition.name} cannot work: none of its tools is here ({names}).")
+        raise ToolError(f"Cannot start agent {definition.name}: none of its tools is available ({names}).")
     if "mcp" in tools:
         tools["mcp"] = restricted_tool(tools["mcp"], definition.tools, definition.without)
     return {name: tool for name, tool in tools.items() if name in offered and name not in without}
 
 
 def _named(tools: Mapping[str, Tool], names: tuple[str, ...]) -> set[str]:
-    """The tools that these names stand for; those of other programs that do not exist here are left out."""
+    """Return the tools that these names mean; another program's tool without an equivalent is skipped."""
     return {tool.name for name in names for tool in _each(tools, name)}
 
 
@@ -174,9 +174,9 @@ def _each(tools: Mapping[str, Tool], name: str) -> list[Tool]:
 async def model_of_agent(
     services: Services, context: TurnContext, definition: AgentDefinition | None
 ) -> tuple[RequestSettings, CompactionState]:
-    """Return the request settings of an agent, and the state that its compactions plan with.
+    """Return the request settings of an agent, and the state for its compactions.
 
-    The system prompt and the tools are still the session's. Raises ToolError where there is no such model.
+    The system prompt and the tools are still the session's. Raises ToolError for an unknown model.
     """
     settings = context.settings
     state = context.compaction
@@ -189,7 +189,7 @@ async def model_of_agent(
                 await selection.choose(resolved)
                 require_price(services.setup, selection.facts)
             except UsageError as error:
-                raise ToolError(f"The agent {definition.name} cannot work: {error}") from error
+                raise ToolError(f"Cannot start agent {definition.name}: {error}") from error
             other = replace(services, selection=selection)
             made = request_settings(other, None, context.permissions.rules)
             settings = replace(made, system=settings.system, tools=settings.tools)

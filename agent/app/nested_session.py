@@ -1,4 +1,4 @@
-"""Run a session within a tool call of another one, an agent; tools.base.ToolContext gives the contract."""
+"""Run an agent: a session within a tool call of another session. See tools.base.ToolContext.spawn."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ from .composition import Services
 from .follow_ups import run_agent_turns
 from .nested_context import NestedCall, nested_context, preloaded_skills
 
-MAX_REPORT_TOKENS = 2_000  # of an agent's report that the calling session is given
-MIN_REQUESTS_WITH_LAST_WORD = 3  # from which on the last one is kept for the report
-LAST_WORD = "You may send no more requests than one. Call no tool: write your report now, from what you have."
+MAX_REPORT_TOKENS = 2_000  # the calling session gets at most this much of an agent's report
+MIN_REQUESTS_WITH_LAST_WORD = 3  # with at least as many requests, the last one is reserved for the report
+LAST_WORD = "This is your last request. Do not call a tool. Write your report now, from what you have."
 _UNTOLD = (TextDelta, ThinkingDelta, ToolCallDelta, RawStreamEvent, TurnFinished)
 
 
@@ -72,7 +72,7 @@ async def run_agent(
 ) -> SpawnResult:
     """Run an agent to its end; `parent` is charged for each of its requests.
 
-    Raises ToolError where a tool is named that the parent does not have.
+    Raises ToolError if the request names a tool that the parent does not have.
     """
     definition = find_agent(services.agents, request.agent)
     call = NestedCall(
@@ -82,7 +82,7 @@ async def run_agent(
     records = services.repository
     try:
         session = records.copy_for_agent(parent, call.about) if call.forked else records.new()
-    except StoreError:  # the record was changed since it was read
+    except StoreError:  # the transcript has changed since it was read
         call = replace(call, forked=False)
         session = records.new()
     session.use_prices(parent.prices)
@@ -105,9 +105,10 @@ def tell_status(call: NestedCall) -> None:
 
 
 class NestedRun(Struct):
-    """One agent at work; `charged` is what its session had spent when the parent was charged last.
+    """One agent at work.
 
-    `since` is where its own work begins in the record.
+    charged  what its session had spent when the parent was last charged
+    since    the seq of the last fact before its own work in the transcript
     """
 
     call: NestedCall
@@ -117,7 +118,7 @@ class NestedRun(Struct):
     since: int = 0
 
     def begin(self, skills: Sequence[Block]) -> None:
-        """Put the prompt into the record, which is linked with the parent's, and note that it has begun."""
+        """Record the prompt in a transcript linked to the parent's, and note the start in the parent's."""
         call = self.call
         agent = self.call.agent
         session = self.session
@@ -132,11 +133,11 @@ class NestedRun(Struct):
         begun |= {"session": agent.sid, **({"background": True} if agent.background else {})}
         begun |= {"since": self.since} if call.forked else {}
         call.parent.add_metadata(AGENT_TOPIC, begun)
-        agent.doing = "begins"
+        agent.doing = "starting"
         tell_status(call)
 
     def _open(self, skills: Sequence[Block]) -> None:
-        """Open a new record with the prompt, behind the texts of skills."""
+        """Open a new transcript with the environment, the texts of skills and the prompt."""
         call = self.call
         settings = self.context.settings
         folder = self.context.tool_context.folder
@@ -153,7 +154,7 @@ class NestedRun(Struct):
         self.session.user((TextBlock(environment), *skills, TextBlock(call.request.prompt)))
 
     async def work(self) -> SpawnResult:
-        """Run it until it has reported, or until a limit ends it."""
+        """Run the agent until it has reported or reaches a limit."""
         context = self.context
         most = self.context.max_turns or 0
         keeps_last = most >= MIN_REQUESTS_WITH_LAST_WORD
@@ -170,24 +171,24 @@ class NestedRun(Struct):
 
     @property
     def commands(self) -> list[BackgroundJob]:
-        """The commands that it has started in the background and that run."""
+        """The agent's background commands that are still running."""
         tools = self.context.tool_context
         return [job for job in command_runner(tools).running if job.inbox is tools.inbox]
 
     def end_commands(self) -> None:
-        """End what it has running: it was interrupted, and nobody else asked for that."""
+        """End the agent's running commands, which no one else waits for, after an interruption."""
         for job in self.commands:
             job.stopped = job.stopped or "session"
             job.command.drop()
 
     def end(self) -> None:
-        """Charge what is not charged yet, and close the record."""
+        """Charge the remaining cost to the parent, and close the transcript."""
         self.context.tool_context.inbox.hand_over(self.call.context.tool_context.inbox)
         self._charge()
         self.session.close("left")
 
     def emit(self, event: Event) -> None:
-        """Take in what happens in its session, and tell it as the agent's."""
+        """Update the agent's status from an event of its session, and emit that as the agent's progress."""
         agent = self.call.agent
         match event:
             case Notice(text, level):
@@ -200,7 +201,7 @@ class NestedRun(Struct):
             case ContextCompacted():
                 self._charge()
             case RequestStarted("summary"):
-                agent.doing = "makes room"
+                agent.doing = "compacting"
             case ToolCallStarted(_, _, name, title):
                 agent.doing = f"{name} {title}"
             case Retrying(reason):
@@ -209,7 +210,7 @@ class NestedRun(Struct):
             self.call.services.emit(AgentProgress(agent.status, event))
 
     def _charge(self) -> None:
-        """Charge the parent with what was spent since the last time."""
+        """Charge the parent for the spending since the last time."""
         for model, spent in self.session.spending.items():
             new = spent.since(self.charged.get(model, Spending()))
             if new.usage != Usage():
@@ -218,14 +219,14 @@ class NestedRun(Struct):
         self.charged = dict(self.session.spending)
 
     def _why(self, ended: TurnFinished, turns: int) -> str:
-        """Return the reason why it ended early, in one line; "" if it did not."""
+        """Return the reason why the agent ended early, in one line; "" if it did not."""
         if ended.reason == "max_turns":
-            return f"stopped after {pluralize(turns, 'request')}, the most that it may send"
+            return f"stopped after {pluralize(turns, 'request')}, its limit"
         if ended.code == BudgetExceeded.code:
-            return f"its share of the budget is spent, ${self.call.agent.budget:.4f}"
+            return f"its share of the budget is spent (${self.call.agent.budget:.4f})"
         if ended.reason == "refused":
-            return f"{ended.cause}; word its task otherwise, or do it yourself"
-        return f"{ended.cause}; give a new agent less to do at once" if ended.cause else ended.error
+            return f"{ended.cause}. Rephrase its task, or do it yourself."
+        return f"{ended.cause}. Give a new agent a smaller task." if ended.cause else ended.error
 
     def _result(self, turns: int, error: str) -> SpawnResult:
         agent = self.call.agent
@@ -243,13 +244,13 @@ class NestedRun(Struct):
             tokens=agent.tokens,
             stops=agent.stops,
             whole=whole,
-            left=f"in the background goes on, started by it: {left}" if left else "",
+            left=f"still running in the background, started by this agent: {left}" if left else "",
             said=tuple(_said_to(self.session.folded, agent.label, self.since)),
         )
 
 
 def _said_to(folded: Folded, label: str, since: int) -> Iterator[tuple[str, str]]:
-    """(call, words) of what the person said to the calls of an agent after fact `since`."""
+    """Yield (call label, words) for what the user said about calls of an agent after fact `since`."""
     for exchange in (entry for entry in folded.entries if isinstance(entry, Exchange) and entry.seq > since):
         for index, result in exchange.results.items():
             yield from ((f"{label}: {call_label(exchange.uses[index])}", words) for _, words in result.said)
@@ -258,9 +259,10 @@ def _said_to(folded: Folded, label: str, since: int) -> Iterator[tuple[str, str]
 def undelivered_reports(
     session: Session, home: Path, counter: TokenCounter, tell: Callable[[str], None]
 ) -> dict[int, str]:
-    """The reports of agents in the background that ended, with the program or before, without being told.
+    """Return the reports of background agents that ended with or in an earlier run and were not delivered.
 
-    By the seqs of the notes that they began. `tell` takes a line for the person about each that came to none.
+    The keys are the seqs of the notes about their starts. `tell` takes a line for the user about each agent
+    that was cut off before it could report.
     """
     notes = {note.seq: note.about for note in session.folded.metadata if note.topic == AGENT_TOPIC}
     told = _told_text(session)
@@ -272,37 +274,38 @@ def undelivered_reports(
         try:
             facts = read_transcript(ProjectRecords(home).path_of(str(about.get("session")))).facts
         except StoreError as error:
-            reports[seq] = late_report(label, str(about.get("task")), f"(none: {error})")
+            reports[seq] = late_report(label, str(about.get("task")), f"(no report: {error})")
             continue
         since = int(about.get("since") or 0)
-        how = "it ended with an earlier run of the program"
+        how = "it ended in an earlier run of makeroom"
         text = shortened_report(_last_text(facts, since)[1], counter)
         if not _has_reported(facts, since):
-            how = "it was cut off there, with an earlier run of the program"
-            text = f"(none: it was cut off before it could report{'; it said last:' if text else ''})\n{text}"
-            tell(f"{label} ({about.get('task')}) was cut off with an earlier run, before it could report")
+            how = "it was cut off when an earlier run of makeroom ended"
+            last = " Its last message:" if text else ""
+            text = f"(no report: it was cut off before it could report.{last})\n{text}"
+            tell(f"{label} ({about.get('task')}) was cut off before it could report, in an earlier run")
         report = f"{text.rstrip()}\n[{how}; its session is {about.get('session')}]"
         reports[seq] = late_report(label, str(about.get("task")), report)
     return reports
 
 
 def _has_reported(facts: Sequence[Fact], since: int) -> bool:
-    """Return whether the newest reply after the fact `since` is the last of its turn."""
+    """Return whether the newest reply after fact `since` is the last of its turn."""
     newest = next((fact for fact in reversed(facts) if isinstance(fact, Reply) and fact.seq > since), None)
     return newest is not None and newest.complete and not calls_of(newest)
 
 
 def _told_text(session: Session) -> str:
-    """Return the text that the model was given beside its own words."""
+    """Return all text in the user messages and results of a session."""
     facts = (fact for fact in session.folded.facts if isinstance(fact, User | Result))
     contents = (fact.blocks if isinstance(fact, User) else fact.content for fact in facts)
     return "\n".join(block.text for each in contents for block in each if isinstance(block, TextBlock))
 
 
 def _last_text(facts: Sequence[Fact], since: int) -> tuple[int, str]:
-    """(seq, text) of the newest reply after the fact `since` that says something; (0, "") without one.
+    """Return (seq, text) of the newest reply after fact `since` that has text; (0, "") if there is none.
 
-    Without what only a terminal obeys, as all that the calling model reads.
+    Terminal control sequences are removed, as from everything that the calling model reads.
     """
     replies = (fact for fact in reversed(facts) if isinstance(fact, Reply) and fact.seq > since)
     found = ((fact.seq, text) for fact in replies if (text := printable(text_of_reply(fact)).strip()))
@@ -310,7 +313,7 @@ def _last_text(facts: Sequence[Fact], since: int) -> tuple[int, str]:
 
 
 def shortened_report(text: str, counter: TokenCounter) -> str:
-    """The beginning of a report in the tokens that the calling session has for it."""
+    """Return the beginning of a report, at most MAX_REPORT_TOKENS long."""
     tokens = counter.text(text)
     while tokens > MAX_REPORT_TOKENS:
         text = text[: int(len(text) * MAX_REPORT_TOKENS / tokens * 0.98)]

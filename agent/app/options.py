@@ -1,4 +1,4 @@
-"""The command line as understood: plain data. A named tuple, which costs `--help` half of a dataclass."""
+"""The parsed command line as plain data. A named tuple costs `--help` half as much time as a dataclass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ThemeName = Literal["auto", "dark", "light", "ansi", "colour-blind", "colour-bli
 THEMES: tuple[ThemeName, ...] = get_args(ThemeName)
 EditingMode = Literal["emacs", "vim"]
 EDITING_MODES: tuple[EditingMode, ...] = get_args(EditingMode)
-# What --output-format may name -> where its class is, which only a run that uses it imports.
+# A value of --output-format -> the place of its class, which is imported only when it is used.
 OUTPUT_FORMATS: Mapping[str, str] = {
     "text": "agent.ui:TextFormat",
     "json": "agent.ui:JsonFormat",
@@ -26,11 +26,16 @@ OUTPUT_FORMATS: Mapping[str, str] = {
 class Options(NamedTuple):
     """Values of the flags; None where a flag was not given.
 
-    `resume` is None (no), "" (choose one), or an id, a name, a file. `max_budget_usd` is in US dollars.
-    `at` is the number of the last fact that a copy takes over.
-    From `input_format` on they are for programs that run makeroom: `asks_client` has permission questions
-    answered by the client, `may_bypass` allows a later switch to bypassPermissions, `agents` defines some in
-    JSON, `remarks` are lines about flags that have no effect.
+    resume          None: no; "": choose a session; otherwise an id, a name or a file
+    max_budget_usd  in US dollars
+    at              the seq of the last fact that a fork copies
+
+    Fields from `input_format` on are for programs that run makeroom:
+
+    asks_client     the client answers permission questions
+    may_bypass      the client may switch to bypassPermissions later
+    agents          agent definitions in JSON
+    remarks         lines about flags without effect
     """
 
     prompt: str = ""
@@ -45,7 +50,7 @@ class Options(NamedTuple):
     disallowed_tools: tuple[str, ...] = ()
     policy: str | None = None
     context_window: int | None = None
-    window_flag: str = "--context-window"  # or the flag that told context_window in its place
+    window_flag: str = "--context-window"  # the name of the flag that set context_window
     effort: str | None = None
     folder: str | None = None
     no_session: bool = False

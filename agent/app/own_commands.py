@@ -1,6 +1,6 @@
-"""Run commands of the user's settings: hooks and the status line.
+"""Run the commands in the user's settings: hooks and the status line.
 
-They run within the session's sandbox, unless a rule `open(command)` lets them out.
+They run in the session's sandbox, unless a rule `open(command)` allows them to run outside it.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from tools.sandbox import SupervisorLost
 def commands_within(
     sandbox: SessionSandbox, approved: Mapping[str, str] = MappingProxyType({})
 ) -> RunCommand:
-    """Return a function that runs commands within the sandbox as it is at that moment.
+    """Return a function that runs commands in the sandbox that the session has at that moment.
 
-    `approved` has by command line the digest of the project's files that it names: if they have changed
-    since, it is not run.
+    `approved` maps a command line to the digest of the project's files that it names. If one of them has
+    changed since, the function raises OSError.
     """
 
     async def run(line: str, given: str) -> OwnCommandEnd:
         files = approved.get(line)
         if files is not None and named_files(line, sandbox.tools.folder, sandbox.tools.environ) != files:
-            why = "a file of the project that it runs has changed since it was approved"
-            raise OSError(f"{why}; /trust approves it anew")
-        if sandbox.level == "none" and not sandbox.why:  # nobody has looked yet
+            raise OSError(
+                "a project file that it runs has changed since its approval; approve it again with /trust"
+            )
+        if sandbox.level == "none" and not sandbox.why:  # not yet settled
             await sandbox.settle()
         access = command_access(line, sandbox.tools.folder)
         sandboxed = sandbox.level != "none" and not sandbox.permissions.rules.runs_open(access)

@@ -1,7 +1,7 @@
-"""Images that come into the input: files whose paths are pasted or dropped, and the one on the clipboard.
+"""Images in the input: files whose paths are pasted or dropped, and the image on the clipboard.
 
-Each is checked whole before it can be sent. What the clipboard holds is kept as a private file, so that the
-prompt can name it.
+Each file is checked completely before it can be sent. An image from the clipboard is saved in a private file,
+so that the prompt can name it.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from tools.files import MAX_IMAGE_FILE_BYTES, BadImage, FileError, load_file, lo
 from tools.processes import filter_environment
 from transcripts.storage import make_private_folders, replace_file
 
-MAX_PASTED_PATHS = 10  # of images that are dropped at once
-IMAGES_FOLDER = "images"  # in the state folder: those of the clipboard
+MAX_PASTED_PATHS = 10  # images that are dropped at once
+IMAGES_FOLDER = "images"  # for images from the clipboard, in the state directory
 _MAC_SCRIPT = "get the clipboard as «class PNGf»"  # answers «data PNGf89504E47...», in hexadecimal digits
 
 
 class NoImage(Exception):
-    """The clipboard has no image to take; the text gives the reason."""
+    """An image cannot be used; the text gives the reason."""
 
 
 class PastedImage(Struct, frozen=True):
-    """An image file, and its size in pixels in words."""
+    """An image file, and its size in pixels as text."""
 
     path: Path
     size: str
 
 
 def named_images(text: str) -> list[PastedImage]:
-    """The images that a text names, if it names nothing else; [] for any other text. Blocking.
+    """Return the images that a text names, if it names nothing else; [] for any other text. Blocking.
 
-    Terminals give dropped files as paths, quoted or with backslashes, or as file: addresses. Raises NoImage
-    for a file that is no image that can be sent.
+    Terminals insert dropped files as paths, quoted or with backslashes, or as file: URLs. Raises NoImage for
+    a file that is not an image of a supported format.
     """
     paths = list(_paths(text.strip()))
     if not 0 < len(paths) <= MAX_PASTED_PATHS or not all(path.is_absolute() for path in paths):
@@ -56,7 +56,7 @@ def named_images(text: str) -> list[PastedImage]:
 def _paths(text: str) -> Iterator[Path]:
     words = [text]
     if not Path(text).is_absolute() or not Path(text).exists():
-        with suppress(ValueError):  # a quote without its end
+        with suppress(ValueError):  # an unclosed quote
             words = shlex.split(text)
     for word in words:
         if word.startswith("file://"):
@@ -66,31 +66,31 @@ def _paths(text: str) -> Iterator[Path]:
 
 
 def checked_size(path: Path) -> str:
-    """The size of an image in words. Raises NoImage where it cannot be sent."""
+    """Return the size of an image in pixels as text. Raises NoImage if it cannot be sent."""
     try:
         data = load_file(str(path.resolve()), MAX_IMAGE_FILE_BYTES).data
         kind = media_type(data[:16])
         if kind is None:
-            raise NoImage(f"{path.name} is no image that can be sent (PNG, JPEG, GIF, WebP)")
+            raise NoImage(f"cannot send {path.name}: not a PNG, JPEG, GIF or WebP image")
         return load_image(data, kind)[1]
     except (BadImage, FileError, OSError) as error:
-        raise NoImage(f"{path.name} cannot be sent: {str(error).partition(chr(10))[0]}") from error
+        raise NoImage(f"cannot send {path.name}: {str(error).partition(chr(10))[0]}") from error
 
 
 def clipboard_image(environ: Mapping[str, str], state_dir: Path) -> PastedImage:
-    """The image on the desktop's clipboard, kept as a file. Blocking. Raises NoImage."""
+    """Return the image on the desktop's clipboard, saved as a file. Blocking. Raises NoImage."""
     if environ.get("SSH_TTY") or environ.get("SSH_CONNECTION"):
-        raise NoImage("over SSH the clipboard is out of reach: give the path of an image")
+        raise NoImage("cannot read the clipboard over SSH; give the path of an image instead")
     commands = list(_clipboard_commands(environ))
     if not commands:
         tool = "pngpaste" if sys.platform == "darwin" else "wl-paste or xclip"
-        raise NoImage(f"images of the clipboard need {tool}")
+        raise NoImage(f"cannot read images from the clipboard; install {tool}")
     for command in commands:
         data = _output_of(command, environ)
         if data and media_type(data[:16]) is not None:
             path = _kept(data, state_dir.resolve() / IMAGES_FOLDER)
             return PastedImage(path, checked_size(path))
-    raise NoImage("there is no image on the clipboard")
+    raise NoImage("no image on the clipboard")
 
 
 def _clipboard_commands(environ: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
@@ -102,12 +102,12 @@ def _clipboard_commands(environ: Mapping[str, str]) -> Iterator[tuple[str, ...]]
     )
     for usable, name, *options in known:
         path = shutil.which(name, path=environ.get("PATH", "")) if usable else None
-        if path is not None and path.startswith("/"):  # not a program of the folder that we stand in
+        if path is not None and path.startswith("/"):  # not a program in the current directory
             yield (path, *options)
 
 
 def _output_of(command: tuple[str, ...], environ: Mapping[str, str]) -> bytes:
-    """Return the image that a program finds in the clipboard; b"" for none."""
+    """Return the image that a clipboard program prints; b"" if there is none."""
     harmless = filter_environment(environ)
     try:
         done = subprocess.run(
@@ -129,7 +129,7 @@ def _output_of(command: tuple[str, ...], environ: Mapping[str, str]) -> bytes:
 
 
 def _kept(data: bytes, folder: Path) -> Path:
-    """The file with these bytes; old ones are removed. Raises NoImage."""
+    """Save bytes in a file and return its path; old files are removed. Raises NoImage."""
     path = folder / f"clipboard-{hashlib.sha256(data).hexdigest()[:12]}.png"
     try:
         make_private_folders(folder)
@@ -138,5 +138,5 @@ def _kept(data: bytes, folder: Path) -> Path:
             if old.stat().st_mtime < time.time() - 30 * 86_400:
                 old.unlink()
     except OSError as error:
-        raise NoImage(f"{folder} cannot be written to: {error.strerror}") from error
+        raise NoImage(f"cannot write to {folder}: {error.strerror}") from error
     return path

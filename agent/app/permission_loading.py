@@ -1,4 +1,4 @@
-"""Load the permission mode, the rules and the wall's settings that a session begins with."""
+"""Load the permission mode, the rules and the sandbox settings that a session begins with."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .setup import RunSetup
 
 
 def permission_store(setup: RunSetup) -> PermissionStore:
-    """The permission mode and rules to begin with; what was allowed for good is read as it is now."""
+    """Return the permission mode and rules to begin with; permanent permissions are read from disk now."""
     options = setup.options
     config = setup.config
     path = permissions_path(config.user_dir, setup.folder)
@@ -56,7 +56,7 @@ def permission_store(setup: RunSetup) -> PermissionStore:
 
 
 def home_of(environ: Mapping[str, str]) -> Path:
-    """The person's home, a real path."""
+    """Return the real path of the user's home directory."""
     return home_folder(environ).resolve()
 
 

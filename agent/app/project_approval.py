@@ -1,6 +1,6 @@
-"""Ask once about all that a checkout brings and nobody has decided about; it is off until it is allowed.
+"""Ask once about the hooks, servers and other active items of a checkout, which are disabled until then.
 
-`ITEM_SOURCES` lists what finds such items: to add a kind of them, write a function and add a line.
+`ITEM_SOURCES` lists the functions that find items. To add a kind of item, write a function and add a line.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .setup import RunSetup
 
 ITEM_SOURCES: tuple[ItemSource, ...] = (mcp_items, settings_items, skill_items, agent_items)
 MAX_LISTED_ITEMS = 30  # in the question; /trust lists all
-MAX_SHOWS_CHARS = 400  # of what an item runs
-STATE_WORDS = {True: "on", False: "off", None: "off, undecided"}
+MAX_SHOWS_CHARS = 400  # of the command or address of an item
+STATE_WORDS = {True: "enabled", False: "disabled", None: "undecided"}
 
 
 async def settle_project_items(setup: RunSetup, chooser: Chooser | None, emit: Emit) -> Approvals:
-    """The decisions about what the project brings, after asking for those that are missing.
+    """Return the decisions about the project's items, after asking for the missing ones.
 
-    Where nobody can choose, what is undecided stays off, and one warning says so.
+    If no user can choose, undecided items stay disabled, and one warning names them.
     """
     approvals, items = await asyncio.to_thread(_found, setup)
     if open_items := approvals.undecided(items):
@@ -44,21 +44,21 @@ async def settle_project_items(setup: RunSetup, chooser: Chooser | None, emit: E
 
 
 async def project_items(setup: RunSetup) -> list[ProjectItem]:
-    """All that the project brings and that needs a decision, as it is now."""
+    """Return the project's items that need a decision, as they are now."""
     return await asyncio.to_thread(_listed, setup)
 
 
 async def choose_items(
     approvals: Approvals, items: Sequence[ProjectItem], chooser: Chooser, emit: Emit
 ) -> bool:
-    """Switch items on and off in a menu until the person has done; False where it was left by Esc."""
+    """Enable and disable items in a menu until the user is done; return False if they left it with Esc."""
     at = 1
     while True:
         rows = [
             MenuRow(str(place), _title(item, approvals), key=str(place))
             for place, item in enumerate(items, 1)
         ]
-        title = "Which may act? Done is the last row"
+        title = "Select the items to enable; the last row is Done"
         menu = Menu(title, (*rows, MenuRow("0", "Done", key="0")), at=at - 1, switches=True)
         chosen = await chooser.choose(menu)
         if chosen is None or chosen.value == "0":
@@ -69,15 +69,17 @@ async def choose_items(
 
 
 def record_decision(approvals: Approvals, items: Sequence[ProjectItem], allowed: bool, emit: Emit) -> None:
-    """Decide about items; a decision that cannot be kept is told, and holds for this run."""
+    """Record a decision about items; one that cannot be saved applies to this run, with a warning."""
     try:
         approvals.record(items, allowed)
     except OSError as error:
-        emit(Notice(f"{approvals.path}: {error.strerror or error}: this is not kept", "warning"))
+        why = error.strerror or error
+        text = f"cannot save the decision in {approvals.path}: {why}. It applies to this run only."
+        emit(Notice(text, "warning"))
 
 
 def item_lines(items: Sequence[ProjectItem], approvals: Approvals | None = None) -> list[str]:
-    """A line for each item: its kind, its name, what it runs; with its state where there are decisions."""
+    """Return a line for each item: kind, name and what it runs, after its state if `approvals` are given."""
     widths = [max(map(len, column)) for column in zip(*((one.kind, one.name) for one in items), strict=True)]
     lines = []
     for item in items:
@@ -101,15 +103,15 @@ def _listed(setup: RunSetup) -> list[ProjectItem]:
 async def _ask(approvals: Approvals, items: Sequence[ProjectItem], chooser: Chooser, emit: Emit) -> None:
     lines = item_lines(items[:MAX_LISTED_ITEMS])
     if (more := len(items) - MAX_LISTED_ITEMS) > 0:
-        lines.append(f"  and {more} more; /trust lists all")
-    emit(CommandOutput("\n".join([f"{_bringer(items).capitalize()} brings {_counted(items)}:", *lines])))
-    # The first answer changes nothing, and words typed for the prompt are no answer: they filter the rows.
+        lines.append(f"  and {more} more (list all with /trust)")
+    emit(CommandOutput("\n".join([f"{_owner(items).capitalize()} defines {_counted(items)}:", *lines])))
+    # The first answer changes nothing, and text typed for the prompt is not an answer: it filters the rows.
     rows = (
-        MenuRow("choose", "Look through it and choose"),
-        MenuRow("all", "Allow all of it; a change asks again"),
-        MenuRow("none", "Allow none of it; /trust changes that later"),
+        MenuRow("choose", "Choose one by one"),
+        MenuRow("all", "Enable all (asks again when they change)"),
+        MenuRow("none", "Enable none (change later with /trust)"),
     )
-    answer = await chooser.choose(Menu(f"May what {_bringer(items)} brings act? It is listed above", rows))
+    answer = await chooser.choose(Menu(f"Enable the {_counted(items)} of {_owner(items)}?", rows))
     if answer is not None and answer.value != "choose":
         record_decision(approvals, items, answer.value == "all", emit)
     elif answer is not None and await choose_items(approvals, items, chooser, emit):
@@ -122,9 +124,9 @@ def _outcome(approvals: Approvals, items: Sequence[ProjectItem]) -> str:
     allowed = [item for item in items if approvals.allows(item)]
     off = [item for item in items if not approvals.allows(item)]
     waiting = bool(approvals.undecided(items))
-    said = [f"allowed: {_counted(allowed)}" if allowed else f"nothing is allowed{' yet' if waiting else ''}"]
-    said += [f"off: {_counted(off)}"] if off else []
-    return "; ".join((*said, "/trust asks again" if waiting else "/trust changes that"))
+    enabled = f"enabled: {_counted(allowed)}" if allowed else f"nothing is enabled{' yet' if waiting else ''}"
+    disabled = f", disabled: {_counted(off)}" if off else ""
+    return f"{enabled}{disabled} ({'decide' if waiting else 'change'} with /trust)"
 
 
 def _title(item: ProjectItem, approvals: Approvals) -> str:
@@ -133,16 +135,20 @@ def _title(item: ProjectItem, approvals: Approvals) -> str:
 
 
 def _unattended(items: Sequence[ProjectItem]) -> str:
-    off = f"{_bringer(items)} brings {_counted(items)} that nobody has approved: off here"
-    return f"{off}; start makeroom {'' if _everywhere(items) else 'in it '}at a terminal to decide"
+    if len(items) == 1:
+        state = "that is not approved; it is disabled"
+    else:
+        state = "that are not approved; they are disabled"
+    place = "" if _everywhere(items) else " here"
+    return f"{_owner(items)} defines {_counted(items)} {state}. Run makeroom{place} in a terminal to decide."
 
 
 def _everywhere(items: Sequence[ProjectItem]) -> bool:
     return all(item.everywhere for item in items)
 
 
-def _bringer(items: Sequence[ProjectItem]) -> str:
-    return "your home folder" if _everywhere(items) else "this project"
+def _owner(items: Sequence[ProjectItem]) -> str:
+    return "your home directory" if _everywhere(items) else "this project"
 
 
 def _counted(items: Sequence[ProjectItem]) -> str:

@@ -1,4 +1,4 @@
-"""Make sessions with their contexts: new ones, resumed ones, copies; and change what one works with."""
+"""Make sessions with their contexts: new, resumed and forked ones; change a session's model and settings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SessionFactory:
         self._repository = services.repository
 
     def first(self) -> ActiveSession:
-        """The session that the options ask for: a new one or a recorded one."""
+        """Return the session that the options ask for: a new one or a recorded one."""
         options = self.services.setup.options
         if options.resume is None:
             return self.new()
@@ -49,21 +49,21 @@ class SessionFactory:
         return self._start(self._repository.new())
 
     def resume(self, wanted: str) -> ActiveSession:
-        """A session by id, name, or the file of another agent's recording. Raises StoreError, UsageError."""
+        """Resume a session by id, name or the file of another agent. Raises StoreError and UsageError."""
         if self._repository.is_recording(wanted):
             return self._start(self._repository.adopt(Path(wanted).expanduser()))
         return self._start(self._repository.reopen(self._repository.named(wanted)))
 
     def fork(self, session: Session) -> ActiveSession:
-        """A copy of a session in use."""
+        """Return a copy of a session in use."""
         return self._start(self._repository.copy(session))
 
     def fork_of(self, wanted: str, at: int | None = None) -> ActiveSession:
-        """A copy of a recorded session, in use or not, up to the fact `at`; otherwise like `resume`."""
+        """Return a copy of a recorded session, in use or not, up to fact `at`; otherwise like `resume`."""
         if self._repository.is_recording(wanted):
             if at is not None:
-                raise UsageError("--at goes with a session of this folder, not with another recording")
-            return self.resume(wanted)  # which makes a copy anyway
+                raise UsageError("--at works only with a session of this directory, not with a file")
+            return self.resume(wanted)  # makes a copy anyway
         return self._start(self._repository.fork(self._repository.named(wanted), at))
 
     def _start(self, session: Session) -> ActiveSession:
@@ -76,7 +76,7 @@ class SessionFactory:
         return session, context
 
     async def _fall_back(self, session: Session, context: TurnContext, name: str) -> str:
-        """Change to the model of --fallback-model. Raises RequestRejected where there is none such."""
+        """Switch to the model of --fallback-model and return its id. Raises RequestRejected."""
         try:
             await self.change_model(session, context, name)
         except UsageError as error:
@@ -84,9 +84,9 @@ class SessionFactory:
         return context.settings.model
 
     async def change_model(self, session: Session, context: TurnContext, name: str) -> None:
-        """Use another model from the next request on; the thinking so far was bound to the old one.
+        """Use another model from the next request on; the thinking so far is bound to the old one.
 
-        Returns when the request that runs is answered. Raises UsageError where there is no such model.
+        Waits for the response to a request in progress. Raises UsageError for an unknown model.
         """
         async with context.asking:
             await self._change_model(session, context, name)
@@ -112,9 +112,9 @@ class SessionFactory:
             record_opening(session, context.settings, window, folder, services.emit)
 
     async def restore_choices(self, session: Session, context: TurnContext) -> None:
-        """Go on with the model and the effort that a recorded session used, unless this run was given others.
+        """Continue with the model and the effort that a recorded session used, unless this run sets others.
 
-        Only with a model that this service is known to have.
+        The model is used only if this provider is known to have it.
         """
         opened = session.folded.opened
         facts = reversed(session.folded.facts)
@@ -125,15 +125,15 @@ class SessionFactory:
         fallback = setup.options.fallback_model
         if name not in (context.settings.model, fallback) and not setup.names_model and selection.knows(name):
             await self.change_model(session, context, name)
-            self.services.emit(Notice(f"the model is {name}, as before in this session; /model changes it"))
+            self.services.emit(Notice(f"resumed with model {name} (change it with /model)"))
         effort = next((fact.settings.get("effort") for fact in asked), None)
         if effort in EFFORTS and not setup.names_effort and effort != context.settings.effort:
             self.change_effort(context, effort)
 
     def change_effort(self, context: TurnContext, effort: str) -> None:
-        """Think so hard from the next request on, also with other models and in other sessions of this run.
+        """Use an effort from the next request on, also with other models and in other sessions of this run.
 
-        Effort is no part of the prefix that thinking is bound to.
+        Effort is not part of the prefix that thinking is bound to.
         """
         services = self.services
         rejected = context.settings.rejected
@@ -144,15 +144,15 @@ class SessionFactory:
         context.settings = changed.without(*rejected)
 
     def use_settings(self, session: Session, context: TurnContext, setup: RunSetup) -> None:
-        """Work by other limits from the next request on, also in other sessions of this run.
+        """Use other limits from the next request on, also in other sessions of this run.
 
-        Raises ConfigError for limits that make no sense; then nothing is changed.
+        Raises ConfigError for contradictory limits and changes nothing.
         """
         services = self.services
         before = self.services.setup
         services.setup = setup
         is_other = setup.given_window != before.given_window
-        if is_other:  # the person knows better, until an error tells again
+        if is_other:  # the user overrides sizes learned from errors, until the next such error
             services.selection.learned.clear()
         try:
             made = request_settings(services, session.folded.opened, context.permissions.rules)
@@ -169,8 +169,8 @@ class SessionFactory:
 async def start_sandbox(session: Session, context: TurnContext) -> str:
     """Prepare the sandbox of commands, and describe it in the system prompt of a new session.
 
-    Returns a line for the person where there is none though nobody switched it off, else "". Raises
-    ConfigError where there has to be one.
+    Returns a line for the user if there is no sandbox although it is not switched off, else "". Raises
+    ConfigError if the settings require one.
     """
     sandbox = context.sandbox
     if sandbox is None:
@@ -184,11 +184,11 @@ async def start_sandbox(session: Session, context: TurnContext) -> str:
         context.compaction.overhead = sum(overheads(settings, context.compaction.counter).values())
     if sandbox.level != "none" or sandbox.permissions.sandbox.mode == "off":
         return ""
-    return f"Commands are not walled in here ({sandbox.why}), so each is asked about; /sandbox tells more"
+    return f"commands are not sandboxed here ({sandbox.why}) and need your approval; see /sandbox"
 
 
 async def end_session(session: Session, context: TurnContext, reason: str = "other") -> None:
-    """Tell hooks that a session ends, end what it runs, and close its record."""
+    """Run the hooks of a session's end, end its agents and commands, and close its transcript."""
     if context.hooks is not None:
         await context.hooks.run(HookEvent.SESSION_END, {"reason": reason})
     if context.agents is not None:

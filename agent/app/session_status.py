@@ -28,9 +28,9 @@ STATUS_TIMEOUT_S = 1.0
 
 
 class SessionStatus:
-    """The status of a driver, made when it is asked for.
+    """The status of a driver, computed on request.
 
-    on_change  called when there is something new without an event; None: nobody draws the status
+    on_change  called when the status changes without an event; None: no screen shows the status
     """
 
     def __init__(self, services: Services) -> None:
@@ -41,7 +41,7 @@ class SessionStatus:
         self._of: Session | None = None
 
     def now(self, session: Session | None, context: TurnContext | None) -> Status:
-        """See ports.Driver.status. The session may not have begun."""
+        """See ports.Driver.status. Without a session the status is that of the start."""
         if session is None or context is None:
             return starting_status(self._services)
         status = status_of(session, context, self._branch.name(self._services.setup.clock.monotonic()))
@@ -53,7 +53,7 @@ class SessionStatus:
         return status if self._command is None else self._command.fill(status)
 
     async def end(self) -> None:
-        """Run the command for this session no more."""
+        """Stop running the status command for this session."""
         if self._command is not None:
             await self._command.close()
 
@@ -64,29 +64,31 @@ class SessionStatus:
 
         run = commands_within(context.sandbox, self._services.approved.files)
 
-        def told(status: Status) -> dict[str, Any]:
+        def make_input(status: Status) -> dict[str, Any]:
             return status_input(status, session, context)
 
-        return StatusCommand(line, run, told, self.on_change)
+        return StatusCommand(line, run, make_input, self.on_change)
 
 
 class StatusCommand:
-    """Runs a command line whenever the status has changed; the first line that it writes is shown.
+    """Runs a command line whenever the status has changed; the first line of its output is shown.
 
-    `told` makes its input, `on_change` is called when it has written something else than before. Where it
-    fails, or takes longer than a second, the usual status is shown, with a note that says so.
+    If it fails or takes longer than a second, the built-in status is shown with a note about that.
+
+    make_input  returns the command's input, an object, for a status
+    on_change   called when the output differs from the previous one
     """
 
     def __init__(
         self,
         line: str,
         run: RunCommand,
-        told: Callable[[Status], dict[str, Any]],
+        make_input: Callable[[Status], dict[str, Any]],
         on_change: Callable[[], None],
     ) -> None:
         self._line = line
         self._run = run
-        self._told = told
+        self._make_input = make_input
         self._on_change = on_change
         self._wanted: Status | None = None
         self._shown = self._trouble = ""
@@ -94,7 +96,7 @@ class StatusCommand:
         self._closed = False
 
     def fill(self, status: Status) -> Status:
-        """The status with what the command wrote last; it is run soon for a new one. Waits for nothing."""
+        """Return the status with the command's last output; for a new status, run the command soon."""
         if status != self._wanted and not self._closed:
             self._wanted = status
             if self._working is None or self._working.done():
@@ -102,39 +104,39 @@ class StatusCommand:
         return replace(status, own_line=self._shown, note=status.note or self._trouble)
 
     async def close(self) -> None:
-        """Run it no more."""
+        """Stop running the command."""
         self._closed = True
         if self._working is not None:
             self._working.cancel()
             await asyncio.gather(self._working, return_exceptions=True)
 
     async def _work(self) -> None:
-        told = None
-        while told is not self._wanted and self._wanted is not None:
-            told = self._wanted
+        done = None
+        while done is not self._wanted and self._wanted is not None:
+            done = self._wanted
             pause = asyncio.ensure_future(asyncio.sleep(STATUS_INTERVAL_S))
             before = self._shown, self._trouble
-            self._shown, self._trouble = await self._written(told)
+            self._shown, self._trouble = await self._written(done)
             if (self._shown, self._trouble) != before:
                 self._on_change()
             await pause
 
     async def _written(self, status: Status) -> tuple[str, str]:
-        """The first line that the command writes; "" and why where it fails."""
-        given = json.dumps(self._told(status), default=str)
+        """Return (first line of the command's output, ""), or ("", reason) if it fails."""
+        given = json.dumps(self._make_input(status), default=str)
         try:
             end = await asyncio.wait_for(self._run(self._line, given), STATUS_TIMEOUT_S)
         except TimeoutError:
-            return "", f"status_line: took over {STATUS_TIMEOUT_S:g} s"
+            return "", f"status_line: took longer than {STATUS_TIMEOUT_S:g} s"
         except OSError as error:
-            return "", f"status_line: {error.strerror or 'cannot be started'}"
+            return "", f"status_line: {error.strerror or 'cannot start the command'}"
         if end.code:
-            return "", f"status_line: exit {end.code}"
+            return "", f"status_line: exit code {end.code}"
         return end.out.strip("\n").partition("\n")[0].rstrip("\r"), ""
 
 
 def status_input(status: Status, session: Session, context: TurnContext) -> dict[str, Any]:
-    """Return the input of a status line command, in the terms of Claude Code."""
+    """Return the input of a status line command, an object with the field names of Claude Code."""
     tools = context.tool_context
     usage = session.folded.usage
     tokens = status.tokens or 0
@@ -166,7 +168,7 @@ def status_input(status: Status, session: Session, context: TurnContext) -> dict
 
 
 def display_name(model: str) -> str:
-    """The id of a model as people say it: `claude-sonnet-5-5` is "Sonnet 5.5"."""
+    """Return a model's common name: "Sonnet 5.5" for the id `claude-sonnet-5-5`."""
     family, *version = [word for word in model.removeprefix("claude-").split("-") if len(word) < 8]
     return f"{family.capitalize()} {'.'.join(version)}".strip() if model.startswith("claude-") else model
 

@@ -1,6 +1,6 @@
-"""The settings that a file may have: what each takes, and how its value is read.
+"""The settings that a file may contain, each with its valid values and the function that reads them.
 
-An error says what would be right; one bad entry leaves the others of its file valid.
+An error names the valid values. A bad entry leaves the others of its file valid.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from compact import CompactSettings, Prices
 
 from .options import EDITING_MODES, EFFORTS, NO_EFFORT, THEMES
 
-# What [prices] may name besides input and output -> the multiple of the input price that it sets.
+# Optional entries of [prices] besides input and output -> the multiple of the input price that they set.
 PRICE_MULTIPLES = {"cache_read": "read", "cache_write": "write", "cache_write_hour": "write_hour"}
 
 
 def _number(value: object) -> float:
-    """The number that a value is or holds; NaN, which fits no limits, where it is none."""
+    """Return a value as a number, or NaN, which is within no limits, if it is not one."""
     try:
         return math.nan if isinstance(value, bool) else float(str(value).replace("_", ""))
     except ValueError:
@@ -35,11 +35,11 @@ def _number(value: object) -> float:
 
 
 def _url(text: str) -> str:
-    with suppress(ValueError):  # as the library words it, it would not end a sentence
+    with suppress(ValueError):  # the library's message would not fit behind the setting's name
         parts = urlsplit(text)
         if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
             return parts.geturl()
-    raise ValueError("takes a URL such as http://localhost:11434")
+    raise ValueError("must be a URL such as http://localhost:11434")
 
 
 def _rules(texts: list[Any]) -> tuple[Rule, ...]:
@@ -54,9 +54,9 @@ def _hooks(table: Any) -> HookTable:
 
 
 def _status_line(given: Any) -> str:
-    """A command, also as Claude Code writes it."""
+    """Return the command of a string or of Claude Code's `statusLine` object."""
     if not (command := given.strip() if isinstance(given, str) else status_command(given)):
-        raise ValueError("takes a command")
+        raise ValueError("must be a command")
     return command
 
 
@@ -66,25 +66,31 @@ def _compact(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _prices(table: dict[str, Any]) -> dict[str, Prices]:
-    """Prices by model, from dollars per million tokens; what is not given is a usual multiple of input."""
+    """Return prices by model from dollars per million tokens.
+
+    A missing cache price is the usual multiple of the input price.
+    """
     made = {}
     for model, given in table.items():
         numbers = {k: _number(v) for k, v in given.items()} if isinstance(given, dict) else {}
         rest = {name: numbers.pop(name) for name in PRICE_MULTIPLES if name in numbers}
         all_given = (*numbers.values(), *rest.values())
         if numbers.keys() != {"input", "output"} or not all(0 <= each < 1e6 for each in all_given):
-            names = ", ".join(("input and output", *PRICE_MULTIPLES))
-            raise ValueError(f"[prices.{json.dumps(model)}] takes {names}, in dollars per million tokens")
-        full = numbers["input"] or 1.0  # where input is free, its multiples are
+            optional = ", ".join(PRICE_MULTIPLES)
+            raise ValueError(
+                f"[prices.{json.dumps(model)}] must contain input and output (optional: {optional}),"
+                " in dollars per million tokens"
+            )
+        full = numbers["input"] or 1.0  # if input is free, so are its multiples
         multiples = {PRICE_MULTIPLES[name]: cost / full for name, cost in rest.items()}
         made[model] = Prices(**numbers, **multiples)
     return made
 
 
 class Setting(NamedTuple):
-    """A setting: what it takes, completing "takes ...", and the function that reads its value.
+    """A setting: its valid values in words, which complete "must be ...", and the function that reads one.
 
-    `read` raises ValidationError for a value of another form, and ValueError with the whole reason else.
+    `read` raises ValidationError for a value of another form, and ValueError with the full reason otherwise.
     """
 
     form: str
@@ -132,14 +138,14 @@ _RULE_LIST = Setting(
     'a list of rules, such as ["bash(git status)"]', lambda value: _rules(convert(value, list[Any]))
 )
 SETTINGS: Mapping[str, Setting] = {
-    "provider": Setting("a text", _text),
-    "model": Setting("a text", _text),
+    "provider": Setting("a string", _text),
+    "model": Setting("a string", _text),
     "effort": _one_of(NO_EFFORT, *EFFORTS),
     "max_tokens": _WHOLE_NUMBER,
     "context_window": _WHOLE_NUMBER,
     "cache": _one_of("5m", "1h"),
     "base_url": Setting("a URL", lambda value: _url(_text(value))),
-    "timeout": Setting("seconds, at least 1", _seconds),
+    "timeout": Setting("a number of seconds, at least 1", _seconds),
     "permission_mode": _one_of(*MODES),
     "allow": _RULE_LIST,
     "deny": _RULE_LIST,
@@ -147,10 +153,10 @@ SETTINGS: Mapping[str, Setting] = {
     "notify": Setting("true or false", partial(convert, type=bool, strict=False)),
     "theme": _one_of(*THEMES),
     "editing": _one_of(*EDITING_MODES),
-    "pass_env": Setting("a list of texts", lambda value: tuple(map(_text, convert(value, list[Any])))),
+    "pass_env": Setting("a list of strings", lambda value: tuple(map(_text, convert(value, list[Any])))),
     "hooks": Setting('a table, such as [hooks] and PreToolUse = "check.sh"', _hooks),
     "status_line": Setting("a command", _status_line),
-    "output_style": Setting("the name of a style", _text),
+    "output_style": Setting("the name of an output style", _text),
     "prices": Setting(
         'a table, such as [prices."my-model"] with input = 0.5 and output = 2', partial(_table, _prices)
     ),
@@ -182,21 +188,28 @@ SETTING_HELP: Mapping[str, str] = {  # the purpose of each setting, for its refe
 
 
 def check(entries: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the values of the entries that are right, and for each of the others what is wrong with it."""
+    """Return the values of the valid entries and the problems with the others, both by name."""
     values: dict[str, Any] = {}
     problems: dict[str, str] = {}
     for name, entry in entries.items():
         if name not in SETTINGS:
             near = difflib.get_close_matches(name, SETTINGS, 1)
-            problems[name] = f"is unknown{f'; did you mean {near[0]}?' if near else ''}"
+            problems[name] = f"unknown setting {name!r}{f'; did you mean {near[0]!r}?' if near else ''}"
             continue
         try:
             values[name] = SETTINGS[name].read(entry)
         except ValidationError:
-            problems[name] = f"takes {SETTINGS[name].form}, not {entry!r}"
+            problems[name] = f"{name} must be {SETTINGS[name].form}, not {entry!r}"
         except ValueError as error:
-            problems[name] = str(error)
+            problems[name] = _with_name(name, str(error))
     return values, problems
+
+
+def _with_name(name: str, problem: str) -> str:
+    """Put the name of a setting in front of the problem with its value, unless that names the table."""
+    if problem.startswith("["):
+        return problem
+    return f"{name}{'' if problem.startswith(('must ', 'takes ')) else ':'} {problem}"
 
 
 def form_of(name: str) -> str:

@@ -23,12 +23,12 @@ CYCLED_MODES: tuple[Mode, ...] = ("manual", "acceptEdits", "plan")
 
 
 class RunSetup(Struct, frozen=True):
-    """The setup of a run; flags win over settings. `folder` is the project's real path.
+    """The setup of a run; flags take precedence over settings. `folder` is the project's real path.
 
-    added    further folders to work in, real paths
-    sources  tools that whoever runs the program serves
-    hooks    of whoever runs the program; they run before those of the settings
-    key_names  what the keys of actions are called; the screen puts in those of the person
+    added      real paths of additional directories
+    sources    tools that an embedding program offers
+    hooks      hooks of an embedding program; they run before those of the settings
+    key_names  names of the keys by action; the screen replaces them with the user's own key bindings
     """
 
     options: Options
@@ -43,7 +43,7 @@ class RunSetup(Struct, frozen=True):
 
     @property
     def masks(self) -> SecretMasks:
-        """Our own credentials and every other secret of the environment, which no record may hold."""
+        """Our own credentials and all other secrets in the environment, which no transcript may contain."""
         return SecretMasks((*self.config.secrets, *secret_values(self.environ)))
 
     @property
@@ -54,7 +54,7 @@ class RunSetup(Struct, frozen=True):
 
     @property
     def names_model(self) -> bool:
-        """Return whether a flag or a variable told this run which model to use; settings are for all runs."""
+        """Return whether a flag or a variable sets the model for this run; settings are for all runs."""
         config = self.config
         is_openai = self.config.provider == "openai"
         variables = ("MAKEROOM_MODEL",) if is_openai else ("MAKEROOM_MODEL", "ANTHROPIC_MODEL")
@@ -63,18 +63,18 @@ class RunSetup(Struct, frozen=True):
 
     @property
     def given_window(self) -> int | None:
-        """The window in tokens that a flag or the settings give."""
+        """The context window in tokens as set by a flag or the settings."""
         return self.options.context_window or self.config.context_window
 
     @property
     def names_effort(self) -> bool:
-        """Return whether a flag or a variable told this run how hard to think."""
+        """Return whether a flag or a variable sets the effort for this run."""
         by_variable = self.config.origins.get("effort") in ("MAKEROOM_EFFORT", "CLAUDE_CODE_EFFORT_LEVEL")
         return self.options.effort is not None or self.options.thinking is False or by_variable
 
     @property
     def model_name(self) -> str:
-        """The id or alias that was asked for, "" for the provider's default."""
+        """The model id or alias that is set, "" for the provider's default."""
         config = self.config
         if self.options.offline or self.options.model:
             return "" if self.options.offline else self.options.model or ""
@@ -89,7 +89,7 @@ class RunSetup(Struct, frozen=True):
 
     @property
     def sandbox(self) -> SandboxSettings:
-        """The settings of the wall around commands."""
+        """The settings of the sandbox for commands."""
         settings = self.config.sandbox
         if self.added:
             settings = settings.with_entries({"write": tuple(map(str, self.added))})
@@ -97,7 +97,7 @@ class RunSetup(Struct, frozen=True):
         return settings if flag is None else structs.replace(settings, mode=flag)
 
     def compact_settings(self) -> CompactSettings:
-        """The pipeline's settings: the [compact] tables, then the flags. Raises ConfigError."""
+        """Return the pipeline's settings: the [compact] tables, then the flags. Raises ConfigError."""
         values = dict(self.config.compact)
         if self.options.policy is not None:
             values["policy"] = self.options.policy
@@ -108,7 +108,7 @@ class RunSetup(Struct, frozen=True):
 
 
 def next_mode(mode: Mode, setup: RunSetup) -> Mode:
-    """The permission mode after this one; bypassing is among them where the program was started for it."""
+    """Return the permission mode after this one, including bypassPermissions if the run allows it."""
     bypasses = setup.mode == "bypassPermissions" or setup.options.may_bypass
     modes: tuple[Mode, ...] = (*CYCLED_MODES, "bypassPermissions") if bypasses else CYCLED_MODES
     return modes[(modes.index(mode) + 1) % len(modes)] if mode in modes else modes[0]

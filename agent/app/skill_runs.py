@@ -1,7 +1,7 @@
-"""Use a command or skill in a session: its text is filled in, its command lines run, what it takes granted.
+"""Use a command or skill in a session: fill in its text, run its command lines, grant the rights it names.
 
-What comes with a checkout runs and takes only what was approved, by the content that it has at that moment.
-Grants, model and effort hold until the turn ends.
+A command or skill from a checkout runs commands and gets rights only if its current content is approved.
+Rights, model and effort last until the turn ends.
 """
 
 from __future__ import annotations
@@ -34,19 +34,17 @@ from transcripts import TextBlock, injected_skill
 from .composition import Services
 from .mentioned_files import mentioned_files
 
-UNAPPROVED = "[not run: {line}: {path} came with the project and is not approved; /trust approves it]"
+UNAPPROVED = "[not run: {line}: {path} belongs to the project and is not approved; approve it with /trust]"
 FORKED = "The skill {name} ran in a session of its own. Its report:\n\n{text}"
-ISOLATED_AGENTS = {
-    "plan": "explore",
-    "fork": DEFAULT_AGENT,
-}  # what stands in for agents that are not for this
+# Agents that cannot run a skill, and their replacements.
+ISOLATED_AGENTS = {"plan": "explore", "fork": DEFAULT_AGENT}
 
 
 class SessionSkills(Struct):
-    """The commands and skills as one session uses them; `ToolContext.skills` gives it.
+    """The commands and skills as one session uses them; returned by `ToolContext.skills`.
 
-    `use_model` changes to another model from the next request on; raises AgentError. Without it a skill takes
-    nothing: no rights, no model, no effort.
+    `use_model` switches to another model from the next request on and raises AgentError. Without it, a skill
+    gets no rights, no model and no effort of its own.
     """
 
     services: Services
@@ -54,14 +52,14 @@ class SessionSkills(Struct):
     context: TurnContext
     use_model: Callable[[str], Awaitable[None]] | None
     _count: int = 0
-    _told: set[str] = field(default_factory=set)  # that count their arguments from 1
+    _noted: set[str] = field(default_factory=set)  # skills with a notice that their arguments count from 1
 
     @property
     def library(self) -> SkillLibrary:
         return self.services.skills
 
     async def typed(self, line: str) -> PromptAdditions:
-        """Return the additions that a typed line stands for; none if it calls no command or skill."""
+        """Return the additions for a typed line; none if it does not call a command or skill."""
         found = self.library.typed(line)
         if found is None:
             return NO_ADDITIONS
@@ -90,11 +88,11 @@ class SessionSkills(Struct):
         return replace(files, behind=(TextBlock(injected_skill(text)),))
 
     async def load(self, name: str, arguments: str) -> ToolResult:
-        """Load a skill for the model and return the tool's result. Raises ToolError."""
+        """Load a skill for the model and return the tool's result. Raises ToolError and FileError."""
         skill = self.library.find(name)
         if skill is None or skill not in self.library.for_model():
             near = text_of(search_result(self.library, name).content)
-            raise ToolError(f"There is no skill named {name!r}.\nThose near it:\n{near}")
+            raise ToolError(f"Unknown skill: {name!r}.\nSimilar skills:\n{near}")
         try:
             used = _Use(self, skill, arguments)
             text = await used.text()
@@ -104,20 +102,20 @@ class SessionSkills(Struct):
                 used.change_effort()
             files = await used.mentioned()
         except (OSError, ValueError) as error:
-            raise ToolError(f"The skill {name} cannot be read: {error}") from error
+            raise ToolError(f"Cannot read the skill {name}: {error}") from error
         except StoppedByUser:
-            raise ToolError("The user refused a command line of the skill.\nAsk what to do.") from None
+            raise ToolError("The user denied a command line of the skill.\nAsk them what to do.") from None
         note = {"note": f"{skill.kind} from {skill.path}"}
         return ToolResult((TextBlock(text), *files.blocks), human=note)
 
     def next_ident(self) -> str:
-        """Names the next command line of a text."""
+        """Return an id for the next command line of a text."""
         self._count += 1
         return f"skill.{self._count}"
 
 
 class _Use:
-    """One use of a command or skill. Raises OSError and ValueError where its file cannot be read now."""
+    """One use of a command or skill. Raises OSError and ValueError if its file cannot be read."""
 
     def __init__(self, skills: SessionSkills, skill: Skill, arguments: str) -> None:
         self.skills = skills
@@ -129,7 +127,7 @@ class _Use:
         self.approved = item is None or skills.services.approvals.allows(item)
 
     async def text(self) -> str:
-        """The instructions, filled in; what they take is granted first."""
+        """Grant the rights that the skill names, and return its instructions, filled in."""
         skill = self.skill
         if self.skills.use_model is not None and self.approved:
             self._grant()
@@ -139,9 +137,9 @@ class _Use:
         return instructions_text(skill.name, skill.folder, body)
 
     async def mentioned(self) -> PromptAdditions:
-        """The files that the text itself mentions, not the output of its command lines.
+        """Read the files that the text mentions, not those that the output of its command lines mentions.
 
-        No person named these: what would be asked about is not read.
+        The user did not name these files, so a file that needs approval is not read.
         """
         skills = self.skills
         return await mentioned_files(skills.context, self._said, True, skills.services.emit)
@@ -149,9 +147,9 @@ class _Use:
     def _variables(self) -> dict[str, str]:
         skills = self.skills
         skill = self.skill
-        if self._opened.counts_from_one and self.arguments and skill.name not in skills._told:
-            skills._told.add(skill.name)
-            skills.services.emit(Notice(f"/{skill.name} has no $0: $1 is taken for its first argument"))
+        if self._opened.counts_from_one and self.arguments and skill.name not in skills._noted:
+            skills._noted.add(skill.name)
+            skills.services.emit(Notice(f"/{skill.name} does not use $0, so $1 is its first argument"))
         return {
             "CLAUDE_SKILL_DIR": str(skill.folder),
             "CLAUDE_SESSION_ID": skills.session.sid,
@@ -169,11 +167,14 @@ class _Use:
         return output if piece.inline else f"```\n{output}\n```"
 
     def _grant(self) -> None:
-        """Allow what the file names until the turn ends; never the wall, nor what is protected or outside."""
+        """Allow what the file names until the turn ends, except leaving the sandbox.
+
+        Protected files and files outside the project still need approval.
+        """
         store = self.skills.context.permissions
         skill = self.skill
         origin = f"the {skill.kind} {skill.name}"
-        if skill.kind == "skill":  # whose further files are read when they are needed, in any turn
+        if skill.kind == "skill":  # its other files may be read when they are needed, in any turn
             files = Rule("read", f"{escape(str(skill.folder.resolve()))}/*")
             if files not in store.rules.allow:
                 store.allow(files)
@@ -187,7 +188,7 @@ class _Use:
             self._at_turn_end(lambda: _drop(self.skills.context, rules))
 
     def change_effort(self) -> None:
-        """Think as hard as the file says until the turn ends, where the model can."""
+        """Use the effort that the file sets until the turn ends, if the model supports it."""
         skills = self.skills
         context = self.skills.context
         effort = self.skill.effort
@@ -199,13 +200,13 @@ class _Use:
             context.settings = replace(context.settings, effort=effort)
 
             def restore() -> None:
-                if context.settings.effort == effort:  # else the person has chosen another one meanwhile
+                if context.settings.effort == effort:  # otherwise the user has changed it in the meantime
                     context.settings = replace(context.settings, effort=before)
 
             self._at_turn_end(restore)
 
     async def change_model(self) -> None:
-        """Use the model that the file names for this turn; one that cannot be used is told."""
+        """Use the model that the file names for this turn; emits a warning if it cannot be used."""
         skills = self.skills
         context = self.skills.context
         wanted = self.skill.model
@@ -218,28 +219,28 @@ class _Use:
             return
 
         def restore() -> None:
-            if context.settings.model in used:  # else the person has chosen another one meanwhile
+            if context.settings.model in used:  # otherwise the user has changed it in the meantime
                 selection.facts, context.settings, context.compaction = before
 
         try:
             await skills.use_model(wanted)
         except AgentError as error:
-            skills.services.warn(f"/{self.skill.name} asks for the model {wanted}: {error}")
+            skills.services.warn(f"/{self.skill.name}: cannot use model {wanted}: {error}")
         else:
             fallback = skills.services.setup.options.fallback_model
             used = {context.settings.model, selection.model.catalog.resolve(fallback) if fallback else ""}
             self._at_turn_end(restore)
 
     async def forked(self, text: str) -> str:
-        """Run the instructions in a session of its own, that knows nothing of this one; its report.
+        """Run the instructions in a session of their own, without this conversation, and return the report.
 
-        Raises ToolError where that cannot be, StoppedByPerson where the person stopped it.
+        Raises ToolError in an agent, and StoppedByUser if the user stopped it.
         """
         skill = self.skill
         skills = self.skills
         spawn = skills.context.tool_context.spawn
         if spawn is None:
-            raise ToolError("A skill that runs in a session of its own cannot be used by an agent.")
+            raise ToolError(f"An agent cannot use the skill {skill.name}: it runs in a session of its own.")
         agent = ISOLATED_AGENTS.get(skill.agent.lower(), skill.agent or DEFAULT_AGENT)
         task = f"/{skill.name} {self.arguments}".strip()
         ident = skills.next_ident()
@@ -253,7 +254,7 @@ class _Use:
 
 
 def _drop(context: TurnContext, rules: list[Rule]) -> None:
-    """Take granted rules back; the same ones that a person allowed meanwhile stay."""
+    """Revoke granted rules; equal rules that the user allowed in the meantime stay."""
     store = context.permissions
     left = [rule for rule in store.rules.allow if not any(rule is each for each in rules)]
     store.rules = replace(store.rules, allow=tuple(left))

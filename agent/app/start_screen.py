@@ -1,4 +1,4 @@
-"""The first lines of a session on the screen: model and place, the last session, a suggestion."""
+"""The first lines of a session on the screen: model and directory, the last session, a suggestion."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ HELP_HINT = "/help lists commands and keys"
 
 
 class Opening:
-    """The opening of a run, under way once it is waited for: see `open_run`."""
+    """The opening of a run, which begins when it is first awaited: see `open_run`."""
 
     def __init__(self, services: Services) -> None:
         self.services = services
         self._task: asyncio.Task[bool] | None = None
 
     async def over(self) -> bool:
-        """Wait for it; whether a new session was announced."""
+        """Wait for the opening, and return whether a new session was announced."""
         self._task = self._task or asyncio.ensure_future(open_run(self.services))
         return await asyncio.shield(self._task)
 
@@ -38,9 +38,10 @@ class Opening:
 
 
 async def open_run(services: Services) -> bool:
-    """Decide about what the project brings, tell of what to be warned, and announce a session that is new.
+    """Decide about the project's items, show warnings, and announce a new session.
 
-    False where it is not, or is for nobody at a screen, or its model has no name before the server was asked.
+    Returns whether one was announced: not in a headless or resumed session, and not if the model's name is
+    unknown before the server is asked.
     """
     await services.settle()
     config = services.setup.config
@@ -73,13 +74,13 @@ def starting_status(services: Services) -> Status:
 
 
 def announce(setup: RunSetup, model: str, emit: Emit) -> None:
-    """Say that a session is new."""
+    """Announce a new session."""
     for line in start_lines(setup, model):
         emit(Notice(line))
 
 
 def start_lines(setup: RunSetup, model: str) -> list[str]:
-    """The lines of a new session: model, folder and branch; the last session, if any; what to try."""
+    """Return the lines of a new session: model, directory and branch, the last session, a suggestion."""
     named = "the built-in rule-based demo" if setup.options.offline else model
     branch = BranchWatch(setup.folder).name(setup.clock.monotonic())
     where = f"{short_path(str(setup.folder))}{f' ({branch})' if branch else ''}"
@@ -88,15 +89,15 @@ def start_lines(setup: RunSetup, model: str) -> list[str]:
     if last is not None:
         title = shorten(setup.masks.all(last.name or last.first_prompt), 40)
         age = format_age(last.last_active, setup.clock.now())
-        lines.append(f"Last session, {age}: '{title}'; makeroom -c goes on with it")
-    lines.append(f"{_what_to_try(setup)}; {HELP_HINT}")
+        lines.append(f"Last session ({age}): '{title}'. Continue it with makeroom -c")
+    lines.append(f"{_suggestion(setup)}. {HELP_HINT}")
     return lines
 
 
-def _what_to_try(setup: RunSetup) -> str:
+def _suggestion(setup: RunSetup) -> str:
     if setup.options.offline:
         return 'Try "what does this project do?" and "fix the failing test"'
     with suppress(OSError), os.scandir(setup.folder) as entries:
         if all(each.name.startswith(".") for each in entries):
-            return "Say what you want to make"
-    return 'Try "what does this project do?", or name a file with @'
+            return "Describe what you want to build"
+    return 'Try "what does this project do?", or mention a file with @'

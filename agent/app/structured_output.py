@@ -1,7 +1,7 @@
-"""An answer in a form that the caller gives: the tool StructuredOutput, whose input is the answer.
+"""Answers that match the caller's schema: the tool StructuredOutput, whose input is the answer.
 
-The tool is offered from the first request on, to any model and server; a call that fits the schema ends the
-turn.
+The tool is offered from the first request on, with any model and server. A call that fits the schema ends
+the turn.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from tools.base import (
 TOOL_NAME = "StructuredOutput"
 MAX_REMINDERS = 5  # then the run fails
 DESCRIPTION = (
-    "Give the final answer of this conversation, as an object of the schema of this tool. Call it exactly"
-    " once, when everything else is done; it ends the turn. Text beside it is not read."
+    "Give the final answer of this conversation as an object that matches this tool's schema. Call it exactly"
+    " once, when everything else is done. It ends the turn, and no other text is read."
 )
-ANSWER_REMINDER = f"Give your answer now by calling {TOOL_NAME}; text alone is not read."
+ANSWER_REMINDER = f"Give your answer now by calling {TOOL_NAME}. Text alone is not read."
 
 
 class StructuredOutput:
-    """A ports.ToolSource. `value` is the answer of the current turn, None until there is one."""
+    """A ports.ToolSource. `value` is the answer in the current turn, None until there is one."""
 
     name = "the answer's schema"
 
@@ -51,15 +51,15 @@ class StructuredOutput:
         )
 
     async def open(self, folder: Path, environ: Mapping[str, str]) -> None:
-        """Check the schema. Raises UsageError for one that cannot be used."""
+        """Check the schema. Raises UsageError if it cannot be used."""
         if self._tool.arguments.get("type", "object") != "object":  # type: ignore[union-attr]
-            raise UsageError('--json-schema: the answer is an object: its "type" must be "object"')
+            raise UsageError('--json-schema: "type" must be "object"')
         try:
             parse_arguments(self._tool, {})
         except UncheckableSchema as error:
             raise UsageError(f"--json-schema: {error}") from error
         except ToolError:
-            pass  # no arguments fit, as is to be expected: the schema itself is of use
+            pass  # empty arguments do not fit, as expected, and the schema can be used
 
     def tools(self) -> Sequence[Tool]:
         return (self._tool,)
@@ -69,17 +69,17 @@ class StructuredOutput:
 
     async def _run(self, arguments: Mapping[str, Any], call: ToolCall) -> ToolResult:
         self.value = dict(arguments)
-        return text_result("The answer was taken.", ends_turn=True)
+        return text_result("Answer recorded.", ends_turn=True)
 
 
 def structured_output(text: str | None) -> StructuredOutput | None:
-    """The tool for --json-schema; None without. Raises UsageError."""
+    """Return the tool for --json-schema, or None without the flag. Raises UsageError."""
     if text is None:
         return None
     try:
         schema = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"--json-schema: no JSON ({error})") from error
+        raise UsageError(f"--json-schema: not valid JSON ({error})") from error
     if not isinstance(schema, dict):
-        raise UsageError("--json-schema: the schema is a JSON object")
+        raise UsageError("--json-schema: not a JSON object")
     return StructuredOutput({"type": "object", **schema})

@@ -1,4 +1,4 @@
-"""The web search and fetch that the service runs: which of them the rules switch on, and for which hosts."""
+"""Select the server-side web tools, search and fetch, that the rules allow, and the hosts for them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ VERSIONS = {"web_search": "web_search_20260318", "web_fetch": "web_fetch_2026031
 
 
 def serves_web_tools(setup: RunSetup) -> bool:
-    """Return whether requests go where these tools are run: to the service itself."""
+    """Return whether requests go to the Anthropic API itself, which runs these tools."""
     config = setup.config
     elsewhere = setup.options.offline or config.provider != "anthropic" or cloud_of(setup.environ) is not None
     return config.official and not elsewhere
 
 
 def web_tools(rules: PermissionRules) -> Iterator[dict[str, Any]]:
-    """The definitions to send. A tool is off without an allow rule, and where a rule denies all of it.
+    """Yield the definitions to send. A tool is off without an allow rule, or if a rule denies all hosts.
 
-    The service asks nobody while it works, so a host is allowed beforehand or not at all. It takes hosts to
-    allow or hosts to block: where the rules name hosts to allow, the denied ones are left out of these.
+    Server-side tools cannot ask for approval, so a host is allowed in advance or not at all. The API takes
+    either hosts to allow or hosts to block: if the rules allow hosts, the denied ones are removed from these.
     """
     for name in WEB_TOOLS:
         allowed = [rule.pattern for rule in rules.allow if rule.tool == name]
@@ -40,7 +40,7 @@ def web_tools(rules: PermissionRules) -> Iterator[dict[str, Any]]:
             "name": name,
             "max_uses": 8,
             "allowed_callers": ["direct"],
-            # As many as an attached file may have.
+            # The same limit as for an attached file.
             **({"max_content_tokens": 25_000} if name == "web_fetch" else {}),
             **({"allowed_domains": hosts} if hosts else {"blocked_domains": blocked} if blocked else {}),
         }

@@ -1,4 +1,4 @@
-"""The agents of a session: how many may be started, how many work at once, and what each may spend."""
+"""The agents of a session, with limits on their number, on how many work at once, and on their budgets."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tools.text import pluralize
 
 MAX_AGENTS_AT_ONCE = 4
 MAX_AGENTS_OF_SESSION = 20
-MAX_AGENT_REQUESTS = 50  # that each may send
-AGENT_BUDGET_SHARE = 0.2  # of what is left of the budget, for each
-AGENT_BUDGET_USD = 1.0  # for each, where the session has no budget
+MAX_AGENT_REQUESTS = 50  # per agent
+AGENT_BUDGET_SHARE = 0.2  # of the remaining budget, per agent
+AGENT_BUDGET_USD = 1.0  # per agent, if the session has no budget
 AGENT_TOPIC = "agent"  # of metadata: {"number", "agent", "task", "session"} of one that begins
-WAITING = "waits for its turn"
-ASKING = "asks you"
+WAITING = "waiting for a free slot"
+ASKING = "waiting for your answer"
 STARTED = (
     "{} works in the background. Its report comes by itself, with a later result or prompt: go on with other"
     " work or end your turn; do not wait for it, and do not start it again."
@@ -33,14 +33,19 @@ LATE_HEAD = "The agent {} that you started in the background"
 class Agent(Struct, eq=False):
     """A nested session at work for a call of this one.
 
-    name    of its definition; `number` counts the agents of the session
-    call    the id of the call that started it, `place` the reply's seq and the block of that call
-    sid     the id of its session, "" until it has begun
-    budget  dollars that it may spend
-    doing   what it does now, in a few words; `asks`: it waits for an answer of the person
-    stops   the person answered that the turn is to end
-    may_ask  is set when it may ask the person from the background; `answered`: when it has no question
-    error   why it ended early; `stopped`: because somebody ended it
+    number    counts the agents of the session
+    name      of its definition
+    call      the id of the call that started it
+    place     the reply's seq and the block index of that call
+    sid       the id of its session, "" until it has begun
+    budget    dollars that it may spend
+    doing     its current activity in a few words
+    asks      it waits for an answer of the user
+    stops     the user's answer ends the turn
+    may_ask   set when it may ask the user from the background
+    answered  set when it has no open question
+    error     the reason why it ended early
+    stopped   it was interrupted
     """
 
     number: int
@@ -93,12 +98,17 @@ RunAgent = Callable[[Agent, SpawnRequest], Awaitable[SpawnResult]]
 
 
 class AgentPool(Struct, eq=False):
-    """Starts the agents of `session`; `run` runs one to its end, `max_cost` is what the session may cost,
-    `tell` has the faces show what an agent is at, `notify` tells the person a line.
+    """Starts the agents of `session`.
 
-    `agents` are those of this run of the program, the oldest first. `asking` is held while one of them asks
-    the person, `refused` is what they refused to agents since the prompt `refused_since`. Where the person
-    is `attending`, agents in the background ask when `/agents` lets them. Their reports go to `inbox`.
+    max_cost       dollars that the session may cost
+    run            runs an agent to its end
+    tell           emits the status of an agent
+    notify         shows the user a line
+    inbox          takes the reports of agents in the background
+    attending      a user is at the screen: agents in the background ask when `/agents` lets them
+    agents         those of this run of the program, the oldest first
+    asking         held while one of them asks the user
+    refused        accesses that the user denied to agents since the prompt `refused_since`
     """
 
     session: Session
@@ -137,7 +147,7 @@ class AgentPool(Struct, eq=False):
         return SpawnResult(STARTED.format(agent.label), session="", turns=0, label=agent.label)
 
     def interrupt(self, agent: Agent | None = None) -> int:
-        """End an agent in the background, or all of them; how many. They are gone a moment later."""
+        """Cancel an agent in the background, or all of them, and return their number without waiting."""
         tasks = [task for task, each in self._tasks.items() if agent in (None, each)]
         for task in tasks:
             task.cancel()
@@ -149,34 +159,34 @@ class AgentPool(Struct, eq=False):
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def let_ask(self) -> None:
-        """Let agents in the background ask what they wait to ask; returns when that is answered."""
+        """Let agents in the background ask their waiting questions; returns when these are answered."""
         asking = [agent for agent in self.running if agent.asks]
         for agent in asking:
             agent.may_ask.set()
         await asyncio.gather(*(agent.answered.wait() for agent in asking))
 
     async def _run_beside(self, agent: Agent, request: SpawnRequest) -> None:
-        """Run an agent in the background; what comes of it is told late."""
+        """Run an agent in the background; its report is put into the inbox."""
         try:
             report = report_text(await self._run(agent, request))
         except (FileError, ToolError) as error:
             report = str(error)
         self.inbox.post(late_report(agent.label, agent.task, report), agent.label, agent.place[0])
-        self.notify(f"{agent.label} has ended; its report goes with the next request")
+        self.notify(f"{agent.label} has finished; its report is sent with the next request")
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         agent = self._tasks.pop(task)
         error = None if task.cancelled() else task.exception()
         if task.cancelled() or error is not None:
-            why = "the person interrupted it" if error is None else f"a fault within: {error!r}"
-            report = late_report(agent.label, agent.task, f"(none: {why})")
+            why = "the user interrupted it" if error is None else f"internal error: {error!r}"
+            report = late_report(agent.label, agent.task, f"(no report: {why})")
             self.inbox.post(report, agent.label, agent.place[0])
 
     def _new(self, request: SpawnRequest) -> Agent:
         number = 1 + self._started()
         if number > MAX_AGENTS_OF_SESSION:
             raise ToolError(
-                f"This session has started {MAX_AGENTS_OF_SESSION} agents, which is the most.\n"
+                f"Cannot start another agent: the limit of {MAX_AGENTS_OF_SESSION} per session is reached.\n"
                 "Do the rest yourself."
             )
         of, _, block = request.call.partition(".")
@@ -216,21 +226,21 @@ class AgentPool(Struct, eq=False):
             agent.stopped = True
             if not agent.sid:
                 raise
-            told = f"[{agent.label} was interrupted after {pluralize(agent.requests, 'request')}"
-            told = f"{told}; its session is {agent.sid}]"
-            raise ToolInterrupted(text_result(told, error=True)) from error
+            text = f"[{agent.label} was interrupted after {pluralize(agent.requests, 'request')}"
+            text = f"{text}; its session is {agent.sid}]"
+            raise ToolInterrupted(text_result(text, error=True)) from error
         finally:
             agent.ended = True
             self.tell(agent)
 
     def _share(self) -> float:
-        """Return the budget of the next agent. Raises ToolError where nothing is left."""
+        """Return the budget of the next agent in dollars. Raises ToolError if nothing is left."""
         if self.max_cost is None:
             return AGENT_BUDGET_USD
         promised = sum(max(0.0, agent.budget - agent.dollars) for agent in self.running)
         left = self.max_cost - self.session.cost
         if left <= 0:
-            raise ToolError("The budget of this run is spent: no agent can be started.\nEnd with a report.")
+            raise ToolError("Cannot start an agent: the budget of this run is spent.\nEnd with a report.")
         return max(0.0, left - promised) * AGENT_BUDGET_SHARE
 
 

@@ -1,4 +1,4 @@
-"""Ask the person for a tool that wants their answer: through the same port as permission questions."""
+"""Ask the user a question for a tool, through the same port as permission questions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .leaving import Leaving
 async def ask_user(waiting: Leaving) -> UserAnswer:
     """Return the user's answer to the call `waiting`, whose preview contains the question.
 
-    What they change of the permissions with a yes is changed when this returns. The time that it takes, and
-    that they want the turn to end, is noted in `waiting`.
+    Changes to the permissions that come with a yes are in force when this returns. The time that the answer
+    takes, and whether it ends the turn, are recorded in `waiting`.
     """
     context = waiting.context
     call = waiting.call

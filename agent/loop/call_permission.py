@@ -24,12 +24,12 @@ from .context import TurnContext
 from .session_sandbox import SessionSandbox
 
 HINT = "Do not try to reach the same end another way; say what you would need, or go on without it."
-UNCOVERED = "the project is too large for a checkpoint: what it changes may be lost for good"
+UNCOVERED = "the project is too large for a checkpoint, so its changes could not be undone"
 HINT_AFTER_REASON = "Follow what the user said."
 
 
 class ParsedCall(Struct, frozen=True):
-    """A call whose tool is known and whose arguments were read; `access` is what it would do."""
+    """A call with its tool and its parsed arguments; `access` is everything that it would access."""
 
     use: ToolUseBlock
     tool: Tool
@@ -41,15 +41,15 @@ class ParsedCall(Struct, frozen=True):
 class Permission(Struct, frozen=True):
     """The answer about one call.
 
-    refusal    the reason for the model why it may not run; "" where it may
-    shown      the same for the user, where that is worded otherwise
-    why        the bare reason, without a word on who refused; "" where there is none but the user's
-    hint       what the model should do about a refusal
-    notes      what the hook and the user have to say to the model about a call, whether or not it runs
+    refusal    the refusal as the model reads it; "" if the call may run
+    shown      the refusal as the user reads it, if that is worded differently
+    why        the reason alone; "" if there is none other than the user's
+    hint       advice to the model after a refusal
+    notes      words of the hook and the user for the model, whether or not the call runs
     said       the user's reason, in their own words
-    stop       the user wants the turn to end
-    sandboxed  a command is to run in the sandbox
-    call       the call with the input that it is to run with
+    stop       the user ends the turn
+    sandboxed  the command runs in the sandbox
+    call       the call with the input to run it with
     """
 
     refusal: str = ""
@@ -75,7 +75,7 @@ def parse_call(context: TurnContext, use: ToolUseBlock, tool: Tool) -> ParsedCal
 
 
 async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> Permission:
-    """Ask whoever has a say, in order. Raises ToolError where an input that was changed cannot be read."""
+    """Ask the hooks, the rules and the user, in this order. Raises ToolError for an invalid changed input."""
     hooked = HookAnswer()
     notes: tuple[str, ...] = ()
     if context.hooks is not None:
@@ -100,7 +100,7 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
         if isinstance(answer, Deny):
             return replace(_refused(answer), notes=notes)
         _grant(context, emit, question, verdict, answer)
-        if context.permissions.planning:  # which may have begun while the person was asked
+        if context.permissions.planning:  # the user may have switched to plan mode before answering
             verdict = judge_call(call.tool.name, call.access, context.permissions.rules)
             if verdict.answer == "deny":
                 return _denied(verdict, notes)
@@ -110,7 +110,7 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
 
 
 async def _as_covered(context: TurnContext, call: ParsedCall, verdict: Verdict) -> Verdict:
-    """The verdict where the checkpoint that stands in for a question is not to be had: it is asked again."""
+    """Return the verdict, changed to a question if the checkpoint that replaces it cannot be made."""
     rules = context.permissions.rules
     checkpoints = context.checkpoints
     if checkpoints is None or rules.asks_sandboxed or rules.mode != "manual":
@@ -124,18 +124,18 @@ async def _as_covered(context: TurnContext, call: ParsedCall, verdict: Verdict) 
 
 
 def _with_decision(verdict: Verdict, decision: Literal["allow", "ask"], mode: Mode) -> Verdict:
-    """The verdict with what the hook decided: it can save a question, but none that is always asked."""
+    """Return the verdict with the hook's decision, which can replace a question unless that is binding."""
     if verdict.answer == "deny" or (verdict.binding and decision == "allow"):
         return verdict
     if decision == "ask" and mode == "dontAsk":
-        return replace(verdict, answer="deny", why="a hook asks, and the mode is dontAsk")
-    return replace(verdict, answer=decision, why=verdict.why or "a hook asks")
+        return replace(verdict, answer="deny", why="a hook requires approval, and the mode is dontAsk")
+    return replace(verdict, answer=decision, why=verdict.why or "a hook requires approval")
 
 
 def _after_hook(
     context: TurnContext, emit: Emit, call: ParsedCall, hooked: HookAnswer
 ) -> tuple[ParsedCall, tuple[str, ...]]:
-    """The call as the hook wants it, and what the model is told of that. Raises ToolError."""
+    """Return the call with the hook's changes, and the notes about them for the model. Raises ToolError."""
     notes = (f"[a hook before this call says: {hooked.words}]",) if hooked.words else ()
     if hooked.updated_input in (None, call.use.input):
         return call, notes
@@ -152,7 +152,7 @@ def _after_hook(
 def _with_input_of(
     context: TurnContext, call: ParsedCall, answer: Allow, notes: tuple[str, ...]
 ) -> Permission:
-    """The permission for a call with the input that the person gave it; deny rules count for that too."""
+    """Return the permission for a call with the user's changed input, to which deny rules apply as well."""
     assert answer.updated_input is not None
     changed = parse_call(context, replace(call.use, input=answer.updated_input), call.tool)
     verdict = judge_call(call.tool.name, changed.access, context.permissions.rules)
@@ -167,13 +167,13 @@ def _shown(call: ParsedCall) -> str:
 
 
 async def _settle(sandbox: SessionSandbox, emit: Emit) -> None:
-    """Prepare the sandbox as it is wanted now, and report a sandbox that has changed."""
+    """Adapt the sandbox to the current settings, and show a warning if its kind has changed."""
     if not sandbox.tools.folder.is_dir():
-        return  # it was moved: no wall could be raised, and no command runs, as the tool tells
+        return  # it was moved: there can be no sandbox, and the tool reports that no command can run
     before = sandbox.level
     await sandbox.settle()
     if sandbox.level != before and before != "none" and sandbox.permissions.sandbox.mode != "off":
-        emit(Notice(f"The wall around commands has changed, it is now {sandbox.line}", "warning"))
+        emit(Notice(f"The sandbox for commands has changed to {sandbox.line}", "warning"))
 
 
 def _question(context: TurnContext, call: ParsedCall, verdict: Verdict) -> PermissionQuestion:
@@ -191,7 +191,7 @@ def _question(context: TurnContext, call: ParsedCall, verdict: Verdict) -> Permi
 
 
 def preview_of(context: TurnContext, call: ParsedCall) -> Mapping[str, Any]:
-    """Return the preview of a call that the user is asked about."""
+    """Return the preview of a call that needs the user's approval."""
     preview = call.tool.preview
     return preview(call.arguments, context.tool_context) if preview is not None else {"text": call.title}
 
@@ -238,20 +238,19 @@ def follow_update(permissions: PermissionStore, update: PermissionUpdate) -> Non
 
 
 def grant_always(context: TurnContext, emit: Emit, rule: Rule, folder: str = "") -> None:
-    """Allow a rule permanently in this project, and say so; it was asked for by a command in `folder`."""
+    """Allow a rule permanently in this project, and show that; `folder` is the directory of its command."""
     try:
         context.permissions.allow_always(rule, folder)
     except (AgentError, OSError) as error:
-        emit(Notice(f"{rule} is allowed for this session only, as it cannot be kept: {error}", "warning"))
+        emit(Notice(f"cannot save {rule}, which is now allowed for this session only: {error}", "warning"))
     else:
-        emit(Notice(f"{rule} is allowed in this project from now on: {context.permissions.path} keeps it"))
+        emit(Notice(f"{rule} is now always allowed in this project (saved in {context.permissions.path})"))
 
 
 def rules_for_session(question: PermissionQuestion, verdict: Verdict) -> list[Rule]:
-    """Return the rules that "for this session" grants: the rule that was shown; else just the paths, or the
-    tool.
+    """Return the rules that "for this session" grants: the rule that was shown, else the paths or the tool.
 
-    Nothing for a command without a rule: one that is asked about each time.
+    A command without a rule gets none: it needs approval each time.
     """
     if verdict.prefix is not None:
         return [verdict.prefix]

@@ -1,6 +1,4 @@
-"""The changes of a call in the project: recorded around it and with its result, and reported for sandboxed
-ones.
-"""
+"""Record the changes that a call makes in the project, and report those of sandboxed commands."""
 
 from __future__ import annotations
 
@@ -17,17 +15,16 @@ from tools.text import pluralize
 from transcripts import TextBlock, about_changed
 
 _BY_OTHERS = "by another session too"
-MAX_TOLD_FILES = 8  # of all kinds; the model can look at more itself
+MAX_TOLD_FILES = 8  # of all kinds; the model can list more itself
 
 
 @asynccontextmanager
 async def checkpointed(
     checkpoints: Checkpoints, emit: Emit, anything: bool
 ) -> AsyncIterator[list[FileChange]]:
-    """Record what a call changes; where that may be `anything`, the project is looked through.
+    """Record the changes of a call; if it may change `anything`, compare the whole project before and after.
 
-    What cannot be covered of it is told to the person, once. The list holds the changes once the call
-    is over.
+    Emits one warning about files that cannot be covered. The list is filled when the call has ended.
     """
     changed: list[FileChange] = []
     await asyncio.to_thread(checkpoints.end_crashed)
@@ -44,8 +41,9 @@ async def checkpointed(
 
 
 def with_changed_files(result: ToolResult, changes: Sequence[FileChange], told: bool) -> ToolResult:
-    """The result with the files that a command changed: for the record, and where that is to be `told` for
-    the person, and for the model if they are few.
+    """Return the result with the files that a command changed, for the transcript.
+
+    With `told` they are also shown to the user and, if they are few, to the model.
     """
     found = _by_kind(changes)
     if not found:
@@ -64,7 +62,10 @@ def with_changed_files(result: ToolResult, changes: Sequence[FileChange], told: 
 
 
 def _by_kind(changes: Sequence[FileChange]) -> Mapping[str, list[str]]:
-    """The paths that are "changed", "new", "gone" or somebody else's as well; a folder shows in its files."""
+    """Return the changed paths by kind: "changed", "new", "gone" or changed by another session as well.
+
+    Directories are left out, as their files show them.
+    """
     found: dict[str, list[str]] = {}
     for change in changes:
         after = change.after.kind if change.after is not None else "unseen"

@@ -1,8 +1,8 @@
-"""Compact a live session: the pure plan of compact/ is given what it asks for, and becomes facts.
+"""Compact a live session: answer the questions of the pure plan of compact/, and record its result as facts.
 
 The automatic trigger, `/compact`, the compact tool and the reaction to a prompt that is too long are the same
-call with another trigger. Nothing is applied until the plan is whole: an interruption anywhere leaves the
-conversation as it was. Files that a plan names are on the disk before the record that names them.
+call with a different trigger. Nothing is applied before the plan is complete, so an interruption leaves the
+conversation unchanged. Files that a plan names are written before the fact that names them.
 """
 
 from __future__ import annotations
@@ -58,23 +58,27 @@ from .context import TurnContext
 from .cost_preview import LESS_NOW, tell_cold_cost, why_cold
 from .model_call import call_summarizer, prompt_tokens
 
-TOO_LARGE = "the server refused a prompt of that size"
-COUNTED = "the service counts more than fits its window"
-MIN_ASKED_SHARE = 0.7
-MIN_NEW_SHARE = 0.1  # of the window: a prompt, and what is new in it, to be counted
+TOO_LARGE = "the server rejected the prompt as too large"
+COUNTED = "the prompt exceeds the context window by the server's count"
+MIN_ASKED_SHARE = 0.7  # of the window: a smaller prompt is not counted by the server
+MIN_NEW_SHARE = 0.1  # of the window: with less new text, the prompt is not counted either
 NOT_COMPACTED = "The conversation was not compacted as you asked: {}. Go on with the work as it is."
 
 
 class CompactionRequest(Struct, frozen=True):
-    """A request for a compaction: `focus` says what to keep in detail, `attempt` counts reactions from 1,
-    which came `because` of an error.
+    """A request for a compaction.
+
+    focus    names what to keep in detail
+    attempt  counts reactions to an error from 1
+    because  the error of a reaction
+    preview  an earlier situation of the same moment, whose results are used again
     """
 
     trigger: Trigger
     focus: str = ""
     attempt: int = 0
     because: str = ""
-    preview: Situation | None = None  # of the same moment: what it worked out is used again
+    preview: Situation | None = None
 
 
 AUTOMATIC = CompactionRequest("auto")
@@ -89,7 +93,7 @@ class CompactionOutcome(Struct, frozen=True):
 
 
 async def compact_if_due(session: Session, context: TurnContext, emit: Emit) -> None:
-    """Make room before a request: what the compact tool asked for, or what the pipeline finds due."""
+    """Free context before a request if the compact tool requested it or the pipeline finds it due."""
     state = context.compaction
     focus = state.requested_focus
     state.requested_focus = None
@@ -109,14 +113,14 @@ async def compact_if_due(session: Session, context: TurnContext, emit: Emit) -> 
     asked = folded.last_request
     if asked is None or asked.seq == state.billed or not isinstance(folded.entries[-1], Prompt):
         return
-    changed = folded.opened is not None and folded.opened.seq > asked.seq  # to another model, say
+    changed = folded.opened is not None and folded.opened.seq > asked.seq  # such as to another model
     if changed or context.clock.now() - asked.ts > state.settings.cache_ttl_s:
         less = LESS_NOW if context.advises else ""
         tell_cold_cost(session, context, emit, why_cold(session, context), less)
 
 
 def tokens_when_cold(session: Session, context: TurnContext) -> int:
-    """The tokens of the next prompt if the cache holds nothing of it: what is free then is cleared first."""
+    """Return the tokens of the next prompt if nothing is cached, after the clearing that is free then."""
     planned = _advance(plan(replace(situation_of(session, context), cold=True), "auto"))
     if isinstance(planned, CompactionPlan) and planned.proposals:
         return int(planned.proposals[-1].report["after"])
@@ -124,7 +128,7 @@ def tokens_when_cold(session: Session, context: TurnContext) -> int:
 
 
 async def _fit_what_is_counted(session: Session, context: TurnContext, emit: Emit) -> None:
-    """Make room before a request that the service counts as too long, and not after it was refused."""
+    """Free context before a request that is too long by the server's count, before it is rejected."""
     state = context.compaction
     for attempt in range(1, REACTIVE_RUNGS + 1):
         tokens = await _counted_tokens(session, context)
@@ -139,7 +143,7 @@ async def _fit_what_is_counted(session: Session, context: TurnContext, emit: Emi
 
 
 async def _counted_tokens(session: Session, context: TurnContext) -> int:
-    """The size of the next prompt, where the service counts what is new in it; 0 where it need not."""
+    """Return the size of the next prompt, its new part counted by the server; 0 if that is not needed."""
     folded = session.folded
     window = context.compaction.window.size
     view = folded.view
@@ -162,7 +166,7 @@ async def _counted_tokens(session: Session, context: TurnContext) -> int:
 async def compact_context(
     session: Session, context: TurnContext, emit: Emit, request: CompactionRequest
 ) -> CompactionOutcome:
-    """Plan and apply one compaction; an outcome without ids when there was nothing to do."""
+    """Plan and apply one compaction; the outcome has no ids if there was nothing to do."""
     async with context.asking:
         planned = await _plan(session, context, emit, request)
         trigger = request.trigger
@@ -178,7 +182,7 @@ async def compact_context(
 
 
 def _explain(context: TurnContext, emit: Emit, trigger: Trigger, planned: CompactionPlan) -> None:
-    """Say why nothing was done, or why not by a summary; before requests only what was not said before."""
+    """Show why nothing was done, or why no summary was made; before a request, show each reason only once."""
     if trigger != "auto":
         if not planned.proposals:
             emit(Notice(planned.note, "error" if planned.failures and trigger == "manual" else "info"))
@@ -187,7 +191,7 @@ def _explain(context: TurnContext, emit: Emit, trigger: Trigger, planned: Compac
     if reason == context.compaction.told:
         return
     context.compaction.told = reason
-    if not any(what != HookEvent.PRE_COMPACT for what, _ in planned.failures):  # those are announced already
+    if not any(what != HookEvent.PRE_COMPACT for what, _ in planned.failures):  # these were shown already
         emit(Notice(f"[auto compact] {planned.note}", "warning"))
 
 
@@ -206,7 +210,7 @@ async def _plan(
     flow = plan(situation, trigger, focus, request.attempt)
     step = _advance(flow)
     if session.deferred and _replaces_history(step):
-        with suppress(StoreError):  # the record names what results told, and files are restored from them
+        with suppress(StoreError):  # results are needed for the summary, and files are restored from them
             load_deferred(session)
         situation = situation_of(session, context)
         flow = plan(situation, trigger, focus, request.attempt)
@@ -222,16 +226,16 @@ async def _plan(
         session.charge(reply.usage, context.summary_model)
         step = _advance(flow, reply)
     paid = session.cost - cost
-    if trigger == "manual" and not step.proposals and paid >= 0.005:  # which is rounded to a cent
-        step = replace(step, note=f"{step.note}; to ask for it cost ${paid:.2f}")
+    if trigger == "manual" and not step.proposals and paid >= 0.005:  # rounded to a cent
+        step = replace(step, note=f"{step.note} (the attempt cost ${paid:.2f})")
     if answer.veto is not None:
-        reason = f"a hook said no: {answer.veto}"
+        reason = f"a hook denied it: {answer.veto}"
         return replace(step, failures=((HookEvent.PRE_COMPACT, reason), *step.failures), note=reason)
     return step
 
 
 def situation_of(session: Session, context: TurnContext) -> Situation:
-    """Return the session as the pipeline sees it now."""
+    """Return the current input of the pipeline for a session."""
     state = context.compaction
     tools = context.tool_context
     folded = session.folded
@@ -248,19 +252,19 @@ def situation_of(session: Session, context: TurnContext) -> Situation:
         binds=state.binds,
         counter=state.counter,
         live=tuple(live_state(session, context)),
-        # Facts are numbered anew in each session, and all sessions of a project share the folder.
+        # Each session numbers its facts from 1, and all sessions of a project share the directory.
         outputs=f"{outputs / session.sid}-",
     )
 
 
 def live_state(session: Session, context: TurnContext) -> Iterator[str]:
-    """Return the state beside the conversation, a line each: mode, commands, agents, plan, to-do list."""
+    """Yield the state besides the conversation, one line each: mode, commands, agents, plan, to-do list."""
     yield f"permission mode: {context.permissions.rules.mode}"
     jobs = context.tool_context.jobs
     for job in jobs.running if jobs is not None else ():
         yield f"background command {job.id} is running: {' '.join(job.line.split())[:120]}"
     for agent in context.agents.beside if context.agents is not None else ():
-        yield f"agent {agent.label} works in the background: {agent.task}; its report comes by itself"
+        yield f"agent {agent.label} is running in the background: {agent.task} (its report arrives by itself)"
     if (plan_found := newest_plan(session.folded)) is not None:
         yield f"plan (r{plan_found[0]}): {plan_found[1]}"
     if (todos := newest_todos(session.folded)) is not None and todos[1]:
@@ -271,7 +275,7 @@ def live_state(session: Session, context: TurnContext) -> Iterator[str]:
 
 
 def _advance(flow: Flow, reply: SummaryReply | None = None) -> SummaryRequest | CompactionPlan:
-    """The next question of a plan, or the plan when it is whole."""
+    """Return the next question of a plan, or the complete plan."""
     try:
         return next(flow) if reply is None else flow.send(reply)
     except StopIteration as stop:
@@ -280,7 +284,7 @@ def _advance(flow: Flow, reply: SummaryReply | None = None) -> SummaryRequest | 
 
 
 def _replaces_history(step: SummaryRequest | CompactionPlan) -> bool:
-    """Return whether a summary or the ledger is about to replace history: hooks have a say in that."""
+    """Return whether a model summary or a local summary is about to replace history, which hooks can deny."""
     return isinstance(step, SummaryRequest) or any(each.layer == "ledger" for each in step.proposals)
 
 
@@ -304,8 +308,8 @@ async def _apply(
             proposal = replace(proposal, report={**proposal.report, "because": request.because})
         if error := _store_files(proposal, context):
             session.failed(proposal.layer, error)
-            emit(Notice(f"[{trigger} compact] {proposal.layer}: outputs cannot be kept: {error}", "warning"))
-            break  # what comes later was planned on top of it
+            emit(Notice(f"[{trigger} compact] {proposal.layer}: cannot save outputs: {error}", "warning"))
+            break  # later proposals build on this one
         ids.append(session.compacted(proposal.layer, trigger, proposal.edits, proposal.report).id)
         applied.append(proposal)
     if not applied:
@@ -318,36 +322,36 @@ async def _apply(
     before = applied[0].report["before"]
     after = final["after"]
     figures = {"before": before, "after": after, "reclaimed": before - after}
-    told = {**final, "trigger": trigger, **figures, "summary": _summary(applied)}
+    about = {**final, "trigger": trigger, **figures, "summary": _summary(applied)}
     if context.hooks is not None and (trigger != "auto" or any(p.layer in LAYERS_TOLD for p in applied)):
-        await _tell_hooks(context, context.hooks, told)
+        await _run_hooks(context, context.hooks, about)
     return CompactionOutcome(tuple(ids), line=line, report=final)
 
 
 def _summary(applied: Sequence[Proposal]) -> str:
-    """Return the text that replaced the history; "" where none did."""
+    """Return the text that replaced the history; "" if no history was replaced."""
     folds = [edit for proposal in applied for edit in proposal.edits if isinstance(edit, Fold)]
     return (
         "\n".join(block.text for block in folds[-1].blocks if isinstance(block, TextBlock)) if folds else ""
     )
 
 
-async def _tell_hooks(context: TurnContext, hooks: Hooks, told: Mapping[str, Any]) -> None:
-    """Tell of a compaction; what hooks say to that, the model gets with its next request."""
-    await hooks.run(HookEvent.POST_COMPACT, told)
+async def _run_hooks(context: TurnContext, hooks: Hooks, compacted: Mapping[str, Any]) -> None:
+    """Run the hooks of a compaction; their words are sent to the model with the next request."""
+    await hooks.run(HookEvent.POST_COMPACT, compacted)
     about = {"source": "compact", "model": context.settings.model}
     if words := (await hooks.run(HookEvent.SESSION_START, about)).words:
         context.tool_context.inbox.post(hook_words(words))
 
 
 def _tell_hidden_skills(session: Session, context: TurnContext) -> None:
-    """Give the model again the instructions in use that the view no longer contains in any form."""
+    """Send the model again the instructions in use that the view no longer contains in any form."""
     for name, text in hidden_instructions(session.folded).items():
         context.tool_context.inbox.post(injected_skill(text), f"skill {name}")
 
 
 def _store_files(proposal: Proposal, context: TurnContext) -> str:
-    """Write the files that a proposal names. Returns why that failed, or ""."""
+    """Write the files that a proposal names. Returns the reason of a failure, or ""."""
     try:
         for name, text in proposal.files:
             masked = context.tool_context.masks.text(text)
@@ -365,9 +369,9 @@ async def compact_reactively(
     attempt: int,
     because: str = TOO_LARGE,
 ) -> None:
-    """React to a prompt that the API called too long; `attempt` counts from 1 and reacts harder each time.
+    """Compact after a prompt was rejected as too long; each `attempt`, from 1, frees more.
 
-    Raises the error again, naming the largest blocks, when nothing is left to try or reacting is off.
+    Raises the error with the largest blocks if no attempt is left or reactive compaction is off.
     """
     state = context.compaction
     if error.limit is not None:

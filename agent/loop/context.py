@@ -1,4 +1,4 @@
-"""The context of a turn, chosen in the composition root and handed over as one value."""
+"""The context of a turn, made in the composition root and passed as one value."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from .agent_pool import AgentPool
 from .session_sandbox import SessionSandbox
 
 PAGE_SHARE = 0.2  # of the window
-BYTES_A_TOKEN = 3.5  # of code, by the counts of the models that are served
-MIN_TOLD_DOLLARS = 0.05  # of a request, from which on it is told of before it is sent
+BYTES_A_TOKEN = 3.5  # of code, as counted by the supported models
+MIN_TOLD_DOLLARS = 0.05  # a request that costs at least as much is announced before it is sent
 
 
 class CompactionState(Struct):
-    """The circumstances of compaction besides the conversation. They change when the server corrects them.
+    """The inputs of compaction besides the conversation. They change when the server corrects them.
 
     overhead         our count of system prompt and tools, in tokens
-    binds            whether the model binds thinking to its prefix
-    learn_window     called with a window that an error told, to remember it for this model and server
-    window_source    in words, what told the size of the window; "" where it is a guess
-    cuts_silently    the server cuts a prompt that is too long, and answers what is left
-    requested_focus  the focus of a compaction that the model asked for; None: it asked for none
-    told             the newest reason given for going without an automatic summary, so that it is given once
-    billed           seq of the newest request after which what the next one costs was told already
-    quiet_below      the sizes of the prompt and of its messages below which no layer acts unasked
-    page_bytes       of what a tool that pages shows at once: a few pages stand side by side in the window
+    binds            the model binds thinking to its prefix
+    learn_window     called with the window size in an error, to remember it for this model and server
+    window_source    the source of the window size in words; "": it is a guess
+    cuts_silently    the server truncates a prompt that is too long, and answers the rest
+    requested_focus  the focus of a compaction that the model requested; None: no request
+    told             the last reason shown for not making an automatic summary, so that it is shown once
+    billed           the seq of the newest request after which the cost of the next one was shown
+    quiet_below      the sizes of the prompt and of its messages below which no layer acts automatically
+    page_bytes       the size of a page of a tool's result, so that a few pages fit into the window
     """
 
     settings: CompactSettings
@@ -59,7 +59,7 @@ class CompactionState(Struct):
         self.use_window(self.window)
 
     def request(self, focus: str) -> None:
-        """Have a compaction made before the next request; `focus` is what to keep in detail."""
+        """Request a compaction before the next request; `focus` names what to keep in detail."""
         self.requested_focus = focus
 
     def use_window(self, window: ContextWindow) -> None:
@@ -72,18 +72,18 @@ class CompactionState(Struct):
 class TurnContext(Struct):
     """The dependencies of a turn.
 
-    settings    changes only when the server rejects a feature, or the person asks for another model
-    fall_back   changes to the model that is there for when this one stays overloaded, and says which; once
-    summary_model  the model that writes summaries; "" for the one that is talked to
-    max_tries   of a request that may succeed later
-    max_cost    dollars that the session may have cost before another request goes out
-    jitter      a random number in 0..1 for the wait before a retry
-    advises     somebody at a terminal could do what a notice advises
-    wall        around commands; None: they are judged as if there were none
-    agents      that the session may start; None: it may start none
-    between_requests  awaited before a request that answers calls: what was said meanwhile goes with it
-    follows_memory  whether memory files of folders below the project's are told with what is read there
-    asking      held while a request is answered or room is made: the model changes only between
+    settings          change only when the server rejects a feature or the user changes the model
+    max_cost          no request is sent once the session has cost this many dollars
+    jitter            a random number in 0..1 for the wait before a retry
+    max_tries         attempts of a request that may succeed later
+    summary_model     the model that writes summaries; "": the session's model
+    fall_back         switches to the fallback model if this one stays overloaded; returns its id, used once
+    sandbox           for commands; None: commands are judged as if there were no sandbox
+    agents            starts agents; None: the session may not start any
+    advises           a user at a terminal can follow the advice in a notice
+    between_requests  awaited before a request that answers calls, to add prompts written in the meantime
+    follows_memory    memory files in subdirectories are added when a file there is read
+    asking            held during a request and a compaction; the model changes only in between
     """
 
     model: Model
@@ -110,18 +110,18 @@ class TurnContext(Struct):
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
-        self.asking = asyncio.Lock()  # a copy has one of its own, too
+        self.asking = asyncio.Lock()  # a copy also has its own
 
     def limit_window(self, tokens: int) -> None:
-        """A server told that its window is smaller than was thought: plan for it, and remember it."""
+        """Plan for a window that the server reports to be smaller than assumed, and remember its size."""
         state = self.compaction
         if tokens < state.window.size:
             most = min(self.settings.max_tokens, output_room(tokens))
             self.settings = replace(self.settings, max_tokens=most)
             state.use_window(ContextWindow(tokens, most))
             state.learn_window(tokens)
-            state.window_source = "what the server answered"
+            state.window_source = "the server's response"
 
 
 ActiveSession = tuple[Session, TurnContext]
-"""A session and what its turns work with."""
+"""A session and the context of its turns."""

@@ -1,4 +1,4 @@
-"""The cost of the next request where it is higher than usual, shown before anything is sent."""
+"""Show the cost of the next request before it is sent, if it is higher than usual."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from .context import MIN_TOLD_DOLLARS, TurnContext
 from .model_call import prompt_tokens
 
 TokensWhenCold = Callable[[Session, TurnContext], int]
-LESS_BEFORE = "/compact first makes that less, /clear starts anew"
-NO_LESS = "/clear starts anew"
-OTHER_MODEL = "another model has a cache of its own"
-LESS_NOW = "an interrupt and /compact make that less"
+LESS_BEFORE = "run /compact first to reduce that, or /clear to start over"
+NO_LESS = "run /clear to start over"
+OTHER_MODEL = "the other model has its own cache"
+LESS_NOW = "interrupt and run /compact to reduce that"
 
 
 def show_resumed(session: Session, context: TurnContext, emit: Emit, cold: TokensWhenCold) -> None:
-    """The end of a session that is gone on with, and what going on costs where its cache is of no use."""
+    """Show the end of a resumed session, and the cost of continuing it if little of it is cached."""
     show_replayed(session, context.tools, emit, context.compaction.settings.policy)
     if why := why_cold(session, context):
         tell_cold_cost(session, context, emit, why, cold=cold)
 
 
 def why_cold(session: Session, context: TurnContext) -> str:
-    """Return the reason why the next request finds little in the cache, "" if the cache is still warm."""
+    """Return the reason why the next request finds little in the cache; "" if the cache is still warm."""
     asked = session.folded.last_request
     opened = session.folded.opened
     settings = context.settings
@@ -48,7 +48,7 @@ def why_cold(session: Session, context: TurnContext) -> str:
     is_changed = opened is not None and (
         opened.seq > asked.seq or not same_tools(opened.tools, settings.tools)
     )
-    return "another model, or other tools, have a cache of their own" if is_changed else ""
+    return "the model or the tools have changed" if is_changed else ""
 
 
 def tell_cold_cost(
@@ -59,9 +59,11 @@ def tell_cold_cost(
     less: str = LESS_BEFORE,
     cold: TokensWhenCold = prompt_tokens,
 ) -> None:
-    """Tell what a request costs that finds little in the cache, unless that is little; `less`: what to do.
+    """Show the cost of a request that finds little in the cache, with advice, unless it is low.
 
-    `cold` gives the size of the next prompt where the cache holds nothing of it.
+    why   the reason why little is cached
+    less  how to reduce the cost
+    cold  returns the size of the next prompt in tokens if nothing of it is cached
     """
     asked = session.folded.last_request
     if not session.folded.entries or asked is None:
@@ -76,11 +78,11 @@ def tell_cold_cost(
         which = "the next" if less == LESS_BEFORE else "this"
         less = NO_LESS if less and _is_just_compacted(session) else less
         advice = f"; {less}" if less else ""
-        emit(Notice(f"{why}: {which} request writes {anew:,} tokens anew, ~${dollars:.2f}{advice}"))
+        emit(Notice(f"{why}: {which} request caches {anew:,} tokens again (~${dollars:.2f}){advice}"))
 
 
 def _is_just_compacted(session: Session) -> bool:
-    """Return whether a person compacted it, and nothing came after that."""
+    """Return whether the user compacted the session and nothing came after that."""
     newest = next(
         (fact for fact in reversed(session.folded.facts) if isinstance(fact, Compacted | Reply)), None
     )
@@ -92,9 +94,9 @@ def _dollars(anew: int, read: int, prices: Prices, cached: bool) -> float:
 
 
 def _cached_tokens(session: Session, context: TurnContext) -> int:
-    """Tokens of the history that the cache of the model still holds, as far as the record tells.
+    """Return the tokens of the history that the model's cache still contains, as far as the transcript shows.
 
-    They are those of the last request to it that has not expired, unless what it held was changed since.
+    They are those of the last request to the model that has not expired, unless its content has changed.
     """
     now = context.clock.now()
     ttl = context.compaction.settings.cache_ttl_s
@@ -104,7 +106,7 @@ def _cached_tokens(session: Session, context: TurnContext) -> int:
     for fact in session.folded.facts:
         match fact:
             case Opened():
-                sent = {} if thinks else sent  # it leaves all thinking out
+                sent = {} if thinks else sent  # another model gets no earlier thinking
                 opened = fact
             case Instructed() | Compacted() | Undone():
                 sent = {}
@@ -123,10 +125,10 @@ def _cached_tokens(session: Session, context: TurnContext) -> int:
 async def tell_prompt_cost(
     session: Session, context: TurnContext, blocks: Sequence[Block], emit: Emit
 ) -> None:
-    """Tell what a prompt adds to the next request, unless that is little; where it can be less, how.
+    """Show the cost that a prompt adds to the next request, and how to reduce it, unless it is low.
 
-    The server is asked for the count where an estimate says that it is worth telling: ours is up to a half
-    wrong before much text of the kind was sent.
+    If our estimate is high enough, the server is asked for the exact count: before much text of a kind was
+    sent, an estimate is wrong by up to a half.
     """
     state = context.compaction
     price = state.prices.dollars(state.prices.write if context.settings.cache else 1.0)
@@ -135,6 +137,9 @@ async def tell_prompt_cost(
     if tokens * price >= MIN_TOLD_DOLLARS / 2:
         tokens = await context.model.count_tokens(context.settings.model, blocks) or tokens
     if (dollars := tokens * price) >= MIN_TOLD_DOLLARS:
-        part = "@file#L10-20, or " if any(map(attachment_of, blocks)) else ""
-        bill = f"this prompt adds {tokens:,} tokens, ~${dollars:.2f}"
-        emit(Notice(f"{bill}; less with {part}a file that is named without @: parts of it are read"))
+        bill = f"large prompt: {tokens:,} tokens (~${dollars:.2f})"
+        if any(map(attachment_of, blocks)):
+            advice = "Mention lines (@file#L10-20), or the path without @ to let the model read parts."
+        else:
+            advice = "Save it to a file and mention its path to let the model read parts."
+        emit(Notice(f"{bill}. {advice}"))

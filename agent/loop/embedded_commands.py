@@ -1,4 +1,4 @@
-"""Run the command lines within the text of a command or skill: judged, asked about and walled as any call."""
+"""Run the command lines in the text of a command or skill, with the permissions and sandbox of any call."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ RUNNING_TOOL = "bash"
 
 
 class StoppedByUser(Exception):
-    """The person wants nothing more of this to run."""
+    """The user denied a command line and ends the use of the command or skill."""
 
 
 async def embedded_output(context: TurnContext, emit: Emit, line: str, ident: str) -> str:
-    """The output of a line, or why there is none; `ident` is unique in the session.
+    """Return the output of a line, or the reason why there is none. Raises StoppedByUser.
 
-    Raises StoppedByPerson.
+    `ident` is an id for the call that is unique in the session.
     """
     tool = context.tools.get(RUNNING_TOOL)
     if tool is None:
-        return f"[not run: {line}: there is no {RUNNING_TOOL} here]"
+        return f"[not run: {line}: {RUNNING_TOOL} is not available here]"
     given = {"command": line, "timeout": int(EMBEDDED_TIMEOUT_S * 1000)}
     try:
         call = parse_call(context, ToolUseBlock(ident, name=RUNNING_TOOL, input=given), tool)
@@ -48,12 +48,12 @@ async def embedded_output(context: TurnContext, emit: Emit, line: str, ident: st
         result = text_result(str(error), error=True)
     text = text_of(result.content).strip("\n")
     if (left := len(text) - MAX_EMBEDDED_CHARS) > 0:
-        text = f"{text[:MAX_EMBEDDED_CHARS]}\n[{left:,} characters more are left out]"
+        text = f"{text[:MAX_EMBEDDED_CHARS]}\n[{left:,} more characters omitted]"
     return text
 
 
 async def _run(context: TurnContext, emit: Emit, call: ParsedCall, running: ToolCall) -> ToolResult:
-    """Run it where the session's commands run; the folder that the next one begins in stays what it is."""
+    """Run a call where the session's commands run, and leave the current directory unchanged."""
     tools = context.tool_context
     here = context.tool_context.cwd
     try:

@@ -1,4 +1,4 @@
-"""Ask the person whether a command may leave the wall, once it was refused something there."""
+"""Ask the user whether a command may run outside the sandbox after an access was blocked."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from tools.sandbox import BlockedAccess, SandboxProfile, UnblockDecision, host_n
 from .call_permission import ParsedCall, grant_always
 from .context import TurnContext
 
-WHY = "It ran in part: yes runs it again"
+WHY = "The command already ran partially; approving runs it again."
 
 
 class Passage(Struct, frozen=True):
-    """An access that the sandbox would allow: to "write" or "read" the path `target`, or to "reach" the
-    host.
+    """An access that the sandbox can allow: to "write" or "read" the path `target`, or to "reach" that host.
 
-    `parts` are paths in the target, where it is only those.
+    `parts` limits it to these paths in the target.
     """
 
     action: str
@@ -39,10 +38,12 @@ class Passage(Struct, frozen=True):
 
 
 class Leaving(Struct):
-    """The questions of one call whether it may leave the wall.
+    """The questions of one call about accesses that the sandbox blocked.
 
-    `denied` tells that it may not; `stop` that the person wants the turn to end; `waited` are the seconds
-    that the answers took; `said` is the person's reason for a no.
+    denied  the user denied the access
+    stop    the user ends the turn
+    waited  seconds that the answers took
+    said    the user's reason for denying the access
     """
 
     context: TurnContext
@@ -54,7 +55,7 @@ class Leaving(Struct):
     said: str = ""
 
     async def ask(self, refusal: BlockedAccess) -> UnblockDecision:
-        """Return the user's answer to a refusal; the access that they allow is in force when this returns."""
+        """Return the user's answer about a blocked access; an access that they allow is in force then."""
         store = self.context.permissions
         if not store.rules.may_leave:
             return self._no(f"the mode is {store.rules.mode}: nothing leaves the wall")
@@ -95,7 +96,7 @@ class Leaving(Struct):
             and sandbox is not None
             and not sandbox.has_network
         ):
-            passage = None  # no rule opens a network where the wall has none
+            passage = None  # no rule opens a network in a sandbox without one
         folder = str(self.context.tool_context.folder)
         rule = opening_rule(call.access[0].target)
         reaching = passage is not None and passage.action == "reach"
@@ -116,20 +117,21 @@ class Leaving(Struct):
         return question, passage
 
     def _let_through(self, passage: Passage) -> None:
-        """Let it through from now on in this project."""
+        """Allow the access permanently in this project."""
         if passage.action == "reach":
             return self._keep(Rule(REACHING, passage.target))
         store = self.context.permissions
         shown = passage.shown(str(self.context.tool_context.folder))
         for part in passage.parts:
             with suppress(OSError):
-                Path(part).mkdir(exist_ok=True)  # what is not there yet cannot be let through
+                Path(part).mkdir(exist_ok=True)  # only an existing path can be allowed
         try:
             store.let_through(passage.action, *(passage.parts or (passage.target,)))
         except (AgentError, OSError) as error:
-            self.emit(Notice(f"{shown}: for this session only, as it cannot be kept: {error}", "warning"))
+            text = f"cannot save the permission to {shown}, which is valid for this session only: {error}"
+            self.emit(Notice(text, "warning"))
         else:
-            self.emit(Notice(f"Commands may {shown} in this project from now on; /sandbox takes it back"))
+            self.emit(Notice(f"Commands may {shown} in this project from now on (revoke with /sandbox)"))
 
     def _keep(self, *rules: Rule) -> None:
         for rule in rules:
@@ -137,7 +139,7 @@ class Leaving(Struct):
 
 
 def opening_rule(line: str) -> Rule | None:
-    """The rule that lets exactly this line out of the wall; None where it cannot be written down."""
+    """Return the rule that runs exactly this line outside the sandbox; None if no rule can express that."""
     rule = Rule(OPENING, line.strip())
     try:
         return rule if parse_rules(str(rule)) == (rule,) else None
@@ -146,11 +148,11 @@ def opening_rule(line: str) -> Rule | None:
 
 
 def passage_for(refusal: BlockedAccess, profile: SandboxProfile, home: Path) -> Passage | None:
-    """Return the access that would prevent this refusal; None where that would allow too much.
+    """Return the access that would have to be allowed; None if that would allow too much.
 
-    To write a file its folder is needed, for a commit in a worktree what commits write of the repository.
-    Never let through are a home, what lies directly below the root, our records, and files that grant rights
-    later.
+    To write a file, its directory is needed; for a commit in a worktree, the parts of the repository that
+    commits write. A home directory, directories directly below the root, our transcripts and files that grant
+    rights later are never allowed.
     """
     target = Path(refusal.target)
     if refusal.action == "reach":
@@ -177,7 +179,7 @@ def passage_for(refusal: BlockedAccess, profile: SandboxProfile, home: Path) -> 
 def _way_to_host(host: str) -> Passage | None:
     with suppress(ValueError):
         return Passage("reach", host_name(host))
-    return None  # no name, or an address
+    return None  # not a host name, or an IP address
 
 
 def _is_too_much(place: Path, home: Path) -> bool:

@@ -1,6 +1,6 @@
-"""Notice a call that is repeated and has the same result each time, tell the model so, and end it at last.
+"""Detect a call that is repeated with the same result, add a note for the model, and finally end the turn.
 
-Counted is what the record holds: a history that is folded between the calls hides none of them.
+The calls in the transcript are counted, so that a compaction between them hides none.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from compact import is_result_id
 from transcripts import Block, Exchange, Folded, TextBlock, ToolUseBlock, is_put_back
 
 TIMES = 3
-MAX_COUNTED_TIMES = 20  # a reply may repeat a call two thousand times, and each one is looked at
-MAX_TIMES = 50  # from then on the turn is over
-STUCK = f"the same call had the same result {MAX_TIMES} times in a row: the turn was ended"
+MAX_COUNTED_TIMES = 20  # a reply may repeat a call two thousand times, and the count is made for each
+MAX_TIMES = 50  # after which the turn ends
+STUCK = f"ended the turn: the same call had the same result {MAX_TIMES} times in a row"
 NOTE = (
     "[the same call had the same result {times} times in a row; it will not change by itself: do something "
     "else, or say what is in the way]"
@@ -22,14 +22,14 @@ NOTE = (
 
 
 def with_repeat_note(folded: Folded, use: ToolUseBlock, content: tuple[Block, ...]) -> tuple[Block, ...]:
-    """Return the outcome of a call, with a note where the calls before it were the same and ended so."""
+    """Return the result of a call, with a note if the calls before it were the same with the same result."""
     times = 1 + _equal(folded, use, content, MAX_COUNTED_TIMES)
     told = times if times <= MAX_COUNTED_TIMES else f"more than {MAX_COUNTED_TIMES}"
     return content if times < TIMES else (*content, TextBlock(NOTE.format(times=told)))
 
 
 def is_stuck(folded: Folded) -> bool:
-    """Return whether the newest calls, MAX_TIMES of them, were the same and ended in the same way."""
+    """Return whether the newest MAX_TIMES calls were the same and had the same result."""
     newest = next(_latest(folded), None)
     return newest is not None and _equal(folded, newest[0], _bare(newest[1]), MAX_TIMES) == MAX_TIMES
 
@@ -45,7 +45,7 @@ def _equal(folded: Folded, use: ToolUseBlock, content: tuple[Block, ...], most: 
 
 
 def _latest(folded: Folded) -> Iterator[tuple[ToolUseBlock, tuple[Block, ...]]]:
-    """Calls with their results since the person said something, the newest first."""
+    """Yield the calls since the user's last prompt with their results, the newest first."""
     for entry in reversed(folded.conversation.entries):
         if isinstance(entry, Exchange):
             for block in sorted(entry.results, reverse=True):

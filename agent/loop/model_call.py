@@ -1,8 +1,8 @@
-"""Call the model: one request, and everything that may come between it and its reply.
+"""Call the model: one request, and everything that may happen between it and its reply.
 
-Retries are visible and can be cancelled. What the server rejects is repaired once for each cause: an optional
+Retries are visible and can be cancelled. A rejected request is repaired, once for each cause: an optional
 feature is dropped for the session, thinking is left out, a bad block is replaced. The caller compacts a
-prompt that is too long. A stream that broke is recorded as an incomplete reply, and the request sent again.
+prompt that is too long. A broken stream is recorded as an incomplete reply, and the request is sent again.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ from transcripts import (
 from .context import TurnContext
 
 MAX_SUMMARY_TRIES = 4
-MIN_SEEN_SHARE = 0.7  # of a prompt, by our estimate: a server that saw less has cut it
-MIN_CUT_TOKENS = 1_000  # that a server left out: small prompts are estimated badly
-_DROPPED_FEATURE = "the server does not take {}: left out from now on"
+MIN_SEEN_SHARE = 0.7  # of our estimate of a prompt: a server that saw less has truncated it
+MIN_CUT_TOKENS = 1_000  # left out by a server: the estimates of small prompts are inaccurate
+_DROPPED_FEATURE = "the server does not support {}, which is no longer sent"
 _CHANGED_FEATURE: dict[Feature, str] = {
-    "system blocks": "the server takes the system prompt as one text: sent so from now on",
-    "unsigned thinking": "the server does not take its thinking back: left out from now on",
-    "reasoning gaps": "the server wants reasoning with every call: sent empty where there is none",
-    "max_tokens": "the server calls max_tokens max_completion_tokens: sent so from now on",
+    "system blocks": "the server does not support system prompts in parts; sending one string from now on",
+    "unsigned thinking": "the server rejects its own thinking, which is no longer sent back",
+    "reasoning gaps": "the server requires reasoning with every tool call; sending empty reasoning if needed",
+    "max_tokens": "the server requires max_completion_tokens instead of max_tokens",
 }
 STREAM_ENDED_EARLY = "the stream ended before the reply did"
 
@@ -71,8 +71,8 @@ STREAM_ENDED_EARLY = "the stream ended before the reply did"
 class Repairs(Struct):
     """The repairs made for one reply so far: each cause once, each block once.
 
-    `max_tokens` is how much output fits beside this prompt, where a server told it. `summary_by_model`: the
-    service's own compaction failed.
+    max_tokens        the output that fits beside this prompt, if a server has reported it
+    summary_by_model  the API's own compaction has failed
     """
 
     thinking: bool = False
@@ -82,15 +82,15 @@ class Repairs(Struct):
 
 
 def prompt_tokens(session: Session, context: TurnContext) -> int:
-    """The calibrated size of the next prompt, in tokens."""
+    """Return the calibrated size of the next prompt in tokens."""
     folded = session.folded
     return Calibration.of(folded).prompt_tokens(folded, context.compaction.overhead)
 
 
 async def call_model(session: Session, context: TurnContext, emit: Emit) -> Reply:
-    """The model's reply to the conversation, complete and recorded (not yet synced to disk).
+    """Return the model's reply to the conversation, complete and recorded (not yet synced to disk).
 
-    Raises ModelError when there is none to be had; PromptTooLong is for the caller to react to.
+    Raises ModelError if there is no reply. The caller handles PromptTooLong with a compaction.
     """
     if context.max_cost is not None and session.cost >= context.max_cost:
         raise BudgetExceeded("the budget of this run is spent (--max-budget-usd)")
@@ -122,7 +122,7 @@ async def call_model(session: Session, context: TurnContext, emit: Emit) -> Repl
             else:
                 seen = reply.usage.prompt if context.compaction.cuts_silently else 0
                 is_cut = 0 < seen < min(MIN_SEEN_SHARE * sent.tokens, sent.tokens - MIN_CUT_TOKENS)
-                # Where it is, its figure says nothing of our estimate.
+                # The server's count of a truncated prompt cannot calibrate our estimate.
                 fact = session.reply(reply, 0 if is_cut else sent.seq)
                 emit(ReplyFinished(fact))
                 if is_cut:
@@ -133,12 +133,12 @@ async def call_model(session: Session, context: TurnContext, emit: Emit) -> Repl
 
 
 def _plan_for_cut(context: TurnContext, seen: int, sent: int, emit: Emit) -> None:
-    """The server answered a part of the prompt: what it saw is its window from now on."""
-    told = (
-        f"the server saw only {seen:,} of about {sent:,} tokens and said nothing of it: a larger"
-        " OLLAMA_CONTEXT_LENGTH where it is started avoids that; from now on the context is kept that small"
+    """Warn that the server truncated a prompt, and limit the window to the tokens that it saw."""
+    text = (
+        f"the server silently truncated the prompt to {seen:,} of about {sent:,} tokens. The context is now"
+        " limited to that size. Start the server with a larger OLLAMA_CONTEXT_LENGTH to avoid this."
     )
-    emit(Notice(told, "warning"))
+    emit(Notice(text, "warning"))
     context.limit_window(seen)
 
 
@@ -162,7 +162,7 @@ def _record_request(
 
 
 def _request(session: Session, context: TurnContext, repairs: Repairs) -> ModelRequest:
-    """The request. It ends with the model's own words only where a pause asks for just that."""
+    """Return the request. It ends with the model's own message only after a pause, which requires that."""
     folded = session.folded
     settings = context.settings
     if repairs.max_tokens is not None:
@@ -181,7 +181,10 @@ def _keep_partial(session: Session, reply: IncomingReply, sent: RequestSent) -> 
 async def _wait_for_retry(
     context: TurnContext, error: TransientError, attempt: int, reply: IncomingReply, emit: Emit
 ) -> int:
-    """Wait for the next try, which may be another model's first; its number. Raises the error without one."""
+    """Wait for the next attempt, which may be the fallback model's first, and return its number.
+
+    Raises the error if there are no attempts left.
+    """
     if reply.text:
         emit(StreamAborted(str(error), reply.text))
     tries = min(error.tries or context.max_tries, context.max_tries)
@@ -191,7 +194,7 @@ async def _wait_for_retry(
             raise error
         fall_back = context.fall_back
         context.fall_back = None
-        emit(Notice(f"{error}: {await fall_back()} goes on instead", "warning"))
+        emit(Notice(f"{error}; continuing with {await fall_back()}", "warning"))
         return 1
     emit(Retrying(str(error), seconds=seconds, attempt=attempt + 1, tries=tries, status=error.status))
     await context.clock.sleep(seconds)
@@ -199,7 +202,7 @@ async def _wait_for_retry(
 
 
 def _repair(session: Session, context: TurnContext, error: ModelError, repairs: Repairs, emit: Emit) -> None:
-    """Repair what the server rejected, or raise the error again."""
+    """Repair the cause of a rejection, or raise the error again."""
     match error:
         case FieldRejected() | OutputTooLong() if _adapt(context, error, repairs, emit):
             pass
@@ -211,10 +214,10 @@ def _repair(session: Session, context: TurnContext, error: ModelError, repairs: 
             repairs.thinking = True
             everything = Unthink(0, session.folded.last_seq)
             session.compacted("unthink", "reactive", (everything,), {"reason": str(error)})
-            emit(Notice("the server rejected old thinking: left out of the context", "warning"))
+            emit(Notice("the server rejected earlier thinking, which is no longer sent", "warning"))
         case BlockRejected() if edit := _replace_block(session, error, repairs):
             session.compacted("repair", "reactive", (edit,), {"reason": str(error)})
-            emit(Notice(f"a block was rejected and is now a placeholder: {error}", "warning"))
+            emit(Notice(f"the server rejected a block, which is now a placeholder: {error}", "warning"))
         case OutputTooLong(window=int(window)):
             raise PromptTooLong(str(error), limit=window) from error
         case _:
@@ -227,7 +230,7 @@ def _holds_unsigned(session: Session) -> bool:
 
 
 def _adapt(context: TurnContext, error: ModelError, repairs: Repairs, emit: Emit) -> bool:
-    """Ask differently from now on: without a feature, or for no more output than the server can give."""
+    """Leave out a feature or limit the output from now on; return whether either was possible."""
     settings = context.settings
     match error:
         case FieldRejected() if error.feature not in settings.rejected:
@@ -238,19 +241,19 @@ def _adapt(context: TurnContext, error: ModelError, repairs: Repairs, emit: Emit
         case OutputTooLong(window=None) if error.limit < settings.max_tokens:
             context.settings = replace(settings, max_tokens=error.limit)
             context.compaction.use_window(ContextWindow(context.compaction.window.size, error.limit))
-            emit(Notice(f"the model writes at most {error.limit:,} tokens: asked for no more", "warning"))
+            emit(Notice(f"the model's output limit is {error.limit:,} tokens, which is now used", "warning"))
         case OutputTooLong(window=int(window)) if error.limit < (repairs.max_tokens or settings.max_tokens):
             context.limit_window(window)
             repairs.max_tokens = error.limit
-            told = f"the server's window is {window:,} tokens: asked for {error.limit:,} of output"
-            emit(Notice(told, "warning"))
+            limits = f"the server's context window is {window:,} tokens"
+            emit(Notice(f"{limits}; limiting the output to {error.limit:,} tokens", "warning"))
         case _:
             return False
     return True
 
 
 def _replace_block(session: Session, error: BlockRejected, repairs: Repairs) -> Clear | None:
-    """The edit that leaves the rejected block out; None where that is impossible or was done already."""
+    """Return the edit that removes the rejected block; None if that is impossible or was done already."""
     part = _rejected_part(session.folded.view.sendable(), error)
     if part is None or (part.seq, part.index) in repairs.blocks:
         return None
@@ -263,7 +266,7 @@ def _replace_block(session: Session, error: BlockRejected, repairs: Repairs) -> 
             return Clear(part.seq, block=part.index, field="source", text=text, saves=part.tokens)
         case UnknownBlock():
             return Clear(part.seq, block=part.index, field=Clear.UNKNOWN_BLOCK, text=text, saves=part.tokens)
-        case TextBlock(said, extra) if extra:  # fields that another server put there
+        case TextBlock(said, extra) if extra:  # fields added by another server
             return Clear(part.seq, block=part.index, field="text", text=said)
         case ToolUseBlock(extra=extra) if extra:
             return Clear(part.seq, block=part.index, field=Clear.UNKNOWN_FIELDS, text="")
@@ -271,7 +274,7 @@ def _replace_block(session: Session, error: BlockRejected, repairs: Repairs) -> 
 
 
 def _rejected_part(view: Sequence[Message], error: BlockRejected) -> Part | None:
-    """The part of the view that an error names, or the newest one with an image where it names none."""
+    """Return the part of the view that an error names, or the newest one with an image if it names none."""
     if error.message is None or error.block is None:
         newest = (part for message in reversed(view) for part in reversed(message.parts))
         return next((part for part in newest if _has_image(part.block)), None)
@@ -289,7 +292,7 @@ def _has_image(block: Block) -> bool:
 async def call_summarizer(
     session: Session, context: TurnContext, wanted: SummaryRequest, emit: Emit
 ) -> SummaryReply:
-    """The answer to a summary request, asked on the view as it stands; failures come back as data."""
+    """Request a summary of the current view, and return the answer; a failure is returned as data."""
     repairs = Repairs()
     for attempt in range(1, MAX_SUMMARY_TRIES + 1):
         reply = IncomingReply()
@@ -302,11 +305,12 @@ async def call_summarizer(
                 return _summary_reply(reply)
             raise TransientError(STREAM_ENDED_EARLY, tries=UNREADABLE_TRIES)
         except PromptTooLong as error:
-            return SummaryReply(None, failure=f"too long: {error}", usage=reply.usage, too_long=True)
+            return SummaryReply(None, failure=f"prompt too long: {error}", usage=reply.usage, too_long=True)
         except ModelError as error:
             if _asks_service(context, wanted, repairs):
                 repairs.summary_by_model = True
-                emit(Notice(f"the service wrote no summary ({error}): the model is asked", "warning"))
+                text = f"the API could not write a summary ({error}); asking the model instead"
+                emit(Notice(text, "warning"))
                 continue
             if not isinstance(error, TransientError):
                 if attempt == MAX_SUMMARY_TRIES or not _adapt(context, error, repairs, emit):
@@ -326,7 +330,7 @@ async def call_summarizer(
                 )
             )
             await context.clock.sleep(seconds)
-    raise AssertionError("unreachable: the last try returns")
+    raise AssertionError("unreachable: the last attempt returns")
 
 
 def _summary_request(
@@ -336,7 +340,7 @@ def _summary_request(
     most = context.compaction.window.max_output
     max_tokens = min(wanted.max_tokens, most, repairs.max_tokens or most)
     settings = replace(context.settings, max_tokens=max_tokens)
-    if context.summary_model:  # which need not know what this one may be asked for, nor finds its cache
+    if context.summary_model:  # may lack the features of the session's model, and does not share its cache
         settings = replace(settings, model=context.summary_model, thinking=False, effort=None, cache=None)
     compacts = _asks_service(context, wanted, repairs)
     return ModelRequest(
@@ -347,7 +351,7 @@ def _summary_request(
 def _record_summary_request(
     session: Session, context: TurnContext, wanted: SummaryRequest, request: ModelRequest, attempt: int
 ) -> None:
-    """Record what it takes to make the request again: nothing of it stands in the conversation."""
+    """Record everything needed to rebuild the request, since none of it is in the conversation."""
     settings = {name: on for name in RECORDED_SETTINGS if (on := getattr(request.settings, name))}
     if context.summary_model:
         settings["model"] = context.summary_model
@@ -362,17 +366,17 @@ def _record_summary_request(
         leave_out=wanted.leave_out,
         edits=wanted.edits,
     )
-    session.sync()  # results are durable before any request that has them
+    session.sync()  # results are durable before any request that contains them
 
 
 def _asks_service(context: TurnContext, wanted: SummaryRequest, repairs: Repairs) -> bool:
-    """Return whether the summary is to be the service's own: of the whole view, which it has in its cache."""
+    """Return whether the API makes the summary itself: only of the whole view, which is in its cache."""
     whole = not (context.summary_model or wanted.leave_out or wanted.edits)
     return context.compaction.settings.service_summaries and whole and not repairs.summary_by_model
 
 
 def _summary_reply(reply: IncomingReply) -> SummaryReply:
-    failures = {"tool_use": "it called a tool", "refusal": "the model refused to write it"}
+    failures = {"tool_use": "the model called a tool", "refusal": "the model refused to write it"}
     if reply.stop in failures:
         return SummaryReply(None, failure=failures[reply.stop], usage=reply.usage, stop=reply.stop)
     texts = [block.text for block in reply.blocks if isinstance(block, TextBlock)]

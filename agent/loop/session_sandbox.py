@@ -1,4 +1,4 @@
-"""The wall around a session's commands: what is set, what there is, and what it lets through."""
+"""The sandbox for a session's commands: its settings, its kind on this system, and the accesses it allows."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
     from tools.sandbox import NetworkProxy
 
 _PASSING = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
-NOT_WANTED = "it is switched off"
+NOT_WANTED = "switched off"
 LEVEL_NAMES: Mapping[SandboxLevel, str] = {
     "namespaces": "namespaces",
-    "landlock": "Landlock and seccomp (a weaker wall)",
+    "landlock": "Landlock and seccomp (weaker)",
     "sandbox-exec": "sandbox-exec",
     "none": "none",
 }
 
 
 class SessionSandbox(Struct):
-    """The wall of a session. Belongs to one event loop once `warm` was awaited.
+    """The sandbox of a session. It belongs to one event loop once `warm` was awaited.
 
-    level  what holds walled commands; "none" until it is known
-    why    why there is no wall; "" where there is one, or where nobody has asked yet
-    text   what the model is told about commands
+    level  the kind of sandbox; "none" until it is known
+    why    the reason why there is none; "" if there is one or that is not known yet
+    text   the part of the system prompt about commands
     """
 
     tools: ToolContext
@@ -54,7 +54,7 @@ class SessionSandbox(Struct):
     _settling: asyncio.Lock = field(default_factory=asyncio.Lock)
     _base: SandboxProfile | None = None
     _files: list[tuple[int, int, int]] = field(default_factory=list)
-    _held: list[int] = field(default_factory=list)  # descriptors of what may be written
+    _held: list[int] = field(default_factory=list)  # descriptors of the writable directories
     _proxy: NetworkProxy | None = None
     _proxy_folder: Path | None = None
 
@@ -63,26 +63,24 @@ class SessionSandbox(Struct):
         """The state of the sandbox, in a few words."""
         if self.level != "none":
             return LEVEL_NAMES[self.level]
-        return f"none: {self.why}" if self.why else "not known yet"
+        return f"none: {self.why}" if self.why else "not checked yet"
 
     @property
     def has_network(self) -> bool:
-        """Return whether the wall can let single hosts through; Landlock's leaves commands no
-        network at all.
-        """
+        """Return whether the sandbox can allow single hosts. With Landlock commands have no network."""
         return self.level in ("namespaces", "sandbox-exec")
 
     async def warm(self) -> None:
-        """Know whether there is a wall, and what to tell the model. Takes 0.05 s the first time.
+        """Find out the kind of sandbox and the text about it for the model. Takes 0.05 s the first time.
 
-        Raises ConfigError where there has to be one and there is none.
+        Raises ConfigError if the settings require a sandbox and there is none.
         """
         async with self._settling:
             await self._raise()
         if self.permissions.rules.sandbox_required and self.level == "none":
             raise ConfigError(
-                f'sandbox is "require", and commands cannot be walled in here ({self.why});'
-                " --sandbox auto asks about each command instead"
+                f'sandbox is "require", but commands cannot be sandboxed here ({self.why}).'
+                " Use --sandbox auto to approve each command instead."
             )
 
     async def settle(self) -> None:
@@ -107,21 +105,24 @@ class SessionSandbox(Struct):
         )
 
     def _look_around(self) -> tuple[SandboxProfile, list[int], list[tuple[int, int, int]]]:
-        """The profile now, what may be written, opened, and which files stand where it says. Blocks."""
+        """Return the current profile, descriptors of its writable directories, and its files' identities.
+
+        Blocking.
+        """
         self._base = self._look()
         profile = self.profile()
         held = _opened((profile.folder, *profile.writable))
         return profile, held, _identities(profile, held)
 
     def _look(self) -> SandboxProfile:
-        """The project's profile, by what is there now. Blocks for some milliseconds."""
+        """Return the project's profile for the files that exist now. Blocks for some milliseconds."""
         tools = self.tools
         places = map(self._place, self.permissions.sandbox.write)
         written = [place for place in places if place.exists()]
         return sandbox_profile(tools.folder, self.home, tools.environ, tools.outputs, written)
 
     def hosts(self) -> tuple[str, ...]:
-        """The hosts that rules let commands reach; none in plan mode, as a host can be changed too."""
+        """Return the hosts that rules allow; none in plan mode, since a request can change things there."""
         rules = self.permissions.rules
         if rules.mode == "plan":
             return ()
@@ -130,7 +131,7 @@ class SessionSandbox(Struct):
         return tuple(dict.fromkeys(host for host in found if host and host not in denied))
 
     async def close(self) -> None:
-        """End the network's proxy, and let go of what may be written."""
+        """End the network proxy, and close the descriptors of writable directories."""
         self._hold([])
         if self._proxy is not None:
             await self._proxy.close()
@@ -146,7 +147,7 @@ class SessionSandbox(Struct):
     async def _raise(self) -> None:
         store = self.permissions
         runner = command_runner(self.tools)
-        holds = False  # Landlock does not: it leaves modes, owners and times open
+        holds = False  # Landlock does not protect modes, owners and times
         try:
             wanted, held, files = await in_thread(FILE_TIMEOUT_S, lambda _: self._look_around())
             self._hold(held)
@@ -177,9 +178,9 @@ class SessionSandbox(Struct):
         self.text = command_text(store.rules.sandboxed, hides_records)
 
     async def _open_network(self) -> bool:
-        """Start the proxy to the allowed hosts, without which there is no network.
+        """Start the proxy to the allowed hosts, without which commands have no network.
 
-        True where it was started just now.
+        Returns whether this call started it.
         """
         starting = self._proxy_folder is None
         if starting:
@@ -195,12 +196,12 @@ class SessionSandbox(Struct):
         return starting and self._proxy is not None
 
     def _place(self, text: str) -> Path:
-        """The real path of a place of the settings."""
+        """Return the real path of a directory in the settings."""
         return (self.home / text[2:] if text.startswith("~/") else Path(text)).resolve()
 
 
 def _opened(places: Iterable[Path]) -> list[int]:
-    """Descriptors of places: while one is open, the system gives its number to nothing else."""
+    """Return descriptors of directories: while one is open, its inode number is not used again."""
     found = []
     for place in places:
         with suppress(OSError):
@@ -219,6 +220,6 @@ def _identities(profile: SandboxProfile, held: Iterable[int]) -> list[tuple[int,
     for place in (*profile.read_only, *profile.hidden, *profile.records):
         with suppress(OSError):
             state = place.lstat()
-            told = place in fixed or not stat.S_ISDIR(state.st_mode)
-            found.append((state.st_dev, state.st_ino, state.st_ctime_ns if told else 0))
+            timed = place in fixed or not stat.S_ISDIR(state.st_mode)
+            found.append((state.st_dev, state.st_ino, state.st_ctime_ns if timed else 0))
     return found

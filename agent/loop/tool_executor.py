@@ -1,8 +1,8 @@
 """Run the tool calls of a reply: prepare each one, run it, record its result.
 
-Calls are prepared in order: find the tool, read its arguments, ask for permission. Calls that change nothing
-run together with their neighbours of that kind, all others one by one. A tool may raise anything; the
-executor raises only when the turn ends, and then each call of the reply has its result in the record.
+Calls are prepared in order: find the tool, parse its arguments, ask for permission. Adjacent calls that
+change nothing run in parallel, all others one by one. A tool may raise anything; the executor raises only
+when the turn ends, and then each call of the reply has its result in the transcript.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ CUT = "The reply was cut at max_tokens within this call, so it was not run. Do i
 
 
 class TurnStopped(Exception):
-    """The turn ends after a call: the user wants that, a hook does, or nothing is left to be said."""
+    """The turn ends after a call: the user or a hook stops it, or the call's result is the answer."""
 
     def __init__(self, reason: Reason = "denied", error: str = STOPPED) -> None:
         super().__init__(error)
@@ -59,13 +59,13 @@ class TurnStopped(Exception):
 
 
 class PreparedCall(Struct, frozen=True):
-    """A call that is ready to run, or has its result already.
+    """A call that is ready to run, or already has its result.
 
-    index   of the call's block in the reply
-    parsed  None where the call could not be read
-    result  why it is not run; None where it may run
-    notes   of the hook before the call and of the person, which the model gets with the result
-    walled  whether a command is to run within the wall
+    index      the index of the call's block in the reply
+    parsed     None if the call could not be parsed
+    result     the reason why it does not run; None if it may run
+    notes      words of the hook before the call and of the user, sent to the model with the result
+    sandboxed  the command runs in the sandbox
     """
 
     index: int
@@ -90,10 +90,10 @@ class CallBatch(Struct, frozen=True):
 
 
 async def run_tool_calls(session: Session, context: TurnContext, emit: Emit, reply: Reply) -> None:
-    """Run the calls of a reply; every one of them has a result in the record when this returns or raises.
+    """Run the calls of a reply; each has a result in the transcript when this returns or raises.
 
-    Raises TurnStopped after the user refused with Esc, CancelledError when the turn is interrupted,
-    ModelError where the model repeats itself without end.
+    Raises TurnStopped after the user denied a call with Esc, CancelledError when the turn is interrupted, and
+    ModelError if the model repeats a call endlessly.
     """
     batch = CallBatch(session, context=context, emit=emit, reply=reply.seq)
     waiting = calls_of(reply)
@@ -118,7 +118,7 @@ async def _prepare_group(
     waiting: Sequence[tuple[int, ToolUseBlock]],
     unfinished: Sequence[tuple[int, ToolUseBlock]],
 ) -> list[PreparedCall]:
-    """The next call, or as many neighbouring ones as may run together."""
+    """Return the next call, or all adjacent calls that may run in parallel."""
     group: list[PreparedCall] = []
     for index, use in waiting:
         tool = batch.context.tools.get(use.name) or find_tool(batch.context.tools, use.name)
@@ -165,7 +165,7 @@ async def _prepare(batch: CallBatch, index: int, use: ToolUseBlock, tool: Tool |
 
 
 def _refused(index: int, use: ToolUseBlock, tool: Tool | None, text: str, title: str = "") -> PreparedCall:
-    """A call that is answered with an error instead of being run."""
+    """Return a call that gets an error as its result instead of being run."""
     name = tool.name if tool else use.name
     shown = title or _first_string(use)
     return PreparedCall(
@@ -174,7 +174,7 @@ def _refused(index: int, use: ToolUseBlock, tool: Tool | None, text: str, title:
 
 
 def _denied(batch: CallBatch, call: PreparedCall, permission: Permission) -> PreparedCall:
-    """A call without permission. Raises TurnStopped, with the call answered, where the turn is to end."""
+    """Return a call without permission. Raises TurnStopped, with the call answered, if the turn ends."""
     batch.context.permissions.denied.append(
         {"tool_name": call.name, "tool_use_id": call.use.id, "tool_input": dict(_ran(call).input)}
     )
@@ -204,7 +204,7 @@ async def _run_together(batch: CallBatch, group: Sequence[PreparedCall]) -> None
 
 
 async def _run(batch: CallBatch, call: PreparedCall) -> None:
-    """Run one call, unless it has its result already, and record the result."""
+    """Run one call, unless it already has its result, and record the result."""
     if call.result is not None or call.parsed is None:
         await _answer_with_text(batch, call)
         _end_where_stuck(batch)
@@ -230,8 +230,8 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
         if batch.session.folded.compactions:
             needed = await needed_text(batch.session, batch.context, call.use, result)
     except ToolInterrupted as error:
-        told = {"text": text_of(error.result.content), **error.result.human, "note": "interrupted"}
-        result = replace(error.result, content=(*error.result.content, *result.content), human=told)
+        human = {"text": text_of(error.result.content), **error.result.human, "note": "interrupted"}
+        result = replace(error.result, content=(*error.result.content, *result.content), human=human)
         raise asyncio.CancelledError from error
     finally:
         call = replace(call, denied=leaving.denied)
@@ -247,7 +247,7 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
 
 
 def _end_where_stuck(batch: CallBatch) -> None:
-    """Raise ModelError if the model repeats the same calls again and again."""
+    """Raise ModelError if the model repeats the same call endlessly."""
     if is_stuck(batch.session.folded):
         raise ModelError(STUCK)
 
@@ -276,7 +276,7 @@ async def _call_tool(
     try:
         if context.checkpoints is None or (parsed.tool.parallel and not parsed.tool.acts):
             return await parsed.tool.run(parsed.arguments, running)
-        if parsed.tool.parallel:  # others act for it, and record what they change
+        if parsed.tool.parallel:  # its agents act for it and record their own changes
             known = len(context.checkpoints.log.changes)
             result = await parsed.tool.run(parsed.arguments, running)
             return with_changed_files(result, context.checkpoints.log.changes[known:], told=False)
@@ -303,7 +303,7 @@ async def _call_tool(
 async def _with_words_of_hooks(
     batch: CallBatch, call: PreparedCall, result: ToolResult, seconds: float
 ) -> tuple[ToolResult, str | None]:
-    """The result with what is to be told to the model beside it, and why the turn is to end, if it is."""
+    """Return the result with the words of hooks, and the reason why a hook ends the turn, else None."""
     words = list(call.notes)
     stop = None
     hooks = batch.context.hooks
@@ -315,7 +315,7 @@ async def _with_words_of_hooks(
         stop = hooked.stop
         if hooked.veto is not None:
             objection = shorten(hooked.veto, 200)
-            batch.emit(Notice(f"a hook objects to this {call.name}: {objection}"))
+            batch.emit(Notice(f"a hook objects to the {call.name} call: {objection}"))
         if hooked.updated_output is not None:
             result = _replaced(result, hooked.updated_output)
         if said := "\n".join(filter(None, (hooked.veto, hooked.words))):
@@ -326,19 +326,19 @@ async def _with_words_of_hooks(
 
 
 def _ran(call: PreparedCall) -> ToolUseBlock:
-    """The call as it was judged: the one that it stands for, with an input that may have been changed."""
+    """Return the call as it was judged: resolved, and with any changes to its input."""
     return call.use if call.parsed is None else call.parsed.use
 
 
 def _replaced(result: ToolResult, text: str) -> ToolResult:
-    """The result as a hook wants the model to see it; the record keeps what the tool said."""
+    """Return the result with a hook's output for the model; the transcript keeps the tool's own output."""
     note = "[a hook after this call replaced its output]"
     about = {**result.about, "output_before_hook": text_of(result.content)}
     return replace(result, content=(TextBlock(text), TextBlock(note)), about=about)
 
 
 async def _answer_with_text(batch: CallBatch, call: PreparedCall) -> None:
-    """Answer a call; an edit that failed before it could run gets the lines that it needed."""
+    """Record the result of a call that does not run; a failed edit gets the cleared lines that it needs."""
     needed = None
     try:
         if call.result is not None and not call.denied and batch.session.folded.compactions:
@@ -394,11 +394,11 @@ def _finish(
 
 
 def _first_string(use: ToolUseBlock) -> str:
-    """A title for a call that was not read: the first string of its input."""
+    """Return a title for a call that was not parsed: the first string of its input."""
     strings = (value for value in use.input.values() if isinstance(value, str))
     return next(strings, "")[:200]
 
 
 def text_of(content: Sequence[Block]) -> str:
-    """The texts of a result, joined."""
+    """Return the texts of a result, joined by newlines."""
     return "\n".join(block.text for block in content if isinstance(block, TextBlock))

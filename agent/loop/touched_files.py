@@ -1,6 +1,4 @@
-"""The files that a call shows: leave out what the view has already, and show again what was cleared and is
-needed.
-"""
+"""The files that a call shows: leave out lines that are in view, and show cleared lines that are needed."""
 
 from __future__ import annotations
 
@@ -34,16 +32,16 @@ from transcripts import (
 
 from .context import CompactionState, TurnContext
 
-# Of metadata: {"prompt": seq, "files": what a read of each file attached to that prompt tells of itself}.
+# The topic of metadata about attached files: {"prompt": seq, "files": the facts about each file}.
 ATTACHED_TOPIC = "attached"
-MAX_FILE_BYTES = 1024 * 1024  # of a file that is looked at
-LOOK_TIMEOUT_S = 2.0  # for all of them
+MAX_FILE_BYTES = 1024 * 1024  # of a file that is read here
+LOOK_TIMEOUT_S = 2.0  # for all files together
 
 
 def content_of(
     session: Session, state: CompactionState, use: ToolUseBlock, result: ToolResult
 ) -> tuple[Block, ...]:
-    """The content of a result; a page of a file without the lines that pages in view show."""
+    """Return the content of a result; a page of a file without the lines that pages in the view show."""
     if (
         result.error
         or not result.content
@@ -67,9 +65,7 @@ def with_own_id(
 async def needed_text(
     session: Session, context: TurnContext, use: ToolUseBlock, result: ToolResult
 ) -> NeededText | None:
-    """Return the text that a call with this result needs again; None where there is none, or no file could
-    be read.
-    """
+    """Return the cleared text that a call with this result needs; None if there is none to be had."""
     state = context.compaction
     real = partial(_real_path, context.tool_context)
     prompt = state.overhead + session.folded.view.tokens
@@ -79,7 +75,7 @@ async def needed_text(
 
 
 def _real_path(context: ToolContext, name: str) -> str:
-    """The real path of the file with this name, seen from the current folder; "" where none is there."""
+    """Return the real path of a file, relative to the current directory; "" if it does not exist."""
     with suppress(FileError, OSError):
         path = resolve_path(context, name)
         return path if Path(path).is_file() else ""
@@ -111,7 +107,7 @@ async def _needed(session: Session, state: CompactionState, touch: FileTouch) ->
 
 
 def _whole(deferred: LazyResults, fact: Fact | None) -> Fact | None:
-    """The fact with its content, also where that was left in the record; what changed there stays away."""
+    """Return a fact with its content, loaded from the transcript if necessary and unchanged there."""
     if fact is not None and fact.seq in deferred:
         with suppress(StoreError):
             return next(deferred.fetch(fact.seq))
@@ -119,7 +115,7 @@ def _whole(deferred: LazyResults, fact: Fact | None) -> Fact | None:
 
 
 def _load(paths: Iterable[str], abandoned: threading.Event) -> dict[str, str]:
-    """The texts of those files that can be read, with unified line ends. Blocking."""
+    """Return the texts of the readable files by path, with unified line endings. Blocking."""
     found = {}
     for path in paths:
         if abandoned.is_set():
@@ -133,11 +129,10 @@ def _load(paths: Iterable[str], abandoned: threading.Event) -> dict[str, str]:
 async def tell_memory_below(
     session: Session, context: TurnContext, files: Iterable[Mapping[str, Any]], emit: Emit
 ) -> None:
-    """Give the model the memory files of these files' directories (which results give it, too).
+    """Give the model the memory files of the directories of `files`, unless the view shows them.
 
-    They go with the next result, or before the prompt, so that the system prompt stays as it is; those that
-    the view shows are not told again. One that this session changed counts from the next session on: nobody
-    but the model may have said what it says.
+    They are sent with the next result or before the prompt, so that the system prompt does not change. A
+    memory file that this session changed applies from the next session on, since its text may be the model's.
     """
     tools = context.tool_context
     system = memory_of(context.settings.system)
@@ -160,13 +155,13 @@ async def tell_memory_below(
         name = path.relative_to(tools.folder).as_posix() if path.is_relative_to(tools.folder) else str(path)
         if str(path) not in shown and head not in tools.inbox.waiting and name not in changed:
             told = injected(told)
-            tools.inbox.post(told, head, session.folded.last_seq + 1)  # with the file that is read now
+            tools.inbox.post(told, head, session.folded.last_seq + 1)  # sent with the file that is being read
             tokens = context.compaction.counter.text(told)
-            emit(Notice(f"{name} is followed from here on ({tokens:,} tokens)"))
+            emit(Notice(f"now following {name} ({tokens:,} tokens)"))
 
 
 def _told_memory(blocks: Iterable[Block]) -> Iterator[tuple[str, str]]:
-    """(path, text) of the memory files that stand beside what was read."""
+    """Yield (path, text) of the memory files that were added to results and prompts."""
     for block in blocks:
         for part in block.content if isinstance(block, ToolResultBlock) else (block,):
             text = injected_text(part) or ""
@@ -175,8 +170,9 @@ def _told_memory(blocks: Iterable[Block]) -> Iterator[tuple[str, str]]:
 
 
 def memory_told_below(session: Session) -> dict[str, tuple[str, str]]:
-    """The memory files of folders below that the session's model was told, by path: the newest text, and with
-    which file; "" where no file of its folder is known.
+    """Return the memory files of subdirectories that the model was given, by path.
+
+    The values are the newest text, and the file with which it was sent; "" if that is unknown.
     """
     attached = {
         note.about.get("prompt"): note.about
@@ -203,10 +199,12 @@ def _memory_below_all(folder: Path, paths: Iterable[Path], known: Sequence[str])
 
 
 class PromptAdditions(Struct, frozen=True):
-    """The blocks that precede a prompt for the files that it mentions, and the facts to record about them.
+    """The additions to a prompt.
 
-    behind  what stands behind it: the instructions of the command or skill that it calls
-    ended   the turn that it ends instead of beginning one
+    blocks  the files that it mentions, placed before it
+    files   the facts to record about these files
+    behind  the instructions of the command or skill that it calls, placed after it
+    ended   the end of the turn, if the prompt does not begin one
     """
 
     blocks: tuple[Block, ...] = ()
@@ -221,18 +219,18 @@ NO_ADDITIONS = PromptAdditions()
 def note_files(
     session: Session, context: ToolContext, prompt: int, files: Sequence[Mapping[str, Any]]
 ) -> None:
-    """The prompt with this seq shows the files: they count as read, also when the session is resumed."""
+    """Record that the prompt with this seq shows files: they count as read, also in a resumed session."""
     session.add_metadata(ATTACHED_TOPIC, {"prompt": prompt, "files": [dict(about) for about in files]})
     note_attached(files, context, prompt)
 
 
 def note_attached(files: Sequence[Mapping[str, Any]], context: ToolContext, prompt: int) -> None:
-    """The prompt with this seq shows these files: they count as read. Also for a session opened again."""
+    """Mark files as read by the prompt with this seq. Used for a resumed session as well."""
     for about in files:
         context.restore_seen(about, prompt)
 
 
 def attached_files(about: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The files that metadata of ATTACHED_TOPIC tells of."""
+    """Return the files listed in metadata of ATTACHED_TOPIC."""
     files = about.get("files")
     return [each for each in files if isinstance(each, Mapping)] if isinstance(files, list | tuple) else []

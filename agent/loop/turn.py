@@ -1,7 +1,7 @@
-"""The turn: ask the model, run the tools it calls, and again, until it asks for nothing more.
+"""The turn: call the model and run the tools it calls, repeatedly, until it calls none.
 
-The loop owns nothing: session, context and emit are its whole world, and a new feature has its place in one
-of them. It may be cancelled at any await; the record is valid at each.
+The loop owns nothing: it has only session, context and emit, and a new feature belongs into one of them. It
+may be cancelled at any await; the transcript is valid at each.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .context import TurnContext
 from .model_call import call_model
 from .tool_executor import TurnStopped, run_tool_calls
 
-CONTINUE = "Your reply was cut off at the output limit. Go on exactly where it stopped."
+CONTINUE = "Your reply was cut off at the output limit. Continue exactly where it stopped."
 CONTINUE_AFTER_COMPACTION = (
-    "Your reply was cut off because the context was full. Older parts were compacted; go on."
+    "Your reply was cut off because the context was full. Older parts were compacted. Continue."
 )
-CUT_OFF = "the reply was cut off where the context was full"
-REPLY_WAS_EMPTY = "Your reply was empty. Please go on."
-MAX_CONTINUATIONS = 3  # times in a row that a cut or empty reply is continued without asking the person
-MAX_PAUSES = 10  # times in a row that a reply which paused for tools of the server is sent back
+CUT_OFF = "the reply was cut off because the context was full"
+REPLY_WAS_EMPTY = "Your reply was empty. Please continue."
+MAX_CONTINUATIONS = 3  # times in a row that a cut or empty reply is continued without the user
+MAX_PAUSES = 10  # times in a row that a reply that paused for server-side tools is sent back
 
 
 class Progress(Struct):
@@ -39,7 +39,7 @@ class Progress(Struct):
 
 
 async def run_turn(session: Session, context: TurnContext, emit: Emit) -> TurnFinished:
-    """Run the conversation on until the model is done. Emits TurnFinished last, whatever happens."""
+    """Continue the conversation until the model is done. Emits TurnFinished last, whatever happens."""
     progress = Progress()
     finished = TurnFinished("failed", turns=0, error="the turn ended unexpectedly", code=1)
     try:
@@ -84,7 +84,7 @@ async def _run(session: Session, context: TurnContext, emit: Emit, progress: Pro
 
 
 async def _reply(session: Session, context: TurnContext, emit: Emit) -> Reply:
-    """The model's reply, after as many reactive compactions as it takes. Raises ModelError."""
+    """Return the model's reply, after as many reactive compactions as it needs. Raises ModelError."""
     attempt = 0
     while True:
         try:
@@ -96,7 +96,7 @@ async def _reply(session: Session, context: TurnContext, emit: Emit) -> Reply:
 
 
 async def _continuation(session: Session, context: TurnContext, emit: Emit, reply: Reply) -> str | None:
-    """Words that make the model go on after a reply without calls, "" to ask again as is, None to end."""
+    """Return a prompt to continue a reply without calls; "" to send the reply back, None to end the turn."""
     match reply.stop:
         case "max_tokens":
             return CONTINUE
@@ -112,16 +112,16 @@ async def _continuation(session: Session, context: TurnContext, emit: Emit, repl
 
 
 def _given_up(words: str, progress: Progress) -> TurnFinished:
-    what = "empty" if words == REPLY_WAS_EMPTY else "cut"
+    what = "empty" if words == REPLY_WAS_EMPTY else "cut off"
     cause = f"the reply was {what} {progress.continuations} times"
     return TurnFinished(
-        "failed", turns=progress.replies, error=f"{cause}; say 'continue' to go on", code=1, cause=cause
+        "failed", turns=progress.replies, error=f"{cause}; send 'continue' to resume", code=1, cause=cause
     )
 
 
 def _finished(reply: Reply, progress: Progress) -> TurnFinished:
     if reply.stop == "refusal":
         cause = "the model refused to answer this"
-        error = f"{cause}; /rewind takes the prompt back"
+        error = f"{cause}; take the prompt back with /rewind"
         return TurnFinished("refused", turns=progress.replies, error=error, code=1, cause=cause)
     return TurnFinished("done", progress.replies)

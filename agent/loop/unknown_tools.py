@@ -1,4 +1,4 @@
-"""Answer calls of tools that other programs have: what does the same here. Pure."""
+"""Answer calls to other programs' tools with the tool that does the same here. Pure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from agent.formatting import own_name
 from tools.text import word_set
 
 T = TypeVar("T")
-_MIN_MISTYPED_LIKENESS = 0.75  # of a name that was mistyped, as difflib counts
+_MIN_MISTYPED_LIKENESS = 0.75  # of a mistyped name, as a ratio of difflib
 
-# What does the same here: (the tool that it takes, "" for none; what to do; the names that others have for
-# it, in lower case and without anything but letters and digits).
+# (our tool, "" for none; its use for this purpose; the names of such tools elsewhere, in lower case and
+# reduced to letters and digits)
 _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
     (
         "read",
@@ -157,7 +157,7 @@ _SAME_WORK = ("read(", "write(", "edit(", "grep(", "glob(", "task(", "bash(comma
 
 
 def same_tool(tools: Mapping[str, T], name: str) -> T | None:
-    """The tool of that name, or the one that does what another program's tool of that name does."""
+    """Return the tool with a name, or the one that does the same as another program's tool of that name."""
     if (found := find_tool(tools, name)) is not None:
         return found
     plain = _plain(name)
@@ -170,9 +170,9 @@ def _plain(name: str) -> str:
 
 
 def find_tool(tools: Mapping[str, T], name: str) -> T | None:
-    """The tool of that name in any letter case, or the one that takes the same under a client's name.
+    """Return the tool with a name in any letter case, or the one that a client calls by that name.
 
-    What is called like a tool of a server is taken by the tool that calls such.
+    A name of a server's tool returns the tool that calls such tools.
     """
     wanted = own_name(name.removeprefix("functions.")).lower()
     found = next((tools[each] for each in tools if each.lower() == wanted), None)
@@ -180,7 +180,7 @@ def find_tool(tools: Mapping[str, T], name: str) -> T | None:
 
 
 def answer_unknown(name: str, tools: Collection[str]) -> str:
-    """Return the answer to a call of a tool that is not among these."""
+    """Return the answer to a call of a tool that is not among `tools`."""
     plain = "mcp" if name.lower().startswith("mcp__") else _plain(name).rstrip("0123456789")
     ways = (way for tool, way, names in _FOREIGN_TOOLS if plain in names and (not tool or tool in tools))
     near = [plain] if plain in tools else get_close_matches(name.lower(), tools, 1, _MIN_MISTYPED_LIKENESS)

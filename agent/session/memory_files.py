@@ -1,7 +1,7 @@
 """The memory files: AGENTS.md, else CLAUDE.md, of the user and of the project.
 
-Each is followed by the files that it imports (`@path`) and shown without its HTML comments. A project's files
-come with its checkout, so that a link or an import must not reveal other files or secrets.
+Each is sent to the model without its HTML comments, followed by the files that it imports (`@path`). A
+project's files come with its checkout, so a link or an import must not reveal other files or secrets.
 """
 
 from __future__ import annotations
@@ -22,43 +22,41 @@ from transcripts.storage import opened_regular, trusted_owners
 
 MEMORY_HEAD = "Instructions of the user from "
 MAX_MEMORY_BYTES = 1_000_000  # read of one memory file
-MAX_MEMORY_CHARS = 60_000  # shown of one memory file; the prompt says how much is left out
-MAX_IMPORT_DEPTH = 5  # of files, one imported by the other, from a memory file on
-MAX_IMPORTS = 100  # that are looked up for one memory file
+MAX_MEMORY_CHARS = 60_000  # shown of one memory file; a note in the prompt says how much is omitted
+MAX_IMPORT_DEPTH = 5  # of a chain of imports that begins with a memory file
+MAX_IMPORTS = 100  # looked up for one memory file
 _IMPORT = lazy_pattern(r"(?<![^\s(])@((?:[^\s\\@]|\\ ){1,1000})")
 _AFTER_IMPORT = ".,;:!?)"  # what may follow an import in a sentence
 _CODE_OR_COMMENT = lazy_pattern(r"^[ \t]*(?P<fence>`{3,}(?=[^`\n]*$)|~{3,})|(?P<span>`+)|<!--", re.MULTILINE)
 _FOREIGN_MEMORY = ("CLAUDE.local.md", ".claude/CLAUDE.md")
-# Of what others wrote: its instructions are not followed.
+# Directories of other projects' files, whose instructions are not followed.
 _FOREIGN_FOLDERS = SKIPPED_FOLDERS | {"site-packages", "vendor"}
 _AWAY = "leads out of the project or to a secret"
-_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # those of UTF-32 begin with them, or hold a NUL
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # those of UTF-32 begin with them or contain a NUL
 _CUT_NOTE = lazy_pattern(
     r"^\[[\d,]+ more characters are left out; read the file for the rest\]$", re.MULTILINE
 )
 
 
 def memory_paths(folder: Path, user_dir: Path) -> list[Path]:
-    """The memory files that apply: the user's, then from the top of the repository down to the folder."""
+    """Return the memory files that apply: the user's, then from the repository's top down to `folder`."""
     return [path for path, why in _memory_candidates(folder, user_dir) if not why]
 
 
 def unread_memory(folder: Path, user_dir: Path) -> list[str]:
-    """A line about each file with the name of a memory file that is not followed, or not shown whole."""
+    """Return a line about each memory file that is ignored or not completely sent to the model."""
     candidates = list(_memory_candidates(folder, user_dir))
-    ignored = [f"{path} {why}: it is not read" for path, why in candidates if why]
+    ignored = [f"{path} {why} (ignored)" for path, why in candidates if why]
     for path, text, why in _with_imports([path for path, why in candidates if not why], user_dir):
         if why:
-            ignored.append(f"{path} {why}: it is not read")
+            ignored.append(f"{path} {why} (ignored)")
         elif len(text) > MAX_MEMORY_CHARS:
-            ignored.append(
-                f"{path} has more than {MAX_MEMORY_CHARS:,} characters: the model is shown those alone"
-            )
+            ignored.append(f"{path} is too long: only its first {MAX_MEMORY_CHARS:,} characters are used")
     return ignored
 
 
 def passed_over(folder: Path, home: Path, used: Iterable[str]) -> list[Path]:
-    """The memory files of Claude Code that are there, but for those `used` by their path or behind a link."""
+    """Return the existing memory files of Claude Code, except those `used` under their path or a link."""
     paths = [home / ".claude" / MEMORY_NAMES[1]]
     for place in reversed(repository_folders(folder)):
         paths += [place / name for name in (*MEMORY_NAMES, *_FOREIGN_MEMORY)]
@@ -67,7 +65,7 @@ def passed_over(folder: Path, home: Path, used: Iterable[str]) -> list[Path]:
 
 
 def _memory_candidates(folder: Path, user_dir: Path) -> Iterator[tuple[Path, str]]:
-    """The memory files, of each place the first that can be used, and why those before it cannot."""
+    """Yield each directory's first usable memory file, after the unusable ones with their reasons."""
     return _candidates_in((user_dir, *reversed(repository_folders(folder))), folder, user_dir)
 
 
@@ -81,7 +79,7 @@ def _candidates_in(places: Iterable[Path], folder: Path, user_dir: Path | None) 
             except OSError:
                 continue
             if not stat.S_ISREG(found.st_mode):
-                yield path, "is no regular file"
+                yield path, "is not a regular file"
             elif place != user_dir and not {found.st_uid, link.st_uid} <= trusted:
                 yield path, "belongs to another user"
             else:
@@ -90,14 +88,14 @@ def _candidates_in(places: Iterable[Path], folder: Path, user_dir: Path | None) 
 
 
 def repository_folders(folder: Path) -> list[Path]:
-    """The folder and those above it, up to the nearest that holds .git; it alone where none does."""
+    """Return a directory and its parents up to the nearest that contains .git; without one, only itself."""
     above = [folder, *folder.parents]
     top = next((place for place in above if (place / ".git").exists()), folder)
     return above[: above.index(top) + 1]
 
 
 def memory_text(path: Path, text: str, most: int = MAX_MEMORY_CHARS) -> str:
-    """A memory file as the model is shown it, at most so many characters of what it says."""
+    """Return a memory file's text for the model, with at most `most` characters of its content."""
     return f"{MEMORY_HEAD}{path}:\n\n{_shown(text, most)}"
 
 
@@ -109,46 +107,46 @@ def memory_path_of(text: str) -> str | None:
 
 
 def memory_of(system: Sequence[str]) -> dict[str, str]:
-    """The memory files in a system prompt: the text of each by its path."""
+    """Return the memory files in a system prompt: path -> text."""
     return {path: text for text in system if (path := memory_path_of(text)) is not None}
 
 
 def chars_left(text: str) -> int | None:
-    """Return how much a system prompt shows of a memory file that was cut; None where that is all of it."""
+    """Return how many characters of a cut memory file a system prompt shows; None if it shows all of it."""
     return MAX_MEMORY_CHARS if _CUT_NOTE.search(text) is not None else None
 
 
 def _shown(text: str, most: int) -> str:
-    """A memory file as an editor would show it, with a note of what an editor would not show."""
+    """Return a memory file as an editor shows it, with notes about omitted and invisible characters."""
     shown = printable(text[:most])
     if (left := len(text) - most) > 0:
         shown += f"\n[{left:,} more characters are left out; read the file for the rest]"
     if hidden := count_invisible(text[:most]):
-        shown += f"\n[{hidden:,} invisible characters were taken out]"
+        shown += f"\n[{hidden:,} invisible characters removed]"
     return shown.strip()
 
 
 def find_memory(
     folder: Path, user_dir: Path, is_wanted: Callable[[Path], bool] = lambda path: True
 ) -> list[tuple[Path, str]]:
-    """The memory files that apply and are wanted, with their contents, as `read_memory` gives them."""
+    """Return the memory files that apply and are wanted, with their contents; see `read_memory`."""
     return read_memory([path for path in memory_paths(folder, user_dir) if is_wanted(path)], user_dir)
 
 
 def read_memory(paths: Sequence[Path], user_dir: Path) -> list[tuple[Path, str]]:
-    """The memory files with their contents; one that cannot be read, or is empty, is skipped.
+    """Return the memory files with their contents; a file that is empty or cannot be read is skipped.
 
-    A project's files come with its checkout: a link there must not reveal other files or secrets. What a
-    memory file imports follows it, under the real paths.
+    A project's files come with its checkout: a link there must not reveal other files or secrets. The imports
+    of a memory file follow it, under their real paths.
     """
     return [(path, text) for path, text, why in _with_imports(paths, user_dir) if not why]
 
 
 def memory_below(folder: Path, path: Path, known: Iterable[str]) -> list[tuple[Path, str]]:
-    """The memory files of the folders between a project's and a file in it, the outermost first.
+    """Return the memory files in the directories between a project and a file in it, the outermost first.
 
-    `folder` and `path` are real paths. Blocks on the disk and raises no OSError. None for what is not the
-    project's own work, and no import that is `known` by its path.
+    `folder` and `path` are real paths. Blocking; raises no OSError. Files that are not the project's own have
+    none, and imports whose paths are `known` are left out.
     """
     if not path.is_relative_to(folder) or not _FOREIGN_FOLDERS.isdisjoint(path.relative_to(folder).parts):
         return []
@@ -162,11 +160,11 @@ def memory_below(folder: Path, path: Path, known: Iterable[str]) -> list[tuple[P
 def _with_imports(
     paths: Sequence[Path], user_dir: Path | None, known: Iterable[str] = ()
 ) -> Iterator[tuple[Path, str, str]]:
-    """(path, text, why it is not read) of the memory files, each followed by what it imports."""
+    """Yield (path, text, reason why it is ignored) of the memory files, each followed by its imports."""
     seen = {*map(Path, known), *(path.resolve() for path in paths)}
     for path in paths:
         if path.parent != user_dir and _leads_away(path.resolve(), repository_folders(path.parent)[-1]):
-            yield path, "[a link to another place or to a secret: it was not read]", ""
+            yield path, "[not read: a link out of the project or to a secret]", ""
         else:
             text, names, why = _read_memory_file(path)
             if text or why:
@@ -175,11 +173,9 @@ def _with_imports(
 
 
 def _imports(path: Path, names: Sequence[str], own: bool, seen: set[Path]) -> Iterator[tuple[Path, str, str]]:
-    """Return the imports of a memory file with their text, as `_with_imports`; `own`: the file is the user's
-    own.
-    """
+    """Yield the imports of a memory file like `_with_imports`; `own`: the file is the user's own."""
     top = path.parent if own else repository_folders(path.parent)[-1]
-    room = MAX_MEMORY_CHARS
+    left = MAX_MEMORY_CHARS
     waiting = [(path, name, 1) for name in reversed(names)]
     for _ in range(MAX_IMPORTS):
         if not waiting:
@@ -193,17 +189,17 @@ def _imports(path: Path, names: Sequence[str], own: bool, seen: set[Path]) -> It
         text = ""
         if not why:
             text, further, why = _read_memory_file(target)
-            if len(text) > room:
-                why = f"is too much: all that one file imports may have {MAX_MEMORY_CHARS:,} characters"
+            if len(text) > left:
+                why = f"exceeds the limit of {MAX_MEMORY_CHARS:,} characters for the imports of one file"
             else:
-                room -= len(text)
+                left -= len(text)
                 waiting += [(target, each, depth + 1) for each in reversed(further)]
         if text or why:
             yield target, text, f"{why} (@{name} in {file})" if why else ""
 
 
 def _imported(file: Path, name: str) -> Path | None:
-    """The real path of the file that `@name` means; None where it means none: people write @ for more."""
+    """Return the real path of the file that `@name` means; None if this is another use of @."""
     for written in dict.fromkeys((name, name.rstrip(_AFTER_IMPORT))):
         with suppress(OSError, ValueError, RuntimeError):
             path = (file.parent / Path(written.replace("\\ ", " ")).expanduser()).resolve()
@@ -215,11 +211,11 @@ def _imported(file: Path, name: str) -> Path | None:
 def _why_not_imported(path: Path, top: Path, own: bool, depth: int) -> str:
     """Return the reason why a memory file may not import `path`, "" if it may.
 
-    With `own` the memory file is the user's own, else it belongs to the repository `top`.
+    With `own` the memory file is the user's own, otherwise it belongs to the repository `top`.
     """
     real = top.resolve()
-    if own and (not is_inside(str(path), str(real)) or path.suffix != ".md"):  # our settings lie there, too
-        return f"is no .md file in {top}"
+    if own and (not is_inside(str(path), str(real)) or path.suffix != ".md"):  # our settings are there, too
+        return f"is not a .md file in {top}"
     if not own and _leads_away(path, real):
         return _AWAY
     try:
@@ -227,16 +223,16 @@ def _why_not_imported(path: Path, top: Path, own: bool, depth: int) -> str:
         if not own and found.st_uid not in trusted_owners(top):
             return "belongs to another user"
     except OSError as error:
-        return "is not there" if isinstance(error, FileNotFoundError) else "cannot be read"
+        return "does not exist" if isinstance(error, FileNotFoundError) else "cannot be read"
     if not stat.S_ISREG(found.st_mode) or not is_plain(str(path)):
-        return "is no regular file" if is_plain(str(path)) else "has no plain name"
-    return f"is imported over more than {MAX_IMPORT_DEPTH} files" if depth > MAX_IMPORT_DEPTH else ""
+        return "is not a regular file" if is_plain(str(path)) else "has special characters in its name"
+    return f"is nested more than {MAX_IMPORT_DEPTH} imports deep" if depth > MAX_IMPORT_DEPTH else ""
 
 
 def _read_memory_file(path: Path) -> tuple[str, list[str], str]:
-    """The text without HTML comments, what it imports, and why it is not followed although it can be read.
+    """Return (text without HTML comments, names of imports, reason why a readable file is ignored or "").
 
-    No text where it cannot be read or is empty.
+    The text is empty if the file cannot be read.
     """
     try:
         with opened_regular(path) as file:
@@ -247,13 +243,13 @@ def _read_memory_file(path: Path) -> tuple[str, list[str], str]:
     if "\0" in text or data.startswith(_UTF16_MARKS):
         wide = decode_text(data)
         if wide is None or "\0" in wide[0]:
-            return "", [], "is no text"
+            return "", [], "is not a text file"
         text = mark_stray_bytes(wide[0])
     return *_text_and_imports(text), ""
 
 
 def _text_and_imports(text: str) -> tuple[str, list[str]]:
-    """A text without its HTML comments, and the names behind `@`; code stays whole and imports nothing."""
+    """Return a text without its HTML comments, and the names of its imports. Code is kept unchanged."""
     kept = list[str]()
     prose = list[str]()
     at = 0
@@ -276,7 +272,7 @@ def _text_and_imports(text: str) -> tuple[str, list[str]]:
 
 
 def _end_of(text: str, mark: re.Match[str], inner: int) -> int:
-    """Return the end of the code or comment that begins with `mark`; -1 for a comment that never ends."""
+    """Return the end of the code or comment that begins with `mark`; -1 for a comment without an end."""
     if mark["fence"]:
         closing = re.compile(rf"^[ \t]*{mark['fence']}", re.MULTILINE).search(text, inner)
         return closing.end() if closing else len(text)

@@ -1,7 +1,7 @@
 """Read the files that a prompt mentions as `@path`, and give their text to the model with the prompt.
 
-`@src/a.py`, `@"with spaces.md"`, `@src/a.py#L10-20` (or `#L10`), `@src/` (what the folder holds), `@~/notes`.
-What names no file is sent as it is, since people write `@name` for other reasons too, and they are told.
+`@src/a.py`, `@"with spaces.md"`, `@src/a.py#L10-20` (or `#L10`), `@src/` (lists the directory), `@~/notes`.
+A mention that names no file is sent unchanged, since `@name` has other uses too, and a notice says so.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from tools.text import is_plain, pluralize
 from transcripts import Block, ImageBlock, TextBlock, attached, content_text
 from transcripts.patterns import lazy_pattern
 
-MAX_ATTACHED_TOKENS = 25_000  # of one file; the rest is there to be read
-MAX_ATTACHED_BYTES = 100_000  # that are read of a file: so many tokens hold at most as much code
-MAX_MENTIONS = 40  # of one prompt that are looked up
-MAX_LISTED_NAMES = 500  # of a mentioned folder
-MAX_NAMED_ABSENT = 3  # of the mentions that name no file
-MAX_COMPARED_NAMES = 5_000  # of the project's files, with one that is not there
+MAX_ATTACHED_TOKENS = 25_000  # of one file; the model can read the rest
+MAX_ATTACHED_BYTES = 100_000  # read of one file: MAX_ATTACHED_TOKENS of code are at most as long
+MAX_MENTIONS = 40  # looked up in one prompt
+MAX_LISTED_NAMES = 500  # of a mentioned directory
+MAX_NAMED_ABSENT = 3  # mentions without a file that the notice names
+MAX_COMPARED_NAMES = 5_000  # of the project's files, compared with a name that does not exist
 MIN_FILE_LIKENESS = 0.7
 _WRITTEN = lazy_pattern(
     r"""(?:(?<=[\s(\[{<,;"'`])|\A)@(?:"([^"\n]{1,1000})"(\#L\d+(?:-L?\d+)?)?|"""
@@ -45,7 +45,7 @@ _TRAILING = ".,;:!?)]}>'`*"  # what may follow a mention in a sentence
 
 
 class Mention(Struct, frozen=True):
-    """A file that a text mentions, and which of its lines; None: all."""
+    """A file that a text mentions, and the range of its lines; None: all lines."""
 
     path: str
     lines: tuple[int, int] | None = None
@@ -54,9 +54,10 @@ class Mention(Struct, frozen=True):
 class Attachment(Struct, frozen=True):
     """The outcome of a mention.
 
-    told    to the person, in one line; trouble: it tells why nothing is attached
-    blocks  go to the model before the prompt
-    about   what the record keeps of the file, as of the result of a read
+    told     one line for the user
+    trouble  nothing is attached, and `told` gives the reason
+    blocks   sent to the model before the prompt
+    about    the facts about the file for the transcript, like those of a read
     """
 
     told: str
@@ -66,10 +67,11 @@ class Attachment(Struct, frozen=True):
 
 
 class AttachLimits(Struct, frozen=True):
-    """The limits of attached files: `refusal` says why one may not be attached, "" where it may.
+    """The limits of attached files.
 
-    count   the tokens of a text
-    tokens  for all files of a prompt together
+    refusal  returns the reason why a file may not be attached, "" if it may
+    count    returns the tokens of a text
+    tokens   the limit for all files of a prompt together
     """
 
     refusal: Callable[[Access], str]
@@ -78,7 +80,7 @@ class AttachLimits(Struct, frozen=True):
 
 
 def find_mentions(text: str) -> list[Mention]:
-    """The mentions in a text, each once, in order; none of what it repeats from a pipe (`<stdin>`)."""
+    """Return the mentions in a text, each once, in order, without those in piped input (`<stdin>`)."""
     found: dict[Mention, None] = {}
     for match in _WRITTEN.finditer(text.partition("\n\n<stdin>\n")[0]):
         written = match[1] + (match[2] or "") if match[1] else match[3].replace("\\ ", " ")
@@ -97,10 +99,10 @@ def _mention(written: str) -> Mention:
 
 
 async def attach(mentions: list[Mention], context: ToolContext, limits: AttachLimits) -> list[Attachment]:
-    """Attach the mentioned files, each once, in order; at the end a line about those that do not exist."""
+    """Attach the mentioned files, each once, in order, followed by a line about those that do not exist."""
     made: list[Attachment] = []
     absent: list[str] = []
-    located: set[tuple[str, tuple[int, int] | None]] = set()  # only here a sentence's full stop is known
+    located: set[tuple[str, tuple[int, int] | None]] = set()  # without punctuation after a mention
     left = limits.tokens
     for mention in mentions:
         try:
@@ -122,9 +124,9 @@ async def attach(mentions: list[Mention], context: ToolContext, limits: AttachLi
 
 
 async def _about_absent(names: Sequence[str], context: ToolContext) -> str:
-    """A line about mentions that name no file, with those that may have been meant; "" where there is none.
+    """Return a line about mentions that name no file, with suggestions; "" if all of them are something else.
 
-    What stands before a colon that is no line number names an MCP server.
+    A mention with a colon that is not followed by a line number names an MCP server.
     """
     names = [name for name in names if ":" not in name or _COMPILER_LINE.search(name)]
     if not names:
@@ -132,17 +134,17 @@ async def _about_absent(names: Sequence[str], context: ToolContext) -> str:
     shown = list(map(one_line_path, names[:MAX_NAMED_ABSENT]))
     last = f"{len(names) - len(shown)} more" if len(names) > len(shown) else f"@{shown.pop()}"
     listed = f"{', '.join(f'@{name}' for name in shown)} and {last}" if shown else last
-    verb = "names" if len(names) == 1 else "name"
+
     try:
         near = await in_thread(FILE_TIMEOUT_S, lambda gone: _nearest(names[:MAX_NAMED_ABSENT], context, gone))
-    except FileError:  # a disk that does not answer; the names are told all the same
+    except FileError:  # the disk does not respond; the line is shown without suggestions
         near = []
     meant = f"; did you mean {' or '.join(f'@{one_line_path(name)}' for name in near)}?" if near else ""
-    return f"{listed} {verb} no file here{meant}"
+    return f"{listed}: no such file{meant}"
 
 
 def _nearest(names: Sequence[str], context: ToolContext, gone: threading.Event) -> list[str]:
-    """Suggest a file for each name: one beside it, or one of its name anywhere in the project."""
+    """Suggest a file for each name: a similar one in its directory, or one of that name in the project."""
     found: list[str] = []
     files: dict[str, str] | None = None
     for name in names:
@@ -162,10 +164,10 @@ def _nearest(names: Sequence[str], context: ToolContext, gone: threading.Event) 
 
 
 def _located(written: str, context: ToolContext) -> str | None:
-    """The real path of the file that was meant, without the sentence's punctuation; None: there is none."""
+    """Return the real path of a mentioned file, without punctuation after it; None if it does not exist."""
     shorter = written.rstrip(_TRAILING)
     for path in filter(None, dict.fromkeys((written, shorter))):
-        within = path if path.startswith(("/", "~")) else str(context.folder / path)  # as completion names it
+        within = path if path.startswith(("/", "~")) else str(context.folder / path)  # as in completions
         for candidate in dict.fromkeys((within, path)):
             found = resolve_path(context, candidate)
             if os.path.lexists(found):
@@ -216,7 +218,7 @@ async def _file(
             break
         count = max(1, min(lines - 1, int(lines * most / tokens * 0.97)))
     if tokens > most:
-        return Attachment(_not_attached(name, "it is too much for one prompt"), trouble=True)
+        return Attachment(_not_attached(name, "it is too large for one prompt"), trouble=True)
     block = attached("File", f"{name} ({note})", text)
     return Attachment(f"read {name} ({note})", (block,), page.about)
 
@@ -226,11 +228,11 @@ def _reader(path: str, wanted: tuple[int, int] | None, shown: SeenFile | None) -
 
 
 def _image_blocks(name: str, content: tuple[Block, ...]) -> tuple[Block, ...]:
-    """The image, and behind it its name and size."""
+    """Return the image, followed by its name and size."""
     images = [block for block in content if isinstance(block, ImageBlock)]
     said = content_text(tuple(block for block in content if isinstance(block, TextBlock)))
     return (*images, attached("Image", name, said))
 
 
 def _not_attached(name: str, why: str) -> str:
-    return f"@{one_line_path(name)} is not attached: {why}"
+    return f"cannot attach @{one_line_path(name)}: {why}"

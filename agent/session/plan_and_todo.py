@@ -1,4 +1,4 @@
-"""The newest plan and to-do list of a session: read from the record, so they follow every rewind."""
+"""The newest plan and to-do list of a session, read from its facts, so that they follow every rewind."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from transcripts import Exchange, Folded, Prompt, Result, TextBlock
 from .environment import PLAN_TEXT, environment_told
 
 PLAN_TOOL = "exit_plan"
-MAX_PLAN_CHARS = 20_000  # of a plan that a record repeats; the rest is behind its recall id
+MAX_PLAN_CHARS = 20_000  # of a plan that a summary repeats; recall shows the rest
 
 
 class TodoItem(Struct, frozen=True):
-    """One thing to do; `active` says it as what is being done, "" where nothing does."""
+    """One thing to do; `active` is its text while it is in progress, "" for the same text."""
 
     content: str
     status: str
@@ -29,16 +29,17 @@ class TodoItem(Struct, frozen=True):
 
 
 class _TodoTrail(Struct):
-    """The newest to-do list among the facts looked at so far, with the seq of its reply."""
+    """The newest to-do list among the facts read so far, with the seq of its reply."""
 
     looked_at: int = 0
     newest: tuple[int, tuple[TodoItem, ...]] | None = None
 
 
 def newest_todos(folded: Folded) -> tuple[int, tuple[TodoItem, ...]] | None:
-    """(seq of the reply, items) of the newest list that a call has set as `todos`; None without one.
+    """Return (seq of the reply, items) of the newest list that a call has set as `todos`; None without one.
 
-    Any tool with that argument counts: those of servers and of recordings too. Each fact is looked at once.
+    Any tool with that argument counts, including those of servers and of imported sessions. Each fact is read
+    once.
     """
     trail = folded.memo(_TodoTrail)
     for fact in folded.facts[trail.looked_at :]:
@@ -61,15 +62,15 @@ def _list_set_by(folded: Folded, fact: Result) -> tuple[int, tuple[TodoItem, ...
 
 
 def todo_lines(items: tuple[TodoItem, ...]) -> list[str]:
-    """The list, word for word, a line for each item."""
+    """Return a line for each item of the list."""
     return [f"[{item.status or '?'}] {item.content}" for item in items]
 
 
 def newest_plan(folded: Folded) -> tuple[int, str] | None:
-    """(seq of the reply, text) of the newest plan; None without one.
+    """Return (seq of the reply, text) of the newest plan; None without one.
 
-    It is what the model showed as its plan and the person did not refuse, as they changed it. Where it never
-    showed one, it is its last words to a prompt in plan mode, as models without that tool end.
+    It is the newest plan that the model showed and the user did not deny, with the user's changes. If the
+    model never showed one, as models without that tool do, it is its last answer in plan mode.
     """
     shown: tuple[int, str] | None = None
     said: tuple[int, str] | None = None
@@ -89,7 +90,7 @@ def newest_plan(folded: Folded) -> tuple[int, str] | None:
 
 
 def _plan_call(exchange: Exchange) -> str | None:
-    """The plan that a call of the exchange showed, "" where the person refused it; None without a call."""
+    """Return the plan that a call of the exchange showed, "" if the user denied it; None without a call."""
     for at, use in exchange.uses.items():
         result = exchange.results.get(at)
         if own_name(use.name) == PLAN_TOOL and result is not None and not result.error:

@@ -1,6 +1,6 @@
-"""The sessions of a project on disk: make one, open one again, copy one, find one.
+"""The sessions of a project on disk: create, reopen, copy and find them.
 
-Without a record (`--no-session`) everything goes to a temporary folder that is removed at the end.
+With `--no-session` everything is written to a temporary directory, which is removed at the end.
 """
 
 from __future__ import annotations
@@ -52,10 +52,15 @@ RECORDING_SUFFIXES = (".jsonl", ".traj", ".json")
 
 
 class SessionRepository(Struct):
-    """The records of a project. `tell` takes one line when something is wrong with the disk.
+    """The transcripts of a project.
 
-    `now` gives seconds since the epoch; `masks` are values that no record may hold; `guard` keeps the records
-    from commands, where they can reach them; `first_sid` is the id of the first session to be made.
+    keep       False: with --no-session
+    tell       takes one line about a problem with the disk
+    now        returns seconds since the epoch
+    masks      secrets that no transcript may contain
+    guard      protects transcripts from commands that could reach them
+    first_sid  the id of the first new session
+    home       the directory that contains .transcripts and .task_outputs
     """
 
     project: Path
@@ -67,7 +72,7 @@ class SessionRepository(Struct):
     guard: RecordsGuard | None = None
     indexing: IndexThread = field(default_factory=IndexThread)
     first_sid: str | None = None
-    home: Path = Path()  # the folder that holds .transcripts and .task_outputs
+    home: Path = Path()
 
     def __post_init__(self) -> None:
         self.home = self.project if self.keep else Path(tempfile.mkdtemp(prefix="makeroom-")).resolve()
@@ -81,14 +86,14 @@ class SessionRepository(Struct):
         return self.records.outputs
 
     def new(self) -> Session:
-        """A session with no facts yet; its file is made with the first fact."""
+        """Return a session without facts; its file is created with the first fact."""
         return self._with_facts(())
 
     def reopen(self, path: Path) -> Session:
-        """A recorded session, to be continued. Raises StoreError."""
+        """Return a recorded session, to be continued. Raises StoreError."""
         store, loaded = resume_store(path, self.tell)
         if torn := loaded.torn_size:
-            self.tell(f"the last record was cut off ({torn} bytes): kept aside in {loaded.sid}.torn")
+            self.tell(f"moved an incomplete last line of the transcript ({torn} bytes) to {loaded.sid}.torn")
         if bad := loaded.damaged:
             self.tell(damaged_text(len(bad), bad[0].line))
         self._take(store)
@@ -97,13 +102,13 @@ class SessionRepository(Struct):
         return session
 
     def fork(self, path: Path, at: int | None = None) -> Session:
-        """A copy of a recorded session, up to the fact `at`. Raises StoreError, and UsageError without it."""
+        """Return a copy of a recorded session, up to fact `at`. Raises StoreError and UsageError."""
         loaded = read_transcript(path)
         loaded.require_known_format()
         return self._copy(loaded.sid, loaded.facts if at is None else _facts_up_to(loaded, at), at)
 
     def copy(self, session: Session) -> Session:
-        """A copy of a session in use. Raises StoreError."""
+        """Return a copy of a session in use. Raises StoreError."""
         load_deferred(session)
         return _charged(self._copy(session.sid, session.folded.facts), session.folded.charges)
 
@@ -116,21 +121,24 @@ class SessionRepository(Struct):
         return self._with_facts(facts)
 
     def adopt(self, path: Path) -> Session:
-        """A new session that begins with a recording: another agent's, or ours. Raises UsageError."""
+        """Return a new session that begins with the session in a file, ours or another agent's.
+
+        Raises UsageError.
+        """
         try:
             imported = import_session(read_regular(path, MAX_RECORDING_BYTES), self.counter.blocks)
         except (OSError, ValueError) as error:
-            raise UsageError(f"cannot go on with {path}: {error}") from error
+            raise UsageError(f"cannot continue {path}: {error}") from error
         return self._with_facts(fold(imported.facts).facts)
 
     def _copy(self, original: str, facts: Sequence[Fact], at: int | None = None) -> Session:
-        """A session with these facts, those up to `at`, and its original's checkpoints; its name differs."""
+        """Return a session with these facts (up to `at`), its original's checkpoints and a new name."""
         session = self._with_facts(_of_a_user(facts))
         try:
             if self.keep:
                 copy_log(self.project, original, session.sid)
         except OSError as error:
-            self.tell(f"the copy cannot take files back to before it was made: {error}")
+            self.tell(f"cannot copy the checkpoints, so the fork cannot undo earlier file changes: {error}")
         session.add_metadata(FORK_TOPIC, {"of": original} if at is None else {"of": original, "at": at})
         if name := session.folded.name:
             session.add_metadata("name", {"name": self.copy_name(name)})
@@ -150,14 +158,14 @@ class SessionRepository(Struct):
             self.guard.watch(store)
 
     def newest(self) -> Path:
-        """The newest session of this folder with a prompt in it. Raises UsageError."""
+        """Return the newest session of this directory with a prompt. Raises UsageError."""
         listed = self.listed()
         if not listed:
-            raise UsageError("there is no session in this folder to continue; start one without --continue")
+            raise UsageError("no session to continue in this directory; start one without --continue")
         return listed[0].path
 
     def named(self, wanted: str) -> Path:
-        """The session that an id, the beginning of one, a name, or its file stands for. Raises UsageError."""
+        """Return the session with an id, the beginning of an id, a name or a file. Raises UsageError."""
         if (path := self._own_file(wanted)) is not None:
             return path
         try:
@@ -166,37 +174,37 @@ class SessionRepository(Struct):
             raise UsageError(str(error)) from error
 
     def listed(self) -> list[SessionSummary]:
-        """The sessions with a prompt in them but for nested ones, newest first. Blocks on the disk."""
+        """Return the sessions with a prompt, except nested ones, newest first. Blocking."""
         return self.records.continuable()
 
     def holder_of(self, name: str, but: str) -> str | None:
-        """The id of a session other than `but` that is found by this name, in any case."""
+        """Return the id of a session other than `but` with this name in any letter case, or None."""
         others = (one for one in self.records.sessions() if one.sid != but)
         return next((one.sid for one in others if name.casefold() in (one.name.casefold(), one.sid)), None)
 
     def copy_name(self, name: str) -> str:
-        """A name for a copy of the session of this name that no other session has."""
+        """Return an unused name for a copy of the session with this name."""
         name = re.sub(r" \(copy(?: \d+)?\)$", "", name)
         taken = {one.name.casefold() for one in self.records.sessions()}
         names = (f"{name} (copy)" if number == 1 else f"{name} (copy {number})" for number in count(1))
         return next(each for each in names if each.casefold() not in taken)
 
     def is_recording(self, wanted: str) -> bool:
-        """Return whether a file was named that is no session of this folder: a copy of it is continued."""
+        """Return whether `wanted` is a file other than this directory's sessions, which is to be copied."""
         path = Path(wanted).expanduser()
         if "/" not in wanted and path.suffix not in RECORDING_SUFFIXES:
             return False
         return path.is_file() and self._own_file(wanted) is None
 
     def _own_file(self, wanted: str) -> Path | None:
-        """The file of a session of this folder, if one is named by its path."""
+        """Return the file of a session of this directory if `wanted` is its path, else None."""
         path = Path(wanted).expanduser()
         real = self.home / RECORDS_FOLDER / path.name
         is_own = path.suffix == ".jsonl" and real.is_file() and path.exists() and path.samefile(real)
         return real if is_own else None
 
     def originals(self, session: Session) -> Originals:
-        """The record of a session in use as it is now, for the recall tool."""
+        """Return the current facts of a session in use, for the recall tool."""
         return Originals(
             session.folded,
             outputs=self.outputs,
@@ -207,13 +215,13 @@ class SessionRepository(Struct):
         )
 
     def checkpoints(self, session: Session) -> Checkpoints | None:
-        """The recorder of file checkpoints for a session; None without a record."""
+        """Return the recorder of file checkpoints for a session; None with --no-session."""
         if not self.keep:
             return None
         return Checkpoints(self.project, sid=session.sid, seq=lambda: session.folded.last_seq)
 
     def close(self) -> None:
-        """Remove the temporary folder and the copy of the records, where there are such."""
+        """Remove the temporary directory and the spare copy of the transcripts, if they exist."""
         if self.guard is not None:
             self.guard.close()
         self.indexing.end(wait=not self.keep)
@@ -222,16 +230,16 @@ class SessionRepository(Struct):
 
 
 def _of_a_user(facts: Iterable[Fact]) -> list[Fact]:
-    """The facts of a session that a person begins, also where they are of one that an agent worked in."""
+    """Return facts as those of a user's session, even if they come from an agent's session."""
     return [replace(fact, parent=None) if isinstance(fact, Opened) else fact for fact in facts]
 
 
 def _charged(session: Session, charges: Sequence[Charge]) -> Session:
-    """The session, with those charges of the one that it is a copy of that none of its facts tells."""
-    told = Counter(session.folded.charges)
+    """Add the original session's charges that the facts of its copy do not contain, and return the copy."""
+    known = Counter(session.folded.charges)
     for each in charges:
-        if told[each]:
-            told[each] -= 1
+        if known[each]:
+            known[each] -= 1
         elif each.usage != Usage():
             about = {"model": each.model, "usage": asdict(each.usage), "dollars": each.dollars}
             session.add_metadata(CHARGE_TOPIC, about)
@@ -239,33 +247,35 @@ def _charged(session: Session, charges: Sequence[Charge]) -> Session:
 
 
 def unused_sid(repository: SessionRepository) -> str | None:
-    """The id that was asked for, once, then None. Raises UsageError where there is such a session."""
+    """Return the id set for the first session, then None. Raises UsageError if that session exists."""
     wanted = repository.first_sid
     repository.first_sid = None
     if wanted is not None and repository.records.path_of(wanted).exists():
-        raise UsageError(f"there is a session {wanted} already; --resume {wanted} goes on with it")
+        raise UsageError(f"session {wanted} already exists; continue it with --resume {wanted}")
     return wanted
 
 
 def _facts_up_to(loaded: LoadedTranscript, at: int) -> list[Fact]:
-    """The facts of a record up to one of them. Raises UsageError where there is no such fact."""
+    """Return the facts of a transcript up to one of them. Raises UsageError if there is no such fact."""
     if all(fact.seq != at for fact in loaded.facts):
         last = loaded.facts[-1].seq if loaded.facts else 0
-        raise UsageError(f"{loaded.sid} has no r{at}: its last is r{last}; makeroom recall finds moments")
+        raise UsageError(
+            f"session {loaded.sid} has no r{at}, its last id is r{last}; search ids with makeroom recall"
+        )
     return [fact for fact in loaded.facts if fact.seq <= at]
 
 
 def load_deferred(session: Session) -> None:
-    """Put the results that were left in the file back in their places: needed before edits are undone.
+    """Load the results that were left in the file, which is necessary before edits are undone.
 
-    Raises StoreError where the record has changed meanwhile.
+    Raises StoreError if the transcript has changed in the meantime.
     """
     session.folded = session.deferred.complete(session.folded)
     session.deferred = LazyResults()
 
 
 def damaged_text(count: int, line: int) -> str:
-    """Describe the lines that cannot be read to the user, the first of them in `line`."""
+    """Return the notice about damaged lines in a transcript, the first of which is `line`."""
     if count == 1:
-        return f"1 damaged record is skipped: line {line}"
-    return f"{count:,} damaged records are skipped; the first is line {line}"
+        return f"skipped 1 damaged line in the transcript: line {line}"
+    return f"skipped {count:,} damaged lines in the transcript; the first is line {line}"

@@ -1,8 +1,8 @@
-"""A session: the record on disk and the conversation it folds to, kept in step. Facts are made here only.
+"""A session: the transcript on disk and the conversation that it folds to, kept in step.
 
-Every method appends one fact, then applies it. Four points are durable before anything is built on them: the
-user's words, the reply before its tools, `started` before a mutating tool acts, results before the next
-request. The caller syncs for all but the first.
+Facts are made only here. Every method appends one fact, then applies it. Four facts are durable before
+anything depends on them: the user's prompt, the reply before its tools run, `started` before a mutating tool
+acts, results before the next request. The caller syncs for all except the first.
 """
 
 from __future__ import annotations
@@ -46,18 +46,15 @@ from transcripts import (
 
 F = TypeVar("F", bound=Fact)
 NESTED_TOPIC = "nested session"  # of metadata: {"session", "model", "usage", "dollars"}
-CHARGE_TOPIC = "request"  # of metadata: {"model", "usage"[, "dollars"]} of what is not in the conversation
+CHARGE_TOPIC = "request"  # of metadata: {"model", "usage"[, "dollars"]} of a request outside the conversation
 
 
 class RecordWriter(Protocol):
-    """The writer of facts.
-
-    A full or broken disk raises nothing: the writer keeps the facts and reports it.
-    """
+    """The writer of facts. A full or broken disk raises nothing: the facts are kept and it is reported."""
 
     @property
     def failure(self) -> str:
-        """The reason why appended facts are not on the disk, "" while all is well."""
+        """The reason why appended facts are not on the disk, "" if they are."""
 
     def append(self, fact: Fact, durable: bool = False) -> None: ...
 
@@ -75,9 +72,12 @@ class BlockCounter(Protocol):
 
 
 class Session:
-    """One conversation. `folded` is what its facts come to; `sid` names the record.
+    """One conversation.
 
-    prices    what requests cost; deferred: results left in the record's file
+    sid       the id of the session and the name of its transcript
+    folded    the conversation that its facts fold to
+    prices    of requests
+    deferred  results left in the transcript's file
     """
 
     def __init__(
@@ -90,14 +90,14 @@ class Session:
         self._spending = defaultdict[str, Spending](Spending)
         self._charges_counted = 0
         self._record = record
-        self.why_unsaved: Callable[[], str] = lambda: record.failure  # "" while the record takes the facts
+        self.why_unsaved: Callable[[], str] = lambda: record.failure  # "" while facts are written
         self._count = count
         self._now = now
         self._unsynced = False
 
     @property
     def spending(self) -> Mapping[str, Spending]:
-        """Return the spending so far, by the model that was asked; of this session and its nested ones."""
+        """The spending so far by model, of this session and its nested ones."""
         charges = self.folded.charges
         total = self._spending
         for each in charges[self._charges_counted :]:
@@ -115,22 +115,22 @@ class Session:
 
     @property
     def cost(self) -> float:
-        """US dollars so far, each request at the prices of its model; nothing where that has none."""
+        """US dollars so far, at the prices of each request's model; a model without a price adds nothing."""
         return sum(each.dollars for each in self.spending.values())
 
     @property
     def unpriced(self) -> list[str]:
-        """The models that were used and whose price is not known."""
+        """The models that were used and have no known price."""
         return [model for model, spent in self.spending.items() if spent.unpriced]
 
     def use_prices(self, prices: PriceList) -> None:
-        """Count by these prices, also what was spent before."""
+        """Use these prices, also for earlier requests."""
         self.prices = prices
         self._charges_counted = 0
         self._spending.clear()
 
     def open(self, system: tuple[str, ...], tools: Sequence[Mapping[str, Any]], **more: Any) -> Opened:
-        """The session begins, or goes on with another system prompt, tools, model or folder."""
+        """Record that the session begins, or continues with another prompt, tools, model or directory."""
         opened = self._add(Opened(*self._next(), **more), durable=True)
         now = self.folded.opened
         if now is None or (now.system, now.tools) != (system, tuple(tools)):
@@ -143,7 +143,10 @@ class Session:
         return self._add(prompt, durable=True)
 
     def request_sent(self, trigger: str, body: bytes, **about: Any) -> RequestSent:
-        """A request with this body goes out. `about`: tokens, raw, attempt, encoding, settings, marks."""
+        """Record that a request with this body is sent.
+
+        `about`: tokens, raw, attempt, encoding, settings, marks.
+        """
         sha256 = self._record.digest(body) if body else ""
         return self._add(RequestSent(*self._next(), trigger, sha256=sha256, **about))
 
@@ -161,19 +164,19 @@ class Session:
         return self._add(Reply(*self._next(), blocks, counts, usage=usage, partial=partial, **about))
 
     def _used_at_least(self, reply: IncomingReply, kept: int) -> Usage:
-        """The usage of a reply that was cut: its figures lack the output, of which we count what had come."""
+        """Return the usage of a reply that was cut off, with our count of the received output."""
         unfinished = reply.unfinished if reply.pending else ""
         rest = self._count.blocks((TextBlock(unfinished),))[0] if unfinished else 0
         return replace(reply.usage, output=max(reply.usage.output, kept + rest))
 
     def charge(self, usage: Usage, model: str = "") -> None:
-        """Record the usage of a request outside of the conversation; `model`: "" for that of the session."""
+        """Record the usage of a request outside the conversation; `model` "" is that of the session."""
         if usage != Usage():
             asked = model or (self.folded.opened.model if self.folded.opened else "")
             self.add_metadata(CHARGE_TOPIC, {"model": asked, "usage": asdict(usage)})
 
     def charge_nested(self, sid: str, model: str, spent: Spending) -> None:
-        """Record what a nested session used, which has a record of its own."""
+        """Record the usage of a nested session, which has its own transcript."""
         dollars = None if spent.unpriced else spent.dollars
         about = {"session": sid, "model": model, "usage": asdict(spent.usage), "dollars": dollars}
         self.add_metadata(NESTED_TOPIC, about)
@@ -182,7 +185,7 @@ class Session:
         return self._add(Started(*self._next(), of, block), durable=True)
 
     def result(self, of: int, block: int, content: tuple[Block, ...], **more: Any) -> Result:
-        """`more`: error, human, about, stored."""
+        """Record the result of a call. `more`: error, human, about, stored."""
         content = tuple(map(without_surrogates, content))
         return self._add(Result(*self._next(), of, block, content, self._count.blocks(content), **more))
 
@@ -230,9 +233,9 @@ class Session:
 
 
 def record_opening(session: Session, settings: RequestSettings, window: int, folder: str, emit: Emit) -> None:
-    """Record what the session is about to work with, where that is new or has changed.
+    """Record the system prompt, tools, model and directory of the session if they are new or have changed.
 
-    Whatever changed (tools, model, folder, a gap in the record) makes the thinking so far unusable.
+    Any change (tools, model, directory, a gap in the transcript) makes the thinking so far unusable.
     """
     before = session.folded.opened
     gaps = list(session.folded.gaps)
@@ -241,10 +244,10 @@ def record_opening(session: Session, settings: RequestSettings, window: int, fol
         if same and before.folder == folder and list(before.about.get("holes", ())) == gaps:
             return
         if not same and _shows_thinking(session):
-            emit(Notice("the model or the tools changed: earlier thinking is left out of the context"))
+            emit(Notice("the model or the tools have changed; earlier thinking is no longer in the context"))
         if before.folder != folder:
-            was = before.folder or "an unknown folder"
-            emit(Notice(f"this session worked in {was} so far; from now on it works in {folder}", "warning"))
+            was = before.folder or "an unknown directory"
+            emit(Notice(f"the session's directory has changed from {was} to {folder}", "warning"))
     session.open(
         settings.system,
         settings.tools,
@@ -261,18 +264,18 @@ def _shows_thinking(session: Session) -> bool:
 
 
 def without_surrogates(block: Block) -> Block:
-    """The block without lone surrogates, which neither a file nor a request can carry."""
+    """Return a block without lone surrogates, which neither a file nor a request can contain."""
     if isinstance(block, TextBlock) and (text := replace_surrogates(block.text)) != block.text:
         return TextBlock(text, block.extra)
     return block
 
 
 def calls_of(reply: Reply) -> list[tuple[int, ToolUseBlock]]:
-    """(block index, call) of each call of a reply, in order; none of an incomplete one."""
+    """Return (block index, call) of each call of a reply, in order; an incomplete reply has none."""
     blocks = enumerate(reply.blocks if reply.complete else ())
     return [(index, block) for index, block in blocks if isinstance(block, ToolUseBlock)]
 
 
 def text_of_reply(reply: Reply) -> str:
-    """The text of a reply, joined."""
+    """Return the text of a reply, joined."""
     return "".join(block.text for block in reply.blocks if isinstance(block, TextBlock))

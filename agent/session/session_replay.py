@@ -1,4 +1,4 @@
-"""Show a session that is gone on with as it looked when it ran: its newest exchanges, as events again."""
+"""Show a resumed session as it looked when it ran: emit events for its newest exchanges."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from .session import Session, text_of_reply
 
 MAX_RECENT_PROMPTS = 3
 MAX_RECENT_CALLS = 30
-MAX_RECENT_CHARS = 20_000  # of prompts and answers; what is under way is shown whole
-MAX_EARLIER_ENTRIES = 400  # that a key shows; `makeroom sessions show` has all
-MAX_ANSWER_CHARS = 12_000  # of one answer, which ends with a line
-MAX_PROMPT_LINES = 20  # of one prompt; of one with more those below are shown
+MAX_RECENT_CHARS = 20_000  # of prompts and answers; the newest entry is always shown
+MAX_EARLIER_ENTRIES = 400  # shown by a key; `makeroom sessions show` prints all
+MAX_ANSWER_CHARS = 12_000  # of one answer, which is cut at the end of a line
+MAX_PROMPT_LINES = 20  # of one prompt; a longer one is cut to SHOWN_PROMPT_LINES
 SHOWN_PROMPT_LINES = 8
 MAX_OPEN_CALL_CHARS = 80  # of a call that never ended
 _OWN_COMMAND = lazy_pattern(r"<command-of-the-user>\n\$ (.*?)\n(.*)\n</command-of-the-user>", re.DOTALL)
 
 
 def show_replayed(session: Session, tools: Mapping[str, Tool], emit: Emit, policy: str = "thrifty") -> None:
-    """Emit the newest exchanges of a session, after a line about those before them.
+    """Emit the newest exchanges of a session, after a line about the earlier ones.
 
-    `policy` decides which compactions are told.
+    `policy` decides which compactions are shown.
     """
     entries = session.folded.entries
     first = recent_start(entries)
@@ -64,10 +64,12 @@ def show_replayed(session: Session, tools: Mapping[str, Tool], emit: Emit, polic
     last = session.folded.conversation.last_exchange
     if last is not None and last.open:
         running = [_call(use, tools) for index, use in last.uses.items() if index not in last.results]
-        told = f"the last run ended in the middle of: {', '.join(running)}; it may have run in part"
-        emit(Notice(told, "warning"))
+        calls = ", ".join(f"`{each}`" for each in running)
+        text = f"the previous run was interrupted during {calls}"
+        text = f"{text}; {'it' if len(running) == 1 else 'they'} may have partially run"
+        emit(Notice(text, "warning"))
     if entries:
-        emit(Notice(f"going on with {session.sid}{_of_which(session.folded.metadata)}"))
+        emit(Notice(f"resumed session {session.sid}{_of_which(session.folded.metadata)}"))
 
 
 def _of_which(notes: Sequence[Metadata]) -> str:
@@ -75,11 +77,11 @@ def _of_which(notes: Sequence[Metadata]) -> str:
     fork = next((note.about for note in reversed(notes) if note.topic == FORK_TOPIC), None)
     if fork is None:
         return ""
-    return f", a copy of {short_sid(str(fork.get('of')))}{f' up to r{at}' if (at := fork.get('at')) else ''}"
+    return f", a fork of {short_sid(str(fork.get('of')))}{f' up to r{at}' if (at := fork.get('at')) else ''}"
 
 
 def recent_start(entries: Sequence[Entry]) -> int:
-    """Return the start of the exchanges to show again: a few prompts with their answers, not too much."""
+    """Return the index of the first entry to show: the last few prompts with their answers, within limits."""
     prompts = calls = chars = 0
     for at in range(len(entries) - 1, -1, -1):
         entry = entries[at]
@@ -98,7 +100,7 @@ def _is_prompt(entry: Entry) -> bool:
 
 
 def _is_message(entry: Entry) -> bool:
-    """Return whether it is a prompt of the person or a final answer: what they would count."""
+    """Return whether an entry is a prompt of the user or a final answer: what a user calls a message."""
     if isinstance(entry, Prompt):
         return bool(entry.texts)
     return not entry.uses and bool(text_of_reply(entry.fact).strip())
@@ -125,11 +127,11 @@ def _events(entries: Sequence[Entry], session: Session, tools: Mapping[str, Tool
 
 
 def _compactions_told(session: Session, since: int, policy: str) -> Iterator[tuple[int, Event]]:
-    """(seq, notice) of what was told of compactions since then; those that were undone are left out."""
+    """Yield (seq, notice) of the compactions since a fact that were shown, except undone ones."""
     made = [each for each in session.folded.compactions if each.seq > since]
     made = [each for each in made if each.id not in session.folded.undone and "cold" in each.report]
     for _, group in groupby(enumerate(made), lambda pair: (pair[1].seq - pair[0], pair[1].trigger)):
-        together = [each for _, each in group]  # one behind the other: planned and told as one
+        together = [each for _, each in group]  # consecutive ones were planned and shown as one
         if is_told(together, policy):
             ids = tuple(each.id for each in together)
             line = compaction_notice(together)
@@ -152,35 +154,35 @@ def _prompt_events(prompt: Prompt) -> Iterator[Event]:
 
 
 def _cut_prompt(text: str, seq: int) -> str:
-    """The first lines of a long prompt: most of it was pasted, and was shown as one word when it was sent."""
+    """Return the first lines of a long prompt, most of which was pasted and shown as one word when sent."""
     lines = text.strip("\n").split("\n")
     if len(lines) <= MAX_PROMPT_LINES:
         return _cut(text, seq)
     head = "\n".join(lines[:SHOWN_PROMPT_LINES])
     left = len(lines) - SHOWN_PROMPT_LINES
-    return f"{_cut(head, seq)}\n… {left:,} more lines: /recall r{seq} shows them"
+    return f"{_cut(head, seq)}\n… {left:,} more lines (show them with /recall r{seq})"
 
 
 def _cut(text: str, seq: int) -> str:
-    """The beginning of a long answer, to the end of a line."""
+    """Return the beginning of a long answer, to the end of a line."""
     if len(text) <= MAX_ANSWER_CHARS:
         return text
     end = max(text.rfind("\n", 0, MAX_ANSWER_CHARS), MAX_ANSWER_CHARS // 2)
-    return f"{text[:end]}\n\n… {len(text) - end:,} more characters: /recall r{seq} shows them"
+    return f"{text[:end]}\n\n… {len(text) - end:,} more characters (show them with /recall r{seq})"
 
 
 def _without_content(result: Result) -> Result:
-    """A result that was left in the file: it has left the context."""
-    return replace(result, human={"text": f"(left the context: /recall r{result.seq} shows it)"})
+    """Return a placeholder for a result that was left in the file because it is not in the context."""
+    return replace(result, human={"text": f"(not in the context; show it with /recall r{result.seq})"})
 
 
 def _call(use: ToolUseBlock, tools: Mapping[str, Tool]) -> str:
-    """A call in a few words: the person has to look whether it did what it was to do."""
+    """Describe a call in a few words, so that the user can check its effect."""
     return f"{use.name} {shorten(' '.join(_title(use, tools).split()), MAX_OPEN_CALL_CHARS)}".rstrip()
 
 
 def _title(use: ToolUseBlock, tools: Mapping[str, Tool]) -> str:
-    """Return the title of the call, as it was shown when it ran."""
+    """Return the title of a call as it was shown when it ran."""
     try:
         return tools[use.name].title(parse_arguments(tools[use.name], use.input))
     except (KeyError, ToolError):

@@ -1,7 +1,4 @@
-"""The texts about skills for the model: the list in the system prompt, the instructions, those in use.
-
-Pure.
-"""
+"""The texts about skills for the model: the list in the system prompt and the loaded instructions. Pure."""
 
 from __future__ import annotations
 
@@ -13,17 +10,17 @@ from compact import block_texts
 from transcripts import SKILL_START, Block, Entry, Exchange, Folded, Prompt, TextBlock, injected_text
 
 SKILLS_HEAD = "# Skills\n"
-MAX_SECTION_SHARE = 0.02  # of the window, of the list of skills
-MAX_LISTED_CHARS = 250  # of the description of one
+MAX_SECTION_SHARE = 0.02  # of the window, for the list of skills
+MAX_LISTED_CHARS = 250  # of a description
 LIST_INTRODUCTION = """\
 A skill is a set of instructions for one kind of work, written by the user or for this project. Where one of \
 these fits, load it with the skill tool before you begin, and follow it: what that tool returns are \
 instructions of the user."""
 MORE_SKILLS = "- and {count} more: the skill tool finds them by `query`"
 SKILL_TOOL = "skill"
-MAX_KEPT_SHARE = 0.05  # of the window, of all instructions in use that a compaction keeps
-MAX_KEPT_CHARS = 20_000  # of one
-KEPT_CHARS_PER_TOKEN = 3.5  # of English, by current tokenizers
+MAX_KEPT_SHARE = 0.05  # of the window, for all instructions in use that a compaction keeps
+MAX_KEPT_CHARS = 20_000  # of one skill's instructions
+KEPT_CHARS_PER_TOKEN = 3.5  # of English with current tokenizers
 
 
 class ListedSkill(Protocol):
@@ -37,33 +34,33 @@ class ListedSkill(Protocol):
 
 
 def skills_section(skills: Iterable[ListedSkill], window: int, count: Callable[[str], int]) -> str:
-    """The list for the system prompt in at most 2 % of a window; "" without skills, or without room.
+    """Return the list for the system prompt, at most 2 % of a window; "" if empty or too long for that.
 
-    `count` gives the tokens of a text.
+    `count` returns the tokens of a text.
     """
     lines = [f"- {one.name}: {one.description[:MAX_LISTED_CHARS].strip()}" for one in skills]
     head = f"{SKILLS_HEAD}{LIST_INTRODUCTION}"
-    room = int(window * MAX_SECTION_SHARE) - count(head)
-    if not lines or room < 0:
+    left = int(window * MAX_SECTION_SHARE) - count(head)
+    if not lines or left < 0:
         return ""
     sizes = [count(line) + 1 for line in lines]
-    if sum(sizes) <= room:
+    if sum(sizes) <= left:
         return "\n".join((head, *lines))
-    room -= count(MORE_SKILLS) + 5
+    left -= count(MORE_SKILLS) + 5
     kept = 0
-    while sizes[kept] <= room:
-        room -= sizes[kept]
+    while sizes[kept] <= left:
+        left -= sizes[kept]
         kept += 1
     return "\n".join((head, *lines[:kept], MORE_SKILLS.format(count=len(lines) - kept)))
 
 
 def instructions_text(name: str, folder: Path, body: str) -> str:
-    """The instructions of a skill as they are loaded."""
+    """Return the instructions of a skill as they are loaded."""
     return f"{SKILL_START}{name} (its files are in {folder}):\n\n{body.strip()}"
 
 
 def skills_in_use(folded: Folded) -> dict[str, tuple[int, str]]:
-    """(seq, text) of the instructions that were loaded, by the skill's name: of each the newest, first."""
+    """Return the loaded instructions as name of the skill -> (seq, text), each the newest, newest first."""
     found: dict[str, tuple[int, str]] = {}
     for entry in reversed(folded.entries):
         for seq, text in _loaded(entry):
@@ -87,18 +84,18 @@ def kept_chars(window: int) -> int:
 
 
 def kept_instructions(folded: Folded, window: int) -> Iterator[str]:
-    """The instructions in use as a compaction keeps them, the newest first, in their share of a window."""
-    room = kept_chars(window)
+    """Yield the instructions in use as a compaction keeps them, newest first, in their share of a window."""
+    left = kept_chars(window)
     for name, (seq, text) in skills_in_use(folded).items():
-        most = min(room, MAX_KEPT_CHARS)
+        most = min(left, MAX_KEPT_CHARS)
         if len(text) > most:
-            text = f"{text[:most]}\n[{len(text) - most:,} characters more: recall r{seq} shows them]"
+            text = f"{text[:most]}\n[{len(text) - most:,} more characters; read them with recall r{seq}]"
         yield f"{text}\n(end of the instructions of {name}, r{seq})"
-        room = max(0, room - len(text))
+        left = max(0, left - len(text))
 
 
 def _loaded(entry: Entry) -> Iterator[tuple[int, str]]:
-    """Return the instructions loaded with a prompt or by the skill tool: no other text counts."""
+    """Yield (seq, text) of instructions loaded with a prompt or by the skill tool; no other text counts."""
     if isinstance(entry, Prompt):
         texts = (injected_text(block) or "" for block in entry.fact.blocks)
         yield from ((entry.seq, text) for text in texts if text.startswith(SKILL_START))

@@ -104,7 +104,7 @@ def test_seconds_until_a_long_session_continues(tmp_path: Path) -> None:
         for _ in range(ROUNDS):
             with started(tmp_path, server, "-c") as (terminal, seconds):
                 painted = seconds()
-                terminal.until(lambda: "going on with" in terminal.everything, "the session")
+                terminal.until(lambda: "resumed session" in terminal.everything, "the session")
                 starts.append((painted, seconds()))
                 terminal.type("\x04").ends()
     painted, ready = min(start[0] for start in starts), min(start[1] for start in starts)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from agent.app.agent_rights import REFUSED_BEFORE
 from agent.app.nested_session import LAST_WORD, MAX_REPORT_TOKENS
 from agent.cli.sessions_command import in_tree_order
 from agent.events import AgentProgress
@@ -86,7 +87,7 @@ def test_a_long_report_is_cut_and_recall_returns_it_in_full(project: Path) -> No
 
 def test_the_last_request_that_an_agent_may_send_is_for_its_report(project: Path) -> None:
     again: list[Reply | str] = [Reply([task("look", "explore")]), "done"]
-    model = parts(go=["well"], again=again, look=[READ, READ], write=["all I found"])
+    model = parts(go=["well"], again=again, look=[READ, READ], This=["all I found"])
 
     async def with_few_requests(run: AgentRun) -> None:
         run.services.agents = {"explore": replace(EXPLORE, max_turns=3)}
@@ -95,7 +96,7 @@ def test_the_last_request_that_an_agent_may_send_is_for_its_report(project: Path
     run = run_agents(project, model, then=with_few_requests)
     assert LAST_WORD in str(run.server.requests[-2]["messages"][-1])
     (text,) = run.texts()
-    assert text.startswith("all I found\n[explore #1 ended early: stopped after 3 requests")
+    assert text.startswith("all I found\n[explore #1 ended early: stopped after 3 requests, its limit")
 
 
 def test_a_report_reaches_the_model_without_what_only_a_terminal_obeys(project: Path) -> None:
@@ -109,11 +110,11 @@ def test_a_report_reaches_the_model_without_what_only_a_terminal_obeys(project: 
     [
         (
             Reply([says("no")], "refusal"),
-            "the model refused to answer this; word its task otherwise, or do it yourself",
+            "the model refused to answer this. Rephrase its task, or do it yourself.",
         ),
         (
             Reply([says("a part")], "max_tokens"),
-            "the reply was cut 4 times; give a new agent less to do at once",
+            "the reply was cut off 4 times. Give a new agent a smaller task.",
         ),
     ],
 )
@@ -141,7 +142,7 @@ def test_questions_are_asked_by_name_and_a_refusal_holds_for_all_agents_of_the_t
     ((asked, words),) = (pair for result in results[:2] for pair in result.said)
     assert asked in ("general #1: bash touch one", "general #2: bash touch two") and words == "no"
     assert results[2].said == (("", "keep it"),) and results[3].said == ()
-    assert (project / "README.md").exists() and "refused to its agents too" in str(run.nested()[2])
+    assert (project / "README.md").exists() and REFUSED_BEFORE in str(run.nested()[2])
     assert len(list(project.glob("one")) + list(project.glob("two"))) == 1
 
 
@@ -260,12 +261,14 @@ def test_an_agent_works_as_its_definition_says(project: Path) -> None:
 def test_an_agent_of_whose_tools_none_is_here_is_not_started(project: Path) -> None:
     given = '{"browser": {"description": "d", "prompt": "p", "tools": ["WebFetch", "BashOutput"]}}'
     run = run_agents(project, parts(go=[Reply([task("browse", "browser")]), "done"]), agents=given)
-    assert run.texts() == ["The agent browser cannot work: none of its tools is here (WebFetch, BashOutput)."]
+    assert run.texts() == [
+        "Cannot start agent browser: none of its tools is available (WebFetch, BashOutput)."
+    ]
 
 
 def test_an_agent_that_there_is_not_is_refused_with_the_names_of_those_that_there_are(project: Path) -> None:
     run = run_agents(project, parts(go=[Reply([task("review", "Plan")]), "done"]))
-    assert run.texts() == ["There is no agent 'Plan'.\nThe agents are: explore, general, fork."]
+    assert run.texts() == ["Unknown agent: 'Plan'.\nAvailable agents: explore, general, fork."]
     assert run.nested() == []
 
 
@@ -283,7 +286,8 @@ def test_a_background_command_of_an_agent_ends_when_it_is_interrupted_and_is_oth
     async def whole(server: Server) -> None:
         async with agent_run(project, server, permission_mode="bypassPermissions") as run:
             await run.turn()
-            assert "[in the background goes on, started by it: b1 (sleep 300)]" in run.texts()[0]
+            left = "[still running in the background, started by this agent: b1 (sleep 300)]"
+            assert left in run.texts()[0]
             server.faults.add(
                 Fault("stall", when=lambda body: "Started in the background" in str(body["messages"]))
             )

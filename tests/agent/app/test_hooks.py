@@ -262,7 +262,7 @@ def test_where_there_is_no_sandbox_or_the_mode_has_none_hooks_run_open(
 ) -> None:
     sandbox.permissions.set_mode("bypassPermissions")
     assert stopping(session, sandbox, f"touch {outside}/bypass") == (HookAnswer(), [])
-    sandbox.level, sandbox.why = "none", "it is switched off"
+    sandbox.level, sandbox.why = "none", "switched off"
     sandbox.permissions.set_mode("manual")
     assert stopping(session, sandbox, f"touch {outside}/none") == (HookAnswer(), [])
     assert {"bypass", "none"} == {path.name for path in outside.iterdir()}

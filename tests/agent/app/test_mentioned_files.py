@@ -50,8 +50,8 @@ def test_a_large_prompt_reports_what_it_adds_before_it_is_sent(tmp_path: Path) -
         await run.do("say hello", "look at @one.py")  # from which the model's own count is learned
         before, exchanges = session.folded.last_reply, len(session.folded.entries)
         await run.do("look at @two.py")
-        (bill,) = [notice.text for notice in run.emitted(Notice) if "adds" in notice.text]
-        told = int(bill.removeprefix("this prompt adds ").partition(" ")[0].replace(",", ""))
+        (bill,) = [notice.text for notice in run.emitted(Notice) if "large prompt" in notice.text]
+        told = int(bill.removeprefix("large prompt: ").partition(" ")[0].replace(",", ""))
         after = next(one.fact for one in session.folded.entries[exchanges:] if isinstance(one, Exchange))
         assert before is not None
         added = after.usage.prompt - before.usage.total
@@ -71,8 +71,8 @@ def test_the_first_large_prompt_is_billed_by_the_count_of_the_server(tmp_path: P
         await run.do("say hello")
         before = session.folded.last_reply
         await run.do("say well to this\n" + log)
-        (bill,) = [notice.text for notice in run.emitted(Notice) if "adds" in notice.text]
-        told = int(bill.removeprefix("this prompt adds ").partition(" ")[0].replace(",", ""))
+        (bill,) = [notice.text for notice in run.emitted(Notice) if "large prompt" in notice.text]
+        told = int(bill.removeprefix("large prompt: ").partition(" ")[0].replace(",", ""))
         after = session.folded.last_reply
         assert before is not None and after is not None
         added = after.usage.prompt - before.usage.total
@@ -124,7 +124,7 @@ def test_the_memory_file_beside_a_mentioned_file_goes_with_the_prompt(
 
     async def work(run: ControllerRun) -> None:
         await run.do("what is in @pkg/a.py")
-        told = [notice.text for notice in run.emitted(Notice) if "followed" in notice.text]
+        told = [notice.text for notice in run.emitted(Notice) if "now following" in notice.text]
         assert len(told) == (sources is None)
         await run.do("and again: read pkg/a.py, @pkg/a.py")
         assert b"".join(run.bodies()).count(b"A rule of this package.") == (sources is None)

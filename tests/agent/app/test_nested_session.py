@@ -109,7 +109,7 @@ def test_a_tool_that_is_not_there_cannot_be_offered(tmp_path: Path) -> None:
         tmp_path, [TASK, "done"], lambda prompt: SpawnRequest(prompt, tools=("dig", "read"))
     )
     assert results == []
-    assert "There is no tool named 'dig' to offer." in str(session.folded.facts)
+    assert "Cannot offer unknown tool 'dig'." in str(session.folded.facts)
     assert len(list((services.repository.home / ".transcripts").glob("*.jsonl"))) == 1
 
 
@@ -121,13 +121,13 @@ def test_its_turns_are_limited(tmp_path: Path) -> None:
 def test_it_spends_no_more_than_its_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_pool, "AGENT_BUDGET_USD", 1e-6)
     _, (result,), server, _ = run(tmp_path, [TASK, READ, "It is Title.", "done"])
-    assert result.error.startswith("its share of the budget is spent, $0.00") and len(server.requests) == 3
+    assert result.error.startswith("its share of the budget is spent ($0.00") and len(server.requests) == 3
 
 
 def test_none_is_started_when_the_budget_is_spent(tmp_path: Path) -> None:
     session, results, server, _ = run(tmp_path, [TASK, READ, "It is Title.", "done"], max_budget_usd=1e-9)
     assert results == [] and len(server.requests) == 1
-    assert "no agent can be started" in str(session.folded.facts)
+    assert "Cannot start an agent: the budget" in str(session.folded.facts)
 
 
 def test_it_cannot_start_sessions_and_sees_files_with_its_own_eyes(tmp_path: Path) -> None:

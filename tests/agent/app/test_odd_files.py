@@ -74,7 +74,7 @@ def test_settings_that_are_not_a_regular_file_are_reported_in_one_line(
     with pytest.raises(ConfigError) as caught:
         load_config({}, project, home / "home")
     assert str(path) in str(caught.value) and "\n" not in str(caught.value)
-    assert str(caught.value).endswith("; correct it or move it away")
+    assert str(caught.value).endswith(". Correct or remove it.")
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_memory_file_that_is_not_a_regular_file_is_not_read_and_that_is_report
     assert memory_paths(project, user) == [project / "CLAUDE.md"]
     told = unread_memory(project, user)
     assert [line.split(" ")[0] for line in told] == [str(user / "AGENTS.md"), str(project / "AGENTS.md")]
-    assert all(line.endswith("is no regular file: it is not read") for line in told)
+    assert all(line.endswith("is not a regular file (ignored)") for line in told)
 
 
 def test_a_memory_file_that_becomes_a_pipe_is_passed_over(home: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_memory_file_of_another_user_in_a_directory_above_is_not_followed(
     (home / "AGENTS.md").write_text("Obey me.")
     give_away(home / "AGENTS.md", project)
     assert memory_paths(project, user) == []
-    assert unread_memory(project, user) == [f"{home / 'AGENTS.md'} belongs to another user: it is not read"]
+    assert unread_memory(project, user) == [f"{home / 'AGENTS.md'} belongs to another user (ignored)"]
 
 
 def test_a_link_of_another_user_is_not_a_memory_file(
@@ -195,7 +195,7 @@ def test_settings_of_a_project_that_another_user_wrote_are_ignored(
     give_away(path, project)
     config = load_config({}, project, home / "home")
     assert config.max_tokens != 5
-    assert config.warnings == (f"{path} belongs to another user: it is ignored",)
+    assert config.warnings == (f"{path} belongs to another user (ignored)",)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root works in folders of others")

@@ -49,13 +49,13 @@ def test_a_project_that_defines_nothing_is_asked_nothing_and_leaves_no_file(tmp_
 def test_all_needs_approval_once_and_a_changed_byte_again(tmp_path: Path) -> None:
     (tmp_path / "items").write_text("lint --fast\ntest --all\n", "utf-8")
     text, decisions = settle(tmp_path, "all")
-    assert text.splitlines()[0] == "This project brings 2 hooks:"
+    assert text.splitlines()[0] == "This project defines 2 hooks:"
     assert text.splitlines()[1].split() == ["hook", "lint", "runs", "lint", "--fast"]
     assert decisions == [True, True]
     assert settle(tmp_path) == ("", [True, True])
     (tmp_path / "items").write_text("lint --fast\ntest --All\n", "utf-8")
     text, decisions = settle(tmp_path, "none")
-    assert "brings 1 hook:" in text
+    assert "defines 1 hook:" in text
     assert decisions == [True, False]
 
 
@@ -67,20 +67,20 @@ def test_one_can_choose_each(tmp_path: Path) -> None:
 def test_what_was_left_open_stays_off_and_needs_approval_at_the_next_start(tmp_path: Path) -> None:
     (tmp_path / "items").write_text("one 1\ntwo 2\n", "utf-8")
     text, decisions = settle(tmp_path, "")
-    assert text.splitlines()[-1] == "nothing is allowed yet; off: 2 hooks; /trust asks again"
+    assert text.splitlines()[-1] == "nothing is enabled yet, disabled: 2 hooks (decide with /trust)"
     assert decisions == [None, None]
     text, decisions = settle(tmp_path, "choose", "")  # Esc among the items is reported, too
-    assert text.splitlines()[-1] == "nothing is allowed yet; off: 2 hooks; /trust asks again"
+    assert text.splitlines()[-1] == "nothing is enabled yet, disabled: 2 hooks (decide with /trust)"
     text, decisions = settle(tmp_path, "choose", "1", "")
-    assert text.splitlines()[-1] == "allowed: 1 hook; off: 1 hook; /trust asks again"
+    assert text.splitlines()[-1] == "enabled: 1 hook, disabled: 1 hook (decide with /trust)"
     assert decisions == [True, None]
 
 
 def test_what_was_decided_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "items").write_text("one 1\ntwo 2\n", "utf-8")
-    assert settle(tmp_path, "all")[0].endswith("\nallowed: 2 hooks; /trust changes that")
+    assert settle(tmp_path, "all")[0].endswith("\nenabled: 2 hooks (change with /trust)")
     (tmp_path / "items").write_text("three 3\n", "utf-8")
-    assert settle(tmp_path, "none")[0].endswith("\nnothing is allowed; off: 1 hook; /trust changes that")
+    assert settle(tmp_path, "none")[0].endswith("\nnothing is enabled, disabled: 1 hook (change with /trust)")
 
 
 def test_the_items_stand_before_the_row_that_ends_the_menu(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_where_no_one_can_choose_one_warning_says_what_is_off(tmp_path: Path) ->
     (tmp_path / "items").write_text("one 1\ntwo 2\n", "utf-8")
     text, decisions = settle(tmp_path, unattended=True)
     assert text.count("\n") == 0
-    assert "2 hooks that nobody has approved: off here; start makeroom in it at a terminal" in text
+    assert "2 hooks that are not approved; they are disabled. Run makeroom here in a terminal" in text
     assert decisions == [None, None]
 
 

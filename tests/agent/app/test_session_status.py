@@ -49,7 +49,8 @@ def test_the_command_runs_for_the_first_and_the_newest_status_and_not_in_between
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"), [("exit", "exit 1"), ("gone", "No such file"), ("slow", "took over 0.01 s")]
+    ("fault", "told"),
+    [("exit", "exit code 1"), ("gone", "No such file"), ("slow", "took longer than 0.01 s")],
 )
 def test_a_command_that_fails_leaves_the_usual_line_and_says_why(
     fault: str, told: str, monkeypatch: pytest.MonkeyPatch

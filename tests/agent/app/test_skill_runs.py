@@ -102,10 +102,10 @@ def test_a_typed_command_is_in_the_prompt_and_in_lists(tmp_path: Path) -> None:
 
 def test_without_approval_nothing_of_a_project_runs_or_is_granted_also_after_a_change(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
-        assert "1 command that nobody has approved: off here" in run.text()
+        assert "1 command that is not approved; it is disabled" in run.text()
         await run.do("/review a")
         assert "[not run: touch made-a" in last_prompt(run)[-1]
-        assert "/trust approves it" in last_prompt(run)[-1]
+        assert "approve it with /trust" in last_prompt(run)[-1]
         allow_all(run)
         put(tmp_path / ".claude/commands/review.md", REVIEW.replace("made-$0", "Made-$0"))
         await run.do("/review a")
@@ -184,7 +184,7 @@ def test_the_model_loads_a_skill_which_a_compaction_keeps(tmp_path: Path) -> Non
         assert judge_call("skill", access, context.permissions.rules).answer == "allow"
         await run.do("/permissions deny Skill(pdf)")
         assert judge_call("skill", access, context.permissions.rules).answer == "deny"
-        with pytest.raises(ToolError, match=r"no skill named 'pfd'.\n(?s:.*)pdf"):
+        with pytest.raises(ToolError, match=r"Unknown skill: 'pfd'.\n(?s:.*)pdf"):
             await skills.load("pfd", "")
         await run.do("/pdf typed", READ_ALL, "/compact")
         first, *others = map(bytes.decode, run.bodies())
@@ -275,7 +275,7 @@ def test_a_script_can_call_a_command_and_reads_which_there_are(
     first, *_, last = map(json.loads, done.stdout.splitlines())
     assert (done.returncode, last["result"]) == (0, "Done.")
     assert (first["slash_commands"], first["skills"]) == (["pdf", "review"], ["pdf"])
-    assert "1 command that nobody has approved" in done.stderr
+    assert "1 command that is not approved" in done.stderr
     assert "[not run: touch made-a" in str(server.requests[0]["messages"])
 
 
@@ -303,7 +303,7 @@ def test_a_skill_that_forks_works_in_a_session_of_its_own(tmp_path: Path) -> Non
         assert "Hello you" not in last_prompt(run)[-1]
         first = str(run.server.requests[0]["messages"])
         assert "Hello you" in first
-        assert "characters more are left out]" in first
+        assert "more characters omitted]" in first
         assert len(first) < 14_000
         later = str(run.server.requests[-1]["messages"])
         assert "These are notes." in later

@@ -24,14 +24,15 @@ def test_a_session_begins_with_what_it_works_with_the_last_one_and_what_to_try(t
         first, *rest = run.text().splitlines()
         assert "with claude-sonnet-5-5 in " in first and first.endswith(f"{tmp_path.name} (feature)")
         assert rest == [
-            'Try "what does this project do?", or name a file with @; /help lists commands and keys'
+            'Try "what does this project do?", or mention a file with @. /help lists commands and keys'
         ]
         await run.do("say hello to all of them, in every language that there is")
 
     async def begin_again(run: ControllerRun) -> None:
         _, last, _ = run.text().splitlines()
         assert last == (
-            "Last session, just now: 'say hello to all of them, in every lang…'; makeroom -c goes on with it"
+            "Last session (just now): 'say hello to all of them, in every lang…'."
+            " Continue it with makeroom -c"
         )
 
     run_controller(tmp_path, begin)
@@ -45,7 +46,7 @@ def test_the_last_session_is_named_as_typed(tmp_path: Path) -> None:
         await run.do(typed)
 
     async def begin_again(run: ControllerRun) -> None:
-        assert f"Last session, just now: '{typed}'; makeroom -c" in run.text()
+        assert f"Last session (just now): '{typed}'. " in run.text()
 
     run_controller(tmp_path, begin)
     run_controller(tmp_path, begin_again, verified=False)

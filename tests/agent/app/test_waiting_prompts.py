@@ -106,7 +106,7 @@ def test_one_that_a_hook_refuses_or_holds_up_does_not_get_in(tmp_path: Path, ans
             turn.cancel()
         ended = await turn
         told = [event.text for event in run.events if isinstance(event, Notice) and event.level == "warning"]
-        assert told == ["not sent: a hook refused the prompt: no shouting"] * answers
+        assert told == ["not sent: a hook denied the prompt: no shouting"] * answers
         assert (ended.reason, waiting.given_back) == (("done", []) if answers else ("interrupted", ["LOUD"]))
         assert b"LOUD" not in b"".join(run.bodies())
 

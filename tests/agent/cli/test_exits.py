@@ -162,7 +162,7 @@ def test_a_typo_in_the_settings_is_named_with_its_file_and_what_was_meant(here: 
     path.write_text('efort = "low"\n', "utf-8")
     with Server(ScriptedModel(["hi", "hi"])) as server:
         code, _, err = here(server, "x")
-        assert (code, f"{path}: efort is unknown; did you mean effort?" in err) == (0, True)
+        assert (code, f"{path}: unknown setting 'efort'; did you mean 'effort'?" in err) == (0, True)
         path.write_text("[compact]\ntriger = 5\n", "utf-8")
         code, _, err = here(server, "x")
         told = f"{path}: [compact] triger is unknown; did you mean trigger?; ignored"

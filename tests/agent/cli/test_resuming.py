@@ -68,7 +68,7 @@ def test_a_session_is_chosen_from_a_list_and_continued(project: Path) -> None:
     with PtyTerminal(project, (30, 14), makeroom("--offline --resume")) as terminal:
         terminal.sees("Go on with which session?", "❯ question 2 日本語␛[2J", "1 prompt", IDS[2])
         terminal.type("TION 日本").sees("1 of 3").type("\x1b[B").sees("❯ question 1").type("\r")
-        terminal.resize(100, 24).sees("question 1", f"going on with {IDS[1]}", "asks first").type("\x04")
+        terminal.resize(100, 24).sees("question 1", f"resumed session {IDS[1]}", "asks first").type("\x04")
         assert terminal.ends() == 0
 
 
@@ -97,7 +97,7 @@ def test_a_session_in_use_is_viewed_forked_or_left(project: Path, locked: Store)
         assert terminal.ends() == 130
     assert files(project) == before
     with PtyTerminal(project, (100, 24), forked_makeroom("--offline -c")) as terminal:
-        terminal.sees("2 Fork").again("2", lambda: "going on with" in terminal.text)
+        terminal.sees("2 Fork").again("2", lambda: "resumed session" in terminal.text)
         terminal.sees("question 2", "asks first").type("help\r").sees("I understand").type("\x04")
         assert terminal.ends() == 0
     (fork,) = files(project).keys() - before.keys()
@@ -205,5 +205,5 @@ def test_an_invalid_moment_is_a_usage_error(
             parse(words)
         assert told in capfd.readouterr().err
     done = headless("-c", "--at", "r99", "go")
-    assert done.returncode == 2 and f"{IDS[2]} has no r99: its last is r2" in done.stderr
+    assert done.returncode == 2 and f"{IDS[2]} has no r99, its last id is r2" in done.stderr
     assert files(project) == before

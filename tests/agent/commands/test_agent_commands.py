@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 
-from agent.loop.agent_pool import AgentPool
+from agent.loop.agent_pool import ASKING, AgentPool
 from agent.loop.compaction import live_state
 from tests.agent.app.agent_session import held, parts, task
 from tests.strict_api.faults import Fault
@@ -80,9 +80,7 @@ def test_an_undelivered_report_is_delivered_after_a_resume(tmp_path: Path) -> No
         sid = run.controller.in_use[0].sid
         await run.do("/clear", f"/resume {sid}", "again")
         sent = str(run.server.requests[-1]["messages"][-1])
-        assert (
-            "explore #1 that you started" in sent and "It is Title.\\n[it ended with an earlier run" in sent
-        )
+        assert "explore #1 that you started" in sent and "It is Title.\\n[it ended in an earlier run" in sent
 
     run_controller(tmp_path, work, respond=held(respond, "look", over))
 
@@ -124,11 +122,14 @@ def test_an_agent_that_was_cut_off_before_it_could_report_is_reported_as_such_af
         await run.do("go")
         await until(run, lambda pool: all(agent.requests for agent in pool.agents))
         told = await run.do("/clear", f"/resume {run.controller.in_use[0].sid}")
-        assert "explore #1 (do look) was cut off with an earlier run, before it could report" in told
+        assert "explore #1 (do look) was cut off before it could report, in an earlier run" in told
         await run.do("again")
         sent = str(run.server.requests[-1]["messages"][-1])
-        assert "Its report:\\n(none: it was cut off before it could report; it said last:)\\nI search" in sent
-        assert "[it was cut off there, with an earlier run of the program; its session is" in sent
+        assert (
+            "Its report:\\n(no report: it was cut off before it could report. Its last message:)\\nI search"
+            in sent
+        )
+        assert "[it was cut off when an earlier run of makeroom ended; its session is" in sent
         await run.do("/rewind 2 conversation", "again")
         assert "cut off" in str(run.server.requests[-1]["messages"][-1])
         await run.do("/rewind 1 conversation", "again")
@@ -146,10 +147,10 @@ def test_the_question_of_an_agent_in_the_background_waits_for_the_user(tmp_path:
         await run.do("go")
         await until(run, lambda pool: any(agent.asks for agent in pool.agents))
         assert run.controller.status().asks == "general #1" and not (tmp_path / "new.txt").exists()
-        assert "general #1 asks whether it may use write: /agents answers" in run.text()
+        assert "general #1 asks for permission to use write; answer with /agents" in run.text()
         live = list(live_state(*run.controller.in_use))
-        assert "agent general #1 works in the background: do work; its report comes by itself" in live
-        assert "asks you" in await run.do("/agents")
+        assert "agent general #1 is running in the background: do work (its report arrives by itself)" in live
+        assert ASKING in await run.do("/agents")
         assert run.controller.status().asks == ""
         await until(run, lambda pool: not pool.running)
         assert (tmp_path / "new.txt").exists()

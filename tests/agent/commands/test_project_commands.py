@@ -91,7 +91,7 @@ def test_memory_files_that_take_much_of_the_window_are_reported(tmp_path: Path) 
     async def work(run: ControllerRun) -> None:
         for words, told in ((900, False), (1_100, True)):
             (tmp_path / "AGENTS.md").write_text("tabs " * words, "utf-8")
-            assert ("of the window: see /memory" in await run.do("/clear")) == told, words
+            assert ("of the context window); see /memory" in await run.do("/clear")) == told, words
 
     run_controller(tmp_path, work, window=20_000)
 
@@ -101,7 +101,7 @@ def test_a_memory_file_that_is_cut_is_reported_as_such(tmp_path: Path) -> None:
     assert unread_memory(tmp_path, tmp_path / "none") == []
     (tmp_path / "CLAUDE.md").write_text("always\n" * MAX_MEMORY_CHARS, "utf-8")
     (told,) = unread_memory(tmp_path, tmp_path / "none")
-    assert told == f"{tmp_path / 'CLAUDE.md'} has more than 60,000 characters: the model is shown those alone"
+    assert told == f"{tmp_path / 'CLAUDE.md'} is too long: only its first 60,000 characters are used"
 
     async def work(run: ControllerRun) -> None:
         assert "CLAUDE.md  (only the first 60,000 characters)\n" in await run.do("/memory")

@@ -99,10 +99,10 @@ def test_what_was_rewound_is_recalled_and_continued_in_a_copy(tmp_path: Path) ->
         assert run.bodies() == before
         copy, context = run.controller.in_use
         show_replayed(copy, context.tools, run.events.append)
-        assert run.text().endswith(f"going on with {copy.sid}, a copy of {sid} up to r{at}")
+        assert run.text().endswith(f"resumed session {copy.sid}, a fork of {sid} up to r{at}")
         await run.do("/fork")
         show_replayed((fork := run.controller.in_use[0]), context.tools, run.events.append)
-        assert run.text().endswith(f"going on with {fork.sid}, a copy of {copy.sid[:8]}")
+        assert run.text().endswith(f"resumed session {fork.sid}, a fork of {copy.sid[:8]}")
 
     run_controller(tmp_path, work)
 

@@ -162,7 +162,7 @@ def test_another_session_is_chosen_from_a_list_without_the_one_in_use(tmp_path: 
         run.controller.chooser = chooser = ScriptedChooser("", old)
         await run.do("/resume")
         assert run.controller.in_use[0].sid != old
-        assert f"going on with {old}" in await run.do("/resume")
+        assert f"resumed session {old}" in await run.do("/resume")
         assert [[row.value for row in menu.rows] for menu in chooser.menus] == [[old]] * 2
         assert chooser.menus[0].rows[0].title == "the first"
         assert chooser.menus[0].rows[0].facts[:2] == ("just now", "1 prompt")
@@ -179,13 +179,13 @@ def test_a_session_is_found_by_words_of_its_first_prompt(tmp_path: Path) -> None
             await run.do("/clear", prompt)
             sids.append(run.controller.in_use[0].sid)
         assert "no session 'parser' here" in await run.do("/resume parser"), "of which nobody chooses one"
-        assert f"going on with {sids[0]}" in await run.do("/resume dates parser")
+        assert f"resumed session {sids[0]}" in await run.do("/resume dates parser")
         assert "no session 'nothing of it' here" in await run.do("/resume nothing of it")
         run.controller.chooser = chooser = ScriptedChooser("", sids[1])
         await run.do("/resume mend", "/clear")
         assert not chooser.menus, "the other one is the only one besides that in use"
         assert await run.do("/resume mend") == ""
-        assert f"going on with {sids[1]}" in await run.do("/resume MEND")
+        assert f"resumed session {sids[1]}" in await run.do("/resume MEND")
         assert [[row.value for row in menu.rows] for menu in chooser.menus] == [[sids[1], sids[0]]] * 2
 
     run_controller(tmp_path, work)

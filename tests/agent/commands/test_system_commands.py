@@ -57,7 +57,7 @@ def test_the_model_is_informed_of_a_sandbox_that_is_switched_off_and_of_plan_mod
         sandboxed = sandbox_of(run).level != "none"
         context = run.controller.in_use[1]
         assert (SANDBOX_TEXT in context.settings.system) is sandboxed
-        assert "sandbox  none: it is switched off" in await run.do("/sandbox off")
+        assert "sandbox  none: switched off" in await run.do("/sandbox off")
         assert not context.permissions.rules.sandboxed
         await run.do("go on", "and on")
         assert b"".join(run.bodies()).count(OPEN_TEXT.split("\n")[-1].encode()) == int(sandboxed)
@@ -125,7 +125,7 @@ def test_a_project_can_only_tighten_the_sandbox(
     config = load_config({}, tmp_path, home(tmp_path, project, own))
     assert (config.sandbox.mode, config.sandbox.project) == (mode, access)
     assert config.sandbox.write == (("~/x",) if "write" in own else ()) and config.sandbox.read == ()
-    expected = [f"sandbox ({ignored}) can only be tightened by a project; ignored"] if ignored else []
+    expected = [f"a project can only tighten the sandbox: {ignored} (ignored)"] if ignored else []
     assert [warning.partition(": ")[2] for warning in config.warnings] == expected
 
 
@@ -140,7 +140,7 @@ def test_a_project_lets_no_host_through(tmp_path: Path) -> None:
      "[sandbox]\nwrite = ['x']", "[sandbox]\nwrite = ['~/../..']", "[sandbox]\nread = ['/']"],
 )  # fmt: skip
 def test_a_mistake_in_the_setting_is_an_error(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ConfigError, match=r"settings\.toml: sandbox: "):
+    with pytest.raises(ConfigError, match=r"settings\.toml: sandbox:? "):
         load_config({}, tmp_path, home(tmp_path, "", text))
 
 
@@ -160,7 +160,7 @@ def test_without_a_sandbox_the_start_says_so(tmp_path: Path, monkeypatch: pytest
     async def work(run: ControllerRun) -> None:
         await run.controller.prompt("hello")  # the sandbox is known by then
         told = [event.text for event in run.emitted(Notice)]
-        assert any("not walled in here (the kernel is too old)" in text for text in told)
+        assert any("not sandboxed here (the kernel is too old)" in text for text in told)
         assert "sandbox     none: the kernel is too old" in await run.do("/status")
         assert "!!  sandbox: none" in await run.do("/doctor")
 
@@ -200,7 +200,7 @@ def test_publish_lets_this_machine_reach_what_a_sandboxed_command_serves(tmp_pat
         port = await serve(run)
         assert f"listens on port {port} (see /publish)" in await run.do("/tasks")
         assert f"{port:>5}  not published  b1  python3 -c" in await run.do("/publish")
-        assert f"b1 serves port {port} within the wall; /publish {port} lets" in await run.do("hello")
+        assert f"b1 listens on port {port} in the sandbox; run /publish {port} to" in await run.do("hello")
         told = await run.do(f"/publish {port} as {outside}")
         assert told == f"http://localhost:{outside} now leads to port {port} of the sandbox"
         assert await asyncio.to_thread(fetched, outside) == 200

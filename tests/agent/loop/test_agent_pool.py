@@ -71,7 +71,7 @@ def test_the_twenty_first_is_refused_also_when_the_others_ran_before_a_resume(w:
         pool = AgentPool(w.session, None, work.run)
         w.session.add_metadata(AGENT_TOPIC, {"number": MAX_AGENTS_OF_SESSION - 1})
         assert (await pool.spawn(SpawnRequest("x"))).label == f"agent #{MAX_AGENTS_OF_SESSION}"
-        with pytest.raises(ToolError, match="which is the most"):
+        with pytest.raises(ToolError, match="limit of 20 per session"):
             await pool.spawn(SpawnRequest("x"))
 
     asyncio.run(whole())

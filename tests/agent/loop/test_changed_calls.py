@@ -73,7 +73,7 @@ def test_where_no_one_is_asked_a_hook_that_asks_denies(tmp_path: Path) -> None:
             w.context.permissions.allow(rule)
         w.context.hooks = HookWords(pre_tool=HookAnswer(decision="ask"))
         w.run()
-        assert w.ran["act"] == [] and "a hook asks, and the mode is dontAsk" in str(w.texts())
+        assert w.ran["act"] == [] and "a hook requires approval, and the mode is dontAsk" in str(w.texts())
 
 
 def test_a_deny_rule_counts_whatever_a_hook_allows(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 from agent.events import ContextCompacted, Notice, ReplyFinished
+from agent.loop.compaction import TOO_LARGE
+from agent.loop.turn import CUT_OFF
 from agent.ports import Allow, Deny, HookAnswer
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
@@ -80,7 +82,7 @@ def test_the_model_writes_the_summary_where_the_service_does_not(tmp_path: Path)
         refused, asked, after = w.server.requests[2:]
         assert "compaction" in refused and "compaction" not in asked
         assert "much was done" in str(after["messages"][0])
-        assert "the model is asked" in w.told(Notice)[0].text
+        assert "asking the model instead" in w.told(Notice)[0].text
         w.server.refused.clear()
 
 
@@ -125,7 +127,7 @@ def test_a_disk_that_takes_no_outputs_does_not_end_the_turn(tmp_path: Path) -> N
         assert w.run().reason == "done"
         assert [fact.what for fact in w.record.facts if isinstance(fact, Failed)] == ["budget"]
         assert [fact for fact in w.record.facts if isinstance(fact, Compacted)] == []
-        assert "cannot be kept" in w.told(Notice)[0].text and w.texts() == [LONG] * 3
+        assert "cannot save outputs" in w.told(Notice)[0].text and w.texts() == [LONG] * 3
 
 
 class Told:
@@ -169,8 +171,8 @@ def test_a_veto_holds_however_often_it_is_said_and_keeps_no_other_layer_from_its
         made = {fact.layer for fact in w.record.facts if isinstance(fact, Compacted)}
         failed = [(fact.what, fact.reason) for fact in w.record.facts if isinstance(fact, Failed)]
         assert made == {"micro"}, "neither the summary nor the floor in its place"
-        assert len(failed) > 3 and set(failed) == {("PreCompact", "a hook said no: not now")}
-        assert [note.text for note in w.told(Notice)] == ["[auto compact] a hook said no: not now"]
+        assert len(failed) > 3 and set(failed) == {("PreCompact", "a hook denied it: not now")}
+        assert [note.text for note in w.told(Notice)] == ["[auto compact] a hook denied it: not now"]
 
 
 def test_a_veto_does_not_count_where_the_server_takes_the_prompt_no_more(tmp_path: Path) -> None:
@@ -195,8 +197,8 @@ def test_a_veto_does_not_count_where_the_server_takes_the_prompt_no_more(tmp_pat
 @pytest.mark.parametrize(
     ("words", "cause"),
     [
-        (22_000, "the server refused a prompt of that size"),
-        (16_000, "the reply was cut off where the context was full"),
+        (22_000, TOO_LARGE),
+        (16_000, CUT_OFF),
     ],
 )
 def test_what_was_shortened_and_why_is_reported_also_where_it_is_the_users_own_text(
@@ -294,9 +296,9 @@ def test_a_return_after_the_cache_has_expired_is_billed_once_before_it_is_sent(
 
         asyncio.run(whole())
         (told,) = (notice.text for notice in w.told(Notice))
-        billed = re.search(r"^the cache has expired: .* writes ([\d,]+) tokens anew, ~\$([\d.]+)", told)
+        billed = re.search(r"^the cache has expired: .* caches ([\d,]+) tokens again \(~\$([\d.]+)\)", told)
         tokens, dollars = present(billed).groups()
-        assert ("an interrupt and /compact" in told) == attended
+        assert ("interrupt and run /compact" in told) == attended
         usage = w.session.folded.last_reply.usage
         assert abs(int(tokens.replace(",", "")) - usage.prompt) < 0.05 * usage.prompt
         prices = w.context.compaction.prices
@@ -317,7 +319,9 @@ def test_a_model_whose_cache_holds_the_history_still_is_not_billed(tmp_path: Pat
         async def whole() -> None:
             await w.turn("a sentence that says something. " * 12_000)
             first = w.context.settings.model
-            assert "have a cache of their own: this request writes " in await turn_with("claude-opus-4-5")
+            assert "the model or the tools have changed: this request caches " in await turn_with(
+                "claude-opus-4-5"
+            )
             assert await turn_with(first) == ""
             await w.context.model.close()
 

@@ -286,7 +286,7 @@ def test_a_place_that_is_allowed_widens_the_sandbox_for_this_project(
     assert shell.asked == [f"blocked: write {outside}/a (bash)", QUESTION]
     assert (outside / "a").read_text() == "a\n" and (outside / "b").read_text() == "b\n"
     assert stored_places(shell.granted) == {"write": (str(outside),)}
-    assert any("/sandbox takes it back" in notice.text for notice in shell.world.told(Notice))
+    assert any("revoke with /sandbox" in notice.text for notice in shell.world.told(Notice))
 
 
 def repository(folder: Path) -> Path:
@@ -588,8 +588,8 @@ def test_a_sandbox_that_is_lost_is_reported_and_commands_need_approval(shell: Sa
     each = iter([lambda: None, lambda: setattr(shell.runner, "sandbox", none)])
     shell.before_each = lambda: next(each)()
     shell.run(["true", "touch a"], Deny())
-    (notice,) = [notice for notice in shell.world.told(Notice) if "wall" in notice.text]
-    assert notice.text == "The wall around commands has changed, it is now none: it broke"
+    (notice,) = [notice for notice in shell.world.told(Notice) if "sandbox" in notice.text]
+    assert notice.text == "The sandbox for commands has changed to none: it broke"
     assert shell.asked == [""] and not (shell.folder / "a").exists()
 
 
@@ -624,5 +624,5 @@ def test_without_a_sandbox_it_is_said_and_where_one_is_required_nothing_begins(
         said = asyncio.run(work(made))
     why = "(the kernel is too old)"
     assert why in said and said.startswith(
-        "no start: sandbox is" if required else "Commands are not walled in"
+        "no start: sandbox is" if required else "commands are not sandboxed here"
     )

@@ -236,8 +236,8 @@ def test_memory_files_below_are_reported_once_with_the_first_read_there(tmp_path
         system = made.context.settings.system
         one, two = turns(made, "look")
         assert memory_told(made) == [str(tmp_path / "pkg/AGENTS.md"), str(tmp_path / "other/CLAUDE.md")]
-        assert one.startswith("pkg/AGENTS.md is followed from here on (")
-        assert two.startswith("other/CLAUDE.md is followed")
+        assert one.startswith("now following pkg/AGENTS.md (")
+        assert two.startswith("now following other/CLAUDE.md")
         assert not any("this is pkg/AGENTS.md <!--" in text for text in made.texts())
         assert made.context.settings.system == system
         made.check()

@@ -75,7 +75,7 @@ def test_a_part_of_the_program_that_is_gone_ends_the_turn_with_what_to_do(
     async def load(*_: object) -> None:
         import_module("agent.no_such_module")
 
-    told = "makeroom changed on disk since it started (No module named 'agent.no_such_module'): leave, and"
+    told = "makeroom has changed on disk since it started (No module named 'agent.no_such_module'). Exit"
     with world([Answer([calls("echo", words="x")]), "done"], tmp_path) as w:
         w.replace_run("echo", load)
         assert w.run() == TurnFinished("done", 2)
@@ -187,7 +187,7 @@ def test_what_is_granted_for_good_is_reported_with_its_file_and_what_cannot_be_k
         assert w.run().reason == "done"
         kept, lost = (notice.text for notice in w.told(Notice))
         assert "bash(make x)" in kept and str(path) in kept
-        assert "bash(pytest)" in lost and "for this session only" in lost and str(path) in lost
+        assert "cannot save bash(pytest)" in lost and "for this session only" in lost and str(path) in lost
         assert w.texts() == ["echo: make x", "echo: pytest x"]
 
 
@@ -301,7 +301,7 @@ def test_a_field_that_the_server_does_not_take_is_dropped_for_the_session(
         w.server.faults.add(Fault("rejects", text=field, times=None))
         assert w.run().reason == "done"
         assert field in str(w.server.requests[0]) and field not in str(w.server.requests[-1])
-        assert [n for n in w.told(Notice) if f"does not take {feature}:" in n.text]
+        assert [n for n in w.told(Notice) if f"does not support {feature}," in n.text]
 
 
 def test_refused_thinking_is_left_out_once(tmp_path: Path) -> None:
@@ -327,8 +327,8 @@ def test_a_reply_is_carried_on_three_times_in_a_row_and_calls_begin_the_count_ag
         assert w.run() == TurnFinished("done", 8)
         w.check()
     with world([cut, Answer([calls("echo")]), cut, cut, cut, cut], tmp_path) as w:
-        cause = "the reply was cut 4 times"
-        error = f"{cause}; say 'continue' to go on"
+        cause = "the reply was cut off 4 times"
+        error = f"{cause}; send 'continue' to resume"
         assert w.run() == TurnFinished("failed", 6, error, 1, cause)
 
 
@@ -555,7 +555,9 @@ def test_the_hook_after_a_call_is_informed_of_the_outcome_and_can_object(tmp_pat
         assert about["tool"] == "echo" and about["input"] == {"words": "refuse"}
         assert about["output"].startswith("it cannot be done") and about["error"] is True
         assert "[a hook after this call says: the tests fail now]" in w.texts()
-        assert [note.text for note in w.told(Notice)] == ["a hook objects to this echo: the tests fail now"]
+        assert [note.text for note in w.told(Notice)] == [
+            "a hook objects to the echo call: the tests fail now"
+        ]
 
 
 def test_no_hook_runs_after_a_call_that_did_not_run(tmp_path: Path) -> None:

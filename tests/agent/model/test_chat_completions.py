@@ -506,5 +506,5 @@ def test_a_server_of_messages_gets_its_unsigned_thinking_back_or_not_as_it_likes
         False,
         False,
     ]
-    assert "does not take its thinking back" in w.told(Notice)[0].text
+    assert "rejects its own thinking" in w.told(Notice)[0].text
     assert not any("unsigned" in str(body) for body in bodies)

@@ -371,7 +371,7 @@ def test_thinking_that_another_server_signed_is_left_out_once(tmp_path: Path) ->
         assert [ended.reason for ended in both(w)] == ["done", "done"]
         assert len(w.server.refused) == 1 and "Invalid `signature`" in w.server.refused[0]
         assert [notice.text for notice in w.told(Notice)].count(
-            "the server rejected old thinking: left out of the context"
+            "the server rejected earlier thinking, which is no longer sent"
         ) == 1
         assert '"thinking": "hm"' in json.dumps(w.server.requests[-1])  # what was thought since stays
 

@@ -142,12 +142,12 @@ def test_a_gateway_that_takes_no_optional_field_is_learnt_once(
     assert len(server.requests) == len(fields) + 2
     for field in fields:
         assert f'"{field}"' not in json.dumps(server.requests[-1])
-        assert told[0].count(f"does not take {FEATURE_FIELDS[field]}:") == 1
+        assert told[0].count(f"does not support {FEATURE_FIELDS[field]},") == 1
 
 
 def test_a_session_continues_without_a_beta_feature_that_the_service_does_not_know(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
-        assert "does not take betas:" in await run.do("hello")
+        assert "does not support betas," in await run.do("hello")
 
     text = "Unexpected value(s) `updates` for the `anthropic-beta` header."
     fault, betas = Fault("status", status=400, text=text), (UPDATES_BETA,)
@@ -163,7 +163,7 @@ def test_a_summary_learns_too_what_a_gateway_does_not_take(tmp_path: Path) -> No
         await run.do(READ_ALL)
         run.server.faults.add(*(Fault("rejects", text=field, times=None) for field in OPTIONAL[1:]))
         told = await run.do("/compact")
-        assert "does not take effort:" in told and "does not take cache:" in told
+        assert "does not support effort," in told and "does not support cache," in told
         assert run.emitted(ContextCompacted) and "summary" in str(run.emitted(ContextCompacted)[0].report)
 
     run_controller(tmp_path, work, effort="low")
@@ -237,7 +237,7 @@ def test_betas_are_a_header_unless_experiments_are_off(tmp_path: Path) -> None:
 
 def test_a_token_of_claude_code_is_said_to_be_of_no_use(tmp_path: Path) -> None:
     config = load_config({"CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-x"}, tmp_path, tmp_path)
-    assert "CLAUDE_CODE_OAUTH_TOKEN is not usable" in config.warnings[0]
+    assert "CLAUDE_CODE_OAUTH_TOKEN is ignored" in config.warnings[0]
 
 
 def test_retries_are_as_many_as_a_user_wants(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_another_model_continues_where_one_stays_overloaded(tmp_path: Path) -> N
         busy = Fault("status", status=529, times=None, when=lambda body: "sonnet" in body["model"])
         run.server.faults.add(busy)
         told = await run.do("and now?")
-        assert "Overloaded" in told and "claude-opus-5-5 goes on instead" in told
+        assert "Overloaded" in told and "continuing with claude-opus-5-5" in told
         assert run.controller.status().model == "claude-opus-5-5"
         await run.do("and then?")
 

@@ -35,7 +35,7 @@ def test_a_transcript_of_another_project_continues_here_and_the_model_is_informe
         words.append(await run.do("hello again"))
 
     server = run_controller(here, work, resume=path.stem)
-    assert f"worked in {there} so far; from now on it works in {here}" in words[0]
+    assert f"directory has changed from {there} to {here}" in words[0]
     first, *_, last = server.requests[-1]["messages"]
     assert f"Project folder: {there}" in first["content"][0]["text"]
     assert f"Project folder: {here}" in last["content"][0]["text"]
@@ -88,5 +88,5 @@ def test_a_clock_that_goes_back_a_day_between_two_turns_changes_no_order(tmp_pat
 
 
 def test_one_damaged_record_is_reported_in_the_singular() -> None:
-    assert damaged_text(1, 7) == "1 damaged record is skipped: line 7"
-    assert damaged_text(1_200, 7) == "1,200 damaged records are skipped; the first is line 7"
+    assert damaged_text(1, 7) == "skipped 1 damaged line in the transcript: line 7"
+    assert damaged_text(1_200, 7) == "skipped 1,200 damaged lines in the transcript; the first is line 7"

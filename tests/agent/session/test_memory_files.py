@@ -73,7 +73,7 @@ def test_an_import_reads_nothing_beyond_the_project_and_no_secret(project: Path)
     assert list(read(project)) == ["CLAUDE.md"]
     told = "\n".join(unread(project))
     assert told.count("leads out of the project or to a secret (@") == 3  # each real file once
-    assert "pipe.md is no regular file" in told and "none.md is not there (@none.md in " in told
+    assert "pipe.md is not a regular file" in told and "none.md does not exist (@none.md in " in told
 
 
 @pytest.mark.parametrize("codec", ["utf-16", "utf-16-be", "utf-32", "utf-8-sig"])
@@ -91,11 +91,11 @@ def test_what_is_not_text_is_neither_imported_nor_followed_and_that_is_reported(
     (project / "docs/wide.md").write_bytes(codecs.BOM_UTF16_LE + "a\0b".encode("utf-16-le"))
     (project / "docs/a.md").write_text("a")
     assert list(read(project)) == ["AGENTS.md", "docs/a.md"]
-    told = [f"{project}/docs/{name} is no text (@docs/{name} in " for name in ("logo.png", "wide.md")]
+    told = [f"{project}/docs/{name} is not a text file (@docs/{name} in " for name in ("logo.png", "wide.md")]
     assert all(line.startswith(start) for line, start in zip(unread(project), told, strict=True))
     (project / "AGENTS.md").write_bytes(b"\0" * 9 + b"@docs/a.md")
     assert read(project) == {}
-    assert unread(project) == [f"{project}/AGENTS.md is no text: it is not read"]
+    assert unread(project) == [f"{project}/AGENTS.md is not a text file (ignored)"]
 
 
 def test_the_users_own_file_imports_from_beside_it(project: Path) -> None:
@@ -115,12 +115,12 @@ def test_imports_end_after_five_files_and_at_a_size(project: Path) -> None:
         (project / f"{number}.md").write_text(f"{number} @{number + 1}.md")
     assert list(read(project)) == ["AGENTS.md", *(f"{number}.md" for number in range(1, 6))]
     (line,) = unread(project)
-    assert "6.md is imported over more than 5 files (@6.md in " in line
+    assert "6.md is nested more than 5 imports deep (@6.md in " in line
     (project / "1.md").write_text("x" * (MAX_MEMORY_CHARS - 5) + " @2.md")
     (project / "2.md").write_text("y" * 20)
     assert list(read(project)) == ["AGENTS.md"], "1.md has one character too many"
     (project / "1.md").write_text("x" * (MAX_MEMORY_CHARS - 9) + " @2.md")
-    assert list(read(project)) == ["AGENTS.md", "1.md"] and "2.md is too much" in unread(project)[0]
+    assert list(read(project)) == ["AGENTS.md", "1.md"] and "2.md exceeds the limit" in unread(project)[0]
 
 
 def test_what_applies_below_is_that_of_the_directories_on_the_way(project: Path) -> None:

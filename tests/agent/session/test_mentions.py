@@ -86,7 +86,7 @@ def test_a_file_is_attached_once_however_it_is_written(context: ToolContext) -> 
         "read src/a.py (40 lines)",
         "read b (1 line)",
         "read src/a.py (2-2 of 40)",
-        "@q names no file here",
+        "@q: no such file",
     ]
 
 
@@ -111,7 +111,7 @@ def test_of_a_large_file_the_head_is_attached_with_a_note(context: ToolContext) 
     assert one.about["last"] < 500 and len(text_of(one)) // 4 <= 25_100
     assert f"continue with offset={one.about['last'] + 1}" in text_of(one)
     first, second = attached("@src/a.py @wide", context, replace(LIMITS, tokens=180))
-    assert first.blocks and second.trouble and second.told.endswith("it is too much for one prompt")
+    assert first.blocks and second.trouble and second.told.endswith("it is too large for one prompt")
 
 
 def test_a_notebook_goes_as_its_cells_unless_lines_are_named(context: ToolContext) -> None:
@@ -134,20 +134,20 @@ def test_what_cannot_or_may_not_be_attached_is_reported(context: ToolContext) ->
     (context.folder / "tool.bin").write_bytes(b"\x7fELF" + bytes(range(256)))
     limits = replace(LIMITS, refusal=lambda access: "secret" if access.protected else "")
     secret, binary = attached("@.env @tool.bin", context, limits)
-    assert (secret.told, secret.blocks) == ("@.env is not attached: secret", ())
+    assert (secret.told, secret.blocks) == ("cannot attach @.env: secret", ())
     assert binary.trouble and "is a binary file" in binary.told and not binary.blocks
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("look at @zebra-crossing.", "@zebra-crossing names no file here"),
-        ("@src/aa.py", "@src/aa.py names no file here; did you mean @src/a.py?"),
-        ("@paser.py", "@paser.py names no file here; did you mean @src/deep/parser.py?"),
-        ("@a.py:12", "@a.py:12 names no file here; did you mean @src/a.py#L12?"),
-        ("@src/a.py:3:7", "@src/a.py:3:7 names no file here; did you mean @src/a.py#L3?"),
-        ("@q1 @q2 @q3 @q4", "@q1, @q2, @q3 and 1 more name no file here"),
-        ("@../../q\x1b[31m", "@../../q␛[31m names no file here"),
+        ("look at @zebra-crossing.", "@zebra-crossing: no such file"),
+        ("@src/aa.py", "@src/aa.py: no such file; did you mean @src/a.py?"),
+        ("@paser.py", "@paser.py: no such file; did you mean @src/deep/parser.py?"),
+        ("@a.py:12", "@a.py:12: no such file; did you mean @src/a.py#L12?"),
+        ("@src/a.py:3:7", "@src/a.py:3:7: no such file; did you mean @src/a.py#L3?"),
+        ("@q1 @q2 @q3 @q4", "@q1, @q2, @q3 and 1 more: no such file"),
+        ("@../../q\x1b[31m", "@../../q␛[31m: no such file"),
         ("@server:res://x", None),
     ],
 )

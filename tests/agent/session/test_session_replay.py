@@ -79,7 +79,7 @@ def test_the_newest_prompts_come_with_their_calls_and_whole_answers() -> None:
     assert first[0] == PromptReplayed("question 2") and first[1] == CommandOutput("let me look", "markdown")
     assert isinstance(first[2], ToolCallFinished) and (first[2].name, first[2].title) == ("bash", "make 2")
     assert first[3] == CommandOutput("# Answer 2", "markdown") and len(told) == 12
-    assert end == Notice("going on with s1")
+    assert end == Notice("resumed session s1")
 
 
 def test_of_a_long_turn_the_prompt_and_the_end_are_shown() -> None:
@@ -99,7 +99,7 @@ def test_of_a_long_prompt_the_first_lines_are_shown() -> None:
     prompt(one, "look\n" + "".join(f"line {at}\n" for at in range(60)))
     shown = replayed(one)[0]
     assert isinstance(shown, PromptReplayed)
-    assert shown.text.split("\n")[-2:] == ["line 6", "… 53 more lines: /recall r1 shows them"]
+    assert shown.text.split("\n")[-2:] == ["line 6", "… 53 more lines (show them with /recall r1)"]
 
 
 def test_what_the_program_and_the_user_put_before_a_prompt_is_distinguished() -> None:
@@ -126,7 +126,7 @@ def test_a_long_answer_is_cut_at_the_end_of_a_line() -> None:
     answer = replayed(one)[1]
     assert isinstance(answer, CommandOutput)
     kept, _, rest = answer.text.partition("\n\n… ")
-    assert kept.endswith("words of a line") and rest.endswith("/recall r2 shows them")
+    assert kept.endswith("words of a line") and rest.endswith("(show them with /recall r2)")
 
 
 def test_a_call_that_never_ended_is_reported() -> None:
@@ -135,7 +135,7 @@ def test_a_call_that_never_ended_is_reported() -> None:
     uses = (ToolUseBlock("t1", "bash", {"command": "make"}),)
     one._add(Reply(2, 1.0, uses, (1,)))
     *_, warning, _ = replayed(one)
-    assert isinstance(warning, Notice) and "ended in the middle of: bash make;" in warning.text
+    assert isinstance(warning, Notice) and "interrupted during `bash make`;" in warning.text
 
 
 def test_compactions_are_reported_again_where_they_were_made() -> None:

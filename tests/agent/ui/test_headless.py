@@ -116,7 +116,7 @@ def test_an_inherited_pipe_that_says_nothing_does_not_hang(here: Run) -> None:
         ([], 2, "needs a prompt"),
         (["x", "--frobnicate"], 2, "unknown option"),
         (["x", "-r", "nowhere"], 2, "no session"),
-        (["x", "-c"], 2, "no session in this folder"),
+        (["x", "-c"], 2, "no session to continue in this directory"),
         (["x", "-C", "/nonexistent"], 2, "cannot change to"),
         (["x", "--permission-mode", "whatever"], 2, "is not one of"),
         (["x", "--session-id", "mine"], 2, "not a UUID"),
@@ -124,7 +124,7 @@ def test_an_inherited_pipe_that_says_nothing_does_not_hang(here: Run) -> None:
         (["x", "--resume-session-at=a"], 2, "unknown option"),
         (["x", "--settings", '{"sandbox":{"enabled":true,"network":{}}}'], 2, "cannot be enforced"),
         (["x", "--settings", "nowhere.json"], 2, "nowhere.json"),
-        (["x", "--add-dir", "nowhere"], 2, "no such folder"),
+        (["x", "--add-dir", "nowhere"], 2, "no such directory"),
     ],
 )
 def test_wrong_use_is_exit_code_2_and_says_what_to_do(
@@ -143,7 +143,7 @@ def test_without_a_key_the_exit_code_is_5_and_an_empty_one_counts_as_missing(her
     (result,) = lines(done)
     assert (done.returncode, result["is_error"]) == (5, True), "a client waits for a result"
     assert "ANTHROPIC_API_KEY" in done.stderr and "--offline" in done.stderr
-    assert "CLAUDE_CODE_OAUTH_TOKEN is not usable" in done.stderr
+    assert "CLAUDE_CODE_OAUTH_TOKEN is ignored" in done.stderr
     assert max(map(len, done.stderr.partition("\n\n")[2].splitlines())) < 80, "what will do"
 
 

@@ -101,11 +101,11 @@ def installed(tmp_path):
 def test_a_program_that_is_removed_while_it_starts_says_so_in_a_line(tmp_path, installed):
     project, told = (
         tmp_path / "project",
-        "makeroom changed on disk since it started (No module named 'agent.ui.",
+        "makeroom has changed on disk since it started (No module named 'agent.ui.",
     )
     (installed / "agent/ui/markdown.py").unlink()
     with PtyTerminal(project, (100, 24), makeroom("--offline"), PYTHONPATH=str(installed)) as terminal:
-        terminal.sees(f"{told}markdown'): leave,", "asks first").type("/exit\r")
+        terminal.sees(f"{told}markdown'). Exit", "asks first").type("/exit\r")
         assert terminal.ends() == 0
     (installed / "agent/ui/transcript_view.py").unlink()
     with PtyTerminal(project, (100, 24), makeroom("--offline"), PYTHONPATH=str(installed)) as terminal:
@@ -120,8 +120,8 @@ def test_a_program_that_was_removed_while_it_runs_says_so_and_can_be_left(tmp_pa
     with PtyTerminal(project, (100, 24), makeroom("--offline"), PYTHONPATH=str(installed)) as terminal:
         terminal.sees("❯", "asks first")
         shutil.rmtree(installed / "agent/commands")
-        told = "makeroom changed on disk since it started (No module named 'agent.commands."
-        terminal.type("/doctor\r").sees(told, "leave, and go", "on with makeroom -c")
+        told = "makeroom has changed on disk since it started (No module named 'agent.commands."
+        terminal.type("/doctor\r").sees(told, "). Exit and", "resume with makeroom -c")
         terminal.type("!ls\r").sees("agent.commands.project")
         terminal.type("/exit\r")
         assert terminal.ends() == 0

@@ -181,7 +181,7 @@ def test_what_is_allowed_in_a_session_acts_from_then_on_and_what_is_forbidden_no
     async def work(run: ControllerRun) -> None:
         assert "disabled until approved (see /trust): 1 hook" in await run.do("hello", "/hooks")
         await run.do("/trust all")
-        assert (await run.controller.prompt("hello")).error == "a hook refused the prompt: no"
+        assert (await run.controller.prompt("hello")).error == "a hook denied the prompt: no"
         assert "echo no" in await run.do("/hooks")
         await run.do("/trust none", "hello")
 
@@ -212,7 +212,7 @@ def test_a_script_that_changes_after_its_hook_was_approved_is_run_no_more(tmp_pa
     async def work(run: ControllerRun) -> None:
         assert "has changed" not in await run.do("/trust all", "hello")
         script.write_text("touch pwned")
-        assert "has changed since it was approved; /trust approves it anew" in await run.do("hello")
+        assert "has changed since its approval; approve it again with /trust" in await run.do("hello")
         assert not (tmp_path / "pwned").exists()
         await run.do("/trust all", "hello")
         assert (tmp_path / "pwned").exists()

@@ -121,7 +121,7 @@ def test_what_a_project_defines_is_not_started_before_it_was_approved(tmp_path: 
 
     run_in(tmp_path, act, events, headless=True)
     warnings = [event.text for event in events if isinstance(event, Notice)]
-    assert [text for text in warnings if "2 MCP servers that nobody has approved: off here" in text]
+    assert [text for text in warnings if "2 MCP servers that are not approved; they are disabled" in text]
     assert len(warnings) == 1
 
 
