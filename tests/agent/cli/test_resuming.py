@@ -98,7 +98,7 @@ def test_a_session_in_use_is_viewed_forked_or_left(project: Path, locked: Store)
     assert files(project) == before
     with PtyTerminal(project, (100, 24), forked_makeroom("--offline -c")) as terminal:
         terminal.sees("2 Fork").again("2", lambda: "resumed session" in terminal.text)
-        terminal.sees("question 2", "asks first").type("help\r").sees("I understand").type("\x04")
+        terminal.sees("question 2", "asks first").type("help\r").sees("I follow rules").type("\x04")
         assert terminal.ends() == 0
     (fork,) = files(project).keys() - before.keys()
     assert {name: data for name, data in files(project).items() if name != fork} == before
