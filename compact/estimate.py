@@ -153,7 +153,7 @@ def _rates(folded: Folded, calibration: Calibration) -> _Rates:
 
 def _fitted(sizes: list[RequestSize], calibration: Calibration) -> _Rates:
     """Fit the rates to the growth of the newest requests by least squares, held near what is usual."""
-    # Growth tells it best; a whole prompt holds besides what the API adds unseen by us.
+    # Growth is the best measure; a whole prompt also contains tokens that the API adds.
     first = sizes[0]
     last = sizes[-1]
     has_grown = last.raw > 1.3 * first.raw

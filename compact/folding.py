@@ -1,8 +1,8 @@
-"""Folding old history: where to cut, the fold that takes its place, and shrinking what is left.
+"""Replace the older messages with a summary, and shrink single blocks where that is not enough.
 
-A cut stands between exchanges and never within an older fold. Files that were read last and not changed since
-are shown again beside the record. What the model has not seen yet stays unfolded; where even that is too much
-for the window, single blocks are shrunk.
+A fold covers all but the newest exchanges. The cut is made between exchanges and never within an older fold.
+Files that were read last, and not changed since, are shown again with the summary. Messages that the model
+has not seen yet stay; if even these are too large, single blocks become previews or placeholders.
 """
 
 from collections.abc import Iterator, Sequence
@@ -57,7 +57,7 @@ class FoldPlan(Struct, frozen=True):
 
 
 class Shrink(IntEnum):
-    """How far single blocks are shrunk: only seen ones, unseen ones to previews, or all to placeholders."""
+    """The blocks that may be shrunk: seen ones only, unseen ones to previews, or all to placeholders."""
 
     SEEN = 0
     PREVIEWS = 1
@@ -77,8 +77,8 @@ def fold_history(situation: Situation, limits: FoldLimits) -> FoldPlan | None:
     at = _cut(situation, min(most, limit // 2))
     if at == 0:
         return None
-    record = replacement_tokens(situation, limits, at, limit)
-    room = max(min(MIN_TAIL_TOKENS, most, limit // 2), limit - record - summary_reserve(limit))
+    replacement = replacement_tokens(situation, limits, at, limit)
+    room = max(min(MIN_TAIL_TOKENS, most, limit // 2), limit - replacement - summary_reserve(limit))
     at = _cut(situation, min(most, room)) or at
     if limits.tail is None:
         at = min(at, max(1, _first_recent(situation), _cut(situation, room)))
@@ -104,11 +104,11 @@ def fold_before(situation: Situation, limits: FoldLimits, at: int) -> FoldPlan:
     behind = tail[0].seq if tail else situation.folded.last_seq + 1
     shown = (part for message in view[view.index_of(behind) :] for part in message.parts)
     beside = "\n".join((restored.text, *block_texts(part.block for part in shown if part.seq >= behind)))
-    record = replacement_text(situation, limits, at, replacement_limit(situation), beside)
-    blocks = tuple(TextBlock(text) for text in (record, restored.text) if text)
+    replacement = replacement_text(situation, limits, at, replacement_limit(situation), beside)
+    blocks = tuple(TextBlock(text) for text in (replacement, restored.text) if text)
     if tail:
         last = min(last, tail[0].seq - 1)
-    tokens = situation.counter.text(record) + restored.tokens
+    tokens = situation.counter.text(replacement) + restored.tokens
     return FoldPlan(
         Fold(entries[0].seq, last=last, blocks=blocks, tokens=tokens), tail=tail, restored=list(restored.seqs)
     )

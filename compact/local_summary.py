@@ -74,7 +74,7 @@ ScoreKind = Literal["read", "changed", "gone", "names", "numbers"]
 
 
 class ListedParts(Struct):
-    """What is listed in its order: of a stretch of the conversation, or of one entry.
+    """The ordered lists of a local summary: of a stretch of the conversation, or of one entry.
 
     commands are as they are listed, with exit code or "error"; constraints are (sentence, recall id), and so
     are commitments and closings, the replies that ended a turn; attached are (path, recall id) of what
@@ -225,7 +225,7 @@ def _add_text(account: EntryAccount, text: str, ident: str, acts: bool) -> None:
 def _beginning(text: str) -> str:
     """Return the first sentences of a text on one line, in about MAX_CLOSING_CHARS characters."""
     plain = _BLOCK_START.split(text[: 4 * MAX_CLOSING_CHARS].strip())[0]
-    line = " ".join(plain.replace("**", "").replace("\n#", "\n").split()).lstrip("# ")
+    line = " ".join(plain.replace("\n#", "\n").split()).lstrip("# ")
     if len(line) <= MAX_CLOSING_CHARS:
         return line
     cut = line[:MAX_CLOSING_CHARS]

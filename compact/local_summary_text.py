@@ -3,18 +3,19 @@
 from collections.abc import Iterable
 
 from .commitments import Commitment
+from .directives import REQUEST
 from .local_summary import LocalSummary, Scores
 from .tokens import TokenCounter
 
 MAX_FILE_NAMES = 5  # of one file
 MAX_NAMES_TOKENS = 400  # of the names of all files
-CLOSINGS_TITLE = "Last replies to the user (their beginnings, the newest is last)"
+CLOSINGS_TITLE = "Last replies to the user (beginnings, newest last)"
 CHECKED_NAMES = 40  # of each kind, in the coverage of a summary; half as many numbers
 _COMMITMENT_TITLES = {
     "promise": "Promised or confirmed by the assistant",
     "decision": "Decided",
     "rejected": "Tried and given up",
-    "said": "Said by the assistant",
+    "said": "Said by the assistant, may still apply",
 }
 
 
@@ -100,10 +101,15 @@ def commitments_text(local_summary: LocalSummary, counter: TokenCounter, limit: 
         kept[at] = each
     sections = []
     for kind, title in _COMMITMENT_TITLES.items():
-        of_kind = (kept[at].text for at in sorted(kept) if kept[at].kind == kind)
+        of_kind = (kept[at].text for at in sorted(kept) if _shown_kind(kept[at]) == kind)
         lines = [f"- {text.removeprefix('- ')} ({ids[text]})" for text in of_kind]
         sections.extend(["\n".join([f"{title}:", *lines])] if lines else [])
     return "\n".join(sections)
+
+
+def _shown_kind(commitment: Commitment) -> str:
+    """Return the kind under which a commitment is listed; a promise that is none for sure was only said."""
+    return "said" if commitment.kind == "promise" and commitment.weight < REQUEST else commitment.kind
 
 
 def _fitting(title: str, rows: Iterable[str], counter: TokenCounter, room: int) -> tuple[list[str], int]:

@@ -55,6 +55,6 @@ def lines_shown(use: ToolUseBlock, result: Result) -> tuple[int, int]:
 
 
 def pages_referred_to(content: Sequence[Block]) -> set[int]:
-    """The seqs of the results that a page refers to for lines that it does not repeat."""
+    """Return the seqs of the results that a page refers to for lines that it does not repeat."""
     found = _UNCHANGED_IDS.findall(joined_text(content))
     return {int(ident or old_ident) for ident, old_ident in found}

@@ -203,9 +203,9 @@ def _fold_preview(situation: Situation, fold: Fold) -> str:
     last = view.index_of(fold.last)
     tokens = view.tokens_before(min(len(view), last + 1)) - view.tokens_before(first)
     sizes = [len(block.text) for block in fold.blocks if isinstance(block, TextBlock)]
-    record, *files = (situation.slope * fold.tokens * size / sum(sizes) for size in sizes)
+    summary, *files = (situation.slope * fold.tokens * size / sum(sizes) for size in sizes)
     return (
         f"  r{fold.first} to r{fold.last} ({last - first + 1} messages, {situation.scaled(tokens):,} tokens) "
-        f"become a summary of about {record:,.0f} tokens"
+        f"become a summary of about {summary:,.0f} tokens"
         + "".join(f" and {size:,.0f} tokens of files shown again" for size in files)
     )

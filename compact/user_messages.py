@@ -14,7 +14,7 @@ from .directives import FACT, LASTING, REQUEST, WISH, weighed_sentences
 from .invariants import open_prompts
 from .situation import Situation, UserBlock
 
-REFUSING = "denying"  # before the call that the user denied with these words
+DENYING = "denying"  # before the call that the user denied with these words
 OMITTED_MESSAGES = "({count} older messages are omitted; recall shows {ids})"
 OMITTED_TALK = "({count} short messages between {ids} are omitted; recall shows them)"
 OMITTED_BUT_SENTENCES = "({count} older messages are omitted except for these sentences; recall shows {ids})"
@@ -114,11 +114,11 @@ def _open_blocks(situation: Situation, blocks: Sequence[UserBlock]) -> set[int]:
 
 def _last_said(blocks: list[UserBlock]) -> list[UserBlock]:
     """Return the blocks without reasons of denials that the user repeated verbatim for a later call."""
-    last = {block.text: at for at, block in enumerate(blocks) if block.answers.startswith(REFUSING)}
+    last = {block.text: at for at, block in enumerate(blocks) if block.answers.startswith(DENYING)}
     return [
         block
         for at, block in enumerate(blocks)
-        if not block.answers.startswith(REFUSING) or last[block.text] == at
+        if not block.answers.startswith(DENYING) or last[block.text] == at
     ]
 
 
@@ -218,7 +218,7 @@ def _answers(situation: Situation, exchange: Exchange) -> Iterator[UserBlock]:
     """Yield the user's answers to the calls of an exchange: to a question, or the reason of a denial."""
     for index, result in exchange.results.items():
         for question, words in result.said:
-            call = f"{REFUSING} r{exchange.seq}.{index} {call_label(exchange.uses[index])}"
+            call = f"{DENYING} r{exchange.seq}.{index} {call_label(exchange.uses[index])}"
             answers = f'answering "{on_short_line(question)}"' if question else call
             yield UserBlock(
                 f"r{result.seq}", text=words, tokens=situation.counter.text(words), answers=answers

@@ -1,4 +1,4 @@
-"""The layers of the automatic pipeline, in the order in which they look at the conversation.
+"""The layers of the automatic pipeline, in the order in which they are asked.
 
 To add one, write a module with a `Layer` and name it in LAYERS.
 """

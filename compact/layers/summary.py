@@ -47,7 +47,7 @@ ATTEMPTS = (
 RIGHT_AFTER_CALLS = 5  # since the newest compaction
 SHORT_TAIL_TOKENS = 2_000  # by our count
 ALL_RECENT = "nothing to summarize: the whole conversation is recent and is kept verbatim"
-ALL_RECORD = "nothing to summarize: all older messages are summarized already"
+ALL_SUMMARIZED = "nothing to summarize: all older messages are summarized already"
 TOO_LITTLE = "not summarized: it would free less than 10 % of the context"
 FREED_TOO_LITTLE = "the summary would have freed less than 10 % of the context and was not used"
 
@@ -146,8 +146,8 @@ def _frees_too_little(situation: Situation, trigger: Trigger) -> str:
         return TOO_LITTLE
     fold = next(edit for edit in proposal.edits if isinstance(edit, Fold))
     earlier = situation.folded.edits.covering(fold.first)
-    is_record = earlier is not None and fold.last <= earlier.last
-    return ALL_RECORD if is_record and situation.tokens < situation.trigger_tokens else ""
+    is_summary = earlier is not None and fold.last <= earlier.last
+    return ALL_SUMMARIZED if is_summary and situation.tokens < situation.trigger_tokens else ""
 
 
 def _does_not_pay(situation: Situation) -> str:

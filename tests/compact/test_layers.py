@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from compact.layers.budget import BUDGET_LAYER
 from compact.layers.collapse import COLLAPSE_LAYER
 from compact.layers.snip import SNIP_LAYER
-from compact.layers.summary import ALL_RECORD, FREED_TOO_LITTLE, SUMMARY_LAYER, TOO_LITTLE
+from compact.layers.summary import ALL_SUMMARIZED, FREED_TOO_LITTLE, SUMMARY_LAYER, TOO_LITTLE
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import CompactionPlan, Proposal
 from tests.narrowing import block_text, narrow
@@ -352,7 +352,7 @@ def test_what_is_a_record_already_is_not_summarised_again_on_request():
     assert world.compact("manual").proposals and len(world.questions) == 1
     world.user("and now?")
     world.reply("words " * 30)
-    assert world.plan("manual").note == ALL_RECORD
+    assert world.plan("manual").note == ALL_SUMMARIZED
     assert world.plan("tool").proposals == () and len(world.questions) == 1
     for _ in range(4):
         world.reply("words " * 900)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from compact.directives import REQUEST
 from compact.identifiers import whole_name_counts
 from compact.local_summary import build_local_summary, pins_of
 from compact.local_summary_text import CLOSINGS_TITLE, commitments_text, coverage, local_summary_text
@@ -261,7 +262,7 @@ def test_replies_that_ended_a_turn_are_listed_by_their_beginnings_oldest_first()
     world.reply("The cause is the cache. " + "It is never cleared when a user logs out. " * 20)
     text = local_summary_text(local_summary(world), COUNT, 2_000)
     shown = text.partition(CLOSINGS_TITLE)[2].splitlines()[1:]
-    assert shown[0] == "- It is done. All 12 tests pass. (r3.0)"
+    assert shown[0] == "- It is done. All **12 tests** pass. (r3.0)"
     assert shown[1].startswith("- The cause is the cache. It is never") and shown[1].endswith(
         "logs out. (r8.0)"
     )
@@ -308,6 +309,15 @@ def test_what_the_assistant_promised_decided_and_gave_up_stands_verbatim_with_it
     assert commitments_text(local_summary(world), COUNT, 45).splitlines()[1:] == [
         "- I will not touch billing. (r5.0)"
     ]
+
+
+def test_a_statement_that_may_be_no_promise_is_listed_as_said():
+    world = started()
+    world.reply("I'll keep you posted on the port. My build always takes the slow path.")
+    kinds = {each.text: (each.kind, each.weight) for each, _ in local_summary(world).commitments}
+    (unsure,) = [text for text, (kind, weight) in kinds.items() if kind == "promise" and weight < REQUEST]
+    said = commitments_text(local_summary(world), COUNT, 500).partition("Said by the assistant")[2]
+    assert unsure in said and "keep you posted" not in said
 
 
 def test_what_the_assistant_says_again_stands_where_it_was_said_last():
