@@ -63,7 +63,7 @@ class ContentStore(Struct):
             self.large.measure()
 
     def get(self, digest: str) -> bytes | None:
-        """Return contents by their hash; None if they are missing, damaged or too large to hold in memory."""
+        """Return contents by their hash; None if they are missing, damaged or too large for memory."""
         try:
             content = zlib.decompress(self._path(digest).read_bytes())
         except FileNotFoundError:

@@ -1,7 +1,7 @@
 """Contents of large files, each stored once under its SHA-256 hash, uncompressed and never held in memory.
 
-A copy is a clone on Linux file systems that can share blocks (Btrfs, XFS), and is made in pieces elsewhere.
-It is hashed as it is made, so a file that changes meanwhile is stored as it was read.
+A copy is a clone on Linux file systems that can share blocks (Btrfs, XFS). Otherwise it is made in pieces. It
+is hashed while it is made, so a file that changes during copying is stored as it was read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from transcripts import StoreError, ensure_private_folder
 from .pruning import prune
 
 PIECE_BYTES = 1 << 20
-FREE_DISK_SHARE = 10  # the copies may take this part of the free disk
+FREE_DISK_SHARE = 10  # copies may use one part in this many of the free disk space
 
 
 class LargeContents(Struct):
@@ -157,7 +157,7 @@ def _copy(source: int, target: int, max_bytes: int, is_late: Callable[[], bool])
     while piece := os.read(reading, PIECE_BYTES):
         copied += len(piece)
         if copied > max_bytes:
-            raise OSError(errno.EFBIG, "it grows while it is copied")
+            raise OSError(errno.EFBIG, "it grew while being copied")
         if is_late():
             return None, copied
         found.update(piece)
@@ -182,7 +182,7 @@ def write_all(content: bytes, target: int) -> None:
 
 
 def _cloned(source: int, target: int) -> bool:
-    """Share the blocks of a file, which takes no time and no room; False where that is not possible."""
+    """Share the blocks of a file, which takes no time and no space; return False if that is not possible."""
     if sys.platform == "linux":
         ficlone = 0x40049409  # linux/fs.h
         with suppress(OSError):
