@@ -107,7 +107,7 @@ def test_one_bad_entry_voids_nothing_else_and_a_typo_is_named(home: Home) -> Non
         ("deny = 'bash(git status)'", """not 'bash(git status)'. Write deny = ["bash(git status)"]"""),
         ("denny = ['bash']", "unknown setting 'denny'; did you mean 'deny'?"),
         ("[hook]\npre_tool = 'x'", "unknown setting 'hook'; did you mean 'hooks'?"),
-        ("[hooks]\npre_tol = 'x'", "hooks: 'pre_tol' is no event; did you mean 'pre_tool'?"),
+        ("[hooks]\npre_tol = 'x'", "hooks: unknown event 'pre_tol'; did you mean 'pre_tool'?"),
         ("[sandbox]\nmoed = 'require'", "sandbox: unknown entry 'moed'; did you mean 'mode'?"),
         ("[hooks]\npre_tool = 5", 'hooks: pre_tool takes a command, such as "check.sh", not 5'),
         ("[hooks]\npre_tool = ''", "hooks: pre_tool takes a command"),
@@ -128,7 +128,7 @@ def test_a_mistake_in_what_forbids_is_an_error_and_no_warning(home: Home, entry:
     [
         ("modell = 'x'", "unknown setting 'modell'; did you mean 'model'? (ignored)"),
         ("[compact]\ntriger = 3", "[compact] triger is unknown; did you mean trigger?; ignored"),
-        ("[hooks]\nZzz = 5", "hooks: 'Zzz' is no event, and its hooks are ignored; there are SessionStart,"),
+        ("[hooks]\nZzz = 5", "hooks: unknown event 'Zzz' (its hooks are ignored); the events are SessionStart,"),
     ],
 )
 def test_an_unknown_name_is_reported_with_the_nearest_and_ignored(home: Home, entry: str, told: str) -> None:
