@@ -23,6 +23,7 @@ _FIELDS = {
 }
 _USER = ("text", "tool_result", "image", "document")
 _ASSISTANT = ("text", "tool_use", "thinking", "redacted_thinking")
+_ALLOWED = {"user": _USER, "system": ("text",)}
 _IN_RESULT = ("text", "image", "document")
 _MAGIC = {
     "image/png": b"\x89PNG\r\n\x1a\n",
@@ -38,9 +39,9 @@ def block_violations(path: str, role: str, block: Any) -> Iterator[str]:
         yield f"{path}: Input should be a valid dictionary with a `type`"
         return
     kind = block["type"]
-    allowed = _USER if role == "user" else _ASSISTANT
+    allowed = _ALLOWED.get(role, _ASSISTANT)
     if kind not in allowed:
-        if role == "user" or kind in _FIELDS:
+        if role != "assistant" or kind in _FIELDS:
             yield f"{path}: Input tag '{kind}' does not match any of the expected tags: {allowed}"
         return  # an assistant message may hold kinds unknown here: a model produced them
     for name in block.keys() - _FIELDS[kind]:

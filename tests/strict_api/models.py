@@ -10,7 +10,11 @@ THINKING_TYPES = ("adaptive", "between_tools", "disabled", "enabled")
 
 
 class ServedModel(Struct, frozen=True):
-    """The limits and features of a model. `thinks_unasked`: it thinks where a request lacks `thinking`."""
+    """The limits and features of a model.
+
+    `thinks_unasked`: it thinks where a request lacks `thinking`. `system_role`: messages may have the role
+    "system".
+    """
 
     id: str
     window: int
@@ -21,6 +25,7 @@ class ServedModel(Struct, frozen=True):
     efforts: tuple[str, ...] = EFFORTS
     forced_tools: bool = True
     min_cacheable: int = 1024
+    system_role: bool = False
 
 
 MODELS = {
@@ -33,11 +38,25 @@ MODELS = {
             ("adaptive", "between_tools"),
             thinks_unasked=True,
             forced_tools=False,
+            system_role=True,
         ),
         ServedModel(
-            "claude-opus-5-5", 1_000_000, 128_000, ("adaptive",), thinks_unasked=True, forced_tools=False
+            "claude-opus-5-5",
+            1_000_000,
+            128_000,
+            ("adaptive",),
+            thinks_unasked=True,
+            forced_tools=False,
+            system_role=True,
         ),
-        ServedModel("claude-haiku-5-5", 1_000_000, 128_000, ("adaptive", "disabled"), thinks_unasked=True),
+        ServedModel(
+            "claude-haiku-5-5",
+            1_000_000,
+            128_000,
+            ("adaptive", "disabled"),
+            thinks_unasked=True,
+            system_role=True,
+        ),
         ServedModel(
             "claude-sonnet-4-6",
             1_000_000,

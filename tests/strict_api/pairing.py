@@ -1,4 +1,7 @@
-"""Requirements of the API for the order of messages: first and last role, and a result for every call."""
+"""Requirements of the API for the order of messages: roles, and a result for every call.
+
+The documentation gives the rules for messages of role "system"; the wording of their errors is ours.
+"""
 
 from collections.abc import Iterator
 
@@ -37,14 +40,26 @@ def order_violations(body: Body, paused: bool) -> Iterator[str]:
         yield 'messages: first message must use the "user" role'
     if messages[-1].role == "assistant" and not paused:
         yield PREFILL
+    yield from _system_role_violations([message["role"] for message in body["messages"]])
     seen: set[str] = set()
     yield from _server_call_violations(messages)
     for at, message in enumerate(messages):
         following = messages[at + 1] if at + 1 < len(messages) else None
         if message.role == "assistant":
             yield from _call_violations(message, following, seen)
-        else:
+        elif message.role == "user":
             yield from _result_violations(message, messages[at - 1] if at else None)
+
+
+def _system_role_violations(roles: list[str]) -> Iterator[str]:
+    """A message of role "system" stands directly behind the user's, last or before the assistant's."""
+    for at, role in enumerate(roles):
+        if role != "system":
+            continue
+        if at == 0 or roles[at - 1] != "user":
+            yield f"messages.{at}: a 'system' message must directly follow a 'user' message"
+        if at + 1 < len(roles) and roles[at + 1] != "assistant":
+            yield f"messages.{at}: a 'system' message must be the last or precede an 'assistant' message"
 
 
 def _server_call_violations(messages: list[MergedMessage]) -> Iterator[str]:

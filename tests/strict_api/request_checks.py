@@ -51,7 +51,7 @@ def violations(
 
     `paused`: the conversation ends with a reply that stopped with pause_turn. `counting`: for count_tokens.
     """
-    found = [*_field_violations(body, counting), *_message_violations(body)]
+    found = [*_field_violations(body, counting), *_message_violations(body, model)]
     if found:
         return found
     found = [
@@ -94,7 +94,7 @@ def _field_violations(body: Body, counting: bool) -> Iterator[str]:
         yield "stop_sequences: each stop sequence must contain non-whitespace"
 
 
-def _message_violations(body: Body) -> Iterator[str]:
+def _message_violations(body: Body, model: ServedModel) -> Iterator[str]:
     messages = body.get("messages")
     if not isinstance(messages, list):
         yield "messages: Input should be a valid list"
@@ -107,9 +107,9 @@ def _message_violations(body: Body) -> Iterator[str]:
             yield f"{path}: Input should be a valid dictionary"
             continue
         role = message.get("role")
-        if role == "system":
+        if role == "system" and not model.system_role:
             yield f"{path}: role 'system' is not supported on this model"
-        elif role not in ("user", "assistant"):
+        elif role not in ("user", "assistant", "system"):
             yield f"{path}.role: Input should be 'user' or 'assistant'"
         for name in message.keys() - {"role", "content"}:
             yield f"{path}.{name}: Extra inputs are not permitted"

@@ -51,6 +51,10 @@ HI = user(text("hi"))
 ASKED = (HI, model(call()))
 
 
+def system_message(words: str, **more: Any) -> dict[str, Any]:
+    return {"role": "system", "content": [text(words, **more)]}
+
+
 def refusal(body: Any, betas: frozenset[str] = frozenset(), **limits: Any) -> str:
     """Return the endpoint's complaint about a body; "" if it accepts it."""
     try:
@@ -64,7 +68,31 @@ REFUSED = {
     "no messages": (request(), "at least one message"),
     "assistant first": (request(model(text("hi")), HI), "first message must use"),
     "prefill": (request(HI, model(text("so"))), "does not support assistant message prefill"),
-    "system role": (request(HI, {"role": "system", "content": "x"}), "role 'system' is not supported"),
+    "system role": (
+        request(HI, system_message("x"), model="claude-sonnet-4-6"),
+        "role 'system' is not supported on this model",
+    ),
+    "system first": (request(system_message("x"), HI), "first message must use"),
+    "system behind the assistant": (
+        request(HI, model(text("a")), system_message("x"), HI),
+        "messages.2: a 'system' message must directly follow",
+    ),
+    "two system messages": (
+        request(HI, system_message("x"), system_message("y")),
+        "messages.1: a 'system' message must be the last",
+    ),
+    "system before the user": (
+        request(HI, system_message("x"), HI),
+        "messages.1: a 'system' message must be the last",
+    ),
+    "image in a system message": (
+        request(HI, {"role": "system", "content": [image()]}),
+        "messages.1.content.0: Input tag 'image'",
+    ),
+    "result in a system message": (
+        request(*ASKED, user(result()), {"role": "system", "content": [result()]}),
+        "messages.3.content.0: Input tag 'tool_result'",
+    ),
     "odd role": (request({"role": "tool", "content": "x"}), "Input should be 'user' or 'assistant'"),
     "field in message": (request({**HI, "name": "x"}), "messages.0.name: Extra inputs"),
     "empty content": (request(user()), "must have non-empty content"),
@@ -174,6 +202,10 @@ ACCEPTED = {
     "an empty result": request(*ASKED, user(result(content=""))),
     "a result without content": request(*ASKED, user({"type": "tool_result", "tool_use_id": "t1"})),
     "a picture in a result": request(*ASKED, user(result(content=[text("x"), image()]))),
+    "a system message at the end": request(HI, system_message("x", **MARK)),
+    "system messages behind prompts and results": request(
+        HI, system_message("x"), model(call()), user(result()), system_message("y"), model(text("a")), HI
+    ),
     "everything": request(
         HI,
         system=[text("s", **HOUR)],
