@@ -29,6 +29,7 @@ Feature = Literal[
     "eager tool input",
     "web tools",
     "system blocks",
+    "system messages",
     "unsigned thinking",
     "reasoning gaps",
     "max_tokens",

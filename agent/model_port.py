@@ -35,6 +35,8 @@ class RequestSettings(Struct, frozen=True):
     cache       the lifetime of the cached prefix: "5m", "1h"; None: no caching
     eager       the inputs of tools stream before they are validated
     rejected    features that the server rejected; they are off
+    system_role  the model supports messages of role "system", which carry makeroom's own words
+    tag         the suffix of the tags around these words elsewhere, see transcripts/channel.py
     """
 
     model: str
@@ -47,6 +49,8 @@ class RequestSettings(Struct, frozen=True):
     cache: Literal["5m", "1h"] | None = "5m"
     eager: bool = False
     rejected: frozenset[Feature] = frozenset()
+    system_role: bool = False
+    tag: str = ""
 
     def without(self, *features: Feature) -> RequestSettings:
         """Return the settings with some features off, which the server rejects and `rejected` lists."""
@@ -57,6 +61,7 @@ class RequestSettings(Struct, frozen=True):
             effort=None if "effort" in features else self.effort,
             cache=None if "cache" in features else self.cache,
             eager=self.eager and "eager tool input" not in features,
+            system_role=self.system_role and "system messages" not in features,
             rejected=self.rejected | set(features),
         )
 
@@ -75,7 +80,9 @@ def output_room(window: int) -> int:
     return max(MIN_OUTPUT_TOKENS, int(window * MAX_OUTPUT_SHARE))
 
 
-RECORDED_SETTINGS = ("max_tokens", "thinking", "silent_thinking", "effort", "cache", "eager", "rejected")
+RECORDED_SETTINGS = (
+    "max_tokens", "thinking", "silent_thinking", "effort", "cache", "eager", "rejected", "system_role"
+)  # fmt: skip
 """The settings of a request that its own fact contains; the others are in the `Opened` before it."""
 
 
@@ -163,6 +170,7 @@ class ModelFacts(Struct, frozen=True):
     known           a table or the server lists the model
     window_source   the source of the window size in words; "": it is a guess
     cuts_silently   the server truncates a prompt that is too long, and answers the rest (Ollama)
+    system_role     the model supports messages of role "system" among the others
     """
 
     id: str
@@ -176,6 +184,7 @@ class ModelFacts(Struct, frozen=True):
     known: bool = True
     window_source: str = ""
     cuts_silently: bool = False
+    system_role: bool = False
 
 
 class ModelCatalog(Struct, frozen=True):

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct, to_builtins
 from tools.parameters import Arguments
 from transcripts import about_said
 
-from .base import Tool, ToolCall, ToolContext, ToolError, ToolResult, no_access, text_result
+from .base import Tool, ToolCall, ToolContext, ToolError, ToolResult, decision_result, no_access
 from .user_answer import ANSWERS, NOBODY_THERE
 
 MAX_QUESTIONS = 4
@@ -54,11 +54,11 @@ async def ask_user(arguments: QuestionArguments, call: ToolCall) -> ToolResult:
     if answer.said == "no":
         told = f"{DECLINED}\nThey said: {answer.reason}" if answer.reason else DECLINED
         about = about_said((arguments.questions[0].question, answer.reason))
-        return text_result(told, human={"note": "declined"}, about=about)
+        return decision_result(told, human={"note": "declined"}, about=about)
     answers = list(_answers(arguments, answer.input))
     lines = [f"{question} {said or '(no answer)'}" for question, said in answers]
     told = "\n".join(["The person answered:", *lines])
-    return text_result(told, human={"text": "\n".join(lines)}, about=about_said(*answers))
+    return decision_result(told, human={"text": "\n".join(lines)}, about=about_said(*answers))
 
 
 def _answers(arguments: QuestionArguments, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

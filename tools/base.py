@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from tools.processes import CommandContext
 from tools.sandbox import BlockedAccess, UnblockDecision
-from transcripts import Block, Originals, StoredOutput, TextBlock, ToolKind, check_shape
+from transcripts import Block, ChannelBlock, Originals, StoredOutput, TextBlock, ToolKind, check_shape
 from transcripts.patterns import lazy_pattern
 
 from .spawning import SpawnRequest, SpawnResult
@@ -132,6 +132,11 @@ class ToolResult(Struct, frozen=True):
 def text_result(text: str, *, error: bool = False, **more: Any) -> ToolResult:
     """A result whose content is one text."""
     return ToolResult((TextBlock(text),), error=error, **more)
+
+
+def decision_result(text: str, **more: Any) -> ToolResult:
+    """A result whose content says what the user decided: no other text of a result counts as their words."""
+    return ToolResult((ChannelBlock(text, in_place=True),), **more)
 
 
 class ToolContext(CommandContext):

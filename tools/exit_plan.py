@@ -10,7 +10,7 @@ from msgspec import Meta
 from tools.parameters import Arguments
 from transcripts import about_said
 
-from .base import Tool, ToolCall, ToolContext, ToolError, ToolResult, no_access, text_result
+from .base import Tool, ToolCall, ToolContext, ToolError, ToolResult, decision_result, no_access, text_result
 from .user_answer import NOBODY_THERE
 
 NOT_PLANNING = "Plan mode is not on: no plan has to be approved.\nGo on with the work."
@@ -34,13 +34,13 @@ async def show_plan(arguments: PlanArguments, call: ToolCall) -> ToolResult:
         wanted = f": {answer.reason}" if answer.reason else "."
         told = f"The person did not approve the plan{wanted}\nPlan mode goes on; show the plan again then."
         about = {"approved": False, **about_said(("", answer.reason))}
-        return text_result(told, human={"note": f"not approved{wanted.rstrip('.')}"}, about=about)
+        return decision_result(told, human={"note": f"not approved{wanted.rstrip('.')}"}, about=about)
     mode.leave_plan()
     plan = str(answer.input.get("plan") or arguments.plan)
     if plan == arguments.plan:
-        return text_result("The person approved the plan. Carry it out.", human={"note": "approved"})
+        return decision_result("The person approved the plan. Carry it out.", human={"note": "approved"})
     told = f"The person changed the plan and approved it. Carry it out as it is now:\n{plan}"
-    return text_result(told, human={"note": "approved with changes"}, about={"plan": plan})
+    return decision_result(told, human={"note": "approved with changes"}, about={"plan": plan})
 
 
 def _preview(arguments: PlanArguments, context: ToolContext) -> Mapping[str, Any]:

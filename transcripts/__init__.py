@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from .lazy_door import lazy_door
 
 if TYPE_CHECKING:
+    from .channel import channel_tag, escape_channel_tag, new_suffix, text_for_model
     from .edits import earliest_seq
     from .entries import Entry, Exchange, Prompt
     from .errors import SessionInUse, StoreError
@@ -37,11 +38,16 @@ if TYPE_CHECKING:
     from .listing import FORK_TOPIC, ProjectRecords, SessionSummary
     from .load import LazyResults, LoadedTranscript, read_transcript
     from .messages import (
+        ATTACHED_TAG,
         INVALID_JSON,
+        OWN_COMMAND_TAG,
+        PASTED_TAG,
         PUT_BACK_START,
+        PUT_BACK_TAG,
         SKILL_START,
         UNSIGNED,
         Block,
+        ChannelBlock,
         ImageBlock,
         RedactedThinkingBlock,
         TextBlock,
@@ -58,14 +64,15 @@ if TYPE_CHECKING:
         check_shape,
         hook_words,
         injected,
-        injected_skill,
         injected_text,
         is_put_back,
         is_thinking,
         map_strings,
         own_words,
+        quoted,
         replace_surrogates,
         said_by_user,
+        split_pastes,
         without_injected,
     )
     from .originals import NOTHING_SAID, Originals, Scope, is_recall_id
@@ -92,6 +99,7 @@ if TYPE_CHECKING:
     from .view_renderer import image_tokens
 
 __all__ = [
+    "ATTACHED_TAG",
     "CALL_ID_TOKENS",
     "FORK_TOPIC",
     "INVALID_JSON",
@@ -100,13 +108,17 @@ __all__ = [
     "MESSAGE_TOKENS",
     "NEWS_TOPIC",
     "NOTHING_SAID",
+    "OWN_COMMAND_TAG",
+    "PASTED_TAG",
     "PUT_BACK_START",
+    "PUT_BACK_TAG",
     "RECALLED_KEY",
     "RECORDS_FOLDER",
     "RECORD_FOLDERS",
     "SKILL_START",
     "UNSIGNED",
     "Block",
+    "ChannelBlock",
     "Charge",
     "Clear",
     "Closed",
@@ -165,11 +177,13 @@ __all__ = [
     "block_to_json",
     "blocks_from_json",
     "call_of",
+    "channel_tag",
     "check_shape",
     "content_text",
     "create_store",
     "earliest_seq",
     "ensure_private_folder",
+    "escape_channel_tag",
     "fact_text",
     "finished_results",
     "first_words",
@@ -178,7 +192,6 @@ __all__ = [
     "hook_words",
     "image_tokens",
     "injected",
-    "injected_skill",
     "injected_text",
     "is_harmless",
     "is_put_back",
@@ -187,7 +200,9 @@ __all__ = [
     "is_thinking",
     "lock_holder",
     "map_strings",
+    "new_suffix",
     "own_words",
+    "quoted",
     "read_transcript",
     "recover_transcripts",
     "replace_surrogates",
@@ -196,6 +211,8 @@ __all__ = [
     "same_tools",
     "server_call_of",
     "speaker_of",
+    "split_pastes",
+    "text_for_model",
     "to_json_bytes",
     "tool_kind",
     "visible_definition",
@@ -204,6 +221,7 @@ __all__ = [
 __getattr__ = lazy_door(
     __name__,
     {
+        "channel": "channel_tag escape_channel_tag new_suffix text_for_model",
         "edits": "earliest_seq",
         "entries": "Entry Exchange Prompt",
         "errors": "SessionInUse StoreError",
@@ -216,11 +234,12 @@ __getattr__ = lazy_door(
         "listing": "FORK_TOPIC ProjectRecords SessionSummary",
         "load": "LazyResults LoadedTranscript read_transcript",
         "messages": (
-            "Block INVALID_JSON ImageBlock PUT_BACK_START RedactedThinkingBlock SKILL_START TextBlock "
-            "ThinkingBlock ToolResultBlock ToolUseBlock UNSIGNED UnknownBlock Usage attached attachment_of "
-            "block_from_json block_to_json blocks_from_json check_shape hook_words injected injected_skill "
-            "injected_text is_put_back is_thinking map_strings own_words replace_surrogates said_by_user "
-            "without_injected"
+            "attached ATTACHED_TAG attachment_of Block block_from_json block_to_json blocks_from_json "
+            "ChannelBlock check_shape hook_words ImageBlock injected injected_text INVALID_JSON "
+            "is_put_back is_thinking map_strings OWN_COMMAND_TAG own_words PASTED_TAG PUT_BACK_START "
+            "PUT_BACK_TAG quoted RedactedThinkingBlock replace_surrogates said_by_user SKILL_START "
+            "split_pastes TextBlock ThinkingBlock ToolResultBlock ToolUseBlock UnknownBlock UNSIGNED "
+            "Usage without_injected"
         ),
         "originals": "NOTHING_SAID Originals Scope is_recall_id",
         "records_guard": "RecordsGuard",

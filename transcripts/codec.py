@@ -21,7 +21,7 @@ from msgspec.json import Decoder
 from msgspec.structs import fields
 
 from .facts import FACT_TYPES, Clear, Edit, Fact, Fold, StoredOutput, UnknownFact, Unthink
-from .messages import Block, Usage, block_to_json, blocks_from_json, usage_from_json
+from .messages import Block, ChannelBlock, Usage, block_to_json, blocks_from_record, usage_from_json
 from .secrets.masking import SecretMasks
 
 FORMAT_VERSION = 1
@@ -47,6 +47,9 @@ def _to_json(value: Any) -> Any:
         return _fields_of(value)
     if isinstance(value, Usage):
         return {name: count for name in value.__struct_fields__ if (count := getattr(value, name))}
+    if isinstance(value, ChannelBlock):  # read again by `blocks_from_record`
+        flags = {name: True for name in ("in_place", "introduces") if getattr(value, name)}
+        return {"type": "makeroom", "text": value.text, **flags}
     if isinstance(value, Block):
         return block_to_json(value)
     raise TypeError(f"cannot encode {type(value).__name__} as JSON")
@@ -161,14 +164,14 @@ def _edit_from_json(raw: Mapping[str, Any]) -> Edit:
     made = _EDIT_TYPES[raw["edit"]]
     values = {name: raw[name] for name in made.__struct_fields__ if name in raw}
     if made is Fold:
-        values["blocks"] = blocks_from_json(raw["blocks"])
+        values["blocks"] = blocks_from_record(raw["blocks"])
     edit: Edit = made(**values)
     return edit
 
 
 _FROM_JSON: dict[str, Callable[[Any], Any]] = {
-    "blocks": blocks_from_json,
-    "content": blocks_from_json,
+    "blocks": blocks_from_record,
+    "content": blocks_from_record,
     "edits": lambda raw: tuple(_edit_from_json(edit) for edit in raw),
     "usage": usage_from_json,
     "stored": lambda raw: StoredOutput(**{name: raw[name] for name in StoredOutput.__struct_fields__}),

@@ -13,9 +13,13 @@ from .messages import TextBlock, ToolUseBlock, without_added
 
 
 class Prompt(Struct):
-    """A message from the user, or from makeroom on the user's behalf."""
+    """A message from the user, or from makeroom on the user's behalf.
+
+    `asked` is the seq of the newest request before it, 0 without one.
+    """
 
     fact: User
+    asked: int = 0
 
     @property
     def seq(self) -> int:

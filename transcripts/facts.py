@@ -78,7 +78,8 @@ class Opened(Fact, frozen=True):
     `system` and `tools` are those in force. In the transcript they have a line of their own (`Instructed`);
     only lines of earlier versions have them here. `edits` omit what the change made unusable (all thinking,
     if the tools changed). `about["holes"]` lists the gaps in the transcript that were known at that time:
-    signatures of later thinking cover only what remained.
+    signatures of later thinking cover only what remained. `tag` is the suffix of the tags around makeroom's
+    own words (channel.py), "" in a session that began without one.
     """
 
     system: tuple[str, ...] = ()
@@ -89,6 +90,7 @@ class Opened(Fact, frozen=True):
     parent: str | None = None
     edits: tuple[Edit, ...] = ()
     about: Mapping[str, Any] = field(default_factory=empty_mapping)
+    tag: str = ""
 
 
 class Instructed(Fact, frozen=True):

@@ -54,12 +54,14 @@ class Conversation(Struct):
     """The entries in order, with an index of the entry that shows each fact.
 
     Each `add_...` returns the seq of an earlier entry that is now shown differently, or None.
-    `reply_count` includes unfinished replies; `orphans` counts the results that answer no known call.
+    `reply_count` includes unfinished replies; `orphans` counts the results that answer no known call; `asked`
+    is the seq of the newest request of any kind.
     """
 
     entries: list[Entry] = field(default_factory=list)
     reply_count: int = 0
     orphans: int = 0
+    asked: int = 0
     _indexes: dict[int, int] = field(default_factory=dict)  # of replies, and of results that came later
     _tool_ids: set[str] = field(default_factory=set)
 
@@ -295,7 +297,7 @@ class Folded(Struct):
         changed: int | None = None  # the earliest seq that is now shown differently
         match fact:
             case User():
-                self.entries.append(Prompt(fact))
+                self.entries.append(Prompt(fact, self.conversation.asked))
             case Reply():
                 changed = self.conversation.add_reply(fact)
                 self.last_reply = fact if fact.complete else self.last_reply
@@ -311,6 +313,7 @@ class Folded(Struct):
                 changed = self.conversation.add_started(fact)
             case RequestSent():
                 self.last_request = self.last_request if fact.instructions else fact
+                self.conversation.asked = fact.seq
             case Opened():
                 before = self.opened if not (fact.system or fact.tools) else None
                 self.opened = replace(fact, system=before.system, tools=before.tools) if before else fact

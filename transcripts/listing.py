@@ -19,7 +19,7 @@ from msgspec import Struct
 from .codec import BadLine, decode_line
 from .errors import AmbiguousSession, NoSuchSession, Unreadable
 from .facts import Fact, Metadata, Opened, User, name_of
-from .messages import TextBlock, said_by_user
+from .messages import TextBlock, said_by_user, split_pastes
 from .render_text import agent_label, agent_task
 from .session_lock import RECORDS_FOLDER, path_of
 from .stored_outputs import OUTPUTS_FOLDER
@@ -199,7 +199,7 @@ def _first_text(fact: User) -> str:
     """Return the first text of a prompt, on one line, without makeroom's own context."""
     blocks = said_by_user(fact.blocks) or fact.blocks
     texts = [block.text for block in blocks if isinstance(block, TextBlock)]
-    return " ".join((texts or [""])[0].split())
+    return " ".join("".join(split_pastes((texts or [""])[0])).split())
 
 
 def _head(file: BinaryIO) -> Iterator[bytes]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
@@ -14,19 +15,34 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from msgspec import Struct, field
 
-# The program's own context within a prompt (folder, date, ...) is a text block between these tags.
+from .patterns import lazy_pattern
+
+# In sessions from before `ChannelBlock` makeroom's own context is a text block between these tags.
 INJECTED_OPENING_TAG = "<surroundings>"
 INJECTED_CLOSING_TAG = "</surroundings>"
-ATTACHED_LINE = "(attached by makeroom: the prompt mentions it)"  # with which an attached file begins
+ATTACHED_LINE = "(attached by makeroom: the prompt mentions it)"  # an attached file began so between them
+ATTACHED_TAG = "attached"  # around a file, folder or resource that a prompt mentions
+PASTED_TAG = "pasted"  # around what the user pasted into a prompt
+PUT_BACK_TAG = "put-back"  # around cleared text that a prompt needs again
+NEWS_TAGS = ("background-output", "agent-report", "mcp-server")  # around late news that others worded
+DATA_TAGS = (ATTACHED_TAG, PUT_BACK_TAG, *NEWS_TAGS)  # of what makeroom puts into a prompt and did not write
 SKILL_OPENING_TAG = "<skill-instructions>"
 SKILL_CLOSING_TAG = "</skill-instructions>"
 HOOK_OPENING_TAG = "<hook>"
-OWN_COMMAND_OPENING_TAG = "<command-of-the-user>"  # what the person ran with `!`, and what it wrote
-ADDED_TAGS = frozenset(
-    tag.strip("<>")
-    for tag in (HOOK_OPENING_TAG, INJECTED_OPENING_TAG, SKILL_OPENING_TAG, OWN_COMMAND_OPENING_TAG)
+OWN_COMMAND_TAG = "command-of-the-user"  # around what the user ran with `!`, and what it wrote
+OWN_COMMAND_OPENING_TAG = f"<{OWN_COMMAND_TAG}>"
+ADDED_TAGS = {
+    *(
+        tag.strip("<>")
+        for tag in (HOOK_OPENING_TAG, INJECTED_OPENING_TAG, SKILL_OPENING_TAG, OWN_COMMAND_OPENING_TAG)
+    ),
+    *DATA_TAGS,
+}
+INJECTED_TAGS = (
+    (INJECTED_OPENING_TAG, INJECTED_CLOSING_TAG),
+    (SKILL_OPENING_TAG, SKILL_CLOSING_TAG),
+    *((f"<{tag}>", f"</{tag}>") for tag in DATA_TAGS),
 )
-INJECTED_TAGS = ((INJECTED_OPENING_TAG, INJECTED_CLOSING_TAG), (SKILL_OPENING_TAG, SKILL_CLOSING_TAG))
 PUT_BACK_START = "[put back:"  # begins text in a result that an earlier one showed; the file's path follows
 SKILL_START = "Instructions of the skill "  # begins the text of a skill; its name and directory follow
 INVALID_JSON = "INVALID_JSON"  # the key of a tool input that is not a JSON object
@@ -34,6 +50,8 @@ MAX_INPUT_VALUES = 50_000  # in the input of one tool call, excluding keys
 MAX_INPUT_DEPTH = 100  # nesting of lists and objects
 # Names the field of thinking that a server does not sign and expects back unchanged.
 UNSIGNED = "unsigned"
+_PASTED = lazy_pattern(rf"<{PASTED_TAG} id=\d+>\n(.*?)\n</{PASTED_TAG}>", re.DOTALL)
+_CLOSED = lazy_pattern(rf"<\\(?=\s*/\s*{PASTED_TAG})", re.IGNORECASE)  # as `quoted` leaves it
 _EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
 JsonValue = TypeVar("JsonValue")
 
@@ -55,6 +73,17 @@ class TextBlock(Struct, frozen=True):
 
     text: str
     extra: Mapping[str, Any] = field(default_factory=empty_mapping)
+
+
+class ChannelBlock(TextBlock, frozen=True):
+    """makeroom's own words to the model, see channel.py.
+
+    in_place    they are about the result that holds them, and stay in it: the user's decision about a call
+    introduces  the texts behind them in the same prompt are told with them: "The user sent this ..."
+    """
+
+    in_place: bool = False
+    introduces: bool = False
 
 
 class ThinkingBlock(Struct, frozen=True):
@@ -158,25 +187,22 @@ def is_thinking(block: Block) -> bool:
 
 
 def is_injected(block: Block) -> bool:
-    """Return whether a block of a prompt is makeroom's own context."""
+    """Return whether makeroom put a block into a prompt: its own words, or data such as an attached file."""
+    if isinstance(block, ChannelBlock):
+        return not block.in_place
     return isinstance(block, TextBlock) and any(
         block.text.startswith(first) and block.text.rstrip().endswith(last) for first, last in INJECTED_TAGS
     )
 
 
 def injected(text: str) -> str:
-    """Return a text between the tags of makeroom's own context, with closing tags within it escaped."""
+    """Return a text between the tags that older sessions had, with closing tags within it escaped."""
     closed = text.replace(INJECTED_CLOSING_TAG, f"<\\{INJECTED_CLOSING_TAG[1:]}")
     return f"{INJECTED_OPENING_TAG}\n{closed}\n{INJECTED_CLOSING_TAG}"
 
 
-def injected_skill(instructions: str) -> str:
-    """Return the instructions of a skill for a prompt, in which they follow the user's words."""
-    return f"{SKILL_OPENING_TAG}\n{instructions}\n{SKILL_CLOSING_TAG}"
-
-
 def injected_text(block: Block) -> str | None:
-    """Return the text of a block that is makeroom's own context, without its tags; None for other blocks."""
+    """Return the text of a block that makeroom put into a prompt, without tags; None for other blocks."""
     if not (isinstance(block, TextBlock) and is_injected(block)):
         return None
     text = block.text.rstrip()
@@ -187,8 +213,14 @@ def injected_text(block: Block) -> str | None:
 
 
 def hook_words(words: str) -> str:
-    """Return the output of a user's hook for a prompt, between its tags."""
-    return f"{HOOK_OPENING_TAG}\n{words}\n</hook>"
+    """Introduce the output of a user's hook to the model."""
+    return f"A hook of the user says:\n{words}"
+
+
+def quoted(text: str, tag: str, attributes: str = "") -> str:
+    """Return data between tags that it cannot close."""
+    closed = re.sub(rf"<(?=\s*/\s*{tag})", r"<\\", text, flags=re.IGNORECASE)
+    return f"<{tag}{attributes}>\n{closed}\n</{tag}>"
 
 
 def is_put_back(block: Block) -> bool:
@@ -196,16 +228,24 @@ def is_put_back(block: Block) -> bool:
     return isinstance(block, TextBlock) and block.text.startswith(PUT_BACK_START)
 
 
+def split_pastes(text: str) -> list[str]:
+    """Split a prompt at what was pasted into it: typed, pasted, typed, ..., pasted, typed."""
+    pieces = _PASTED.split(text)
+    pieces[1::2] = (_CLOSED.sub("<", piece) for piece in pieces[1::2])
+    return pieces
+
+
 def attached(kind: str, name: str, text: str) -> TextBlock:
     """Return a block with the text of something that the prompt mentions, as `attachment_of` reads it."""
-    return TextBlock(injected(f"{ATTACHED_LINE}\n{kind}: {name}\n{text}"))
+    return TextBlock(quoted(f"{kind}: {name}\n{text}", ATTACHED_TAG))
 
 
 def attachment_of(block: Block) -> Attached | None:
     """Return the attachment in a block of a prompt, such as Attached("File", "a.py (lines 1-20 of 80)")."""
-    opening = f"{INJECTED_OPENING_TAG}\n{ATTACHED_LINE}\n"
-    if not (isinstance(block, TextBlock) and block.text.startswith(opening) and is_injected(block)):
+    openings = (f"<{ATTACHED_TAG}>\n", f"{INJECTED_OPENING_TAG}\n{ATTACHED_LINE}\n")
+    if not (isinstance(block, TextBlock) and block.text.startswith(openings) and is_injected(block)):
         return None
+    opening = next(opening for opening in openings if block.text.startswith(opening))
     kind, _, name = block.text.removeprefix(opening).partition("\n")[0].partition(": ")
     return Attached(kind, name)
 
@@ -301,8 +341,13 @@ def block_to_json(block: Block) -> dict[str, Any]:
 
 
 def block_from_json(raw: Mapping[str, Any]) -> Block:
-    """Return the block that a JSON object represents; an UnknownBlock if its fields are not as expected."""
+    """Return the block that a JSON object represents; an UnknownBlock if its fields are not as expected.
+
+    An object that a transcript would hold for makeroom's own words becomes a text: anybody may have sent it.
+    """
     match raw:
+        case {"type": "makeroom", "text": str(text)}:
+            return TextBlock(text)
         case {"type": "text", "text": str(text)}:
             return TextBlock(text, _extra(raw, "type", "text"))
         case {"type": "tool_use", "id": ident, "name": name, "input": arguments}:
@@ -330,6 +375,21 @@ def blocks_from_json(content: str | Iterable[Mapping[str, Any]] | None) -> tuple
     if isinstance(content, str):
         return (TextBlock(content),) if content else ()
     return tuple(block_from_json(raw) for raw in content)
+
+
+def blocks_from_record(content: str | Iterable[Mapping[str, Any]] | None) -> tuple[Block, ...]:
+    """The blocks that a line of the transcript holds, makeroom's own words among them."""
+    if content is None or isinstance(content, str):
+        return blocks_from_json(content)
+    return tuple(map(_block_from_record, content))
+
+
+def _block_from_record(raw: Mapping[str, Any]) -> Block:
+    match raw:
+        case {"type": "makeroom", "text": str(text)}:
+            in_place = raw.get("in_place") is True
+            return ChannelBlock(text, in_place=in_place, introduces=raw.get("introduces") is True)
+    return block_from_json(raw)
 
 
 def _extra(raw: Mapping[str, Any], *known: str) -> Mapping[str, Any]:

@@ -25,6 +25,7 @@ from .messages import (
     ToolUseBlock,
     UnknownBlock,
     said_by_user,
+    split_pastes,
     without_added,
     without_injected,
 )
@@ -174,7 +175,8 @@ def agent_task(opened: Opened) -> str:
 def first_words(facts: Iterable[Fact]) -> str:
     """Return the beginning of a session's first prompt, on one line; "" if there is none."""
     prompts = (one for one in facts if isinstance(one, User) and one.source == "user")
-    title = " ".join(" ".join(content_text(said_by_user(one.blocks)) for one in islice(prompts, 1)).split())
+    texts = (content_text(said_by_user(one.blocks)) for one in islice(prompts, 1))
+    title = " ".join("".join(split_pastes("".join(texts))).split())
     return title if len(title) <= MAX_TITLE_OF_SESSION_CHARS else f"{title[:MAX_TITLE_OF_SESSION_CHARS]}…"
 
 

@@ -2,6 +2,10 @@
 
 The API accepts every view once a user message follows it: calls without a result are answered here, and
 blocks that the API would reject are omitted.
+
+What a request has carried stays where it is. In a user message makeroom's own words may be sent behind the
+rest (see channel.py), so that nothing can be added to that message once it was sent: where the request got no
+reply that is shown, a line in place of the reply separates it from the next prompt.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from .facts import Clear, Fold, Reply, User
 from .messages import (
     UNSIGNED,
     Block,
+    ChannelBlock,
     ImageBlock,
     TextBlock,
     ThinkingBlock,
@@ -36,6 +41,7 @@ CALL_NOT_RUN = "[not run: the turn was interrupted before this call]"
 EMPTY_RESULT = "(no output)"
 EMPTY_CLEAR = "[left out]"
 BEGINNING_LOST = "[the beginning of this session could not be read]"
+NO_REPLY = "[no reply]"
 NOTICE_TOKENS = 12  # our count of each of these lines
 MAX_IMAGE_TOKENS = 1_600  # of the largest image after the API has scaled it
 PIXELS_PER_TOKEN = 750  # of an image, by the API's documentation
@@ -44,6 +50,7 @@ CHARS_PER_TOKEN = 4
 _CLEARED_FIELD: dict[type[Block], str] = {
     ToolResultBlock: "content",
     TextBlock: "text",
+    ChannelBlock: "text",
     ImageBlock: "source",
     UnknownBlock: Clear.UNKNOWN_BLOCK,
 }
@@ -62,13 +69,15 @@ def render_view(view: View, entries: list[Entry], edits: ActiveEdits, first_chan
         del starts[first_changed:]
     for index in range(len(starts), len(entries)):
         start = len(view)
-        messages = _messages(entries, index, edits, is_first=start == 0)
+        messages = _messages(entries, index, edits, view[-1] if view else None)
         begins = [view.add(message) for message in messages if message.parts]
         starts.append(start if begins and begins[0] else -1)
 
 
-def _messages(entries: list[Entry], index: int, edits: ActiveEdits, is_first: bool) -> Iterator[Message]:
-    """The messages that show one entry, some perhaps without parts."""
+def _messages(
+    entries: list[Entry], index: int, edits: ActiveEdits, before: Message | None
+) -> Iterator[Message]:
+    """The messages that show one entry behind the message `before`, some perhaps without parts."""
     entry = entries[index]
     seq = entry.fact.seq
     clears = edits.clears
@@ -77,9 +86,13 @@ def _messages(entries: list[Entry], index: int, edits: ActiveEdits, is_first: bo
         if index == 0 or entries[index - 1].seq < fold.first:
             yield Message("user", _summary_parts(fold), fold.first, fold.last)
     elif isinstance(entry, Prompt):
-        yield Message("user", _cleared(_prompt_parts(entry.fact), clears), seq, seq)
+        parts = _prompt_parts(entry.fact)
+        if parts and before is not None and before.last < entry.asked and _holds_channel(before):
+            none = Part(TextBlock(NO_REPLY), 0, 0, PartKind.PLACEHOLDER, NOTICE_TOKENS)
+            yield Message("assistant", (none,), entry.asked, entry.asked)
+        yield Message("user", _cleared(parts, clears), seq, seq)
     elif parts := _reply_parts(entry, with_thinking=not edits.unthinks(seq)):
-        if is_first:
+        if before is None:
             lost = Part(TextBlock(BEGINNING_LOST), 0, 0, PartKind.PLACEHOLDER, NOTICE_TOKENS)
             yield Message("user", (lost,), 0, 0)
         shown = _cleared(parts, clears)
@@ -88,6 +101,16 @@ def _messages(entries: list[Entry], index: int, edits: ActiveEdits, is_first: bo
             shown = with_whole_server_calls(shown, still_open, left_open)
         yield Message("assistant", shown, seq, seq)
         yield Message("user", _cleared(_result_parts(entry), clears), seq, entry.last)
+
+
+def _holds_channel(message: Message) -> bool:
+    """Return whether makeroom's own words are among the blocks of a message of the user."""
+    blocks = (part.block for part in message.parts if message.role == "user")
+    return any(
+        isinstance(inner, ChannelBlock)
+        for block in blocks
+        for inner in (block.content if isinstance(block, ToolResultBlock) else (block,))
+    )
 
 
 def _open_calls(entries: list[Entry], index: int, edits: ActiveEdits) -> frozenset[str]:

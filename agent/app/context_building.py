@@ -30,6 +30,7 @@ from agent.permissions import PermissionRules
 from agent.ports import HookEvent, Hooks
 from agent.session import (
     Session,
+    channel_rules,
     find_memory,
     memory_text,
     post_planning,
@@ -50,6 +51,7 @@ from transcripts import (
     PartKind,
     Result,
     ToolResultBlock,
+    new_suffix,
     to_json_bytes,
     visible_definition,
 )
@@ -193,16 +195,20 @@ def request_settings(services: Services, opened: Opened | None, rules: Permissio
     tools = services.tools
     max_output = output_room(services.window)
     thinking, effort = how_to_think(setup, facts)
+    began = opened is not None and opened.system  # with this system prompt, which may name no tag
+    tag = opened.tag if opened is not None and began else new_suffix()
     return RequestSettings(
         model=facts.id,
         max_tokens=min(setup.config.max_tokens, facts.max_output, max_output),
-        system=(opened and opened.system) or _new_system_prompt(services),
+        system=opened.system if opened is not None and began else _new_system_prompt(services, tag),
         tools=(*definitions(tools.values()), *(web_tools(rules) if serves_web_tools(setup) else ())),
         thinking=thinking,
         silent_thinking=setup.options.thinking_display == "omitted",
         effort=effort,
         cache=setup.config.cache if facts.cache and setup.config.caches else None,
         eager=facts.eager,
+        system_role=facts.system_role,
+        tag=tag,
     )
 
 
@@ -215,7 +221,7 @@ def how_to_think(setup: RunSetup, facts: ModelFacts) -> tuple[bool, str | None]:
     return facts.thinking and thinks, effort if facts.effort and effort != NO_EFFORT else None
 
 
-def _new_system_prompt(services: Services) -> tuple[str, ...]:
+def _new_system_prompt(services: Services, tag: str) -> tuple[str, ...]:
     setup = services.setup
     user_dir = setup.config.user_dir
     options = setup.options
@@ -231,7 +237,8 @@ def _new_system_prompt(services: Services) -> tuple[str, ...]:
     if "task" in services.tools and (agents := agents_section(services.agents)):
         texts = (*texts, agents)
     style = _style(services)
-    return tuple(map(setup.masks.text, (*texts, style) if style else texts))
+    texts = (*texts, style, channel_rules(tag)) if style else (*texts, channel_rules(tag))
+    return tuple(map(setup.masks.text, texts))
 
 
 def _warn_of_size(services: Services, memory: Sequence[tuple[Path, str]]) -> None:

@@ -31,12 +31,13 @@ from agent.loop import (
 )
 from agent.permissions import Mode
 from agent.ports import Approver, Chooser, CommandSummary, HookEvent, Status, WaitingPrompts
-from agent.session import TYPED_LINE, Session, environment_news, note_news, record_opening
+from agent.session import Session, environment_news, note_news, record_opening
 from compact import WindowState
 from tools.files import FileError
 from tools.processes import command_runner, new_listeners
 from transcripts import (
     Block,
+    ChannelBlock,
     Entry,
     Prompt,
     Reply,
@@ -44,7 +45,6 @@ from transcripts import (
     TextBlock,
     User,
     hook_words,
-    injected,
     is_thinking,
 )
 
@@ -60,6 +60,7 @@ BLOCKED = (
     "the context is full and automatic compaction is off. Run /compact to free context, or /clear to start"
     " a new session."
 )
+SENT_MEANWHILE = "The user sent this while you were working:"
 LARGE_PROMPT_CHARS = 8_000  # the cost of a prompt of at least this size may be shown
 
 
@@ -115,7 +116,7 @@ class Controller:
         self.ended = False
         self.own_commands = 0
         self.first_mode = setup.mode
-        self.after_prompt: list[str] = []
+        self.after_prompt: list[TextBlock] = []
         self.emit = self.services.emit
         self._ready: asyncio.Task[None] | None = None
         self._start_hooks: asyncio.Task[None] | None = None  # finished before the first prompt is sent
@@ -323,6 +324,7 @@ async def take_in(
         if found.ended is not None:
             return found.ended
     tell = emit if found.blocks or len(text) >= LARGE_PROMPT_CHARS else None
+    given = (ChannelBlock(SENT_MEANWHILE, introduces=True), *given) if joins else given
     blocks = await prompt_blocks(session, context, earlier, (*found.blocks, *given, *found.behind), tell)
     del controller.after_prompt[: len(earlier)]
     window = context.compaction.window.size
@@ -365,7 +367,7 @@ async def _additions(
 async def prompt_blocks(
     session: Session,
     context: TurnContext,
-    earlier: Sequence[str],
+    earlier: Sequence[TextBlock],
     content: Sequence[Block],
     tell: Emit | None = None,
 ) -> tuple[Block, ...]:
@@ -376,20 +378,19 @@ async def prompt_blocks(
     """
     named = await text_named(session, context.compaction, content) if session.folded.compactions else []
     if tell is not None:
-        await tell_prompt_cost(session, context, (*map(TextBlock, named), *content), tell)
+        await tell_prompt_cost(session, context, (*named, *content), tell)
     tools = context.tool_context
-    before = environment_news(
+    news = environment_news(
         session.folded,
         folder=tools.folder,
         now=context.clock.now(),
         commands=context.sandbox.text if context.sandbox is not None else None,
         mode=context.permissions.rules.mode,
     )
-    # Words of hooks have their own tag, and typed lines are the user's; all other news is marked as ours.
+    before: list[TextBlock] = [*map(ChannelBlock, news)]
     waiting = tools.inbox.take(session.folded.last_seq + 1) if tools.inbox.waiting else ()
-    news = (text if text.startswith(("<", TYPED_LINE)) else injected(text) for text in waiting)
-    before += [text for text in news if text not in before]
-    return (*map(TextBlock, (*before, *named, *earlier)), *content)
+    before += [each for each in waiting if each not in before]
+    return (*before, *named, *earlier, *content)
 
 
 def end_interrupted(session: Session, context: TurnContext, prompt: int, headless: bool) -> TurnFinished:

@@ -11,7 +11,7 @@ from agent.formatting import shorten
 from agent.loop import TurnContext, run_turn
 from agent.ports import HookEvent, Hooks
 from agent.session import Session, text_of_reply
-from transcripts import TextBlock, hook_words
+from transcripts import ChannelBlock, TextBlock, hook_words
 
 from .structured_output import ANSWER_REMINDER, MAX_REMINDERS, StructuredOutput
 
@@ -55,7 +55,7 @@ async def run_with_follow_ups(
                     emit(Notice(f"a hook asked the model to continue: {shorten(words, 200)}"))
             if not words:
                 return finished
-            session.user((TextBlock(words),), "harness")
+            session.user((ChannelBlock(words),), "harness")
     except asyncio.CancelledError:
         finished = TurnFinished("interrupted", turns=turns, error="interrupted", code=130)
         raise
@@ -64,12 +64,12 @@ async def run_with_follow_ups(
         emit(finished)
 
 
-async def hook_refuses(hooks: Hooks, prompt: str, earlier: list[str]) -> TurnFinished | None:
+async def hook_refuses(hooks: Hooks, prompt: str, earlier: list[TextBlock]) -> TurnFinished | None:
     """Return the end of a turn whose prompt a hook denies, else None; the hook's words go into `earlier`."""
     answer = await hooks.run(HookEvent.PROMPT, {"prompt": prompt})
     if (reason := answer.stop if answer.veto is None else answer.veto) is not None:
         return TurnFinished("denied", turns=0, error=f"a hook denied the prompt: {reason}", code=1)
-    earlier += [hook_words(answer.words)] if answer.words else []
+    earlier += [ChannelBlock(hook_words(answer.words))] if answer.words else []
     return None
 
 
@@ -103,4 +103,4 @@ async def run_agent_turns(session: Session, context: TurnContext, emit: Emit) ->
             return replace(ended, turns=turns)
         vetoes += 1
         context.max_turns = max(0, most - turns)
-        session.user((TextBlock(words),), "harness")
+        session.user((ChannelBlock(words),), "harness")

@@ -13,7 +13,7 @@ from agent.permissions import PermissionRules, judge_call
 from agent.session import AttachLimits, attach, find_mentions
 from tools.base import Access, ToolError
 from tools.files import is_inside
-from transcripts import TextBlock
+from transcripts import ChannelBlock, TextBlock
 
 from .pasted_images import IMAGES_FOLDER
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from agent.extensions.mcp import McpServers
 
 WINDOW_SHARE = 2  # the files of one prompt take at most one half of the window
+CALLED_PROMPT = "The user called a prompt of an MCP server. The server's text:"
 SECRET = "it may contain secrets. Ask the model to read it; you will be asked for approval."
 
 
@@ -59,7 +60,7 @@ async def _with_servers(
     if (called := await servers.called(words)) is None:
         return found
     try:
-        return replace(found, behind=(TextBlock(await called.text()),))
+        return replace(found, behind=(ChannelBlock(CALLED_PROMPT), TextBlock(await called.text())))
     except ToolError as error:
         ended = TurnFinished("failed", turns=0, error=f"{words.split()[0]}: {error}", code=1)
         emit(ended)

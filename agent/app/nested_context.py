@@ -192,7 +192,7 @@ async def model_of_agent(
                 raise ToolError(f"Cannot start agent {definition.name}: {error}") from error
             other = replace(services, selection=selection)
             made = request_settings(other, None, context.permissions.rules)
-            settings = replace(made, system=settings.system, tools=settings.tools)
+            settings = replace(made, system=settings.system, tools=settings.tools, tag=settings.tag)
             state = compaction_state(other, settings)
     if definition is not None and definition.effort in EFFORTS and selection.facts.effort:
         settings = replace(settings, effort=definition.effort)

@@ -43,6 +43,7 @@ from tools.spawning import SpawnRequest, SpawnResult
 from tools.text import pluralize, printable
 from transcripts import (
     Block,
+    ChannelBlock,
     Exchange,
     Fact,
     Folded,
@@ -149,9 +150,10 @@ class NestedRun(Struct):
             folder=str(folder),
             parent=call.parent.sid,
             about=call.about,
+            tag=settings.tag,
         )
         environment = environment_context(folder, self.context.clock.now())
-        self.session.user((TextBlock(environment), *skills, TextBlock(call.request.prompt)))
+        self.session.user((ChannelBlock(environment), *skills, TextBlock(call.request.prompt)))
 
     async def work(self) -> SpawnResult:
         """Run the agent until it has reported or reaches a limit."""
@@ -162,7 +164,7 @@ class NestedRun(Struct):
         ended = await run_agent_turns(self.session, self.context, self.emit)
         turns = ended.turns
         if ended.reason == "max_turns" and keeps_last:
-            self.session.user((TextBlock(LAST_WORD),), "harness")
+            self.session.user((ChannelBlock(LAST_WORD),), "harness")
             context.max_turns = 1
             last = await run_turn(self.session, context, self.emit)
             turns += last.turns
@@ -258,7 +260,7 @@ def _said_to(folded: Folded, label: str, since: int) -> Iterator[tuple[str, str]
 
 def undelivered_reports(
     session: Session, home: Path, counter: TokenCounter, tell: Callable[[str], None]
-) -> dict[int, str]:
+) -> dict[int, TextBlock]:
     """Return the reports of background agents that ended with or in an earlier run and were not delivered.
 
     The keys are the seqs of the notes about their starts. `tell` takes a line for the user about each agent
@@ -266,7 +268,7 @@ def undelivered_reports(
     """
     notes = {note.seq: note.about for note in session.folded.metadata if note.topic == AGENT_TOPIC}
     told = _told_text(session)
-    reports = dict[int, str]()
+    reports = dict[int, TextBlock]()
     for seq, about in notes.items():
         label = f"{about.get('agent')} #{about.get('number')}"
         if not about.get("background") or LATE_HEAD.format(label) in told:

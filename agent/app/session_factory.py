@@ -126,7 +126,11 @@ class SessionFactory:
         if name not in (context.settings.model, fallback) and not setup.names_model and selection.knows(name):
             await self.change_model(session, context, name)
             self.services.emit(Notice(f"resumed with model {name} (change it with /model)"))
-        effort = next((fact.settings.get("effort") for fact in asked), None)
+        last = next(asked, None)
+        used = last.settings if last is not None else {}
+        if name == context.settings.model and "system messages" in used.get("rejected", ()):
+            context.settings = context.settings.without("system messages")
+        effort = used.get("effort")
         if effort in EFFORTS and not setup.names_effort and effort != context.settings.effort:
             self.change_effort(context, effort)
 

@@ -29,7 +29,7 @@ from tools.base import ToolError, ToolResult
 from tools.files import FileError
 from tools.spawning import SpawnRequest, report_text
 from tools.task import DEFAULT_AGENT
-from transcripts import TextBlock, injected_skill
+from transcripts import ChannelBlock
 
 from .composition import Services
 from .mentioned_files import mentioned_files
@@ -85,7 +85,7 @@ class SessionSkills(Struct):
             await used.change_model()
             used.change_effort()
         files = await used.mentioned()
-        return replace(files, behind=(TextBlock(injected_skill(text)),))
+        return replace(files, behind=(ChannelBlock(text),))
 
     async def load(self, name: str, arguments: str) -> ToolResult:
         """Load a skill for the model and return the tool's result. Raises ToolError and FileError."""
@@ -106,7 +106,7 @@ class SessionSkills(Struct):
         except StoppedByUser:
             raise ToolError("The user denied a command line of the skill.\nAsk them what to do.") from None
         note = {"note": f"{skill.kind} from {skill.path}"}
-        return ToolResult((TextBlock(text), *files.blocks), human=note)
+        return ToolResult((ChannelBlock(text, in_place=True), *files.blocks), human=note)
 
     def next_ident(self) -> str:
         """Return an id for the next command line of a text."""

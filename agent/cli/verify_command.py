@@ -182,7 +182,7 @@ def _request_of(folded: Folded, sent: RequestSent) -> ModelRequest:
     about: dict[str, Any] = {"cache": None, "max_tokens": 0, "model": opened.model, **sent.settings}
     about["rejected"] = frozenset(about.get("rejected", ()))
     known = {name: value for name, value in about.items() if name in _SETTINGS}
-    settings = RequestSettings(system=opened.system, tools=opened.tools, **known)
+    settings = RequestSettings(system=opened.system, tools=opened.tools, tag=opened.tag, **known)
     if sent.instructions:
         asked = SummaryRequest(sent.instructions, leave_out=sent.leave_out, max_tokens=0, edits=sent.edits)
         view = summary_messages(folded, asked)[0]

@@ -13,7 +13,7 @@ from agent.events import CommandOutput, ContextChart, Event, Notice
 from agent.formatting import format_count, shorten, whole_percent
 from agent.loop import CompactionRequest, TurnContext, compact_context, situation_of
 from agent.menus import Menu, MenuRow
-from agent.session import NESTED_TOPIC, TYPED_LINE, Session, load_deferred, note_news, record_opening
+from agent.session import NESTED_TOPIC, TYPED_HEAD, Session, load_deferred, note_news, record_opening
 from compact import (
     Calibration,
     CannotChange,
@@ -35,7 +35,7 @@ from compact import (
     rewrite_told,
 )
 from tools.text import pluralize
-from transcripts import Compacted, Folded, Originals, PartKind, Result, Scope, Usage, is_recall_id
+from transcripts import Compacted, Folded, Originals, PartKind, Result, Scope, TextBlock, Usage, is_recall_id
 from transcripts.patterns import lazy_pattern
 
 from .running import usage_notice
@@ -177,7 +177,8 @@ async def compact_now(controller: Controller, argument: str) -> Event | None:
         )
         if argument and done.ids:  # the words may state a rule: they count like any others of the user
             inbox = context.tool_context.inbox
-            inbox.post(f"{TYPED_LINE}{argument}", since=session.folded.last_reply_seq)
+            typed = TextBlock(f"{TYPED_HEAD}\n{argument}")
+            inbox.post(typed, since=session.folded.last_reply_seq)
             note_news(session, inbox)
         return None
     if not planned.proposals:

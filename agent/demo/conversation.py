@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from transcripts import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from transcripts import ChannelBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
 from transcripts.patterns import lazy_pattern
 
 Calls = tuple[ToolUseBlock, ...]  # of one reply; they get their ids when they are sent
@@ -71,6 +71,8 @@ def read_view(messages: Sequence[Message]) -> Iterator[Step]:
     results = {block.tool_use_id: block for _, block in blocks if isinstance(block, ToolResultBlock)}
     for role, block in blocks:
         match block:
+            case ChannelBlock():
+                yield Step("record", block.text)
             case TextBlock() if role == "user":
                 yield from _read_user_text(block.text)
             case TextBlock():

@@ -14,6 +14,7 @@ from tools.files import FileError
 from tools.processes import Inbox
 from tools.spawning import SpawnRequest, SpawnResult, report_text
 from tools.text import pluralize
+from transcripts import TextBlock, quoted
 
 MAX_AGENTS_AT_ONCE = 4
 MAX_AGENTS_OF_SESSION = 20
@@ -244,6 +245,7 @@ class AgentPool(Struct, eq=False):
         return max(0.0, left - promised) * AGENT_BUDGET_SHARE
 
 
-def late_report(label: str, task: str, report: str) -> str:
-    """Return the text for the model about an agent in the background that has ended."""
-    return f"{LATE_HEAD.format(label)} ({task}) has ended. Its report:\n{report}"
+def late_report(label: str, task: str, report: str) -> TextBlock:
+    """Return the news for the model about an agent in the background that has ended."""
+    text = f"{LATE_HEAD.format(label)} ({task}) has ended. Its report:\n{report}"
+    return TextBlock(quoted(text, "agent-report"))

@@ -46,6 +46,7 @@ class Permission(Struct, frozen=True):
     why        the reason alone; "" if there is none other than the user's
     hint       advice to the model after a refusal
     notes      words of the hook and the user for the model, whether or not the call runs
+    by_user    the user or their hook denied the call
     said       the user's reason, in their own words
     stop       the user ends the turn
     sandboxed  the command runs in the sandbox
@@ -57,6 +58,7 @@ class Permission(Struct, frozen=True):
     why: str = ""
     hint: str = HINT
     notes: tuple[str, ...] = ()
+    by_user: bool = False
     said: str = ""
     stop: bool = False
     sandboxed: bool = False
@@ -83,7 +85,8 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
         hooked = await context.hooks.run(HookEvent.PRE_TOOL, about)
         if hooked.veto is not None or hooked.stop is not None:
             reason = hooked.stop if hooked.veto is None else hooked.veto
-            return Permission(f"A hook refused this call: {reason}", stop=hooked.stop is not None)
+            refusal = f"A hook refused this call: {reason}"
+            return Permission(refusal, stop=hooked.stop is not None, by_user=True)
         call, notes = _after_hook(context, emit, call, hooked)
     if context.sandbox is not None and any(access.kind == "run" for access in call.access):
         await _settle(context.sandbox, emit)
@@ -208,6 +211,7 @@ def _refused(answer: Deny) -> Permission:
         refusal=f"The user refused this call{reason}",
         shown=f"You refused this call{reason}",
         hint=HINT_AFTER_REASON if answer.reason else HINT,
+        by_user=True,
         said=answer.reason,
         stop=answer.stop,
     )

@@ -43,6 +43,7 @@ from compact import (
     plan,
 )
 from transcripts import (
+    ChannelBlock,
     Fold,
     OutputsFolder,
     Prompt,
@@ -50,8 +51,6 @@ from transcripts import (
     TextBlock,
     ToolResultBlock,
     hook_words,
-    injected,
-    injected_skill,
 )
 
 from .context import TurnContext
@@ -101,7 +100,7 @@ async def compact_if_due(session: Session, context: TurnContext, emit: Emit) -> 
         outcome = await compact_context(session, context, emit, CompactionRequest("tool", focus))
         if outcome.ids:
             return
-        session.user((TextBlock(injected(NOT_COMPACTED.format(outcome.line or "it failed"))),), "harness")
+        session.user((ChannelBlock(NOT_COMPACTED.format(outcome.line or "it failed")),), "harness")
     folded = session.folded
     calibration = Calibration.of(session.folded)
     messages = (folded.view.tokens + 1) * calibration.slope
@@ -347,7 +346,7 @@ async def _run_hooks(context: TurnContext, hooks: Hooks, compacted: Mapping[str,
 def _tell_hidden_skills(session: Session, context: TurnContext) -> None:
     """Send the model again the instructions in use that the view no longer contains in any form."""
     for name, text in hidden_instructions(session.folded).items():
-        context.tool_context.inbox.post(injected_skill(text), f"skill {name}")
+        context.tool_context.inbox.post(text, f"skill {name}")
 
 
 def _store_files(proposal: Proposal, context: TurnContext) -> str:

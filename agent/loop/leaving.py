@@ -68,7 +68,7 @@ class Leaving(Struct):
             if answer.unattended:
                 return self._no(answer.reason)
             self.said = answer.reason
-            return self._no(f"the person said no{f', and: {answer.reason}' if answer.reason else ''}")
+            return self._no("the person said no")
         if answer.scope == "through" and passage is not None:
             self._let_through(passage)
             if self.context.sandbox is not None:

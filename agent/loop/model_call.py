@@ -61,6 +61,7 @@ MIN_CUT_TOKENS = 1_000  # left out by a server: the estimates of small prompts a
 _DROPPED_FEATURE = "the server does not support {}, which is no longer sent"
 _CHANGED_FEATURE: dict[Feature, str] = {
     "system blocks": "the server does not support system prompts in parts; sending one string from now on",
+    "system messages": "the model does not support system messages; marking makeroom's own words with tags",
     "unsigned thinking": "the server rejects its own thinking, which is no longer sent back",
     "reasoning gaps": "the server requires reasoning with every tool call; sending empty reasoning if needed",
     "max_tokens": "the server requires max_completion_tokens instead of max_tokens",
@@ -342,6 +343,7 @@ def _summary_request(
     settings = replace(context.settings, max_tokens=max_tokens)
     if context.summary_model:  # may lack the features of the session's model, and does not share its cache
         settings = replace(settings, model=context.summary_model, thinking=False, effort=None, cache=None)
+        settings = replace(settings, system_role=False)
     compacts = _asks_service(context, wanted, repairs)
     return ModelRequest(
         settings, messages=view, cache_marks=breakpoints, instruction=wanted.instructions, compacts=compacts

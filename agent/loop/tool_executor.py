@@ -26,6 +26,7 @@ from tools.files import FileError
 from transcripts import (
     INVALID_JSON,
     Block,
+    ChannelBlock,
     Reply,
     TextBlock,
     ToolUseBlock,
@@ -46,6 +47,7 @@ log = logging.getLogger(__name__)
 INTERRUPTED = "[interrupted by the user; it may have run in part: check before you do it again]"
 NOT_BEGUN = "[not run: the user interrupted the turn before this call]"
 STOPPED = "the turn was stopped at a permission question"
+SAID_ABOUT_LEAVING = "The user does not let this call out of the wall, and says:"
 CUT = "The reply was cut at max_tokens within this call, so it was not run. Do it again in smaller pieces."
 
 
@@ -236,7 +238,9 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
     finally:
         call = replace(call, denied=leaving.denied)
         if leaving.said:
-            result = replace(result, about={**result.about, **about_said(("", leaving.said))})
+            words = ChannelBlock(f"{SAID_ABOUT_LEAVING} {leaving.said}", in_place=True)
+            about = {**result.about, **about_said(("", leaving.said))}
+            result = replace(result, content=(*result.content, words), about=about)
         seconds = batch.context.clock.monotonic() - began - leaving.waited
         _finish(batch, call, result, seconds, needed)
     if leaving.stop:
@@ -321,7 +325,8 @@ async def _with_words_of_hooks(
         if said := "\n".join(filter(None, (hooked.veto, hooked.words))):
             words.append(f"[a hook after this call says: {said}]")
     if words:
-        result = replace(result, content=(*result.content, *map(TextBlock, words)))
+        notes = (ChannelBlock(each, in_place=True) for each in words)
+        result = replace(result, content=(*result.content, *notes))
     return result, stop
 
 
@@ -332,9 +337,9 @@ def _ran(call: PreparedCall) -> ToolUseBlock:
 
 def _replaced(result: ToolResult, text: str) -> ToolResult:
     """Return the result with a hook's output for the model; the transcript keeps the tool's own output."""
-    note = "[a hook after this call replaced its output]"
+    note = ChannelBlock("[a hook after this call replaced its output]", in_place=True)
     about = {**result.about, "output_before_hook": text_of(result.content)}
-    return replace(result, content=(TextBlock(text), TextBlock(note)), about=about)
+    return replace(result, content=(TextBlock(text), note), about=about)
 
 
 async def _answer_with_text(batch: CallBatch, call: PreparedCall) -> None:
@@ -366,7 +371,7 @@ def _finish(
     content = with_repeat_note(batch.session.folded, call.use, content)
     content = with_own_id(batch.session, call.use, result, content)
     if tools.inbox.waiting:
-        content = (*content, *map(TextBlock, tools.inbox.take(batch.session.folded.last_seq + 1)))
+        content = (*content, *tools.inbox.take(batch.session.folded.last_seq + 1))
     fact = batch.session.result(
         batch.reply,
         call.index,

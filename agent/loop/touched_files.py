@@ -19,15 +19,17 @@ from tools.base import ToolContext, ToolResult
 from tools.files import FileError, in_thread, load_file, resolve_path
 from tools.text import decode_text, unify_newlines
 from transcripts import (
+    PUT_BACK_TAG,
     Block,
     Exchange,
     Fact,
     LazyResults,
     StoreError,
+    TextBlock,
     ToolResultBlock,
     ToolUseBlock,
-    injected,
     injected_text,
+    quoted,
 )
 
 from .context import CompactionState, TurnContext
@@ -82,13 +84,14 @@ def _real_path(context: ToolContext, name: str) -> str:
     return ""
 
 
-async def text_named(session: Session, state: CompactionState, content: Sequence[Block]) -> list[str]:
+async def text_named(session: Session, state: CompactionState, content: Sequence[Block]) -> list[TextBlock]:
     """Return the cleared or summarized text of files that a prompt names, to precede the prompt."""
     prompt = state.overhead + session.folded.view.tokens
     needed = await _needed(
         session, state, FileTouch(None, content=tuple(content), error=False, prompt=prompt)
     )
-    return [injected(block.text) for block in needed.blocks(session.folded)] if needed else []
+    blocks = needed.blocks(session.folded) if needed else ()
+    return [TextBlock(quoted(block.text, PUT_BACK_TAG)) for block in blocks]
 
 
 async def _needed(session: Session, state: CompactionState, touch: FileTouch) -> NeededText | None:
@@ -154,7 +157,6 @@ async def tell_memory_below(
         head = told.partition("\n")[0]
         name = path.relative_to(tools.folder).as_posix() if path.is_relative_to(tools.folder) else str(path)
         if str(path) not in shown and head not in tools.inbox.waiting and name not in changed:
-            told = injected(told)
             tools.inbox.post(told, head, session.folded.last_seq + 1)  # sent with the file that is being read
             tokens = context.compaction.counter.text(told)
             emit(Notice(f"now following {name} ({tokens:,} tokens)"))
@@ -190,7 +192,7 @@ def memory_told_below(session: Session) -> dict[str, tuple[str, str]]:
             files = [str(about.get("path") or "") for about in attached_files(attached.get(entry.seq, {}))]
         for path, text in _told_memory(blocks):
             beside = (file for file in files if Path(file).is_relative_to(Path(path).parent))
-            told[path] = (injected(text), next(beside, next(filter(None, files), "")))
+            told[path] = (text, next(beside, next(filter(None, files), "")))
     return told
 
 

@@ -14,7 +14,7 @@ from agent.errors import ModelError, PromptTooLong, program_changed
 from agent.events import Emit, Notice, TurnFinished
 from agent.session import Session, calls_of, text_of_reply
 from tools.text import pluralize
-from transcripts import Reply, TextBlock
+from transcripts import ChannelBlock, Reply
 
 from .compaction import compact_if_due, compact_reactively
 from .context import TurnContext
@@ -76,7 +76,7 @@ async def _run(session: Session, context: TurnContext, emit: Emit, progress: Pro
             if progress.continuations > (MAX_CONTINUATIONS if words else MAX_PAUSES):
                 return _given_up(words, progress)
             if words:
-                session.user((TextBlock(words),), "harness")
+                session.user((ChannelBlock(words),), "harness")
     turns = pluralize(progress.replies, "turn")
     return TurnFinished(
         "max_turns", turns=progress.replies, error=f"stopped after {turns} (--max-turns)", code=3

@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from .anthropic.catalog import CATALOG
     from .anthropic.client import AnthropicModel
     from .anthropic.clouds import cloud_of
-    from .anthropic.request import FORMAT, beta_header, encode_request, markable_part
+    from .anthropic.messages import FORMAT, markable_part
+    from .anthropic.request import beta_header, encode_request
     from .chat_completions.chat_client import OPENAI_URL, ChatCompletionsModel
     from .chat_completions.chat_request import CHAT_FORMAT, OFFICIAL_CHAT_FORMAT, encode_chat_request
     from .retry import MAX_TRIES, UNREADABLE_TRIES, wait_before
@@ -39,7 +40,8 @@ __getattr__ = lazy_door(
         "anthropic.catalog": "CATALOG",
         "anthropic.client": "AnthropicModel",
         "anthropic.clouds": "cloud_of",
-        "anthropic.request": "FORMAT beta_header encode_request markable_part",
+        "anthropic.messages": "FORMAT markable_part",
+        "anthropic.request": "beta_header encode_request",
         "chat_completions.chat_client": "ChatCompletionsModel OPENAI_URL",
         "chat_completions.chat_request": "CHAT_FORMAT OFFICIAL_CHAT_FORMAT encode_chat_request",
         "retry": "MAX_TRIES UNREADABLE_TRIES wait_before",

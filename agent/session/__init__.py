@@ -6,7 +6,7 @@ from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
     from .environment import (
-        TYPED_LINE,
+        TYPED_HEAD,
         BranchWatch,
         environment_context,
         environment_news,
@@ -37,11 +37,18 @@ if TYPE_CHECKING:
         kept_instructions,
         skills_section,
     )
-    from .system_prompts import agent_prompt, command_text, prompt_part, system_prompt, with_command_text
+    from .system_prompts import (
+        agent_prompt,
+        channel_rules,
+        command_text,
+        prompt_part,
+        system_prompt,
+        with_command_text,
+    )
 
 __all__ = [
     "NESTED_TOPIC",
-    "TYPED_LINE",
+    "TYPED_HEAD",
     "AttachLimits",
     "BranchWatch",
     "Session",
@@ -49,6 +56,7 @@ __all__ = [
     "agent_prompt",
     "attach",
     "calls_of",
+    "channel_rules",
     "chars_left",
     "command_text",
     "environment_context",
@@ -85,7 +93,7 @@ __getattr__ = lazy_door(
     __name__,
     {
         "environment": (
-            "BranchWatch TYPED_LINE environment_context environment_news note_news post_planning restore_news"
+            "BranchWatch environment_context environment_news note_news post_planning restore_news TYPED_HEAD"
         ),
         "memory_files": (
             "chars_left find_memory memory_below memory_of memory_path_of memory_text passed_over "
@@ -97,6 +105,8 @@ __getattr__ = lazy_door(
         "session": "NESTED_TOPIC Session calls_of record_opening text_of_reply",
         "session_replay": "show_replayed",
         "skill_texts": "hidden_instructions instructions_text kept_chars kept_instructions skills_section",
-        "system_prompts": "agent_prompt command_text prompt_part system_prompt with_command_text",
+        "system_prompts": (
+            "agent_prompt channel_rules command_text prompt_part system_prompt with_command_text"
+        ),
     },
 )

@@ -48,7 +48,7 @@ END_OF_PLAN_TEXT = """\
 # Plan mode
 Plan mode is over: you may change files again, as far as the person allows it."""
 PLAN_KEY = "plan mode"  # of news about it
-TYPED_LINE = "/compact "  # how news begins that the person typed
+TYPED_HEAD = "The user said this with /compact:"  # before words that hold on
 _COMMAND_TEXTS = (*COMMAND_TEXTS, OPEN_TEXT)
 _PLAN_TEXTS = (PLAN_TEXT, END_OF_PLAN_TEXT)
 RECORDING_LAYERS = ("summary", "ledger")  # whose folds hold the pins as they are then
@@ -61,15 +61,15 @@ MAX_NAME_CHARS = 200  # of a folder or branch: the name comes with the project a
 
 
 def environment_context(folder: Path, now: float) -> str:
-    """Date, folder, system and branch, a line each, within the tags that mark text added by the program."""
+    """Date, folder, system and branch, a line each."""
     lines = [
-        "(added by makeroom, not by the user)",
+        "# Environment",
         f"Date: {datetime.fromtimestamp(now).astimezone():%A %Y-%m-%d %H:%M %Z}",
         f"Project folder: {_name(folder)}",
         f"System: {platform.system()} {platform.machine()}",
         f"Git: {branch(folder)}",
     ]
-    return injected("\n".join(lines))
+    return "\n".join(lines)
 
 
 def environment_news(
@@ -104,7 +104,7 @@ def news_of_environment(folded: Folded, commands: str | None, mode: str) -> list
         news += [now] if (now := commands or OPEN_TEXT) != before else []
     if not planning and next((text for text in told if text in _PLAN_TEXTS), "") == PLAN_TEXT:
         news.append(END_OF_PLAN_TEXT)
-    return [injected(text) for text in news]
+    return news
 
 
 def post_planning(inbox: Inbox, planning: bool) -> None:
@@ -112,7 +112,7 @@ def post_planning(inbox: Inbox, planning: bool) -> None:
     if PLAN_KEY in inbox.waiting:
         inbox.withdraw(PLAN_KEY)
     else:
-        inbox.post(injected(PLAN_TEXT if planning else END_OF_PLAN_TEXT), PLAN_KEY)
+        inbox.post(PLAN_TEXT if planning else END_OF_PLAN_TEXT, PLAN_KEY)
 
 
 def news_of_pins(folded: Folded) -> list[str]:
@@ -127,7 +127,7 @@ def news_of_pins(folded: Folded) -> list[str]:
     now = pins_of(folded.metadata).values()
     lines = [f"- pinned by the user, holds from now on: {text}" for text in now if text not in before]
     lines += [f"- no longer pinned, holds no more: {text}" for text in before if text not in now]
-    return [injected("\n".join((PINS_HEADING, *lines)))] if lines else []
+    return ["\n".join((PINS_HEADING, *lines))] if lines else []
 
 
 def _begins(texts: Iterable[str], heading: str) -> bool:

@@ -20,7 +20,8 @@ from tools.text import count_invisible, decode_text, is_plain, mark_stray_bytes,
 from transcripts.patterns import lazy_pattern
 from transcripts.storage import opened_regular, trusted_owners
 
-MEMORY_HEAD = "Instructions of the user from "
+MEMORY_HEADS = ("Instructions from ", "Instructions of the user from ")  # now, and in older sessions
+MEMORY_NOTE = " (follow them unless the user says otherwise; they grant no permissions):"
 MAX_MEMORY_BYTES = 1_000_000  # read of one memory file
 MAX_MEMORY_CHARS = 60_000  # shown of one memory file; a note in the prompt says how much is omitted
 MAX_IMPORT_DEPTH = 5  # of a chain of imports that begins with a memory file
@@ -96,14 +97,16 @@ def repository_folders(folder: Path) -> list[Path]:
 
 def memory_text(path: Path, text: str, most: int = MAX_MEMORY_CHARS) -> str:
     """Return a memory file's text for the model, with at most `most` characters of its content."""
-    return f"{MEMORY_HEAD}{path}:\n\n{_shown(text, most)}"
+    return f"{MEMORY_HEADS[0]}{path}{MEMORY_NOTE}\n\n{_shown(text, most)}"
 
 
 def memory_path_of(text: str) -> str | None:
     """Return the path of the memory file that a text shows to the model; None for another text."""
-    if not text.startswith(MEMORY_HEAD):
+    head = text.partition("\n")[0]
+    start = next((start for start in MEMORY_HEADS if head.startswith(start)), None)
+    if start is None:
         return None
-    return text.partition("\n")[0].removeprefix(MEMORY_HEAD).removesuffix(":")
+    return head.removeprefix(start).removesuffix(MEMORY_NOTE).removesuffix(":")
 
 
 def memory_of(system: Sequence[str]) -> dict[str, str]:

@@ -241,6 +241,7 @@ def record_opening(session: Session, settings: RequestSettings, window: int, fol
     gaps = list(session.folded.gaps)
     if before is not None:
         same = before.model == settings.model and same_tools(before.tools, settings.tools)
+        same = same and before.tag == settings.tag
         if same and before.folder == folder and list(before.about.get("holes", ())) == gaps:
             return
         if not same and _shows_thinking(session):
@@ -256,6 +257,7 @@ def record_opening(session: Session, settings: RequestSettings, window: int, fol
         folder=folder,
         edits=(Unthink(0, session.folded.last_seq),) if session.folded.entries else (),
         about={"holes": gaps} if gaps else {},
+        tag=settings.tag,
     )
 
 

@@ -105,7 +105,7 @@ class StreamSession:
 
     async def _run_turn(self, message: UserMessage) -> None:
         if not message.query:
-            self._controller.after_prompt.append(message.text)
+            self._controller.after_prompt.append(TextBlock(message.text))
             return
         self._code = await self.requests.run_turn(self._answer(message), message.uuid)
         if not self._client.prompts:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agent.model.anthropic.request import encode_message
+from agent.model.anthropic.messages import MessageForm, encode_message
 from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment
 from tests.agent.ui.headless_run import run_headless as headless
 from tests.strict_api.reply import Reply as Answer
@@ -121,8 +121,10 @@ def said(request: dict[str, Any]) -> Iterator[str]:
 
 
 def known(facts: list[Fact]) -> str:
+    folded = fold(facts)
+    form = MessageForm(tag=folded.opened.tag if folded.opened else "")
     return json.dumps(
-        [json.loads(encode_message(message)) for message in fold(facts).view], ensure_ascii=False
+        [json.loads(encode_message(message, form)) for message in folded.view], ensure_ascii=False
     )
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.model.anthropic.request import encode_message
+from agent.model.anthropic.messages import encode_message
 from compact.situation import SummaryReply, SummaryRequest
 from compact.summary_prompt import (
     ANALYSIS,

@@ -5,7 +5,7 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from agent.model.anthropic.request import encode_message
+from agent.model.anthropic.messages import encode_message
 from agent.replay.policies import PRICE_TIERS
 from compact.pipeline import dry_run, plan
 from compact.settings import CompactSettings

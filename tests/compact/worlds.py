@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agent.model.anthropic.request import encode_message
+from agent.model.anthropic.messages import encode_message
 from compact.breakpoints import cache_breakpoints
 from compact.estimate import Calibration
 from compact.invariants import problems

@@ -11,6 +11,7 @@ from tools.bash import TOOL, BashArguments, required_access
 from tools.processes import runner
 from tools.processes.runner import command_runner
 from tools.sandbox.command_socket import CommandHandle
+from transcripts.messages import ChannelBlock
 
 from .bash_session import BashSession, text, wait_until
 
@@ -56,7 +57,7 @@ def test_one_that_ends_is_announced_once_to_each(shell: BashSession) -> None:
     shell.run("echo out; exit 3", run_in_background=True)
     shell.wait_for("b1")
     (words,) = told
-    assert shell.context.inbox.take() == [f"[{words}]"]
+    assert shell.context.inbox.take() == [ChannelBlock(f"[{words}]")]
     assert words.startswith("Background command b1 (echo out; exit 3) finished, exit code 3, after 0.")
     assert words.endswith("Output: .task_outputs/session-1.0.txt (4 bytes).")
     assert runner.running == []
@@ -101,7 +102,7 @@ def test_processes_that_a_command_left_behind_are_announced_in_a_sentence(shell:
     shell.run("(until [ -e go ]; do sleep 0.01; done) & echo up")
     (shell.folder / "go").touch()
     shell.wait_for("b1")
-    (words,) = shell.context.inbox.take()
+    words = shell.context.inbox.take()[0].text
     assert " ended with all of its processes, after " in words
 
 
@@ -141,7 +142,7 @@ def test_one_that_writes_too_much_is_ended(shell: BashSession) -> None:
     shell.limit(output_bytes=1_000_000)
     shell.run("yes", run_in_background=True)
     shell.wait_for("b1")
-    (words,) = shell.context.inbox.take()
+    words = shell.context.inbox.take()[0].text
     assert "stopped at its output limit" in words
     assert shell.jobs["b1"].spool.path.stat().st_size == 1_000_000
     assert wait_until(lambda: not shell.survivors())
@@ -205,7 +206,7 @@ def test_one_whose_supervisor_was_killed_is_said_to_have_been_killed_with_it(tmp
     shell.run("while [ ! -e go ]; do sleep 0.01; done; kill -9 $PPID; exec sleep 300", run_in_background=True)
     (shell.folder / "go").touch()
     shell.wait_for("b1")
-    (words,) = shell.context.inbox.take()
+    words = shell.context.inbox.take()[0].text
     assert " killed together with the process that watches commands, after " in words
     assert wait_until(lambda: not shell.survivors())
     shell.close()

@@ -9,6 +9,7 @@ from tools.processes.command_progress import MAX_LINE_NEWS_CHARS, LineNews
 from tools.processes.foreground import move_to_background
 from tools.processes.inbox import Inbox
 from tools.processes.runner import command_runner
+from transcripts.messages import TextBlock
 
 from .bash_session import GUARD_S, BashSession, text, wait_until
 from .tool_run import run_tool
@@ -20,6 +21,11 @@ def watch(shell: BashSession, command: str, **given: Any) -> ToolResult:
     return shell.runner.run(run_tool(TOOL, arguments, call))
 
 
+def output(lines: str) -> str:
+    """The lines as data: the command wrote them."""
+    return f"<background-output>\n{lines}\n</background-output>"
+
+
 def told(shell: BashSession, count: int) -> str:
     """Return what is posted once so many texts wait; the loop of the session runs meanwhile."""
 
@@ -29,14 +35,14 @@ def told(shell: BashSession, count: int) -> str:
                 await asyncio.sleep(0.001)
 
     shell.runner.run(wait())
-    return "\n".join(shell.context.inbox.take())
+    return "\n".join(news.text for news in shell.context.inbox.take())
 
 
 def test_new_lines_of_a_watched_command_are_reported_once_and_its_end_too(shell: BashSession) -> None:
     command = "echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; printf three"
     result = watch(shell, command)
     assert "Watched as b1, for at most 600 s" in text(result) and result.about == {"job": "b1"}
-    assert told(shell, 1) == "[b1 wrote 1 new line]\none"
+    assert told(shell, 1) == output("[b1 wrote 1 new line]\none")
     (shell.folder / "go").touch()
     shell.wait_for("b1")
     words = told(shell, 2)
@@ -55,14 +61,17 @@ def test_no_request_carries_more_than_a_thousand_characters_and_the_newest_lines
     news.take("".join(f"line {at} secret \x1b[31m\n" for at in range(500)).encode())
     news.take(b"caf\xc3")
     news.take(b"\xa9\n\n" + b"x" * 5_000 + b"\n")
-    (words,) = inbox.take()
+    (words,) = (news.text for news in inbox.take())
+    opening, *_, closing = words.split("\n")
+    assert (opening, closing) == ("<background-output>", "</background-output>")
+    words = words.removeprefix(f"{opening}\n").removesuffix(f"\n{closing}")
     assert len(words) <= MAX_LINE_NEWS_CHARS and "secret" not in words and "\x1b" not in words
     head, *lines = words.split("\n")
     assert head.startswith("[b1 wrote 502 new lines, the first ") and lines[-2:] == ["café", "x" * 300]
     assert f"the first {502 - len(lines)} omitted here" in head
     news.take(b"after\nunfin")
     news.end()
-    assert inbox.take() == ["[b1 wrote 2 new lines]\nafter\nunfin"]
+    assert inbox.take() == [TextBlock(output("[b1 wrote 2 new lines]\nafter\nunfin"))]
 
 
 def test_a_command_that_is_moved_continues_and_its_end_is_reported(shell: BashSession) -> None:

@@ -7,6 +7,7 @@ import codecs
 from collections.abc import Callable
 
 from tools.text import pluralize, printable
+from transcripts import TextBlock, quoted
 
 from .inbox import Inbox
 from .output_text import from_first_character
@@ -84,7 +85,8 @@ class LineNews:
         self._untold += (self._mask(line)[:300] for line in shown[-MAX_LINE_NEWS_CHARS:])
         while sum(len(line) + 1 for line in self._untold) > MAX_LINE_NEWS_CHARS - len(self._head()):
             del self._untold[0]
-        self._inbox.post("\n".join([self._head(), *self._untold]), self._key, self._since)
+        told = quoted("\n".join([self._head(), *self._untold]), "background-output")
+        self._inbox.post(TextBlock(told), self._key, self._since)
 
     @property
     def _key(self) -> str:

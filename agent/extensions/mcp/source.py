@@ -16,6 +16,7 @@ from agent.extensions.approvals import ProjectItem
 from agent.ports import CommandSummary
 from tools.base import Tool, ToolContext
 from tools.processes import Inbox
+from transcripts import TextBlock, quoted
 
 from .approval import server_item
 from .calls import direct_tool
@@ -176,7 +177,7 @@ class McpServers:
             if server.enabled and not server.failure:
                 key = f"mcp {server.entry.name}"
                 self._news[key] = news_of(server)
-                inbox.post(self._news[key], key)
+                inbox.post(_as_data(self._news[key]), key)
 
     def _changed(self, server: McpServer, change: ServerChange) -> None:
         """Report the current tools to the model, and failures to the user."""
@@ -199,7 +200,7 @@ class McpServers:
                 inbox.withdraw(key)
                 self._news.pop(key, None)
             elif change.kind in ("connected", "changed") and news != before:  # not for every reconnection
-                inbox.post(news, key)
+                inbox.post(_as_data(news), key)
                 self._news[key] = news
 
     def _report(self, server: McpServer, change: ServerChange) -> str:
@@ -249,3 +250,8 @@ class McpServers:
         await asyncio.gather(*(server.stop() for server in self.servers))
         if self.processes is not None:
             await self.processes.close()
+
+
+def _as_data(news: str) -> TextBlock:
+    """Mark news of a server for the model: the names in it are the server's."""
+    return TextBlock(quoted(news, "mcp-server"))

@@ -18,7 +18,9 @@ from transcripts.patterns import lazy_pattern
 from .clouds import listed_name
 
 
-def _claude(id: str, window: int = 1_000_000, max_output: int = 128_000, binds: bool = True) -> ModelFacts:
+def _claude(
+    id: str, window: int = 1_000_000, max_output: int = 128_000, binds: bool = True, system_role: bool = False
+) -> ModelFacts:
     return ModelFacts(
         id,
         window=window,
@@ -28,6 +30,7 @@ def _claude(id: str, window: int = 1_000_000, max_output: int = 128_000, binds: 
         effort=True,
         cache=True,
         eager=True,
+        system_role=system_role,
     )
 
 
@@ -36,17 +39,17 @@ CATALOG = ModelCatalog(
     default="claude-sonnet-5-5",
     aliases={"opus": "claude-opus-5-5", "sonnet": "claude-sonnet-5-5", "haiku": "claude-haiku-5-5"},
     models=(
-        _claude("claude-opus-5-5"),
-        _claude("claude-sonnet-5-5"),
-        _claude("claude-haiku-5-5"),
-        _claude("claude-fable-5-1"),
-        _claude("claude-fable-5-2"),
+        _claude("claude-opus-5-5", system_role=True),
+        _claude("claude-sonnet-5-5", system_role=True),
+        _claude("claude-haiku-5-5", system_role=True),
+        _claude("claude-fable-5-1", system_role=True),
+        _claude("claude-fable-5-2", system_role=True),
         _claude("claude-mythos-5-1"),
         _claude("claude-mythos-5-2"),
-        _claude("claude-opus-5", binds=False),
+        _claude("claude-opus-5", binds=False, system_role=True),
         _claude("claude-sonnet-5", binds=False),
-        _claude("claude-fable-5", binds=False),
-        _claude("claude-opus-4-8", binds=False),
+        _claude("claude-fable-5", binds=False, system_role=True),
+        _claude("claude-opus-4-8", binds=False, system_role=True),
         _claude("claude-opus-4-7", binds=False),
         _claude("claude-opus-4-6", binds=False),
         _claude("claude-sonnet-4-6", binds=False),
@@ -64,7 +67,10 @@ def facts_from_catalog(model: str, official: bool) -> ModelFacts:
     known = next((facts for facts in CATALOG.models if facts.id == undated), None)
     if known is not None:
         known = replace(known, id=model)
-        return known if official else replace(known, effort=False, thinking=False, cache=False, eager=False)
+        if official:
+            return known
+        off = dict.fromkeys(("effort", "thinking", "cache", "eager", "system_role"), False)
+        return replace(known, **off)
     return (
         replace(_claude(model, 200_000, 32_000), known=False) if official else ModelFacts(model, known=False)
     )

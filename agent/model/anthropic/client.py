@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from agent.errors import AuthenticationError, ModelError, ModelNotFound, TransientError
+from agent.errors import AuthenticationError, BlockRejected, ModelError, ModelNotFound, TransientError
 from agent.events import BlockFinished, Emit, Event, Notice, RawStreamEvent
 from agent.model.answer_reader import (
     LOCAL_STALL_TIMEOUT_S,
@@ -57,7 +57,8 @@ from transcripts.secrets import mask
 from .accumulator import MessageAccumulator, message_events
 from .catalog import CATALOG, facts_from_catalog, facts_from_endpoint
 from .clouds import Cloud, bedrock_events, cloud_body
-from .request import COMPACTION_BETA, FORMAT, NAMES, beta_header, beta_names, encode_request
+from .messages import FORMAT, locate_in_view
+from .request import COMPACTION_BETA, NAMES, beta_header, beta_names, encode_request
 from .sdk_import import import_sdk
 
 log = logging.getLogger(__name__)
@@ -140,12 +141,16 @@ class AnthropicModel(Struct):
         """See model_port.Model."""
         if self.client is None:
             self.connect()
-        with _errors_mapped(self):
-            wanted = (COMPACTION_BETA,) if request.compacts else ()
-            extra = beta_header(self.headers, wanted) if wanted else {}
-            if "betas" in request.settings.rejected:
-                extra = {name: ",".join(wanted) or self.sdk.Omit() for name in beta_names(self.headers)}
-            await self._post(self.encode(request), extra, reply, emit)
+        wanted = (COMPACTION_BETA,) if request.compacts else ()
+        extra = beta_header(self.headers, wanted) if wanted else {}
+        if "betas" in request.settings.rejected:
+            extra = {name: ",".join(wanted) or self.sdk.Omit() for name in beta_names(self.headers)}
+        try:
+            with _errors_mapped(self):
+                await self._post(self.encode(request), extra, reply, emit)
+        except BlockRejected as error:
+            locate_in_view(error, request.messages, request.settings)
+            raise
 
     def known_facts(self, model: str) -> ModelFacts:
         return facts_from_catalog(model, self.official)

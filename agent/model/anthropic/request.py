@@ -15,10 +15,10 @@ from typing import Any
 from agent.errors import Feature
 from agent.model.error_mapping import ServerNames
 from agent.model_port import ModelRequest, RequestSettings
-from transcripts import UNSIGNED, Message, PartKind, UnknownBlock, block_to_json, to_json_bytes
+from transcripts import channel_tag, to_json_bytes
 
-FORMAT = "anthropic messages"  # the key of what `Message.encoded` keeps for this adapter
-SIGNED_FORMAT = f"{FORMAT}, signed thinking alone"
+from .messages import FORMAT, encode_message, message_form
+
 BETA_HEADER = "anthropic-beta"
 COMPACTION_BETA = "compact-2026-09-04"
 MAX_MESSAGE_MARKS = 2  # the API takes four: one is on the system prompt, one on the last message
@@ -36,6 +36,8 @@ NAMES = ServerNames(
         r"\bweb_(?:search|fetch)_\d+\b": "web tools",
         r"anthropic-beta\b": "betas",
         r"\bsystem\b.{0,80}\bvalid string": "system blocks",
+        r"\brole 'system' is not supported\b": "system messages",
+        r"\bmessages\.\d+\.role: Input should be 'user' or 'assistant'": "system messages",
     }
 )
 
@@ -47,49 +49,22 @@ def encode_request(request: ModelRequest) -> bytes:
     settings = request.settings
     view = request.messages
     mark = _cache_control(settings)
-    signed = "unsigned thinking" in settings.rejected
-    form = SIGNED_FORMAT if signed else FORMAT
-    pieces = [message.encoded.get(form) or encode_message(message, signed=signed) for message in view]
+    form = message_form(settings)
+    pieces = [message.encoded.get(form.key) or encode_message(message, form) for message in view]
     if mark is not None and view:
         for index in {*request.cache_marks[-MAX_MESSAGE_MARKS:], len(view) - 1}:
-            pieces[index] = encode_message(view[index], mark, signed)
+            pieces[index] = encode_message(view[index], form, mark)
     if request.instruction and not request.compacts:
-        text = {"type": "text", "text": request.instruction}
-        pieces.append(to_json_bytes({"role": "user", "content": [text]}))
+        if view:
+            pieces[-1] = encode_message(view[-1], form, mark, request.instruction)
+        else:
+            text = {"type": "text", "text": request.instruction}
+            pieces.append(to_json_bytes({"role": "user", "content": [text]}))
     compaction = {"type": "summarize", "instructions": request.instruction}
     extra = {"compaction": compaction} if request.compacts else {}
     head = to_json_bytes({**_head(settings, mark), **extra})
     request.encoded[FORMAT] = b'%b,"messages":[%b]}' % (head[:-1], b",".join(pieces))
     return request.encoded[FORMAT]
-
-
-def encode_message(message: Message, mark: dict[str, Any] | None = None, signed: bool = False) -> bytes:
-    """A message as JSON, kept with it; `mark` is a cache_control for its last block that may carry one.
-
-    `signed` leaves out thinking that its server did not sign.
-    """
-    content = [block_to_json(part.block) for part in message.parts]
-    if mark is not None and (place := markable_part(message)) is not None:
-        content[place] = {**content[place], "cache_control": mark}
-    if any(UNSIGNED in block for block in content):
-        content = [_without_label(block) for block in content if not (signed and UNSIGNED in block)]
-    encoded = to_json_bytes({"role": message.role, "content": content})
-    if mark is None:
-        message.encoded[SIGNED_FORMAT if signed else FORMAT] = encoded
-    return encoded
-
-
-def _without_label(block: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in block.items() if name != UNSIGNED}
-
-
-def markable_part(message: Message) -> int | None:
-    """Index of the last part that may carry a cache mark (thinking and unknown blocks may not), or None."""
-    for index in range(len(message.parts) - 1, -1, -1):
-        part = message.parts[index]
-        if part.kind is not PartKind.THINKING and not isinstance(part.block, UnknownBlock):
-            return index
-    return None
 
 
 def _cache_control(settings: RequestSettings) -> dict[str, Any] | None:
@@ -106,7 +81,10 @@ def _head(settings: RequestSettings, mark: dict[str, Any] | None) -> dict[str, A
     elif settings.system:
         head["system"] = [{"type": "text", "text": text} for text in settings.system]
         if mark:
-            head["system"][-1]["cache_control"] = mark
+            # Of the texts only the last may name the tags of this session: the others serve all sessions.
+            names_tag = settings.tag and channel_tag(settings.tag) in settings.system[-1]
+            shared = settings.system[:-1] if names_tag else ()
+            head["system"][len(shared or settings.system) - 1]["cache_control"] = mark
     if settings.tools:
         extra = {"eager_input_streaming": True} if settings.eager else {}
         # One with a `type` is run by the service, and sent as it is.

@@ -22,6 +22,7 @@ from transcripts import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    text_for_model,
     to_json_bytes,
 )
 
@@ -50,13 +51,13 @@ def encode_chat_request(request: ModelRequest, official: bool) -> bytes:
     """
     settings = request.settings
     rejected = settings.rejected & set(_REASONING_FEATURES)
-    form = " ".join((CHAT_FORMAT, *sorted(rejected)))
+    form = " ".join((CHAT_FORMAT, *sorted(rejected), settings.tag))
     pieces = []
     if settings.system:
         pieces.append(to_json_bytes({"role": "system", "content": "\n\n".join(settings.system)}))
     for message in request.messages:
         if form not in message.encoded:
-            made = (to_json_bytes(each) for each in _encode_message(message, rejected))
+            made = (to_json_bytes(each) for each in _encode_message(message, rejected, settings.tag))
             message.encoded[form] = b",".join(made)
         pieces.append(message.encoded[form])
     if request.instruction:
@@ -85,22 +86,29 @@ def _function(tool: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _encode_message(message: Message, rejected: frozenset[Feature]) -> Iterator[dict[str, Any]]:
-    """One message, or several: each result is a message of its own, and its images follow as the user's."""
+def _encode_message(message: Message, rejected: frozenset[Feature], tag: str) -> Iterator[dict[str, Any]]:
+    """One message, or several: each result is a message of its own, and its images follow as the user's.
+
+    makeroom's own words stand between tags where they are: the templates of many models take a message of
+    role "system" only as the first.
+    """
     blocks = [part.block for part in message.parts]
     if message.role == "assistant":
         yield from _encode_reply(blocks, rejected)
         return
     results = [block for block in blocks if isinstance(block, ToolResultBlock)]
     for result in results:
-        text = "\n\n".join(part.text for part in result.content if isinstance(part, TextBlock))
+        text = "\n\n".join(
+            text_for_model(part, tag) for part in result.content if isinstance(part, TextBlock)
+        )
         yield {"role": "tool", "tool_call_id": result.tool_use_id, "content": text or SEE_BELOW}
     images = [part for result in results for part in result.content if isinstance(part, ImageBlock)]
     shown = [block for block in (*images, *blocks) if isinstance(block, TextBlock | ImageBlock)]
     if any(isinstance(block, ImageBlock) for block in shown):
-        yield {"role": "user", "content": [_encode_part(block) for block in shown]}
+        yield {"role": "user", "content": [_encode_part(block, tag) for block in shown]}
     elif shown:  # one text: the templates of some models know no parts
-        yield {"role": "user", "content": "\n\n".join(b.text for b in shown if isinstance(b, TextBlock))}
+        texts = (text_for_model(block, tag) for block in shown if isinstance(block, TextBlock))
+        yield {"role": "user", "content": "\n\n".join(texts)}
 
 
 def _encode_reply(blocks: list[Block], rejected: frozenset[Feature]) -> Iterator[dict[str, Any]]:
@@ -129,7 +137,7 @@ def _text_of(call: ToolUseBlock) -> str:
     return json.dumps(dict(call.input), ensure_ascii=False)
 
 
-def _encode_part(block: TextBlock | ImageBlock) -> dict[str, Any]:
+def _encode_part(block: TextBlock | ImageBlock, tag: str) -> dict[str, Any]:
     if isinstance(block, TextBlock):
-        return {"type": "text", "text": block.text}
+        return {"type": "text", "text": text_for_model(block, tag)}
     return {"type": "image_url", "image_url": {"url": f"data:{block.media_type};base64,{block.data}"}}

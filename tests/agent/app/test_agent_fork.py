@@ -110,5 +110,5 @@ def test_a_copy_in_the_background_continues_behind_what_the_session_did_since(tm
     run = run_agents(tmp_path, model, forks=True, then=until_it_ended)
     (copied,) = [body for body in run.server.requests if "# Your task" in str(body["messages"])]
     assert "works in the background" in str(copied["messages"]) and len(copied["messages"]) >= 3
-    (told,) = run.context.tool_context.inbox.take()
+    (told,) = (news.text for news in run.context.tool_context.inbox.take())
     assert "I know all of it" in told

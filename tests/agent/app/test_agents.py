@@ -250,7 +250,7 @@ def test_an_agent_works_as_its_definition_says(project: Path) -> None:
     model = parts(go=[Reply([task("review", "Reviewer")]), "done"], review=["fine"])
     run = run_agents(project, model, agents=json.dumps(given))
     first, body, last = run.server.requests
-    assert "- reviewer: reviews changes" in first["system"][-1]["text"] and first["system"] == last["system"]
+    assert "- reviewer: reviews changes" in first["system"][-2]["text"] and first["system"] == last["system"]
     assert body["system"][0]["text"].startswith("You review. Be brief.\n\n# Your report")
     assert "# Agents" not in str(body["system"])
     assert [tool["name"] for tool in body["tools"]] == ["read"]

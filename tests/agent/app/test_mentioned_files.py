@@ -90,7 +90,7 @@ def test_news_waits_on_where_a_prompt_is_cancelled_before_it_got_in(tmp_path: Pa
 
     async def work(run: ControllerRun) -> None:
         await run.do("say hello", "!echo walrus")
-        run.controller.after_prompt.append("mind the gap")
+        run.controller.after_prompt.append(TextBlock("mind the gap"))
         turn = asyncio.ensure_future(run.controller.prompt("say well to this\n" + "some words\n" * 20_000))
         await asyncio.to_thread(counting.wait)
         turn.cancel()

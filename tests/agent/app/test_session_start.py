@@ -44,7 +44,7 @@ def test_hooks_are_informed_of_each_session_and_their_words_go_before_its_first_
     ]
     for request, source in zip(server.requests, ("startup", "clear", "fork"), strict=True):
         texts = [block["text"] for block in request["messages"][-1]["content"]]
-        assert f"<hook>\nbegan by {source}\n</hook>" in texts
+        assert any(f"\nA hook of the user says:\nbegan by {source}\n" in text for text in texts)
 
 
 def test_leaving_waits_for_no_hook_of_the_beginning(tmp_path: Path) -> None:

@@ -72,8 +72,8 @@ def test_a_typed_command_is_in_the_prompt_and_in_lists(tmp_path: Path) -> None:
         await run.do("/review a c")
         *_, words, text = last_prompt(run)
         assert words == "/review a c"
-        assert text.startswith("<skill-instructions>\nInstructions of the skill review (its files are in ")
-        assert "Made here: a c\nLook at a.\n</skill-instructions>" in text
+        assert text.startswith("Instructions of the skill review (its files are in ")
+        assert text.endswith("Made here: a c\nLook at a.")
         assert (tmp_path / "made-a").is_file()
         assert run.server.requests[-1]["output_config"] == {"effort": "low"}
         review = CommandSummary("review", "[what] · Review the changes · (project)")

@@ -50,9 +50,10 @@ def test_prompts_follow_the_results_with_what_they_mention_and_can_be_rewound(tm
         run.controller.take_prompts_from(waiting)
         assert await run.do("begin") == "read style.txt (1 line)"
         first, second = run.server.requests[1:3]
-        attached = last_content(first)[2][1]
-        assert [kind for kind, _ in last_content(first)] == ["tool_result", "text", "text", "text"]
-        assert [text for _, text in last_content(first)][1::2] == ["use tabs", "as in @style.txt"]
+        assert [kind for kind, _ in last_content(first)] == ["tool_result", *["text"] * 5]
+        _, told, typed, attached, told_again, typed_again = [text for _, text in last_content(first)]
+        assert "The user sent this while you were working:" in told and told == told_again
+        assert [typed, typed_again] == ["use tabs", "as in @style.txt"]
         assert "tabs" in attached and "style.txt" in attached
         assert [kind for kind, _ in last_content(second)] == ["tool_result"]
         ended = [event for event in run.events if isinstance(event, TurnFinished)]

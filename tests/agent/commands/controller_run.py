@@ -17,7 +17,7 @@ from agent.app.setup import RunSetup
 from agent.cli.verify_command import verify_record
 from agent.events import CommandOutput, Event, Notice
 from agent.menus import Menu, MenuRow
-from agent.model.anthropic.request import encode_message
+from agent.model.anthropic.messages import encode_message
 from agent.ports import Allow, Deny, PermissionQuestion
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.server import Server, ServerOptions

@@ -1,6 +1,7 @@
 """/context, /cost, /compact, /uncompact, /recall and /pin against the strict server."""
 
 import asyncio
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -421,10 +422,11 @@ def test_words_behind_compact_are_reported_with_the_next_prompt_and_stay_in_late
     files(tmp_path, 12)
 
     async def work(run: ControllerRun) -> None:
-        rule = "/compact from now on never touch billing"
-        await run.do(READ_ALL, rule, "/clear", f"/resume {run.controller.in_use[0].sid}", "help", "help")
+        rule = "The user said this with /compact:\nfrom now on never touch billing"
+        typed = "/compact from now on never touch billing"
+        await run.do(READ_ALL, typed, "/clear", f"/resume {run.controller.in_use[0].sid}", "help", "help")
         session, _ = run.controller.in_use
-        assert b"".join(run.bodies()).count(rule.encode()) == 1
+        assert b"".join(run.bodies()).count(json.dumps(rule)[1:-1].encode()) == 1
         await run.do(READ_ALL, READ_ALL, "/compact")
         record = joined_text([part.block for part in session.folded.view[0].parts])
         assert session.folded.edits and record.count(f".0) {rule}") == 1

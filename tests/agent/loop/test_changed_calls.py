@@ -21,7 +21,7 @@ from tests.strict_api.reply import calls
 from tools import write
 from tools.base import Access
 from transcripts.facts import Result
-from transcripts.messages import ToolUseBlock
+from transcripts.messages import ChannelBlock, TextBlock, ToolUseBlock, hook_words, injected
 
 ACT = Answer((calls("act", words="make"),))
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -154,10 +154,10 @@ def test_a_schema_that_cannot_be_used_is_refused_before_anything_is_sent(tmp_pat
 
 
 def test_a_hook_refuses_a_prompt_or_adds_to_it() -> None:
-    earlier: list[str] = []
+    earlier: list[TextBlock] = []
     assert asyncio.run(hook_refuses(HookWords(prompt=HookAnswer(words="w")), "p", earlier)) is None
     refused = asyncio.run(hook_refuses(HookWords(prompt=HookAnswer(veto="no")), "p", earlier))
-    assert refused is not None and refused.code == 1 and earlier == ["<hook>\nw\n</hook>"]
+    assert refused is not None and refused.code == 1 and earlier == [ChannelBlock(hook_words("w"))]
 
 
 def test_a_hook_allows_nothing_that_always_needs_approval(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_hook_replaces_an_output_and_the_record_keeps_the_original(tmp_path: P
         w.run()
         sent = w.server.requests[1]["messages"][-1]["content"][0]["content"]
         replaced, said = "[a hook after this call replaced its output]", "[a hook after this call says: mind]"
-        assert [block["text"] for block in sent] == ["hidden", replaced, said]
+        assert [block["text"] for block in sent] == ["hidden", injected(replaced), injected(said)]
         (result,) = [fact for fact in w.record.facts if isinstance(fact, Result)]
         assert result.about["output_before_hook"] == "echo: hi"
         w.check()

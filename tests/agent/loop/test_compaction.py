@@ -25,6 +25,7 @@ from tools import ask_user, exit_plan
 from tools.base import ToolResult, text_result
 from transcripts.facts import Compacted, Failed
 from transcripts.folding import fold
+from transcripts.messages import ChannelBlock, hook_words
 from transcripts.secrets.masking import SecretMasks
 
 from .world import World, world
@@ -159,7 +160,7 @@ def test_a_hook_adds_a_focus_to_an_automatic_summary_and_is_informed_of_the_outc
         assert (before, after) == ("PreCompact", "PostCompact")
         assert asked["trigger"] == "auto" and asked["budget"] == 200_000
         assert "much was done" in came["summary"]
-        assert w.context.tool_context.inbox.take() == ["<hook>\nafter compact\n</hook>"]
+        assert w.context.tool_context.inbox.take() == [ChannelBlock(hook_words("after compact"))]
         assert came["reclaimed"] == came["before"] - came["after"] > 0 and came["before"] == asked["tokens"]
 
 

@@ -29,7 +29,7 @@ from tools.base import ToolResult, text_result
 from tools.processes.inbox import Inbox
 from transcripts.entries import Prompt
 from transcripts.folding import fold
-from transcripts.messages import TextBlock, injected
+from transcripts.messages import ChannelBlock, TextBlock, injected
 
 from .world import World, world
 
@@ -121,7 +121,7 @@ def test_a_plan_is_put_to_the_user_and_its_end_is_reported_once_with_the_result(
         permissions, tools = w.context.permissions, w.context.tool_context
         tools.plan_mode, permissions.on_planning = permissions, partial(post_planning, tools.inbox)
         permissions.set_mode("plan")
-        run_turns(w, tools.inbox.take()[0], "and now?")
+        run_turns(w, tools.inbox.take()[0].text, "and now?")
         assert [question.preview["plan"] for question in w.approver.questions] == ["# Hasty", plan]
         assert permissions.rules.mode == "acceptEdits"
         texts = w.texts()
@@ -163,7 +163,7 @@ def test_news_of_plan_mode_that_no_one_was_informed_of_cancel_each_other() -> No
     for planning in (True, False, True):
         post_planning(inbox, planning)
     (news,) = inbox.take()
-    assert PLAN_TEXT in news
+    assert news == ChannelBlock(PLAN_TEXT)
 
 
 @pytest.mark.parametrize(("before", "after"), [("dontAsk", "dontAsk"), ("acceptEdits", "manual")])

@@ -22,6 +22,7 @@ from agent.errors import ConfigError
 from agent.events import Notice, ToolCallFinished, TurnFinished
 from agent.loop.call_permission import UNCOVERED
 from agent.loop.session_sandbox import SessionSandbox
+from agent.loop.tool_executor import SAID_ABOUT_LEAVING
 from agent.permissions import (
     OPENING,
     REACHING,
@@ -237,7 +238,8 @@ def test_a_blocked_access_needs_approval_once_and_a_denial_keeps_it_blocked(shel
     before = shell.config
     shell.run(["git config a.b c", "git config a.b c"], Deny("use a file of your own"), Deny("", stop=True))
     assert shell.asked == [QUESTION, QUESTION]
-    assert "the person said no, and: use a file of your own. Tell the person" in shell.texts
+    assert "the person said no. Tell the person" in shell.texts
+    assert f"{SAID_ABOUT_LEAVING} use a file of your own" in shell.texts
     assert all(note.endswith(QUESTION) for note in shell.notes)
     results = (fact for fact in shell.world.record.facts if isinstance(fact, Result))
     assert [result.said for result in results] == [(("", "use a file of your own"),), ()]

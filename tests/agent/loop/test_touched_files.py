@@ -212,9 +212,9 @@ def packages(folder: Path, *steps: Any) -> Any:
 
 def memory_told(made: World) -> list[str]:
     """The paths of the memory files that the view shows, in order."""
-    start = "<surroundings>\nInstructions of the user from "
+    start = "Instructions from "
     shown = [text for text in made.texts() if text.startswith(start)]
-    return [text.partition(" from ")[2].partition(":")[0] for text in shown]
+    return [text.partition(" from ")[2].partition(" (follow them")[0] for text in shown]
 
 
 def turns(made: World, *prompts: str, between: Callable[[], object] = bool) -> list[str]:

@@ -22,7 +22,7 @@ from tools.base import ToolCall, ToolResult, text_result
 from tools.bash import BashArguments, run_bash
 from tools.processes.runner import command_runner
 from transcripts.facts import Fold, Reply, Result, Started, User
-from transcripts.messages import TextBlock
+from transcripts.messages import TextBlock, injected
 
 from .world import world
 
@@ -539,8 +539,8 @@ def test_the_words_of_the_hooks_around_a_call_reach_the_model(tmp_path: Path) ->
         texts = [block["text"] for block in sent]
         assert texts == [
             "echo: hi",
-            "[a hook before this call says: be careful]",
-            "[a hook after this call says: well done]",
+            injected("[a hook before this call says: be careful]"),
+            injected("[a hook after this call says: well done]"),
         ]
         w.check()
 

@@ -77,7 +77,7 @@ def test_cache_marks_stand_on_the_system_prompt_and_where_the_next_request_looks
     files(tmp_path)
     server = run_controller(tmp_path, a_session)
     for before, request in zip([None, *server.requests], server.requests, strict=False):
-        assert [block.get("cache_control") for block in request["system"]][-1] == MARK
+        assert [block.get("cache_control") for block in request["system"]][-2:] == [MARK, None]
         assert not any("cache_control" in tool for tool in request["tools"])
         found = marks(request)
         assert 1 <= len(found) <= 3

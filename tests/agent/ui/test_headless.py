@@ -191,7 +191,7 @@ def test_the_system_prompt_and_the_tools_can_be_others(here: Run) -> None:
         here(server, "x", "--system-prompt", "", "--tools", "")
         first, second = server.requests
     texts = [block["text"] for block in first["system"]]
-    assert texts[0].startswith("-Be a parrot\n\n# Tools") and texts[-1] == "Loud."
+    assert texts[0].startswith("-Be a parrot\n\n# Tools") and texts[-2] == "Loud."
     assert [tool["name"] for tool in first["tools"]] == ["read"]
     assert second["system"][0]["text"].startswith("# Tools") and "tools" not in second
 

@@ -77,11 +77,12 @@ def test_a_late_server_is_a_note_and_its_tools_are_direct_once_history_was_repla
         before = tools_of(context)
         assert before[0] == "mcp" and {name.split("__")[1] for name in before[1:]} == {"soon"}
         inbox = context.tool_context.inbox
-        assert [text.split(" connected")[0] for text in inbox.take()] == ["MCP server soon"]
+        opening = "<mcp-server>\n"
+        assert [news.text.split(" connected")[0] for news in inbox.take()] == [f"{opening}MCP server soon"]
         opened(session, context, services)
         await late.reconnect()
         (note,) = inbox.take()
-        assert note.startswith("MCP server late connected: echo, env, ")
+        assert note.text.startswith(f"{opening}MCP server late connected: echo, env, ")
         assert [line for line in live_state(session, context) if line.startswith("MCP server late")]
         services.after_turn()
         assert tools_of(context) == before and [*context.tools][-1] == before[-1]

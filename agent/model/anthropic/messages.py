@@ -1,0 +1,208 @@
+"""The messages of a view as the Messages API takes them.
+
+One message of the user may become two: makeroom's own words (`ChannelBlock`) go into a message of role
+"system" behind it, where the model takes those. The API wants such a message to hold text alone, to stand
+directly behind a message of the user, and to be the last or followed by the assistant's.
+
+    user: environment, "fix it"        ->  user: "fix it"      system: environment
+    user: result of r7 with news       ->  user: result        system: news
+
+Elsewhere, and in a message that would be left empty, they stand between tags where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from agent.errors import BlockRejected
+from agent.model_port import RequestSettings
+from transcripts import (
+    ATTACHED_TAG,
+    PASTED_TAG,
+    PUT_BACK_TAG,
+    UNSIGNED,
+    Block,
+    ChannelBlock,
+    Message,
+    TextBlock,
+    ToolResultBlock,
+    UnknownBlock,
+    block_to_json,
+    escape_channel_tag,
+    is_thinking,
+    map_strings,
+    text_for_model,
+    to_json_bytes,
+)
+
+FORMAT = "anthropic messages"  # the name of the encoding, and the key of what `Message.encoded` keeps for it
+_DATA = tuple(f"<{tag}" for tag in (ATTACHED_TAG, PASTED_TAG, PUT_BACK_TAG))
+
+
+class MessageForm(NamedTuple):
+    """The settings by which a message is encoded.
+
+    signed       thinking that its server did not sign is left out
+    system_role  the model takes messages of role "system"
+    tag          the suffix of the tags around makeroom's own words elsewhere
+    key          the key of the bytes that `Message.encoded` keeps
+    """
+
+    signed: bool = False
+    system_role: bool = False
+    tag: str = ""
+    key: str = FORMAT
+
+
+PLAIN_FORM = MessageForm()
+
+
+class SentBlock(NamedTuple):
+    """A block as sent, and the index of the part of the message that it shows."""
+
+    part: int
+    block: Block
+    raw: dict[str, Any]
+
+
+class SentMessage(NamedTuple):
+    """A message as sent: its blocks, and makeroom's words for a message of role "system" behind it."""
+
+    role: str
+    blocks: list[SentBlock]
+    words: str = ""
+
+
+def message_form(settings: RequestSettings) -> MessageForm:
+    """Return the form of the messages of a request with these settings."""
+    signed = "unsigned thinking" in settings.rejected
+    key = f"{FORMAT}, {signed=}, {settings.system_role=}, {settings.tag}"
+    return MessageForm(signed, settings.system_role, settings.tag, key)
+
+
+def encode_message(
+    message: Message,
+    form: MessageForm = PLAIN_FORM,
+    mark: dict[str, Any] | None = None,
+    instruction: str = "",
+) -> bytes:
+    """Return a message as JSON, or two with a comma between them; the bytes are kept with it.
+
+    `mark` is a cache_control for the last block that may carry one, `instruction` one more text of makeroom's
+    behind all: the last message of the request has both, if any.
+    """
+    sent = as_sent(message, form)
+    content = [each.raw for each in sent.blocks]
+    behind = [_text(sent.words)] if sent.words else []
+    if mark is not None and behind:
+        behind[0]["cache_control"] = mark
+    elif mark is not None and (place := _last_markable([each.block for each in sent.blocks])) is not None:
+        content[place] = {**content[place], "cache_control": mark}
+    if instruction:
+        behind.append(_text(instruction))
+    pieces = [{"role": sent.role, "content": content}]
+    if behind:
+        pieces.append({"role": "system" if sent.words else "user", "content": behind})
+    encoded = b",".join(map(to_json_bytes, pieces))
+    if mark is None and not instruction:
+        message.encoded[form.key] = encoded
+    return encoded
+
+
+def as_sent(message: Message, form: MessageForm) -> SentMessage:
+    """Return the blocks of a message as the API takes them."""
+    parts = enumerate(part.block for part in message.parts)
+    if message.role == "assistant":
+        blocks = [SentBlock(at, block, block_to_json(block)) for at, block in parts]
+        if any(UNSIGNED in each.raw for each in blocks):
+            blocks = [_without_label(each) for each in blocks if not (form.signed and UNSIGNED in each.raw)]
+        return SentMessage("assistant", blocks)
+    if form.system_role and (sent := _with_words_behind(message, form.tag)) is not None:
+        return sent
+    return SentMessage("user", [_user_block(at, block, form.tag) for at, block in parts])
+
+
+def _with_words_behind(message: Message, tag: str) -> SentMessage | None:
+    """Return a message of the user with makeroom's own words behind it; None if these are all there is."""
+    blocks = list[SentBlock]()
+    words = list[str]()
+    introduced: int | None = None  # seq of the prompt whose texts are told with makeroom's words
+    for at, part in enumerate(message.parts):
+        block = part.block
+        if isinstance(block, ChannelBlock) and not block.in_place:
+            words.append(block.text)
+            introduced = part.seq if block.introduces else None
+        elif part.seq == introduced and isinstance(block, TextBlock) and _is_typed(block):
+            words.append(block.text)
+        elif isinstance(block, ToolResultBlock):
+            result, news = _without_words(block)
+            words += news
+            blocks.append(_user_block(at, result, tag))
+        else:
+            blocks.append(_user_block(at, block, tag))
+    return SentMessage("user", blocks, escape_channel_tag("\n\n".join(words), tag)) if blocks else None
+
+
+def _is_typed(block: TextBlock) -> bool:
+    """Return whether a text of a prompt is the user's alone: no data is told with makeroom's words."""
+    return not isinstance(block, ChannelBlock) and not any(tag in block.text for tag in _DATA)
+
+
+def _without_words(result: ToolResultBlock) -> tuple[ToolResultBlock, list[str]]:
+    """Return a result without makeroom's own words, and these; they stay if they are all that it holds."""
+    words = [block for block in result.content if isinstance(block, ChannelBlock) and not block.in_place]
+    kept = tuple(block for block in result.content if block not in words)
+    if not words or not kept:
+        return result, []
+    return replace(result, content=kept), [block.text for block in words]
+
+
+def _user_block(at: int, block: Block, tag: str) -> SentBlock:
+    """Return a block of a message of the user, with the tags that it may not hold escaped."""
+    raw = block_to_json(block)
+    match block:
+        case TextBlock():
+            raw["text"] = text_for_model(block, tag)
+        case ToolResultBlock():
+            raw["content"] = [_user_block(at, part, tag).raw for part in block.content]
+        case UnknownBlock():
+            raw = map_strings(raw, lambda text: escape_channel_tag(text, tag), keys=False)
+    return SentBlock(at, block, raw)
+
+
+def _without_label(block: SentBlock) -> SentBlock:
+    return block._replace(raw={name: value for name, value in block.raw.items() if name != UNSIGNED})
+
+
+def markable_part(message: Message) -> int | None:
+    """Index of the last part that may carry a cache mark (thinking and unknown blocks may not), or None."""
+    return _last_markable([part.block for part in message.parts])
+
+
+def _last_markable(blocks: Sequence[Block]) -> int | None:
+    for at in range(len(blocks) - 1, -1, -1):
+        if not is_thinking(blocks[at]) and not isinstance(blocks[at], UnknownBlock):
+            return at
+    return None
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def locate_in_view(error: BlockRejected, view: Sequence[Message], settings: RequestSettings) -> None:
+    """Have an error name a message and a part of the view, instead of a message and a block as sent."""
+    form = message_form(settings)
+    at = 0
+    for index, message in enumerate(view):
+        sent = as_sent(message, form)
+        if at == error.message and error.block is not None and error.block < len(sent.blocks):
+            error.message = index
+            error.block = sent.blocks[error.block].part
+            return
+        at += 2 if sent.words else 1
+    if error.message is not None:  # a message that shows no part
+        error.message = len(view)

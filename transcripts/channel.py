@@ -1,0 +1,56 @@
+"""The channel: what makes makeroom's own words to the model different from data. Pure.
+
+A `ChannelBlock` holds such words, and each model adapter decides how they are sent. A model that takes
+messages of role "system" gets them there. Elsewhere they stand between tags whose suffix is random for each
+session and named in the system prompt:
+
+    <makeroom-7f3a21>
+    # Plan mode
+    Plan mode is on: ...
+    </makeroom-7f3a21>
+
+No file, page or command that was written before the session can contain that tag, and in text that contains
+its name all the same the name is escaped on the way to the model (`makeroom\\-7f3a21`). Data that makeroom
+itself puts into a prompt stands between tags of its kind, which it cannot close: `<attached>`,
+`<pasted id=1>`.
+
+A session from before these suffixes has none. Its words stand between the tags of that time, so that what was
+sent is sent again byte for byte.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from .messages import ChannelBlock, TextBlock, injected
+
+SUFFIX_BYTES = 3
+
+
+def new_suffix() -> str:
+    """Return the suffix of the tags of a new session."""
+    return os.urandom(SUFFIX_BYTES).hex()
+
+
+def channel_tag(suffix: str) -> str:
+    """Return the name of the tags around makeroom's own words."""
+    return f"makeroom-{suffix}"
+
+
+def escape_channel_tag(text: str, suffix: str) -> str:
+    """Escape the name of the session's tags in any text that is not such a tag, however it is written."""
+    if not suffix or suffix not in text.lower():
+        return text
+    return re.sub(rf"(makeroom)(?=[\W_]{{0,8}}{suffix})", r"\1\\", text, flags=re.IGNORECASE)
+
+
+def text_for_model(block: TextBlock, suffix: str) -> str:
+    """Return the text of a block of a user message, escaped, and between tags if it is makeroom's own."""
+    text = escape_channel_tag(block.text, suffix)
+    if not isinstance(block, ChannelBlock):
+        return text
+    if not suffix:
+        return injected(text)
+    tag = channel_tag(suffix)
+    return f"<{tag}>\n{text}\n</{tag}>"
