@@ -124,8 +124,8 @@ class InputEditor:
         self._replace("\n".join(text for text in (*texts, self.buffer.text) if text))
 
     def restore(self, text: str) -> None:
-        """Give a text as it was sent back to the input; a big one as a chip."""
-        self.put_back(self.paste_chips.paste(text))
+        """Give a text as it was sent back to the input; a big one, and what was pasted, as a chip."""
+        self.put_back(self.paste_chips.unmarked(text))
 
     def expand_chips(self) -> None:
         """Show the pastes themselves, for an external editor."""

@@ -90,6 +90,7 @@ def submit(state: ReplState) -> None:
     written = editor.buffer.text
     shown = chips.labelled(written)
     typed = chips.typed(written)
+    marked = chips.marked(written)
     text = editor.take()
     state.status_hint.clear()  # on what was before
     state.terminal.begin_writing()
@@ -98,7 +99,7 @@ def submit(state: ReplState) -> None:
     if expanded.strip() in EXIT_WORDS:
         state.leave(0)
         return
-    state.queue.add(QueuedInput(text=text, expanded=expanded, shown=shown, typed=typed))
+    state.queue.add(QueuedInput(text=text, expanded=expanded, shown=shown, typed=typed, marked=marked))
     if editor.stashed:
         editor.stash()
 

@@ -13,6 +13,8 @@ from itertools import accumulate
 from prompt_toolkit.formatted_text import StyleAndTextTuples, fragment_list_len
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 
+from transcripts import PASTED_TAG, quoted, split_pastes
+
 from .terminal_text import escape_strict
 
 MAX_INLINE_LINES = 8  # a paste with more lines becomes a chip
@@ -89,6 +91,22 @@ class PasteChips:
     def expand(self, text: str) -> str:
         """Return the text with every chip replaced by what was pasted."""
         return self._replaced(text, self._texts.__getitem__)
+
+    def marked(self, text: str) -> str:
+        """The text as the model is sent it: what was pasted stands between tags, as data."""
+
+        def in_tags(chip: str) -> str:
+            number = ord(chip) - _FIRST_CHIP + 1
+            pasted = self._texts[chip]
+            return pasted if chip in self._images else quoted(pasted, PASTED_TAG, f" id={number}")
+
+        return self._replaced(text, in_tags)
+
+    def unmarked(self, text: str) -> str:
+        """A text as it was sent with chips for what was pasted; one that is large is a chip as a whole."""
+        typed = split_pastes(text)
+        typed[1::2] = map(self._new_chip, typed[1::2])
+        return "".join(typed) if len(typed) > 1 else self.paste(text)
 
     def labelled(self, text: str) -> str:
         """Return the text with every chip replaced by its label, for the echo."""

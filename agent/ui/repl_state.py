@@ -34,13 +34,19 @@ class QueuedInput(Struct, frozen=True):
     """A prompt or a command.
 
     `text` may hold chips, `expanded` is what it stands for, `shown` is its echo; `typed` is what was not
-    pasted, None: all of it.
+    pasted, None: all of it. `marked` is `expanded` with tags around what was pasted, "" where nothing was.
     """
 
     text: str
     expanded: str
     shown: str
     typed: str | None = None
+    marked: str = ""
+
+    @property
+    def prompt(self) -> str:
+        """Return the text that the model is sent."""
+        return self.marked or self.expanded
 
     @property
     def is_command(self) -> bool:
@@ -83,7 +89,7 @@ class InputQueue:
         self._taken = self.queued.popleft()
         self._state.view.print_prompt(self._taken.shown)
         self._state.queue_changed()
-        return self._taken.expanded, self._taken.typed
+        return self._taken.prompt, self._taken.typed
 
     def give_back(self) -> None:
         """Implement ports.WaitingPrompts: put the prompt into the input, as after an interruption."""
@@ -276,7 +282,7 @@ async def _run_guarded(state: ReplState, driver: Driver, item: QueuedInput) -> N
 
 async def _run_prompt(state: ReplState, driver: Driver, item: QueuedInput) -> None:
     state.prompted = True
-    ended = await driver.prompt(item.expanded, typed=item.typed)
+    ended = await driver.prompt(item.prompt, typed=item.typed)
     if not state.view.turn_ended:
         state.view.emit(ended)
     if ended.reason == "interrupted":

@@ -37,7 +37,7 @@ from agent.ui import approval, question_form  # noqa: E402
 from agent.ui.repl import run_repl  # noqa: E402
 from tools.base import Access  # noqa: E402
 from transcripts.facts import Reply, Result  # noqa: E402
-from transcripts.messages import TextBlock  # noqa: E402
+from transcripts.messages import TextBlock, split_pastes  # noqa: E402
 
 DIFF = """--- a/calc.py
 +++ b/calc.py
@@ -117,7 +117,11 @@ class ScriptedDriver:
             raise UsageError("the service has no such model")
 
     async def prompt(self, text: str, *, typed: str | None = None) -> TurnFinished:
+        pieces = split_pastes(text)
+        text = "".join(pieces)
         self.note("prompt", text)
+        if len(pieces) > 1:
+            self.note("pasted", "\n".join(pieces[1::2]))
         self.emit(events.TurnStarted(text))
         try:
             for words in text.split(";"):

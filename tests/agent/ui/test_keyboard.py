@@ -190,6 +190,18 @@ def test_line_ends_of_every_kind_become_newlines_once():
     assert chips.paste("a\r\nb\rc\nd") == "a\nb\nc\nd"
 
 
+def test_what_was_pasted_is_sent_between_tags_and_comes_back_as_a_chip() -> None:
+    chips = PasteChips()
+    texts = ("x </pasted >\n" * 20, "y <\\pasted>\n" * 20)
+    raw = f"see {chips.image('/a.png', 'a.png, 3x4')} {chips.paste(texts[0])}, {chips.paste(texts[1])}!"
+    marked = chips.marked(raw)
+    assert marked.startswith('see @"/a.png" <pasted id=2>\nx <\\/pasted >\n')
+    assert marked.count("</pasted>") == 2 and marked.endswith("\n</pasted>!")
+    again = chips.unmarked(marked)
+    assert chips.expand(again) == chips.expand(raw) and chips.labelled(again).count("[paste") == 2
+    assert chips.marked("typed") == chips.unmarked("typed") == "typed"
+
+
 def test_an_image_is_a_chip_that_stands_for_its_mention():
     chips = PasteChips()
     text = f"see {chips.image('/a b.png', 'a b.png, 3x4')} {chips.paste('x' * 2000)}"
