@@ -19,7 +19,7 @@ from agent.replay.policies import PRICE_TIERS, REPLAY_POLICIES
 from transcripts.codec import encode_fact
 from transcripts.facts import FACT_TYPES, User
 from transcripts.file_states import RECORD_FOLDERS
-from transcripts.messages import ImageBlock, TextBlock, injected
+from transcripts.messages import ChannelBlock, ImageBlock, TextBlock, attached, injected
 from transcripts.stored_outputs import OUTPUTS_FOLDER
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -188,7 +188,8 @@ def test_the_commands_to_start_and_to_test_are_there() -> None:
 @pytest.mark.skipif(which("jq") is None, reason="jq is not installed")
 def test_the_line_for_jq_shows_what_the_user_wrote_and_nothing_else(tmp_path: Path) -> None:
     added = (injected("branch: main"), "<hook>\nremember\n</hook>")
-    prompt = User(1, 1.0, (*map(TextBlock, added), ImageBlock("image/png", "AA"), TextBlock("fix it")))
+    blocks = (ChannelBlock("# Plan mode"), attached("File", "a.py", "x"), ImageBlock("image/png", "AA"))
+    prompt = User(1, 1.0, (*map(TextBlock, added), *blocks, TextBlock("fix it")))
     (tmp_path / "ID.jsonl").write_bytes(encode_fact(prompt, "s"))
     page = PAGES["docs/reference/transcript-format.md"]
     (line,) = (line for line in page.splitlines() if line.startswith("jq -r") and '"user"' in line)
