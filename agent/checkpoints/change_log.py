@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
+from msgspec.structs import astuple
 
 from transcripts import RECORDS_FOLDER, StoreError, ensure_private_folder
+from transcripts.patterns import lazy_pattern
 from transcripts.storage import append_line, read_regular
 
 from .content_store import replace_private
 from .snapshot import PathState, ProjectSnapshot, Stamps
 
 MAX_LOG_BYTES = 256 * 1024 * 1024  # a line for each change of a file
+_OBJECT_ID = lazy_pattern(r"(?:[0-9a-f]{40}(?:[0-9a-f]{24})?)?")
 
 
 class FileChange(Struct):
@@ -32,6 +35,38 @@ class FileChange(Struct):
     after: PathState | None = None
 
 
+class RefChange(Struct):
+    """One change in a git repository by a command: an object's id before and after, "" for none.
+
+    repository  the working tree relative to the project; "" is the one that the project belongs to
+    name        a ref, refs/stash for an entry of the stash, HEAD for a commit checked out without a branch,
+                or index
+    note        the message of a stash entry, the hash of the stored content of an annotated tag, the working
+                tree of a HEAD, or the commit that was checked out when the index was like that
+    """
+
+    seq: int
+    repository: str
+    name: str
+    before: str
+    after: str
+    note: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The thing that changed: there may be many stash entries."""
+        entry = (self.before or self.after) if self.name == "refs/stash" else ""
+        return (self.repository, self.name, entry)
+
+
+class LoggedChanges(NamedTuple):
+    """The lines of a log."""
+
+    files: list[FileChange]
+    gaps: set[str]
+    refs: list[RefChange]
+
+
 class ChangeLog(Struct):
     """The changes of session `sid` in the project `root`, oldest first, in memory and in a file.
 
@@ -43,10 +78,11 @@ class ChangeLog(Struct):
     sid: str
     changes: list[FileChange] = []
     gaps: set[str] = set()
+    refs: list[RefChange] = []
     failures: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.changes, self.gaps = read_changes(self._path("jsonl"))
+        self.changes, self.gaps, self.refs = read_changes(self._path("jsonl"))
 
     def add(self, change: FileChange) -> None:
         """Append a change."""
@@ -59,6 +95,14 @@ class ChangeLog(Struct):
         line = json.dumps([change.seq, change.path, _packed(change.before), after])
         with self._noting_failure():
             append_line(self._path("jsonl", make=True), line.encode())
+
+    def add_refs(self, changes: Sequence[RefChange]) -> None:
+        """Append changes in a git repository."""
+        self.refs += changes
+        lines = [json.dumps({"ref": astuple(change)}).encode() for change in changes]
+        with self._noting_failure():
+            for line in lines:
+                append_line(self._path("jsonl", make=True), line)
 
     def note_gap(self, gap: str) -> None:
         """Add a line about changes that may have been missed."""
@@ -148,7 +192,7 @@ class OtherLogs:
         found: dict[str, list[PathState | None]] = {}
         for name, size in self._sizes().items():
             if size > (known := self._known.get(name, 0)):
-                for change in read_changes(self._folder / name, known)[0]:
+                for change in read_changes(self._folder / name, known).files:
                     found.setdefault(change.path, []).append(change.after)
         return found
 
@@ -159,8 +203,8 @@ class OtherLogs:
         return {}
 
 
-def read_changes(path: Path, start: int = 0) -> tuple[list[FileChange], set[str]]:
-    """Return (changes, gaps) in a file from byte `start`, without incomplete or foreign lines.
+def read_changes(path: Path, start: int = 0) -> LoggedChanges:
+    """Return the lines of a file from byte `start`, without incomplete or foreign ones.
 
     Lines about the same path and seq form one change: the first contains the state before, the last the one
     after.
@@ -168,14 +212,17 @@ def read_changes(path: Path, start: int = 0) -> tuple[list[FileChange], set[str]
     try:
         lines = read_regular(path, MAX_LOG_BYTES, start).decode("utf-8", "surrogateescape").splitlines()
     except OSError:
-        return [], set()
+        return LoggedChanges([], set(), [])
+    refs: list[RefChange] = []
     changes: dict[tuple[int, str], FileChange] = {}
     gaps: set[str] = set()
     for line in lines:
-        with suppress(ValueError, TypeError):
+        with suppress(ValueError, TypeError, AttributeError):
             found = json.loads(line)
             if isinstance(found, dict):
                 gaps.update(gap for gap in [found.get("gap")] if isinstance(gap, str))
+                if "ref" in found:
+                    refs.append(_ref_change(found["ref"]))
                 continue
             seq, name, before, after = found
             change = FileChange(
@@ -184,7 +231,18 @@ def read_changes(path: Path, start: int = 0) -> tuple[list[FileChange], set[str]
             if change.path.startswith("/") or ".." in change.path.split("/"):
                 continue  # not written by makeroom: the log may be part of the checkout
             changes.setdefault((change.seq, change.path), change).after = change.after
-    return list(changes.values()), gaps
+    return LoggedChanges(list(changes.values()), gaps, refs)
+
+
+def _ref_change(raw: Any) -> RefChange:
+    """Return a change from the fields of a line. Raises ValueError if makeroom did not write it."""
+    seq, repository, name, before, after, note = raw
+    change = RefChange(int(seq), repository=repository, name=name, before=before, after=after, note=note)
+    is_named = name in ("HEAD", "index") or (name.startswith("refs/") and ".." not in name)
+    is_inside = not repository.startswith("/") and ".." not in repository.split("/")
+    if not (is_named and is_inside and all(_OBJECT_ID.fullmatch(each) for each in (before, after))):
+        raise ValueError(f"not a change of a ref: {raw!r}")
+    return change
 
 
 def changed_files_since(changes: Iterable[FileChange], seqs: Iterable[int]) -> dict[int, int]:

@@ -23,6 +23,8 @@ from transcripts import RECORDS_FOLDER
 
 from .change_log import ChangeLog, FileChange, OtherLogs, checkpoints_folder
 from .content_store import ContentStore
+from .git_keeper import RefKeeper
+from .git_state import GitRunner
 from .snapshot import (
     MANY_FILES,
     NOTHING,
@@ -64,6 +66,8 @@ class SharedRecording(Struct):
     complete    the newest scan reached its end
     unread      the number of files that the newest scan had no time to store; None before the first
     unkept      the paths of all files that are not stored
+    skipped     the directories whose contents are not recorded
+    nested      the working trees of git repositories in the project, without its own
     newly_read  the number of files read since the stamps were saved
     warned      the gaps in coverage that the user was warned about
     others      the changes recorded by other sessions since the first command began
@@ -72,6 +76,7 @@ class SharedRecording(Struct):
 
     log: ChangeLog
     scanner: ProjectScanner
+    keeper: RefKeeper
     before: tuple[int, ProjectSnapshot] | None = None
     crashed: bool = False
     running: int = 0
@@ -80,6 +85,8 @@ class SharedRecording(Struct):
     complete: bool = True
     unread: int | None = None
     unkept: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    nested: list[str] = field(default_factory=list)
     newly_read: int = 0
     newly_read_bytes: int = 0
     warned: Literal["", "changes", "nothing"] = ""
@@ -94,6 +101,8 @@ class SharedRecording(Struct):
         snapshot = self.scanner.scan(AFTER_SHARE if self.before else 1.0)
         self.unread = snapshot.unread
         self.unkept = snapshot.unkept
+        self.skipped = snapshot.skipped
+        self.nested = snapshot.repositories
         self.newly_read += snapshot.read
         self.newly_read_bytes += snapshot.read_bytes
         many_files = 10 * MANY_FILES if self.unread else MANY_FILES
@@ -166,7 +175,13 @@ class Checkpoints(Struct):
             scanner = ProjectScanner(self.root, store=store, limits=self.limits, clock=self.clock)
             log = ChangeLog(self.root, self.sid)
             before = log.load_snapshot()
-            self.shared = SharedRecording(log, scanner=scanner, before=before, crashed=before is not None)
+            self.shared = SharedRecording(
+                log,
+                scanner=scanner,
+                keeper=RefKeeper(self.root, log=log, store=store),
+                before=before,
+                crashed=before is not None,
+            )
 
     @property
     def recording(self) -> SharedRecording:
@@ -180,6 +195,15 @@ class Checkpoints(Struct):
     @property
     def scanner(self) -> ProjectScanner:
         return self.recording.scanner
+
+    async def keep_refs(self, git: GitRunner, is_own: bool) -> None:
+        """Keep what git repositories refer to, and if `is_own`, record that commands changed it.
+
+        Await this before and after a command.
+        """
+        shared = self.recording
+        is_own = is_own or shared.running > self._commanding  # another command may have changed it
+        await shared.keeper.look(git, nested=shared.nested, seq=self.seq(), is_own=is_own)
 
     def for_agent(self) -> Checkpoints:
         """Return the recorder of a session that works for a call of this one."""
@@ -279,7 +303,7 @@ class Checkpoints(Struct):
 
     def uncovered(self) -> list[str]:
         """Return a line for each gap in the recording so far; empty if everything is covered."""
-        lines = sorted(self.log.gaps | self.log.failures)
+        lines = sorted(self.log.gaps | self.log.failures) + self.recording.keeper.gaps()
         if unkept := self.recording.unkept:
             count = pluralize(len(unkept), "file")
             lines.append(

@@ -80,11 +80,13 @@ class ProjectSnapshot(Struct):
     """The states of a project's paths; `complete` unless a scan had to stop early.
 
     `read` is the number of files that had to be read (`read_bytes` in total), `unread` the number of files
-    with only a stamp, since there was no time to store their contents.
+    with only a stamp, since there was no time to store their contents. `skipped` lists directories whose
+    contents are not recorded.
     """
 
     states: dict[str, PathState] = field(default_factory=dict)
     complete: bool = True
+    skipped: list[str] = field(default_factory=list)
     read: int = 0
     read_bytes: int = 0
     unread: int = 0
@@ -93,6 +95,12 @@ class ProjectSnapshot(Struct):
     def unkept(self) -> list[str]:
         """Return the paths of files whose contents are not stored."""
         return [name for name, state in self.states.items() if state.kind == "file" and not state.value]
+
+    @property
+    def repositories(self) -> list[str]:
+        """Return the working trees of git repositories below the project's own directory."""
+        found = [*self.skipped, *self.states]
+        return [name.removesuffix("/.git") for name in found if name.endswith("/.git")]
 
     def at(self, path: str) -> PathState:
         """Return the state of a path; unseen if the scan did not reach it."""
@@ -125,7 +133,7 @@ class ProjectScanner(Struct):
         new: list[tuple[str, str, os.stat_result]] = []
         large: list[tuple[str, str, os.stat_result]] = []
         stored = self.store.digests() if len(self.stamps) > MANY_FILES else self.store
-        for name, entry in _walk(self.root):
+        for name, entry in _walk(self.root, snapshot.skipped):
             if len(snapshot.states) >= self.limits.max_files or self.clock() > end:
                 snapshot.complete = False
                 break
@@ -256,10 +264,11 @@ def _folder_state(mode: int) -> PathState:
     return PathState("dir", mode)
 
 
-def _walk(root: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
+def _walk(root: Path, skipped: list[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Yield every relative path below `root` and its entry, each directory before its contents, in order.
 
-    Directories that cannot be listed are treated as empty.
+    Directories that cannot be listed are treated as empty; the names of those that are skipped are added to
+    `skipped`.
     """
     waiting = [("", str(root))]
     while waiting:
@@ -272,6 +281,7 @@ def _walk(root: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
             name = above + entry.name
             if entry.is_dir(follow_symlinks=False):
                 if entry.name in SKIPPED_FOLDERS:
+                    skipped.append(name)
                     continue
                 folders.append((f"{name}/", entry.path))
             yield name, entry

@@ -8,6 +8,7 @@ prompt is returned to the input for editing.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from msgspec import Struct
 
@@ -15,11 +16,15 @@ from agent.app import Controller, rewind_to
 from agent.checkpoints import (
     Action,
     Checkpoints,
+    GitRunner,
+    RefStep,
     RestoreStep,
     changed_files_since,
     count_steps,
+    plan_refs,
     plan_restore,
     restore,
+    restore_refs,
 )
 from agent.events import CommandOutput, Event, Notice, PromptRestored
 from agent.formatting import shorten
@@ -27,6 +32,7 @@ from agent.menus import Menu, MenuRow, question_menu
 from agent.ports import Chooser
 from agent.session import load_deferred
 from tools.files import one_line_path
+from tools.search import run_git_script
 from tools.text import pluralize
 from transcripts import Folded, Prompt, Result, format_age
 from transcripts.search import short_sid
@@ -46,6 +52,28 @@ ACTION_LABELS: dict[Action, str] = {
     "lost": "cannot restore",
 }
 NO_CHECKPOINTS = "cannot compare or restore files: sessions with --no-session have no checkpoints"
+
+
+class RewindPlan(Struct, frozen=True):
+    """The steps that restore the files, and those that restore branches, tags and stash entries."""
+
+    files: list[RestoreStep]
+    refs: list[RefStep]
+
+    def __bool__(self) -> bool:
+        return bool(self.files or self.refs)
+
+    @property
+    def changed_since(self) -> int:
+        """The number of steps for what others have changed since."""
+        steps: list[RestoreStep | RefStep] = [*self.files, *self.refs]
+        return sum(step.changed_since for step in steps)
+
+    @property
+    def summary(self) -> str:
+        """The things that it restores, counted in words."""
+        refs = f"{len(self.refs)} in git" if self.refs else ""
+        return " and ".join(filter(None, (count_steps(self.files), refs)))
 
 
 class RewindPoint(Struct, frozen=True):
@@ -131,7 +159,7 @@ async def _choose(controller: Controller, points: list[RewindPoint], chooser: Ch
     scope = await chooser.choose(_scope_menu(point, plan))
     if scope is None or scope.value == "cancel":
         return None
-    changed = sum(step.changed_since for step in plan)
+    changed = plan.changed_since
     if scope.value == "conversation" or not changed:
         return f"{point.number} {scope.value} yes"
     choice = await chooser.choose(_changed_files_menu(changed))
@@ -153,8 +181,7 @@ async def _rewind(controller: Controller, points: list[RewindPoint], argument: s
             return Notice(why, "warning")
         plan = await _plan(controller, point)
         if plan and "yes" not in words:
-            some_changed = any(step.changed_since for step in plan)
-            theirs = " (add `theirs` to include files that others have changed)" if some_changed else ""
+            theirs = " (add `theirs` to include files that others have changed)" if plan.changed_since else ""
             controller.emit(_described_plan(controller, plan))
             return Notice(f"run /rewind {number} {scope} yes to make these changes{theirs}")
         controller.emit(await _restore_files(controller, plan, "theirs" in words))
@@ -172,24 +199,40 @@ async def _rewind(controller: Controller, points: list[RewindPoint], argument: s
     return PromptRestored(point.text)
 
 
-async def _plan(controller: Controller, point: RewindPoint) -> list[RestoreStep]:
+async def _plan(controller: Controller, point: RewindPoint) -> RewindPlan:
     """Return the steps that restore the files; empty if no file can be restored."""
     checkpoints = None if why_no_files(controller) else checkpoints_of(controller)
-    return await asyncio.to_thread(plan_restore, checkpoints, point.seq) if checkpoints else []
+    if checkpoints is None:
+        return RewindPlan([], [])
+    files = await asyncio.to_thread(plan_restore, checkpoints, point.seq)
+    return RewindPlan(files, await plan_refs(checkpoints, point.seq, _git_of(controller)))
 
 
-async def _restore_files(controller: Controller, plan: list[RestoreStep], with_changed: bool) -> Notice:
+def _git_of(controller: Controller) -> GitRunner:
+    return partial(run_git_script, controller.in_use[1].tool_context)
+
+
+async def _restore_files(controller: Controller, plan: RewindPlan, with_changed: bool) -> Notice:
     checkpoints = checkpoints_of(controller)
     if checkpoints is None or not plan:
         gaps = gaps_of(controller)
         for gap in gaps:
             controller.emit(Notice(f"not covered: {gap}", "warning"))
         return Notice("no recorded changes to restore" if gaps else "no files to restore")
-    failures = await asyncio.to_thread(restore, checkpoints, plan, with_changed)
+    failures = await asyncio.to_thread(restore, checkpoints, plan.files, with_changed)
     for step, reason in failures.items():
         controller.emit(Notice(f"{one_line_path(step.path)}: {reason}", "warning"))
-    done = [step for step in plan if step not in failures]
-    return Notice(f"restored {count_steps(done)}" if done else "no files were restored")
+    # After the files: git looks at them.
+    failed = (
+        await restore_refs(checkpoints, plan.refs, with_changed, _git_of(controller)) if plan.refs else {}
+    )
+    for ref, reason in failed.items():
+        controller.emit(Notice(f"{one_line_path(ref.title)}: {reason}", "warning"))
+    done = RewindPlan(
+        [step for step in plan.files if step not in failures],
+        [step for step in plan.refs if step not in failed],
+    )
+    return Notice(f"restored {done.summary}" if done else "no files were restored")
 
 
 def _points_menu(controller: Controller, points: list[RewindPoint]) -> Menu:
@@ -208,14 +251,14 @@ def _points_menu(controller: Controller, points: list[RewindPoint]) -> Menu:
     return Menu("Rewind to before which prompt?", tuple(rows))
 
 
-def _scope_menu(point: RewindPoint, plan: list[RestoreStep]) -> Menu:
+def _scope_menu(point: RewindPoint, plan: RewindPlan) -> Menu:
     """Return a menu of what to restore: only the conversation if no file has to change."""
     unchanged = "" if plan else " (no file is known to have changed)"
     answers = {"conversation": f"The conversation{unchanged}, and edit the prompt"}
     if plan:
-        added = sum(step.added for step in plan)
-        removed = sum(step.removed for step in plan)
-        files = f"{count_steps(plan)}, +{added} -{removed}"
+        added = sum(step.added for step in plan.files)
+        removed = sum(step.removed for step in plan.files)
+        files = f"{plan.summary}, +{added} -{removed}" if plan.files else plan.summary
         answers |= {"files": f"The files: {files}", "both": f"Both: the conversation, and {files}"}
     return question_menu(f"Rewind to before: {point.title}", **answers, cancel="Cancel")
 
@@ -230,14 +273,22 @@ def _changed_files_menu(count: int) -> Menu:
     )
 
 
-def _described_plan(controller: Controller, plan: list[RestoreStep]) -> CommandOutput:
-    more = [f"... and {len(plan) - MAX_LISTED_STEPS} more"] if len(plan) > MAX_LISTED_STEPS else []
+def _described_plan(controller: Controller, plan: RewindPlan) -> CommandOutput:
+    lines = [*map(_ref_line, plan.refs), *map(_step_line, plan.files)]
+    more = [f"... and {len(lines) - MAX_LISTED_STEPS} more"] if len(lines) > MAX_LISTED_STEPS else []
     gaps = gaps_of(controller)
-    steps = map(_step_line, plan[:MAX_LISTED_STEPS])
+    steps = lines[:MAX_LISTED_STEPS]
     return CommandOutput("\n".join([*steps, *more, *(f"not covered: {gap}" for gap in gaps)]))
 
 
 def _step_line(step: RestoreStep) -> str:
     counts = f"+{step.added} -{step.removed}" if step.added or step.removed else ""
-    mark = "  (changed outside this session since)" if step.changed_since else ""
-    return f"{ACTION_LABELS[step.action]:<14} {one_line_path(step.path)}  {counts}{mark}"
+    return f"{ACTION_LABELS[step.action]:<14} {one_line_path(step.path)}  {counts}{_changed_mark(step)}"
+
+
+def _ref_line(step: RefStep) -> str:
+    return f"{ACTION_LABELS[step.action]:<14} {one_line_path(step.title)}{_changed_mark(step)}"
+
+
+def _changed_mark(step: RestoreStep | RefStep) -> str:
+    return "  (changed outside this session since)" if step.changed_since else ""

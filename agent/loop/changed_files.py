@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 from msgspec.structs import replace
 
 from agent.checkpoints import THEIRS, Checkpoints, FileChange
 from agent.events import Emit, Notice
-from tools.base import ToolResult
+from tools.base import ToolContext, ToolResult
+from tools.search import run_git_script
 from tools.text import pluralize
 from transcripts import TextBlock, about_changed
 
@@ -20,24 +22,36 @@ MAX_TOLD_FILES = 8  # of all kinds; the model can list more itself
 
 @asynccontextmanager
 async def checkpointed(
-    checkpoints: Checkpoints, emit: Emit, anything: bool
+    checkpoints: Checkpoints, emit: Emit, tools: ToolContext | None
 ) -> AsyncIterator[list[FileChange]]:
-    """Record the changes of a call; if it may change `anything`, compare the whole project before and after.
+    """Record the changes of a call; if it may change anything with `tools`, compare the whole project.
 
     Emits one warning about files that cannot be covered. The list is filled when the call has ended.
     """
     changed: list[FileChange] = []
     await asyncio.to_thread(checkpoints.end_crashed)
     known = len(checkpoints.log.changes)
-    if anything:
+    if tools is not None:
         await asyncio.to_thread(checkpoints.begin)
+        await keep_refs(checkpoints, tools)
         if warning := checkpoints.recording.take_warning():
             emit(Notice(warning, "warning"))
     try:
         yield changed
     finally:
-        await asyncio.shield(asyncio.to_thread(checkpoints.finish))
+        await asyncio.shield(_finish(checkpoints, tools))
         changed += checkpoints.log.changes[known:]
+
+
+async def keep_refs(checkpoints: Checkpoints, tools: ToolContext, is_own: bool = False) -> None:
+    """Keep what the project's git repositories refer to, before or after (`is_own`) a command."""
+    await checkpoints.keep_refs(partial(run_git_script, tools), is_own)
+
+
+async def _finish(checkpoints: Checkpoints, tools: ToolContext | None) -> None:
+    if tools is not None:
+        await keep_refs(checkpoints, tools, is_own=True)
+    await asyncio.to_thread(checkpoints.finish)
 
 
 def with_changed_files(result: ToolResult, changes: Sequence[FileChange], told: bool) -> ToolResult:

@@ -59,7 +59,7 @@ async def _run(context: TurnContext, emit: Emit, call: ParsedCall, running: Tool
     try:
         if context.checkpoints is None or context.permissions.rules.only_reads(call.access[0]):
             return await call.tool.run(call.arguments, running)
-        async with checkpointed(context.checkpoints, emit, anything=True):
+        async with checkpointed(context.checkpoints, emit, tools):
             return await call.tool.run(call.arguments, running)
     finally:
         tools.cwd = here

@@ -288,7 +288,8 @@ async def _call_tool(
             each.kind == "server" or (each.kind == "run" and not rules.only_reads(each))
             for each in parsed.access
         )
-        async with checkpointed(context.checkpoints, batch.emit, changing) as changed:
+        tools = context.tool_context if changing else None
+        async with checkpointed(context.checkpoints, batch.emit, tools) as changed:
             result = await parsed.tool.run(parsed.arguments, running)
         return with_changed_files(result, changed, told=call.sandboxed) if changing else result
     except (FileError, ToolError) as error:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 from msgspec import structs
 
 from agent.app import NO_EFFORT, Controller, overheads
-from agent.checkpoints import plan_restore, restore
+from agent.checkpoints import RefStep, RestoreStep, plan_refs, plan_restore, restore, restore_refs
 from agent.errors import AgentError
 from agent.extensions.mcp import McpServer
 from agent.loop import prompt_tokens
 from agent.permissions import client_mode, mode_named
 from agent.session import Session, memory_of
 from tools.processes import command_runner
+from tools.search import run_git_script
 from transcripts import PartKind, StoreError, User
 
 from .client_frames import CancelRequest, ControlRequest, refusal, success
@@ -278,16 +280,22 @@ async def rewind_files(run: ControlRequests, body: Body) -> Answer:
     if seq is None or checkpoints is None:
         why = "no prompt has that id" if checkpoints else "there are no checkpoints of files without a record"
         return {"canRewind": False, "error": why, "filesChanged": []}
+    git = partial(run_git_script, context.tool_context)
     steps = await asyncio.to_thread(plan_restore, checkpoints, seq)
-    failed = {}
+    refs = await plan_refs(checkpoints, seq, git)
+    failed: dict[RestoreStep, str] = {}
+    kept: dict[RefStep, str] = {}
     if body.get("dry_run") is not True:
         failed = await asyncio.to_thread(restore, checkpoints, steps, False)
+        kept = await restore_refs(checkpoints, refs, False, git)
+    errors = [f"{step.path}: {why}" for step, why in failed.items()]
+    errors += [f"{step.title}: {why}" for step, why in kept.items()]
     return {
         "canRewind": True,
         "filesChanged": [step.path for step in steps if step not in failed],
         "insertions": sum(step.added for step in steps),
         "deletions": sum(step.removed for step in steps),
-        **({"error": "; ".join(f"{step.path}: {why}" for step, why in failed.items())} if failed else {}),
+        **({"error": "; ".join(errors)} if errors else {}),
     }
 
 

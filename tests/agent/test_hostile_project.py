@@ -181,4 +181,4 @@ def test_a_log_of_changes_that_came_along_names_nothing_outside(project: Path) -
     state = ["file", 0o644, "0" * 64, ""]
     names = ["../home/.bashrc", "/etc/passwd", "a/../../x", "a/b", "..x"]
     log.write_text("".join(json.dumps([1, name, state, None]) + "\n" for name in names))
-    assert [change.path for change in read_changes(log)[0]] == ["a/b", "..x"]
+    assert [change.path for change in read_changes(log).files] == ["a/b", "..x"]

@@ -53,6 +53,7 @@ async def run_program(
     folder: str,
     take: Callable[[bytes], bool],
     limit_s: float,
+    sandboxed: bool = False,
 ) -> ProgramEnd:
     """Run a program until it ends, exceeds its time, or `take` accepts no more output.
 
@@ -67,7 +68,7 @@ async def run_program(
             full.set_result(None)
 
     path = shutil.which(argv[0], path=environ["PATH"]) or argv[0]
-    command = supervisor.run(receive, path=path, argv=list(argv), env=dict(environ), cwd=folder)
+    command = supervisor.run(receive, sandboxed, path=path, argv=list(argv), env=dict(environ), cwd=folder)
     try:
         pid = await command.pid
         if isinstance(pid, OSError):

@@ -108,7 +108,7 @@ def test_other_files_that_are_not_regular_ones_are_skipped(home: Path, odd: Call
     odd(path)
     assert ModelFactsCache(path).get("server", "model", 0.0) is None
     assert [*PromptHistory(path, str).load_history_strings()] == []
-    assert odd is huge or read_changes(path) == ([], set())
+    assert odd is huge or read_changes(path) == ([], set(), [])
     (home / "project" / ".git").mkdir()
     odd(home / "project" / ".git" / "HEAD")
     assert branch(home / "project").startswith("a repository at")

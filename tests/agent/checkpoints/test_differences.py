@@ -88,7 +88,7 @@ def test_a_crashed_command_is_not_blamed_for_what_was_changed_after_it(
     seq.value = 2
 
     async def call() -> None:
-        async with checkpointed(later, lambda event: None, anything=False):
+        async with checkpointed(later, lambda event: None, None):
             later.announce(place)
             place.write_text(place.read_text().replace("b\n", "B\n"))
 

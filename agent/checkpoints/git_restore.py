@@ -1,0 +1,218 @@
+"""Restore what commands destroyed in git repositories: branches, tags, stash entries and the index.
+
+A branch that was moved is put back only if its old commit is not part of the new one: commits that were added
+stay, commits that were replaced (by a reset, an amend or a rebase) come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tools.search import GitFailed
+
+from .change_log import RefChange
+from .git_keeper import RefKeeper
+from .git_state import STASH, GitRunner, RepositoryState
+from .recorder import Checkpoints
+
+RECOVERED = "refs/heads/makeroom-"  # branches for commits that no branch had
+_GROWING = ("refs/heads/", "refs/notes/")  # refs that move to descendants, unlike tags
+# For each pair of arguments: "yes" if the first commit is part of the second one ("" for any ref).
+_CONTAINED = """
+exec 2>/dev/null
+while [ $# -gt 0 ]; do
+    if [ -n "$2" ]; then
+        "$0" merge-base --is-ancestor "$1" "$2" && echo yes || echo no
+    elif [ -n "$("$0" for-each-ref --count=1 --contains "$1" refs/heads refs/tags refs/remotes)" ]; then
+        echo yes
+    else
+        echo no
+    fi
+    shift 2
+done
+"""
+# For each four arguments: "ok", or an error of git.
+_RESTORE = """
+while [ $# -gt 0 ]; do
+    case $1 in
+        ref) error=$("$0" update-ref -m 'makeroom: restored' "$2" "$3" "$4" 2>&1) ;;
+        stash)
+            # Where the reflog has expired the newest entry is still the ref, and would not be added again.
+            entries=$("$0" reflog show refs/stash -- 2>/dev/null)
+            [ -n "$entries" ] || "$0" update-ref -d refs/stash "$3" 2>/dev/null
+            error=$("$0" stash store -q -m "$2" "$3" 2>&1)
+            ;;
+        tag) error=$(printf %s "$2" | "$0" hash-object -t tag -w --stdin 2>&1 >/dev/null) ;;
+        index) error=$("$0" read-tree "$3" 2>&1) ;;
+    esac
+    if [ $? = 0 ]; then echo ok; else printf '%s\\n' "${error:-git failed}" | head -n 1; fi
+    shift 4
+done
+"""
+
+
+class RefStep(Struct, frozen=True):
+    """One step of a restore in a git repository.
+
+    name           the ref, refs/stash for an entry of the stash, or index
+    target         the object that it names afterwards
+    now            the object that it names now, "" for none
+    changed_since  others have changed it after the session did
+    note           the message of a stash entry, or the hash of the content of an annotated tag
+    """
+
+    repository: str
+    name: str
+    action: Literal["restore", "create"]
+    target: str
+    now: str = ""
+    changed_since: bool = False
+    note: str = ""
+
+    @property
+    def title(self) -> str:
+        """The thing that the step restores, in words."""
+        kinds = {"refs/heads/": "branch", "refs/tags/": "tag"}
+        kind = next((kind for prefix, kind in kinds.items() if self.name.startswith(prefix)), "")
+        short = self.target[:9]
+        within = f" of {self.repository}" if self.repository else ""
+        if self.name == "index":
+            return f"the staged changes{within}"
+        if self.name == STASH:
+            return f"the stash entry '{self.note}' ({short}){within}"
+        name = f"{kind} {self.name.split('/', 2)[2]}" if kind else self.name
+        moved = f", now {self.now[:9]}" if self.now else ""
+        return f"{name} at {short}{moved}{within}"
+
+
+async def plan_refs(checkpoints: Checkpoints, to_seq: int, git: GitRunner) -> list[RefStep]:
+    """Return the steps that bring back what commands destroyed since fact `to_seq`. Changes nothing.
+
+    A repository where git fails has no steps.
+    """
+    keeper = checkpoints.recording.keeper
+    by_repository: dict[str, list[RefChange]] = {}
+    for change in checkpoints.log.refs:
+        if change.seq >= to_seq:
+            by_repository.setdefault(change.repository, []).append(change)
+    steps: list[RefStep] = []
+    for repository, changes in sorted(by_repository.items()):
+        try:
+            state = await keeper.state(git, repository)
+            if state is not None:
+                steps += await _steps(keeper, git, state, changes)
+        except GitFailed as error:
+            keeper.unkept[repository] = f"git failed: {error}"
+    return steps
+
+
+async def _steps(
+    keeper: RefKeeper, git: GitRunner, state: RepositoryState, changes: Sequence[RefChange]
+) -> list[RefStep]:
+    first: dict[tuple[str, str, str], RefChange] = {}
+    last: dict[tuple[str, str, str], RefChange] = {}
+    for change in changes:
+        first.setdefault(change.key, change)
+        last[change.key] = change
+    possible = [step for key in first for step in _possible(first[key], last[key], state)]
+    top = keeper.top(changes[0].repository)
+    # Commits that a branch still has, or any ref if no branch had them, are not lost.
+    pairs = {
+        step: (step.target, step.now)
+        for step in possible
+        if step.name.startswith(RECOVERED) or (step.now and step.name.startswith(_GROWING))
+    }
+    contained: set[RefStep] = set()
+    if pairs and top is not None:
+        answers = (await git(top, _CONTAINED, [word for pair in pairs.values() for word in pair])).split()
+        contained = {step for step, answer in zip(pairs, answers, strict=False) if answer == "yes"}
+    steps = [step for step in possible if step not in contained]
+    head = state.heads.get(str(top))
+    targets = {step.name: step.target for step in steps}
+    commit = "" if head is None else targets.get(head.branch, head.commit)
+    return [
+        replace(step, note="") if step.name == "index" else step
+        for step in steps
+        if step.name != "index" or step.note == commit
+    ]
+
+
+def _possible(first: RefChange, last: RefChange, state: RepositoryState) -> Iterator[RefStep]:
+    """Yield the step for one thing that changed, if it may have to be restored."""
+    target = first.before
+    name = first.name
+    note = first.note
+    now = state.refs.get(name, "")
+    if name == STASH:
+        now = target if target in state.stash else ""
+    elif name == "HEAD":
+        name = f"{RECOVERED}{target[:9]}"
+        note = ""
+        now = target if target in state.detached.values() else state.refs.get(name, "")
+    elif name == "index":
+        now = state.index
+    if target in ("", now) or (now and name.startswith("refs/remotes/")):
+        return
+    yield RefStep(
+        first.repository,
+        name=name,
+        action="restore" if now else "create",
+        target=target,
+        now=now,
+        changed_since=first.name != "HEAD" and now != last.after,
+        note=note,
+    )
+
+
+async def restore_refs(
+    checkpoints: Checkpoints, plan: Iterable[RefStep], with_changed: bool, git: GitRunner
+) -> dict[RefStep, str]:
+    """Carry out a plan. Returns the reason for each step that was not done.
+
+    The current state is kept and recorded, so that restoring can be undone in the same way.
+    """
+    keeper = checkpoints.recording.keeper
+    failures: dict[RefStep, str] = {}
+    by_repository: dict[str, list[RefStep]] = {}
+    for step in plan:
+        if step.changed_since and not with_changed:
+            failures[step] = "kept, since it was changed outside this session"
+        else:
+            by_repository.setdefault(step.repository, []).append(step)
+    if not by_repository:
+        return failures
+    nested = [repository for repository in by_repository if repository]
+    await keeper.look(git, nested, checkpoints.seq(), is_own=False)
+    for repository, steps in by_repository.items():
+        top = keeper.top(repository)
+        oldest_first = [step for step in reversed(steps) if step.name != "index"]
+        order = oldest_first + [step for step in steps if step.name == "index"]
+        calls = [call for step in order for call in _calls(keeper, step)]
+        try:
+            if top is None:
+                raise GitFailed("the repository does not exist")
+            lines = await git(top, _RESTORE, [word for _, *words in calls for word in words])
+        except GitFailed as error:
+            failures |= dict.fromkeys(steps, f"git failed: {error}")
+            continue
+        for (step, *_), answer in zip(calls, lines.splitlines(), strict=False):
+            if answer != "ok":
+                failures.setdefault(step, answer)
+    await keeper.look(git, nested, checkpoints.seq(), is_own=True)
+    return failures
+
+
+def _calls(keeper: RefKeeper, step: RefStep) -> Iterator[tuple[RefStep, str, str, str, str]]:
+    """Yield the arguments of the script for a step."""
+    if step.name == STASH:
+        yield (step, "stash", step.note, step.target, "")
+    elif step.name == "index":
+        yield (step, "index", "", step.target, "")
+    else:
+        if content := keeper.tag_content(step.note).get(step.target):
+            yield (step, "tag", content, "", "")
+        yield (step, "ref", step.name, step.target, step.now)

@@ -1,0 +1,233 @@
+"""The state of a git repository that a command could destroy, and a commit that keeps it from being pruned.
+
+Read by one script of git calls, which also makes the objects of that state reachable: every commit that
+branches, tags, stash entries, heads of worktrees and reflogs name becomes a parent of a commit, whose tree is
+that of the index, under a ref of the session in `refs/makeroom/keep/`. Each such commit has the one before as
+its parent, so it names only what is new. For a session "s1" the state may be
+
+    ref 8d1c... commit refs/heads/main
+    ref 77aa... tag refs/tags/v1
+    stash 0b4f... WIP on main: 8d1c123 Add a parser
+    worktree /p
+    HEAD 8d1c...
+    branch refs/heads/main
+    index 5e2b...
+
+and `git log refs/makeroom/keep/s1` then lists one commit with the parents 8d1c and 0b4f. The times of a few
+files and directories show whether the state has changed since: git replaces refs by renaming.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec import Struct, field
+
+from tools.files import closing, safe_open
+from tools.search import Checkout, GitFailed
+
+from .snapshot import FILE_CLOCK_NS
+
+GitRunner = Callable[[Path, str, Sequence[str]], Awaitable[str]]  # run_git_script for one session
+KEPT_REFS = "refs/makeroom/"
+STASH = "refs/stash"
+_PASSING_REFS = (KEPT_REFS, "refs/bisect/", "refs/rewritten/", "refs/worktree/", "refs/prefetch/", STASH)
+_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_MAX_ENTRIES = 20_000  # looked at to see whether a repository has changed
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
+
+# $1 is the ref of this session, $2 the time before which those of others are dropped.
+KEEP = r"""
+set -u
+exec 2>/dev/null
+own=$(mktemp -d) || exit 3
+trap 'rm -rf "$own"' EXIT
+objects=$("$0" rev-parse --git-path objects) || exit 4
+[ -w "$objects" ] || { echo readonly; exit 0; }
+"$0" for-each-ref --format='ref %(objectname) %(objecttype) %(refname)' >"$own/refs" || exit 5
+cat "$own/refs"
+if grep -q ' refs/stash$' "$own/refs"; then
+    "$0" reflog show --format='stash %H %gs' refs/stash -- || exit 6
+fi
+"$0" worktree list --porcelain || exit 7
+index=$("$0" rev-parse --git-path index)
+tree=
+if [ -f "$index" ]; then
+    cp "$index" "$own/index" || exit 8
+    export GIT_INDEX_FILE="$own/index"
+    if tree=$("$0" write-tree); then
+        echo "index $tree"
+    else
+        tab=$(printf '\t')
+        tree=$("$0" ls-files -s | sed -n 's/^100[0-7]* \([0-9a-f]*\) .*/\1/p' | sort -u |
+            sed "s/.*/100644 blob &$tab&/" | "$0" mktree)
+    fi
+    unset GIT_INDEX_FILE
+fi
+[ -n "$tree" ] || tree=$("$0" mktree </dev/null) || exit 9
+list() {
+    "$0" rev-list --ignore-missing --exclude='refs/makeroom/*' --all --reflog \
+        ORIG_HEAD MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD "$@" -- >"$own/list" || exit 10
+    sort -u "$own/list"
+}
+list --no-walk=unsorted >"$own/tips"
+if kept=$("$0" rev-parse -q --verify "$1^{commit}"); then
+    list --not "$kept" >"$own/unkept"
+    comm -12 "$own/tips" "$own/unkept" >"$own/new"
+    [ -s "$own/new" ] || [ "$tree" != "$("$0" rev-parse "$kept^{tree}")" ] || exit 0
+else
+    kept=
+    cp "$own/tips" "$own/new"
+    "$0" for-each-ref --format='%(committerdate:unix) %(refname)' refs/makeroom/keep/ |
+        while read -r time name; do
+            [ "$time" -ge "$2" ] || "$0" update-ref -d "$name"
+        done
+fi
+now=$(date +%s)
+{
+    echo "tree $tree"
+    [ -z "$kept" ] || echo "parent $kept"
+    sed 's/^/parent /' "$own/new"
+    echo "author makeroom <makeroom@localhost> $now +0000"
+    echo "committer makeroom <makeroom@localhost> $now +0000"
+    echo
+    echo "Keep what refs, reflogs, stash and index name, so that /rewind can restore it"
+} | "$0" hash-object -t commit -w --stdin >"$own/id" && "$0" update-ref "$1" "$(cat "$own/id")" || exit 11
+"""
+TAG_OBJECTS = """
+printf '%s\\n' "$@" | exec "$0" cat-file --batch
+"""
+
+
+class Head(NamedTuple):
+    """The commit that a worktree has checked out, and its branch; "" if HEAD is detached."""
+
+    commit: str
+    branch: str
+
+
+class RepositoryState(Struct):
+    """The state of a repository.
+
+    refs   the object that each ref names
+    tags   the ids of those that are annotated tags
+    stash  the message of each stash entry by its commit, newest first
+    heads  the HEAD of each worktree by its path
+    index  the tree of the index, "" if it has conflicts or does not exist
+    """
+
+    refs: dict[str, str] = field(default_factory=dict)
+    tags: set[str] = field(default_factory=set)
+    stash: dict[str, str] = field(default_factory=dict)
+    heads: dict[str, Head] = field(default_factory=dict)
+    index: str = ""
+
+    @property
+    def detached(self) -> dict[str, str]:
+        """The commits of worktrees whose HEAD is on no branch."""
+        return {path: head.commit for path, head in self.heads.items() if not head.branch}
+
+
+async def kept_state(git: GitRunner, top: Path, ref: str, dropped_before: int) -> RepositoryState | None:
+    """Keep the state of a repository, and return it; None if commands cannot write there either.
+
+    Raises GitFailed.
+    """
+    output = await git(top, KEEP, [ref, str(dropped_before)])
+    return None if output == "readonly\n" else parse_state(output)
+
+
+def parse_state(output: str) -> RepositoryState:
+    """Parse the output of the script. Lines that do not look like it are left out."""
+    state = RepositoryState()
+    worktree = head = ""
+    for line in output.split("\n"):
+        kind, _, rest = line.partition(" ")
+        first, _, more = rest.partition(" ")
+        if kind == "worktree":
+            worktree = rest
+        elif kind == "HEAD":
+            head = rest
+        elif (kind == "branch" or line == "detached") and _ID.fullmatch(head):
+            state.heads[worktree] = Head(head, branch=rest)
+        elif not _ID.fullmatch(first):
+            continue
+        elif kind == "ref":
+            type_, _, name = more.partition(" ")
+            if not name.startswith(_PASSING_REFS):
+                state.refs[name] = first
+                if type_ == "tag":
+                    state.tags.add(first)
+        elif kind == "stash":
+            state.stash[first] = more
+        elif kind == "index":
+            state.index = first
+    return state
+
+
+async def tag_objects(git: GitRunner, top: Path, ids: Sequence[str]) -> dict[str, str]:
+    """Return the contents of annotated tags by their ids. Raises GitFailed."""
+    data = os.fsencode(await git(top, TAG_OBJECTS, ids))
+    found: dict[str, str] = {}
+    at = 0
+    while (end := data.find(b"\n", at)) >= 0:
+        head = data[at:end].decode().split(" ")
+        if len(head) != 3 or not head[2].isdigit():
+            raise GitFailed("a tag is missing")
+        at = end + 1 + int(head[2]) + 1
+        found[head[0]] = os.fsdecode(data[end + 1 : at - 1])
+    return found
+
+
+class RepositoryPrint(Struct, frozen=True):
+    """The times of what changes with the state of a repository; `newest_ns` is the last of them."""
+
+    stamps: tuple[tuple[str, int, int, int], ...]
+    newest_ns: int
+
+    def hides_changes(self, now_ns: int) -> bool:
+        """Return whether the clock of the file system may hide another change since."""
+        return self.newest_ns > now_ns - FILE_CLOCK_NS
+
+
+def repository_print(top: Path) -> RepositoryPrint | None:
+    """Return the print of a repository, None if there is none.
+
+    No link is followed below the git directory, and nothing is read but names and times.
+    """
+    checkout = Checkout(top)
+    found: list[tuple[str, int, int, int]] = []
+    for folder in dict.fromkeys((checkout.git_folder, checkout.shared_folder)):
+        with suppress(OSError), closing(safe_open(str(folder.resolve()), _FOLDER_FLAGS)) as fd:
+            found += _stamps(fd)
+    return RepositoryPrint(tuple(found), max(each[1] for each in found)) if found else None
+
+
+def _stamps(git: int) -> Iterator[tuple[str, int, int, int]]:
+    for name in ("HEAD", "ORIG_HEAD", "packed-refs", "index", "MERGE_HEAD"):
+        with suppress(OSError):
+            yield _stamp(name, os.stat(name, dir_fd=git, follow_symlinks=False))
+    left = _MAX_ENTRIES
+    waiting = ["refs", "logs", "reftable", "worktrees"]
+    while waiting and left > 0:
+        name = waiting.pop()
+        with suppress(OSError), closing(safe_open(name, _FOLDER_FLAGS, base=git)) as fd:
+            yield _stamp(name, os.fstat(fd))
+            with os.scandir(fd) as entries:
+                for entry in entries:
+                    left -= 1
+                    if f"{name}/{entry.name}/" == KEPT_REFS:
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(f"{name}/{entry.name}")
+                    elif name.startswith("worktrees/") and entry.name in ("HEAD", "index"):
+                        yield _stamp(f"{name}/{entry.name}", entry.stat(follow_symlinks=False))
+
+
+def _stamp(name: str, found: os.stat_result) -> tuple[str, int, int, int]:
+    return (name, found.st_mtime_ns, found.st_ino, found.st_size)

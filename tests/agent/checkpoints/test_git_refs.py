@@ -1,0 +1,371 @@
+"""Branches, tags, stash entries and staged changes that commands destroy come back, whatever gc did since."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from agent.checkpoints.change_log import RefChange
+from agent.checkpoints.file_restore import plan_restore, restore
+from agent.checkpoints.git_restore import RefStep, plan_refs, restore_refs
+from agent.checkpoints.git_state import parse_state, repository_print
+from agent.checkpoints.recorder import Checkpoints
+from tools.search import GitFailed
+
+from .project import Seq
+
+PRUNE = ("reflog expire --expire=now --expire-unreachable=now --all", "gc -q --prune=now")
+AUTHOR = {
+    f"GIT_{who}_{what}": f"{who.lower()}@example.org"
+    for who in ("AUTHOR", "COMMITTER")
+    for what in ("NAME", "EMAIL")
+}
+ENVIRON = {
+    **os.environ,
+    **AUTHOR,
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_SYSTEM": "/dev/null",
+}
+
+
+def sh(folder: Path, line: str) -> str:
+    """What a line prints."""
+    done = subprocess.run(["bash", "-ec", line], cwd=folder, env=ENVIRON, check=True, capture_output=True)
+    return done.stdout.decode().strip()
+
+
+class Git:
+    """Runs the scripts of git calls, without a sandbox; counts them."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    async def __call__(self, folder: Path, script: str, arguments: Sequence[str]) -> str:
+        self.runs += 1
+        argv = ["sh", "-c", script, "git", *arguments]
+        done = subprocess.run(argv, cwd=folder, env=ENVIRON, capture_output=True)
+        if done.returncode:
+            raise GitFailed(done.returncode)
+        return os.fsdecode(done.stdout)
+
+
+@pytest.fixture
+def git() -> Git:
+    return Git()
+
+
+@pytest.fixture
+def repository(root: Path) -> Path:
+    """A repository with two branches, tags, two stash entries and staged changes."""
+    lines = """
+        git init -q -b main .
+        echo .transcripts >.git/info/exclude
+        for n in 1 2 3; do echo $n >a; git add a; git commit -qm "commit $n"; done
+        git checkout -qb topic; echo topic >t; git add t; git commit -qm topic; git checkout -q main
+        git tag light topic; git tag -am 'the message' heavy topic
+        echo first >a; git stash -q; echo second >a; git stash push -qm 'my work'
+        echo staged >s; git add s; echo later >s
+    """
+    sh(root, lines)
+    return root
+
+
+def run(checkpoints: Checkpoints, git: Git, *lines: str) -> None:
+    """Run lines of git as one command."""
+
+    async def call() -> None:
+        checkpoints.begin()
+        await checkpoints.keep_refs(git, is_own=False)
+        for line in lines:
+            sh(checkpoints.root, line if line.startswith(("rm ", "cd ")) else f"git {line}")
+        await checkpoints.keep_refs(git, is_own=True)
+        checkpoints.finish()
+
+    asyncio.run(call())
+
+
+def planned(checkpoints: Checkpoints, git: Git, to_seq: int = 0) -> list[RefStep]:
+    return asyncio.run(plan_refs(checkpoints, to_seq, git))
+
+
+def rewind(checkpoints: Checkpoints, git: Git, theirs: bool = False) -> dict[RefStep, str]:
+    """Restore files and refs."""
+    assert restore(checkpoints, plan_restore(checkpoints, 0), theirs) == {}
+    return asyncio.run(restore_refs(checkpoints, planned(checkpoints, git), theirs, git))
+
+
+def described(root: Path) -> str:
+    """All that a user can lose: refs, stash, index, files and whether every object is there."""
+    refs = "git for-each-ref --format='%(objectname) %(refname)' refs/heads refs/tags refs/remotes refs/notes"
+    stash = "git reflog show --format='%H %gs' refs/stash -- || true"
+    return sh(root, f"{refs}; {stash}; git ls-files -s; git status -sb; git fsck --no-dangling 2>&1; cat *")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("branch -D topic",),
+        ("tag -d heavy light",),
+        ("tag -f heavy main", "tag -fam other light main"),
+        ("stash drop",),
+        ("stash clear",),
+        ("stash drop stash@{1}",),
+        ("stash pop -q || true",),
+        ("reset -q --hard HEAD~2",),
+        ("checkout -q -f topic", "branch -f main HEAD~2", "checkout -q main"),
+        ("commit -q --amend -m amended -a",),
+        ("checkout -q -B main topic~3",),
+        ("branch -M topic renamed", "branch -D renamed"),
+        ("update-ref -d refs/heads/topic",),
+        ("reset -q -- s",),
+        ("reset -q",),
+        ("branch -D topic", "tag -d heavy light", "stash clear", "reset -q --hard HEAD~1"),
+        ("worktree add -q ../wt topic", "-C ../wt rebase -q --onto main~1 main", "worktree remove ../wt"),
+    ],
+)
+@pytest.mark.parametrize("pruned", [False, True])
+def test_what_a_command_destroys_comes_back(
+    repository: Path, checkpoints: Checkpoints, git: Git, lines: tuple[str, ...], pruned: bool
+) -> None:
+    before = described(repository)
+    run(checkpoints, git, *lines, *(PRUNE if pruned else ()))
+    assert rewind(checkpoints, git) == {}
+    extra = [line for line in described(repository).splitlines() if line not in before.splitlines()]
+    assert all("refs/heads/renamed" in line for line in extra)
+    assert [line for line in before.splitlines() if line not in described(repository).splitlines()] == []
+    assert planned(checkpoints, git) == []
+
+
+def test_commits_that_only_reflogs_have_survive(repository: Path, checkpoints: Checkpoints, git: Git) -> None:
+    lost = sh(repository, "echo x >x; git add x; git commit -qm x; git rev-parse HEAD")
+    sh(repository, "git reset -q --hard HEAD~1")
+    run(checkpoints, git, *PRUNE)
+    assert sh(repository, f"git cat-file -t {lost}") == "commit"
+
+
+def test_a_staged_version_that_no_file_has_survives(
+    repository: Path, checkpoints: Checkpoints, git: Git
+) -> None:
+    run(checkpoints, git, "reset -q --hard", *PRUNE)
+    assert rewind(checkpoints, git) == {}
+    assert sh(repository, "git show :s") == "staged" and (repository / "s").read_text() == "later\n"
+
+
+def test_a_merge_with_conflicts_is_kept_without_an_index(
+    repository: Path, checkpoints: Checkpoints, git: Git
+) -> None:
+    sh(repository, "git reset -q --hard; git checkout -qb other HEAD~1; echo o >a; git commit -qam o")
+    sh(repository, "git merge -q main || true; echo both >a")
+    blob = sh(repository, "git rev-parse :2:a")
+    run(checkpoints, git, "merge --abort", "branch -D topic", *PRUNE)
+    assert rewind(checkpoints, git) == {}
+    assert sh(repository, f"git cat-file -t {blob} && git rev-parse -q --verify topic")
+    assert (repository / "a").read_text() == "both\n"
+
+
+def test_new_commits_and_new_branches_stay(repository: Path, checkpoints: Checkpoints, git: Git) -> None:
+    run(checkpoints, git, "commit -qm new", "branch new", "stash push -q", "tag new")
+    assert planned(checkpoints, git) == []
+
+
+def test_a_commit_that_no_branch_had_gets_one(repository: Path, checkpoints: Checkpoints, git: Git) -> None:
+    lost = sh(repository, "git checkout -q --detach; git commit -qam lost; git rev-parse HEAD")
+    run(checkpoints, git, "checkout -q main", *PRUNE)
+    (step,) = (step for step in planned(checkpoints, git) if step.name != "refs/stash")
+    assert step.title == f"branch makeroom-{lost[:9]} at {lost[:9]}"
+    assert rewind(checkpoints, git) == {} and planned(checkpoints, git) == []
+    assert sh(repository, f"git rev-parse makeroom-{lost[:9]}") == lost
+
+
+def test_what_others_changed_since_is_kept_unless_asked_for(
+    repository: Path, checkpoints: Checkpoints, git: Git
+) -> None:
+    topic = sh(repository, "git rev-parse topic")
+    run(checkpoints, git, "branch -D topic")
+    sh(repository, "git branch topic main")
+    (step,) = planned(checkpoints, git)
+    assert step.changed_since and list(rewind(checkpoints, git)) == [step]
+    assert sh(repository, "git rev-parse topic") != topic
+    assert rewind(checkpoints, git, theirs=True) == {} and sh(repository, "git rev-parse topic") == topic
+
+
+def test_changes_of_the_user_between_commands_are_not_undone(
+    repository: Path, checkpoints: Checkpoints, git: Git
+) -> None:
+    run(checkpoints, git, "branch -D topic")
+    sh(repository, "git tag -d light")
+    run(checkpoints, git, "tag -d heavy")
+    assert [step.name for step in planned(checkpoints, git)] == ["refs/heads/topic", "refs/tags/heavy"]
+
+
+def test_only_what_was_destroyed_since_a_prompt_is_restored(
+    repository: Path, checkpoints: Checkpoints, git: Git, seq: Seq
+) -> None:
+    run(checkpoints, git, "branch -D topic")
+    seq.value = 9
+    run(checkpoints, git, "stash drop")
+    (step,) = planned(checkpoints, git, 9)
+    assert step.title.startswith("the stash entry 'On main: my work' (")
+
+
+def test_restoring_can_be_undone(repository: Path, checkpoints: Checkpoints, git: Git, seq: Seq) -> None:
+    run(checkpoints, git, "reset -q --hard HEAD~1")
+    after = sh(repository, "git rev-parse main")
+    seq.value = 5
+    assert rewind(checkpoints, git) == {} and sh(repository, "git rev-parse main") != after
+    steps = planned(checkpoints, git, 5)
+    assert [step.name for step in steps] == [], "the branch has moved to a descendant"
+
+
+def test_a_later_run_restores_what_this_one_recorded(
+    repository: Path, checkpoints: Checkpoints, git: Git, seq: Seq
+) -> None:
+    run(checkpoints, git, "branch -D topic", "tag -d heavy", *PRUNE)
+    later = Checkpoints(repository, "s1", seq)
+    assert later.log.refs == checkpoints.log.refs != []
+    assert rewind(later, git) == {}
+    assert sh(repository, "git cat-file -p heavy").endswith("the message")
+
+
+def test_worktrees_of_the_repository_are_kept_as_well(
+    repository: Path, checkpoints: Checkpoints, git: Git, tmp_path: Path
+) -> None:
+    inner, outer = repository / "inner", tmp_path / "outer"
+    sh(repository, f"git worktree add -q --detach {outer}; git worktree add -q -b inner {inner}")
+    lost = sh(outer, "echo o >o; git add o; git commit -qm outer; git rev-parse HEAD")
+    staged = sh(inner, "echo i >i; git add i; git rev-parse :i")
+    run(
+        checkpoints,
+        git,
+        f"-C {outer} checkout -q main~1",
+        "-C inner reset -q --hard",
+        "branch -D topic",
+        *PRUNE,
+    )
+    assert sh(repository, f"git cat-file -t {lost}; git cat-file -t {staged}") == "commit\nblob"
+    names = {(step.repository, step.name) for step in planned(checkpoints, git)}
+    assert names == {
+        ("", f"refs/heads/makeroom-{lost[:9]}"),
+        ("", "refs/heads/topic"),
+        ("", "refs/stash"),  # its entries are in a reflog, which has expired
+        ("inner", "index"),
+    }
+    assert rewind(checkpoints, git) == {} and sh(inner, "git rev-parse :i") == staged
+
+
+def test_repositories_within_the_project_are_kept(root: Path, checkpoints: Checkpoints, git: Git) -> None:
+    (root / "vendor" / "lib").mkdir(parents=True)
+    sh(root / "vendor/lib", "git init -q -b main; git commit -q --allow-empty -m one; git branch topic")
+    run(checkpoints, git, "-C vendor/lib branch -D topic")
+    (step,) = planned(checkpoints, git)
+    assert (step.repository, step.name) == ("vendor/lib", "refs/heads/topic")
+    assert step.title.endswith(" of vendor/lib") and rewind(checkpoints, git) == {}
+
+
+def test_an_unchanged_repository_is_not_read_again(
+    repository: Path, checkpoints: Checkpoints, git: Git
+) -> None:
+    for path in (repository / ".git").rglob("*"):
+        os.utime(path, (1, 1))
+    run(checkpoints, git)
+    known = git.runs
+    for folder in (repository / ".git", repository / ".git/refs"):
+        os.utime(folder, (1, 1))
+    run(checkpoints, git)
+    settled = git.runs
+    run(checkpoints, git, "status", "log -1")
+    assert known >= 1 and git.runs == settled
+
+
+def test_a_commit_that_keeps_names_only_what_is_new(
+    repository: Path, checkpoints: Checkpoints, git: Git
+) -> None:
+    run(checkpoints, git, "commit -qm new")
+    kept = sh(repository, "git log -2 --first-parent --format=%P refs/makeroom/keep/s1").splitlines()
+    assert len(kept[0].split()) == 2 and len(kept[1].split()) >= 4
+
+
+def test_what_old_sessions_kept_is_let_go(repository: Path, seq: Seq, git: Git) -> None:
+    old = "GIT_COMMITTER_DATE='2020-01-01T00:00:00Z' git commit-tree -m old 'HEAD^{tree}'"
+    sh(repository, f"git update-ref refs/makeroom/keep/old $({old})")
+    sh(repository, "git update-ref refs/makeroom/keep/recent $(git commit-tree -m recent 'HEAD^{tree}')")
+    run(Checkpoints(repository, "s1", seq), git)
+    names = sh(repository, "git for-each-ref --format='%(refname)' refs/makeroom").split()
+    assert names == ["refs/makeroom/keep/recent", "refs/makeroom/keep/s1"]
+
+
+def test_a_repository_where_git_fails_is_named(repository: Path, checkpoints: Checkpoints, git: Git) -> None:
+    (repository / ".git/refs/heads/topic").write_text("no id\n")
+    (repository / ".git/HEAD").write_text("nonsense\n")
+    run(checkpoints, git)
+    assert any("branches and stash of the repository: git failed" in line for line in checkpoints.uncovered())
+
+
+@pytest.mark.parametrize("state", ["bare of everything", "without commits"])
+def test_a_repository_with_little_in_it_is_no_failure(
+    root: Path, checkpoints: Checkpoints, git: Git, state: str
+) -> None:
+    sh(root, "git init -q -b main")
+    if state == "without commits":
+        sh(root, "echo a >a; git add a")
+    run(checkpoints, git, "status")
+    assert checkpoints.uncovered() == []
+
+
+def test_an_id_or_a_name_that_git_would_not_write_is_left_out() -> None:
+    good = "8" * 40
+    output = f"ref {good} commit refs/heads/a\nref ../x commit refs/heads/b\nstash {good[1:]} m\nindex x\n"
+    state = parse_state(output)
+    assert state.refs == {"refs/heads/a": good} and state.stash == {} and state.index == ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '[5, "", "refs/heads/a", "-x", "", ""]',
+        '[5, "../b", "refs/heads/a", "", "", ""]',
+        '[5, "/b", "refs/heads/a", "", "", ""]',
+        '[5, "", "refs/../../x", "", "", ""]',
+        '[5, "", "--upload-pack", "", "", ""]',
+        '[5, "", "refs/heads/a", ""]',
+        "5",
+    ],
+)
+def test_lines_that_makeroom_did_not_write_are_passed_over(root: Path, seq: Seq, line: str) -> None:
+    folder = root / ".transcripts" / "checkpoints"
+    folder.mkdir(parents=True, mode=0o700)
+    good = '{"ref": [1, "", "refs/heads/a", "", "", ""]}'
+    (folder / "s1.jsonl").write_text(f'{{"ref": {line}}}\n{good}\n')
+    assert Checkpoints(root, "s1", seq).log.refs == [
+        RefChange(1, repository="", name="refs/heads/a", before="", after="")
+    ]
+
+
+def _replaced_by_a_link(git: Path, secret: Path) -> None:
+    (git / "refs").rename(git / "away")
+    (git / "refs").symlink_to(secret)
+
+
+def _replaced_by_a_pipe(git: Path, secret: Path) -> None:
+    (git / "index").unlink()
+    os.mkfifo(git / "index")
+
+
+@pytest.mark.parametrize("plant", [_replaced_by_a_link, _replaced_by_a_pipe])
+def test_what_a_command_plants_in_a_repository_is_not_followed(
+    repository: Path, tmp_path: Path, plant: Callable[[Path, Path], None]
+) -> None:
+    secret = tmp_path / "secret"
+    (secret / "key").mkdir(parents=True)
+    plain = repository_print(repository)
+    plant(repository / ".git", secret)
+    planted = repository_print(repository)
+    assert plain is not None and planted is not None and plain != planted
+    assert not any(name.startswith("refs") for name, *_ in planted.stamps) or plant is _replaced_by_a_pipe
+    assert "key" not in str(planted)
