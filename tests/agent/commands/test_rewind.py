@@ -89,8 +89,8 @@ def test_what_was_rewound_is_recalled_and_continued_in_a_copy(tmp_path: Path) ->
         told = await run.do("/rewind 2")
         sid, at = re.findall(r"in a copy with makeroom -r (\S+) --at r(\d+)", told)[0]
         shown = await run.do(f"/recall r{seq}")
-        assert shown.startswith("[rewound: no part of the conversation now; makeroom -r ")
-        assert f" {sid} --at r{seq} " in shown
+        assert shown.startswith("[rewound: no longer part of the conversation. ")
+        assert f" {sid} --at r{seq}]" in shown
         assert shown.endswith("]\nrun `echo giraffe`")
         assert "[rewound:" in (shown := await run.do(f"/recall r{seq}-r{at}")) and "giraffe" in shown
         assert "[rewound:" not in await run.do(f"/recall r1-r{at}", f"/recall r{seq - 1}")

@@ -178,9 +178,11 @@ def test_a_session_is_found_by_words_of_its_first_prompt(tmp_path: Path) -> None
         for prompt in ("mend the Parser of dates", "mend the parser of names", "tidy up"):
             await run.do("/clear", prompt)
             sids.append(run.controller.in_use[0].sid)
-        assert "no session 'parser' here" in await run.do("/resume parser"), "of which nobody chooses one"
+        assert "no session 'parser' in this project" in await run.do("/resume parser"), (
+            "of which nobody chooses one"
+        )
         assert f"resumed session {sids[0]}" in await run.do("/resume dates parser")
-        assert "no session 'nothing of it' here" in await run.do("/resume nothing of it")
+        assert "no session 'nothing of it' in this project" in await run.do("/resume nothing of it")
         run.controller.chooser = chooser = ScriptedChooser("", sids[1])
         await run.do("/resume mend", "/clear")
         assert not chooser.menus, "the other one is the only one besides that in use"
