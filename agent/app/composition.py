@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -203,9 +203,18 @@ class Services(Struct):
         except ValueError as error:
             raise ConfigError(str(error)) from error
         wanted = self.setup.options.tools
-        if wanted is None and self.window <= SMALL_WINDOW_TOKENS:
-            wanted = tuple(name for name in joined if name not in LEFT_OUT_OF_SMALL_WINDOWS)
+        if wanted is None:
+            left_out = self._left_out()
+            wanted = tuple(name for name in joined if name not in left_out)
         self.tools = offered_tools(joined, wanted)
+
+    def _left_out(self) -> Set[str]:
+        """Return the names of the tools that are of no use in this run, unless a flag names them."""
+        left_out = set(LEFT_OUT_OF_SMALL_WINDOWS) if self.window <= SMALL_WINDOW_TOKENS else set()
+        options = self.setup.options
+        if options.headless and not options.asks_client:  # no one can answer
+            left_out |= {"ask_user"} if self.setup.mode == "plan" else {"ask_user", "exit_plan"}
+        return left_out
 
     @property
     def window(self) -> int:

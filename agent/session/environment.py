@@ -39,18 +39,19 @@ from .system_prompts import COMMAND_TEXTS, text_in_mode
 
 OPEN_TEXT = """\
 # Commands
-- Commands run without a wall from now on; the person may be asked about each."""
+- Commands run without a sandbox from now on; each may need the user's approval."""
 PLAN_TEXT = """\
 # Plan mode
-Plan mode is on: look and think, and change nothing; what would change something is refused. When the \
-plan is whole, show it with exit_plan: the person decides."""
+Plan mode is on. Explore the code and ask about open decisions with ask_user. Do not edit files. When ready, \
+call exit_plan with the files to change, the steps and the verification. Do not ask for approval in text."""
 END_OF_PLAN_TEXT = """\
 # Plan mode
-Plan mode is over: you may change files again, as far as the person allows it."""
+Plan mode is off. You may change files again."""
+_PLAN_START = "# Plan mode\nPlan mode is on"  # in sessions of every version
 PLAN_KEY = "plan mode"  # of news about it
 TYPED_HEAD = "The user said this with /compact:"  # before words that hold on
 _COMMAND_TEXTS = (*COMMAND_TEXTS, OPEN_TEXT)
-_PLAN_TEXTS = (PLAN_TEXT, END_OF_PLAN_TEXT)
+_PLAN_HEAD = "# Plan mode\n"
 RECORDING_LAYERS = ("summary", "ledger")  # whose folds hold the pins as they are then
 _TELLS_OF_COMMANDS = ("[Background", COMMANDS_HEADING)
 _COMMAND_ENDED = lazy_pattern(r"^(?:\[|- )?Background command (b\d+) \(", re.MULTILINE)
@@ -102,7 +103,8 @@ def news_of_environment(folded: Folded, commands: str | None, mode: str) -> list
     if commands is not None and folded.opened is not None:
         before = next((text for text in (*told, *system) if text in _COMMAND_TEXTS), OPEN_TEXT)
         news += [now] if (now := commands or OPEN_TEXT) != before else []
-    if not planning and next((text for text in told if text in _PLAN_TEXTS), "") == PLAN_TEXT:
+    last = next((text for text in told if text.startswith(_PLAN_HEAD)), "")
+    if not planning and last.startswith(_PLAN_START):
         news.append(END_OF_PLAN_TEXT)
     return news
 
