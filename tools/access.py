@@ -98,6 +98,6 @@ def normal_line(command: str) -> str:
         command.encode()
     except UnicodeEncodeError:
         raise ToolError(
-            "The command holds half of a surrogate pair, which is no text.\nSend the whole character."
+            "The command contains half of a surrogate pair, which is not text.\nSend the whole character."
         ) from None
     return command.replace("\r\n", "\n")

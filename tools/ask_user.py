@@ -18,9 +18,9 @@ MAX_QUESTION_HEADER_CHARS = 12  # told to the model; what is longer is cut on th
 MIN_OPTIONS = 2
 MAX_OPTIONS = 4
 NOBODY_TO_ASK = """\
-There is nobody to ask.
-Decide yourself, say in your answer what you assumed, or end your turn with the questions."""
-DECLINED = "The person declined to answer. Go on as you judge best, or end your turn and say what you need."
+No one can answer.
+Decide yourself and say what you assumed, or end your turn with the questions."""
+DECLINED = "The user declined to answer. Continue as you judge best, or end your turn and say what you need."
 
 
 class QuestionOption(Struct, frozen=True, kw_only=True):
@@ -47,17 +47,17 @@ class QuestionArguments(Arguments):
 
 async def ask_user(arguments: QuestionArguments, call: ToolCall) -> ToolResult:
     if len({each.question for each in arguments.questions}) < len(arguments.questions):
-        raise ToolError("Two of the questions are the same.\nAsk each one once.")
+        raise ToolError("Two questions are the same.\nAsk each one once.")
     answer = await call.ask() if call.ask is not None else NOBODY_THERE
     if answer.said == "nobody":
         raise ToolError(NOBODY_TO_ASK)
     if answer.said == "no":
-        told = f"{DECLINED}\nThey said: {answer.reason}" if answer.reason else DECLINED
+        told = f"{DECLINED}\nThe user said: {answer.reason}" if answer.reason else DECLINED
         about = about_said((arguments.questions[0].question, answer.reason))
         return decision_result(told, human={"note": "declined"}, about=about)
     answers = list(_answers(arguments, answer.input))
     lines = [f"{question} {said or '(no answer)'}" for question, said in answers]
-    told = "\n".join(["The person answered:", *lines])
+    told = "\n".join(["The user answered:", *lines])
     return decision_result(told, human={"text": "\n".join(lines)}, about=about_said(*answers))
 
 
@@ -78,8 +78,9 @@ def _preview(arguments: QuestionArguments, context: ToolContext) -> Mapping[str,
 TOOL = Tool(
     name="ask_user",
     description="""\
-Asks the person and waits for the answer. Only where a wrong guess would cost work, and nothing that the \
-project answers. They can always answer in other words, so offer no "other"; put what you advise first.""",
+Ask the user and wait for the answer. Use it only where a wrong guess would waste work and the project does \
+not answer the question. The user can always answer in other words, so do not offer "other"; put your \
+recommendation first.""",
     arguments=QuestionArguments,
     kind="asks",
     title=lambda arguments: arguments.questions[0].question,

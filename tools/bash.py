@@ -40,21 +40,19 @@ from .base import (
     text_result,
 )
 
-PORTS_HINT = "Ports it opens: commands reach them at localhost, the person only after typing /publish PORT."
+PORTS_HINT = "Commands reach its ports at localhost, the user only after typing /publish PORT."
 _DEFAULT_LIMITS = CommandLimits()
 
 
 class BashArguments(Arguments):
     """A command line to run, or a question about one in the background."""
 
-    command: Annotated[
-        str, Meta(description="The command line. Leave it out only with `job` or `restart`.")
-    ] = ""
+    command: Annotated[str, Meta(description="Command line to run. Omit only with `job` or `restart`.")] = ""
     timeout: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(description="Time limit in milliseconds; 120000 unless set, at most 600000."),
+        Meta(description="Time limit in milliseconds (default 120000, maximum 600000)."),
     ] = None
-    description: Annotated[str | None, Meta(description="What the command does, in five to ten words.")] = (
+    description: Annotated[str | None, Meta(description="Purpose of the command in five to ten words.")] = (
         None
     )
     run_in_background: Annotated[
@@ -62,11 +60,11 @@ class BashArguments(Arguments):
     ] = False
     job: Annotated[
         str | None,
-        Meta(description="Id of a background command (b1): its status, and its output since the last look."),
+        Meta(description="Id of a background job (b1): return its status and new output."),
     ] = None
-    kill: Annotated[bool, Meta(description="With `job`: end it and everything it started.")] = False
+    kill: Annotated[bool, Meta(description="With `job`: kill it and everything it started.")] = False
     restart: Annotated[
-        bool, Meta(description="Go back to the project's folder before running the command.")
+        bool, Meta(description="Return to the project directory before running the command.")
     ] = False
 
 
@@ -97,7 +95,7 @@ async def run_bash(
         if arguments.restart:
             return text_result(f"Commands run in {context.folder} again.")
         raise ToolError(
-            "There is no command.\nGive one as `command`, or the id of a background one as `job`."
+            "The command is missing.\nGive one as `command`, or the id of a background one as `job`."
         )
     moved = _return_from_missing_folder(context)
     limits = _limits_of_call(limits, arguments.timeout, context)
@@ -147,7 +145,7 @@ def _seconds_from(context: ToolContext, variable: str) -> float | None:
         if 0 < float(text) < float("inf"):
             return float(text) / 1000
     raise ToolError(
-        f"{variable} is {text!r}, which is no number of milliseconds.\nThe person has to correct it."
+        f"{variable} is {text!r}, which is not a number of milliseconds.\nThe user has to correct it."
     )
 
 
@@ -164,7 +162,7 @@ async def _start_job(
     text = (
         f"Started in the background as job {job.id} (pid {command.pid.result()}). "
         f"Its output goes to {output}.\n"
-        f'Look: bash(job="{job.id}"). End: bash(job="{job.id}", kill=true). You are told when it finishes.'
+        f'Status: bash(job="{job.id}"). Stop: bash(job="{job.id}", kill=true). You are notified when it ends.'
     )
     if request.sandboxed and (await runner.sandbox())[0] == "namespaces":
         text += f"\n{PORTS_HINT}"
@@ -179,7 +177,7 @@ async def _ask_about_job(
     job = runner.jobs.get(arguments.job or "")
     if job is None:
         known = ", ".join(runner.jobs) or "none"
-        raise ToolError(f"There is no job {arguments.job}.\nJobs of this session: {known}.")
+        raise ToolError(f"Unknown job {arguments.job}.\nJobs of this session: {known}.")
     if arguments.kill:
         await runner.stop(job)
     ports = await job.ports()
@@ -242,18 +240,18 @@ def _with_notes(result: ToolResult, *notes: str | None) -> ToolResult:
 TOOL = Tool(
     name="bash",
     description="""\
-Runs a command line with bash and returns its output, stdout and stderr together.
+Run a command line with bash. Returns stdout and stderr together.
 
-- Each command has a fresh shell: the current folder carries over to the next command, variables, functions \
-and aliases do not. A `cd` that leads out of the project holds for that command only.
-- There is no terminal and standard input is empty: editors, pagers, prompts and other interactive programs \
-do not work. Use options that answer questions (`-y`, `--no-edit`, `git commit -m`).
-- Credentials are taken out of the environment.
-- Output beyond 30,000 characters is shortened in the middle; the result names the file that has all of it.
-- A command that runs too long is ended with everything it started. For servers, watchers and long builds \
-use run_in_background: you get a job id at once, are told when it finishes, and can look (`job`) or end it \
-(`job` with `kill`). All of them end with the session.
-- To read, search or change files prefer the read, grep, glob, edit and write tools.""",
+- Each call is a new shell. The working directory persists within the project; variables, functions and \
+aliases do not.
+- There is no terminal, and standard input is empty. Use non-interactive options (`-y`, `--no-edit`, \
+`git commit -m`).
+- Credentials are removed from the environment.
+- Output beyond 30,000 characters is cut in the middle; the result names the file with all of it.
+- A command that exceeds its time limit is killed with everything it started. For servers, watchers and long \
+builds use run_in_background: it returns a job id at once, and you are notified when the job finishes. Jobs \
+end with the session.
+- Prefer the read, grep, glob, edit and write tools for files.""",
     arguments=BashArguments,
     kind="runs",
     title=_title,

@@ -26,9 +26,9 @@ from tools.processes import (
 from tools.sandbox import BlockedAccess, SupervisorLost, UnblockDecision
 from transcripts import TextBlock
 
-NOBODY = UnblockDecision("no", "nobody can be asked")
-ADVICE = "Tell the person what you need, and do not work around the wall."
-ADVICE_IF_NEEDED = "If that matters, tell the person what you need; do not work around the wall."
+NOBODY = UnblockDecision("no", "no one can be asked")
+ADVICE = "Say what you need instead of working around the sandbox."
+ADVICE_IF_NEEDED = "If that matters, say what you need instead of working around the sandbox."
 
 
 class CommandAttempt(Struct, frozen=True):
@@ -61,8 +61,8 @@ async def run_attempts(
             why = f"{attempt.refusal}: {decision.words.strip().rstrip('.')}"
             return _refused(attempt, attempt.refusal, why), f"[{why}. {ADVICE}]"
         attempt.spool.drop()
-        how = "outside the wall" if decision.answer == "once" else "with that let through"
-        told = f"[run again {how}, as the person allowed; its first run was {attempt.refusal}]"
+        how = "outside the sandbox" if decision.answer == "once" else "with that access allowed"
+        told = f"[the user approved a rerun {how}; first run: {attempt.refusal}]"
         attempt = await _attempt(call, replace(request, sandboxed=decision.answer == "allow"), limits)
     return attempt, told or attempt.told
 
@@ -88,7 +88,7 @@ async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimit
     result = _with_guarded(command_result(end, request.line, spool, context, limits), guarded)
     if refusal is None or end.code:
         return CommandAttempt(result, spool=spool, folder=end.folder, refusal=refusal)
-    told = f"[{refusal}, though the line ended with exit code 0. {ADVICE_IF_NEEDED}]"
+    told = f"[{refusal}, although the command exited with code 0. {ADVICE_IF_NEEDED}]"
     return CommandAttempt(
         _with_note(result, refusal), spool=spool, folder=end.folder, refusal=None, told=told
     )
@@ -141,8 +141,8 @@ def telling_why_not(context: ToolContext, spool: Spool) -> Iterator[None]:
 
 def _cannot_start(error: Exception, context: ToolContext) -> str:
     if isinstance(error, FileNotFoundError) and context.cwd.is_dir():
-        return "bash was not found on PATH.\nThe person has to install it, or to put its folder on PATH."
+        return "bash was not found on PATH.\nThe user has to install it, or add its directory to PATH."
     if isinstance(error, OSError):
         what = error.strerror or error
         return f"The command could not be started: {what}.\nTry a shorter one, or end what runs."
-    return f"{error}.\nTry again; if it stays so, tell the person."
+    return f"{error}.\nTry again; if it fails again, tell the user."

@@ -63,22 +63,22 @@ def command_result(
         stored = spool.stored(context.folder)
         named = ", ".join(f"pid {pid} ({' '.join(words.split())[:80]})" for pid, words in end.left[:8])
         more = f" and {len(end.left) - 8} more" if len(end.left) > 8 else ""
-        where = f", its output goes on in {stored.path}" if stored else ""
+        where = f"; its output continues in {stored.path}" if stored else ""
         notes.append(f"[still running in the background as job {end.job.id}: {named}{more}{where}]")
     if advice := _advice(end, line, text):
         notes.append(advice)
     if end.disk_used >= limits.disk_bytes:
-        notes.append(f"[{end.disk_used / 1e9:.1f} GB less disk is free than before this command]")
+        notes.append(f"[free disk space shrank by {end.disk_used / 1e9:.1f} GB during this command]")
     if not seems_binary(decoded_output(spool.head())) and (
         hidden := count_invisible(decoded_output(spool.tail()))
     ):
         number = pluralize(hidden, "invisible character was", "invisible characters were")
-        notes.append(f"[{number} taken out of this output]")
+        notes.append(f"[{number} removed from this output]")
     parts = (text, *notes) if text else tuple(notes)
     if end.job is None:
         spool.close()
     how = {"timeout": "timed out", "output": "too much output", "editor": "waits for keys", "lost": "lost"}
-    how |= dict.fromkeys(STILL_RUNNING, f"goes on in the background as {end.job.id}" if end.job else "")
+    how |= dict.fromkeys(STILL_RUNNING, f"continues in the background as {end.job.id}" if end.job else "")
     ended = f"killed by {end.signal}" if end.signal else f"exit {end.code}" if end.code else ""
     return text_result(
         "\n".join(map(str, parts)) or NO_OUTPUT,
@@ -128,7 +128,8 @@ def _output_text(spool: Spool, context: CommandContext, line: str, growing: bool
         if codec == "utf-8" and len(folded := fold_output(text, line)) < len(text):
             spool.keep()
             if len(folded) <= uncut and (kept := _kept_in(spool, folder)):
-                return f"{folded.rstrip()}\n[what only repeats is counted{kept} as it was]"
+                note = f"[repeated lines are counted; the original is{kept.removeprefix(',')}]"
+                return f"{folded.rstrip()}\n{note}"
         if len(text) <= uncut:
             if not growing and codec == "utf-8":
                 spool.drop()
@@ -139,9 +140,9 @@ def _output_text(spool: Spool, context: CommandContext, line: str, growing: bool
     first, last = cut_at_lines(start, _plain(decoded_output(tail, codec))[-last_chars:])
     lines = f"{pluralize(spool.lines, 'line')}, {pluralize(spool.total, 'byte')}"
     if stored := spool.stored(folder):
-        gap = f"the middle is left out; all of it ({lines}) is in {stored.path}: page it with read"
+        gap = f"the middle is omitted; all of it ({lines}) is in {stored.path}: page through it with read"
     else:
-        gap = f"the middle is left out of {lines}; no file could be kept: {spool.error}"
+        gap = f"the middle of {lines} is omitted; no file could be kept: {spool.error}"
     return _with_codec(f"{first}\n[... {gap} ...]\n{last}".rstrip("\n"), codec, "")
 
 
@@ -178,26 +179,26 @@ def _end_notes(end: CommandEnd, limits: CommandLimits, spool: Spool) -> Iterator
     match end.why:
         case "timeout":
             yield (
-                f"[timed out after {end.limit_s:g} s; the command and everything it started were ended. Set "
+                f"[timed out after {end.limit_s:g} s; the command and everything it started were killed. Set "
                 f"`timeout` (milliseconds, at most {limits.max_timeout_s * 1000:.0f}) or use "
                 "run_in_background]"
             )
         case "moved" | "late" if end.job is not None:
             id = end.job.id
-            limit = f"not over after {end.limit_s:g} s, its time limit: it"
-            why = limit if end.why == "late" else "the person moved this command, which"
+            limit = f"not finished after its time limit of {end.limit_s:g} s: it"
+            why = limit if end.why == "late" else "moved to the background by the user: it"
             yield Advice(
                 "job",
-                f'Look: bash(job="{id}"). End: bash(job="{id}", kill=true). You are told when it finishes',
-                fact=f"{why} goes on in the background as job {id}. ",
+                f'Look: bash(job="{id}"). Stop: bash(job="{id}", kill=true). You are notified when it ends',
+                fact=f"{why} continues as background job {id}. ",
                 subject=id,
             )
         case "output":
-            yield f"[ended after {spool.total:,} bytes of output, the limit. Filter it or send it to a file]"
+            yield f"[killed at the output limit of {spool.total:,} bytes. Filter it or write it to a file]"
         case "editor":
-            yield f"[ended after {end.limit_s:g} s: a program in it waits for keys, and there is no terminal]"
+            yield f"[killed after {end.limit_s:g} s: a program in it waits for keys from a terminal]"
         case "lost":
-            yield "[the process that watches commands was killed, and this command with it. Try again]"
+            yield "[the supervisor process was killed, and this command with it. Try again]"
         case "":
             if end.code:
                 yield f"[exit code {end.code}{f': killed by {end.signal}' if end.signal else ''}]"
@@ -207,7 +208,7 @@ def _end_notes(end: CommandEnd, limits: CommandLimits, spool: Spool) -> Iterator
 
 def _advice(end: CommandEnd, line: str, text: str) -> str | Advice | None:
     if end.prompted:
-        advice = "the last line looks like a question, and nobody can answer: use an option that answers it"
+        advice = "the last line looks like a question that no one can answer: use an option that answers it"
         return f"[hint: {advice}]"
     if end.why == "editor" and (program := awaits_keys(line)):
         return Advice(program, _KEY_ADVICE[program], fact="hint: ")
@@ -246,7 +247,7 @@ def job_result(
     if len(shown) > uncut or missing:
         first, last = cut_at_lines(shown[:first_chars], shown[-last_chars:])
         shown = last if missing else f"{first}\n[...]\n{last}"
-        shown = f"[older output is left out; all of it is{where}]\n{shown}"
+        shown = f"[older output is omitted; all of it is{where}]\n{shown}"
     took = (job.ended if job.ended is not None else now) - job.began
     notes = [
         f"[job {job.id}: {job.state}, {took:.1f} s; "
@@ -255,10 +256,10 @@ def job_result(
     runner = command_runner(context)
     notes += [f"[{port_note(port, runner)}]" for port in ports]
     if refusal := runner.blocked_access_of(job):
-        notes.append(f"[{refusal}: the wall holds for a command as long as it runs]")
+        notes.append(f"[{refusal}: access cannot be changed while a command runs]")
     if job.ended is None and now - job.last_output >= limits.quiet_s and ends_in_prompt(job.spool):
         notes.append(
-            "[hint: it seems to wait for an answer that nobody can give; stop it and use an option instead]"
+            "[hint: it seems to wait for an answer that no one can give; stop it and use an option instead]"
         )
     failed = job.ended is not None and job.stopped != "asked" and not job.left_over and job.status != 0
     human = {**_for_people(job.spool, context), "note": f"{job.id} {job.state}"}

@@ -14,14 +14,13 @@ from .base import Tool, ToolCall, ToolResult, no_access, text_result
 class CompactArguments(Arguments):
     """The focus of the compaction."""
 
-    focus: Annotated[str, Meta(description="What must be kept in detail: decisions, files, open tasks.")] = ""
+    focus: Annotated[str, Meta(description="Details to keep: decisions, files, open tasks.")] = ""
 
 
 async def ask_for_compaction(arguments: CompactArguments, call: ToolCall) -> ToolResult:
     call.context.compact(arguments.focus.strip())
     return text_result(
-        "The conversation is compacted before the next request, unless that frees too little. "
-        "Go on with the work.",
+        "The conversation will be compacted before the next request, unless that would free too little.",
         human={"note": "before the next request"},
     )
 
@@ -29,13 +28,13 @@ async def ask_for_compaction(arguments: CompactArguments, call: ToolCall) -> Too
 TOOL = Tool(
     name="compact",
     description="""\
-Makes room in the conversation: what is older is shortened or summarised before the next request.
+Free context: older parts of the conversation are shortened or summarized before the next request.
 
-Use it between two pieces of work, when what came before is no longer needed word for word. Nothing is lost: \
-recall shows the original of everything that was shortened. The conversation goes on by itself.""",
+Use it between two pieces of work, when earlier text is no longer needed word for word. Nothing is lost: \
+recall returns the original of everything that was shortened.""",
     arguments=CompactArguments,
     kind="asks",
-    title=lambda arguments: arguments.focus.strip() or "make room",
+    title=lambda arguments: arguments.focus.strip() or "free context",
     access=no_access,
     run=ask_for_compaction,
 )

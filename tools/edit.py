@@ -34,10 +34,8 @@ class EditArguments(FileArguments):
     """A replacement in a file."""
 
     USE = "write"
-    old_string: Annotated[str, Meta(description="The text to replace.")]
-    new_string: Annotated[
-        str, Meta(description="The text to put in its place; it must differ from old_string.")
-    ]
+    old_string: Annotated[str, Meta(description="Text to replace.")]
+    new_string: Annotated[str, Meta(description="Replacement; must differ from old_string.")]
     replace_all: Annotated[bool, Meta(description="Replace every occurrence of old_string.")] = False
 
     @property
@@ -53,12 +51,9 @@ def _plan_edit(arguments: EditArguments, path: str, context: ToolContext) -> Pla
     check_text(arguments.new_string, "new_string")
     if old == new:
         if arguments.old_string == arguments.new_string:
-            raise ToolError(
-                "No changes to make: old_string and new_string are exactly the same.\nChange one."
-            )
+            raise ToolError("No changes to make: old_string and new_string are exactly the same.")
         raise ToolError(
-            "Only line ends differ between the two strings, and edit keeps these.\n"
-            "Convert the file with bash."
+            "The strings differ only in line endings, which edit keeps.\nConvert the file with bash."
         )
     if old:
         check_omission(new, old, "new_string")
@@ -132,8 +127,8 @@ def _places(source: SourceText, old: str, new: str, arguments: EditArguments, st
 def _spliced(source: SourceText, places: list[int], old: str, new: str, path: str) -> bytes:
     if "\ufffd" in new and "\ufffd" not in old and source.form.strays:
         raise ToolError(
-            "new_string holds \ufffd, which only stands for bytes of this file that are no text.\n"
-            "Leave these bytes out of both strings; they stay as they are."
+            "new_string contains \ufffd, which stands for bytes of this file that are not text.\n"
+            "Leave these bytes out of both strings; they are kept."
         )
     check_encoding(path, source.form, new, source.flat)
     try:
@@ -143,7 +138,7 @@ def _spliced(source: SourceText, places: list[int], old: str, new: str, path: st
     except NotRepresentable:
         raise ToolError(
             f"This place of {one_line_path(path)} cannot be changed without touching bytes around it "
-            f"({source.form.codec}, mixed line ends).\nTake in the whole lines around, or use bash."
+            f"({source.form.codec}, mixed line endings).\nInclude the whole lines around it, or use bash."
         ) from None
 
 
@@ -164,13 +159,13 @@ def _describe(arguments: EditArguments, name: str, change: PlannedChange) -> str
 TOOL = changing_tool(
     "edit",
     """\
-Replaces old_string by new_string in a file, exactly, and nothing else.
+Replace old_string by new_string in a file.
 
-- Read the file first. old_string must be copied exactly, with its indentation, but without the line numbers \
-and the tab that read puts before each line.
-- old_string must be unique in the file: add lines around it, or set replace_all to replace every occurrence.
-- Line ends, encoding and byte order mark stay as they are; use plain newlines in both strings.
-- An empty old_string creates a file that does not exist yet, or fills an empty one.""",
+- Read the file first. Copy old_string exactly, with its indentation, but without the line number and tab \
+that read puts before each line.
+- old_string must be unique: include surrounding lines, or set replace_all to replace every occurrence.
+- Line endings, encoding and byte order mark are kept; write plain newlines in both strings.
+- An empty old_string creates a new file, or fills an empty one.""",
     EditArguments,
     _plan_edit,
     _describe,

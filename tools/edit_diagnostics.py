@@ -42,7 +42,9 @@ _ALIKE = "characters that look alike differ (quotes, dashes, special spaces, acc
 def diagnose_mismatch(flat: str, old: str, new: str) -> str:
     """One or two lines that say why `old` is not in the file's text, and the lines that come nearest."""
     if "\ufffd" in old and "\ufffd" not in flat:
-        return "old_string holds \ufffd, which stands for bytes that are no text. Match the text around them."
+        return (
+            "old_string holds \ufffd, which stands for bytes that are not text. Match the text around them."
+        )
     lines = [line for line in old.split("\n") if line.strip()]
     if lines and all(_LINE_NUMBER.match(line) for line in lines):
         place = flat.find(_LINE_NUMBER.sub("", old))

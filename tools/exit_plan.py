@@ -13,13 +13,13 @@ from transcripts import about_said
 from .base import Tool, ToolCall, ToolContext, ToolError, ToolResult, decision_result, no_access, text_result
 from .user_answer import NOBODY_THERE
 
-NOT_PLANNING = "Plan mode is not on: no plan has to be approved.\nGo on with the work."
+NOT_PLANNING = "Plan mode is off, so no plan needs approval.\nContinue with the work."
 
 
 class PlanArguments(Arguments):
     """The plan."""
 
-    plan: Annotated[str, Meta(min_length=1, description="The whole plan, in Markdown.")]
+    plan: Annotated[str, Meta(min_length=1, description="The complete plan, in Markdown.")]
 
 
 async def show_plan(arguments: PlanArguments, call: ToolCall) -> ToolResult:
@@ -28,18 +28,18 @@ async def show_plan(arguments: PlanArguments, call: ToolCall) -> ToolResult:
         raise ToolError(NOT_PLANNING)
     answer = await call.ask() if call.ask is not None else NOBODY_THERE
     if answer.said == "nobody":
-        told = "Nobody is there to approve the plan: it is the result of this turn."
+        told = "No one can approve the plan: it is the result of this turn."
         return text_result(told, human={"answer": arguments.plan, "note": "the result"}, ends_turn=True)
     if answer.said == "no":
         wanted = f": {answer.reason}" if answer.reason else "."
-        told = f"The person did not approve the plan{wanted}\nPlan mode goes on; show the plan again then."
+        told = f"The user did not approve the plan{wanted}\nStay in plan mode: revise it, call exit_plan again."
         about = {"approved": False, **about_said(("", answer.reason))}
         return decision_result(told, human={"note": f"not approved{wanted.rstrip('.')}"}, about=about)
     mode.leave_plan()
     plan = str(answer.input.get("plan") or arguments.plan)
     if plan == arguments.plan:
-        return decision_result("The person approved the plan. Carry it out.", human={"note": "approved"})
-    told = f"The person changed the plan and approved it. Carry it out as it is now:\n{plan}"
+        return decision_result("The user approved the plan. Carry it out.", human={"note": "approved"})
+    told = f"The user changed the plan and approved it. Carry out this version:\n{plan}"
     return decision_result(told, human={"note": "approved with changes"}, about={"plan": plan})
 
 
@@ -55,8 +55,8 @@ def _title(arguments: PlanArguments) -> str:
 TOOL = Tool(
     name="exit_plan",
     description="""\
-Shows your plan to the person, who approves it or says what to change. Only in plan mode, and when the \
-plan is whole: what changes where, in which order, and how it is checked.""",
+Show your plan to the user, who approves it or says what to change. Only in plan mode, when the plan is \
+complete: the files to change, the steps, and the verification.""",
     arguments=PlanArguments,
     kind="asks",
     title=_title,

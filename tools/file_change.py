@@ -136,7 +136,7 @@ def check_omission(new: str, old: str, parameter: str) -> None:
     if omission := added_omission(new, old):
         raise ToolError(
             f"{parameter} holds {omission!r}, which would replace the code that it stands for.\n"
-            "Write that code out, or make a smaller edit; if the line is meant as it is, use bash."
+            "Write that code out, or make a smaller edit; if the line is meant literally, use bash."
         )
 
 

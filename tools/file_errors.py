@@ -15,25 +15,28 @@ from .base import ToolError
 _GLOB_CHARS = frozenset("*?")
 TEMPORARY_FOLDERS = ("/tmp/", "/var/tmp/")
 _ADVICE = {
-    errno.EACCES: ("permission denied", "Ask the person to change its permissions, or use another file"),
-    errno.EPERM: ("the system does not permit it", "Ask the person; the file may be marked immutable"),
+    errno.EACCES: ("permission denied", "Ask the user to change its permissions, or use another file"),
+    errno.EPERM: ("the system does not permit it", "Ask the user; the file may be marked immutable"),
     errno.ENOSPC: ("the disk is full", "Nothing was changed. Free some space, then try again"),
     errno.EDQUOT: ("the disk quota is used up", "Nothing was changed. Free some space, then try again"),
     errno.EFBIG: ("the file would be larger than allowed here", "Nothing was changed. Write less"),
     errno.EROFS: ("the file system is read-only", "Nothing was changed. Use a place that can be written"),
-    errno.EMFILE: ("too many files are open in this program", "Try again; end background jobs if it stays"),
+    errno.EMFILE: (
+        "too many files are open in this program",
+        "Try again; stop background jobs if it persists",
+    ),
     errno.ENFILE: ("too many files are open in the system", "Try again in a moment"),
-    errno.EIO: ("the disk reported an input/output error", "Tell the person: the disk may be failing"),
+    errno.EIO: ("the disk reported an input/output error", "Warn the user that the disk may be failing"),
     errno.ENAMETOOLONG: ("the name is too long", "Use a name of at most 255 bytes"),
-    errno.ELOOP: ("a link appeared in the path", "Somebody changes it right now; look again, then retry"),
-    errno.EXDEV: ("the path leads out of where it was judged", "Look again, then retry"),
-    errno.ENOTDIR: ("a part of the path is a file, not a folder", "Check the path"),
+    errno.ELOOP: ("a link appeared in the path", "Another process is changing it; check, then retry"),
+    errno.EXDEV: ("the path changed since it was checked", "Check it, then retry"),
+    errno.ENOTDIR: ("a part of the path is a file, not a directory", "Check the path"),
     errno.ENXIO: ("it is not a regular file", "Use bash for devices, pipes and sockets"),
     errno.EAGAIN: (
-        "it gives nothing to read at the moment",
-        "It is no ordinary file; use bash, with a timeout",
+        "there is nothing to read from it at the moment",
+        "It is not a regular file; use bash, with a timeout",
     ),
-    errno.ESTALE: ("the network file system lost it", "Look again, then retry"),
+    errno.ESTALE: ("the network file system lost it", "Check, then retry"),
 }
 
 
@@ -46,12 +49,12 @@ def os_errors_explained(path: str, root: Path) -> Iterator[None]:
         name = one_line_path(path)
         if error.errno == errno.ENOENT:
             near = " or ".join(one_line_path(each, root) for each in suggestions(path, root))
-            hint = f"Did you mean {near}?" if near else "Check the path; glob finds files by their names."
+            hint = f"Did you mean {near}?" if near else "Check the path; glob finds files by name."
             if path.startswith(TEMPORARY_FOLDERS) and not path.startswith(f"{root}/"):
-                hint = "Commands within the wall have a /tmp of their own: bash shows what they left there."
+                hint = "Sandboxed commands have a private /tmp: use bash to read files there."
             if _GLOB_CHARS.intersection(name):
-                hint = "If it is a pattern of names: glob finds the files that fit it."
+                hint = "If it is a name pattern, glob finds the matching files."
             raise ToolError(f"File does not exist: {name}\n{hint}") from error
-        other = (error.strerror or str(error), "Look again, then retry")
+        other = (error.strerror or str(error), "Check, then retry")
         what, advice = _ADVICE.get(error.errno or 0, other)
         raise ToolError(f"{name}: {what}.\n{advice}.") from error

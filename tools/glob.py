@@ -51,10 +51,10 @@ class SearchArguments(Arguments):
 
     pattern: Annotated[str, Meta(min_length=1)]
     path: Annotated[
-        str | None, Meta(description="Folder or file to look in; the current folder unless set.")
+        str | None, Meta(description="Directory or file to search (default: the current directory).")
     ] = None
-    head_limit: Annotated[int, Meta(ge=0, description="Most lines of the result.")] = MAX_FOUND_LINES
-    offset: Annotated[int, Meta(ge=0, description="Skip so many lines of the result: for the next page.")] = 0
+    head_limit: Annotated[int, Meta(ge=0, description="Maximum number of lines.")] = MAX_FOUND_LINES
+    offset: Annotated[int, Meta(ge=0, description="Number of lines to skip, for the next page.")] = 0
 
     def __post_init__(self) -> None:
         self._root: str | None = None
@@ -90,7 +90,7 @@ class FileList(Struct, frozen=True):
     def note(self) -> tuple[str, ...]:
         if self.complete:
             return ()
-        return (f"[only the first {self.listed:,} files were looked at; give a folder as path]",)
+        return (f"[only the first {self.listed:,} files were searched; give a directory as path]",)
 
 
 async def list_files(
@@ -226,7 +226,7 @@ def odd_names_note(files: Sequence[str]) -> list[str]:
     if not odd:
         return []
     names = pluralize(odd, "name")
-    return [f"[{names} with bytes that are no UTF-8 (shown as \ufffd): use bash with a glob]"]
+    return [f"[{names} with bytes that are not UTF-8 (shown as \ufffd): use bash with a glob]"]
 
 
 def page_of(
@@ -289,7 +289,7 @@ async def find_files(arguments: GlobArguments, call: ToolCall) -> ToolResult:
     if not found:
         missing = f"No file found in {shown_path(root, context)} (ignored files and secrets are left out)."
         if _names_folder(arguments.pattern, root):
-            missing = f"{arguments.pattern} is a folder; {arguments.pattern.rstrip('/')}/** has its files."
+            missing = f"{arguments.pattern} is a directory; {arguments.pattern.rstrip('/')}/** has its files."
         return text_result("\n".join([missing, *notes]), human={"note": "nothing"}, about=about)
     body = "\n".join([*shown, *([more] if more else []), *notes])
     return text_result(body, human={"note": pluralize(len(found), "file")}, about=about)
@@ -316,10 +316,11 @@ def _names_folder(pattern: str, root: str) -> bool:
 TOOL = Tool(
     name="glob",
     description="""\
-Finds files by a pattern of their names; the newest come first.
+Find files by name pattern, newest first.
 
-- A pattern without a slash fits names in all folders below; `**` stands for any folders.
-- What git ignores, our records and secrets are left out, unless path names an ignored folder.""",
+- A pattern without a slash matches in all directories below; `**` matches any directories.
+- Files that git ignores, makeroom's transcripts and secrets are excluded, unless path names an ignored \
+directory.""",
     arguments=GlobArguments,
     kind="searches",
     title=_title,

@@ -55,19 +55,18 @@ _TYPE_GLOBS = {
 class GrepArguments(SearchArguments):
     """The text to search for, and the form of the findings. The model knows some options from grep."""
 
-    pattern: Annotated[str, Meta(min_length=1, description="Regular expression, as ripgrep takes it.")]
+    pattern: Annotated[str, Meta(min_length=1, description="Regular expression (ripgrep syntax).")]
     glob: Annotated[
-        str | None, Meta(description="Only files that fit: *.py, src/**/*.{ts,tsx}, !*.min.js.")
+        str | None, Meta(description="Only files that match: *.py, src/**/*.{ts,tsx}, !*.min.js.")
     ] = None
     output_mode: Annotated[
         Literal["files_with_matches", "content", "count"],
-        Meta(description="What is shown: names of files, lines, or the number of lines."),
+        Meta(description="Return file names, matching lines, or counts."),
     ] = "files_with_matches"
-    ignore_case: Annotated[bool, Meta(description="Letter case does not count.")] = field(
-        default=False, name="-i"
-    )
+    ignore_case: Annotated[bool, Meta(description="Case-insensitive.")] = field(default=False, name="-i")
     context: Annotated[
-        int, Meta(ge=0, le=MAX_CONTEXT_LINES, description="Lines around each match, for content.")
+        int,
+        Meta(ge=0, le=MAX_CONTEXT_LINES, description="Lines of context around each match (content only)."),
     ] = 0
     before: Annotated[int, Meta(ge=0, le=MAX_CONTEXT_LINES), UNADVERTISED] = field(default=0, name="-B")
     after: Annotated[int, Meta(ge=0, le=MAX_CONTEXT_LINES), UNADVERTISED] = field(default=0, name="-A")
@@ -134,7 +133,7 @@ def _is_walked(root: str, context: ToolContext) -> bool:
 def _unusable(message: str, context: ToolContext) -> str:
     text = (
         f"The pattern cannot be used: {message[:500]}\n"
-        "Put a backslash before brackets, braces, dots and stars that are meant as they are."
+        "Escape literal brackets, braces, dots and stars with a backslash."
     )
     if find_program(context, "rg") is None:
         text += "\nripgrep is not installed: the pattern has to be one of Python's re."
@@ -216,11 +215,12 @@ def _content(path: str, lines: Sequence[FoundLine], arguments: GrepArguments) ->
 TOOL = Tool(
     name="grep",
     description="""\
-Searches the contents of files for a regular expression, quickly, with ripgrep.
+Search file contents for a regular expression.
 
-- The result names the files, the newest first; output_mode "content" shows the lines as path:line:text, \
-"count" how many match. head_limit and offset page through it.
-- What git ignores, our records and secrets are left out, unless path names an ignored folder or file.
+- Returns file names, newest first; output_mode "content" returns lines as path:line:text, "count" the \
+number of matching lines. Page through the result with head_limit and offset.
+- Files that git ignores, makeroom's transcripts and secrets are excluded, unless path names an ignored file \
+or directory.
 - Prefer it to grep in bash.""",
     arguments=GrepArguments,
     kind="searches",

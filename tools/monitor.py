@@ -20,7 +20,9 @@ class MonitorArguments(Arguments):
     """The command to watch."""
 
     command: Annotated[str, Meta(min_length=1)]
-    timeout: Annotated[int, Meta(ge=1, le=1_800_000, description="Milliseconds until it is ended.")] = 600_000
+    timeout: Annotated[int, Meta(ge=1, le=1_800_000, description="Milliseconds until it is killed.")] = (
+        600_000
+    )
 
 
 def required_access(arguments: MonitorArguments, context: ToolContext) -> tuple[Access, ...]:
@@ -29,7 +31,7 @@ def required_access(arguments: MonitorArguments, context: ToolContext) -> tuple[
 
 async def watch_command(arguments: MonitorArguments, call: ToolCall) -> ToolResult:
     if not arguments.command.strip():
-        raise ToolError("There is no command.\nGive one that prints what you wait for.")
+        raise ToolError("The command is missing.\nGive one that prints what you wait for.")
     background = BashArguments(command=arguments.command, run_in_background=True)
     started = await run_guarded(background, call)
     runner = command_runner(call.context)
@@ -46,8 +48,8 @@ async def watch_command(arguments: MonitorArguments, call: ToolCall) -> ToolResu
             news.take(data)
 
     job.command.take = take_too
-    told = f"Watched as {job.id}, for at most {seconds:g} s: its new lines come with your next results."
-    text = f'{told} bash(job="{job.id}", kill=true) ends it. Go on with other work, or end your turn.'
+    told = f"Watching as {job.id} for at most {seconds:g} s. New lines arrive with your next results."
+    text = f'{told} bash(job="{job.id}", kill=true) stops it. Continue with other work, or end your turn.'
     return text_result(text, human={"note": f"{job.id} is watched"}, about={"job": job.id})
 
 
@@ -63,9 +65,9 @@ async def _end_in_time(runner: CommandRunner, job: BackgroundJob, news: LineNews
 TOOL = Tool(
     name="monitor",
     description="""\
-Runs a command in the background and tells you its new lines as they come, with the results of your other \
-calls (the newest 1,000 characters a time). For logs, builds and states that you wait for; filter what you \
-do not need (grep --line-buffered).""",
+Run a command in the background and receive its new lines with the results of your other calls (the newest \
+1,000 characters each time). For logs, builds and states that you wait for; filter the output with \
+grep --line-buffered.""",
     arguments=MonitorArguments,
     kind="runs",
     title=lambda arguments: " ⏎ ".join(arguments.command.strip().splitlines()),

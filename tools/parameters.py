@@ -141,7 +141,7 @@ class FileArguments(Arguments):
     USE: ClassVar[Literal["read", "write"]] = "read"
 
     file_path: Annotated[
-        str, Meta(description="Path of the file, absolute or relative to the current folder.")
+        str, Meta(description="Path of the file, absolute or relative to the current directory.")
     ]
 
     def __post_init__(self) -> None:

@@ -79,11 +79,11 @@ class ReadArguments(FileArguments):
     """A file, and which of its lines."""
 
     offset: Annotated[
-        int | None, Meta(description="Line to begin with, from 1; -50 is the last fifty lines.")
+        int | None, Meta(description="First line, counted from 1; -50 means the last fifty lines.")
     ] = None
     limit: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(description="Most lines to show; 2000 unless set, and at most."),
+        Meta(description="Maximum number of lines (default and maximum 2000)."),
     ] = None
 
 
@@ -207,13 +207,13 @@ def _notes(window: LineWindow, text: str) -> Iterator[str]:
         following = f"; more follow{following}" if window.total is None and window.first > 0 else following
         yield f"[lines {_range(window)}{following}]"
     if window.stopped:
-        yield "[looking through the file took too long and was stopped; use bash (sed, tail) to go on]"
+        yield "[reading the file took too long and was stopped; continue with bash (sed, tail)]"
     if window.form.note:
         yield window.form.note
     if hidden := count_invisible(text):
         yield (
             f"[{hidden:,} invisible characters (tags, bidirectional or zero-width) are in these lines; "
-            "they may hide text from people, and tags are not shown here either]"
+            "they may hide text from the user, and tags are not shown here either]"
         )
 
 
@@ -319,20 +319,21 @@ def _listing(path: str) -> ToolResult:
     left = count - len(names)
     more = f"\n… and {left:,} more; list them with bash" if left > 0 else ""
     held = pluralize(count, "entry", "entries") + ":" if names else "nothing."
-    listed = "\n".join((f"{one_line_path(path)} is a folder. It holds {held}", *names))
-    return text_result(f"{listed}{more}", human={"note": f"folder, {pluralize(count, 'entry', 'entries')}"})
+    listed = "\n".join((f"{one_line_path(path)} is a directory. It contains {held}", *names))
+    return text_result(
+        f"{listed}{more}", human={"note": f"directory, {pluralize(count, 'entry', 'entries')}"}
+    )
 
 
 TOOL = Tool(
     name="read",
     description="""\
-Reads a file: its lines, each with its number and a tab before it.
+Read a file. Each line is prefixed with its number and a tab, which are not part of the file.
 
-- Up to 2,000 lines and 50 KB at once, each line up to 2,000 characters; the end of the result says where to \
+- Returns up to 2,000 lines and 50 KB, each line up to 2,000 characters; the end of the result says where to \
 continue. Use offset and limit for parts of large files; a negative offset counts from the end.
-- PNG, JPEG, GIF and WebP files are shown as images. A folder is listed.
-- Reading is needed before edit or write can change a file. The number and the tab before each line are not \
-part of the file.""",
+- PNG, JPEG, GIF and WebP files are shown as images. A directory is listed.
+- Read a file before you change it with edit or write.""",
     arguments=ReadArguments,
     kind="reads",
     title=_title,

@@ -22,23 +22,21 @@ _MAX_FOUND = 100  # of a search, whatever the offset
 class RecallArguments(Arguments):
     """An id, or words to look for."""
 
-    id: Annotated[str | None, Meta(description="The id of the original, such as r57 or r57.2.")] = None
-    query: Annotated[
-        str | None, Meta(description="Words or a question to search everything that was said for.")
-    ] = None
+    id: Annotated[str | None, Meta(description="Id of the original, such as r57 or r57.2.")] = None
+    query: Annotated[str | None, Meta(description="Words or a question to search for.")] = None
     scope: Annotated[
         Literal["session", "project"],
-        Meta(description="project: search the earlier sessions of this project too."),
+        Meta(description="project: also search earlier sessions of this project."),
     ] = "session"
-    offset: Annotated[int, Meta(ge=0, description="Character to begin with; 0 is the beginning.")] = 0
+    offset: Annotated[int, Meta(ge=0, description="First character, counted from 0.")] = 0
     limit: Annotated[
-        int, Meta(ge=1, description="Most characters to show; 30000 unless set, and at most.")
+        int, Meta(ge=1, description="Maximum number of characters (default and maximum 30000).")
     ] = MAX_PAGE_CHARS
 
 
 async def recall_original(arguments: RecallArguments, call: ToolCall) -> ToolResult:
     if call.context.lookup is None:
-        raise ToolError("There is no record to recall from.\nRead the files, or run the command again.")
+        raise ToolError("There is no transcript to recall from.\nRead the files, or run the command again.")
     record = call.context.lookup()
     if arguments.id is not None and arguments.id.strip():
         most = min(arguments.limit, MAX_PAGE_CHARS, call.context.page_bytes())
@@ -93,12 +91,12 @@ async def _search(record: Originals, arguments: RecallArguments, own: str) -> To
 TOOL = Tool(
     name="recall",
     description="""\
-Shows the original of what was shortened, cleared or summarised in this conversation.
+Return the original of text that was shortened, cleared or summarized in this conversation.
 
-- With `id` (r57, or r57.2 for one part), as a placeholder or a summary names it: the text exactly as it \
-was, page by page.
-- With `query`, words or a question: the places that fit best, with their ids.
-A file may have changed since it was shown here: read it again before you edit it.""",
+- `id` (r57, or r57.2 for one part), as a placeholder or a summary names it: the exact text, page by page.
+- `query`, words or a question: the best matches, with their ids.
+
+A file may have changed since then: read it again before you edit it.""",
     arguments=RecallArguments,
     kind="recalls",
     title=lambda arguments: (arguments.id or arguments.query or "").strip(),

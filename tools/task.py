@@ -18,30 +18,29 @@ DEFAULT_AGENT = "general"
 class TaskArguments(Arguments):
     """The work to do, and the agent that does it."""
 
-    description: Annotated[str, Meta(description="The task in three to six words, for the person.")]
+    description: Annotated[str, Meta(description="The task in three to six words, shown to the user.")]
     prompt: Annotated[
         str,
         Meta(
-            description="All that the agent needs to know: what to find out or do, where to look, what to "
-            "report."
+            description="Everything the agent needs: what to find out or do, where to look, what to report."
         ),
     ]
     agent: Annotated[
         str,
         Meta(
-            description="explore: looks things up and changes nothing. general: does anything. fork: does "
-            "anything and knows this conversation, which costs more where that is long."
+            description="explore: reads only. general: any work. fork: any work, knowing this conversation, "
+            "which costs more when it is long."
         ),
     ] = DEFAULT_AGENT
     run_in_background: Annotated[
-        bool, Meta(description="Return at once; the report comes by itself when it is done.")
+        bool, Meta(description="Return at once; the report arrives when it is done.")
     ] = False
 
 
 async def run_task(arguments: TaskArguments, call: ToolCall) -> ToolResult:
     """Start an agent for a task. Raises ToolError if that is not possible."""
     if call.context.spawn is None:
-        raise ToolError("An agent starts no agents.\nDo this yourself, or say in your report what is left.")
+        raise ToolError("Agents cannot start agents.\nDo this yourself, or report what is left.")
     request = SpawnRequest(
         arguments.prompt,
         agent=arguments.agent,
@@ -68,17 +67,15 @@ def task_result(ended: SpawnResult) -> ToolResult:
 TOOL = Tool(
     name="task",
     description="""\
-Has an agent do a piece of work in a session of its own and returns its report, so that what it reads does \
+Delegate a piece of work to an agent in its own session and return its report, so that what it reads does \
 not fill this conversation.
 
-- Worth it for work that takes many calls and has a short answer: finding how something works across many \
-files, running and judging a long test, an independent review. For one file or one search call the tool \
-yourself.
-- Put into the prompt all that the agent needs: it may know nothing of this conversation. Its last reply \
-is its report; nobody else sees it, so tell the person what matters.
-- Several in one reply run at once; let no two of them change the same files.
-- An agent has no more rights than you have. What was refused to you is refused to it: do not try it through \
-an agent.""",
+- Use it for work with many calls and a short answer: finding how something works across many files, running \
+and judging a long test, an independent review. For one file or one search call the tool yourself.
+- Put everything the agent needs into the prompt: it may not know this conversation. The user does not see \
+its report, so pass on what matters.
+- Several agents in one reply run at once; no two of them may change the same files.
+- An agent has your permissions. A call that was denied to you is denied to it.""",
     arguments=TaskArguments,
     kind="other",
     title=lambda arguments: f"{arguments.agent}: {' '.join(arguments.description.split())}",

@@ -34,9 +34,9 @@ class TodoArguments(Arguments):
 async def set_todos(arguments: TodoArguments, call: ToolCall) -> ToolResult:
     if sum(len(entry.content) for entry in arguments.todos) > MAX_TODO_CHARS:
         raise ToolError(
-            f"The list is longer than {MAX_TODO_CHARS:,} characters.\nSay each item in a few words."
+            f"The list is longer than {MAX_TODO_CHARS:,} characters.\nDescribe each item in a few words."
         )
-    return text_result("The list is kept.", human={"silent": True})
+    return text_result("Updated.", human={"silent": True})
 
 
 def _title(arguments: TodoArguments) -> str:
@@ -49,9 +49,9 @@ def _title(arguments: TodoArguments) -> str:
 TOOL = Tool(
     name="todo",
     description="""\
-Keeps the list of what is to be done; the person sees it, and it survives compactions. Use it for work of \
-three or more steps. Each call replaces the whole list. One item is in_progress at a time, with its \
-activeForm ("Running tests"); mark an item completed as soon as it is.""",
+Keep a to-do list that the user sees and that survives compactions. Use it for work of three or more steps. \
+Each call replaces the whole list. Keep one item in_progress, with its activeForm ("Running tests"), and \
+mark items completed as soon as they are done.""",
     arguments=TodoArguments,
     kind="other",
     title=_title,

@@ -29,7 +29,7 @@ class WriteArguments(FileArguments):
     """A file and its content."""
 
     USE = "write"
-    content: Annotated[str, Meta(description="The whole content of the file.")]
+    content: Annotated[str, Meta(description="Whole content of the file.")]
 
     @property
     def creates(self) -> bool:
@@ -40,7 +40,7 @@ def _plan_write(arguments: WriteArguments, path: str, context: ToolContext) -> P
     """Work out the bytes. Raises ToolError with the reason why not, OSError."""
     check_text(arguments.content, "content")
     if arguments.file_path.endswith("/"):
-        raise ToolError(f"{one_line_path(arguments.file_path)} names a folder.\nGive the path of a file.")
+        raise ToolError(f"{one_line_path(arguments.file_path)} is a directory.\nGive the path of a file.")
     after = unify_newlines(arguments.content)
     try:
         file = load_file(path)
@@ -50,15 +50,15 @@ def _plan_write(arguments: WriteArguments, path: str, context: ToolContext) -> P
     decoded = decoded_as_seen(file, context)
     if decoded is None:
         raise ToolError(
-            f"{one_line_path(path)} is a binary file.\nRemove it with bash if it shall become text."
+            f"{one_line_path(path)} is a binary file.\nRemove it with bash to replace it by text."
         )
     if file.data and is_stale(context, file):
         raise ToolError(STALE_FILE)
     before, form = decoded
     if form.strays and "\ufffd" in arguments.content:
         raise ToolError(
-            "content holds \ufffd, which only stands for bytes of this file that are no text.\n"
-            "Use edit for the parts that change; these bytes then stay as they are."
+            "content contains \ufffd, which stands for bytes of this file that are not text.\n"
+            "Use edit for the parts that change; these bytes are then kept."
         )
     check_placeholder(after, unify_newlines(before), "content")
     check_omission(after, unify_newlines(before), "content")
@@ -93,11 +93,11 @@ def _describe(arguments: WriteArguments, name: str, change: PlannedChange) -> st
 TOOL = changing_tool(
     "write",
     """\
-Writes a file: creates it, with the folders above it, or replaces all of its content.
+Create a file, with its parent directories, or replace its whole content.
 
-- A file that exists must have been read first, and must not have changed since.
-- Prefer edit for changes in a file that exists.
-- Encoding, byte order mark and line ends of a replaced file stay as they were; use plain newlines.""",
+- Read an existing file first; it must not have changed since.
+- Prefer edit for changes in an existing file.
+- Encoding, byte order mark and line endings of a replaced file are kept; write plain newlines.""",
     WriteArguments,
     _plan_write,
     _describe,

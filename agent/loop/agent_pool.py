@@ -25,8 +25,8 @@ AGENT_TOPIC = "agent"  # of metadata: {"number", "agent", "task", "session"} of 
 WAITING = "waiting for a free slot"
 ASKING = "waiting for your answer"
 STARTED = (
-    "{} works in the background. Its report comes by itself, with a later result or prompt: go on with other"
-    " work or end your turn; do not wait for it, and do not start it again."
+    "{} works in the background. Its report arrives with a later result or prompt. Continue with other work"
+    " or end your turn; do not wait for it, and do not start it again."
 )
 LATE_HEAD = "The agent {} that you started in the background"
 

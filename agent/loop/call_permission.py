@@ -23,9 +23,9 @@ from transcripts import ToolUseBlock
 from .context import TurnContext
 from .session_sandbox import SessionSandbox
 
-HINT = "Do not try to reach the same end another way; say what you would need, or go on without it."
+HINT = "Do not repeat the call or work around the denial. Find an allowed approach, or ask."
 UNCOVERED = "the project is too large for a checkpoint, so its changes could not be undone"
-HINT_AFTER_REASON = "Follow what the user said."
+HINT_AFTER_REASON = "Follow the user's reason."
 
 
 class ParsedCall(Struct, frozen=True):
@@ -85,7 +85,7 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
         hooked = await context.hooks.run(HookEvent.PRE_TOOL, about)
         if hooked.veto is not None or hooked.stop is not None:
             reason = hooked.stop if hooked.veto is None else hooked.veto
-            refusal = f"A hook refused this call: {reason}"
+            refusal = f"A hook of the user denied this call: {reason}"
             return Permission(refusal, stop=hooked.stop is not None, by_user=True)
         call, notes = _after_hook(context, emit, call, hooked)
     if context.sandbox is not None and any(access.kind == "run" for access in call.access):
@@ -161,7 +161,7 @@ def _with_input_of(
     verdict = judge_call(call.tool.name, changed.access, context.permissions.rules)
     if verdict.answer == "deny":
         return _denied(verdict)
-    note = f"[the person changed the input of this call to {_shown(changed)}]"
+    note = f"[the user changed the input of this call to {_shown(changed)}]"
     return Permission(notes=(*notes, note), sandboxed=verdict.sandboxed, call=changed)
 
 
@@ -208,8 +208,8 @@ def _refused(answer: Deny) -> Permission:
     if answer.unattended:
         return Permission(f"Permission denied{reason}", why=answer.reason, stop=answer.stop)
     return Permission(
-        refusal=f"The user refused this call{reason}",
-        shown=f"You refused this call{reason}",
+        refusal=f"The user denied this call{reason}",
+        shown=f"You denied this call{reason}",
         hint=HINT_AFTER_REASON if answer.reason else HINT,
         by_user=True,
         said=answer.reason,

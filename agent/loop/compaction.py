@@ -61,7 +61,7 @@ TOO_LARGE = "the server rejected the prompt as too large"
 COUNTED = "the prompt exceeds the context window by the server's count"
 MIN_ASKED_SHARE = 0.7  # of the window: a smaller prompt is not counted by the server
 MIN_NEW_SHARE = 0.1  # of the window: with less new text, the prompt is not counted either
-NOT_COMPACTED = "The conversation was not compacted as you asked: {}. Go on with the work as it is."
+NOT_COMPACTED = "The conversation was not compacted: {}. Continue with the work."
 
 
 class CompactionRequest(Struct, frozen=True):

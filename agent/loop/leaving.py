@@ -68,7 +68,7 @@ class Leaving(Struct):
             if answer.unattended:
                 return self._no(answer.reason)
             self.said = answer.reason
-            return self._no("the person said no")
+            return self._no("the user declined")
         if answer.scope == "through" and passage is not None:
             self._let_through(passage)
             if self.context.sandbox is not None:

@@ -44,11 +44,11 @@ from .touched_files import content_of, needed_text, tell_memory_below, with_own_
 from .unknown_tools import answer_unknown, find_tool
 
 log = logging.getLogger(__name__)
-INTERRUPTED = "[interrupted by the user; it may have run in part: check before you do it again]"
+INTERRUPTED = "[interrupted by the user; it may have run partially: check before you repeat it]"
 NOT_BEGUN = "[not run: the user interrupted the turn before this call]"
 STOPPED = "the turn was stopped at a permission question"
-SAID_ABOUT_LEAVING = "The user does not let this call out of the wall, and says:"
-CUT = "The reply was cut at max_tokens within this call, so it was not run. Do it again in smaller pieces."
+SAID_ABOUT_LEAVING = "The user did not approve this access, and says:"
+CUT = "The reply was cut at max_tokens within this call, so it was not run. Repeat it in smaller pieces."
 
 
 class TurnStopped(Exception):
@@ -140,7 +140,7 @@ async def _prepare(batch: CallBatch, index: int, use: ToolUseBlock, tool: Tool |
         return _refused(index, use, tool, answer_unknown(use.name, batch.context.tools))
     if INVALID_JSON in use.input:
         given = str(use.input[INVALID_JSON])[:200]
-        return _refused(index, use, tool, f"The input was no valid JSON object: {given}")
+        return _refused(index, use, tool, f"The input was not a valid JSON object: {given}")
     title = ""
     asked = (use, tool)
     try:

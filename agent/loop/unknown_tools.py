@@ -18,7 +18,7 @@ _MIN_MISTYPED_LIKENESS = 0.75  # of a mistyped name, as a ratio of difflib
 _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
     (
         "read",
-        "read(file_path) shows a file, from line offset on, and lists a folder; it shows images too.",
+        "read(file_path) shows a file, also an image, and lists a directory.",
         word_set("view viewfile cat open openfile readfile readfiles readmanyfiles viewimage ls list listdir")
         | word_set("listdirectory listfiles tree notebookread"),
     ),
@@ -29,7 +29,7 @@ _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
     ),
     (
         "edit",
-        "edit(file_path, old_string, new_string) replaces exact text; each change is a call of its own.",
+        "edit(file_path, old_string, new_string) replaces exact text, one change per call.",
         word_set("multiedit editfile strreplace strreplaceeditor strreplacebasededittool replace")
         | word_set(
             "replaceinfile searchreplace searchandreplace insert texteditor applypatch applydiff patch"
@@ -37,8 +37,7 @@ _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
     ),
     (
         "edit",
-        "edit(file_path, old_string, new_string) replaces exact text, also in a notebook: its JSON, as read"
-        " shows it.",
+        "edit(file_path, old_string, new_string) also edits a notebook: its JSON, as read shows it.",
         word_set("notebookedit editnotebook"),
     ),
     (
@@ -58,38 +57,38 @@ _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
     ),
     (
         "bash",
-        "Commands have no input to write to: give it with a pipe or a here-document in bash(command).",
+        "Commands have no standard input: use a pipe or a here-document in bash(command).",
         word_set("writestdin sendinput sendkeys"),
     ),
     (
         "bash",
-        "You are told when background commands end; to wait for something else sleep in bash(command).",
+        "You are notified when background commands end. To wait for something else, sleep in bash(command).",
         word_set("sleep wait"),
     ),
     (
         "bash",
-        'bash(job="b1") shows state and new output of a background command; you are told when it ends.',
+        'bash(job="b1") returns the status and new output of a job; you are notified when it ends.',
         word_set("bashoutput taskoutput joboutput readoutput getoutput agentoutputtool"),
     ),
     (
         "bash",
-        'bash(job="b1", kill=true) ends a background command.',
+        'bash(job="b1", kill=true) kills a background command.',
         word_set("killshell killbash taskstop jobkill killprocess"),
     ),
     (
         "bash",
-        "bash with curl reads a page; the person may be asked to let the host through.",
+        "bash with curl reads a page; the host may need the user's approval.",
         word_set("webfetch fetch fetchurl readurl readpage browse browser"),
     ),
     (
         "",
-        "Nothing here drives a screen or a browser.",
+        "No tool controls a screen or a browser.",
         word_set("computer computeruse browseraction screenshot click scroll goto navigate"),
     ),
     (
         "",
-        "Nothing here searches the web unless the person's settings allow the rule web_search: say what you"
-        " look for, or read a known page with bash and curl.",
+        "Web search needs the rule web_search in the user's settings. Say what you look for, or read a known"
+        " page with bash and curl.",
         word_set("websearch googlewebsearch googlesearch searchweb"),
     ),
     (
@@ -105,23 +104,23 @@ _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
     ),
     (
         "todo",
-        "todo(todos) keeps the list of what is to be done; each call replaces all of it.",
+        "todo(todos) keeps the to-do list; each call replaces the whole list.",
         word_set("todoread updateplan writetodos taskcreate taskupdate tasklist taskget plan")
         | word_set("updatetodolist managetodolist todolist"),
     ),
     (
         "task",
-        "task(description, prompt, agent) has an agent do a piece of work.",
+        "task(description, prompt, agent) delegates work to an agent.",
         word_set("dispatchagent subagent spawnagent newtask runsubagent"),
     ),
     (
         "ask_user",
-        "ask_user(questions) puts questions with a few answers to the person.",
+        "ask_user(questions) asks the user questions with options.",
         word_set("askfollowupquestion question"),
     ),
     (
         "exit_plan",
-        "The person switches to plan mode, not you; in it exit_plan(plan) shows your plan.",
+        "Only the user can switch to plan mode; there exit_plan(plan) shows your plan.",
         word_set("enterplanmode"),
     ),
     (
@@ -131,12 +130,12 @@ _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
     ),
     (
         "",
-        "Think in your reply; that takes no tool.",
+        "Think in your reply; no tool is needed.",
         word_set("think sequentialthinking reason"),
     ),
     (
         "",
-        "What is to be remembered for good stands in AGENTS.md: edit it if the person wants that.",
+        "Lasting notes belong in AGENTS.md: edit it if the user wants that.",
         word_set("memory savememory updatememory remember creatememory"),
     ),
     (

@@ -10,34 +10,32 @@ AGENTS_HEAD = "# Agents\nBesides explore, general and fork, the task tool has th
 
 REPORT_RULES = """\
 # Your report
-- You work for another agent, by yourself: nobody answers questions meanwhile. It sees nothing of what you \
-do but your last reply, so that must say all that it asked for.
-- Begin with the answer. Name places as path:line, quote only what matters, and say what you could not find \
-or check. Stay below 500 words.
-- A refused permission is final: say in the report what you would need."""
+- You work for another agent, and no one can answer questions. It sees only your last reply: put everything \
+that it asked for there.
+- Begin with the answer. Cite places as path:line, quote only what matters, and say what you could not find \
+or check. Use at most 500 words.
+- If a call is denied, do not work around the denial: say in the report what you would need."""
 EXPLORE = AgentDefinition(
     name="explore",
-    description="looks things up in the project and changes nothing",
+    description="reads and searches the project, changes nothing",
     prompt="""\
-You look things up in a project for another agent. You only read: you change no file and run nothing that \
-changes anything. Search broadly first, with several searches in one reply, then read the parts that matter. \
-Look at more than one place and more than one name for a thing before you say that it is not there.""",
+You look things up in the user's project for another agent. You only read: change no files and run nothing \
+that changes anything. Search broadly first, with several searches in one reply, then read the relevant \
+parts. Try more than one place and more than one name before you report that something does not exist.""",
     tools=("read", "grep", "glob", "bash", "recall"),
     mode="plan",
     memory=False,
 )
 GENERAL = AgentDefinition(
     name="general",
-    description="does any piece of work",
+    description="does any work",
     prompt="""\
-You do one piece of work in a person's project for another agent. Do all of it and nothing beyond it. Look \
-before you act, follow the conventions you find, prefer small exact edits, and check your work by running \
-what the project runs. Say what you changed and what you could not check; never claim a result that you have \
-not seen.""",
+You do one piece of work in the user's project for another agent. Do all of it and nothing beyond it. Read \
+the relevant code first, follow its conventions, prefer small exact edits, and verify with the project's own \
+tests or type checker. Report what you changed and what you did not verify; never claim a result that you \
+have not seen.""",
 )
-FORK = AgentDefinition(
-    name="fork", description="does any piece of work and knows the conversation", prompt=""
-)
+FORK = AgentDefinition(name="fork", description="does any work and knows the conversation", prompt="")
 BUILTIN_AGENTS: Mapping[str, AgentDefinition] = {each.name: each for each in (EXPLORE, GENERAL, FORK)}
 
 
@@ -58,7 +56,7 @@ def agents_section(agents: Mapping[str, AgentDefinition]) -> str:
         line = f"- {each.name}: {each.description[:250]}"
         left -= len(line)
         if left < 0:
-            lines.append(f"- and {len(others) - len(lines)} more, which the person can name")
+            lines.append(f"- and {len(others) - len(lines)} more, which the user can name")
             break
         lines.append(line)
     return "\n".join([AGENTS_HEAD, *lines]) if lines else ""

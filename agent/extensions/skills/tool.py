@@ -17,9 +17,9 @@ MAX_SEARCH_HITS = 12
 class SkillArguments(Arguments):
     """A skill to load, or words to search for."""
 
-    name: Annotated[str, Meta(description="The name of the skill to load.")] = ""
-    args: Annotated[str, Meta(description="Its arguments, as a person would type them after its name.")] = ""
-    query: Annotated[str, Meta(description="Without `name`: words to look for among all skills.")] = ""
+    name: Annotated[str, Meta(description="Name of the skill to load.")] = ""
+    args: Annotated[str, Meta(description="Its arguments, as the user would type them after its name.")] = ""
+    query: Annotated[str, Meta(description="Without `name`: words to search for among all skills.")] = ""
 
     @property
     def plain_name(self) -> str:
@@ -52,7 +52,7 @@ async def use_skill(arguments: SkillArguments, call: ToolCall) -> ToolResult:
     """Load the skill that is named, or search."""
     skills = _skills(call.context)
     if skills is None:
-        raise ToolError("There are no skills here.\nGo on without one.")
+        raise ToolError("There are no skills here.\nContinue without one.")
     if arguments.name.strip():
         return await skills.load(arguments.plain_name, arguments.args.strip())
     return search_result(skills.library, arguments.query.strip())
