@@ -32,7 +32,7 @@ async def show_plan(arguments: PlanArguments, call: ToolCall) -> ToolResult:
         return text_result(told, human={"answer": arguments.plan, "note": "the result"}, ends_turn=True)
     if answer.said == "no":
         wanted = f": {answer.reason}" if answer.reason else "."
-        told = f"The user did not approve the plan{wanted}\nStay in plan mode: revise it, call exit_plan again."
+        told = f"The user did not approve the plan{wanted}\nStay in plan mode, revise it and show it again."
         about = {"approved": False, **about_said(("", answer.reason))}
         return decision_result(told, human={"note": f"not approved{wanted.rstrip('.')}"}, about=about)
     mode.leave_plan()

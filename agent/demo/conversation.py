@@ -50,7 +50,8 @@ class Step(Struct, frozen=True):
     @property
     def denied(self) -> bool:
         """Return whether the user, a rule or a hook denied the call, rather than the operating system."""
-        return self.failed and self.text.startswith(("Permission denied:", "A hook", "The user refused"))
+        starts = ("Permission denied:", "A hook", "The user denied", "The user refused")
+        return self.failed and self.text.startswith(starts)
 
     @property
     def interrupted(self) -> bool:

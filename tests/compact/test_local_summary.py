@@ -40,7 +40,7 @@ def test_what_failed_or_was_refused_changed_and_read_nothing_and_the_reason_is_n
     world.call("read", "no such file\nthe nearest:\n11\timport b", error=True, file_path="b.py")
     reply = world.reply(ToolUseBlock("t", "edit", {"file_path": "c.py"}))
     said = about_said(("", "No. Never edit c.py by hand. It is nice."))
-    refused = world.result(reply, 0, "The user refused this call: No.", error=True, about=said)
+    refused = world.result(reply, 0, "The user denied this call: No.", error=True, about=said)
     made = local_summary(world)
     assert made.changed == {} == made.read and {"a.py", "b.py", "c.py"} <= made.names.keys()
     assert made.errors == ["edit a.py: File has not been read yet", "read b.py: no such file"]

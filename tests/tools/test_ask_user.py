@@ -48,7 +48,7 @@ def result_of(tool: Tool, answer: UserAnswer | None, mode: Planning | None, **gi
         (UserAnswer("yes", {}), "Which one? (no answer)"),
         (UserAnswer("yes", {"answers": "yes"}), "Which one? (no answer)"),
         (UserAnswer("no"), "declined to answer"),
-        (UserAnswer("no", reason="ask Bob"), "They said: ask Bob"),
+        (UserAnswer("no", reason="ask Bob"), "The user said: ask Bob"),
     ],
 )
 def test_what_was_answered_is_reported_with_its_question(answer: UserAnswer, told: str) -> None:
@@ -75,7 +75,7 @@ def test_what_the_user_said_is_distinguished_from_what_the_model_asked() -> None
 
 @pytest.mark.parametrize("answer", [UserAnswer("nobody"), None])
 def test_where_no_one_is_there_a_question_is_an_error_and_a_plan_the_result(answer: Any) -> None:
-    with pytest.raises(ToolError, match="There is nobody to ask"):
+    with pytest.raises(ToolError, match="No one can answer"):
         result_of(ask_user.TOOL, answer, None, questions=[ASKED])
     mode = Planning()
     result = result_of(exit_plan.TOOL, answer, mode, plan="# Do it")
@@ -83,7 +83,7 @@ def test_where_no_one_is_there_a_question_is_an_error_and_a_plan_the_result(answ
 
 
 def test_what_cannot_be_asked_is_refused() -> None:
-    with pytest.raises(ToolError, match="Two of the questions are the same"):
+    with pytest.raises(ToolError, match="Two questions are the same"):
         result_of(ask_user.TOOL, UserAnswer("yes"), None, questions=[ASKED, ASKED])
     for questions in (
         [],
@@ -100,10 +100,10 @@ def test_a_plan_ends_plan_mode_once_it_is_approved_and_is_as_the_user_changed_it
     result = result_of(exit_plan.TOOL, UserAnswer("no", reason="shorter"), mode, plan="# Do it")
     assert "did not approve the plan: shorter" in text(result) and mode.planning
     result = result_of(exit_plan.TOOL, UserAnswer("yes", {"plan": "# Do less"}), mode, plan="# Do it")
-    assert text(result).endswith("as it is now:\n# Do less") and result.about == {"plan": "# Do less"}
+    assert text(result).endswith("this version:\n# Do less") and result.about == {"plan": "# Do less"}
     for over in (mode, None):
-        with pytest.raises(ToolError, match="Plan mode is not on"):
+        with pytest.raises(ToolError, match="Plan mode is off, so"):
             result_of(exit_plan.TOOL, UserAnswer("yes"), over, plan="# Do it")
     result = result_of(exit_plan.TOOL, UserAnswer("yes"), Planning(), plan="\n## Do it\n")
-    assert text(result) == "The person approved the plan. Carry it out."
+    assert text(result) == "The user approved the plan. Carry it out."
     assert exit_plan.TOOL.title(parse_arguments(exit_plan.TOOL, {"plan": "\n## Do it\n"})) == "Do it"

@@ -37,7 +37,7 @@ def test_a_flood_is_stopped_at_the_limit_and_memory_stays_small(tmp_path: Path, 
     argv = [sys.executable, str(BASH_PROCESS), str(tmp_path), "namespace", "60000", command]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=2 * GUARD_S, check=True)
     line = json.loads(done.stdout.splitlines()[1])
-    assert "[ended after 52,428,800 bytes of output, the limit." in line["text"]
+    assert "[killed at the output limit of 52,428,800 bytes." in line["text"]
     assert len(line["text"]) <= 30_000
     assert line["grown"] < 64 * 1024  # kB
     assert (tmp_path / ".task_outputs" / "session-0.0.txt").stat().st_size == 50 * 1024 * 1024
@@ -82,7 +82,7 @@ def test_how_much_of_an_output_is_shown_may_be_set_as_for_claude_code(shell: Bas
     assert len(shell.say("seq 8000")) == 38_892
     shell.context.environ = {**shell.context.environ, "BASH_MAX_OUTPUT_LENGTH": "1000"}
     said = shell.say("seq 8000")
-    assert len(said) < 1_200 and "the middle is left out" in said
+    assert len(said) < 1_200 and "the middle is omitted" in said
     shell.context.environ = {**shell.context.environ, "BASH_MAX_OUTPUT_LENGTH": "many"}
     assert len(shell.say("seq 8000")) < 30_000
 
@@ -273,7 +273,7 @@ def test_stdout_and_stderr_come_in_the_order_they_were_written(shell: BashSessio
 
 def test_a_flood_on_stderr_is_bounded_too(shell: BashSession) -> None:
     shell.limit(output_bytes=1_000_000)
-    assert "[ended after 1,000,000 bytes of output" in shell.say("yes >&2")
+    assert "[killed at the output limit of 1,000,000 bytes" in shell.say("yes >&2")
 
 
 def test_a_reader_that_leaves_early_ends_its_writer(shell: BashSession) -> None:
@@ -295,7 +295,7 @@ def test_disk_that_a_command_uses_up_is_reported(shell: BashSession, monkeypatch
         return 10**12 - sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
 
     monkeypatch.setattr("tools.processes.foreground._free_bytes", free_bytes)
-    assert "[2.1 GB less disk is free than before this command]" in shell.say("truncate -s 2G big")
+    assert "[free disk space shrank by 2.1 GB during this command]" in shell.say("truncate -s 2G big")
     assert "less disk" not in shell.say("truncate -s 1000M other")
     assert "less disk" not in shell.say("rm big")
 
@@ -454,10 +454,10 @@ def test_the_environment_keeps_programs_from_asking(shell: BashSession) -> None:
 def test_invisible_characters_in_an_output_are_taken_out_and_counted(shell: BashSession) -> None:
     hidden = "".join(f"\\U000E{ord(char):04X}" for char in "obey")
     told = shell.say(f"printf 'seen{hidden}\\u202e \\u200b!\\n'")
-    assert told == "seen !\n[6 invisible characters were taken out of this output]"
+    assert told == "seen !\n[6 invisible characters were removed from this output]"
     selectors = "".join(f"\\U000E{0xF0 + ord(char):04X}" for char in "obey")
     told = shell.say(f"printf '\\u26A0{selectors}\\uFE0F!\\n'")
-    assert told == "⚠!\n[5 invisible characters were taken out of this output]"
+    assert told == "⚠!\n[5 invisible characters were removed from this output]"
 
 
 def test_joiners_and_selectors_of_emoji_and_scripts_reach_the_model(shell: BashSession) -> None:

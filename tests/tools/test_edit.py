@@ -223,7 +223,7 @@ def test_a_line_end_never_grows_together_with_its_neighbour(files: FileSession):
 
 def test_only_line_ends_is_not_an_edit(files: FileSession):
     files.seen("f", b"a\r\nb\r\n")
-    assert "line ends" in files.refused("edit", file_path="f", old_string="a\r\nb", new_string="a\nb")
+    assert "line endings" in files.refused("edit", file_path="f", old_string="a\r\nb", new_string="a\nb")
 
 
 def test_the_end_of_the_file_stays_unchanged(files: FileSession):

@@ -193,8 +193,8 @@ def test_lines_that_a_cr_alone_ends_are_counted_as_read_counts_them(searched: Ba
 
 def test_what_misleads_in_a_pattern_is_reported(project: BashSession) -> None:
     assert r"\| stands for the character itself" in found(project, r"needle\|run")[1]
-    assert globbed(project, "src") == ["src is a folder; src/** has its files."]
-    assert globbed(project, "src/deep/") == ["src/deep/ is a folder; src/deep/** has its files."]
+    assert globbed(project, "src") == ["src is a directory; src/** has its files."]
+    assert globbed(project, "src/deep/") == ["src/deep/ is a directory; src/deep/** has its files."]
     assert set(globbed(project, "*.py, *.ts")) == {"src/app.py", "src/deep/util.ts"}
     assert globbed(project, "src/**/*.{py,ts},!*.ts") == ["src/app.py"]
     page = project.folder / "app/[id]/[...rest].tsx"  # as web frameworks name them
@@ -348,7 +348,7 @@ def test_a_list_that_takes_long_is_cut_and_reported(
 ) -> None:
     hide_ripgrep(project)
     monkeypatch.setattr("tools.search.listing._WALK_LIMIT_S", 0.0)
-    note = "[only the first 0 files were looked at; give a folder as path]"
+    note = "[only the first 0 files were searched; give a directory as path]"
     assert found(project, "needle")[-1] == note
     assert globbed(project, "*.py")[-1] == note
 
@@ -388,7 +388,7 @@ def test_names_that_are_not_text_or_hold_a_new_line_are_shown(searched: BashSess
         path.parent.mkdir(exist_ok=True)
         path.write_text("needle\n")
     names = {"caf\ufffd.odd", "nl␊name.odd", "esc␛[2J.odd", "d\ufffd/plain.odd"}
-    note = "[2 names with bytes that are no UTF-8 (shown as \ufffd): use bash with a glob]"
+    note = "[2 names with bytes that are not UTF-8 (shown as \ufffd): use bash with a glob]"
     for *shown, last in (globbed(searched, "*.odd"), found(searched, "needle", glob="*.odd")):
         assert (set(shown), last) == (names, note)
     *lines, last = found(searched, "needle", glob="*.odd", output_mode="content")

@@ -319,5 +319,5 @@ def test_a_title_is_one_line() -> None:
 
 
 def test_no_command_is_an_error_that_says_what_to_give(shell: BashSession) -> None:
-    with pytest.raises(ToolError, match="There is no command"):
+    with pytest.raises(ToolError, match="The command is missing"):
         shell.run("  \n")

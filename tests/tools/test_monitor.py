@@ -41,7 +41,7 @@ def told(shell: BashSession, count: int) -> str:
 def test_new_lines_of_a_watched_command_are_reported_once_and_its_end_too(shell: BashSession) -> None:
     command = "echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; printf three"
     result = watch(shell, command)
-    assert "Watched as b1, for at most 600 s" in text(result) and result.about == {"job": "b1"}
+    assert "Watching as b1 for at most 600 s" in text(result) and result.about == {"job": "b1"}
     assert told(shell, 1) == output("[b1 wrote 1 new line]\none")
     (shell.folder / "go").touch()
     shell.wait_for("b1")
@@ -87,8 +87,8 @@ def test_a_command_that_is_moved_continues_and_its_end_is_reported(shell: BashSe
         return await asyncio.wait_for(task, GUARD_S)
 
     result = shell.runner.run(work())
-    assert not result.error and text(result).startswith("so far\n[the person moved this command")
-    assert result.human["note"] == "goes on in the background as b1"
+    assert not result.error and text(result).startswith("so far\n[moved to the background by the user")
+    assert result.human["note"] == "continues in the background as b1"
     (shell.folder / "go").touch()
     shell.wait_for("b1")
     assert " finished, exit code 3, after " in told(shell, 1)
@@ -102,10 +102,10 @@ def test_a_command_past_its_time_continues_where_a_user_is_at_the_screen(shell: 
     result = shell.run(command, timeout=200)
     assert not result.error and result.about == {"exit": None, "job": "b1"}
     assert text(result) == (
-        "so far\n[not over after 0.2 s, its time limit: it goes on in the background as job b1. "
-        'Look: bash(job="b1"). End: bash(job="b1", kill=true). You are told when it finishes]'
+        "so far\n[not finished after its time limit of 0.2 s: it continues as background job b1. "
+        'Look: bash(job="b1"). Stop: bash(job="b1", kill=true). You are notified when it ends]'
     )
-    assert result.human["note"] == "goes on in the background as b1"
+    assert result.human["note"] == "continues in the background as b1"
     (shell.folder / "go").touch()
     shell.wait_for("b1")
     assert " finished, exit code 3, after " in told(shell, 1)
@@ -128,6 +128,6 @@ def test_a_late_command_that_waits_for_a_user_or_keys_is_ended_all_the_same(shel
 
 def test_a_late_command_ends_with_the_session(new_shell: BashSession) -> None:
     new_shell.context.attended = True
-    assert "goes on in the background" in new_shell.say("setsid sleep 300 & sleep 300", timeout=200)
+    assert "continues as background job" in new_shell.say("setsid sleep 300 & sleep 300", timeout=200)
     new_shell.close()
     assert not new_shell.survivors()

@@ -47,7 +47,7 @@ def test_a_long_file_comes_in_pages(files: FileSession):
 
 
 def test_a_file_that_a_sandboxed_command_left_in_its_own_tmp_is_not_there(files: FileSession):
-    assert "/tmp of their own: bash shows" in files.refused("read", file_path="/tmp/makeroom-there-is-none")
+    assert "private /tmp: use bash" in files.refused("read", file_path="/tmp/makeroom-there-is-none")
     assert "Check the path" in files.refused("read", file_path="there-is-none")
 
 
@@ -357,9 +357,9 @@ def test_a_directory_is_listed_whatever_it_holds(files: FileSession):
     files.path("sub/circle").symlink_to("links form a loop")
     result = files.result("read", file_path="sub")
     assert not result.error
-    listed = f"{files.path('sub')} is a folder. It holds 3 entries:\na/\nb\ncircle"
+    listed = f"{files.path('sub')} is a directory. It contains 3 entries:\na/\nb\ncircle"
     assert block_text(result.content[0]) == listed
-    assert files.do("read", file_path="sub/a").endswith("It holds nothing.")
+    assert files.do("read", file_path="sub/a").endswith("It contains nothing.")
 
 
 def test_what_is_only_named_like_an_image_is_read_as_text(files: FileSession):
@@ -409,7 +409,7 @@ def test_a_write_creates_directories_and_reports_what_it_did(files: FileSession)
     assert "already has exactly this content" in files.do(
         "write", file_path="a/b/c.txt", content="one\nzwei\n"
     )
-    assert "names a folder" in files.refused("write", file_path="new/", content="x")
+    assert "is a directory" in files.refused("write", file_path="new/", content="x")
     assert "a part of the path is a file" in files.refused("write", file_path="a/b/c.txt/d", content="x")
     files.do("read", file_path="a/b/c.txt")
     files.do("write", file_path="a/b/c.txt", content="")

@@ -122,7 +122,7 @@ def test_a_prompt_that_is_not_shown_whole_is_found(edit: Fold | Clear):
         (Originals(), {"id": "r6"}, "search with `query`"),
         (Originals(), {}, "Neither"),
         (Originals(), {"id": " ", "query": ""}, "Neither"),
-        (None, {"id": "r6"}, "no record"),
+        (None, {"id": "r6"}, "no transcript"),
     ],
 )
 def test_what_cannot_be_recalled_is_reported(originals: Originals | None, given: dict[str, str], told: str):
@@ -137,7 +137,7 @@ def test_compact_asks_for_a_compaction_and_answers_at_once():
     result = asyncio.run(run_tool(compact.TOOL, arguments, ToolCall(context)))
     assert asked == ["the parser"]
     assert "before the next request" in text(result)
-    assert compact.TOOL.title(parse_arguments(compact.TOOL, {})) == "make room"
+    assert compact.TOOL.title(parse_arguments(compact.TOOL, {})) == "free context"
 
 
 def test_neither_needs_permission():

@@ -248,8 +248,8 @@ def test_a_late_command_of_the_users_own_continues_and_a_private_one_stays_priva
     async def work(run: ControllerRun) -> None:
         runner = command_runner(run.controller.in_use[1].tool_context)
         said = await run.do("!!echo for me; sleep 300")
-        assert "goes on in the background as job b1. /tasks lists it, /tasks kill b1 ends it]" in said
-        assert "goes on in the background as job b2" in await run.do("!echo for both; sleep 300")
+        assert "continues as background job b1. /tasks lists it, /tasks kill b1 ends it]" in said
+        assert "continues as background job b2" in await run.do("!echo for both; sleep 300")
         for job in runner.running:
             await runner.stop(job)
         await run.do("help")

@@ -136,7 +136,11 @@ def test_reports_an_error_plainly_and_stops() -> None:
 
 @pytest.mark.parametrize(
     "result",
-    ["The user refused this call", "Permission denied: rule bash(rm:*).", "A hook refused this call: no"],
+    [
+        "The user denied this call",
+        "Permission denied: rule bash(rm:*).",
+        "A hook of the user denied this call: no",
+    ],
 )
 def test_a_refused_permission_ends_the_turn(result: str) -> None:
     for request in ("run `rm -rf x`", "read every python file in src"):

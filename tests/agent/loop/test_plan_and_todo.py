@@ -126,7 +126,7 @@ def test_a_plan_is_put_to_the_user_and_its_end_is_reported_once_with_the_result(
         assert permissions.rules.mode == "acceptEdits"
         texts = w.texts()
         assert "did not approve the plan: slower" in texts[0] and "approved the plan." in texts[1]
-        assert END_OF_PLAN_TEXT in texts[2] and "Plan mode is not on" in texts[3]
+        assert END_OF_PLAN_TEXT in texts[2] and "Plan mode is off, so" in texts[3]
         assert news_of_environment(w.session.folded, None, "acceptEdits") == []
         found = newest_plan(w.session.folded)
         assert found is not None and found[1] == plan

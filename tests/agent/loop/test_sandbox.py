@@ -238,7 +238,7 @@ def test_a_blocked_access_needs_approval_once_and_a_denial_keeps_it_blocked(shel
     before = shell.config
     shell.run(["git config a.b c", "git config a.b c"], Deny("use a file of your own"), Deny("", stop=True))
     assert shell.asked == [QUESTION, QUESTION]
-    assert "the person said no. Tell the person" in shell.texts
+    assert "the user declined. Say what you need" in shell.texts
     assert f"{SAID_ABOUT_LEAVING} use a file of your own" in shell.texts
     assert all(note.endswith(QUESTION) for note in shell.notes)
     results = (fact for fact in shell.world.record.facts if isinstance(fact, Result))
@@ -255,7 +255,7 @@ def test_a_yes_runs_it_again_outside_the_sandbox_and_always_means_exactly_this_l
     lines = [f"{line} && exit 4", "git config a.b d", "git config a.b d", "git config a.b e"]
     shell.run(lines, Allow("once"), Allow("always"), Deny())
     assert len(shell.asked) == 3 and "b = d" in shell.config
-    assert "run again outside the wall, as the person allowed; its first run was blocked" in shell.texts
+    assert "the user approved a rerun outside the sandbox; first run: blocked" in shell.texts
     assert (shell.folder / "ran").read_text() == "x\nx\n"
     assert stored_rules(shell.granted) == (Rule(OPENING, "git config a.b d"),)
 
@@ -271,7 +271,7 @@ def test_a_program_of_the_project_that_was_replaced_does_not_run_open_unasked(sh
     assert (first.refused, first.prefix) == (QUESTION, f"open({line})")
     assert (denied.refused, denied.why, denied.prefix) == ("", REPLACED, f"open({line})")
     assert again.why == REPLACED and "b = c" in shell.config
-    assert shell.texts.count("The user refused this call") == 1
+    assert shell.texts.count("The user denied this call") == 1
     rules = shell.store.rules
     assert rules.reading is not None
     assert stored_openings(shell.granted) == {line: own_programs_of(line, rules.folder, rules.reading)}
@@ -517,7 +517,7 @@ def test_what_was_blocked_in_a_line_that_succeeded_is_reported_without_a_questio
 ) -> None:
     shell.run([f"touch {outside}/a 2>&1 | tail -3"])
     assert shell.asked == []
-    told = f"[blocked: write {outside}/a (touch), though the line ended with exit code 0."
+    told = f"[blocked: write {outside}/a (touch), although the command exited with code 0."
     assert told in shell.texts
     (finished,) = shell.world.told(ToolCallFinished)
     assert not finished.result.error and "blocked: write" in finished.result.human["note"]
@@ -580,7 +580,7 @@ def test_what_was_blocked_in_a_background_command_is_reported_with_its_end(shell
     steps += [Reply((calls("bash", job="b1"),)), "done"]
     shell.play(steps, 2)
     assert shell.asked == []
-    assert f"[{QUESTION}: the wall holds" in shell.texts
+    assert f"[{QUESTION}: access cannot be changed" in shell.texts
 
 
 def test_a_sandbox_that_is_lost_is_reported_and_commands_need_approval(shell: SandboxedWorld) -> None:

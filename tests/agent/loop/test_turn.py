@@ -125,7 +125,7 @@ def test_malformed_tool_json_is_answered_and_not_run(tmp_path: Path) -> None:
     with world([Answer([calls("echo", words="x")]), "ok"], tmp_path) as w:
         w.server.faults.add(Fault("bad_tool_json"))
         assert w.run().reason == "done"
-        assert "no valid JSON" in w.texts()[0]
+        assert "not a valid JSON" in w.texts()[0]
         assert w.ran["echo"] == []
         w.check()
 
@@ -210,7 +210,7 @@ def test_a_refusal_goes_to_the_model_with_its_reason(tmp_path: Path) -> None:
         assert "I need x" in w.texts()[0]
         assert w.ran["act"] == []
         (told,) = w.told(ToolCallFinished)
-        assert told.denied and told.result.human == {"text": "You refused this call: I need x"}
+        assert told.denied and told.result.human == {"text": "You denied this call: I need x"}
         (denied,) = w.context.permissions.denied
         assert (denied["tool_name"], denied["tool_input"]) == ("act", {"words": "rm x"})
         assert denied["tool_use_id"] == w.server.requests[-1]["messages"][-1]["content"][0]["tool_use_id"]

@@ -101,8 +101,8 @@ def test_text_of_the_last_try_stays_in_the_conversation(tmp_path: Path) -> None:
 
 
 ODD = {
-    "bad_tool_json": "no valid JSON",
-    "tool_input_not_object": "no valid JSON",
+    "bad_tool_json": "not a valid JSON",
+    "tool_input_not_object": "not a valid JSON",
     "max_tokens_tool": "cut at max_tokens",
     "duplicate_tool_ids": "echo: x",
     "tool_use_end_turn": "echo: x",

@@ -131,7 +131,7 @@ def test_a_client_with_callbacks_tools_and_changes_between_turns(sdk: Sdk) -> No
         "allowed.txt",
         "planned.txt",
     ]
-    assert "Which? b" in bodies[-1] and "The person approved the plan" in bodies[-1]
+    assert "Which? b" in bodies[-1] and "The user approved the plan" in bodies[-1]
     assert "not that one" in bodies[-1] and "hands off" in bodies[-1] and "sum 5" in bodies[-1]
     assert server.requests[6]["messages"][-1]["content"][-1]["type"] == "image"
 

@@ -272,7 +272,7 @@ def test_a_denied_call_is_listed_with_its_input():
     [
         ({}, False, False, "● bash  ls"),
         ({"note": "exit 1"}, True, False, "● bash  ls  (failed)"),
-        ({"text": "You refused this call."}, True, True, "● bash  ls  (denied)"),
+        ({"text": "You denied this call."}, True, True, "● bash  ls  (denied)"),
         ({"denied": "it reaches \x1b a host"}, True, True, "● bash  ls  (denied: it reaches ␛ a host)"),
         ({"note": "exit 0; no host", "blocked": "no host"}, False, False, "● bash  ls  (exit 0; no host)"),
     ],

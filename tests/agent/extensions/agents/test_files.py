@@ -128,7 +128,7 @@ def test_the_model_is_informed_of_agents_that_are_not_built_in() -> None:
     text = agents_section({**BUILTIN_AGENTS, "docs": made})
     assert text.endswith(f"- docs: {'d' * 250}") and "explore" not in text.partition("\n- ")[2]
     many = agents_section({f"docs{at}": replace(made, name=f"docs{at}") for at in range(90)})
-    assert len(many) < 4_200 and many.endswith(" more, which the person can name")
+    assert len(many) < 4_200 and many.endswith(" more, which the user can name")
 
 
 def test_names_of_agents_and_tools_are_read_as_others_write_them() -> None:
