@@ -128,7 +128,10 @@ def test_a_mistake_in_what_forbids_is_an_error_and_no_warning(home: Home, entry:
     [
         ("modell = 'x'", "unknown setting 'modell'; did you mean 'model'? (ignored)"),
         ("[compact]\ntriger = 3", "[compact] triger is unknown; did you mean trigger?; ignored"),
-        ("[hooks]\nZzz = 5", "hooks: unknown event 'Zzz' (its hooks are ignored); the events are"),
+        (
+            "[hooks]\nZzz = 5",
+            "hooks: unknown event 'Zzz' (its hooks are ignored); the events are SessionStart,",
+        ),
     ],
 )
 def test_an_unknown_name_is_reported_with_the_nearest_and_ignored(home: Home, entry: str, told: str) -> None:

@@ -49,7 +49,7 @@ def test_permissions_can_be_seen_and_changed(tmp_path: Path) -> None:
         assert b"".join(run.bodies()).count(b"Plan mode is on") == 1 and not inbox.waiting
         assert run.controller.cycle_mode() == "manual"
         await run.do("go on", "and on")
-        assert b"".join(run.bodies()).count(b"Plan mode is over") == 1
+        assert b"".join(run.bodies()).count(b"Plan mode is off") == 1
 
     run_controller(tmp_path, work)
 
