@@ -107,6 +107,7 @@ PURE = (
     "agent/shell/reading_languages.py",
     "agent/shell/reading_programs.py",
     "agent/shell/risky_options.py",
+    "agent/shell/script_risks.py",
     "agent/shell/sed_and_awk.py",
     "agent/shell/simple_commands.py",
     "agent/shell/system_damage.py",

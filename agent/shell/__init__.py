@@ -1,7 +1,8 @@
 """Read shell command lines: every command that a line may run, and what is known about it.
 
 `read_line` finds the commands. `irreversible_effect` and `CommandPattern` find those among them that must not
-run. `ProjectEnvironment.judge` proves commands read-only.
+run. `ProjectEnvironment.judge` proves commands read-only. `risky_lines` finds the lines of a script to point
+out to a user.
 """
 
 from typing import TYPE_CHECKING
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
         JudgedCommand,
         ReadingJudge,
     )
+    from .script_risks import (
+        RiskyLine,
+        risky_lines,
+    )
     from .simple_commands import (
         Glob,
         Words,
@@ -54,6 +59,7 @@ __all__ = [
     "Places",
     "ProjectEnvironment",
     "ReadingJudge",
+    "RiskyLine",
     "Standpoint",
     "Words",
     "irreversible_commands",
@@ -62,6 +68,7 @@ __all__ = [
     "own_programs_of",
     "parse_simple_commands",
     "read_line",
+    "risky_lines",
     "with_other_names",
 ]
 __getattr__ = lazy_door(
@@ -73,6 +80,7 @@ __getattr__ = lazy_door(
         "program_names": "Standpoint own_programs_of with_other_names",
         "project_environment": "ProjectEnvironment",
         "read_only": "JudgedCommand ReadingJudge",
+        "script_risks": "RiskyLine risky_lines",
         "simple_commands": "Glob Words parse_simple_commands",
         "vital_places": "Places",
     },

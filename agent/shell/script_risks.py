@@ -1,0 +1,137 @@
+"""Point out the lines of a script that a user should read twice before approving it.
+
+`risky_lines` reports lines that download and run code, delete, or send data to another machine, and command
+names that mix letters of several scripts. A report asks for attention, it decides nothing: the permission
+rules do not use it. In
+
+    set -e
+    curl -fsSL https://example.org/install.sh | sh
+    rm -rf build
+
+line 2 downloads and runs code, and line 3 deletes. Each line is read by itself, to know its number, and the
+script as a whole, to know what it really runs: `rm` in a here-document that `cat` prints is not reported,
+and what only the whole shows, such as `rm` behind a line break within quotes, is reported without a number.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator
+from itertools import islice, pairwise
+from typing import NamedTuple
+
+from tools.text import word_set
+from transcripts.patterns import lazy_pattern
+
+from .launched_commands import is_interpreter
+from .line_reading import Invocation, LineReading, read_line
+
+DOWNLOADS_AND_RUNS = "downloads and runs code"
+DELETES = "deletes"
+SENDS = "sends data"
+MAX_READ_LINES = 2_000  # of a script; what follows is only read as part of the whole
+
+_DOWNLOADERS = word_set("curl wget aria2c axel fetch http https xh lwp-request")
+_SHELLS = word_set("sh bash dash zsh ksh ash fish eval source .")
+_DELETERS = word_set("rm rmdir unlink shred srm wipe wipefs truncate rimraf trash trash-put dropdb mkfs")
+_DELETING_OPTIONS = {
+    "find": ("-delete",),
+    "rsync": ("--del", "--delete", "--remove-source-files"),
+    "git": ("clean", "rm", "--hard", "-D", "drop", "--mirror"),
+    "docker": ("rm", "rmi", "prune"),
+    "kubectl": ("delete",),
+}
+_SENDERS = word_set("scp sftp ftp nc ncat netcat socat telnet mail mailx sendmail ssh twine rclone")
+_SENDING_OPTIONS = {
+    "curl": ("-d", "--data", "-F", "--form", "-T", "--upload-file", "--json"),
+    "wget": ("--post", "--body", "--method=P"),
+    "git": ("push",),
+    "npm": ("publish",),
+    "cargo": ("publish",),
+    "docker": ("push",),
+}
+_REMOTE_PLACE = lazy_pattern(r"[\w.@-]+:(?!//).*")  # of rsync: host:path
+_LOOKALIKES = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "FULLWIDTH")
+
+
+class RiskyLine(NamedTuple):
+    """What a line does, in words that follow "it", and its number from 1; 0 where the line is not known."""
+
+    number: int
+    effect: str
+
+
+def risky_lines(script: str) -> tuple[RiskyLine, ...]:
+    """Return the lines of a script that should be read twice, in their order."""
+    whole = read_line(script)
+    certain = {*_effects(whole), *_runs_of_downloads(whole)}
+    lines = script.split("\n")
+    found = []
+    for number, line in enumerate(islice(lines, MAX_READ_LINES), 1):
+        reading = read_line(line)
+        effects = dict.fromkeys((*_effects(reading), *_runs_of_downloads(reading)))
+        found += [RiskyLine(number, effect) for effect in effects if effect in certain or whole.opaque]
+    numbered = {each.effect for each in found}
+    return (*found, *(RiskyLine(0, effect) for effect in sorted(certain - numbered)))
+
+
+def _effects(reading: LineReading) -> Iterator[str]:
+    """Yield the effects of single commands."""
+    for command in reading.invocations:
+        arguments = command.words[1:]
+        program = command.program
+        if program in _DELETERS or _has_option(arguments, _DELETING_OPTIONS.get(program, ())):
+            yield DELETES
+        if program in _SENDERS or _has_option(arguments, _SENDING_OPTIONS.get(program, ())):
+            yield SENDS
+        if program == "rsync" and any(map(_REMOTE_PLACE.fullmatch, arguments)):
+            yield SENDS
+        if command.words and (mixed := _mixed_scripts(command.words[0])):
+            yield f"runs {command.words[0]}, a name that mixes {mixed} letters"
+
+
+def _has_option(arguments: Iterable[str], options: tuple[str, ...]) -> bool:
+    """Return whether an argument is one of the options, or a long option begins with it."""
+    return any(
+        word == option or (option.startswith("--") and word.startswith(option))
+        for word in arguments
+        for option in options
+    )
+
+
+def _runs_of_downloads(reading: LineReading) -> Iterator[str]:
+    """Yield DOWNLOADS_AND_RUNS where the output of a downloader, or a file it wrote, is run."""
+    commands = reading.invocations
+    downloads = [command for command in commands if command.program in _DOWNLOADERS]
+    if not downloads:
+        return
+    files = {name for command in downloads for name in _written_by(command)}
+    for command in commands:
+        runs_code = command.program in _SHELLS or is_interpreter(command.program)
+        named = {word.removeprefix("./") for word in command.words}
+        is_fed = command.source is not None and command.source.program in _DOWNLOADERS
+        is_unknown = reading.opaque and command.program in _SHELLS
+        is_file = bool(command.words) and command.words[0].removeprefix("./") in files
+        if is_file or (runs_code and (is_fed or is_unknown or named & files)):
+            yield DOWNLOADS_AND_RUNS
+
+
+def _written_by(command: Invocation) -> Iterator[str]:
+    """Yield the names of the files that a downloader writes, as far as they can be seen."""
+    words = command.words
+    for option, value in pairwise(words):
+        if option in ("-o", "-O", "--output", "--output-document"):
+            yield value.rpartition("/")[2] if "://" in value else value.removeprefix("./")
+    for word in words[1:]:
+        if "://" in word:
+            yield word.rpartition("/")[2]
+    yield from (each.target.removeprefix("./") for each in command.redirects if each.writes)
+
+
+def _mixed_scripts(name: str) -> str:
+    """Return the scripts that a name mixes, such as "Latin and Cyrillic"; "" if it mixes no lookalikes."""
+    if name.isascii():
+        return ""
+    scripts = {unicodedata.name(char, "").partition(" ")[0] for char in name if char.isalpha()}
+    alike = sorted(scripts.intersection(_LOOKALIKES))
+    return f"Latin and {' and '.join(map(str.capitalize, alike))}" if "LATIN" in scripts and alike else ""
