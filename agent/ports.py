@@ -46,17 +46,19 @@ class PermissionQuestion(Struct, frozen=True):
 
 
 class Allow(Struct, frozen=True):
-    """The answer yes: once, for this session, or always for the prefix in this project.
+    """Approval: once, for this session, or always for the prefix in this project.
 
-    "through": what the wall refused is let through from now on in this project.
+    "through" allows the blocked access permanently in this project.
 
-    updated_input  the input to use instead; it is judged anew
-    updates        what is to change for the rest of the session
+    updated_input  the input to use instead; it is judged again
+    updates        changes of the permissions for the rest of the session
+    remark         the user's words for the model, "" for none
     """
 
     scope: Literal["once", "session", "always", "through"] = "once"
     updated_input: Mapping[str, Any] | None = None
     updates: tuple[PermissionUpdate, ...] = ()
+    remark: str = ""
 
 
 class PermissionUpdate(Struct, frozen=True):

@@ -34,6 +34,7 @@ async def ask_user(waiting: Leaving) -> UserAnswer:
     if isinstance(answer, Deny):
         waiting.stop = answer.stop
         return UserAnswer("nobody" if answer.unattended else "no", reason=answer.reason)
+    waiting.note_remark(answer)
     for update in answer.updates:
         follow_update(context.permissions, update)
     return UserAnswer("yes", answer.updated_input or {})

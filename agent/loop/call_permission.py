@@ -47,7 +47,7 @@ class Permission(Struct, frozen=True):
     hint       advice to the model after a refusal
     notes      words of the hook and the user for the model, whether or not the call runs
     by_user    the user or their hook denied the call
-    said       the user's reason, in their own words
+    said       the user's reason or remark, in their own words
     stop       the user ends the turn
     sandboxed  the command runs in the sandbox
     call       the call with the input to run it with
@@ -80,6 +80,7 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
     """Ask the hooks, the rules and the user, in this order. Raises ToolError for an invalid changed input."""
     hooked = HookAnswer()
     notes: tuple[str, ...] = ()
+    said = ""
     if context.hooks is not None:
         about = {"tool": call.tool.name, "input": dict(call.use.input), "id": call.use.id}
         hooked = await context.hooks.run(HookEvent.PRE_TOOL, about)
@@ -103,13 +104,15 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
         if isinstance(answer, Deny):
             return replace(_refused(answer), notes=notes)
         _grant(context, emit, question, verdict, answer)
+        said = answer.remark
+        notes = (*notes, remark_note(said)) if said else notes
         if context.permissions.planning:  # the user may have switched to plan mode before answering
             verdict = judge_call(call.tool.name, call.access, context.permissions.rules)
             if verdict.answer == "deny":
                 return _denied(verdict, notes)
         if answer.updated_input not in (None, call.use.input):
-            return _with_input_of(context, call, answer, notes)
-    return Permission(notes=notes, sandboxed=verdict.sandboxed, call=call)
+            return replace(_with_input_of(context, call, answer, notes), said=said)
+    return Permission(notes=notes, sandboxed=verdict.sandboxed, call=call, said=said)
 
 
 async def _as_covered(context: TurnContext, call: ParsedCall, verdict: Verdict) -> Verdict:
@@ -196,11 +199,19 @@ def _question(context: TurnContext, call: ParsedCall, verdict: Verdict) -> Permi
 def preview_of(context: TurnContext, call: ParsedCall) -> Mapping[str, Any]:
     """Return the preview of a call that needs the user's approval."""
     preview = call.tool.preview
-    return preview(call.arguments, context.tool_context) if preview is not None else {"text": call.title}
+    if preview is not None:
+        return preview(call.arguments, context.tool_context)
+    commands = (access.target for access in call.access if access.kind == "run")
+    return {"text": next(commands, call.title)}
 
 
 def _denied(verdict: Verdict, notes: tuple[str, ...] = ()) -> Permission:
     return Permission(f"Permission denied: {verdict.why}.", why=verdict.why, notes=notes)
+
+
+def remark_note(remark: str) -> str:
+    """Return the note that gives the model the words with which the user approved a call."""
+    return f"The user approved this call and says: {remark}"
 
 
 def _refused(answer: Deny) -> Permission:

@@ -11,11 +11,11 @@ from msgspec import Struct
 from agent.errors import AgentError
 from agent.events import Emit, Notice
 from agent.permissions import OPENING, REACHING, Rule, parse_rules
-from agent.ports import Deny, PermissionQuestion
+from agent.ports import Allow, Deny, PermissionQuestion
 from tools.guarded import steers_git, worktree_places
 from tools.sandbox import BlockedAccess, SandboxProfile, UnblockDecision, host_name, short_path
 
-from .call_permission import ParsedCall, grant_always
+from .call_permission import ParsedCall, grant_always, remark_note
 from .context import TurnContext
 
 WHY = "The command already ran partially; approving runs it again."
@@ -44,6 +44,7 @@ class Leaving(Struct):
     stop    the user ends the turn
     waited  seconds that the answers took
     said    the user's reason for denying the access
+    remark  the user's words with an approval; `notes` gives them to the model
     """
 
     context: TurnContext
@@ -53,6 +54,8 @@ class Leaving(Struct):
     stop: bool = False
     waited: float = 0.0
     said: str = ""
+    remark: str = ""
+    notes: tuple[str, ...] = ()
 
     async def ask(self, refusal: BlockedAccess) -> UnblockDecision:
         """Return the user's answer about a blocked access; an access that they allow is in force then."""
@@ -69,6 +72,7 @@ class Leaving(Struct):
                 return self._no(answer.reason)
             self.said = answer.reason
             return self._no("the user declined")
+        self.note_remark(answer)
         if answer.scope == "through" and passage is not None:
             self._let_through(passage)
             if self.context.sandbox is not None:
@@ -77,6 +81,12 @@ class Leaving(Struct):
         if answer.scope == "always" and question.prefix is not None:
             self._keep(*parse_rules(question.prefix))
         return UnblockDecision("once")
+
+    def note_remark(self, answer: Allow) -> None:
+        """Keep the words that the user approved with, for the model."""
+        if answer.remark:
+            self.remark = answer.remark
+            self.notes = (*self.notes, remark_note(answer.remark))
 
     def _no(self, words: str) -> UnblockDecision:
         self.denied = True

@@ -68,6 +68,7 @@ class PreparedCall(Struct, frozen=True):
     result     the reason why it does not run; None if it may run
     notes      words of the hook before the call and of the user, sent to the model with the result
     sandboxed  the command runs in the sandbox
+    said       the words that the user approved the call with
     """
 
     index: int
@@ -80,6 +81,7 @@ class PreparedCall(Struct, frozen=True):
     denied: bool = False
     notes: tuple[str, ...] = ()
     sandboxed: bool = False
+    said: str = ""
 
 
 class CallBatch(Struct, frozen=True):
@@ -162,6 +164,7 @@ async def _prepare(batch: CallBatch, index: int, use: ToolUseBlock, tool: Tool |
         parsed=parsed,
         notes=permission.notes,
         sandboxed=permission.sandboxed,
+        said=permission.said,
     )
     return _denied(batch, call, permission) if permission.refusal else call
 
@@ -225,7 +228,8 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
     try:
         result = await _call_tool(batch, call, call.parsed, leaving)
         took = batch.context.clock.monotonic() - began - leaving.waited
-        result, stop = await _with_words_of_hooks(batch, call, result, took)
+        noted = replace(call, notes=(*call.notes, *leaving.notes))
+        result, stop = await _with_words_of_hooks(batch, noted, result, took)
         folder = str(result.about.get("path", "")).rpartition("/")[0]
         if folder not in ("", str(batch.context.tool_context.folder)):
             await tell_memory_below(batch.session, batch.context, [result.about], batch.emit)
@@ -239,8 +243,9 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
         call = replace(call, denied=leaving.denied)
         if leaving.said:
             words = ChannelBlock(f"{SAID_ABOUT_LEAVING} {leaving.said}", in_place=True)
-            about = {**result.about, **about_said(("", leaving.said))}
-            result = replace(result, content=(*result.content, words), about=about)
+            result = replace(result, content=(*result.content, words))
+        if said := about_said(("", call.said), ("", leaving.remark), ("", leaving.said)):
+            result = replace(result, about={**result.about, **said})
         seconds = batch.context.clock.monotonic() - began - leaving.waited
         _finish(batch, call, result, seconds, needed)
     if leaving.stop:

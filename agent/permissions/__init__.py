@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         stored_rules,
     )
     from .rule_syntax import (
+        EDITING,
         FOREIGN_PREFIX,
         OPENING,
         REACHING,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "EDITING",
     "FOREIGN_PREFIX",
     "MODES",
     "OPENING",
@@ -79,7 +81,7 @@ __getattr__ = lazy_door(
         "explanation": "explain_line",
         "modes": "MODES Mode OUTSIDE WRITES_A_FILE client_mode mode_named",
         "permission_store": "PermissionStore SESSION_ORIGIN stored_openings stored_places stored_rules",
-        "rule_syntax": "FOREIGN_PREFIX OPENING REACHING Rule WEB_TOOLS known_rules parse_rules",
+        "rule_syntax": "EDITING FOREIGN_PREFIX OPENING REACHING Rule WEB_TOOLS known_rules parse_rules",
         "rules": "PermissionRules Verdict judge_call",
         "sandbox_settings": "SANDBOX_MODES SandboxSettings sandbox_entries",
     },

@@ -1,8 +1,9 @@
-"""Ask for permission: a question takes the place of the input, whose draft is kept as it was.
+"""Ask for permission: a question replaces the input, whose draft is kept unchanged.
 
-Keys typed for something else must not answer it. They are dropped, with a hint, until the question has been
-visible for a while without a key; from then on its keys answer at once. A key that is no answer begins that
-while again. An answer that outlasts the call is only marked by its key, and taken by Enter.
+Keys typed for something else must not answer the question. They are dropped, with a hint, until the question
+has been visible for LISTEN_DELAY_S without a key press; after that its keys answer at once. A key that is not
+an answer restarts the delay. The key of an answer that lasts longer than the call only selects it; Enter
+confirms. A command that does not fit on the screen cannot be approved before its last line was shown.
 """
 
 from __future__ import annotations
@@ -18,19 +19,18 @@ from msgspec.structs import replace
 from wcwidth import strip_sequences
 
 from agent.formatting import with_keys
-from agent.permissions import OUTSIDE, WRITES_A_FILE
+from agent.permissions import EDITING, OUTSIDE, WRITES_A_FILE
 from agent.ports import Allow, Deny, PermissionQuestion, PermissionUpdate
 from tools.user_answer import ANSWERS
 from transcripts.patterns import lazy_pattern
 
 from .question_form import LISTEN_DELAY_S, QuestionForm
 from .render import render_diff
+from .script_drawing import draw_script
 from .terminal_text import (
-    CODE_TAB_CELLS,
     RenderContext,
     clip,
     clip_painted,
-    escape_output,
     escape_prose,
     escape_strict,
     hang,
@@ -39,11 +39,13 @@ from .terminal_text import (
 )
 
 MIN_BODY_ROWS = 3
+DENIAL = "No, and tell makeroom what to do instead"
+UNREAD_HINT = "Not approved yet: scroll to the end first (PgDn or End)"
 _CHANGED_ROW = lazy_pattern(r" *\d+ [-+] ")
 
 
 class ApprovalChoice(Struct, frozen=True):
-    """One answer: its letter, what it says, what it means (None asks for a reason first), and its digit."""
+    """One answer: its letter, its text, its meaning (None: a denial, which asks for a reason), its digit."""
 
     letter: str
     text: str
@@ -63,22 +65,38 @@ class ApprovalPanel(Struct):
     choices: tuple[ApprovalChoice, ...]
     answer: asyncio.Future[Allow | Deny]
     listens_at: float = 0.0
-    marked: int = 0  # index of the marked choice
-    scroll: int = 0  # the line of the body that is shown first
-    reasoning: bool = False  # whether the reason of a "no" is being written
-    plan_above: bool = False  # whether the plan that is asked about is printed already
+    marked: int = 0  # index of the selected choice
+    scroll: int = 0  # index of the first row of the body on the screen
+    commented: ApprovalChoice | None = None  # the answer that the user is writing words for
+    plan_above: bool = False  # whether the plan in question was printed above it
     body: list[str] = field(default_factory=list)
-    columns: int = 0  # that the body was drawn for
+    columns: int = 0  # width that the body was drawn for
+    end_seen: bool = False  # whether the last row of the body was on the screen
+
+    @property
+    def writing(self) -> bool:
+        """Return whether the user is writing a reason or a remark."""
+        return self.commented is not None
+
+    @property
+    def unread(self) -> bool:
+        """Return whether a command has rows that were not on the screen yet.
+
+        A diff may be approved unread: it can be undone.
+        """
+        return bool(self.body) and not self.end_seen and not self.question.preview.get("diff")
 
     def choice_for(self, key: str) -> ApprovalChoice | None:
+        """Return the choice with this letter or digit."""
         return next((choice for choice in self.choices if key in (choice.letter, choice.digit)), None)
 
 
 class ApprovalDialog:
-    """The dialog for approval, a ports.Approver. `panel` is the question on the screen, or None.
+    """The approval dialog, a ports.Approver. `panel` is the question on the screen, or None.
 
-    `on_change` is called when a question comes, goes or wants a reason; after a key it is drawn anyway.
-    `form` asks the questions of the model; `show_plan` prints a plan above the question about it.
+    `on_change` is called when a question appears, disappears or asks for words; keys redraw it anyway.
+    `form` asks the model's questions, `show_plan` prints a plan above the question about it, and `say` shows
+    a hint about the last key.
     """
 
     def __init__(
@@ -88,11 +106,12 @@ class ApprovalDialog:
         self.form = QuestionForm(lambda: self.on_change(), monotonic)
         self.on_change = on_change
         self.show_plan: Callable[[str], None] = lambda plan: None
+        self.say: Callable[[str], None] = lambda hint: None
         self._monotonic = monotonic
         self._one_at_a_time = asyncio.Lock()
 
     async def ask(self, question: PermissionQuestion) -> Allow | Deny:
-        """Show the question and wait; cancelling takes it off the screen."""
+        """Show the question and wait for the answer; cancelling removes it from the screen."""
         async with self._one_at_a_time:
             if questions := question.preview.get("questions"):
                 answers = await self.form.ask(questions, question.asker)
@@ -114,18 +133,18 @@ class ApprovalDialog:
 
     @property
     def listening(self) -> bool:
-        """Return whether keys are answers now."""
+        """Return whether keys are taken as answers now."""
         panel = self.panel
-        return panel is not None and not panel.reasoning and self._monotonic() >= panel.listens_at
+        return panel is not None and not panel.writing and self._monotonic() >= panel.listens_at
 
     def note_typing(self) -> None:
-        """Note a key that is no answer: it belongs to something else, as may those that follow at once."""
+        """Restart the delay after a key that is not an answer: the next keys may not be meant as answers."""
         if self.panel is not None:
             self.panel.listens_at = self._monotonic() + LISTEN_DELAY_S
-            self.panel.marked = 0  # a letter before it may have marked another
+            self.panel.marked = 0  # a letter before it may have selected another
 
     def press(self, key: str) -> bool:
-        """Take a character typed while the question listens. False if it is no answer."""
+        """Take a character typed while the question listens. Return False if it is not an answer."""
         panel = self.panel
         chosen = panel.choice_for(key) if panel is not None else None
         if panel is None or chosen is None:
@@ -138,28 +157,44 @@ class ApprovalDialog:
         return True
 
     def enter(self) -> None:
-        """Take the marked choice."""
+        """Answer with the selected choice."""
         if self.panel is not None:
             self._choose(self.panel.choices[self.panel.marked])
 
+    def comment(self) -> None:
+        """Let the user write words for the model that go with the selected choice."""
+        if self.panel is not None:
+            self._write_for(self.panel.choices[self.panel.marked])
+
     def move(self, by: int) -> None:
-        """Mark another choice."""
+        """Select another choice."""
         if self.panel is not None:
             self.panel.marked = (self.panel.marked + by) % len(self.panel.choices)
 
     def scroll(self, by: int) -> None:
+        """Scroll the body by so many rows, at most to its ends."""
         if self.panel is not None:
             self.panel.scroll = max(0, min(self.panel.scroll + by, len(self.panel.body) - 1))
 
-    def refuse(self, reason: str = "", stop: bool = False) -> None:
-        """Answer no; `stop` ends the turn too."""
+    def deny(self, reason: str = "", stop: bool = False) -> None:
+        """Deny the call; `stop` ends the turn too."""
         if self.panel is not None and not self.panel.answer.done():
             self.panel.answer.set_result(Deny(reason, stop))
 
+    def send(self, words: str) -> None:
+        """Answer with the choice that the user has written words for, which may be empty."""
+        panel = self.panel
+        if panel is None or panel.commented is None or panel.answer.done():
+            return
+        if panel.commented.answer is None:
+            self.deny(words)
+        else:
+            panel.answer.set_result(replace(panel.commented.answer, remark=words))
+
     def ask_again(self) -> None:
-        """Show the choices again instead of taking a reason."""
+        """Show the choices again instead of taking words."""
         if self.panel is not None:
-            self.panel.reasoning = False
+            self.panel.commented = None
             self.note_typing()
             self.on_change()
 
@@ -168,10 +203,21 @@ class ApprovalDialog:
         if panel is None or panel.answer.done():
             return
         if choice.answer is None:
-            panel.reasoning = True
-            self.on_change()
+            self._write_for(choice)
+        elif panel.unread:
+            self.say(UNREAD_HINT)
         else:
             panel.answer.set_result(choice.answer)
+
+    def _write_for(self, choice: ApprovalChoice) -> None:
+        panel = self.panel
+        if panel is None or panel.answer.done():
+            return
+        if choice.answer is not None and panel.unread:
+            self.say(UNREAD_HINT)
+            return
+        panel.commented = choice
+        self.on_change()
 
 
 def approval_choices(question: PermissionQuestion) -> tuple[ApprovalChoice, ...]:
@@ -179,69 +225,76 @@ def approval_choices(question: PermissionQuestion) -> tuple[ApprovalChoice, ...]
     if question.preview.get("plan"):
         offered = _plan_answers()
     elif question.refused:
-        offered = _leaving_answers(question)
+        offered = _unblocking_answers(question)
     else:
         offered = _call_answers(question)
     return tuple(replace(choice, digit=str(at)) for at, choice in enumerate(offered, 1))
 
 
 def _plan_answers() -> Iterator[ApprovalChoice]:
-    """Yield the answers to the question whether a plan is carried out."""
+    """Yield the answers to the question whether to carry out a plan."""
     accept_edits = Allow(updates=(PermissionUpdate(mode="acceptEdits"),))
-    yield ApprovalChoice("y", text="Yes, and ask about each edit", answer=Allow())
-    yield ApprovalChoice("a", text="Yes, and accept edits", answer=accept_edits)
-    yield ApprovalChoice("n", text="No, go on planning, and tell why", answer=None)
+    yield ApprovalChoice("y", text="Yes, and ask before each edit", answer=Allow())
+    yield ApprovalChoice("a", text="Yes, and accept all edits", answer=accept_edits)
+    yield ApprovalChoice("n", text="No, keep planning, and tell makeroom what to change", answer=None)
 
 
 def _call_answers(question: PermissionQuestion) -> Iterator[ApprovalChoice]:
-    """Yield the answers to the question whether a call may be run."""
-    rule = one_line(question.prefix or "")
+    """Yield the answers to the question whether a call may run. Each says exactly what it allows."""
     yield ApprovalChoice("y", text="Yes, this once", answer=Allow("once"))
     if question.prefix is not None:
-        yield ApprovalChoice("a", text=f"Yes, for this session: {rule}", answer=Allow("session"))
+        text = f"Yes, and allow {_allowed_by(question.prefix)} in this session"
+        yield ApprovalChoice("a", text=text, answer=Allow("session"))
     elif not any(access.kind == "run" for access in question.access):
-        special = any(access.outside or access.protected for access in question.access)
-        what = "this place" if special else f"all of {one_line(question.tool)}"
-        yield ApprovalChoice("a", text=f"Yes, {what} in this session", answer=Allow("session"))
-    yield ApprovalChoice("n", text="No, and tell why", answer=None)
+        special = [each for each in question.access if each.outside or each.protected]
+        rules = [f"{question.tool}({each.target})" for each in special] or [question.tool]
+        text = f"Yes, and allow {', '.join(map(_allowed_by, rules))} in this session"
+        yield ApprovalChoice("a", text=text, answer=Allow("session"))
+    yield ApprovalChoice("n", text=DENIAL, answer=None)
     if question.prefix is not None:
-        yield ApprovalChoice("p", text=f"Yes, always in this project: {rule}", answer=Allow("always"))
+        text = f"Yes, and always allow {_allowed_by(question.prefix)} in this project"
+        yield ApprovalChoice("p", text=text, answer=Allow("always"))
 
 
-def _leaving_answers(question: PermissionQuestion) -> Iterator[ApprovalChoice]:
-    """Yield the answers to the question whether a call may leave the sandbox."""
-    yield ApprovalChoice("y", text="Yes, again outside the wall, this once", answer=Allow("once"))
+def _allowed_by(rule: str) -> str:
+    """Describe the calls that a rule allows; a rule with a pattern says it best itself."""
+    if rule == EDITING:
+        return "all edits"
+    return one_line(rule) if "(" in rule else f"all calls of {one_line(rule)}"
+
+
+def _unblocking_answers(question: PermissionQuestion) -> Iterator[ApprovalChoice]:
+    """Yield the answers to the question whether a blocked command may run with more access."""
+    yield ApprovalChoice("y", text="Yes, rerun without the sandbox, this once", answer=Allow("once"))
     if question.through:
-        text = f"Yes, from now on in this project: {one_line(question.through)}"
+        text = f"Yes, and always allow commands in this project to {one_line(question.through)}"
         yield ApprovalChoice("a", text=text, answer=Allow("through"))
-    yield ApprovalChoice("n", text="No, and tell why", answer=None)
+    yield ApprovalChoice("n", text=DENIAL, answer=None)
     if question.prefix is not None:
-        text = f"Yes, always outside the wall: {one_line(question.prefix)}"
+        text = f"Yes, and always run this without the sandbox: {one_line(question.prefix)}"
         yield ApprovalChoice("p", text=text, answer=Allow("always"))
 
 
 def question_head(question: PermissionQuestion) -> str:
-    """Return the question itself, in a few words."""
+    """Return the question itself, on one line."""
     tool = one_line(question.tool)
     asker = f"[{one_line(question.asker)}] " if question.asker else ""
     if question.preview.get("plan"):
         return f"{asker}Carry out this plan?"
     if questions := question.preview.get("questions"):
         return asker + one_line(str(questions[0]["question"]))
-    return asker + (f"Let {tool} leave the wall?" if question.refused else f"Allow {tool}?")
+    return asker + ("Run this command outside the sandbox?" if question.refused else f"Allow {tool}?")
 
 
 def question_body(question: PermissionQuestion, ctx: RenderContext) -> list[str]:
-    """Draw all of what is asked for: every character visible, long lines wrapped."""
+    """Draw the whole call in question: every character visible, long lines wrapped."""
     inner = RenderContext(max(ctx.columns - 2, 2), ctx.theme, full=True)
     if plan := question.preview.get("plan"):
         return [f"  {row}" for row in wrap(escape_prose(str(plan)), inner.columns)]
     if question.preview.get("diff"):
         rows = render_diff(str(question.preview["diff"]), inner)
     else:
-        text = str(question.preview.get("text") or question.title)
-        text = escape_output(text.replace("\r", "␍"), CODE_TAB_CELLS) if "\r" in text else escape_strict(text)
-        rows = wrap(text, inner.columns)
+        rows = draw_script(str(question.preview.get("text") or question.title), inner)
     if question.refused:
         said = wrap(escape_strict(str(question.preview.get("said", ""))), inner.columns)
         dim = [ctx.paint("dim", row) for row in said if row.strip()]
@@ -249,20 +302,20 @@ def question_body(question: PermissionQuestion, ctx: RenderContext) -> list[str]
     for access in question.access:
         if access.outside or access.protected:
             named = f"/{access.target}".endswith(f"/{question.title.removeprefix('/')}")
-            rows = [] if named and rows == [question.title] else rows  # the place is told once
+            rows = [] if named and rows == [question.title] else rows  # the place is named once
             where = f"{OUTSIDE}: " if access.outside else ""
             rows += inner.wrapped("warning", f"{access.kind}s {where}{one_line(access.target)}")
     return [f"  {row}" for row in rows]
 
 
 def question_target(question: PermissionQuestion, ctx: RenderContext) -> list[str]:
-    """Return the rows that name the target of a diff; [] for other questions, whose body names it."""
+    """Return the rows that name the file of a diff; [] for other questions, whose body names it."""
     title = one_line(question.title)
     return [f"  {row}" for row in wrap(title, ctx.columns - 2)] if question.preview.get("diff") else []
 
 
 def full_question(question: PermissionQuestion, ctx: RenderContext) -> list[str]:
-    """Draw a question for printing: all of what is asked for, and each answer with its rule in full."""
+    """Draw a question for printing: the whole call, and each answer with its full rule."""
     choices = approval_choices(question)
     answers = [f"  {choice.digit} {choice.text}  {choice.letter}" for choice in choices]
     rows = [row for answer in answers for row in wrap(answer, ctx.columns)]
@@ -270,43 +323,45 @@ def full_question(question: PermissionQuestion, ctx: RenderContext) -> list[str]
 
 
 def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> list[str]:
-    """Draw the question in at most `rows` lines; the choices are always there."""
+    """Draw the question in at most `rows` lines, which always include the choices."""
     question = panel.question
     is_new = panel.columns == 0
-    if panel.columns != ctx.columns:  # new, or on a terminal that was resized
+    if panel.columns != ctx.columns:  # new, or the terminal was resized
         before = panel.body
-        panel.body = ["  It stands above."] if panel.plan_above else question_body(question, ctx)
+        panel.body = [] if panel.plan_above else question_body(question, ctx)
         panel.scroll = _same_place(panel.scroll, before, panel.body)
         panel.columns = ctx.columns
     head = ctx.clipped("warning", question_head(question))
     title = one_line(question.title)
     if question.preview.get("diff") and title:
         head += "  " + clip(title, max(ctx.columns - len(question.tool) - 10, 1))
-    air = 4 if rows >= 14 else 0  # blank lines around what is asked for
+    air = 4 if rows >= 14 else 0  # blank lines around the body
     foot = _foot(panel, ctx, rows - air - 1 - MIN_BODY_ROWS)
     room = max(rows - air - 1 - len(foot), MIN_BODY_ROWS)
-    if room < len(panel.body) <= room + air:  # all of it is worth more than the air
+    if room < len(panel.body) <= room + air:  # the whole body is worth more than the blank lines
         room += air
         air = 0
     if is_new and len(panel.body) > room:
         panel.scroll = _first_change(panel.body)
-    last_page = len(panel.body) - room + 1 if len(panel.body) > room else 0  # a row tells its lines
+    last_page = len(panel.body) - room + 1 if len(panel.body) > room else 0  # one row shows the position
     panel.scroll = min(panel.scroll, last_page)
     shown = panel.body[panel.scroll : panel.scroll + room]
     if len(panel.body) > room:
         shown = panel.body[panel.scroll : panel.scroll + room - 1]
         last = panel.scroll + len(shown)
-        more = f"  lines {panel.scroll + 1}-{last} of {len(panel.body)} · PgUp PgDn"
+        more = f"  lines {panel.scroll + 1}-{last} of {len(panel.body)} · PgUp/PgDn"
         key = ctx.keys["outputs"]
-        shown = [*shown, ctx.hint(f"{more} · {key} prints all" if key else more, more)]
+        shown = [*shown, ctx.hint(f"{more} to scroll · {key} to print all" if key else more, more)]
+    panel.end_seen |= panel.scroll + room >= len(panel.body) + int(len(panel.body) > room)
     gap = [""] if air else []
-    below = gap if not panel.reasoning else []
-    lines = [*gap, head, *gap, *shown, *gap, *foot, *below]
+    below = gap if not panel.writing else []
+    inside = [*shown, *gap] if shown else []
+    lines = [*gap, head, *gap, *inside, *foot, *below]
     return [clip_painted(row, ctx.columns) for row in lines]
 
 
 def _same_place(at: int, before: list[str], after: list[str]) -> int:
-    """Return the row of a body drawn for other columns that contains what row `at` began with."""
+    """Return the row of the body after a resize that contains the start of row `at` before it."""
     old = _row_starts(before)
     new = _row_starts(after)
     place = old[at] * new[-1] // max(old[-1], 1)
@@ -314,44 +369,54 @@ def _same_place(at: int, before: list[str], after: list[str]) -> int:
 
 
 def _row_starts(body: list[str]) -> list[int]:
-    """Count the characters before each row, and all. Other columns break lines elsewhere but keep these."""
+    """Count the characters before each row, and all. Another width breaks lines elsewhere but keeps them."""
     return [0, *accumulate(len(strip_sequences(row).replace(" ", "")) for row in body)]
 
 
 def _first_change(body: list[str]) -> int:
-    """Return the row before the first that a diff adds or removes, 0 without one."""
+    """Return the index of the row before the first added or removed one, 0 without one."""
     changed = (at for at, row in enumerate(body) if _CHANGED_ROW.match(strip_sequences(row)))
     return max(next(changed, 0) - 1, 0)
 
 
 def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> list[str]:
-    """Draw the answers in at most `max_rows`: wrapped where there is room, else cut with a note."""
-    told = panel.question.why
-    if told == WRITES_A_FILE and panel.question.preview.get("diff"):
-        told = ""  # it is seen
-    if told == OUTSIDE and any(access.outside for access in panel.question.access):
-        told = ""  # it stands in the body
-    why = [ctx.clipped("dim", f"  {one_line(told)}")] if told else []
-    if panel.reasoning:
-        long = "Why not? Enter sends it (may be empty), Esc goes back"
-        short = "Why not? Enter sends, Esc: back"
-        return [*why, long if len(long) <= ctx.columns else clip(short, ctx.columns)]
+    """Draw the reason and the answers in at most `max_rows`: wrapped if they fit, else cut with a note."""
+    reason = panel.question.why
+    if reason == WRITES_A_FILE and panel.question.preview.get("diff"):
+        reason = ""  # the diff shows it
+    if reason == OUTSIDE and any(access.outside for access in panel.question.access):
+        reason = ""  # the body names it
+    why = [ctx.clipped("dim", f"  {one_line(reason)}")] if reason else []
+    if panel.commented is not None:
+        return [*why, _writing_hint(panel.commented, ctx)]
     room = max(ctx.columns - 7, 4)
     texts = [wrap(f"{choice.digit} {choice.text}", room) for choice in panel.choices]
     cut = len(why) + sum(map(len, texts)) + 1 > max_rows
     if cut:
         texts = [[clip(f"{choice.digit} {choice.text}", room)] for choice in panel.choices]
     rows = [row for at, text in enumerate(texts) for row in _choice_rows(panel, at, text, ctx)]
-    marking = " or ".join(choice.letter for choice in panel.choices if choice.lasting)
-    last = "  Esc: no, and stop" + (f" · {marking} only marks, Enter takes it" if marking else "")
-    short = "  Esc: no" + (f" · {marking} marks, Enter takes" if marking else "")
+    lasting = "/".join(choice.letter for choice in panel.choices if choice.lasting)
+    confirm = f" · {lasting} then Enter" if lasting else ""
+    last = f"  Esc to deny and stop{confirm} · Tab to add a remark"
+    short = f"  Esc to deny{confirm}"
     if cut and any(len(wrap(choice.text, room - 2)) > 1 for choice in panel.choices):
-        last = short = with_keys("  {outputs}: rules whole; Esc: no", ctx.keys)
+        last = short = with_keys("  {outputs} for full rules · Esc to deny", ctx.keys, " · ")
     return [*why, *rows, ctx.hint(last, short)]
 
 
+def _writing_hint(choice: ApprovalChoice, ctx: RenderContext) -> str:
+    """Return the prompt for a reason, or for a remark that goes with an approval."""
+    if choice.answer is None:
+        long = "Tell makeroom what to do instead (optional) · Enter to deny · Esc to go back"
+        short = "Enter to deny · Esc to go back"
+    else:
+        long = "Add a remark for the model (optional) · Enter to approve · Esc to go back"
+        short = "Enter to approve · Esc to go back"
+    return long if len(long) <= ctx.columns else clip(short, ctx.columns)
+
+
 def _choice_rows(panel: ApprovalPanel, at: int, text: list[str], ctx: RenderContext) -> list[str]:
-    """Draw one answer: marked when it is chosen, its letter behind the last row."""
+    """Draw one answer, its letter behind the last row."""
     marked = at == panel.marked
     rows = hang(text, first="❯ " if marked else "  ", others="    ")
     rows = [ctx.paint("bold", row) for row in rows] if marked else rows

@@ -72,10 +72,11 @@ async def _take_images(state: ReplState, pasted: str | None) -> None:
 
 
 def hint_at_answers(state: ReplState) -> None:
-    """Show which keys are answers, after one that is none or came before the question could be read."""
+    """Show the keys that are answers, after a key that is not one or that came too early."""
     panel = state.approval.panel
-    keys = " ".join(choice.digit for choice in panel.choices) if panel is not None else ""
-    state.status_hint.show("answers", f"A question waits: {keys}, or an arrow and Enter", seconds=REPEAT_S)
+    keys = f"1-{len(panel.choices)}" if panel is not None else ""
+    hint = f"Answer the question first ({keys}, or arrows and Enter)"
+    state.status_hint.show("answers", hint, seconds=REPEAT_S)
 
 
 def submit(state: ReplState) -> None:
@@ -233,9 +234,10 @@ def move_row(state: ReplState, by: Literal[-1, 1]) -> bool:
 
 
 def print_question(state: ReplState) -> None:
-    """Print all of a question above (Ctrl-O)."""
+    """Print the whole question above (Ctrl-O)."""
     panel = state.approval.panel
     if panel is not None:
+        panel.end_seen = True
         state.terminal.print_above("\n".join(full_question(panel.question, state.terminal.render_context())))
 
 

@@ -42,7 +42,7 @@ from .key_actions import (
 )
 from .keyboard import FOCUS_IN, FOCUS_OUT
 from .keymap import base_bindings
-from .picker import add_picker_keys
+from .picker import TO_THE_END, add_picker_keys
 from .question_form import SURE_S, add_form_keys
 from .repl_state import ReplState
 
@@ -69,7 +69,7 @@ def build_key_bindings(state: ReplState) -> KeyBindings:
     picking = Condition(lambda: state.picker.state is not None and state.approval.panel is None)
     add_picker_keys(bindings, state.picker, picking)
     form = state.approval.form
-    form.say = lambda hint: state.status_hint.show("answers", hint, seconds=SURE_S)
+    form.say = state.approval.say = lambda hint: state.status_hint.show("answers", hint, seconds=SURE_S)
     add_form_keys(bindings, form, Condition(lambda: form.state is not None and state.approval.panel is None))
     return bindings
 
@@ -112,11 +112,11 @@ def _add_grapheme_keys(bindings: KeyBindings, state: ReplState) -> None:
     """Bind keys that move and delete by what users see as one character, wherever text is written."""
     buffer = state.editor.buffer
     approval = state.approval
-    reasoning = Condition(lambda: approval.panel is not None and approval.panel.reasoning)
+    commenting = Condition(lambda: approval.panel is not None and approval.panel.writing)
     writing = Condition(lambda: get_app().current_buffer is buffer)
     asked = Condition(lambda: approval.form.state is not None and approval.panel is None)
     commanding = vi_navigation_mode | vi_waiting_for_text_object_mode
-    typing = (writing | reasoning | asked | is_searching) & ~commanding
+    typing = (writing | commenting | asked | is_searching) & ~commanding
     for at, deleting, moving in ((-1, "backspace", ("left", "c-b")), (1, "delete", ("right", "c-f"))):
         bindings.add(deleting, filter=typing)(
             lambda event, at=at: delete_grapheme(event.current_buffer, at),
@@ -162,17 +162,17 @@ def _bind(
 def _add_question_keys(bindings: KeyBindings, state: ReplState) -> None:
     approval = state.approval
     listening = Condition(lambda: approval.listening)
-    reasoning = Condition(lambda: approval.panel is not None and approval.panel.reasoning)
+    commenting = Condition(lambda: approval.panel is not None and approval.panel.writing)
     waiting = Condition(lambda: approval.panel is not None)
-    choosing = waiting & ~reasoning
-    unread = waiting & ~listening & ~reasoning
+    choosing = waiting & ~commenting
+    early = waiting & ~listening & ~commenting
 
     def drop(event: KeyPressEvent) -> None:
         approval.note_typing()
         hint_at_answers(state)
 
     for key in (Keys.Any, "enter", "escape"):  # with vim's keys Esc would make commands of the answers
-        bindings.add(key, filter=unread)(drop)
+        bindings.add(key, filter=early)(drop)
     bindings.add(Keys.BracketedPaste, filter=choosing)(drop)
     kept = {keys[0] for action in _ACTIONS_AT_QUESTIONS for keys in state.keymap.keys[action]}
     for stray in _EDITING_KEYS:
@@ -184,16 +184,18 @@ def _add_question_keys(bindings: KeyBindings, state: ReplState) -> None:
         if not approval.press(event.data):
             hint_at_answers(state)
 
-    bindings.add("enter", filter=reasoning)(lambda event: approval.refuse(event.current_buffer.text.strip()))
-    for key, step in (("up", -1), ("down", 1), ("s-tab", -1), ("tab", 1)):
+    bindings.add("enter", filter=commenting)(lambda event: approval.send(event.current_buffer.text.strip()))
+    for key, step in (("up", -1), ("down", 1)):
         bindings.add(key, filter=listening)(lambda event, step=step: approval.move(step))
-    for key, step in (("pageup", -PAGE_LINES), ("pagedown", PAGE_LINES)):
+    bindings.add("tab", filter=listening)(lambda event: approval.comment())
+    pages = {"pageup": -PAGE_LINES, "pagedown": PAGE_LINES, "home": -TO_THE_END, "end": TO_THE_END}
+    for key, step in pages.items():
         bindings.add(key, filter=listening)(lambda event, step=step: approval.scroll(step))
     bindings.add("enter", filter=listening)(lambda event: approval.enter())
-    bindings.add("escape", filter=listening)(lambda event: approval.refuse(stop=True))
+    bindings.add("escape", filter=listening)(lambda event: approval.deny(stop=True))
     for keys in state.keymap.keys["outputs"]:
         bindings.add(*keys, filter=listening)(lambda event: print_question(state))
-    bindings.add("escape", filter=reasoning)(lambda event: approval.ask_again())
+    bindings.add("escape", filter=commenting)(lambda event: approval.ask_again())
 
 
 def _note_focus(state: ReplState, focused: bool) -> None:

@@ -240,8 +240,8 @@ class ScreenLayout:
         state = self._state
         panel = state.approval.panel
         if panel is not None:
-            lines = draw_approval(panel, ctx, rows - int(panel.reasoning) - 3)
-            if not panel.reasoning:
+            lines = draw_approval(panel, ctx, rows - int(panel.writing) - 3)
+            if not panel.writing:
                 marked = (at for at, line in enumerate(lines) if "❯ " in line)  # where the answer stands
                 return lines, (next(marked, max(len(lines) - 1, 0)), 0)
             reason, column = draw_one_row(self._reason, INPUT_PROMPT, ctx)

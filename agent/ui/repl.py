@@ -65,7 +65,7 @@ def _question_changed(state: ReplState, screen: ScreenLayout) -> None:
     elif panel is None:
         state.notifications.show("working")
         state.status_hint.clear("answers")
-    elif not panel.reasoning:
+    elif not panel.writing:
         state.notifications.question_waits(question_head(panel.question))
     screen.dialog_changed()
 

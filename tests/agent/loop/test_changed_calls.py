@@ -11,7 +11,7 @@ from agent.app.follow_ups import hook_refuses, run_with_follow_ups
 from agent.app.structured_output import MAX_REMINDERS, StructuredOutput, structured_output
 from agent.errors import UsageError
 from agent.events import TurnFinished
-from agent.loop.call_permission import parse_call
+from agent.loop.call_permission import parse_call, remark_note
 from agent.permissions import parse_rules
 from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionUpdate
 from tests.agent.loop.test_turn import HookWords
@@ -52,6 +52,15 @@ def test_what_the_user_changes_is_judged_again(tmp_path: Path) -> None:
             w.run()
             assert w.ran["act"] == ran
             w.check()
+
+
+def test_words_that_the_user_approves_a_call_with_go_to_the_model_as_theirs(tmp_path: Path) -> None:
+    with world([ACT, "done"], tmp_path, Allow(remark="only this once")) as w:
+        w.run()
+        (result,) = (each for each in w.record.facts if isinstance(each, Result))
+        assert w.ran["act"] == ["make"] and result.said == (("", "only this once"),)
+        assert remark_note("only this once") in w.texts()
+        w.check()
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from agent.checkpoints.recorder import Checkpoints
 from agent.checkpoints.snapshot import SnapshotLimits
 from agent.errors import ConfigError
 from agent.events import Notice, ToolCallFinished, TurnFinished
-from agent.loop.call_permission import UNCOVERED
+from agent.loop.call_permission import UNCOVERED, remark_note
 from agent.loop.session_sandbox import SessionSandbox
 from agent.loop.tool_executor import SAID_ABOUT_LEAVING
 from agent.permissions import (
@@ -282,7 +282,8 @@ def test_a_place_that_is_allowed_widens_the_sandbox_for_this_project(
 ) -> None:
     """You are asked once about each blocked access of a call."""
     lines = [f"echo a >{outside}/a && git config a.b c", f"echo b >{outside}/b"]
-    shell.run(lines, Allow("through"), Deny())
+    shell.run(lines, Allow("through", remark="for the cache"), Deny())
+    assert remark_note("for the cache") in shell.texts
     question = shell.world.approver.questions[0]
     assert question.through == f"write {outside}"
     assert shell.asked == [f"blocked: write {outside}/a (bash)", QUESTION]

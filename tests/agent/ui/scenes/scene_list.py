@@ -196,7 +196,7 @@ SCENES = (
     Scene("question_leave", asks("install", "leave the wall"), ([bash("touch /opt/outside")], *DONE)),
     Scene(
         "question_reason",
-        both(asks("change it", "Allow edit"), lambda t: t.drain(0.8).type("n").sees("Why not")),
+        both(asks("change it", "Allow edit"), lambda t: t.drain(0.8).type("n").sees("Enter to deny")),
         CHANGE,
     ),
     Scene(

@@ -1,0 +1,38 @@
+"""Draw a command or a script that the user is asked about: numbered lines, every character visible."""
+
+from __future__ import annotations
+
+from agent.shell import RiskyLine, risky_lines
+
+from .terminal_text import CODE_TAB_CELLS, RenderContext, escape_output, hang, one_line, wrap
+
+
+def draw_script(script: str, ctx: RenderContext) -> list[str]:
+    """Draw warnings about single lines, then the script, its lines numbered where it has several.
+
+    Long lines are wrapped. A carriage return is drawn as `␍`, wherever it is: it must not look like the end
+    of a line.
+    """
+    risks = risky_lines(script)
+    lines = script.replace("\r", "␍").split("\n")
+    is_numbered = len(lines) > 1
+    digits = len(str(len(lines)))
+    risky = {risk.number for risk in risks}
+    rows = [row for text in _warnings(risks, is_numbered) for row in ctx.wrapped("warning", f"! {text}")]
+    for number, line in enumerate(lines, 1):
+        margin = f"{number:>{digits}}  " if is_numbered else ""
+        drawn = wrap(escape_output(line, CODE_TAB_CELLS), ctx.columns - len(margin))
+        if number in risky:
+            drawn = [ctx.paint("warning", row) for row in drawn]
+        rows += hang(drawn, first=ctx.paint("dim", margin), others=" " * len(margin))
+    return rows
+
+
+def _warnings(risks: tuple[RiskyLine, ...], is_numbered: bool) -> list[str]:
+    """Return one warning for each effect: `deletes (lines 3, 9)`."""
+    warnings = []
+    for effect in dict.fromkeys(risk.effect for risk in risks):
+        numbers = [str(risk.number) for risk in risks if risk.effect == effect and risk.number]
+        place = f" (line{'s' * (len(numbers) > 1)} {', '.join(numbers)})" if is_numbered and numbers else ""
+        warnings.append(one_line(effect) + place)
+    return warnings
