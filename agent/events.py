@@ -1,8 +1,8 @@
-"""Events: what happens, told to those who watch. Plain data, a closed union; questions go through ports.
+"""Events, which report to the faces what happens: plain data in a closed union. Questions go through ports.
 
-Order within a turn: TurnStarted, then for each request RequestStarted, deltas, ReplyFinished or StreamAborted
-(with Retrying between tries), then ToolCallStarted, ToolCallProgress, ToolCallFinished for each call, and at
-the very end exactly one TurnFinished. The others may come at any time. `emit` is synchronous and quick.
+Order within a turn: TurnStarted; for each request RequestStarted, deltas, and ReplyFinished or StreamAborted
+(with Retrying between attempts); for each call ToolCallStarted, ToolCallProgress, ToolCallFinished; at the
+end exactly one TurnFinished. Other events may come at any time. `emit` is synchronous and quick.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class TurnStarted(Struct, frozen=True):
 
 
 class RequestStarted(Struct, frozen=True):
-    """A request goes out: `tokens` is the calibrated size of the prompt, `trigger` "turn" or "summary"."""
+    """A request is sent: `tokens` is the calibrated size of the prompt, `trigger` "turn" or "summary"."""
 
     trigger: str
     tokens: int
@@ -46,7 +46,7 @@ class ToolCallDelta(Struct, frozen=True):
 
 
 class BlockFinished(Struct, frozen=True):
-    """A block of the reply under way is whole; the reply may still break off. `message` is its id."""
+    """A block of the running reply is complete; the reply may still be cut off. `message` is its id."""
 
     block: Block
     message: str
@@ -55,7 +55,7 @@ class BlockFinished(Struct, frozen=True):
 
 
 class RawStreamEvent(Struct, frozen=True):
-    """An event of the service's stream as it came; only told where the run asks for such."""
+    """An unchanged event of the service's stream; only emitted if the run asks for raw events."""
 
     event: Mapping[str, Any]
 
@@ -67,16 +67,16 @@ class ReplyFinished(Struct, frozen=True):
 
 
 class StreamAborted(Struct, frozen=True):
-    """The stream broke; `partial` is the text that had been shown, and is not part of the answer."""
+    """The stream was cut off; `partial` is the text shown so far, which is not part of the answer."""
 
     reason: str
     partial: str
 
 
 class Retrying(Struct, frozen=True):
-    """The next try, the `attempt`th of `tries`, comes in `seconds`; can be cancelled like everything else.
+    """The request is sent again in `seconds`, as attempt `attempt` of `tries`; the wait can be cancelled.
 
-    `status` is that of the server's answer, None where there was none.
+    `status` is the status of the server's answer, None if there was no answer.
     """
 
     reason: str
@@ -87,7 +87,7 @@ class Retrying(Struct, frozen=True):
 
 
 class ToolCallStarted(Struct, frozen=True):
-    """A call is being prepared and run: `of` the reply's seq, `block` its place there."""
+    """A call begins to run: `of` is the seq of the reply, `block` the index of the call in it."""
 
     of: int
     block: int
@@ -96,7 +96,7 @@ class ToolCallStarted(Struct, frozen=True):
 
 
 class ToolCallProgress(Struct, frozen=True):
-    """The newest output of a running call, raw: control characters are escaped where it is shown."""
+    """The newest output of a running call, raw: faces escape control characters when they show it."""
 
     of: int
     block: int
@@ -104,7 +104,7 @@ class ToolCallProgress(Struct, frozen=True):
 
 
 class ToolCallFinished(Struct, frozen=True):
-    """A call has its result. `denied` tells that permission was refused."""
+    """A call has its result. `denied`: permission was denied."""
 
     of: int
     block: int
@@ -116,7 +116,7 @@ class ToolCallFinished(Struct, frozen=True):
 
 
 class ContextCompacted(Struct, frozen=True):
-    """A compaction is in force: `notice` is its line, with the numbers; `ids` undo it."""
+    """A compaction was applied: `notice` is a line with its figures, `ids` are the ids that undo it."""
 
     notice: str
     trigger: str
@@ -132,14 +132,14 @@ class Notice(Struct, frozen=True):
 
 
 class CommandOutput(Struct, frozen=True):
-    """The output of a command, never for the model. `form` says how it is to be drawn."""
+    """The output of a command, never for the model. `form` selects the way to draw it."""
 
     text: str
     form: Literal["plain", "markdown", "diff"] = "plain"
 
 
 class ContextChart(Struct, frozen=True):
-    """A chart of shares: rows of (label, tokens), out of `total`; drawn as a map of the context."""
+    """A chart of the context: rows of (label, tokens) out of `total` tokens."""
 
     title: str
     rows: tuple[tuple[str, int], ...]
@@ -147,22 +147,22 @@ class ContextChart(Struct, frozen=True):
 
 
 class ClipboardCopy(Struct, frozen=True):
-    """A text for the clipboard of the user's terminal; `words` are told once the terminal has it."""
+    """A text for the clipboard of the user's terminal; `words` is the notice once it was sent."""
 
     text: str
     words: str
 
 
 class PromptReplayed(Struct, frozen=True):
-    """A prompt of the session that is gone on with, shown again."""
+    """A prompt of a resumed session, shown again."""
 
     text: str
 
 
 class EarlierMessages(Struct, frozen=True):
-    """A number of messages come before those shown of a session; `events` show the newest of them.
+    """A session has `count` messages before those that are shown; `events` show the newest of them.
 
-    With a count of 0 only calls do, of the turn that is shown.
+    With a count of 0, only calls of the turn that is shown were left out.
     """
 
     count: int
@@ -170,14 +170,14 @@ class EarlierMessages(Struct, frozen=True):
 
 
 class ScreenSetting(Struct, frozen=True):
-    """A command changes how the screen works; faces without a screen have nothing to do."""
+    """A command changed a setting of the screen; faces without a screen ignore it."""
 
     name: Literal["theme", "editing"]
     value: str
 
 
 class PromptRestored(Struct, frozen=True):
-    """The conversation went back to before this prompt: its words belong into the input, to be edited."""
+    """The conversation was rewound to before this prompt: its text goes back into the input for editing."""
 
     text: str
 
@@ -185,11 +185,11 @@ class PromptRestored(Struct, frozen=True):
 class AgentStatus(Struct, frozen=True):
     """The current state of an agent, a nested session.
 
-    label   what people know it by; `task` is what it is to do, `doing` what it does now
-    call    the id of the call that started it, `place` the reply's seq and the block of that call
-    tokens  of its conversation; `requests` and `dollars` count from its beginning
-    session  the id of its own session, "" until that has begun
-    error    why it ended early; `stopped`: because somebody ended it
+    label    its name for users; `task` is its task, `doing` its current activity
+    call     id of the call that started it; `place` is the reply's seq and the block of that call
+    tokens   size of its conversation; `requests` and `dollars` are totals since its start
+    session  id of its own session, "" until that was created
+    error    the reason if it ended early; `stopped`: it was stopped on purpose
     """
 
     label: str
@@ -208,7 +208,7 @@ class AgentStatus(Struct, frozen=True):
 
 
 class AgentProgress(Struct, frozen=True):
-    """An agent came on: `event` is what happened within its session, None where only its status changed."""
+    """An agent made progress: `event` happened in its session, None if only its status changed."""
 
     agent: AgentStatus
     event: Event | None = None
@@ -219,7 +219,7 @@ class TurnFinished(Struct, frozen=True):
 
     error  one readable line for the user, with advice about the next step
     code   the exit code of a headless run
-    cause  the error without the advice, which only a user can follow; "" where it contains none
+    cause  the error without the advice, which only a user can follow; "" if it has no advice
     """
 
     reason: Reason

@@ -1,4 +1,4 @@
-"""Durations, numbers, dates and keys as people read them, names as clients do, what looks like a command."""
+"""Format durations, numbers, dates and keys, translate tool names for clients, recognize commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools import BUILTIN, CONDITIONAL
 from tools.text import NO_OUTPUT
 from transcripts.patterns import lazy_pattern
 
-# Tools that Claude Code calls by another name than ours in capitals.
+# Tools whose name in Claude Code is not ours in CamelCase.
 CLIENT_NAMES: Mapping[str, str] = {
     "task": "Agent",
     "todo": "TodoWrite",
@@ -19,7 +19,7 @@ CLIENT_NAMES: Mapping[str, str] = {
     "exit_plan": "ExitPlanMode",
     "skill": "Skill",
 }
-# What people call the keys of actions that no `keybindings.toml` gives others.
+# Common names of the default keys of actions; `keybindings.toml` may bind others.
 KEY_NAMES: Mapping[str, str] = {
     "submit": "Enter",
     "newline": "Shift+Enter, Alt+Enter, Ctrl-J",
@@ -43,26 +43,26 @@ _OWN_NAMES = {name.lower(): own for own, name in CLIENT_NAMES.items()}
 
 
 def with_keys(text: str, names: Mapping[str, str], gap: str = "; ") -> str:
-    """A hint with the keys of the actions that it names in braces; a part (between gaps) without key goes."""
+    """Replace the actions in braces by their keys; drop parts (between gaps) with an action without a key."""
     indent = text[: len(text) - len(text.lstrip())]
     parts = [part for part in text.strip().split(gap) if all(names[it] for it in _NAMED_ACTION.findall(part))]
     return indent + _NAMED_ACTION.sub(lambda found: names[found[1]], gap.join(parts))
 
 
 def unquoted(path: str) -> str:
-    """A typed path without the quotes that people put around one with spaces."""
+    """Return a typed path without the quotes around it."""
     return path[1:-1] if len(path) > 1 and path[0] in "\"'" and path[-1] == path[0] else path
 
 
 def client_name(tool: str) -> str:
-    """The name of a tool as clients and hooks know it: `Bash`, `Read`, `Edit`, `WebFetch`."""
+    """Return the name of a tool as clients and hooks know it: `Bash`, `Read`, `Edit`, `WebFetch`."""
     if tool in CLIENT_NAMES:
         return CLIENT_NAMES[tool]
     return "".join(word.capitalize() for word in tool.split("_")) if tool in BUILTIN else tool
 
 
 def own_name(tool: str) -> str:
-    """The name here of a built-in tool that is written as clients do, in any letter case; others stay."""
+    """Return our name of a built-in tool for a client's name in any letter case; others are unchanged."""
     name = tool.lower()
     name = _OWN_NAMES.get(name, name)
     return name if name in (*BUILTIN, *CONDITIONAL) else tool
@@ -77,9 +77,7 @@ def client_output(tool: str, text: str) -> dict[str, Any] | None:
 
 
 def is_command(text: str, exists: Callable[[str], bool] = os.path.lexists) -> bool:
-    """Return whether a line is a slash command and not words that begin with a path, as in `/usr/lib is
-    slow`.
-    """
+    """Return whether a line is a slash command and not text that starts with a path: `/usr/lib is slow`."""
     if not text.startswith("/") or "\n" in text.split(" ")[0]:
         return False
     word = text[1:].split(maxsplit=1)[0] if text[1:].strip() and not text[1].isspace() else ""
@@ -87,7 +85,7 @@ def is_command(text: str, exists: Callable[[str], bool] = os.path.lexists) -> bo
 
 
 def format_duration(seconds: float) -> str:
-    """`0.4 s`, `12 s`, `3 min 5 s`, `2 h 3 min`."""
+    """Format seconds: `0.4 s`, `12 s`, `3 min 5 s`, `2 h 3 min`."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -100,12 +98,12 @@ def format_duration(seconds: float) -> str:
 
 
 def shorten(text: str, max_chars: int) -> str:
-    """The text, or its start and `…` in `max_chars` characters."""
+    """Return the text, or its start and `…` in `max_chars` characters."""
     return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 
 
 def format_count(number: int) -> str:
-    """`950`, `1.2k`, `48k`, `1.2M`."""
+    """Format a count: `950`, `1.2k`, `48k`, `1.2M`."""
     if number < 1000:
         return str(number)
     if number < 999_500:
@@ -114,15 +112,13 @@ def format_count(number: int) -> str:
 
 
 def whole_percent(part: int, whole: int) -> int:
-    """Return the rounded percentage that a part is of `whole`, which is more than 0; 100 only for
-    all of it.
-    """
+    """Return the rounded percentage of `part` in `whole` (more than 0); 100 only if they are equal."""
     rounded = round(100 * part / whole)
     return 99 if rounded == 100 and part < whole else rounded
 
 
 def format_timestamp(at: float) -> str:
-    """`2026-11-21 07:00` in local time, or `no date` padded to the same 16 characters."""
+    """Format a time of the epoch: `2026-11-21 07:00` in local time, or `no date` padded to 16 characters."""
     try:
         return f"{datetime.fromtimestamp(at):%Y-%m-%d %H:%M}"
     except (OverflowError, OSError, ValueError):

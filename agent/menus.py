@@ -1,4 +1,4 @@
-"""Menus as plain data: what can be chosen, sessions above all. The faces draw them; see `ports.Chooser`."""
+"""Menus as plain data, above all those of sessions. Faces draw them; see `ports.Chooser`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from transcripts.secrets import SecretMasks
 from .formatting import format_timestamp, shorten
 
 MAX_SESSION_TITLE_CHARS = MAX_KEYED_TITLE_CHARS = 100
-MAX_SEARCHED_PROMPT_CHARS = 2_000  # of a first prompt, which the menu's filter looks through
+MAX_SEARCHED_PROMPT_CHARS = 2_000  # of a first prompt that the menu's filter searches
 
 
 class MenuRow(Struct, frozen=True):
     """One row. Choosing it yields `value`; `facts` are short, the most important first.
 
-    `more` is searched by the filter but not shown. `key` identifies the row: it is shown, and typed where a
-    menu is answered line by line; without one that is the row's place, from 1.
+    `more` is searched by the filter but not shown. `key` identifies the row: it is shown, and it is what the
+    user types where menus are answered line by line. Without a key, that is the row's number, from 1.
     """
 
     value: str
@@ -29,9 +29,9 @@ class MenuRow(Struct, frozen=True):
 
 
 class Menu(Struct, frozen=True):
-    """A title and its rows. `filters`: a long list in which typing searches. `at`: the row marked first.
+    """A title and its rows. `filters`: typing searches, as in a long list. `at`: the row selected at first.
 
-    `switches`: choosing a row switches it, and the menu comes again.
+    `switches`: choosing a row toggles it, and the menu is shown again.
     """
 
     title: str
@@ -45,11 +45,11 @@ class Menu(Struct, frozen=True):
         return self.rows[place].key or str(place + 1)
 
     def row_for_key(self, key: str) -> MenuRow | None:
-        """The row that a typed key stands for."""
+        """Return the row for a typed key, None if there is none."""
         return next((row for place, row in enumerate(self.rows) if self.key_of(place) == key), None)
 
     def keyed_lines(self) -> list[str]:
-        """The rows with their keys, for printing line by line; control characters are not escaped."""
+        """Return the rows with their keys, one line each; control characters are not escaped."""
         return [
             "  ".join((f"{self.key_of(place):>3}", *row.facts[:2], shorten(row.title, MAX_KEYED_TITLE_CHARS)))
             for place, row in enumerate(self.rows)
@@ -57,12 +57,12 @@ class Menu(Struct, frozen=True):
 
 
 def question_menu(title: str, **answers: str) -> Menu:
-    """A question with a few answers: each keyword is a value, its argument the text shown."""
+    """Return a question with a few answers: each keyword is a value, its argument the text shown."""
     return Menu(title, tuple(MenuRow(value, text) for value, text in answers.items()), filters=False)
 
 
 def session_line(summary: SessionSummary, masks: SecretMasks, depth: int = 0) -> str:
-    """One line of `makeroom sessions`, indented for a nested one. Controls are not escaped."""
+    """Return a line of `makeroom sessions`, indented if nested. Control characters are not escaped."""
     name = summary.name or summary.agent
     title = masks.all(f"[{name}] {summary.first_prompt}" if name else summary.first_prompt)
     prompts = pluralize(summary.prompts, "prompt")
@@ -72,7 +72,7 @@ def session_line(summary: SessionSummary, masks: SecretMasks, depth: int = 0) ->
 
 
 def session_menu(summaries: list[SessionSummary], now: float, masks: SecretMasks) -> Menu:
-    """The sessions to choose from; values are ids. `now` in seconds since the epoch."""
+    """Return the menu of sessions; its values are ids. `now` is in seconds since the epoch."""
 
     def facts(one: SessionSummary) -> tuple[str, ...]:
         found = (format_age(one.last_active, now), pluralize(one.prompts, "prompt"), _size(one.size), one.sid)
@@ -87,16 +87,16 @@ def session_menu(summaries: list[SessionSummary], now: float, masks: SecretMasks
         )
         for one in summaries
     )
-    return Menu("Go on with which session?", rows)
+    return Menu("Resume which session?", rows)
 
 
 def in_use_menu(error: SessionInUse, leave: str) -> Menu:
-    """Ask about a session in use: the values are view, fork and leave, whose words are given."""
+    """Return the menu for a session in use: view, fork, or leave, whose text is given."""
     who = f"pid {error.pid}" if error.pid else "another process"
     return question_menu(
         f"Session {error.sid} is in use by {who}",
-        view="View it: print the conversation so far",
-        fork="Fork it: go on in a copy, that one stays as it is",
+        view="View: print the conversation so far",
+        fork="Fork: continue in a copy and leave the original unchanged",
         leave=leave,
     )
 

@@ -1,4 +1,7 @@
-"""Ports: what the turn asks of the world, each with its contract. Fakes are ordinary classes."""
+"""Ports, through which a turn asks for something from outside, each with its contract.
+
+Fakes in tests are ordinary classes.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class PermissionQuestion(Struct, frozen=True):
-    """The question whether a call may run. `why` says which rule asks; `prefix` is what "always" would allow.
+    """The question whether a call may run. `why` is the reason; `prefix` is the rule that "always" would add.
 
     `preview` is plain data as in a tool's `human` ({"diff": ...} or {"text": ...}), shown with control
     characters escaped.
 
-    Where the wall refused something to a call that ran, `refused` says what, and the question is whether the
-    call may run again: outside of the wall, or within it with `through` let through. `remedy` is what would
-    have allowed it where nobody is there to ask. `call` is the id of the model's call, `input` its input.
+    If the sandbox blocked an access of a call, `refused` names it, and the question is whether to run the
+    call again: without the sandbox, or in it with the access `through` allowed. `remedy` is the flag that
+    would have allowed it, for runs without a user. `call` is the id of the model's call, `input` its input.
     `asker` is the agent that asks, "" for the session itself.
     """
 
@@ -62,7 +65,7 @@ class Allow(Struct, frozen=True):
 
 
 class PermissionUpdate(Struct, frozen=True):
-    """A change of the permissions for the rest of the session: rules as they are written, another mode."""
+    """A change of the permissions for the rest of the session: rules in their written form, or a mode."""
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
@@ -70,9 +73,9 @@ class PermissionUpdate(Struct, frozen=True):
 
 
 class Deny(Struct, frozen=True):
-    """The answer no; the reason is for the model. `stop` ends the turn as well (the user pressed Esc).
+    """Denial; the reason is for the model. `stop` ends the turn as well (the user pressed Esc).
 
-    `unattended` tells that there was no user to ask.
+    `unattended`: there was no user to ask.
     """
 
     reason: str = ""
@@ -81,22 +84,23 @@ class Deny(Struct, frozen=True):
 
 
 class Approver(Protocol):
-    """Answers permission questions for the user. One question at a time; cancelling the wait withdraws it."""
+    """Answers permission questions, one at a time. Cancelling the wait withdraws the question."""
 
     async def ask(self, question: PermissionQuestion) -> Allow | Deny: ...
 
 
 class Chooser(Protocol):
-    """Lets the user choose. One menu at a time; cancelling the wait withdraws it."""
+    """Lets the user choose from a menu, one at a time. Cancelling the wait withdraws the menu."""
 
     async def choose(self, menu: Menu) -> MenuRow | None:
-        """The row that was chosen; None when the user wants none."""
+        """Return the chosen row; None if the user cancels."""
 
 
 class HookEvent(StrEnum):
-    """The moments at which a hook of the user runs, by their names in the settings of Claude Code.
+    """The events that run the user's hooks, by their names in the settings of Claude Code.
 
-    What each is told, and what of its answer counts; words go to the model.
+    Each comment names the fields of the hook's input and the parts of its answer that count; words go to the
+    model.
     """
 
     SESSION_START = "SessionStart"  # {"source"}; words
@@ -104,26 +108,26 @@ class HookEvent(StrEnum):
     PRE_TOOL = "PreToolUse"  # before a call: {"tool", "input", "id"}; veto, decision, updated_input, words
     POST_TOOL = "PostToolUse"  # after it: also {"output", "seconds"}; veto, updated_output, words
     POST_TOOL_FAILURE = "PostToolUseFailure"  # as POST_TOOL, after a call that failed
-    NOTIFICATION = "Notification"  # the person is waited for: {"message", "type"}; nothing
-    STOP = "Stop"  # when the model is done: {"answer", "again"}; a veto has it go on, with the reason
-    SUBAGENT_STOP = "SubagentStop"  # when a child is done: also {"agent_id", "agent_type"}; as STOP
+    NOTIFICATION = "Notification"  # makeroom waits for the user: {"message", "type"}; nothing
+    STOP = "Stop"  # when the model is done: {"answer", "again"}; a veto makes it continue, with the reason
+    SUBAGENT_STOP = "SubagentStop"  # when an agent is done: also {"agent_id", "agent_type"}; as STOP
     PRE_COMPACT = "PreCompact"  # before history is replaced: {"trigger", "focus"}; veto, words: the focus
     POST_COMPACT = "PostCompact"  # after a compaction: {"trigger", "summary"}; nothing
     SESSION_END = "SessionEnd"  # {"reason"}; nothing
 
 
-TWO_REWRITES = "two hooks changed the input of this call, each in another way; only one of them may"
+TWO_REWRITES = "two hooks changed the input of this call in different ways; only one of them may change it"
 
 
 class HookAnswer(Struct, frozen=True):
     """The answer of a hook: a veto with its reason, and words for the model.
 
-    decision        before a call: "allow" saves the question to the user, "ask" has one asked in any case;
-                    deny rules count nevertheless
+    decision        before a call: "allow" skips the question to the user, "ask" always asks it; deny rules
+                    apply in any case
     updated_input   before a call: the input to use instead
-    stop            why the turn is to end; None: it goes on
-    updated_output  after a call: what the model is shown instead of its output; None: its output
-    message         for the person
+    stop            the reason to end the turn; None: it continues
+    updated_output  after a call: the output that the model gets instead; None: the real output
+    message         for the user
     """
 
     veto: str | None = None
@@ -157,37 +161,37 @@ class HookAnswer(Struct, frozen=True):
 
 
 class Hooks(Protocol):
-    """Commands of the user that run at named moments. A hook that fails is reported, never fatal.
+    """Commands of the user that run at certain events. A hook that fails is reported, never fatal.
 
-    One that guards a tool and could not be asked counts as a veto.
+    A hook that guards a tool and could not run counts as a veto.
     """
 
     async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer: ...
 
 
 class WaitingPrompts(Protocol):
-    """Prompts that the user has written while a turn runs: they go with its next request."""
+    """Prompts that the user sent while a turn runs: they are added to its next request."""
 
     def take(self) -> tuple[str, str | None] | None:
-        """The next one as `Driver.prompt` takes it, which waits no longer; None: there is none."""
+        """Take the next one from the queue, as the arguments of `Driver.prompt`; None: the queue is empty."""
 
     def give_back(self) -> None:
-        """The one that was taken last did not get into the conversation."""
+        """Put back the one taken last, which did not get into the conversation."""
 
 
 class ToolSource(Protocol):
     """A source of tools: the built-in ones, a server, a directory. One value for each source of a run.
 
-    `open` is awaited once, before `tools` and before the first session; it gets the project's folder and the
-    environment of the program. A source that cannot be opened reports that itself and offers no tools; what
-    it raises ends the program. `tools` is cheap, and gives the same tools in the same order until `close`.
-    Names must be unique over all sources. `close` is awaited once, after the last session has ended, also
-    where `open` was cancelled; it ends everything that the source started and does not raise.
+    `open` is awaited once, before `tools` and before the first session; it gets the project's directory and
+    the program's environment variables. A source that cannot be opened reports that itself and offers no
+    tools; an exception ends the program. `tools` is cheap, and returns the same tools in the same order until
+    `close`. Names must be unique over all sources. `close` is awaited once, after the last session has ended,
+    even if `open` was cancelled; it ends everything that the source started and does not raise.
     """
 
     @property
     def name(self) -> str:
-        """The name of the source in messages."""
+        """Return the name of the source in messages."""
 
     async def open(self, folder: Path, environ: Mapping[str, str]) -> None: ...
 
@@ -198,10 +202,10 @@ class ToolSource(Protocol):
 
 class Clock(Protocol):
     def now(self) -> float:
-        """Seconds since the epoch, for people and the cache clock."""
+        """Return seconds since the epoch, for dates and the age of the cache."""
 
     def monotonic(self) -> float:
-        """Seconds that only grow, for waits and durations."""
+        """Return seconds that never decrease, for waits and durations."""
 
     async def sleep(self, seconds: float) -> None: ...
 
@@ -215,15 +219,16 @@ class SystemClock:
 
 
 class Status(Struct, frozen=True):
-    """The content of a status line. `tokens` is None until something was counted; `cost` in US dollars.
+    """The content of a status line. `tokens` is None until tokens were counted; `cost` is in US dollars.
 
-    `priced`: what was spent has known prices, so that `cost` is all of it. `window_source` says in words who
-    told the size of the window, "" where nobody did. `todos` are (status, what to do). `own_line` is
-    what the person's own command wrote, with any control characters; "" where there is none. `agents`
-    are those in the background, `asks` is the name of one that waits for an answer.
-    `title` is the session's name, else the beginning of its first prompt.
-    `unsaved` says why the record does not take the session, "" while it does. `spending` is what `cost` is
-    made of, by model, of the session and its agents; it grows.
+    priced         all prices are known, so `cost` is complete
+    window_source  where the size of the context window comes from, in words; "" if it is a default
+    todos          pairs of (status, text)
+    own_line       the output of the user's status command, with any control characters; "" without one
+    agents         number of agents in the background; `asks` is the name of one that waits for an answer
+    title          the session's name, or the beginning of its first prompt
+    unsaved        why the session transcript cannot be written, "" while it can
+    spending       the parts of `cost` by model, of the session and its agents; never decreases
     """
 
     model: str
@@ -250,7 +255,7 @@ class Status(Struct, frozen=True):
 
 
 class CommandSummary(Struct, frozen=True):
-    """A slash command in a list: its name, one line about it, and the command that it is another name of."""
+    """A slash command in a list: its name, a one-line summary, and the command that it is an alias of."""
 
     name: str
     summary: str = ""
@@ -258,56 +263,55 @@ class CommandSummary(Struct, frozen=True):
 
 
 class Driver(Protocol):
-    """The agent as a face sees it: words and commands in, events out (through the `emit` it was given)."""
+    """The agent as a face sees it: prompts and commands in, events out (through the `emit` it was given)."""
 
     def status(self) -> Status:
-        """Cheap; called at every redraw."""
+        """Return the current status. Cheap: called at every redraw."""
 
     def watch_status(self, on_change: Callable[[], None]) -> None:
-        """Call `on_change` whenever `status` has something new that no event reports."""
+        """Call `on_change` whenever `status` changes without an event."""
 
     def take_prompts_from(self, waiting: WaitingPrompts) -> None:
-        """Send the prompts that wait there with the requests of a running turn."""
+        """Add the prompts that wait there to the requests of a running turn."""
 
     async def open(self) -> bool:
-        """Returns when lines can be taken: what the project brings is decided.
+        """Return when lines can be taken: the user has decided about the project's hooks and servers.
 
-        True: a new session was announced, without anything slow. Else `ready` has to tell what begins.
+        True if a new session was announced, without any slow work. Otherwise `ready` announces the session.
         """
 
     async def ready(self) -> None:
-        """Opens, loads what a session needs, and returns when it has begun. What it raises ends the program.
+        """Open, load what a session needs, and return when it has begun. An exception ends the program.
 
-        Whatever needs the session waits for this by itself.
+        Other methods that need the session wait for this by themselves.
         """
 
     def needs_session(self, line: str) -> bool:
         """Return whether a prompt or a command line waits for `ready`."""
 
     async def prompt(self, text: str, *, typed: str | None = None) -> TurnFinished:
-        """Run one turn on the user's words. Cancelling interrupts it: the record stays valid.
+        """Run one turn on a prompt. Cancelling interrupts it; the session transcript stays valid.
 
-        Files are attached that `typed` mentions: the words without what was pasted; None: all of them.
+        Files that `typed` mentions are attached: the prompt without pasted text; None: the whole prompt.
         """
 
     async def command(self, line: str) -> bool:
-        """Run a slash command (or an unknown one, answered with a suggestion). False: the user leaves."""
+        """Run a slash command; suggest another for an unknown one. Return False if the user leaves."""
 
     def may_run_during_turn(self, line: str) -> bool:
-        """Return whether a command line only looks, and so may run while a turn runs."""
+        """Return whether a command line is read-only and so may run during a turn."""
 
     def commands(self) -> Sequence[CommandSummary]:
         """List the slash commands, for completion.
 
-        Other names of a command are listed too, and what a prompt can mention besides files, beginning
-        with @.
+        The list includes aliases, and names that a prompt can mention besides files, which begin with @.
         """
 
     def cycle_mode(self) -> str:
-        """Go to the next permission mode and return it."""
+        """Switch to the next permission mode and return it."""
 
     async def close(self) -> None:
-        """End what runs, close the record."""
+        """End all running work and close the session transcript."""
 
 
 Factory = Callable[["Emit", Approver, Chooser | None], Awaitable[Driver]]
