@@ -1,4 +1,4 @@
-"""The faces for users: a screen, plain lines, and output without a screen."""
+"""The faces for users: a screen, plain lines, and headless output."""
 
 from typing import TYPE_CHECKING
 

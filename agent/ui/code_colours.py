@@ -1,6 +1,6 @@
-"""Colour code by its language, where that is quick.
+"""Colour code by its language if that is quick.
 
-Slow to import, as rich is: loaded after the first paint.
+Slow to import, because rich is: loaded after the first paint.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _ON_WHITE = ANSISyntaxTheme(
 
 
 def coloured(code: str, *, language: str, theme: str) -> Text:
-    """Colour code where that is known to be quick. The text has the same lines."""
+    """Colour code if that is known to be quick. The result has the same lines."""
     if not is_quickly_coloured(code, language):
         return Text(code, no_wrap=True)
     colours = _ON_WHITE if theme == "ansi_light" else theme
     drawn = Syntax(code, language, theme=colours, background_color="default").highlight(code)
     if not code.endswith("\n"):
-        drawn.remove_suffix("\n")  # which the lexer added
+        drawn.remove_suffix("\n")  # the lexer added it
     drawn.style = ""
     drawn.spans = [span for span in drawn.spans if span.style != "on default"]  # the background is not ours
     return drawn if drawn.plain == code else Text(code, no_wrap=True)

@@ -1,4 +1,4 @@
-"""Complete what is typed: slash commands at the start, files after an `@`, any path on Tab."""
+"""Complete typed text: slash commands at the start, files after an `@`, any path on Tab."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from .terminal_text import one_line
 
 log = logging.getLogger(__name__)
 MAX_OFFERED_FILES = 50  # after an @
-MAX_OFFERED_PATHS = 200  # of one folder, on Tab
+MAX_OFFERED_PATHS = 200  # of one directory, on Tab
 MAX_INDEX_AGE_S = 10.0  # after which the files are listed again
-MAX_LISTING_S = 3.0  # then the list ends with what was found
-LISTING_TIMEOUT_S = 5.0  # a file system that does not answer is given up
-MAX_SEEN_IN_FOLDER = 20_000  # of which those that fit are offered, on Tab
-MAX_TYPED_PATH_CHARS = 4_096  # PATH_MAX: a longer word before the cursor is no path
+MAX_LISTING_S = 3.0  # after which the listing ends with the files found so far
+LISTING_TIMEOUT_S = 5.0  # after which a file system that does not respond is given up
+MAX_SEEN_IN_FOLDER = 20_000  # entries that are compared with the typed path, on Tab
+MAX_TYPED_PATH_CHARS = 4_096  # PATH_MAX: a longer word before the cursor is not a path
 _MENTION = lazy_pattern(r"(?:^|\s)@([^\s@]*)$")
 
 
 def rank(typed: str, names: Iterable[str]) -> list[str]:
-    """Return the names that match, best first: by their beginning, then by the letters in order.
+    """Return the names that match, best first: by their start, then by the letters in order.
 
-    Equally good ones keep their order.
+    Equally good names keep their order.
     """
     low = typed.lower()
     scores = {name: score for name in names if (score := _score(low, name.lower())) is not None}
@@ -63,7 +63,7 @@ def _score(typed: str, name: str) -> tuple[int, int] | None:
 
 
 def word_before_cursor(text: str) -> str:
-    """Return the last word of a line, with escaped spaces in it but without a leading `!`."""
+    """Return the last word of a line, including escaped spaces, without a leading `!`."""
     typed = text[-MAX_TYPED_PATH_CHARS:]
     start = len(typed)
     while start and (not typed[start - 1].isspace() or _is_escaped(typed, start - 1)):
@@ -73,7 +73,7 @@ def word_before_cursor(text: str) -> str:
 
 
 def _is_escaped(text: str, at: int) -> bool:
-    """Return whether a backslash stands before the character that itself is not escaped."""
+    """Return whether an unescaped backslash precedes the character."""
     before = text[:at]
     return text[at] != "\n" and (len(before) - len(before.rstrip("\\"))) % 2 == 1
 
@@ -81,7 +81,8 @@ def _is_escaped(text: str, at: int) -> bool:
 def matching_paths(word: str, folder: Path, *, shell: bool) -> list[str]:
     """Return the paths on disk that begin with a word, directories with a slash at the end.
 
-    In a shell line (`shell`) what a shell would interpret is escaped. Hidden files only when asked for.
+    In a shell line (`shell`), characters that a shell would interpret are escaped. Hidden files match only a
+    word that begins with a dot.
     """
     plain = re.sub(r"\\(.)", r"\1", word) if shell else word
     head, slash, base = plain.rpartition("/")
@@ -101,7 +102,7 @@ def matching_paths(word: str, folder: Path, *, shell: bool) -> list[str]:
 
 
 class FileIndex:
-    """The files of a project folder, listed in the background."""
+    """The files of a project directory, listed in the background."""
 
     def __init__(self, folder: Path, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.folder = folder
@@ -111,9 +112,9 @@ class FileIndex:
         self._names: Sequence[str] = ()
 
     async def names(self) -> Sequence[str]:
-        """Return the names, relative to the folder, directories with a slash at the end, shallow ones first.
+        """Return paths relative to the directory, shallow ones first, directories with a slash at the end.
 
-        Only the first call waits for them; once they are too old a new list is made meanwhile.
+        Only the first call waits for the listing; an old list is returned while a new one is made.
         """
         if self._listed_at is None or self._monotonic() - self._listed_at > MAX_INDEX_AGE_S:
             if self._task is None or self._task.done():
@@ -131,7 +132,7 @@ class FileIndex:
                     self.folder, lambda: unwanted.is_set() or self._monotonic() > end
                 ),
             )
-        except FileError as error:  # a dead mount: the names known so far stay
+        except FileError as error:  # a dead mount: keep the names known so far
             log.info("no list of files: %s", error)
         self._listed_at = self._monotonic()
 
@@ -144,14 +145,14 @@ class CompletionSource(Completer):
         self._files = files
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """Complete commands only: they need no waiting."""
+        """Complete commands only, which needs no waiting."""
         before = document.text_before_cursor
         if not before.startswith("/") or any(char in before[1:] for char in " \n/"):
             return
         commands = {
             each.name.removeprefix("/"): each for each in self._commands() if not each.name.startswith("@")
         }
-        if before == "/":  # all but the other names of a command
+        if before == "/":  # all except aliases
             names = [name for name, command in commands.items() if not command.alias_of]
         else:
             names = rank(before[1:], commands)
@@ -173,7 +174,7 @@ class CompletionSource(Completer):
             yield completion
 
     async def _mentioned(self, typed: str) -> list[Completion]:
-        if typed.startswith(("~/", "/", "./", "../")):  # a folder outside of the list
+        if typed.startswith(("~/", "/", "./", "../")):  # a directory outside the list
             find = partial(matching_paths, typed, self._files.folder, shell=False)
             best: Sequence[str] = await asyncio.to_thread(find)
         else:
@@ -192,7 +193,7 @@ class CompletionSource(Completer):
         ]
 
     def _paths(self, before: str) -> list[Completion]:
-        """Return the paths that begin with the word, for Tab. Without a word only after `!`."""
+        """Return the paths that begin with the word, for Tab; an empty word only matches after `!`."""
         word = word_before_cursor(before)
         shell = before.lstrip().startswith("!")
         if not word and not shell:

@@ -16,7 +16,7 @@ _CHART_MARKS = ("■", "▣", "▤", "▥", "▦", "▧", "▨", "▩")
 def render_context_chart(event: events.ContextChart, ctx: RenderContext) -> str:
     """Draw a map of the context, one cell for each equal share of `total`, above a legend.
 
-    What the rows leave of the total is free.
+    The rest of the total after all rows is drawn as free.
     """
     rows = [(one_line(label), tokens) for label, tokens in event.rows]
     used, total = chart_usage(event)
@@ -29,13 +29,13 @@ def render_context_chart(event: events.ContextChart, ctx: RenderContext) -> str:
 
 
 def chart_usage(event: events.ContextChart) -> tuple[int, int]:
-    """Return the tokens in use, and all tokens, at least one."""
+    """Return the used tokens and the total tokens, which are at least 1."""
     used = sum(tokens for _, tokens in event.rows)
     return used, max(event.total, used, 1)
 
 
 def plain_chart(event: events.ContextChart) -> str:
-    """Draw the context without a map: a headline, and a line for each row and for what is free."""
+    """Draw the context without a map: a headline, and a line for each row and for the free tokens."""
     used, total = chart_usage(event)
     headline = f"{escape_prose(event.title)}: {used:,} of {total:,} tokens ({whole_percent(used, total)}%)"
     shares = (*event.rows, (FREE_ROW, total - used))
@@ -87,6 +87,6 @@ def _chart_legend(rows: list[tuple[str, int]], total: int, ctx: RenderContext) -
 
 
 def _chart_mark(at: int, ctx: RenderContext) -> tuple[str, str]:
-    """Return the role and the character of the row at that place: eight colours, then eight fillings."""
+    """Return the role and the character for a row by its index: eight colours, then eight fillings."""
     plain = not ctx.theme.colour or at >= len(_CHART_MARKS)
     return f"chart{at % len(_CHART_MARKS)}", _CHART_MARKS[at % len(_CHART_MARKS) if plain else 0]

@@ -1,6 +1,6 @@
 """Draw a diff: line numbers, the words that changed, backgrounds, and the colours of the language.
 
-Slow to import, as rich is: loaded after the first paint.
+Slow to import, because rich is: loaded after the first paint.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .terminal_text import CODE_TAB_CELLS, RenderContext, escape_output, painted
 
 
 def draw_diff(text: str, ctx: RenderContext, limit: int) -> list[str]:
-    """Draw a diff with line numbers in place of its headers, in at most `limit` lines before wrapping."""
+    """Draw a diff with line numbers instead of headers, in at most `limit` lines before wrapping."""
     lines = text.replace("\r\n", "\n").split("\n")
     diff = read_diff([line[:1] + escape_output(line[1:], CODE_TAB_CELLS) for line in lines])
     shown = diff.marked(None if len(diff.rows) <= limit else limit - 1)
@@ -72,11 +72,11 @@ def _styles(sign: str, ctx: RenderContext) -> tuple[Style, Style]:
         return Style(), Style()
     if fill is None:
         return Style(color=palette.signs[sign == "-"]), Style(reverse=True)
-    # words on the stronger fill are read before their kind is: colours of the language are too faint on it
+    # the colours of the language are too faint on the stronger fill
     return Style(color=palette.on_fill, bgcolor=fill.line), Style(color=palette.on_fill, bgcolor=fill.words)
 
 
 @cache
 def _console() -> Console:
-    """Return a console for the styles of spans; it writes nothing."""
+    """Return a console that resolves the styles of spans and writes nothing."""
     return Console(width=80, legacy_windows=False, _environ={})

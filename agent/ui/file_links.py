@@ -1,4 +1,4 @@
-"""Links to files in what is drawn, for terminals that open them (OSC 8)."""
+"""Links to files in drawn text, for terminals that open them (OSC 8)."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from transcripts.patterns import lazy_pattern
 
 from .terminal_text import LINK_END, PAINT_CODES, linked
 
-_FILE_NAMED = lazy_pattern(  # and a line in it
+_FILE_NAMED = lazy_pattern(  # with an optional line number
     r"(?<![\w./~:-])((?:[\w.-]{1,99}/){0,20}[\w-][\w.-]{0,99}\.[A-Za-z]\w{0,7})(?::\d+)?(?![\w/-])"
 )
-MIN_LINKING_VTE = 5000  # version 0.50, whose predecessors showed garbage
+MIN_LINKING_VTE = 5000  # version 0.50; earlier versions showed garbage
 
 
 def file_link(title: str, folder: str) -> str:
-    """Return the address of the file that a title names first, relative to the folder."""
+    """Return the address of the file at the start of a title, a path relative to `folder`."""
     path = Path(folder) / Path(title.partition("  ")[0]).expanduser()
     return f"file://{os.uname().nodename}{quote(str(path))}"
 
 
 def with_file_links(drawn: str, folder: str) -> str:
-    """Link the files of `folder` that a drawn text names; "" links none. Looks at the disk."""
+    """Link the files below `folder` that a drawn text names; "" links none. Reads the disk."""
     pieces = list[str]()
     within = not folder
     for piece in PAINT_CODES.split(drawn):
@@ -43,11 +43,11 @@ def _linked_file(folder: str, found: re.Match[str]) -> str:
 
 
 def shows_links(environ: Mapping[str, str]) -> bool:
-    """Return whether the terminal is known to open links, by its environment; FORCE_HYPERLINK decides."""
+    """Return whether the environment names a terminal that opens links; FORCE_HYPERLINK overrides it."""
     if forced := environ.get("FORCE_HYPERLINK", ""):
         return forced not in ("0", "false", "no")
     if environ.get("TMUX") or environ.get("STY"):
-        return False  # whatever is around them
+        return False  # whatever terminal they run in
     known = ("KITTY_WINDOW_ID", "WT_SESSION", "KONSOLE_VERSION", "WEZTERM_PANE", "DOMTERM", "GHOSTTY_BIN_DIR")
     vte = environ.get("VTE_VERSION", "")
     return (

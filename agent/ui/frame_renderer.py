@@ -1,6 +1,6 @@
-"""Write frames to the terminal: each in one synchronised update, in the charset of the locale.
+"""Write frames to the terminal, each in one synchronised update, in the charset of the locale.
 
-prompt_toolkit calls it where it would draw its windows.
+prompt_toolkit calls the renderer when it would draw its windows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ END_UPDATE = "\x1b[?2026l"
 class FrameOutput(Vt100_Output):
     """An output that writes each flush as one synchronised update, in the charset of the locale.
 
-    A terminal that is gone (EIO after a hang-up) swallows what is written.
+    Output to a terminal that is gone (EIO after a hang-up) is dropped.
     """
 
     def __init__(self, stdout: TextIO, get_size: Callable[[], Size], term: str | None) -> None:
@@ -72,7 +72,7 @@ class FrameOutput(Vt100_Output):
 
 
 def adds_returns(descriptor: int) -> bool:
-    """Return whether the terminal's driver sends a carriage return before each line feed by itself."""
+    """Return whether the terminal's driver adds a carriage return before each line feed."""
     try:
         output_modes = int(termios.tcgetattr(descriptor)[1])
     except termios.error:
@@ -81,21 +81,21 @@ def adds_returns(descriptor: int) -> bool:
 
 
 class FrameRenderer(Renderer):
-    """A replacement for prompt_toolkit's renderer: draws frames that are composed as rows, not its windows.
+    """A replacement for prompt_toolkit's renderer that draws frames of rows instead of windows.
 
-    `compose` makes the next frame. Finished rows are printed above it, once, and are no part of it any more.
-    `on_shown` is called before the first frame, and before the first one after something else had the screen;
-    `on_hidden` when something else gets it, or nothing any more.
+    `compose` makes the next frame. Finished rows are printed above it once, and then no longer belong to it.
+    `on_shown` is called before the first frame, and before the first one after another program used the
+    screen; `on_hidden` when another program gets the screen, or at the end.
     """
 
     def __init__(self, output: FrameOutput) -> None:
         self.compose: Callable[[], Frame] = Frame
-        self.waits = False  # whether the size of the terminal is not known at the moment
+        self.waits = False  # whether the size of the terminal is unknown at the moment
         self.on_shown: Callable[[], None] = lambda: None
         self.on_hidden: Callable[[], None] = lambda: None
         self.frame = Frame()
         self._size = output.get_size()
-        self.is_shown = False  # whether the screen is ours: not before the first frame, nor in an editor
+        self.is_shown = False  # whether the screen is ours: false before the first frame and in an editor
         self._printed: list[str] = []
         self._shape: CursorShape | None = None  # None: the terminal's own
         super().__init__(DummyStyle(), output)
@@ -110,13 +110,13 @@ class FrameRenderer(Renderer):
         return bool(self._printed)
 
     def take_printed(self) -> str:
-        """Return the lines waiting to be printed and forget them, for a terminal without frames."""
+        """Return and remove the lines that wait to be printed, for a terminal without frames."""
         text = "".join(line + "\r\n" for line in self._printed)
         self._printed.clear()
         return text
 
     def render(self, app: Application[Any], layout: Layout, is_done: bool = False) -> None:
-        """Write what turns the last frame into the next, in one update."""
+        """Turn the last frame into the next one, in one update."""
         if self.waits:
             return
         if not self.is_shown:
@@ -142,7 +142,7 @@ class FrameRenderer(Renderer):
         app.layout.visible_windows = [*layout.find_all_windows()]
 
     def erase(self, leave_alternate_screen: bool = True) -> None:
-        """Take the frame off the screen; the cursor is then where it began."""
+        """Erase the frame; the cursor ends at its start."""
         self.blank()
         self.output.enable_autowrap()
         self.output.flush()
@@ -158,10 +158,10 @@ class FrameRenderer(Renderer):
         super().reset(_scroll, leave_alternate_screen)
 
     def blank(self, up: int | None = None) -> None:
-        """Make the rows of the frame blank one by one, and forget it; the cursor is `up` rows down in it.
+        """Blank the rows of the frame one by one, and forget it; the cursor is in its row `up`.
 
-        tmux moves what is on the screen into its history when all of it is erased at once. A terminal that
-        got lower may have dropped rows below the cursor: the way back up is shorter than the frame is high.
+        tmux moves the screen into its history when all of it is erased at once. A terminal that became lower
+        may have dropped rows below the cursor, so the way back up is shorter than the frame is high.
         """
         up = self.frame.cursor[0] if up is None else up
         height = max(len(self.frame.rows), up + 1)
@@ -177,9 +177,9 @@ class FrameRenderer(Renderer):
         self.frame = Frame()
 
     def forget_size(self) -> None:
-        """Blank the frame on a terminal of another size, so that the next one is drawn from nothing.
+        """Blank the frame after a resize, so that the next one is drawn from scratch.
 
-        A terminal that reflows has by now broken the rows we drew into more rows than we moved over.
+        A terminal that reflows has by now broken the rows of the frame into more rows than were drawn.
         """
         columns = max(self.output.get_size().columns, 1)
         row, column = self.frame.cursor
@@ -193,5 +193,5 @@ def _rows_of(line: str, columns: int) -> list[str]:
 
 
 def reflows_rows(term: str, xterm_version: str) -> bool:
-    """Return whether a narrower terminal breaks long rows: all but the console and xterm do."""
+    """Return whether a narrower terminal breaks long rows, as all except the console and xterm do."""
     return not (term == "linux" or xterm_version)

@@ -1,7 +1,7 @@
 """Turn one frame of the live part of the screen into the next, with few bytes.
 
-Rows that moved are moved by the terminal (it inserts and deletes lines), of a row that changed only the part
-that differs is written. Nothing is known of where on the screen the frame stands: all moves are relative.
+The terminal moves rows that moved, by inserting and deleting lines; of a changed row only the part that
+differs is written. The position of the frame on the screen is unknown: all cursor movements are relative.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from transcripts.patterns import lazy_pattern
 
 from .terminal_text import painted_width
 
-# Where the cursor is behind a text depends on how the terminal measures its characters. Terminals agree on
-# these: Latin, Greek, Cyrillic, punctuation, arrows, boxes, Braille, most of CJK.
+# The cursor's column behind a text depends on the widths that the terminal gives its characters. Terminals
+# agree on these: Latin, Greek, Cyrillic, punctuation, arrows, boxes, Braille, most of CJK.
 _CERTAIN_WIDTH = lazy_pattern(
     "[\x00-\u02ff\u0370-\u0482\u048a-\u052f\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2190-\u2199\u21b5\u2200-\u22ff"
     "\u23bf\u23ce\u2400-\u2426\u2500-\u25fc\u2713-\u2718\u276f\u2800-\u28ff\u3001-\u3029\u3041-\u3096\u30a0-\u30ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60]*"
 )
 _CODES = lazy_pattern(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x07\x1b]*(?:\x07|\x1b\\)")
-_WHOLE_ROW_MARKS = ("\x1b[K", "\x1b]8;")  # of rows that are not taken apart: filled ones and links
+_WHOLE_ROW_MARKS = ("\x1b[K", "\x1b]8;")  # in rows that are only rewritten whole: filled ones and links
 _RESETS = ("\x1b[0m", "\x1b[m")
-MIN_KEPT_END = 8  # characters at the end of a row for which it pays to go on behind them
-MIN_MOVED_ROWS = 4  # changed rows from which on it is looked for rows that only moved
+MIN_KEPT_END = 8  # equal characters at the end of a row that are worth not rewriting
+MIN_MOVED_ROWS = 4  # changed rows from which a search for moved rows is worth it
 ERASE_TO_END = "\x1b[K"
 RESET = "\x1b[m"
-MAX_LINE_FEEDS = 3  # by which to go down is shorter than by a code
+MAX_LINE_FEEDS = 3  # that are shorter than a code that moves down
 
 
 class Frame(Struct, frozen=True):
-    """Rows (with SGR codes), none wider than the screen, and the place of the cursor: (row, column)."""
+    """Rows (with SGR codes), none wider than the screen, and the cursor's (row, column)."""
 
     rows: tuple[str, ...] = ("",)
     cursor: tuple[int, int] = (0, 0)
@@ -50,7 +50,7 @@ class _Pen:
         self.written: list[str] = []
 
     def go(self, row: int, column: int = 0) -> None:
-        """Move to a row that there is on the screen already."""
+        """Move to a row that is on the screen already."""
         down = row - self.row
         self.row = row
         if 0 <= down <= MAX_LINE_FEEDS and not column:
@@ -64,7 +64,7 @@ class _Pen:
         self.written.append(text)
 
     def add_rows(self, count: int) -> None:
-        """Go down by `count` rows, which the terminal adds; the cursor is in the first column."""
+        """Add `count` rows below; the cursor is in the first column."""
         self.write("\v" * count)  # a line feed for terminals, to which drivers add no carriage return
         self.row += count
 
@@ -72,8 +72,8 @@ class _Pen:
 def frame_update(old: Frame, new: Frame, *, printed: Sequence[str], height: int) -> str:
     """Return the output that turns `old` into the finished rows `printed` and below them `new`.
 
-    `height` is the screen's. "" where nothing has changed. The cursor is where `old` has it, and ends where
-    `new` has it.
+    `height` is that of the screen. The cursor starts where `old` has it and ends where `new` has it. Return
+    "" if nothing has changed.
     """
     target = [*printed, *new.rows]
     shown = list(old.rows)
@@ -83,7 +83,7 @@ def frame_update(old: Frame, new: Frame, *, printed: Sequence[str], height: int)
     pen = _Pen(old.cursor[0])
     kept = _alike(shown, target)
     end = min(_alike_ends(shown[kept:], target[kept:]), height - 1)  # a row is left to be inserted above them
-    while len(target) - kept > height:  # part of it scrolls away: it is written before the rest
+    while len(target) - kept > height:  # the part that scrolls away is written first
         several = max(height - end, 1)
         step = [*target[: kept + several], *target[len(target) - end :]]
         _change_rows(pen, shown, step, kept)
@@ -95,7 +95,7 @@ def frame_update(old: Frame, new: Frame, *, printed: Sequence[str], height: int)
 
 
 def _change_rows(pen: _Pen, old: list[str], target: list[str], kept: int) -> None:
-    """Delete rows, make room below, insert rows and rewrite those that stay in their place."""
+    """Delete rows, add rows below, insert rows and rewrite those that stay in place."""
     steps = _steps(old, target, kept)
     rows = old.copy()
     for step in reversed([step for step in steps if step.kind == "delete"]):
@@ -124,11 +124,11 @@ class _Step(NamedTuple):
 
     kind: Literal["delete", "insert"]
     first: int
-    end: int  # behind the last
+    end: int  # exclusive
 
 
 def _steps(old: list[str], target: list[str], kept: int) -> list[_Step]:
-    """Return what to delete and to insert behind the rows that are kept."""
+    """Return the rows to delete and to insert behind the kept ones."""
     end = _alike_ends(old[kept:], target[kept:])
     low = kept
     old_high = len(old) - end
@@ -156,7 +156,7 @@ def _alike_ends(old: list[str], new: list[str]) -> int:
 
 
 def _resemble(old: str, new: str) -> bool:
-    """Return whether a row is the same but for its start, where the spinner and its clock are."""
+    """Return whether rows differ at most in their start, where the spinner and its clock are."""
     return old == new or bool(old and old[-MIN_KEPT_END:] == new[-MIN_KEPT_END:] and len(old) > MIN_KEPT_END)
 
 
@@ -166,7 +166,7 @@ def _alike(first: Sequence[str], second: Sequence[str]) -> int:
 
 
 def row_change(old: str, new: str) -> tuple[int, str]:
-    """Return the column to write at, and the text to write there, to turn one row into the other."""
+    """Return the column and the text to write there that turn one row into the other."""
     rows = (old, new)
     filled = any(mark in row for row in rows for mark in _WHOLE_ROW_MARKS)
     if filled or not all(_CERTAIN_WIDTH.fullmatch(_CODES.sub("", row)) for row in rows):
@@ -184,7 +184,7 @@ def row_change(old: str, new: str) -> tuple[int, str]:
 
 
 def _kept_end(old: str, new: str, begin: int) -> int:
-    """Return the number of characters at the end of both rows that stay unchanged and in place."""
+    """Return the number of characters at the end of both rows that are equal and in the same columns."""
     size = _alike(old[begin:][::-1], new[begin:][::-1])
     for row in (old, new):
         cut = len(row) - size
@@ -197,7 +197,7 @@ def _kept_end(old: str, new: str, begin: int) -> int:
 
 
 def _outside_codes(row: str, at: int) -> int:
-    """Return the place, or the start of the code that it is within."""
+    """Return the index `at`, or the start of the code that contains it."""
     return next((code.start() for code in _CODES.finditer(row) if code.start() < at < code.end()), at)
 
 

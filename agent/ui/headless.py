@@ -1,4 +1,4 @@
-"""A run without a screen: `-p`. One prompt, one answer, and an exit code on every path."""
+"""Headless runs (`-p`): one prompt, one answer, and an exit code in every case."""
 
 from __future__ import annotations
 
@@ -27,8 +27,11 @@ from .output_formats import RunOutput
 from .standard_streams import stdin_text
 
 log = logging.getLogger(__name__)
-MAX_STDIN_BYTES = 10 * 1024 * 1024  # a prompt beyond that is a mistake
-STDIN_TIMEOUT_S = 1.0  # that an inherited, silent standard input is waited for when there is a prompt
+MAX_STDIN_BYTES = 10 * 1024 * 1024  # a longer prompt is a mistake
+STDIN_TIMEOUT_S = 1.0  # to wait for an inherited, silent standard input when there is a prompt
+
+
+NO_USER = "no user can be asked in this run"
 
 
 class DenyAll:
@@ -39,12 +42,12 @@ class DenyAll:
         flag = " ".join(["--allowedTools", *map(quote, rules)]) if rules else ""
         remedy = question.remedy or flag
         why = "" if question.refused else f"{question.why}, and "
-        reason = f"{why}nobody is there to ask{f'; {remedy} would allow it' if remedy else ''}"
-        return Deny(reason, unattended=True)
+        hint = f" ({remedy} would allow it)" if remedy else ""
+        return Deny(f"{why}{NO_USER}{hint}", unattended=True)
 
 
 def _rules_for(question: PermissionQuestion) -> list[str]:
-    """Return the rules that would allow a call without a rule; none for commands and protected places."""
+    """Return rules that would allow a call without an offered rule; none for commands or protected paths."""
     special = [access for access in question.access if access.outside or access.protected]
     if any(each.kind == "run" or (each.kind == "write" and each.protected) for each in question.access):
         return []
@@ -55,13 +58,13 @@ MakeController = Callable[[Emit, Approver], Controller]
 
 
 def run_headless(setup: RunSetup, make_controller: MakeController) -> int:
-    """Run one prompt to its end; returns the exit code."""
+    """Run one prompt to its end; return the exit code."""
     prompt = _prompt(setup.options.prompt)
     return asyncio.run(_run(setup, make_controller, prompt))
 
 
 async def _run(setup: RunSetup, make_controller: MakeController, prompt: str) -> int:
-    """Run to an exit code; the first signal of a kind interrupts the run, the second has its usual effect."""
+    """Run to an exit code; a signal interrupts the run, and the same one again has its default effect."""
     signalled: list[int] = []
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(_answer(setup, make_controller, prompt, signalled))
@@ -83,11 +86,11 @@ async def _answer(setup: RunSetup, make_controller: MakeController, prompt: str,
     output = RunOutput(setup.options.output_format, setup.masks.text, setup.options.partial_messages)
     controller = make_controller(output.show, DenyAll())
     code = 1
-    error = "the run was cut short"
+    error = "the run ended unexpectedly"
 
     async def work() -> tuple[int, str]:
         if controller.command_table.use_without_screen(prompt) == "refuse":
-            raise for_the_screen(prompt)  # before anything slow is loaded
+            raise needs_screen(prompt)  # before anything slow is loaded
         await controller.ready()
         tools = controller.services.told_tools(controller.in_use[1].tools)
         output.begin(controller.status, tools, **session_details(controller))
@@ -98,13 +101,13 @@ async def _answer(setup: RunSetup, make_controller: MakeController, prompt: str,
         code, error = await outcome_of(work())
     finally:
         await controller.close()
-    output.begin(controller.status)  # where `ready` failed
+    output.begin(controller.status)  # if `ready` failed
     written = output.finish(signalled[0] if signalled else code, error)
     return signalled[0] if signalled else written or code
 
 
 async def outcome_of(work: Awaitable[tuple[int, str]]) -> tuple[int, str]:
-    """Return exit code and error of a piece of work, whatever happens in it."""
+    """Return the exit code and the error of a piece of work, whatever happens in it."""
     try:
         return await work
     except (AgentError, StoreError) as failure:
@@ -114,12 +117,12 @@ async def outcome_of(work: Awaitable[tuple[int, str]]) -> tuple[int, str]:
             task.uncancel()
         return 130, "interrupted"
     except Exception as failure:  # border: every run has its result line and its exit code
-        log.exception("a fault within")
-        return 1, f"a fault within makeroom: {type(failure).__name__}: {failure}"
+        log.exception("internal error")
+        return 1, f"internal error in makeroom: {type(failure).__name__}: {failure}"
 
 
 def session_details(controller: Controller) -> dict[str, Any]:
-    """Return the fields of the first line of a turn besides the status."""
+    """Return the fields of the first line of a turn, except those of the status."""
     library = controller.services.skills
     return {
         "apiKeySource": controller.setup.config.origins.get("key", "none"),
@@ -130,9 +133,9 @@ def session_details(controller: Controller) -> dict[str, Any]:
     }
 
 
-def for_the_screen(line: str) -> UsageError:
-    """Return the error for a slash command that only a user at the screen can run."""
-    return UsageError(f"{line.split(None, 1)[0]} is for somebody at the screen: start makeroom without -p")
+def needs_screen(line: str) -> UsageError:
+    """Return the error for a slash command that only works in an interactive session."""
+    return UsageError(f"{line.split(None, 1)[0]} needs an interactive session: start makeroom without -p")
 
 
 async def run_prompt(
@@ -142,11 +145,10 @@ async def run_prompt(
     content: Sequence[Block] | None = None,
     runnable: Collection[str] = (),
 ) -> TurnFinished:
-    """Run a turn on a prompt, or the slash command that it is.
+    """Run a turn on a prompt, or the slash command in it.
 
-    The output of a command is the answer, and an error among it fails the run. Raises UsageError for an
-    unknown command, for one that needs a screen and is not named in `runnable`, and for one with more lines
-    behind its name.
+    The output of a command is the answer, and an error in it fails the run. Raises UsageError for an unknown
+    command, for one that needs a screen and is not in `runnable`, and for a line break behind its name.
     """
     text = text.lstrip() if text.lstrip().startswith("/") else text
     use = controller.command_table.use_without_screen(text)
@@ -155,13 +157,15 @@ async def run_prompt(
             raise UsageError(unknown)
         return await controller.prompt(text, content)
     if use == "refuse" and text.split()[0].removeprefix("/") not in runnable:
-        raise for_the_screen(text)
+        raise needs_screen(text)
     if "\n" in (name := text.strip().partition(" ")[0]):
         name = name.partition("\n")[0]
-        raise UsageError(f"{name} stands alone or with words on its line: send what is below it by itself")
+        raise UsageError(
+            f"cannot run {name} with text on the lines below it: send that text as its own prompt"
+        )
     output.answers_command = True
     await controller.command(text)
-    failed = output.told_error
+    failed = output.command_error
     ended = TurnFinished("done", turns=0)
     if failed:
         ended = TurnFinished("failed", turns=0, error=failed, code=1)
@@ -170,7 +174,7 @@ async def run_prompt(
 
 
 def _exit_code(controller: Controller, ended: TurnFinished) -> int:
-    """Return the turn's exit code; 4 when a denied permission was the last thing before the answer."""
+    """Return the turn's exit code; 4 if a call of the last reply with calls was denied."""
     session, context = controller.in_use
     if ended.code or not context.permissions.denied:
         return ended.code
@@ -184,12 +188,14 @@ def _prompt(text: str) -> str:
     """Return the prompt of the command line, of standard input, or of both."""
     piped = _piped(bool(text))
     if not text and not piped.strip():
-        raise UsageError("-p needs a prompt: makeroom -p 'what to do', or pipe it in")
+        raise UsageError("-p needs a prompt: run makeroom -p 'PROMPT' or pipe the prompt in")
     if not piped.strip():
         return text
     if not text:
         return piped
-    framed = re.sub(r"<(?=\s*/\s*stdin)", "<\\\\", piped, flags=re.IGNORECASE)  # it must not end its frame
+    framed = re.sub(
+        r"<(?=\s*/\s*stdin)", "<\\\\", piped, flags=re.IGNORECASE
+    )  # a closing tag in it must not end the block
     return f"{text}\n\n<stdin>\n{framed}\n</stdin>"
 
 
@@ -208,7 +214,9 @@ def _piped(has_prompt: bool) -> str:
         return ""  # standard input is closed
     if len(data) > MAX_STDIN_BYTES:
         limit = f"{MAX_STDIN_BYTES // 1048576} MB"
-        raise UsageError(f"standard input is over {limit}; put it in a file and name the file")
+        raise UsageError(
+            f"cannot read more than {limit} of standard input: put it in a file and mention its path"
+        )
     text, doubt, _ = stdin_text(data)
     if doubt:
         sys.stderr.write(f"warning: {doubt}\n")

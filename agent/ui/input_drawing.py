@@ -1,4 +1,4 @@
-"""Draw the input: its text wrapped, chips and found words marked, and where the cursor stands."""
+"""Draw the input: wrapped text, highlighted chips and matches, and the place of the cursor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .paste_chips import ChipLabels
 from .terminal_text import CODE_TAB_CELLS, RenderContext, cell_width, escape_prose, longest_end
 
 INPUT_PROMPT = "❯ "
-# What prompt_toolkit calls the parts of a line -> our roles.
+# prompt_toolkit's names for parts of a line -> our roles.
 _ROLES = {
     "chip": "chip",
     "hint": "dim",
@@ -26,14 +26,14 @@ _ROLES = {
 
 
 class InputDrawing:
-    """The rows of the input. They scroll where they are too many, no further than the cursor demands."""
+    """The rows of the input. Too many rows scroll, no further than the cursor requires."""
 
     def __init__(self, control: BufferControl) -> None:
         self._control = control
-        self._first = 0  # of the rows, that is shown
+        self._first = 0  # index of the first row on the screen
 
     def draw(self, ctx: RenderContext, max_rows: int) -> tuple[list[str], tuple[int, int]]:
-        """Draw at most so many rows, and return them with the cursor's place in them: (row, column)."""
+        """Draw at most `max_rows` rows, and return them with the cursor's (row, column) in them."""
         margin = len(INPUT_PROMPT)
         room = _input_room(ctx.columns)
         content = self._control.create_content(room, max_rows, preview_search=True)
@@ -54,10 +54,10 @@ class InputDrawing:
 
 
 def move_by_row(control: BufferControl, labels: ChipLabels, columns: int, by: Literal[-1, 1]) -> bool:
-    """Move the cursor one row of the drawn input up or down, as near to its column as can be.
+    """Move the cursor up or down by one row of the drawn input, as close to its column as possible.
 
-    False at the first and the last row. What the cursor keeps to are cells, not characters. `labels` draws
-    the control's text.
+    Return False at the first and the last row. Columns are cells, not characters. `labels` draws the
+    control's text.
     """
     room = _input_room(columns)
     buffer = control.buffer
@@ -75,7 +75,7 @@ def move_by_row(control: BufferControl, labels: ChipLabels, columns: int, by: Li
     else:
         return False
     begin, end = spans[row]
-    pieces = [*iter_graphemes(line[begin:end])]  # the cursor stands on one: behind the text is a blank
+    pieces = [*iter_graphemes(line[begin:end])]  # the cursor is on one: a space follows the text
     place = begin + sum(map(len, _fitting(pieces[:-1], column)))
     place = labels.place_in_text(buffer.document.lines[at], place)
     buffer.cursor_position = buffer.document.translate_row_col_to_index(at, place)
@@ -84,18 +84,18 @@ def move_by_row(control: BufferControl, labels: ChipLabels, columns: int, by: Li
 
 
 def _input_room(columns: int) -> int:
-    """Return the cells of a row of the input behind its margin."""
+    """Return the width in cells of a row of the input without its margin."""
     return max(columns - len(INPUT_PROMPT), 2)
 
 
 def _rows_of(content: UIContent, at: int, room: int) -> tuple[str, list[tuple[int, int]]]:
-    """Return a line of the buffer as it is drawn, with a space behind it, and the spans of its rows."""
+    """Return the drawn text of a buffer line, followed by a space, and the spans of its rows."""
     line = "".join(piece[1] for piece in content.get_line(at))
     return line, row_spans(line, room)
 
 
 def draw_one_row(buffer: Buffer, label: str, ctx: RenderContext) -> tuple[str, int]:
-    """Draw a buffer behind a label, as much before the cursor as fits; return the cursor's column too."""
+    """Draw a buffer behind a label, with as much text before the cursor as fits; return its column too."""
     room = max(ctx.columns - cell_width(label) - 1, 1)
     before = longest_end(_shown(buffer.document.text_before_cursor), room)
     rest = iter_graphemes(_shown(buffer.document.text_after_cursor))
@@ -108,7 +108,7 @@ def _shown(text: str) -> str:
 
 
 def _fitting(pieces: Iterable[str], room: int) -> list[str]:
-    """Return the first of the pieces, as many as fit into `room` cells."""
+    """Return the leading pieces that fit into `room` cells."""
     fitting = []
     for piece in pieces:
         room -= cell_width(piece)
@@ -120,7 +120,7 @@ def _fitting(pieces: Iterable[str], room: int) -> list[str]:
 
 @lru_cache(maxsize=2048)
 def row_spans(line: str, room: int) -> list[tuple[int, int]]:
-    """Return (begin, end) of each row of a line that is broken wherever a row is full."""
+    """Return (begin, end) of each row of a line that is broken where a row is full."""
     if line.isascii():
         return [(at, min(at + room, len(line))) for at in range(0, max(len(line), 1), room)]
     spans = []
@@ -139,13 +139,13 @@ def row_spans(line: str, room: int) -> list[tuple[int, int]]:
 
 
 def place_in_rows(line: str, spans: list[tuple[int, int]], at: int) -> tuple[int, int]:
-    """Return (row, column) of a place in the line."""
+    """Return (row, column) of an index in the line."""
     row = max((number for number, (begin, _) in enumerate(spans) if begin <= at), default=0)
     return row, cell_width(line[spans[row][0] : at])
 
 
 def _painted(fragments: StyleAndTextTuples, begin: int, end: int, ctx: RenderContext) -> str:
-    """Paint a stretch of a line of the buffer, each part in its role."""
+    """Paint a part of a buffer line, each piece in its role."""
     painted = ""
     at = 0
     for style, text, *_ in fragments:

@@ -1,4 +1,4 @@
-"""The input: its buffer, and the texts that go into it and come out of it."""
+"""The input: its buffer, and the texts that are put into it and taken from it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXIT_WORDS = frozenset({"exit", "quit", ":q"})
 
 
 def move_by_grapheme(buffer: Buffer, by: Literal[-1, 1]) -> None:
-    """Move the cursor over what users see as one character, within the line."""
+    """Move the cursor by one visible character within the line."""
     before, after = _graphemes_beside(buffer.document)
     buffer.cursor_position += (
         buffer.document.get_cursor_left_position(before)
@@ -33,7 +33,7 @@ def move_by_grapheme(buffer: Buffer, by: Literal[-1, 1]) -> None:
 
 
 def delete_grapheme(buffer: Buffer, at: Literal[-1, 1]) -> None:
-    """Delete what users see as one character before the cursor, or behind it, or what is selected."""
+    """Delete the selection, or one visible character before (-1) or behind (1) the cursor."""
     before, after = _graphemes_beside(buffer.document)
     if buffer.selection_state is not None:
         buffer.cut_selection()
@@ -53,14 +53,14 @@ _WORKING_INDEX: Any = vars(Buffer)["working_index"]  # a property
 
 
 class DraftBuffer(Buffer):
-    """A buffer that tells typed text from text put there, and shows entries of the history as `recalled`."""
+    """A buffer that distinguishes typed text from inserted text, and shows history entries as `recalled`."""
 
     recalled: Callable[[str], str] = str
     is_placing = False
 
     @contextmanager
     def placing(self) -> Iterator[None]:
-        """Mark changes of the text meanwhile as not typed."""
+        """Mark changes of the text in this block as not typed."""
         self.is_placing = True
         try:
             yield
@@ -73,16 +73,16 @@ class DraftBuffer(Buffer):
                 _WORKING_INDEX.__set__(self, place)
                 self.text = self.recalled(self.text)
 
-    # The index of the history entry in the buffer; the last one is the draft.
+    # Index of the history entry in the buffer; the last one is the draft.
     working_index = _WORKING_INDEX.setter(_go_to_entry)
 
 
 class InputEditor:
-    """The text being written. `buffer` is prompt_toolkit's; chips in it stand for large pastes."""
+    """The text being written. `buffer` is prompt_toolkit's; chips in it represent large pastes."""
 
     def __init__(self, history: PromptHistory, completer: Completer, on_change: Callable[[], None]) -> None:
         self.paste_chips = PasteChips()
-        self.stashed = ""  # a draft put away, with its chips
+        self.stashed = ""  # the stashed draft, with its chips
         self._history = history
         self._on_change = on_change
         self.buffer = DraftBuffer(
@@ -104,14 +104,14 @@ class InputEditor:
         self.buffer.insert_text(self.paste_chips.paste(text))
 
     def take(self) -> str:
-        """Empty the input into the history; returns its text with its chips."""
+        """Move the input into the history; return its text with its chips."""
         raw = self.buffer.text
         self.remember(raw)
         self.buffer.reset()
         return raw
 
     def remember(self, raw: str) -> None:
-        """Put a text (with chips) into the history, unless it is the newest there."""
+        """Add a text (with chips) to the history, unless it is the newest entry."""
         text = self.paste_chips.expand(raw)
         strings = self._history.get_strings()
         if text.strip() and (not strings or strings[-1] != text):
@@ -120,38 +120,38 @@ class InputEditor:
             self._history.append_string(text)
 
     def put_back(self, *texts: str) -> None:
-        """Give texts (with chips) back to the input, before what is being written now."""
+        """Put texts (with chips) back into the input, before the current text."""
         self._replace("\n".join(text for text in (*texts, self.buffer.text) if text))
 
     def restore(self, text: str) -> None:
-        """Give a text as it was sent back to the input; a big one, and what was pasted, as a chip."""
+        """Put a sent text back into the input; a large one and its pastes become chips."""
         self.put_back(self.paste_chips.unmarked(text))
 
     def expand_chips(self) -> None:
-        """Show the pastes themselves, for an external editor."""
+        """Replace chips by their pastes, for an external editor."""
         if self.text != self.buffer.text:
             self._replace(self.text)
 
     def stash(self) -> bool:
-        """Put the draft away, in exchange for the one put away before. False when there is neither."""
+        """Exchange the draft and the stashed one. Return False if both are empty."""
         away = self.stashed
         self.stashed = self.buffer.text
         self._replace(away)
         return bool(away or self.stashed)
 
     def clear(self) -> None:
-        """Empty the input; Up and Ctrl-Y bring back what was written."""
+        """Empty the input; Up and Ctrl-Y restore its text."""
         get_app().clipboard.set_text(self.buffer.text)
         self.take()
 
     def forget_chips(self, sent: str) -> None:
-        """Forget the pastes of chips that stand neither in what is sent nor in what may come back."""
+        """Forget the pastes of chips that are in neither the sent text nor the stash nor the clipboard."""
         self.paste_chips.forget_all_but(sent + self.stashed + get_app().clipboard.get_data().text)
 
     def complete(self, names: Sequence[str]) -> None:
-        """Take the marked completion, else the first; without a menu complete a path.
+        """Take the selected completion, or the first one; without a menu, complete a path.
 
-        `names` are those of the slash commands.
+        `names` are the names of the slash commands.
         """
         state = self.buffer.complete_state
         if state is None or not state.completions:
@@ -164,16 +164,16 @@ class InputEditor:
             self._complete_path()
 
     def close_menu(self) -> bool:
-        """Take the completions off the screen. False when there were none."""
+        """Close the list of completions. Return False if there is none."""
         if self.buffer.complete_state is None:
             return False
         self.buffer.cancel_completion()
         return True
 
     def accept_menu(self, commands: Sequence[CommandSummary]) -> bool:
-        """Take a marked file, complete a command that was begun. True: nothing is sent yet.
+        """Take the selected file, or complete a partial command. Return True if nothing is to be sent yet.
 
-        Of the `commands` one that was begun is sent at once where no other begins so.
+        A partial name that fits only one of the `commands` is sent at once.
         """
         state = self.buffer.complete_state
         marked = state.current_completion if state else None
@@ -190,7 +190,7 @@ class InputEditor:
         return False
 
     def newline_after_backslash(self) -> bool:
-        """Turn a backslash before the cursor into a new line. False without one."""
+        """Replace a backslash before the cursor by a newline. Return False if there is none."""
         if not self.buffer.document.text_before_cursor.endswith("\\"):
             return False
         self.buffer.delete_before_cursor(1)

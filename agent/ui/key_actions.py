@@ -1,4 +1,4 @@
-"""Do what keys stand for, in a session at the screen."""
+"""The actions of keys in a session at the screen."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .paste_chips import ChipLabels
 from .repl_state import QueuedInput, ReplState
 from .terminal_text import one_line
 
-MAX_PATHS_CHARS = 8_192  # a longer paste is no list of paths
+MAX_PATHS_CHARS = 8_192  # a longer paste is not a list of paths
 _ENDS_AS_IMAGE = lazy_pattern(r"(?i)\.(?:png|jpe?g|gif|webp)['\"]?\s*\Z")
 REPEAT_S = 2.0  # within which a second Ctrl-C or Ctrl-D leaves
 
@@ -31,7 +31,7 @@ def open_editor(state: ReplState) -> None:
 
 
 def cycle_mode(state: ReplState) -> None:
-    """Take the completion before, or go to the next permission mode (Shift-Tab)."""
+    """Select the previous completion, or switch to the next permission mode (Shift-Tab)."""
     if state.editor.buffer.complete_state is not None:
         state.editor.buffer.complete_previous()
     elif state.driver is None:
@@ -41,12 +41,12 @@ def cycle_mode(state: ReplState) -> None:
 
 
 def take_clipboard(state: ReplState) -> None:
-    """Take the image on the clipboard (Ctrl-V)."""
+    """Insert the image on the clipboard (Ctrl-V)."""
     state.terminal.app.create_background_task(_take_images(state, None))
 
 
 def take_paste(state: ReplState, pasted: str) -> None:
-    """Put a paste into the input, images that it names as chips."""
+    """Insert a paste into the input; images that it names become chips."""
     if _ENDS_AS_IMAGE.search(pasted[-MAX_PATHS_CHARS:]):
         state.terminal.app.create_background_task(_take_images(state, pasted))
     else:
@@ -54,9 +54,9 @@ def take_paste(state: ReplState, pasted: str) -> None:
 
 
 async def _take_images(state: ReplState, pasted: str | None) -> None:
-    """Put chips for the images that a paste names into the input; None stands for the clipboard.
+    """Insert chips for the images that a paste names; None stands for the clipboard.
 
-    A paste that names anything else is one like any other.
+    A paste that names anything else is inserted as text.
     """
     editor = state.editor
     images = []
@@ -80,7 +80,7 @@ def hint_at_answers(state: ReplState) -> None:
 
 
 def submit(state: ReplState) -> None:
-    """Break the line after a backslash, take a completion, else send what is written or queue it (Enter)."""
+    """Break the line after a backslash, take a completion, or send or queue the input (Enter)."""
     editor = state.editor
     if editor.newline_after_backslash() or editor.accept_menu(state.commands()):
         return
@@ -93,7 +93,7 @@ def submit(state: ReplState) -> None:
     typed = chips.typed(written)
     marked = chips.marked(written)
     text = editor.take()
-    state.status_hint.clear()  # on what was before
+    state.status_hint.clear()  # it was about an earlier key
     state.terminal.begin_writing()
     if not state.queue.running and not state.queue.queued:
         editor.forget_chips(text)
@@ -106,7 +106,7 @@ def submit(state: ReplState) -> None:
 
 
 def interrupt_or_clear(state: ReplState) -> None:
-    """End what runs, else clear what is written, else leave the second time (Ctrl-C)."""
+    """Interrupt running work, or clear the input, or leave at the second press (Ctrl-C)."""
     if _interrupt(state):
         return
     if state.editor.buffer.text:
@@ -114,17 +114,17 @@ def interrupt_or_clear(state: ReplState) -> None:
     elif state.status_hint.shows("leave"):
         state.leave(0)
     else:
-        key = state.setup.key_names["interrupt"] or "Ctrl-C"  # which is a signal, too
-        state.status_hint.show("leave", f"Press {key} again to leave", seconds=REPEAT_S)
+        key = state.setup.key_names["interrupt"] or "Ctrl-C"  # it also works as a signal
+        state.status_hint.show("leave", f"Press {key} again to exit", seconds=REPEAT_S)
 
 
 def escape(state: ReplState) -> None:
-    """Close the completions or end what runs; the second time clear what is written, or rewind (Esc)."""
+    """Close the completions or interrupt; at the second press clear the input or rewind (Esc)."""
     if state.editor.close_menu() or _interrupt(state):
         return
     written = bool(state.editor.buffer.text)
     if not state.status_hint.shows("escape"):
-        hint = "Esc again clears" if written else "Esc again rewinds"
+        hint = f"Press Esc again to {'clear the input' if written else 'rewind'}"
         state.status_hint.show("escape", hint, seconds=1.0)
     elif written:
         state.editor.clear()
@@ -135,14 +135,14 @@ def escape(state: ReplState) -> None:
 
 
 def _interrupt(state: ReplState) -> bool:
-    """End what runs, and give what is queued back to the input. False when nothing runs."""
+    """Interrupt running work and move the queue back to the input. Return False if nothing runs."""
     if not state.queue.running:
         return False
     live_view = state.view.live_view
-    if live_view.interrupting:  # it takes long to end: a way out
+    if live_view.interrupting:  # it takes long to end
         if state.status_hint.shows("stuck"):
             state.leave(130)
-        state.status_hint.show("stuck", "Still ending; press again to leave", seconds=REPEAT_S)
+        state.status_hint.show("stuck", "Still interrupting; press again to exit", seconds=REPEAT_S)
         return True
     live_view.interrupting = state.queue.interrupt()
     _take_queue_back(state)
@@ -151,18 +151,18 @@ def _interrupt(state: ReplState) -> bool:
 
 
 def _take_queue_back(state: ReplState) -> None:
-    """Give what is queued back to the input; commands among several lines would be words of a prompt."""
+    """Move the queue back to the input, except commands among several lines, which would be prompt text."""
     queued = [*state.queue.queued]
     state.queue.queued.clear()
     several = len(queued) + bool(state.editor.buffer.text) > 1
-    left = [item.shown for item in queued if several and item.is_command]
+    left_out = [item.shown for item in queued if several and item.is_command]
     state.editor.put_back(*(item.text for item in queued if not (several and item.is_command)))
-    if left:  # all are in the history
-        state.view.notice(f"not run: {', '.join(map(one_line, left))}; ↑ brings each back")
+    if left_out:  # all are in the history
+        state.view.notice(f"not run: {', '.join(map(one_line, left_out))} (press ↑ to edit)")
 
 
 def delete_or_leave(state: ReplState) -> None:
-    """Delete forward; on an empty line leave, with background jobs only the second time (Ctrl-D)."""
+    """Delete forward; exit from an empty line, at the second press if background work runs (Ctrl-D)."""
     status = state.driver.status() if state.driver else None
     jobs, agents = (status.jobs, status.agents) if status else (0, 0)
     if state.editor.buffer.text:
@@ -171,43 +171,45 @@ def delete_or_leave(state: ReplState) -> None:
         commands = [pluralize(jobs, "background command")] if jobs else []
         key = state.setup.key_names["leave"]
         running = " and ".join([*commands, *([pluralize(agents, "agent")] if agents else [])])
-        state.status_hint.show("jobs", f"{running} would end; {key} again leaves", seconds=REPEAT_S)
+        state.status_hint.show(
+            "jobs", f"{running} would be stopped; press {key} again to exit", seconds=REPEAT_S
+        )
     else:
         state.leave(0)
 
 
 def toggle_full(state: ReplState) -> None:
-    """Print the turn's outputs in full, and so from now on; or shorten them again (Ctrl-O)."""
+    """Toggle full output: print the turn's outputs in full and those to come, or shorten them (Ctrl-O)."""
     state.terminal.full = not state.terminal.full
-    hint = "Outputs are shown in short"
+    hint = "Full output is off"
     if state.terminal.full:
         count = state.view.print_in_full()
-        hint = "Outputs are shown whole" + (f"; {count} printed again" if count else " from now on")
+        hint = "Full output is on" + (f"; {pluralize(count, 'output')} printed again" if count else "")
     state.status_hint.show("full", hint, seconds=REPEAT_S)
 
 
 def stash(state: ReplState) -> None:
-    """Put the draft away; it comes back on an empty line, or when another prompt was sent (Ctrl-S)."""
+    """Stash the draft; restore it on an empty line, or after another prompt was sent (Ctrl-S)."""
     key = state.setup.key_names["stash"]
     if not state.editor.stash():
-        hint = f"{key} puts away what is written"
+        hint = f"Nothing to stash: write a draft first, then press {key}"
     elif state.editor.stashed:
-        hint = f"Put away; back after the next prompt, or with {key}"
+        hint = f"Draft stashed; it returns after the next prompt, or with {key}"
     else:
-        hint = "Taken back"
+        hint = "Draft restored"
     state.status_hint.show("stash", hint, seconds=REPEAT_S)
 
 
 def go_up(state: ReplState) -> None:
-    """Go up by a row, from the first one back (Up)."""
+    """Move up by a row, from the first row to the previous entry (Up)."""
     if not move_row(state, -1):
         go_back(state)
 
 
 def go_back(state: ReplState) -> None:
-    """Take the newest queued line back, else go back in the history.
+    """Take the newest queued line back for editing, or go back in the history.
 
-    A queued command stays where something is written: among its lines it would be words of a prompt.
+    A queued command stays in the queue while the input has text: in it, it would become prompt text.
     """
     buffer = state.editor.buffer
     queued = state.queue.queued
@@ -219,13 +221,13 @@ def go_back(state: ReplState) -> None:
 
 
 def go_down(state: ReplState) -> None:
-    """Go down by a row, from the last one forward in the history (Down)."""
+    """Move down by a row, from the last row forward in the history (Down)."""
     if not move_row(state, 1):
         state.editor.buffer.auto_down()
 
 
 def move_row(state: ReplState, by: Literal[-1, 1]) -> bool:
-    """Move by a row within what is written; False at its edge, and where completions are moved through."""
+    """Move by a row within the input. Return False at its edge, and while completions are open."""
     control = get_app().layout.current_control
     if not isinstance(control, BufferControl) or control.buffer.complete_state is not None:
         return False
@@ -242,9 +244,9 @@ def print_question(state: ReplState) -> None:
 
 
 async def _find_images(setup: RunSetup, pasted: str | None) -> list[tuple[str, str]]:
-    """Return (path, name and size) of the images that a paste names, or for None of that on the clipboard.
+    """Return (path, name and size) of the images that a paste names, for None of the one on the clipboard.
 
-    Raises ValueError that says why there is none.
+    Raises ValueError with the reason if there is none.
     """
     module = await asyncio.to_thread(import_module, "agent.app.pasted_images")
     try:

@@ -46,10 +46,8 @@ from .picker import TO_THE_END, add_picker_keys
 from .question_form import SURE_S, add_form_keys
 from .repl_state import ReplState
 
-PAGE_LINES = 5  # that PgUp and PgDn scroll a question
-
-
-# A question leaves these to their keys; what else edits, moves or switches was meant for something else.
+PAGE_LINES = 5  # by which PgUp and PgDn scroll a question
+# Actions whose keys work during a question; other keys that edit, move or switch were meant for the input.
 _ACTIONS_AT_QUESTIONS = ("interrupt", "redraw", "outputs", "suspend")
 _EDITING_KEYS = (
     *(f"c-{letter}" for letter in "abcdefghiknopqrstuvwxy@_\\]^"),  # not those of Enter and Esc
@@ -97,7 +95,7 @@ def _add_editing_keys(bindings: KeyBindings, state: ReplState) -> None:
 
 
 def _add_row_keys(bindings: KeyBindings, state: ReplState, writing: Filter) -> None:
-    """Bind keys that go up and down; vim's own j and k go by lines, at the edge through the history."""
+    """Bind keys that move up and down; vim's j and k move by lines, and through the history at the edge."""
     for up, down in (("up", "down"), ("c-p", "c-n")):
         bindings.add(up, filter=writing)(lambda event: go_up(state))
         bindings.add(down, filter=writing)(lambda event: go_down(state))
@@ -109,7 +107,7 @@ def _add_row_keys(bindings: KeyBindings, state: ReplState, writing: Filter) -> N
 
 
 def _add_grapheme_keys(bindings: KeyBindings, state: ReplState) -> None:
-    """Bind keys that move and delete by what users see as one character, wherever text is written."""
+    """Bind keys that move and delete by one visible character, wherever text is written."""
     buffer = state.editor.buffer
     approval = state.approval
     commenting = Condition(lambda: approval.panel is not None and approval.panel.writing)
@@ -134,7 +132,7 @@ def _add_session_keys(bindings: KeyBindings, state: ReplState) -> None:
     bind = partial(_bind, bindings, state)
     bind("mode", ~is_searching, lambda: cycle_mode(state))
     bind("leave", idle, lambda: delete_or_leave(state))
-    # vim's own Esc leaves what it calls a mode, a selection, and a command that has begun
+    # vim's own Esc ends a mode, a selection, or a partial command
     bindings.add("escape", filter=idle & (~vi_mode | vi_navigation_mode))(lambda event: escape(state))
     bind("interrupt", ~is_searching, lambda: interrupt_or_clear(state))
     bindings.add("<sigint>")(lambda event: interrupt_or_clear(state))
@@ -171,7 +169,7 @@ def _add_question_keys(bindings: KeyBindings, state: ReplState) -> None:
         approval.note_typing()
         hint_at_answers(state)
 
-    for key in (Keys.Any, "enter", "escape"):  # with vim's keys Esc would make commands of the answers
+    for key in (Keys.Any, "enter", "escape"):  # in vim mode, Esc would turn answers into commands
         bindings.add(key, filter=early)(drop)
     bindings.add(Keys.BracketedPaste, filter=choosing)(drop)
     kept = {keys[0] for action in _ACTIONS_AT_QUESTIONS for keys in state.keymap.keys[action]}

@@ -1,6 +1,6 @@
-"""Key sequences in several encodings, as a keyboard sends them that no program has configured otherwise.
+"""Translate key sequences of several encodings to those of an unconfigured terminal.
 
-A program that was killed leaves a terminal that sends codes for keys, or reports when they are released.
+A program that was killed may leave a terminal that sends codes for keys or reports their release.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ import sys
 
 from transcripts.patterns import lazy_pattern
 
-ESCAPE_KEY = "\x1b[27u"  # unlike ESC alone, it makes no other key of what follows
+ESCAPE_KEY = "\x1b[27u"  # unlike ESC alone, it does not change the key that follows
 # A control sequence (CSI; with the odd ones of the Linux console and old mice) or a key of the keypad in
-# application mode (SS3), and the start of one.
+# application mode (SS3), and the start of such a sequence.
 SEQUENCE = lazy_pattern(r"\x1b(?:\[(?:\[.|M...|[0-?]*[ -/]*[@-~])|O[j-yMX])", re.DOTALL)
 BEGUN_SEQUENCE = lazy_pattern(r"\x1b(?:O|\[(?:\[|M.{0,2}|[0-?]*[ -/]*))?\Z", re.DOTALL)
 _APPLICATION_KEYPAD = dict(zip("jklmnopqrstuvwxyMX", "*+,-./0123456789\r=", strict=True))
 # Keys by their codes: CSI-u `code:shifted:base;modifiers:event u`, and xterm's modifyOtherKeys.
 _CODED_KEY = lazy_pattern(r"\x1b\[(\d+)(?::(\d*))?(?::(\d+))?(?:;(\d*)(?::(\d))?(?:;[\d:]*)?)?u", re.ASCII)
 _OTHER_KEY = lazy_pattern(r"\x1b\[27;(\d+);(\d+)~", re.ASCII)
-# An arrow or another named key as kitty's protocol sends it: with an event, or with locks as modifiers.
+# An arrow or another named key in kitty's protocol: with an event, or with locks among the modifiers.
 _NAMED_KEY = lazy_pattern(r"\x1b\[(\d+);(\d+)(?::(\d))?([A-HPQS~])", re.ASCII)
 _SHIFT, _ALT, _CTRL, _SUPER, _HYPER, _META = (1 << bit for bit in range(6))
-_NO_LOCKS = 0x3F  # takes the bits of the locks out of modifiers
+_NO_LOCKS = 0x3F  # mask that removes the bits of the locks
 _RELEASED = "3"  # an event
 _CONTROLS = {chr(code + 0x60): chr(code) for code in range(1, 27)}
 _CONTROLS |= {" ": "\0", "@": "\0", "[": ESCAPE_KEY, "\\": "\x1c", "]": "\x1d", "^": "\x1e", "_": "\x1f"}
 _CONTROLS |= {"/": "\x1f", "-": "\x1f"}
 _MOVES = ("[D", "[C", "[A", "[B", "[5~", "[6~", "[H", "[F", "[2~", "[3~")
-_KEYPAD = {  # code -> what is sent
+_KEYPAD = {  # code -> characters
     **dict(enumerate("0123456789./*-+\r=,", 57399)),
     **{code: f"\x1b{move}" for code, move in enumerate(_MOVES, 57417)},
 }
@@ -67,7 +67,13 @@ def as_sent(found: re.Match[str]) -> str:
     if named := _NAMED_KEY.fullmatch(found[0]):
         first, modifiers, event, final = named.groups()
         held = _held_keys(modifiers)
-        if final in "ABFH" or first in ("2", "3", "5", "6"):  # with Alt each would be Esc, and then the key
+        # with Alt, each would be Esc followed by the key
+        if final in "ABFH" or first in (
+            "2",
+            "3",
+            "5",
+            "6",
+        ):
             held &= _SHIFT | _CTRL
         if event == _RELEASED:
             return ""
@@ -87,10 +93,10 @@ def as_sent(found: re.Match[str]) -> str:
 
 
 def _number(digits: str | None) -> int:
-    """Return the number, 0 for none; no more than the code of a character."""
+    """Return the number, 0 for no digits; at most the highest code of a character."""
     return min(int((digits or "0")[:9]), sys.maxunicode)
 
 
 def _held_keys(modifiers: str | None) -> int:
-    """Return the bits of the held modifiers from a parameter that is one more; locks are left out."""
+    """Return the bits of the held modifiers from a parameter that is larger by 1; locks are removed."""
     return max(_number(modifiers) - 1, 0) & _NO_LOCKS

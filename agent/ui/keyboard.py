@@ -1,4 +1,4 @@
-"""Read the keyboard: keys that terminals send in several ways, large pastes, answers of the terminal."""
+"""Read the keyboard: keys in several encodings, large pastes, and responses of the terminal."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from transcripts.patterns import lazy_pattern
 
 from .key_codes import BEGUN_SEQUENCE, ESCAPE_KEY, SEQUENCE, as_sent
 
-ESCAPE_TIMEOUT_S = 0.05  # without a byte, after which an escape that came alone is the key
-BEGUN_TIMEOUT_S = 0.5  # after which a sequence that has begun is what was typed; a slow line may cut it
-PASTE_TIMEOUT_S = 1.0  # without a byte: the paste counts as over
-# What terminals answer (OSC, DCS and APC), which is no key.
+ESCAPE_TIMEOUT_S = 0.05  # without a byte, after which a single ESC is the key
+BEGUN_TIMEOUT_S = 0.5  # after which the start of a sequence counts as typed; a slow line may cut one
+PASTE_TIMEOUT_S = 1.0  # without a byte, after which a paste counts as complete
+# Responses of terminals (OSC, DCS and APC), which are not keys.
 _ANSWER_START = lazy_pattern(r"\x1b(?:[]P_]|\Z)")
 _ANSWER_HEAD = r"\x1b(?:\]\d+;|P[>!01][|$+]|_G)[^\x00-\x1f\x7f]{0,200}"
 _ANSWER = lazy_pattern(rf"{_ANSWER_HEAD}(?:\x07|\x1b\\)", re.ASCII)
@@ -29,10 +29,10 @@ _HEX = "([0-9a-fA-F]+)"
 _GROUND = lazy_pattern(f"\x1b]11;rgba?:{_HEX}/{_HEX}/{_HEX}(?:/{_HEX})?(?:\x07|\x1b\\\\)")
 PASTE_START = "\x1b[200~"
 PASTE_END = "\x1b[201~"
-# What the terminal says of its focus comes as keys that no keyboard has.
+# Focus reports of the terminal are delivered as keys that no keyboard has.
 FOCUS_IN = Keys.ControlF23
 FOCUS_OUT = Keys.ControlF24
-# Keys that prompt_toolkit does not know, and a stray end of a paste.
+# Keys that prompt_toolkit does not know, and a stray end mark of a paste.
 _MORE_KEYS: dict[str, Keys] = {
     ESCAPE_KEY: Keys.Escape,
     PASTE_END: Keys.Ignore,
@@ -44,9 +44,9 @@ _MORE_KEYS: dict[str, Keys] = {
 class PasteParser:
     """A parser of keys, sequences and pastes, around prompt_toolkit's Vt100Parser.
 
-    That one searches the whole paste at every read, and waits without end for an end mark that was lost. Here
-    a paste is collected in pieces, and given up when nothing came for a second: `deliver` gets what it held.
-    It also types the sequences that it does not know; here they come as `as_sent` tells, or not at all.
+    Vt100Parser searches the whole paste at every read, and waits forever for an end mark that was lost. This
+    parser collects a paste in pieces, and after a second without a byte it passes the pieces to `deliver`.
+    Vt100Parser also types the sequences that it does not know; here `as_sent` translates or drops them.
     """
 
     def __init__(self, inner: Vt100Parser, deliver: Callable[[KeyPress], None]) -> None:
@@ -54,16 +54,16 @@ class PasteParser:
         self._deliver = deliver
         self._pieces: list[str] = []
         self._pasting = False
-        self.held = ""  # the start of what may be a sequence
+        self.held = ""  # a possible start of a sequence
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def pasting(self) -> bool:
-        """Return whether a paste is under way."""
+        """Return whether a paste is being received."""
         return self._pasting
 
     def feed(self, data: str) -> str:
-        """Take what was read; returns what follows the end of a paste, which is still to be read."""
+        """Parse input; return the rest behind the end of a paste, which is still to be parsed."""
         if self._pasting:
             return self._collect(data) if data else ""
         before, mark, rest = (self.held + data).partition(PASTE_START)
@@ -77,7 +77,7 @@ class PasteParser:
         return ""
 
     def flush(self) -> None:
-        """Read a pending escape as a key, when no byte came for some time. A paste waits longer."""
+        """Take a pending ESC as a key, when no byte came for some time. A paste waits longer."""
         if not self._pasting:
             held = self.held
             self.held = ""
@@ -87,18 +87,18 @@ class PasteParser:
             self._timer = asyncio.get_running_loop().call_later(PASTE_TIMEOUT_S, self._give_up)
 
     def _known(self, found: re.Match[str]) -> str:
-        """Return the keys of a sequence: none for one that is unknown."""
+        """Return the keys of a sequence, "" for an unknown one."""
         sent = as_sent(found)
         whole = SEQUENCE.fullmatch(sent)
         return sent if whole is None or sent in ANSI_SEQUENCES else ""
 
     def _collect(self, data: str) -> str:
-        """Add to the paste; returns what follows its end."""
+        """Add input to the paste; return the rest behind its end."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         held = self._pieces.pop()
-        seam = held[-len(PASTE_END) :] + data  # the mark may be cut by the end of a read
+        seam = held[-len(PASTE_END) :] + data  # a read may end within the mark
         inside, mark, rest = seam.partition(PASTE_END)
         self._pieces += [held[: -len(PASTE_END)], inside]
         if mark:
@@ -118,7 +118,7 @@ class PasteParser:
 
 
 def _with_enter(typed: str) -> str:
-    """Turn the trailing line feed into Enter in text typed before the terminal was in raw mode.
+    """Turn a final line feed into Enter, in text typed before the terminal was in raw mode.
 
     Several lines may have been pasted, so they are not sent.
     """
@@ -126,10 +126,10 @@ def _with_enter(typed: str) -> str:
 
 
 class GroundParser:
-    """A filter for answers of the terminal among the keys; its background colour (OSC 11) is noted.
+    """A filter that removes responses of the terminal from the keys, and notes its background (OSC 11).
 
-    The rest was asked by a program that is no more. The BEL at its end would be the key of an editor.
-    `set_timeout` is told after how many seconds without a byte `flush` is to be called.
+    Other responses answer a program that has ended. The BEL at their end would open an editor. `set_timeout`
+    is called with the seconds without a byte after which `flush` is to be called.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class GroundParser:
         self._inner = inner
         self._note_ground = note_ground
         self._set_timeout = set_timeout
-        self._held = ""  # the start of what may be an answer
+        self._held = ""  # a possible start of a response
         self._begun = False
 
     def feed(self, data: str) -> None:
@@ -153,7 +153,7 @@ class GroundParser:
         self._set_timeout(BEGUN_TIMEOUT_S if begun else ESCAPE_TIMEOUT_S)
 
     def _feed_first(self, text: str) -> str:
-        """Take an answer, or what is read before the next one; returns what is still to be read."""
+        """Parse a response, or the input before the next one; return the rest."""
         begun = None if self._inner.pasting else _ANSWER_START.search(text)
         if begun is None:
             return self._inner.feed(text)
@@ -186,10 +186,10 @@ def keyboard_input(
     note_ground: Callable[[bool], None],
     set_timeout: Callable[[float], None],
 ) -> Vt100Input:
-    """Return the terminal's input, taught the keys above. `deliver` feeds a key between reads.
+    """Return the terminal's input with the parsers above. `deliver` takes a key between reads.
 
-    `note_ground` is told whether the background is light, when the terminal says it; `set_timeout` after how
-    many seconds without a byte keys are to be flushed.
+    `note_ground` is called with True for a light background, when the terminal reports it, `set_timeout` with
+    the seconds without a byte after which keys are to be flushed.
     """
     ANSI_SEQUENCES.update(_MORE_KEYS)
     source = Vt100Input(stdin)

@@ -1,6 +1,6 @@
 """The keymap: the default keys and those of `keybindings.toml` in the user's settings directory.
 
-Each entry names an action, or a slash command in quotes, and takes a key or a list of them:
+Each entry is an action, or a slash command in quotes, with a key or a list of keys:
 `"/compact" = "f6"`, `editor = ["ctrl+e", "ctrl+x ctrl+e"]`, `redraw = []`.
 """
 
@@ -19,7 +19,7 @@ from prompt_toolkit.keys import Keys
 from transcripts.patterns import lazy_pattern
 
 MAX_KEYMAP_BYTES = 64 * 1024
-KeySequence = tuple[str, ...]  # as prompt_toolkit names keys
+KeySequence = tuple[str, ...]  # prompt_toolkit's names of keys
 DEFAULT_KEYS: Mapping[str, tuple[str, ...]] = {
     "submit": ("enter",),
     "newline": ("alt+enter", "ctrl+j"),
@@ -61,33 +61,33 @@ _ALT = ("alt", "meta", "option")
 _KEY_NAMES = {
     "esc": "escape", "return": "enter", "del": "delete", "pgup": "pageup", "pgdown": "pagedown", "space": " ",
 }  # fmt: skip
-# Keys that mean nothing; prompt_toolkit would type what terminals send for them.
+# Keys without a meaning; prompt_toolkit would insert the characters that terminals send for them.
 _IDLE_KEY = lazy_pattern(r"s-escape|c-\d|c-f\d+|[cs]-page.+|c-s-(?!left|right|home|end).+")
 
 
 class Keymap(Struct, frozen=True):
-    """The keys of each action, those of slash commands by their lines, and what was wrong with the file."""
+    """The keys of each action, those of slash commands by their lines, and warnings about the file."""
 
     keys: Mapping[str, tuple[KeySequence, ...]]
     commands: Mapping[str, tuple[KeySequence, ...]]
     troubles: tuple[str, ...] = ()
 
     def names(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return the common name of the first key of each action and slash command, "" where it has none.
+        """Return the common name of the first key of each action and slash command, "" if it has no key.
 
-        Of a new line all keys are named, with Shift+Enter, which terminals send as Ctrl-J.
+        "newline" lists all of its keys, and Shift+Enter, which terminals send as Ctrl-J.
         """
         found = {name: next(map(key_name, keys), "") for name, keys in {**self.keys, **self.commands}.items()}
         newline = self.keys["newline"]
         shifted = ["Shift+Enter"] if ("c-j",) in newline else []
         found["newline"] = ", ".join([*shifted, *map(key_name, newline)])
-        if "TMUX" in environ:  # whose prefix key it is; it passes the second one on
+        if "TMUX" in environ:  # Ctrl-B is its prefix key; it passes on the second press
             found |= {name: f"Ctrl-B {key}" for name, key in found.items() if key.startswith("Ctrl-B")}
         return found
 
 
 def read_keymap(path: Path) -> Keymap:
-    """Read the keys in force. A mistake leaves the default keys of its action, with a warning."""
+    """Read the keys in use. After a mistake, the action keeps its default keys, with a warning."""
     keys = {action: tuple(map(key_sequence, texts)) for action, texts in DEFAULT_KEYS.items()}
     commands: dict[str, tuple[KeySequence, ...]] = {}
     troubles: list[str] = []
@@ -95,9 +95,11 @@ def read_keymap(path: Path) -> Keymap:
         texts = [value] if isinstance(value, str) else value
         if not name.startswith("/") and name not in keys:
             near = difflib.get_close_matches(name, keys, 1)
-            troubles.append(f"{path}: {name} is no action{f'; did you mean {near[0]}?' if near else ''}")
+            troubles.append(
+                f"{path}: unknown action `{name}`{f' (did you mean `{near[0]}`?)' if near else ''}"
+            )
         elif not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            troubles.append(f'{path}: {name} takes a key such as "ctrl+e", or a list of them')
+            troubles.append(f'{path}: `{name}` needs a key such as "ctrl+e", or a list of keys')
         else:
             try:
                 (commands if name.startswith("/") else keys)[name] = tuple(map(key_sequence, texts))
@@ -116,7 +118,7 @@ def _doubles(keys: Mapping[str, tuple[KeySequence, ...]]) -> Iterator[str]:
     for sequence, names in owners.items():
         if len(names) > 1:
             key = " ".join(sequence).replace("c-", "ctrl+").replace("s-", "shift+")
-            yield f"{' and '.join(names)} have the same key, {key}: give one of them another"
+            yield f"{' and '.join(names)} have the same key, {key}; give one of them another key"
 
 
 def _entries(path: Path, troubles: list[str]) -> Iterator[tuple[str, Any]]:
@@ -128,13 +130,13 @@ def _entries(path: Path, troubles: list[str]) -> Iterator[tuple[str, Any]]:
         text = path.read_bytes()[:MAX_KEYMAP_BYTES].decode("utf-8-sig")
         yield from tomllib.loads(text).items()
     except (OSError, ValueError) as error:
-        troubles.append(f"{path}: {error}; the usual keys are in force")
+        troubles.append(f"cannot read {path}: {error} (using the default keys)")
 
 
 def base_bindings() -> KeyBindings:
-    """Return the bindings before all others.
+    """Return the bindings that others are added to.
 
-    Idle keys do nothing, and a letter after Ctrl-Space is still text.
+    Keys without a meaning do nothing, and a letter after Ctrl-Space is still text.
     """
     bindings = KeyBindings()
     for key in Keys:
@@ -155,7 +157,7 @@ def key_sequence(text: str) -> KeySequence:
     try:
         KeyBindings().add(*keys)(lambda event: None)
     except (ValueError, AssertionError) as error:
-        raise ValueError(f"{text!r} is no key") from error
+        raise ValueError(f"unknown key {text!r}") from error
     return tuple(keys)
 
 
@@ -171,7 +173,7 @@ def key_name(sequence: KeySequence) -> str:
 
 
 def _spelled(key: str) -> str:
-    """Return the common name of one key of prompt_toolkit's."""
+    """Return the common name of one of prompt_toolkit's keys."""
     if len(key) == 1:
         return {" ": "Space"}.get(key, key)
     *modifiers, name = key.split("-") if not key.endswith("-") else [*key[:-2].split("-"), "-"]
@@ -184,7 +186,7 @@ def _keys_of(word: str) -> Iterator[str]:
     name = _KEY_NAMES.get(name.lower(), name.lower() if len(name) > 1 or modifiers else name)
     wanted = [modifier.lower() for modifier in modifiers]
     if any(modifier not in _MODIFIERS and modifier not in _ALT for modifier in wanted):
-        raise ValueError(f"{word!r} is no key")
+        raise ValueError(f"unknown key {word!r}")
     if any(modifier in _ALT for modifier in wanted):
         yield "escape"
     prefix = "".join(_MODIFIERS[modifier] for modifier in wanted if modifier in _MODIFIERS)

@@ -1,4 +1,4 @@
-"""Lay out the live part of the screen: what runs, the input or a question or a menu, and the status line."""
+"""Lay out the live part of the screen: running work, the input or a dialog, and the status line."""
 
 from __future__ import annotations
 
@@ -32,32 +32,32 @@ SHORTCUT_GAP = "   "
 SHORTCUTS = (
     "/ commands   @ files   ! shell   ↑ history   Ctrl-R search",
     "newline: {newline} or \\ {submit}",
-    "Esc interrupts   Esc Esc rewinds   {mode} changes the mode",
-    "{outputs} outputs whole, or short   {editor} editor   {redraw} redraw   {suspend} suspend",
-    "{image} image   {stash} puts the draft away   {background} command to the background",
-    "{tasks} background commands   {complete} completes   {model} model   {effort} effort",
-    "{interrupt} clears, twice leaves   {leave} leaves",
+    "Esc interrupt   Esc Esc rewind   {mode} change the permission mode",
+    "{outputs} toggle full output   {editor} external editor   {redraw} redraw   {suspend} suspend",
+    "{image} paste image   {stash} stash the draft   {background} move command to background",
+    "{tasks} background commands   {complete} complete   {model} model   {effort} effort",
+    "{interrupt} clear, twice to exit   {leave} exit",
 )
 # Permission mode -> (its name on the status line, role)
 MODE_LABELS = {
-    "manual": ("asks first", "dim"),
+    "manual": ("asks before edits", "dim"),
     "acceptEdits": ("accepts edits", "highlight"),
-    "plan": ("plans only", "accent"),
-    "dontAsk": ("denies what is not allowed", "accent"),
+    "plan": ("plan mode", "accent"),
+    "dontAsk": ("denies instead of asking", "accent"),
     "bypassPermissions": ("BYPASSES PERMISSIONS", "error"),
 }
-# How full the context is -> (its words on the status line, role)
+# Fill level of the context -> (its label on the status line, role)
 CONTEXT_LABELS = {
     "NORMAL": ("", "good"),
-    "WARNING": ("fills up", "warning"),
+    "WARNING": ("filling up", "warning"),
     "CRITICAL": ("nearly full", "bad"),
-    "BLOCKING": ("no room left", "error"),
+    "BLOCKING": ("full", "error"),
     "EXHAUSTED": ("full", "error"),
 }
 
 
 class _StatusPart(NamedTuple):
-    """A part of the status line; the highest rank is left out first."""
+    """A part of the status line; the highest rank is dropped first."""
 
     rank: int
     role: str
@@ -70,7 +70,7 @@ def max_input_rows(rows: int) -> int:
 
 
 def draw_completions(buffer: Buffer, ctx: RenderContext, room: int) -> list[str]:
-    """Draw the completions around the current one with their summaries, or the shortcuts after a `?`."""
+    """Draw the completions around the selected one with their summaries, or the shortcuts after a `?`."""
     state = buffer.complete_state
     if state is None or not state.completions:
         return _shortcut_rows(ctx, room) if buffer.text == "?" else []
@@ -87,12 +87,16 @@ def draw_completions(buffer: Buffer, ctx: RenderContext, room: int) -> list[str]
         about = clip(one_line(entry.display_meta_text), max(ctx.columns - cell_width(name) - len(pad) - 3, 0))
         rows.append(row + (ctx.paint("dim", pad + about) if about else ""))
     if count > len(shown):
-        rows.append(ctx.clipped("dim", f"  {first + 1}-{first + len(shown)} of {count} · ↑ ↓, or type on"))
+        rows.append(
+            ctx.clipped(
+                "dim", f"  {first + 1}-{first + len(shown)} of {count} · ↑ ↓ to select, or keep typing"
+            )
+        )
     return rows
 
 
 def _shortcut_rows(ctx: RenderContext, room: int) -> list[str]:
-    """Draw the shortcuts in at most `room` rows, each on one row if the screen is wide enough for it."""
+    """Draw the shortcuts in at most `room` rows, each on one row if it fits."""
     rows: list[str] = []
     for line in SHORTCUTS:
         row = ""
@@ -105,13 +109,13 @@ def _shortcut_rows(ctx: RenderContext, room: int) -> list[str]:
     drawn = [part for row in rows for part in ctx.wrapped("dim", row)]
     if len(drawn) <= room:
         return drawn
-    return [*drawn[: max(room - 1, 0)], ctx.clipped("dim", "… /help keys lists all")]
+    return [*drawn[: max(room - 1, 0)], ctx.clipped("dim", "… /help keys for all keys")]
 
 
 def status_line(status: Status | None, queued: int, ctx: RenderContext) -> str:
-    """Draw model, context, cost, mode, place and what waits on one line; None before the agent is made.
+    """Draw model, context, cost, mode, directory and queue on one line. No status: the agent is starting.
 
-    What does not fit is left out, the least important first.
+    Parts that do not fit are dropped, the least important first.
     """
     if status is None:
         return ctx.paint("dim", "starting…"[: ctx.columns])
@@ -125,8 +129,8 @@ def status_line(status: Status | None, queued: int, ctx: RenderContext) -> str:
 
 
 def _with_own_line(status: Status, parts: list[_StatusPart], ctx: RenderContext) -> str:
-    """Return the output of the user's status command, followed by the parts that it must not hide."""
-    ranks = {1, 2}  # the mode, what waits and what runs
+    """Return the output of the user's status command, followed by the parts that are always shown."""
+    ranks = {1, 2}  # the mode, the queue, and background work
     if status.state != "NORMAL":
         ranks.add(CONTEXT_RANK)
     kept = [part for part in parts if part.rank in ranks]
@@ -137,7 +141,7 @@ def _with_own_line(status: Status, parts: list[_StatusPart], ctx: RenderContext)
 
 
 def _status_parts(status: Status, queued: int) -> list[_StatusPart]:
-    """Return the parts of the status line in the order of showing."""
+    """Return the parts of the status line from left to right."""
     words, context_role = CONTEXT_LABELS.get(status.state, ("", "dim"))
     context = ""
     if status.window:
@@ -148,7 +152,7 @@ def _status_parts(status: Status, queued: int) -> list[_StatusPart]:
     cost = f"${status.cost:.2f}" if status.cost >= 0.005 else f"${status.cost:.4f}"
     cost = cost if status.cost >= 0.00005 else ""
     if not status.priced:
-        cost = f"{cost} and more" if cost else "price unknown"
+        cost = f"at least {cost}" if cost else "cost unknown"
     parts = (
         (0, "error", f"NOT SAVED: {one_line(status.unsaved)}" if status.unsaved else ""),
         (4, "dim", " ".join(filter(None, (one_line(status.model), status.effort)))),
@@ -158,7 +162,11 @@ def _status_parts(status: Status, queued: int) -> list[_StatusPart]:
         (2, "accent", f"{queued} queued" if queued else ""),
         (2, "accent", f"{status.jobs} job{'s' * (status.jobs > 1)}" if status.jobs else ""),
         (2, "accent", f"{status.agents} agent{'s' * (status.agents > 1)}" if status.agents else ""),
-        (1, "warning", f"{one_line(status.asks)} asks: /agents" if status.asks else ""),
+        (
+            1,
+            "warning",
+            f"{one_line(status.asks)} waits for your answer (/agents)" if status.asks else "",
+        ),
         (6, "dim", one_line(status.note)),
         (7, "dim", one_line(PurePath(status.folder).name)),
         (5, "dim", one_line(status.branch)),
@@ -167,22 +175,22 @@ def _status_parts(status: Status, queued: int) -> list[_StatusPart]:
 
 
 def _chooses(state: ReplState) -> bool:
-    """Return whether a menu or a question of the model is to be answered."""
+    """Return whether a menu or a question of the model waits for an answer."""
     return state.picker.state is not None or state.approval.form.state is not None
 
 
 class ScreenLayout:
-    """The composer of frames: what runs, a rule, the input, a question or a menu, and the status line.
+    """The composer of frames: running work, a rule, the input or a dialog, and the status line.
 
-    The windows of prompt_toolkit draw nothing; the one that is focused takes the keys.
+    The windows of prompt_toolkit draw nothing; the focused one takes the keys.
     """
 
     def __init__(self, state: ReplState) -> None:
         self._state = state
-        self._reason = Buffer(multiline=False)  # in which the reason of a "no" is written
-        self._reasoned: ApprovalPanel | None = None  # the question that it is about
+        self._reason = Buffer(multiline=False)  # the reason of a denial, or a remark
+        self._reasoned: ApprovalPanel | None = None  # the question that it belongs to
         self._search = SearchBufferControl()
-        self._vi_mode: InputMode | None = None  # of the input, while a dialog has its place
+        self._vi_mode: InputMode | None = None  # of the input, while a dialog replaces it
         control = BufferControl(
             state.editor.buffer,
             search_buffer_control=self._search,
@@ -193,14 +201,14 @@ class ScreenLayout:
         self._input_window = Window(control)
         self._reason_window = Window(BufferControl(self._reason))
         self._picker_window = picker_window()
-        self._words = BufferControl()  # one's own, on a question of the model
+        self._words = BufferControl()  # the user's own answer to a question of the model
         self._words_window = Window(self._words)
         dialogs = [self._reason_window, self._words_window, self._picker_window]
         windows = [self._input_window, *dialogs, Window(self._search)]
         self.layout = Layout(HSplit(windows), focused_element=self._input_window)
 
     def compose(self) -> Frame:
-        """Compose the next frame, lower than the screen. The input and the status line are always there."""
+        """Compose the next frame, which fits the screen and always has the input and the status line."""
         state = self._state
         rows = state.terminal.size().rows
         ctx = state.terminal.render_context()
@@ -223,12 +231,12 @@ class ScreenLayout:
         above = [*gap, *lines, *gap] if lines else gap
         rule = ctx.paint("dim", "─" * ctx.columns)
         below = (*above, rule, *body, clip_painted(self._status_line(status, ctx), ctx.columns))
-        over = max(len(below) - rows, 0)  # what scrolled away could not be taken back
+        over = max(len(below) - rows, 0)  # rows that scroll away could not be erased
         row = max(cursor[0] + len(above) + 1 - over, 0)
         return Frame(below[over:], (row, min(cursor[1], ctx.columns - 1)))
 
     def dialog_changed(self) -> None:
-        """Focus the window of a question or a menu that came, went, or wants a reason, and draw soon."""
+        """Focus the window of a dialog that appeared, disappeared, or asks for words, and redraw soon."""
         self._focus()
         if self._reasoned is not self._state.approval.panel:
             self._reasoned = self._state.approval.panel
@@ -236,13 +244,13 @@ class ScreenLayout:
         self._state.terminal.invalidate()
 
     def _body(self, ctx: RenderContext, rows: int) -> tuple[list[str], tuple[int, int]]:
-        """Draw the rows between the rule and the status line; return the cursor's place in them too."""
+        """Draw the rows between the rule and the status line; return the cursor's (row, column) too."""
         state = self._state
         panel = state.approval.panel
         if panel is not None:
             lines = draw_approval(panel, ctx, rows - int(panel.writing) - 3)
             if not panel.writing:
-                marked = (at for at, line in enumerate(lines) if "❯ " in line)  # where the answer stands
+                marked = (at for at, line in enumerate(lines) if "❯ " in line)  # the selected answer
                 return lines, (next(marked, max(len(lines) - 1, 0)), 0)
             reason, column = draw_one_row(self._reason, INPUT_PROMPT, ctx)
             return [*lines, reason], (len(lines), column)
@@ -259,7 +267,7 @@ class ScreenLayout:
         return [*lines, *draw_completions(state.editor.buffer, ctx, rows - len(lines) - 4)], cursor
 
     def _focus(self) -> None:
-        """Focus the window that keys belong to: at a question, none of them may edit the hidden draft."""
+        """Focus the window that takes the keys: during a dialog, none of them may edit the hidden draft."""
         wanted = self._reason_window if self._state.approval.panel is not None else self._input_window
         if _chooses(self._state) and self._state.approval.panel is None:
             wanted = self._picker_window
@@ -269,18 +277,18 @@ class ScreenLayout:
         layout = self.layout
         if layout.current_window is wanted or (layout.is_searching and wanted is self._input_window):
             return
-        if layout.is_searching:  # else the input would go on showing what was found
+        if layout.is_searching:  # otherwise the input would still show the match
             del layout.search_links[self._search]
             self._search.buffer.reset()
         self._take_letters(wanted is not self._input_window)
         layout.focus(wanted)
 
     def _take_letters(self, dialog: bool) -> None:
-        """Read letters as answers while a dialog is shown, whatever vim's mode is in the input."""
+        """Take letters as answers while a dialog is shown, whatever the vim mode of the input is."""
         vi = self._state.terminal.app.vi_state
         if dialog and self._vi_mode is None:
             self._vi_mode = vi.input_mode
-            vi.input_mode = InputMode.NAVIGATION  # which ends a command that has begun
+            vi.input_mode = InputMode.NAVIGATION  # ends a partial command
             vi.input_mode = InputMode.INSERT
         elif not dialog and self._vi_mode is not None:
             vi.input_mode = self._vi_mode

@@ -1,7 +1,7 @@
-"""The state of work in progress, kept from events, and its drawing above the input.
+"""The state of work in progress, collected from events, and its drawing above the input.
 
-Bounded in size: of thinking and of each running call only the end is kept. What is finished is printed by
-transcript_view and forgotten here.
+Its size is bounded: only the end of the thinking and of each running call's output is kept. Finished work is
+printed by transcript_view and forgotten here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tools.text import as_drawn, pluralize
 from transcripts import tool_kind
 
 from .markdown_stream import table_head
-from .render import BRANCH, MIN_TOLD_SECONDS, below_title, call_title, render_markdown
+from .render import BRANCH, MIN_SHOWN_SECONDS, below_title, call_rows, render_markdown
 from .terminal_text import (
     RenderContext,
     cell_width,
@@ -29,7 +29,8 @@ from .terminal_text import (
 )
 
 SPINNER_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-REDRAW_INTERVAL_S = 0.1  # between two drawings of what runs
+REDRAW_INTERVAL_S = 0.1  # between two drawings of the running work
+MAX_COMMAND_ROWS = 8  # of a running command
 PROGRESS_LINES = 4  # shown of a running call's output
 THOUGHT_LINES = 3
 TODO_MARKS = {"completed": ("☒", "dim"), "in_progress": ("▸", "accent"), "pending": ("☐", "")}
@@ -47,10 +48,10 @@ class RunningCall(Struct):
 
 
 class LiveView(Struct):
-    """The running turn, as far as it is not finished. Times are seconds of a monotonic clock."""
+    """The unfinished part of the running turn. Times are seconds of a monotonic clock."""
 
     calls: dict[tuple[int, int], RunningCall] = field(default_factory=dict)
-    agents: dict[str, events.AgentStatus] = field(default_factory=dict)  # that have not ended, by label
+    agents: dict[str, events.AgentStatus] = field(default_factory=dict)  # running ones, by label
     started_at: float | None = None  # None when nothing runs
     label: str = ""
     thought: str = ""
@@ -58,7 +59,7 @@ class LiveView(Struct):
     retry_at: float | None = None
     tries: str = ""  # of the retry
     question_since: float | None = None
-    answered: bool = False  # whether any part of an answer came since the turn began
+    answered: bool = False  # whether any part of an answer arrived since the turn began
     interrupting: bool = False
     queued: list[str] = field(default_factory=list)
 
@@ -69,7 +70,7 @@ class LiveView(Struct):
         self.answered = self.interrupting = False
 
     def pause_clocks(self, asking: bool, now: float) -> None:
-        """Note whether a question is on the screen: the time that its answer takes is no working time."""
+        """Note whether a question is on the screen: waiting for the answer is not working time."""
         if asking and self.question_since is None:
             self.question_since = now
         elif not asking and self.question_since is not None:
@@ -82,7 +83,7 @@ class LiveView(Struct):
 
     @property
     def runs_command(self) -> bool:
-        """Return whether a command runs that can be moved into the background."""
+        """Return whether a command runs that can be moved to the background."""
         return any(tool_kind(call.name) == "runs" for call in self.calls.values())
 
     def stop(self) -> None:
@@ -93,7 +94,7 @@ class LiveView(Struct):
         self.interrupting = False
 
     def take(self, event: events.Event, now: float) -> None:  # noqa: C901  one case for each kind
-        """Note an event."""
+        """Update the state from an event."""
         match event:
             case events.TextDelta():
                 self.label = "Answering"
@@ -104,14 +105,14 @@ class LiveView(Struct):
                 if self.thinking_since is None:
                     self.thinking_since = now
             case events.RequestStarted(trigger):
-                self.label = "Making room" if trigger == "summary" else "Working"
+                self.label = "Freeing context" if trigger == "summary" else "Working"
                 self.retry_at = None
             case events.ToolCallDelta(name, size):
                 self.label = f"Writing {one_line(name)} ({format_count(size)})"
                 self.answered = True
             case events.Retrying(reason, seconds, attempt, tries, _):
                 self.label = one_line(reason)
-                self.tries = f"try {attempt} of {tries}"
+                self.tries = f"{attempt} of {tries}"
                 self.retry_at = now + seconds
             case events.ToolCallStarted(of, block, name, title):
                 self.calls[of, block] = RunningCall(name, title, started_at=now)
@@ -151,19 +152,21 @@ def _running_call(call: RunningCall, ctx: RenderContext, now: float) -> list[str
     shown = escape_output(as_drawn(call.output)).rstrip("\n").split("\n")[-PROGRESS_LINES:]
     lines = [line for line in shown if line.strip()]
     if spent >= 1:
-        movable = ctx.has_keys and tool_kind(call.name) == "runs" and spent >= MIN_TOLD_SECONDS
+        movable = ctx.has_keys and tool_kind(call.name) == "runs" and spent >= MIN_SHOWN_SECONDS
         key = ctx.keys["background"] if movable else ""
-        lines.append(f"running, {_whole_seconds(spent)}" + (f" · {key}: background" if key else ""))
+        lines.append(
+            f"running, {_whole_seconds(spent)}" + (f" · {key} to run in the background" if key else "")
+        )
     room = max(ctx.columns - len(BRANCH), 1)
     rows = [ctx.paint("dim", clip(line, room)) for line in lines]
-    title = call_title(call.name, call.title, ctx, role="accent")
-    return [title, *below_title(rows, ctx)]
+    title = call_rows(call.name, call.title, ctx, role="accent", most=MAX_COMMAND_ROWS)
+    return [*title, *below_title(rows, ctx)]
 
 
 def _agent_line(agent: events.AgentStatus, ctx: RenderContext) -> str:
     """Draw one line: `● explore #1  find the parser: read parser.py · 12 requests · 34k tokens · $0.02`.
 
-    On a narrow screen figures are left out, the last ones first, before half of the words are.
+    A narrow screen drops figures, last ones first, before it cuts the text below half of the row.
     """
     figures = [pluralize(agent.requests, "request"), f"{format_count(agent.tokens)} tokens"]
     figures += [f"${agent.dollars:.2f}"] if agent.dollars >= 0.005 else []
@@ -180,7 +183,7 @@ def _agent_line(agent: events.AgentStatus, ctx: RenderContext) -> str:
 def draw_todos(
     todos: Sequence[tuple[str, str]], ctx: RenderContext, *, rows: int, working: bool
 ) -> list[str]:
-    """Draw the list around the current item while a turn runs, else one line; [] when all is done."""
+    """Draw the list around the current item while a turn runs, else one line; [] when all items are done."""
     first_open = next((at for at, (status, _) in enumerate(todos) if status != "completed"), None)
     rows = min(rows, 6)
     if first_open is None or rows < 1:
@@ -188,12 +191,12 @@ def draw_todos(
     if not working or rows < 3:
         done = sum(status == "completed" for status, _ in todos)
         now = next((text for status, text in todos if status == "in_progress"), todos[first_open][1])
-        return [ctx.clipped("dim", f"To do: {done} of {len(todos)} done · {prose_line(now)}")]
+        return [ctx.clipped("dim", f"To-dos: {done} of {len(todos)} done · {prose_line(now)}")]
     cut = len(todos) > rows
     first = max(0, min(first_open - 1, len(todos) - rows + cut)) if cut else 0
     shown = todos[first : first + rows - cut]
     lines = [_todo_line(status, text, ctx) for status, text in shown]
-    return [*lines, ctx.clipped("dim", f"  {len(todos) - len(shown)} more: /todo")] if cut else lines
+    return [*lines, ctx.clipped("dim", f"  {len(todos) - len(shown)} more (/todo)")] if cut else lines
 
 
 def _todo_line(status: str, text: str, ctx: RenderContext) -> str:
@@ -203,7 +206,7 @@ def _todo_line(status: str, text: str, ctx: RenderContext) -> str:
 
 
 def _spinner(live_view: LiveView, ctx: RenderContext, now: float, *, timed: bool) -> list[str]:
-    """Draw the current activity, its elapsed time and how to interrupt it.
+    """Draw the current activity, its elapsed time and the key that interrupts it.
 
     With `timed`, a running call shows its own time, so the elapsed time is left out here.
     """
@@ -218,17 +221,17 @@ def _spinner(live_view: LiveView, ctx: RenderContext, now: float, *, timed: bool
     if live_view.retry_at is not None:
         wait = round(live_view.retry_at - now)
         when = f"in {wait} s" if wait > 0 else "now"
-        rest = f"; {live_view.tries} {when}"
+        rest = f"; retrying {when} ({live_view.tries})"
         role = "warning"
-    room = ctx.columns - 2 - len(rest)  # when it goes on is seen at any width
+    room = ctx.columns - 2 - len(rest)  # the time is shown at any width
     wanted = min(cell_width(label), ctx.columns // 2 - 1)
     key = ctx.keys["interrupt"] or "Esc"
-    hints = (f" · {key} to interrupt", f" · {key}")  # the first that leaves room
+    hints = (f" · {key} to interrupt", f" · {key}")  # the first that fits
     hint = next((each for each in hints if room - len(each) >= wanted), "")
     shown = clip(label, max(room - len(hint), 1))
     rest = rest.removeprefix("…") if shown.endswith("…") else rest
-    told, clock = (shown + rest, "") if role == "warning" else (shown, rest)
-    return [ctx.paint(role, f"{frame} {told}") + ctx.paint("dim", clock + hint)]
+    activity, clock = (shown + rest, "") if role == "warning" else (shown, rest)
+    return [ctx.paint(role, f"{frame} {activity}") + ctx.paint("dim", clock + hint)]
 
 
 def _queue(live_view: LiveView, ctx: RenderContext) -> list[str]:
@@ -236,7 +239,7 @@ def _queue(live_view: LiveView, ctx: RenderContext) -> list[str]:
         return []
     rows = [ctx.clipped("dim", f"❯ {prose_line(text)}") for text in live_view.queued[-4:]]
     more = len(live_view.queued) - len(rows)
-    hint = f"{more} more queued; ↑ edits" if more else "queued; ↑ edits"
+    hint = f"{more} more queued · ↑ to edit" if more else "queued · ↑ to edit"
     return [*rows, ctx.paint("dim", f"  {wrap(hint, ctx.columns - 2)[0]}")]
 
 
@@ -245,9 +248,9 @@ def _whole_seconds(spent: float) -> str:
 
 
 def draw_unfinished(text: str, ctx: RenderContext, *, fence: str, rows: int) -> list[str]:
-    """Draw the end of the unfinished text, in at most `rows` lines; a cut fence or table begins again.
+    """Draw the end of the unfinished text in at most `rows` lines; a cut fence or table gets its head again.
 
-    `fence` is the opening line of the fence that the text ends in, or "".
+    `fence` is the opening line of the fence that is open at the end of the text, or "".
     """
     if rows <= 0 or not text.strip():
         return []

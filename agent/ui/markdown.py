@@ -45,9 +45,9 @@ from .terminal_text import (
     wrapped_spans,
 )
 
-MIN_TABLE_COLUMN = 10  # cells, with the gap; in less a table shows its rows one below the other
-MIN_LAYOUT_COLUMNS = 12  # below that text is only wrapped
-MAX_LAYOUT_CHARS = 60_000  # the same beyond that: rich takes up to 2 s for as much
+MIN_TABLE_COLUMN = 10  # cells, with the gap; a narrower table is drawn as one line for each cell
+MIN_LAYOUT_COLUMNS = 12  # on a narrower screen text is only wrapped
+MAX_LAYOUT_CHARS = 60_000  # a longer text is only wrapped: rich takes up to 2 s for this much
 MIN_TEXT_COLUMNS = 6  # behind the indents of quotes and lists
 _STYLES = RichTheme(
     {
@@ -66,34 +66,34 @@ _STYLES = RichTheme(
 
 
 def draw_markdown(text: str, columns: int, theme: Theme) -> str:
-    """Draw the text in `columns`, lines joined by newlines; control characters are shown, not sent."""
+    """Draw the text in `columns`, lines joined by newlines; control characters are shown as symbols."""
     safe = expand_tabs(escape_prose(text), CODE_TAB_CELLS)
     if columns < MIN_LAYOUT_COLUMNS or len(safe) > MAX_LAYOUT_CHARS:
         return "\n".join(wrap(safe, columns))
     document = _Document("", code_theme=theme.palette.code, hyperlinks=theme.links)
-    # like rich's own, but HTML is text: the tags that a model writes about must not vanish
+    # unlike in rich, HTML is text: tags that a model writes about must not vanish
     document.parsed = parsed_markdown(safe, theme.links)
     held = _HeldGraphemes(safe)
     for token in document.parsed:
         for child in token.children or ():
             child.content = held.hold(child.content)
-    # rich leaves out what has no room behind its indents: a line that is too wide for the terminal is
-    # wrapped again
+    # rich drops text that has no room behind its indents, so it gets enough columns; lines that are then too
+    # wide for the terminal are wrapped again
     room = max(columns, deepest_indent(document.parsed) + MIN_TEXT_COLUMNS)
     lines = map(held.restore, _draw(document, room, theme))
     return "\n".join(row for line in lines for row in wrap_painted(line, columns))
 
 
 class _HeldGraphemes:
-    """The graphemes held back from rich, so that it counts cells as `cell_width` does.
+    """The graphemes that rich would measure differently from `cell_width`.
 
-    While rich lays out, each stands as one private character of one cell, as often as it takes cells.
+    During the layout, each is replaced by a private character, repeated once for each of its cells.
     """
 
     def __init__(self, text: str) -> None:
         self._unused = (char for char in map(chr, range(0x100000, 0x10FFFE)) if char not in text)
-        self._held: dict[str, str] = {}  # a grapheme, and the character that stands for it
-        self._seen = Counter[str]()  # how often each of those came back
+        self._held: dict[str, str] = {}  # grapheme -> its replacement
+        self._seen = Counter[str]()  # occurrences of each replacement so far
 
     def hold(self, text: str) -> str:
         if cell_width(text) == cell_len(text):
@@ -109,7 +109,7 @@ class _HeldGraphemes:
         return self._held[grapheme] * width
 
     def restore(self, line: str) -> str:
-        """Return the next line with the graphemes; one that rich broke is put where it began."""
+        """Return the next line with its graphemes; one that rich broke is put at its start."""
         for grapheme, char in self._held.items():
             before = self._seen[char]
             width = cell_width(grapheme)
@@ -121,7 +121,7 @@ class _HeldGraphemes:
 
 
 def _draw(body: RenderableType, columns: int, theme: Theme) -> list[str]:
-    """Draw with rich, and return the lines without blank ones at both ends."""
+    """Draw with rich, and return the lines without blank lines at both ends."""
     console = _console(theme.links)
     drawn = console.render_lines(body, console.options.update(width=columns), pad=False)
     lines = [segment_line(line, theme) for line in drawn]
@@ -131,7 +131,7 @@ def _draw(body: RenderableType, columns: int, theme: Theme) -> list[str]:
 
 @cache
 def _console(links: bool) -> Console:
-    """Return a console that lays out and writes nothing. Addresses are dim, texts of links underlined."""
+    """Return a console that writes nothing. Addresses are dim, link texts underlined."""
     styles = RichTheme({**_STYLES.styles, "markdown.link_url": Style(underline=links, dim=not links)})
     return Console(file=io.StringIO(), width=80, height=100, legacy_windows=False, theme=styles, _environ={})
 
@@ -145,12 +145,12 @@ class _LeftHeading(Heading):
 
 
 class _BareCode(CodeBlock):
-    """A code block without a background, indented by two, so that it can be copied, below its language.
+    """A code block below its language, without a background and indented by two, so that it can be copied.
 
-    Its lines are wrapped here: rich loses parts of joined emoji when it wraps them.
+    Its lines are wrapped here, because rich loses parts of joined emoji when it wraps them.
     """
 
-    info = ""  # all that stands behind the opening of the fence
+    info = ""  # the text behind the opening of the fence
 
     @classmethod
     def create(cls, markdown: Markdown, token: Token) -> _BareCode:
@@ -171,7 +171,7 @@ class _BareCode(CodeBlock):
 
 
 class _BarredQuote(BlockQuote):
-    """A quote with a bar before each of its rows, those between its paragraphs too."""
+    """A quote with a bar before each of its rows, also between paragraphs."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         bar = Segment("│ ", Style(dim=True))
@@ -183,7 +183,7 @@ class _BarredQuote(BlockQuote):
 
 
 class _ThinRule(HorizontalRule):
-    """A rule over the whole width."""
+    """A rule across the whole width."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Text("─" * options.max_width, style="dim", no_wrap=True)
@@ -206,7 +206,7 @@ class _Item(ListItem):
 
 
 class _OpenTable(TableElement):
-    """A table with rules between its columns only; where it is too narrow for them, its rows one by one."""
+    """A table with rules between its columns only; on a narrow screen, its cells one by one."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         headings = self.header.row.cells if self.header is not None and self.header.row is not None else []
@@ -227,7 +227,7 @@ class _OpenTable(TableElement):
 
 
 def _stacked(headings: list[Text], rows: list[list[Text]]) -> Text:
-    """Draw each cell on a line of its own behind its heading, a blank line between rows."""
+    """Draw each cell on its own line behind its heading, with a blank line between rows."""
     lines = []
     for row in rows:
         lines += [

@@ -1,4 +1,4 @@
-"""Cut streamed markdown into finished blocks, so that each is printed once and never again."""
+"""Cut streamed markdown into finished blocks, so that each is printed exactly once."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from transcripts.patterns import lazy_pattern
 
-MAX_UNFINISHED_LINES = 60  # of a fence or a list that are kept back before it is cut
-MAX_UNFINISHED_CHARS = 12_000  # of anything: rich takes up to 0.5 s for as much
-MAX_SCREEN_CHARS = 1_000_000  # of the text of one reply; nobody scrolls through more
-TOO_LONG_TO_SHOW = "…\n\n(The rest is too long for a screen: /export writes it to a file.)\n"
+MAX_UNFINISHED_LINES = 60  # of a fence or a list, after which it is cut
+MAX_UNFINISHED_CHARS = 12_000  # of any block: rich takes up to 0.5 s for this much
+MAX_SCREEN_CHARS = 1_000_000  # of the text of one reply
+TOO_LONG_TO_SHOW = "…\n\n(The rest is too long for the screen. Run /export to write it to a file.)\n"
 _FENCE = lazy_pattern(r"^( *(?:[-*+] +|\d+[.)] +)?)(`{3,}|~{3,})(.*)$")
 _HEADING = lazy_pattern(r"^#{1,6}(\s|$)")
 _LIST_ITEM = lazy_pattern(r"^([-*+]|\d+[.)])\s")
@@ -20,31 +20,31 @@ _TABLE_RULE = lazy_pattern(r"\|?(?: *:?-+:? *\|)+(?: *:?-+:?)?")
 
 
 class MarkdownChunk(Struct, frozen=True):
-    """A finished piece of markdown; `joined` if it continues the piece before without a gap."""
+    """A finished piece of markdown; `joined` if it continues the previous piece without a gap."""
 
     text: str
     joined: bool = False
 
 
 class MarkdownStream:
-    """A text in markdown that comes in pieces.
+    """A text in markdown that arrives in pieces.
 
-    A block is finished when nothing that may still come can change how it looks: a paragraph, list or table
-    when an unindented line follows its blank line, a heading at its line end, a fence at its closing. What is
-    long is cut into slices, so that the unfinished part stays small. `feed` and `end` return what got
-    finished; `unfinished` is the rest.
+    A block is finished when later text cannot change its drawing: a paragraph, list or table when an
+    unindented line follows its blank line, a heading at its line end, a fence at its closing. Long blocks are
+    cut into slices, so that the unfinished part stays small. `feed` and `end` return the finished blocks;
+    `unfinished` is the rest.
     """
 
     def __init__(self) -> None:
         self._lines: list[str] = []
-        self._pieces: list[str] = []  # of the line that has not ended
-        self._size = 0  # characters that came since something was finished
+        self._pieces: list[str] = []  # of the unfinished line
+        self._size = 0  # characters since the last finished block
         self._total = 0  # characters of the text
         self._after_blank = False
         self._joined = False
-        self._reopened = ""  # the head of a table that was cut, while no row follows it
+        self._reopened = ""  # the head of a table that was cut, until a row follows it
         self._done: list[MarkdownChunk] = []
-        self.fence: re.Match[str] | None = None  # the opening line of the fence that the text ends in
+        self.fence: re.Match[str] | None = None  # opening line of the fence that is still open
 
     @property
     def unfinished(self) -> str:
@@ -60,7 +60,7 @@ class MarkdownStream:
         return self._collect()
 
     def end(self) -> list[MarkdownChunk]:
-        """End the text: everything is finished, and the next text starts from nothing."""
+        """End the text: everything is finished, and the next text starts from scratch."""
         if any(self._pieces):
             self._end_line()
         self._finish()
@@ -82,7 +82,7 @@ class MarkdownStream:
             self._cut()
 
     def _begins_block(self) -> bool:
-        """Return whether the line that has not ended is known to be unindented."""
+        """Return whether the unfinished line is known to be unindented."""
         begun = "".join(self._pieces)
         return bool(begun.strip()) and not begun[0].isspace()
 
@@ -92,7 +92,7 @@ class MarkdownStream:
         self._take(line.rstrip("\r"))
 
     def _cut(self) -> None:
-        """Finish what there is, in the middle of whatever it is; a table goes on with its head."""
+        """Finish the text so far in the middle of a block; a table continues with its head."""
         head = () if self.fence else table_head(self._lines)
         if head and [*head] != self._lines:
             self._finish(joined_next=True)
@@ -159,7 +159,7 @@ class MarkdownStream:
 
 
 def table_head(lines: Sequence[str]) -> Sequence[str]:
-    """Return the first two lines of the table that the lines end in; () where they end in none."""
+    """Return the first two lines of the table at the end of the lines, () without one."""
     for at in range(len(lines) - 1, 0, -1):
         if not lines[at].strip():
             break

@@ -1,6 +1,6 @@
-"""Parse markdown into tokens of which everything is shown: HTML as text, images as links, addresses as links.
+"""Parse markdown into tokens that hide nothing: HTML as text, images and addresses as links.
 
-Slow to import, as markdown-it is: loaded after the first paint.
+Slow to import, because markdown-it is: loaded after the first paint.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .segment_lines import is_safe_link
 from .terminal_text import escape_prose, one_line
 
 _INDENTING = ("blockquote_open", "list_item_open")
-# the punctuation of a sentence ends an address where it is none of ASCII
+# an address ends at non-ASCII punctuation of sentences
 _BARE_ADDRESS = lazy_pattern(
     r"https?://[^\s<>\"'`\u2010-\u2027\u2030-\u205e\u00ab\u00bb\u3001-\u3003\u3008-\u301f\uff01-\uff0f"
     r"\uff1a-\uff1f\uff3b-\uff3d\uff5b-\uff65]{1,2000}"
@@ -27,10 +27,10 @@ _BARE_ADDRESS = lazy_pattern(
 
 
 def parsed_markdown(text: str, links: bool) -> list[Token]:
-    """Parse the text into tokens of which everything is shown; quotes keep their line ends.
+    """Parse the text into tokens that hide nothing; quotes keep their line ends.
 
-    Definitions of references are text: an answer is drawn piece by piece, and the one that uses them is
-    drawn before they come.
+    Definitions of references are text: an answer is drawn piece by piece, and the text that uses a reference
+    is drawn before its definition arrives.
     """
     parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).disable("reference")
     parser.core.ruler.before("inline", "whole_rows", _keep_whole_rows)
@@ -45,7 +45,7 @@ def parsed_markdown(text: str, links: bool) -> list[Token]:
 
 
 def deepest_indent(tokens: list[Token]) -> int:
-    """Return the most cells that quotes and lists take before a line, rather too many than too few."""
+    """Return an upper bound of the cells that quotes and lists take before a line."""
     deepest = 0
     indents = [0]
     for token in tokens:
@@ -59,7 +59,7 @@ def deepest_indent(tokens: list[Token]) -> int:
 
 
 def _keep_whole_rows(state: StateCore) -> None:
-    """Put what a table's row has more than columns back into its last cell: `a || b` there is split too."""
+    """Join surplus cells of a table's row into its last one, such as those of a split `a || b`."""
     lines = state.src.split("\n")
     last = None
     columns = 0
@@ -80,9 +80,9 @@ def _keep_whole_rows(state: StateCore) -> None:
 
 
 def _shown_inline(tokens: list[Token], links: bool) -> Iterator[Token]:
-    """Yield the tokens of a line, images as links, and addresses outside of links as text.
+    """Yield the tokens of a line, with images as links; bare addresses are linked if the terminal has links.
 
-    An image within a link is only its words.
+    An image in a link is replaced by its text.
     """
     opened: Token | None = None
     words: list[Token] = []
@@ -101,7 +101,7 @@ def _shown_inline(tokens: list[Token], links: bool) -> Iterator[Token]:
             else:
                 yield from _shown_link(_link_open(source), [alternative], _link_close(), links)
         else:
-            # what stands for a character (`&#x202e;`) may stand for one that is not to be sent
+            # a character reference (`&#x202e;`) may stand for a character that must be escaped
             token.content = escape_prose(token.content)
             if opened is not None:
                 words.append(token)
@@ -112,7 +112,7 @@ def _shown_inline(tokens: list[Token], links: bool) -> Iterator[Token]:
 
 
 def _with_bare_addresses(text: str) -> Iterator[Token]:
-    """Yield a text with its addresses as links: a terminal does not find one that is broken over rows."""
+    """Yield a text with its addresses as links, since a terminal does not find one that is wrapped."""
     at = 0
     for found in _BARE_ADDRESS.finditer(text):
         address = found[0].rstrip(".,;:!?")
@@ -125,7 +125,7 @@ def _with_bare_addresses(text: str) -> Iterator[Token]:
 
 
 def _shown_link(opened: Token, words: list[Token], closed: Token, links: bool) -> Iterator[Token]:
-    """Yield a link behind its words where the terminal opens it, else followed by its address."""
+    """Yield a link, followed by its address if the terminal does not open links."""
     href = str(opened.attrs.get("href", ""))
     shown = one_line(normalizeLinkText(href))
     said = "".join(word.content for word in words)

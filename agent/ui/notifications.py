@@ -1,7 +1,7 @@
-"""Notify a user who looks elsewhere: the title of the window, a bell and a notification of the desktop.
+"""Notify a user who looks elsewhere, by the window title, a bell and a desktop notification.
 
-The terminal says when it gains and loses the focus (DECSET 1004). As long as it never said that it lost it,
-nothing is announced: users who look at the screen need no bell.
+The terminal reports when it gains and loses the focus (DECSET 1004). Unless it has reported a loss, there is
+no bell and no notification: users who look at the screen do not need them.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Literal
 from .terminal_text import one_line
 
 Activity = Literal["idle", "working", "asking"]
-MIN_TURN_S = 10.0  # after which the end of a turn is announced
-_REPORT_FOCUS = "\x1b[22;0t\x1b[?1004h"  # keep the title that was, report the focus
+MIN_TURN_S = 10.0  # duration from which the end of a turn is announced
+_REPORT_FOCUS = "\x1b[22;0t\x1b[?1004h"  # save the title, report the focus
 _RESTORE_TITLE = "\x1b[?1004l\x1b[23;0t"
 _MARKS: Mapping[Activity, str] = {"idle": "", "working": "… ", "asking": "? "}
 _MAX_TEXT_CHARS = 120
@@ -21,7 +21,7 @@ _QUIET_TERMINALS = ("dumb", "linux", "")
 
 
 class Notifications:
-    """The title and the announcements of one session. `send` writes codes to the terminal at once."""
+    """The title and the notifications of one session. `send` writes codes to the terminal at once."""
 
     def __init__(self, send: Callable[[str], None], environ: Mapping[str, str], name: str) -> None:
         self._send = send
@@ -33,12 +33,12 @@ class Notifications:
         self.focused = True
 
     def start(self) -> None:
-        """Begin to report the focus, and set the title."""
+        """Start the focus reports and set the title."""
         self._started = True
         self._send(_REPORT_FOCUS + self._title())
 
     def stop(self) -> None:
-        """Give the terminal back as it was: at the end, to the shell, to an editor."""
+        """Restore the terminal, at the end or before a shell or an editor uses it."""
         if self._started:
             self._started = False
             self._send(_RESTORE_TITLE)
@@ -50,7 +50,7 @@ class Notifications:
             if self._started:
                 self._send(self._title())
 
-    def tell_session(self, title: str) -> None:
+    def show_session(self, title: str) -> None:
         """Show the title of the session in the title of the window."""
         if title != self._session:
             self._session = title
@@ -58,14 +58,14 @@ class Notifications:
                 self._send(self._title())
 
     def _title(self) -> str:
-        said = f"{self._name}: {one_line(self._session)}" if self._session else self._name
-        return f"\x1b]0;{_MARKS[self._activity]}makeroom: {said[:_MAX_TEXT_CHARS]}\x07"
+        title = f"{self._name}: {one_line(self._session)}" if self._session else self._name
+        return f"\x1b]0;{_MARKS[self._activity]}makeroom: {title[:_MAX_TEXT_CHARS]}\x07"
 
     def turn_ended(self, seconds: float) -> None:
-        """Announce the end of a turn that took so many seconds."""
+        """Announce the end of a turn, if it took long enough."""
         self.show("idle")
         if seconds >= MIN_TURN_S:
-            self._announce("The turn is over")
+            self._announce("The turn is finished")
 
     def question_waits(self, question: str) -> None:
         """Announce a question that waits for an answer."""
@@ -78,12 +78,12 @@ class Notifications:
 
 
 def wants_notifications(setting: bool, environ: Mapping[str, str]) -> bool:
-    """Return whether to set titles and announce anything: not in CI, nor where codes would be shown."""
+    """Return whether to set titles and notify: not in CI, and not on terminals that print the codes."""
     return setting and not environ.get("CI") and environ.get("TERM", "") not in _QUIET_TERMINALS
 
 
 def _desktop_notification(text: str, environ: Mapping[str, str]) -> str:
-    """Return the code that this terminal shows as a notification; "" if none is known, or in tmux."""
+    """Return the code for a notification of this terminal; "" if none is known, or in tmux."""
     shown = text[:_MAX_TEXT_CHARS].replace(";", ",")
     if environ.get("TMUX"):
         return ""

@@ -1,8 +1,8 @@
-"""The output formats of a headless run (`-p`): text, json and stream-json, in the shapes that wrappers know.
+"""The output formats of a headless run (`-p`): text, json and stream-json, as wrappers expect them.
 
 Only the answer goes to standard output; everything else goes to standard error. The fields of the result are
-those of claude-agent-sdk's ResultMessage. To add a format, write a class with `show(event)` in a module of
-its own and name it in OUTPUT_FORMATS.
+those of claude-agent-sdk's ResultMessage. To add a format, write a class with `show(event)` in a separate
+module and name it in OUTPUT_FORMATS.
 """
 
 from __future__ import annotations
@@ -47,27 +47,27 @@ _TERMINAL_REASONS: Mapping[str, str] = {
     "denied": "aborted_tools",
     "no_answer": "structured_output_retry_exhausted",
 }
-# Line separators of Unicode are legal within JSON, but many readers would break the line there; DEL and the
-# C1 controls (NEL among them) are legal too, and terminals obey them, as they do what reorders or hides.
+# Unicode line separators are legal within JSON, but many readers break lines there. DEL and the C1 controls
+# (NEL among them) are legal too, but terminals obey them, as they obey characters that reorder or hide text.
 _ESCAPED_IN_JSON = lazy_pattern(f"[\x7f-\x9f\u2028\u2029{INVISIBLE}]")
 
 
 class OutputFormat:
-    """The output of a run. Made once, when the run's session is known, before the first event."""
+    """The output of a run. Created once, when the run's session is known, before the first event."""
 
     def __init__(self, run: RunOutput) -> None:
         self.run = run
 
     def begin_turn(self) -> None:
-        """Begin a turn; `run.started` and the fields beside it are those of this turn."""
+        """Begin a turn; `run.started`, `run.tools` and `run.details` are those of this turn."""
 
     def show(self, event: events.Event) -> None:
-        """Write what an event brings to `run.out`; quick, never raises. A TurnFinished ends a turn."""
+        """Write the output for an event to `run.out`; quick, never raises. A TurnFinished ends a turn."""
         raise NotImplementedError
 
 
 class SpentInRun:
-    """The spending of a run, by model: its sessions, one after the other, and their agents."""
+    """The spending of a run by model: its sessions, one after the other, and their agents."""
 
     def __init__(self) -> None:
         self.by_model: dict[str, Spending] = {}
@@ -79,12 +79,12 @@ class SpentInRun:
         return sum(each.dollars for each in self.by_model.values())
 
     def leave_out(self, status: Status) -> None:
-        """Leave out the spending of the session before the run."""
+        """Exclude the spending of the session before the run."""
         self._session = status.session
         self._counted = dict(status.spending)
 
     def count(self, status: Status) -> None:
-        """Add what was spent since the last time; a session that is new has spent all of it since."""
+        """Add the spending since the last call; all spending of a new session is since then."""
         before = self._counted if status.session == self._session else {}
         for model in {status.model: None, **dict.fromkeys(status.spending)}:
             new = status.spending.get(model, Spending()).since(before.get(model, Spending()))
@@ -93,14 +93,18 @@ class SpentInRun:
 
 
 class RunOutput:
-    """The output of a run: `begin`, `show` for each event, `finish` at the end of each turn, on every path.
+    """The output of a run: `begin`, `show` for each event, `finish` at the end of each turn in every case.
 
-    The format named `form` writes to `out`; what is told beside it goes to `err`. What the result says is
-    summed up here: usage, times, denials and `answer` of the turn, costs of the run; of the replies only the
-    last is kept. `status` gives the status now, `started` is that at the beginning of the turn, `tools` are
-    the names of the tools, `details` what else a format may say of the session, `partial` whether replies are
-    told as they come, `tells_agents_whole` whether agents' words are told too. With `answers_command` what is
-    shown to the user is the answer, because a slash command was run; `told_error` is the last error among it.
+    The format named `form` writes to `out`; notices go to `err`. The figures of the result are collected
+    here: usage, times, denials and `answer` of the turn, and the costs of the run. Only the last reply is
+    kept.
+
+    status              returns the current status; `started` is the one at the beginning of the turn
+    tools, details      names of the tools, and more fields of the session that a format may write
+    partial             write replies as they stream in
+    tells_agents_whole  write the messages of agents too
+    answers_command     a slash command was run, so its output is the answer
+    command_error       the last error in the output of a command
     """
 
     started: Status
@@ -115,13 +119,13 @@ class RunOutput:
         self.err = PipeWriter(sys.stderr, mask)
         self.form = form
         self._format: OutputFormat | None = None
-        self._early: list[events.Event] = []  # from before `begin`
+        self._early: list[events.Event] = []  # events before `begin`
         self._spent = SpentInRun()
         self._reset()
 
     def _reset(self) -> None:
         self.answer = ""
-        self.told_error = ""
+        self.command_error = ""
         self.answers_command = False
         self.structured: Any = None
         self._began_at = time.monotonic()
@@ -133,7 +137,7 @@ class RunOutput:
         self._code: int | None = None
 
     def begin(self, status: Callable[[], Status], tools: Sequence[str] = (), **details: Any) -> None:
-        """Begin with the session, which the first line names; only the first call counts."""
+        """Begin with the session, which the first line of output names; later calls have no effect."""
         if self._format is None:
             self.status = status
             self._spent.leave_out(status())
@@ -143,7 +147,7 @@ class RunOutput:
                 self.show(event)
 
     def begin_turn(self, tools: Sequence[str], **details: Any) -> None:
-        """Begin another turn of the run; there is a result for each."""
+        """Begin another turn of the run; each turn has a result."""
         assert self._format is not None
         self._reset()
         self.started = self.status()
@@ -152,14 +156,14 @@ class RunOutput:
         self._format.begin_turn()
 
     def show(self, event: events.Event) -> None:
-        """Write what an event brings; quick, never raises. A second TurnFinished of a turn is left out."""
+        """Write the output for an event; quick, never raises. A second TurnFinished of a turn is ignored."""
         if self._format is None:
             self._early.append(event)
             return
         if isinstance(event, events.TurnFinished):
             if self._code is not None:
                 return
-            failed_json = self.form != "text" and event.reason != "done"  # clients go by the exit code
+            failed_json = self.form != "text" and event.reason != "done"  # clients rely on the exit code
             self._code = event.code or int(failed_json)
         self._sum_up(event)
         if line := stderr_line(event):
@@ -169,20 +173,20 @@ class RunOutput:
                 self.err.line(line)
         self._format.show(event)
 
-    def finish(self, code: int = 1, error: str = "the run was cut short") -> int:
-        """Write the result if no TurnFinished did, with this error; return the exit code."""
+    def finish(self, code: int = 1, error: str = "the run ended unexpectedly") -> int:
+        """Write the result with this error if no TurnFinished did; return the exit code."""
         if self._code is None:
             self.show(events.TurnFinished("interrupted", turns=0, error=error, code=code))
         return self.out.gone or self._code or 0
 
     def tool_use(self, of: int, block: int) -> ToolUseBlock | None:
-        """Return the call that a result of the newest reply belongs to."""
+        """Return the call of the newest reply that a result belongs to, None if it is not known."""
         is_last = self._last is not None and self._last.seq == of
         found = dict(enumerate(self._last.blocks)).get(block) if self._last and is_last else None
         return found if isinstance(found, ToolUseBlock) else None
 
     def result(self, end: events.TurnFinished) -> dict[str, Any]:
-        """Return the result object. A failed service is a "success" with is_error, as clients expect."""
+        """Return the result object. An API failure is a "success" with is_error, as clients expect."""
         subtype = _SUBTYPES.get(end.reason, "error_during_execution")
         if end.reason == "failed" and end.code == BudgetExceeded.code:
             subtype = "error_max_budget_usd"
@@ -210,7 +214,7 @@ class RunOutput:
 
     def _answer_with(self, event: events.Event, line: str) -> None:
         if isinstance(event, events.Notice) and event.level == "error":
-            self.told_error = event.text
+            self.command_error = event.text
         else:
             self.answer = f"{self.answer}\n{line}" if self.answer else line
 
@@ -241,13 +245,13 @@ class RunOutput:
 
 
 def _denial(name: str, use: ToolUseBlock | None) -> dict[str, Any]:
-    """Return a denied call as a result lists it."""
+    """Return a denied call in the form of the result."""
     ident, given = (use.id, dict(use.input)) if use else ("", {})
     return {"tool_name": client_name(name), "tool_use_id": ident, "tool_input": given}
 
 
 def model_usage(spent: Mapping[str, Spending], window: int) -> dict[str, Any]:
-    """Return usage and costs of a run by model; `window` is that of the model in use."""
+    """Return usage and costs of a run by model; `window` is the context window of the current model."""
     return {
         model: {
             "inputTokens": each.usage.input,
@@ -284,19 +288,19 @@ def refused_result(error: str, session: str) -> dict[str, Any]:
 
 
 class TextFormat(OutputFormat):
-    """The final answer, and nothing else; each tool call is told on standard error."""
+    """The final answer and nothing else; each tool call is reported on standard error."""
 
     def show(self, event: events.Event) -> None:
         match event:
             case events.ToolCallFinished(_, _, name, title):
-                told = f"● {one_line(name)}  {title_line(title)}"
-                self.run.err.line(told + _outcome(event))
+                call = f"● {one_line(name)}  {title_line(title)}"
+                self.run.err.line(call + _outcome(event))
             case events.TurnFinished() if answer := self.run.answer:
                 self.run.out.line(escape_prose(answer) if self.run.out.at_terminal else answer)
 
 
 def _outcome(event: events.ToolCallFinished) -> str:
-    """Describe a call that did not end well: why it was denied and which rule would have allowed it."""
+    """Describe a failure or a denial, with its reason and the rule that would have allowed the call."""
     human = event.result.human
     if not event.result.error:
         return f"  ({one_line(str(human['note']))})" if "blocked" in human else ""
@@ -332,10 +336,10 @@ def stderr_line(event: events.Event) -> str:
 
 
 def json_line(value: Any) -> str:
-    """Return JSON on one line without raw line separators of any kind or characters that a terminal obeys."""
+    """Return JSON on one line without raw line separators or characters that a terminal obeys."""
     try:
         text = _to_json(value)
-    except ValueError:  # NaN and the like in what a server sent; other readers than Python's take none
+    except ValueError:  # NaN and the like from a server, which only Python's reader accepts
         text = _to_json(json.loads(json.dumps(value, default=str), parse_constant=lambda name: None))
     return _ESCAPED_IN_JSON.sub(lambda found: _escaped_in_json(found[0]), text)
 
@@ -350,7 +354,7 @@ def _escaped_in_json(character: str) -> str:
 
 
 def usage_fields(usage: Usage) -> dict[str, int]:
-    """Return usage under the names of the API."""
+    """Return usage with the field names of the API."""
     return {
         "input_tokens": usage.input,
         "output_tokens": usage.output,

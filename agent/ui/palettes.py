@@ -1,7 +1,7 @@
-"""Colours: what each role of a text looks like, and the themes that users choose from.
+"""Colours: the appearance of each role of text, and the themes that users choose from.
 
-Text has only the terminal's sixteen colours, so that its own palette decides how they look on a light or a
-dark background. A theme adds backgrounds, which need one of 256 colours, or any.
+Text only uses the terminal's sixteen colours, so that the terminal's palette decides their appearance on a
+light or a dark background. A theme adds backgrounds, which need 256 colours or more.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-# Role -> (attributes that stay without colour, colours), as SGR numbers.
+# Role -> (attributes that also apply without colour, colours), as SGR numbers.
 ROLES: Mapping[str, tuple[str, str]] = {
     "dim": ("2", ""),
     "bold": ("1", ""),
@@ -19,7 +19,7 @@ ROLES: Mapping[str, tuple[str, str]] = {
     "shell": ("1", "33"),
     "chip": ("4", "36"),
     "found": ("7", ""),
-    "current": ("1", "36"),  # the marked row of a menu
+    "current": ("1", "36"),  # the selected row of a menu
     "accent": ("", "36"),
     "good": ("", "32"),
     "bad": ("", "31"),
@@ -32,17 +32,17 @@ ROLES: Mapping[str, tuple[str, str]] = {
 
 
 class Fill(Struct, frozen=True):
-    """Backgrounds as rich names colours: of a changed line, and of the words in it that changed."""
+    """Backgrounds, with rich's names of colours: of a changed line, and of the changed words in it."""
 
     line: str
     words: str
 
 
 class Palette(Struct, frozen=True):
-    """A theme. Without fills, changed lines are told by the colour of their text."""
+    """A theme. Without fills, changed lines are marked by the colour of their text."""
 
     name: str = "ansi"
-    code: str = "ansi_dark"  # the colours of code, as rich names them
+    code: str = "ansi_dark"  # rich's name for the colours of code
     added: Fill | None = None
     removed: Fill | None = None
     on_fill: str = "default"  # text without a colour on a fill
@@ -50,7 +50,7 @@ class Palette(Struct, frozen=True):
     roles: Mapping[str, tuple[str, str]] | None = None  # that differ from ROLES
 
 
-# Yellow is hardly seen on white, whatever yellow it is.
+# No shade of yellow is readable on white.
 _DARK_YELLOW = "38;5;94"
 _ORANGE = "38;5;130"
 _LIGHT_ROLES = {"warning": ("", _DARK_YELLOW), "shell": ("1", _DARK_YELLOW), "chart2": ("", _DARK_YELLOW)}
@@ -65,8 +65,8 @@ _OWN_ROLES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "error": ("1", _ORANGE),
     },
 }
-# Theme -> its fills for terminals with any colour and for those with 256: an added line and its changed
-# words, a removed line and its words, and text on them.
+# Theme -> its colours for true-colour terminals and for those with 256 colours: an added line and its changed
+# words, a removed line and its changed words, and text on them.
 _FILLS: Mapping[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
     "dark": (("#12301c", "#1f6135", "#3c161c", "#7a2533", "#dcdcdc"), (22, 28, 52, 88, 253)),
     "light": (("#dcf5e2", "#9fdfb0", "#fde3e3", "#f8b4b4", "#1f1f1f"), (194, 157, 224, 217, 235)),
@@ -80,9 +80,9 @@ ANSI = Palette()
 
 
 def choose_palette(name: str, environ: Mapping[str, str], is_light: bool | None = None) -> Palette:
-    """Return the palette of a theme, as far as the terminal has its colours.
+    """Return the palette of a theme, or ANSI if the terminal lacks its colours.
 
-    `is_light` is what the terminal said of its background, None if nothing.
+    `is_light` is the background that the terminal reported, None if it reported none.
     """
     if name == "auto":
         if is_light is None:

@@ -1,7 +1,7 @@
 """Chips for large pastes and images in the input.
 
-A chip is one character that stands in the input for a whole text and is drawn as a label. Being one
-character, it is moved over and deleted as a whole; it expands to the same text again.
+A chip is one character in the input that represents a whole text and is drawn as a label. Because it is one
+character, the cursor moves over it and deletes it as a whole.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from transcripts import PASTED_TAG, quoted, split_pastes
 from .terminal_text import escape_strict
 
 MAX_INLINE_LINES = 8  # a paste with more lines becomes a chip
-MAX_INLINE_CHARS = 1000  # as does one with more characters
-# Chips are characters of the private use plane, which has no characters of its own.
+MAX_INLINE_CHARS = 1000  # so does one with more characters
+# Chips are characters of a private use plane.
 Pastes = tuple[tuple[int, int], ...]  # (begin, end) of each in a text
 _FIRST_CHIP = 0x10F000
 _LAST_CHIP = 0x10FFFD
 
 
 class PasteChips:
-    """The pastes that the chips in the input, in its undo stack and in the queue stand for."""
+    """The texts of the chips in the input, its undo stack and the queue."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
-        self._images: dict[str, str] = {}  # chip -> what is told of its image
+        self._images: dict[str, str] = {}  # chip -> name and size of its image
 
     def paste(self, text: str) -> str:
-        """Return the text to insert for a paste: itself when it is small, else a chip.
+        """Return the text to insert for a paste: the paste itself if it is small, otherwise a chip.
 
-        Lines that begin as a command does are a chip, by which they are told from those that were typed.
+        Several lines that begin like a command become a chip, so that they are not taken for typed ones.
         """
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         lines = text.count("\n")
@@ -45,7 +45,7 @@ class PasteChips:
         return self._new_chip(text)
 
     def image(self, path: str, about: str) -> str:
-        """Return a chip that stands for the mention of an image."""
+        """Return a chip for the mention of an image."""
         chip = self._new_chip(f'@"{path}"')
         self._images[chip] = about
         return chip
@@ -68,7 +68,7 @@ class PasteChips:
         return f"[paste {ord(chip) - _FIRST_CHIP + 1}: {size}]"
 
     def pastes(self, text: str) -> Pastes:
-        """Return the spans of the expanded text that chips stand for; images have none."""
+        """Return the spans of pastes in the expanded text; images have none."""
         ends = [0, *accumulate(len(self.expand(char)) for char in text)] if self.expand(text) != text else []
         return tuple(
             (begin, end)
@@ -89,7 +89,7 @@ class PasteChips:
         return shown + text[at:]
 
     def expand(self, text: str) -> str:
-        """Return the text with every chip replaced by what was pasted."""
+        """Return the text with each chip replaced by its paste."""
         return self._replaced(text, self._texts.__getitem__)
 
     def marked(self, text: str) -> str:
@@ -109,15 +109,15 @@ class PasteChips:
         return "".join(typed) if len(typed) > 1 else self.paste(text)
 
     def labelled(self, text: str) -> str:
-        """Return the text with every chip replaced by its label, for the echo."""
+        """Return the text with each chip replaced by its label, for the echo."""
         return self._replaced(text, self.label)
 
     def typed(self, text: str) -> str:
-        """Return the text without its pastes; images that it mentions stay."""
+        """Return the text without its pastes; mentions of images are kept."""
         return self._replaced(text, lambda chip: self._texts[chip] if chip in self._images else " ")
 
     def forget_all_but(self, text: str) -> None:
-        """Keep only the chips that this text holds."""
+        """Keep only the chips in this text."""
         self._texts = {chip: pasted for chip, pasted in self._texts.items() if chip in text}
 
     def _replaced(self, text: str, replacement: Callable[[str], str]) -> str:
@@ -127,7 +127,7 @@ class PasteChips:
 
 
 class ChipLabels(Processor):
-    """A processor that draws chips as labels, and invisible characters by their names."""
+    """A processor that draws chips as labels, and invisible characters as their names."""
 
     def __init__(self, paste_chips: PasteChips) -> None:
         self._paste_chips = paste_chips
@@ -140,7 +140,7 @@ class ChipLabels(Processor):
             return Transformation(given.fragments)
         starts = self._starts(text)
         fragments: StyleAndTextTuples = list(shown)
-        if fragment_list_len(given.fragments) > len(text):  # room for the cursor behind the line
+        if fragment_list_len(given.fragments) > len(text):  # the cursor behind the line
             fragments.append(("", " "))
         return Transformation(
             fragments,
@@ -149,11 +149,11 @@ class ChipLabels(Processor):
         )
 
     def place_in_text(self, line: str, at: int) -> int:
-        """Return the place in a line of the input for a place in its drawing."""
+        """Return the index in a line of the input for an index in its drawing."""
         return max(bisect_right(self._starts(line), at) - 1, 0)
 
     def _starts(self, line: str) -> list[int]:
-        """Return the places in the drawing of a line at which its characters begin, and its end."""
+        """Return the index in the drawing of a line for each of its characters, and for its end."""
         return [0, *accumulate(len(self._shown(char)[1]) for char in line)]
 
     def _shown(self, char: str) -> tuple[str, str]:

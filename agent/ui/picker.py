@@ -1,8 +1,8 @@
-"""Choose from a menu: it takes the place of the input, whose draft is kept.
+"""Choose from a menu, which replaces the input and keeps its draft.
 
 The menu is pure data: keys make a new state, and a state is drawn as lines. Before a session there is no
-screen yet: `run_picker` has one of its own for as long as it takes. A question with few answers takes Enter
-and digits only after a pause, so that a key that was meant for what stood there before does not answer it.
+screen yet, so `run_picker` opens one for the menu. A question with few answers takes Enter and digits only
+after a pause, so that a key that was meant for the input does not answer it.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ MARKER = "❯ "
 SEARCH_LABEL = "search: "
 FACT_INDENT = "    "
 MAX_QUESTION_LINES = 4
-MIN_ROWS_WITH_FACTS = 8  # below that rows show their titles alone
-ANSWER_DELAY_S = 0.3  # after a question came, before it can be answered
+MIN_ROWS_WITH_FACTS = 8  # on a lower screen rows show only their titles
+ANSWER_DELAY_S = 0.3  # after a question appeared, before it can be answered
 TO_THE_END = 1 << 30  # rows
-ERASING_KEYS: Mapping[str, Callable[[str], str]] = {  # what each leaves of the words of a search
+ERASING_KEYS: Mapping[str, Callable[[str], str]] = {  # key -> the search words after it
     "backspace": lambda words: words.removesuffix(next(iter_graphemes_reverse(words), "")),
     "c-w": lambda words: words.rstrip().rpartition(" ")[0],
     "c-u": lambda words: "",
@@ -53,10 +53,10 @@ ERASING_KEYS: Mapping[str, Callable[[str], str]] = {  # what each leaves of the 
 
 
 class PickerState(Struct, frozen=True):
-    """The menu, the words searched for, and the index of the selected row among the rows found."""
+    """The menu, the search words, and the index of the selected row among the rows found."""
 
     menu: Menu
-    found: tuple[int, ...]  # places in the menu of the rows that match the words
+    found: tuple[int, ...]  # indexes in the menu of the rows that match the words
     words: str = ""
     at: int = 0
 
@@ -66,7 +66,7 @@ class PickerState(Struct, frozen=True):
 
 
 class DrawnPicker(Struct, frozen=True):
-    """Lines to show; where the cursor is, as (line, character); how many rows a page has."""
+    """Lines to show, the cursor as (line, character), and the number of rows in a page."""
 
     lines: list[str]
     cursor: tuple[int, int]
@@ -77,14 +77,14 @@ NOT_DRAWN = DrawnPicker(lines=[], cursor=(0, 0), page=1)
 
 
 def search_menu(menu: Menu, words: str = "") -> PickerState:
-    """Return a menu in which the rows that contain all of the words are shown and the first is marked."""
+    """Return the menu with only the rows that contain all words, the first one selected."""
     wanted = words.casefold().split()
     found = (place for place, row in enumerate(menu.rows) if _holds(row, wanted))
     return PickerState(menu, found=tuple(found), words=words)
 
 
 def move_mark(state: PickerState, by: int) -> PickerState:
-    """Mark another row; beyond the ends is at the ends."""
+    """Select another row, at most the first or the last."""
     return replace(state, at=max(0, min(state.at + by, len(state.found) - 1)))
 
 
@@ -94,7 +94,7 @@ def _holds(row: MenuRow, wanted: list[str]) -> bool:
 
 
 def draw_picker(state: PickerState, ctx: RenderContext, rows: int) -> DrawnPicker:
-    """Draw the menu in at most `rows` lines. The marked row is always there."""
+    """Draw the menu in at most `rows` lines, which always include the selected row."""
     head, cursor = _head(state, ctx)
     foot = [_key_hint(state.menu, ctx)]
     if rows < len(head) + len(foot) + 2:
@@ -115,25 +115,25 @@ def draw_picker(state: PickerState, ctx: RenderContext, rows: int) -> DrawnPicke
 
 def _key_hint(menu: Menu, ctx: RenderContext) -> str:
     if menu.switches:
-        long = "Enter or Space switches · Esc leaves · type to search"
-        return ctx.hint(long, "Enter or Space switches · Esc")
+        long = "Enter or Space to toggle · Esc to close · type to search"
+        return ctx.hint(long, "Enter or Space · Esc to close")
     if menu.filters:
-        return ctx.hint("Enter chooses · Esc cancels · type to search", "type to search · Enter · Esc")
-    return ctx.hint("Enter or a digit chooses · Esc cancels", "Enter or a digit · Esc")
+        return ctx.hint("Enter to choose · Esc to cancel · type to search", "type to search · Enter · Esc")
+    return ctx.hint("Enter or a digit to choose · Esc to cancel", "Enter or a digit · Esc")
 
 
 def _lines_of_all(state: PickerState, ctx: RenderContext, most: int) -> int:
-    """Return the number of lines of the whole menu before any search, counting at most `most` rows."""
+    """Return the number of lines of the whole menu without a search, counting at most `most` rows."""
     whole = search_menu(state.menu)
     return sum(len(_row(whole, at, ctx, facts=True)) for at in range(min(len(whole.found), most)))
 
 
 def _head(state: PickerState, ctx: RenderContext) -> tuple[list[str], tuple[int, int]]:
-    """Draw the title and the line of the search; return its cursor's place too."""
+    """Draw the title and the search line; return the cursor's (row, column) too."""
     title = one_line(state.menu.title)
-    if not state.menu.filters:  # a question is read as a whole
+    if not state.menu.filters:  # a question has no search line
         return ctx.wrapped("bold", title)[:MAX_QUESTION_LINES], (0, 0)
-    none = "  none fits, Ctrl-U clears" if ctx.columns >= 60 else "  none fits"
+    none = "  no match, Ctrl-U to clear" if ctx.columns >= 60 else "  no match"
     place = f"  {state.at + 1} of {len(state.found)}" if state.found else none
     label = SEARCH_LABEL if ctx.columns >= len(SEARCH_LABEL) + len(place) + 4 else ""
     room = max(ctx.columns - len(label) - len(place) - 1, 1)
@@ -144,7 +144,7 @@ def _head(state: PickerState, ctx: RenderContext) -> tuple[list[str], tuple[int,
 
 
 def _body(state: PickerState, ctx: RenderContext, room: int) -> tuple[list[str], int]:
-    """Draw the marked row and as many rows around it as fit; return the number of rows too."""
+    """Draw the selected row and as many rows around it as fit; return their number too."""
     if not state.found:
         return [], 1
     facts = room >= MIN_ROWS_WITH_FACTS
@@ -164,7 +164,7 @@ def _body(state: PickerState, ctx: RenderContext, room: int) -> tuple[list[str],
 
 
 def _row(state: PickerState, at: int, ctx: RenderContext, facts: bool) -> list[str]:
-    """Draw one of the rows found. The marked one shows all of its facts, others those that fit."""
+    """Draw one of the rows found. The selected one shows all of its facts, others those that fit."""
     place = state.found[at]
     marked = at == state.at
     row = state.menu.rows[place]
@@ -173,7 +173,7 @@ def _row(state: PickerState, at: int, ctx: RenderContext, facts: bool) -> list[s
     blank = " " * len(MARKER)
     if state.menu.filters:
         known = f"#{one_line(row.key)}  " if row.key else ""
-        titles = [clip(known + (title or "(no words)"), room)]
+        titles = [clip(known + (title or "(empty)"), room)]
     else:
         titles = wrap(f"{state.menu.key_of(place)} {title}", room)
     lines = hang(titles, first=MARKER if marked else blank, others=blank)
@@ -190,7 +190,7 @@ def _row(state: PickerState, at: int, ctx: RenderContext, facts: bool) -> list[s
 
 
 def _joined(facts: list[str], room: int) -> Iterator[str]:
-    """Yield the facts in lines, each as full as possible."""
+    """Join the facts to lines that are as full as possible."""
     line = ""
     for fact in facts:
         longer = f"{line} · {fact}" if line else fact
@@ -205,7 +205,7 @@ def _joined(facts: list[str], room: int) -> Iterator[str]:
 class Picker:
     """A ports.Chooser. `state` is the menu on the screen, or None; `drawn` is its last drawing.
 
-    `on_change` is called when a menu comes or goes; after a key the screen is drawn anyway.
+    `on_change` is called when a menu appears or disappears; keys redraw the screen anyway.
     """
 
     def __init__(self, on_change: Callable[[], None]) -> None:
@@ -217,7 +217,7 @@ class Picker:
         self._opened_at = 0.0
 
     async def choose(self, menu: Menu) -> MenuRow | None:
-        """Show the menu and wait; cancelling takes it off the screen."""
+        """Show the menu and wait; cancelling removes it from the screen."""
         async with self._one_at_a_time:
             self._answer = asyncio.get_running_loop().create_future()
             self.state = move_mark(search_menu(menu), menu.at)
@@ -231,20 +231,20 @@ class Picker:
                 self.on_change()
 
     def compose(self, ctx: RenderContext, rows: int) -> None:
-        """Draw the menu again, in at most so many rows; nothing when there is none."""
+        """Draw the menu in at most `rows` lines; nothing without a menu."""
         self.drawn = draw_picker(self.state, ctx, rows) if self.state is not None and rows > 0 else NOT_DRAWN
 
     def move(self, by: int) -> None:
-        """Mark another row."""
+        """Select another row."""
         if self.state is not None:
             self.state = move_mark(self.state, by)
 
     def page(self, by: int) -> None:
-        """Mark the row so many pages on."""
+        """Select the row `by` pages further."""
         self.move(by * max(self.drawn.page - 1, 1))
 
     def type(self, text: str) -> None:
-        """Search for more, answer a question by its digit, or switch a row by a blank."""
+        """Extend the search, answer a question by a digit, or toggle a row by the space bar."""
         state = self.state
         if state is None:
             return
@@ -256,17 +256,17 @@ class Picker:
             self._take(row)
 
     def erase(self, kept: Callable[[str], str]) -> None:
-        """Take something off the words of the search."""
+        """Replace the search words by what `kept` returns for them."""
         if self.state is not None and self.state.words:
             self.state = search_menu(self.state.menu, kept(self.state.words))
 
     def enter(self) -> None:
-        """Choose the marked row."""
+        """Choose the selected row."""
         if self.state is not None and self.state.marked is not None:
             self._take(self.state.marked)
 
     def end(self, row: MenuRow | None = None) -> None:
-        """Choose a row, or nothing."""
+        """Close the menu with the chosen row, or without one."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(row)
 
@@ -277,7 +277,7 @@ class Picker:
 
 
 def add_picker_keys(bindings: KeyBindings, picker: Picker, active: FilterOrBool) -> None:
-    """Bind the keys of a menu; while it is there no other key may do anything to the draft."""
+    """Bind the keys of a menu; while it is shown, no other key may change the draft."""
     actions: dict[str, Callable[[], None]] = {
         **dict.fromkeys(("up", "c-p", "s-tab"), partial(picker.move, -1)),
         **dict.fromkeys(("down", "c-n", "tab"), partial(picker.move, 1)),
@@ -298,7 +298,7 @@ def bind_dialog_keys(
     take: Callable[[str], None],
     active: FilterOrBool,
 ) -> None:
-    """Bind the keys of what has the place of the input; it takes what is typed and pasted, too."""
+    """Bind the keys of a dialog that replaces the input; `take` gets typed and pasted text."""
     for key, act in actions.items():
         bindings.add(key, filter=active)(lambda event, act=act: act())
     bindings.add(Keys.BracketedPaste, filter=active)(lambda event: take(" ".join(event.data.splitlines())))
@@ -315,7 +315,7 @@ def picker_window() -> Window:
 
 
 async def run_picker(menu: Menu, color: str) -> MenuRow | None:
-    """Show a menu while no session has the screen. Raises SystemExit when a signal ends it."""
+    """Show a menu while no session uses the screen. Raises SystemExit if a signal ends it."""
     terminal = Terminal(color)
     picker = Picker(terminal.invalidate)
     keys = KeyBindings()

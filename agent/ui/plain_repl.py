@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from msgspec.structs import replace
+
 from agent import events
 from agent.formatting import is_command
 from agent.menus import Menu, MenuRow
@@ -21,6 +23,7 @@ from .approval import approval_choices, question_body, question_head, question_t
 from .context_chart import plain_chart
 from .input_editor import EXIT_WORDS
 from .render import (
+    INTERRUPTED,
     aborted_message,
     clipboard_sequence,
     earlier_message,
@@ -36,7 +39,7 @@ LINE_PROMPT = "> "
 
 
 class LineReader:
-    """Standard input as lines, read by a thread so that Ctrl-C is heard while waiting."""
+    """Standard input as lines, read by a thread so that Ctrl-C works while waiting for a line."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -48,29 +51,29 @@ class LineReader:
         return await self._queue.get()
 
     def _read(self) -> None:
-        """Read a stream of its own: the lock of sys.stdin would still be held when the interpreter ends."""
+        """Read a separate stream: the lock of sys.stdin would still be held when the interpreter ends."""
         schedule = self._loop.call_soon_threadsafe
         put = self._queue.put_nowait
-        with suppress(RuntimeError):  # the loop is closed: the session is over
+        with suppress(RuntimeError):  # the loop is closed: the session has ended
             with suppress(OSError), open(sys.stdin.fileno(), "rb", closefd=False) as stdin:
-                for line in stdin_lines(stdin):  # until the end, or until the terminal is gone
+                for line in stdin_lines(stdin):  # until the end of input, or until the terminal is gone
                     schedule(put, line.rstrip("\r\n"))
             schedule(put, None)
 
 
 class PlainView:
-    """A printer of events as plain lines that asks questions too: a ports.Approver and Chooser."""
+    """A printer of events as plain lines that also asks questions: a ports.Approver and Chooser."""
 
     def __init__(self, lines: LineReader, mask: Callable[[str], str] = str) -> None:
         self._lines = lines
         self._out = PipeWriter(sys.stdout, mask)
         self._unfinished: list[str] = []  # the pieces of the last line of the model's text
-        # Lines are not broken: the terminal or the screen reader does that.
+        # Lines are not wrapped: the terminal or the screen reader does that.
         self._context = RenderContext(10_000, Theme(colour=False, weight=False), has_keys=False)
         self.turn_ended = False
 
     def emit(self, event: events.Event) -> None:
-        """Print an event; text of the model at its line ends."""
+        """Print an event; the model's text is printed line by line."""
         if isinstance(event, events.TextDelta):
             *finished, begun = event.text.split("\n")
             for line in finished:
@@ -90,12 +93,12 @@ class PlainView:
             self._out.line(text)
 
     async def answer_to(self, prompt: str) -> str | None:
-        """Print a prompt, without an end of line, and read a line; None at the end of input."""
+        """Print a prompt without a newline and read a line; None at the end of input."""
         _write_now(prompt)
         return await self._lines.next()
 
     async def ask(self, question: PermissionQuestion) -> Allow | Deny:
-        """Ask with lettered answers; the end of input refuses and stops."""
+        """Ask with lettered answers; the end of input denies and stops."""
         if questions := question.preview.get("questions"):
             return await self._ask_each(question, questions)
         self._out.line(f"{question_head(question)}  {one_line(question.why)}")
@@ -103,21 +106,23 @@ class PlainView:
             self._out.line(row)
         choices = approval_choices(question)
         for choice in choices:
-            reason_hint = "No, and tell why; n REASON on one line tells it at once"
-            self._out.line(f"  {choice.letter}: {choice.text if choice.answer else reason_hint}")
+            self._out.line(f"  {choice.letter}: {choice.text}")
+        self._out.line("Type a letter, optionally followed by words for makeroom.")
         while True:
             line = await self.answer_to("Answer: ")
             if line is None:
                 return Deny("", stop=True)
-            key, _, reason = line.strip().partition(" ")
+            key, _, words = line.strip().partition(" ")
             for choice in choices:
                 if key.lower() in (choice.letter, choice.digit):
-                    return choice.answer or await self._refusal(reason.strip())
+                    if choice.answer is None:
+                        return await self._denial(words.strip())
+                    return replace(choice.answer, remark=words.strip())
 
     async def _ask_each(
         self, question: PermissionQuestion, questions: Sequence[Mapping[str, Any]]
     ) -> Allow | Deny:
-        """Ask the questions of the model one by one; an empty line or the end of input declines."""
+        """Ask the model's questions one by one; an empty line or the end of input declines."""
         answers = {}
         asker = f"[{one_line(question.asker)}] " if question.asker else ""
         for asked in questions:
@@ -126,8 +131,8 @@ class PlainView:
             for place, option in enumerate(asked["options"]):
                 about = one_line(str(option.get("description") or ""))
                 self._out.line(f"  {place + 1}: {labels[place]}{f' - {about}' if about else ''}")
-            which = "numbers" if asked.get("multiSelect") else "a number"
-            line = await self.answer_to(f"Answer: ({which}, your own words, or Enter to decline) ")
+            which = "one or more numbers" if asked.get("multiSelect") else "a number"
+            line = await self.answer_to(f"Answer ({which}, your own words, or Enter to decline): ")
             if line is None or not line.strip():
                 return Deny()
             answers[str(asked["question"])] = chosen_labels(line, labels)
@@ -139,28 +144,28 @@ class PlainView:
         for row in menu.keyed_lines():
             self._out.line(f"  {one_line(row)}")
         while True:
-            line = await self.answer_to("Which? (a number, or Enter for none) ")
+            line = await self.answer_to("Which one? (a number, or Enter to cancel) ")
             if line is None or not line.strip():
                 return None
             if (chosen := menu.row_for_key(line.strip())) is not None:
                 return chosen
-            self._out.line(f"'{one_line(line.strip())}' is none of the numbers above")
+            self._out.line(f"'{one_line(line.strip())}' is not one of the numbers above")
 
     def _copy(self, event: events.ClipboardCopy) -> events.Notice:
         if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
-            return events.Notice("there is no clipboard here", "warning")
+            return events.Notice("cannot copy: the output is not a terminal with a clipboard", "warning")
         _write_now(clipboard_sequence(event.text))
         return events.Notice(event.words)
 
-    async def _refusal(self, reason: str) -> Deny:
+    async def _denial(self, reason: str) -> Deny:
         if reason:
             return Deny(reason)
-        line = await self.answer_to("Why? (Enter for no reason) ")
+        line = await self.answer_to("What should makeroom do instead? (optional) ")
         return Deny("", stop=True) if line is None else Deny(line.strip())
 
 
 def chosen_labels(line: str, labels: Sequence[str]) -> str:
-    """Return the labels whose numbers a line names, from 1; the line itself if it names anything else."""
+    """Return the labels whose numbers (from 1) a line consists of; else the line itself."""
     words = line.replace(",", " ").split()
     if words and all(word.isdecimal() and 1 <= int(word) <= len(labels) for word in words):
         return ", ".join(labels[int(word) - 1] for word in words)
@@ -173,7 +178,7 @@ def _write_now(text: str) -> None:
 
 
 def plain_text(event: events.Event, ctx: RenderContext) -> str:  # noqa: PLR0911  one case for each kind
-    """Return the text to print for an event; "" for most."""
+    """Return the text to print for an event; "" for most events."""
     match event:
         case events.ToolCallStarted(_, _, name, title):
             return f"{one_line(name)}: {title_line(title)}"
@@ -188,7 +193,7 @@ def plain_text(event: events.Event, ctx: RenderContext) -> str:  # noqa: PLR0911
         case events.StreamAborted():
             return aborted_message(event)
         case events.PromptRestored(text):
-            return f"The prompt was: {escape_prose(text)}"
+            return f"Prompt to edit: {escape_prose(text)}"
         case events.PromptReplayed(text):
             return f"{LINE_PROMPT}{escape_prose(text)}"
         case events.EarlierMessages():
@@ -196,13 +201,13 @@ def plain_text(event: events.Event, ctx: RenderContext) -> str:  # noqa: PLR0911
         case events.ContextChart():
             return plain_chart(event)
         case events.TurnFinished(reason=reason, error=error):
-            return "Interrupted" if reason == "interrupted" else escape_prose(error)
+            return INTERRUPTED if reason == "interrupted" else escape_prose(error)
         case _:
             return ""
 
 
 class PlainRepl:
-    """One session: a line is read and run, then the next."""
+    """One session that reads and runs one line after another."""
 
     def __init__(self, make_driver: Factory, mask: Callable[[str], str]) -> None:
         self._make_driver = make_driver
@@ -212,7 +217,7 @@ class PlainRepl:
         self._prompted = False
 
     async def run(self, prompt: str) -> int:
-        """Run the prompt, if any, and then lines until the end of input; returns the exit code."""
+        """Run the prompt, if any, then lines until the end of input; return the exit code."""
         view = self._view
         self._driver = await self._make_driver(view.emit, view, view if at_terminal() else None)
         session = asyncio.ensure_future(self._run_lines(prompt))
@@ -238,7 +243,7 @@ class PlainRepl:
                 sid = self._driver.status().session
                 await self._driver.close()
                 if self._prompted and at_terminal() and not self._driver.status().unsaved:
-                    view.emit(events.Notice(f"Go on with: makeroom --resume {sid}"))
+                    view.emit(events.Notice(f"Resume this session with: makeroom --resume {sid}"))
 
     async def _run_lines(self, prompt: str) -> None:
         await self._driver.ready()
@@ -249,7 +254,7 @@ class PlainRepl:
             line = await self._view.answer_to(LINE_PROMPT)
 
     async def _run_line(self, line: str) -> bool:
-        """Run a line in a task of its own, which can be interrupted. False when it ends the session."""
+        """Run a line in a separate task, which can be interrupted. Return False if it ends the session."""
         task = self._running = asyncio.ensure_future(self._perform(line))
         try:
             await asyncio.wait([task])

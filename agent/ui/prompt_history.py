@@ -1,7 +1,7 @@
-"""The prompt history, and the draft that outlives a crash.
+"""The prompt history, and the draft that survives a crash.
 
-Both are private files in the state directory, safe with several sessions at once, and without what `mask`
-hides. Where that directory cannot be written nothing is kept, and `trouble` says why, once.
+Both are private files in the state directory, safe for concurrent sessions, with secrets masked by `mask`. If
+the directory cannot be written, nothing is kept, and `trouble` is the warning to show once.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from .paste_chips import Pastes
 
 MAX_HISTORY_ENTRIES = 2000
 MAX_HISTORY_BYTES = 4 * 1024 * 1024  # read from the end of the file
-MAX_DRAFT_BYTES = 4 * 1024 * 1024  # taken over from a session that died
-MAX_ENTRY_CHARS = 256 * 1024  # a larger paste is not worth a place in the history
+MAX_DRAFT_BYTES = 4 * 1024 * 1024  # taken over from a session that was killed
+MAX_ENTRY_CHARS = 256 * 1024  # a longer prompt is not kept
 PASTES_MARK = b'"pastes": ['
-TOLD_MARK = b'{"note": "what is damaged above was told"}'  # a line of the history
+WARNED_MARK = b'{"note": "what is damaged above was told"}'  # a line of the history; older ones have it too
 AUTOSAVE_DELAY_S = 0.5  # between a change of the draft and its file
 
 
 class PromptHistory(History):
     """The history file: one JSON object a line, `{"t": seconds, "text": ...}`, appended in one write.
 
-    Beside a text that holds big pastes is where they are, `"pastes": [[begin, end], ...]`.
+    An entry with large pastes also has their spans, `"pastes": [[begin, end], ...]`.
     """
 
     def __init__(self, path: Path, mask: Callable[[str], str] = str) -> None:
@@ -45,22 +45,22 @@ class PromptHistory(History):
         self.trouble = ""
 
     def load_history_strings(self) -> Iterable[str]:
-        """Return the entries, newest first, without immediate repetitions. Warns once of unreadable lines."""
+        """Return the entries, newest first, without immediate repetitions. Warn once about damaged lines."""
         lines: list[bytes] = []
         try:
             lines = _last_lines(self._path)
         except (FileNotFoundError, NotADirectoryError):
-            pass  # there is none yet, and whether there can be one is seen when it is written
+            pass  # there is no history yet; writing it will show whether there can be one
         except OSError as error:
-            self.trouble = self.trouble or f"the history cannot be read: {error}"
+            self.trouble = self.trouble or f"cannot read the prompt history: {error}"
         read = [_entry_text(line) for line in lines if line.strip()]
-        told = max((at for at, line in enumerate(lines) if line == TOLD_MARK), default=-1) + 1
-        damaged = [line for line in lines[told:] if line.strip() and _entry_text(line) is None]
+        first = max((at for at, line in enumerate(lines) if line == WARNED_MARK), default=-1) + 1
+        damaged = [line for line in lines[first:] if line.strip() and _entry_text(line) is None]
         if damaged and not self.trouble:
-            what = pluralize(len(damaged), "line")
-            self.trouble = f"damaged and passed over: {what} of the history ({self._path})"
-            with suppress(OSError):  # then it is told again
-                append_line(self._path, TOLD_MARK, follow_links=True)
+            count = pluralize(len(damaged), "damaged line")
+            self.trouble = f"skipped {count} of the prompt history ({self._path})"
+            with suppress(OSError):  # then the next session warns again
+                append_line(self._path, WARNED_MARK, follow_links=True)
         self.pastes |= {text: pastes for line in lines for text, pastes in _pastes_of(line)}
         texts = [text for text in read if text]
         found = [text for at, text in enumerate(texts) if at == 0 or text != texts[at - 1]]
@@ -77,11 +77,11 @@ class PromptHistory(History):
             make_private_folders(self._path.parent)
             append_line(self._path, line.encode("utf-8", "replace"), follow_links=True)
         except OSError as error:
-            self.trouble = self.trouble or f"the history is not kept: {error}"
+            self.trouble = self.trouble or f"cannot write the prompt history: {error}"
 
 
 class UnsentInput:
-    """The unsent text of this process in the project `folder`, kept in a file while it is not empty."""
+    """The unsent text of this process in the project `folder`, kept in a file unless it is empty."""
 
     def __init__(self, state_dir: Path, folder: Path, mask: Callable[[str], str] = str) -> None:
         self._drafts_dir = state_dir / "drafts"
@@ -93,13 +93,13 @@ class UnsentInput:
         self.trouble = ""
 
     def save_soon(self, current_text: Callable[[], str]) -> None:
-        """Save what is unsent then, at most AUTOSAVE_DELAY_S from now."""
+        """Save the text that is unsent in at most AUTOSAVE_DELAY_S from now."""
         if self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(AUTOSAVE_DELAY_S, lambda: self.save(current_text()))
 
     def save(self, text: str) -> None:
-        """Make the file hold the text; an empty one removes it."""
+        """Write the text to the file; an empty text removes the file."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -116,10 +116,10 @@ class UnsentInput:
                 self._path.unlink(missing_ok=True)
             self._saved = text
         except OSError as error:
-            self.trouble = self.trouble or f"drafts are not kept: {error}"
+            self.trouble = self.trouble or f"cannot save drafts: {error}"
 
     def take_orphan(self) -> str:
-        """Take the newest draft that a dead process left for this project out of its file; "" for none."""
+        """Remove and return the newest draft that a dead process left for this project; "" for none."""
         try:
             left = [path for path in self._drafts_dir.glob(f"{self._project}-*.txt") if not _alive(path)]
             if not left:
@@ -130,7 +130,7 @@ class UnsentInput:
             newest.unlink()
             return text
         except OSError as error:
-            self.trouble = self.trouble or f"earlier drafts cannot be read: {error}"
+            self.trouble = self.trouble or f"cannot read earlier drafts: {error}"
             return ""
 
 
@@ -160,7 +160,7 @@ def _pastes_of(line: bytes) -> Iterator[tuple[str, Pastes]]:
 
 
 def _alive(draft: Path) -> bool:
-    """Return whether the process whose draft this is still runs; its pid is the end of the file's name."""
+    """Return whether the process of a draft still runs; its pid is the end of the file's name."""
     pid = draft.stem.rpartition("-")[2]
     try:
         os.kill(int(pid), 0)

@@ -1,7 +1,8 @@
-"""Questions of the model in the place of the input: options, and a row for an answer in one's own words.
+"""Questions of the model, which replace the input: options, and a row for an answer in the user's own words.
 
-Several questions come one after the other; the arrows to the left and right go back and on, where they do not
-move in what is written. Keys are dropped, with a hint, until a question has been visible for a while.
+Several questions are asked one after the other; Left and Right go to the previous and the next one, unless
+they move the cursor in an answer. Keys are dropped, with a hint, until a question has been visible for
+LISTEN_DELAY_S.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ from .terminal_text import (
     wrap,
 )
 
-LISTEN_DELAY_S = 0.6  # without a key, before keys are answers: slower than users type
-SURE_S = 2.0  # within which a second Esc drops what was answered
+LISTEN_DELAY_S = 0.6  # without a key, before keys count as answers; longer than pauses in typing
+SURE_S = 2.0  # within which a second Esc discards the answers
 
-WAITS_HINT = "A question waits: press the key again"
-SURE_HINT = "Esc again declines, and drops what you answered"
+WAITS_HINT = "A new question appeared: press the key again to answer it"
+SURE_HINT = "Press Esc again to decline and discard your answers"
 MIN_QUESTION_ROWS = 3
-MIN_ROWS_WITH_MORE = 6  # the keys, and what the question is about
+MIN_ROWS_WITH_MORE = 6  # for the keys and the topic of the question
 
 
 class FormState(Struct):
-    """The questions, which one is shown, its marked row, and what was chosen and written for each."""
+    """The questions, the index of the one shown, its selected row, and the answers to each."""
 
     questions: Sequence[Mapping[str, Any]]
     chosen: list[set[int]]
@@ -50,12 +51,12 @@ class FormState(Struct):
     asker: str = ""
     at: int = 0
     marked: int = 0
-    scroll: int = 0  # the row of the question that is shown first, where not all of it fits
-    page: int = 1  # how many rows of it are shown then
+    scroll: int = 0  # index of the first row of the question on the screen, if it does not fit
+    page: int = 1  # number of its rows on the screen then
 
     @property
     def options(self) -> Sequence[Mapping[str, Any]]:
-        """The options of the question that is shown."""
+        """Return the options of the question on the screen."""
         found: Sequence[Mapping[str, Any]] = self.questions[self.at]["options"]
         return found
 
@@ -66,7 +67,7 @@ class FormState(Struct):
 
     @property
     def writing(self) -> bool:
-        """Return whether the row for one's own words is marked."""
+        """Return whether the row for the user's own words is selected."""
         return self.marked == len(self.options)
 
     def answers(self) -> dict[str, str]:
@@ -79,19 +80,19 @@ class FormState(Struct):
 
     @property
     def own(self) -> Buffer:
-        """One's own words on the question that is shown."""
+        """Return the buffer of the user's own words on the question on the screen."""
         return self.words[self.at]
 
     @property
     def begun(self) -> bool:
-        """Return whether anything was answered or written."""
+        """Return whether the user chose or wrote anything."""
         return any(self.chosen) or any(words.text.strip() for words in self.words)
 
 
 class QuestionForm:
-    """The asker of questions. `state` is on the screen, or None; `on_change` is called when that changes.
+    """The dialog for questions. `state` is on the screen, or None; `on_change` is called when that changes.
 
-    `say` shows a hint on the last key for a moment.
+    `say` shows a hint about the last key.
     """
 
     def __init__(
@@ -106,9 +107,9 @@ class QuestionForm:
         self._sure_until = 0.0  # a second Esc declines
 
     async def ask(self, questions: Sequence[Mapping[str, Any]], asker: str = "") -> dict[str, str] | None:
-        """Return the answers by question, None if the user declines; cancelling takes it off the screen.
+        """Return the answers by question, None if the user declines; cancelling removes the questions.
 
-        `asker` names who asks, "" for the session itself.
+        `asker` is the agent that asks, "" for the session itself.
         """
         self._answer = asyncio.get_running_loop().create_future()
         words = [Buffer(multiline=False) for _ in questions]
@@ -124,7 +125,7 @@ class QuestionForm:
             self.on_change()
 
     def hears(self) -> bool:
-        """Return whether a key is meant for the question. One that came too early starts the wait again."""
+        """Return whether a key is meant for the question. A key that is too early restarts the delay."""
         now = self._monotonic()
         if self.state is None or now >= self._listens_at:
             return self.state is not None
@@ -133,12 +134,12 @@ class QuestionForm:
         return False
 
     def move(self, by: int) -> None:
-        """Mark another row; behind the last comes the first."""
+        """Select another row; after the last comes the first."""
         if self.state is not None:
             self.state.marked = (self.state.marked + by) % (len(self.state.options) + 1)
 
     def go(self, by: int) -> None:
-        """Show another question, if there is one there."""
+        """Show the question `by` places further, if there is one."""
         state = self.state
         if state is not None and 0 <= state.at + by < len(state.questions):
             state.at += by
@@ -146,19 +147,19 @@ class QuestionForm:
             state.marked = min(state.chosen[state.at], default=len(state.options) if state.own.text else 0)
 
     def turn(self, by: Literal[-1, 1]) -> None:
-        """Move through what is written, else to the other questions (Left and Right)."""
+        """Move the cursor in the user's own words, or go to another question (Left and Right)."""
         if self.state is not None and self.state.writing and self.state.own.text:
             move_by_grapheme(self.state.own, by)
         else:
             self.go(by)
 
     def page(self, by: int) -> None:
-        """Show the rows of the question before or after those that are shown."""
+        """Scroll the question by pages."""
         if self.state is not None:
             self.state.scroll = max(self.state.scroll + by * self.state.page, 0)
 
     def type(self, text: str) -> None:
-        """Choose by a digit or the space bar, else write one's own answer."""
+        """Choose with a digit or the space bar; other characters go into the user's own words."""
         state = self.state
         if state is None:
             return
@@ -171,7 +172,7 @@ class QuestionForm:
             state.own.insert_text(text)
 
     def enter(self) -> None:
-        """Take what is marked or written, and go on."""
+        """Take the selected or written answer, and continue with the next question."""
         state = self.state
         if state is None:
             return
@@ -184,10 +185,10 @@ class QuestionForm:
             state.chosen[state.at].clear()
         if not state.several and not state.writing:
             state.own.reset()
-        self._go_on()
+        self._continue()
 
     def escape(self) -> None:
-        """Decline; the second time where something was answered or written, which would be lost."""
+        """Decline, at the second press if answers would be lost."""
         now = self._monotonic()
         if self.state is not None and self.state.begun and now >= self._sure_until:
             self._sure_until = now + SURE_S
@@ -196,7 +197,7 @@ class QuestionForm:
             self.decline()
 
     def delete(self) -> None:
-        """Delete forward in what is written, else decline (Ctrl-D)."""
+        """Delete forward in the user's own words, or decline (Ctrl-D)."""
         if self.state is not None and self.state.writing and self.state.own.text:
             delete_grapheme(self.state.own, 1)
         else:
@@ -217,8 +218,8 @@ class QuestionForm:
         else:
             self.enter()
 
-    def _go_on(self) -> None:
-        """Show the next question, or end where all are answered."""
+    def _continue(self) -> None:
+        """Show the next question, or end after the last one."""
         state = self.state
         assert state is not None
         if state.at + 1 < len(state.questions):
@@ -235,7 +236,7 @@ class QuestionForm:
 def draw_form(state: FormState, ctx: RenderContext, rows: int) -> tuple[list[str], tuple[int, int]]:
     """Draw the question in at most `rows` lines; return the cursor's (row, column) too.
 
-    Where not all of it fits, the marked row is there, and the question can be scrolled.
+    If it does not fit, the selected row is shown, and the question can be scrolled.
     """
     asked = [*(_label(state, ctx) if rows >= MIN_ROWS_WITH_MORE else ()), *_question(state, ctx)]
     foot = [_keys(state, ctx)]
@@ -261,7 +262,7 @@ def draw_form(state: FormState, ctx: RenderContext, rows: int) -> tuple[list[str
 
 
 def _label(state: FormState, ctx: RenderContext) -> list[str]:
-    """Draw the asker, the topic and the number of the question; [] if there is nothing to show."""
+    """Draw the agent that asks, the topic and the number of the question; [] without any of them."""
     header = one_line(str(state.questions[state.at].get("header") or ""))[:20]
     place = f"{state.at + 1} of {len(state.questions)}" if len(state.questions) > 1 else ""
     asker = f"[{one_line(state.asker)}]" if state.asker else ""
@@ -274,24 +275,24 @@ def _question(state: FormState, ctx: RenderContext) -> list[str]:
 
 
 def _scrolled(state: FormState, asked: list[str], ctx: RenderContext, rows: int) -> list[str]:
-    """Return the rows of a question from where it is scrolled to, with a note where it is too long."""
+    """Return the rows of a question from its scroll position, with a note if it does not fit."""
     if len(asked) <= rows:
         return asked
     state.page = max(rows - 1, 1)
     first = state.scroll = min(state.scroll, len(asked) - state.page)
     last = first + state.page
     place = f"{first + 1}-{last} of {len(asked)}"
-    return [*asked[first:last], ctx.hint(f"lines {place} · PgUp PgDn", f"{place} PgDn")][:rows]
+    return [*asked[first:last], ctx.hint(f"lines {place} · PgUp/PgDn to scroll", f"{place} PgDn")][:rows]
 
 
 def _keys(state: FormState, ctx: RenderContext) -> str:
-    keys = "Enter or a digit chooses · type your own answer · Esc declines"
+    keys = "Enter or a digit to choose · type your own answer · Esc to decline"
     if state.several:
-        keys = "Space or a digit marks · Enter goes on · type your own answer · Esc declines"
+        keys = "Space or a digit to select · Enter to continue · type your own answer · Esc to decline"
     arrows_move_cursor = state.writing and state.own.text
     if len(state.questions) > 1 and not arrows_move_cursor:
-        keys += " · ← → other questions"
-    return ctx.hint(keys, "digit or Enter · Esc declines")
+        keys += " · ← → for other questions"
+    return ctx.hint(keys, "digit or Enter · Esc to decline")
 
 
 def _option(state: FormState, at: int, ctx: RenderContext, *, described: bool) -> list[str]:
@@ -311,7 +312,7 @@ def _option(state: FormState, at: int, ctx: RenderContext, *, described: bool) -
 
 
 def _own_words(state: FormState, ctx: RenderContext) -> tuple[str, int]:
-    """Draw the row for one's own answer; return the column of its cursor too."""
+    """Draw the row for the user's own answer; return the column of its cursor too."""
     label = f"{MARKER if state.writing else ' ' * len(MARKER)}{len(state.options) + 1} Other: "
     room = max(ctx.columns - cell_width(label), 1)
     typed, column = draw_one_row(state.own, "", replace(ctx, columns=room))
@@ -321,7 +322,7 @@ def _own_words(state: FormState, ctx: RenderContext) -> tuple[str, int]:
 
 
 def add_form_keys(bindings: KeyBindings, form: QuestionForm, active: FilterOrBool) -> None:
-    """Bind the keys of a question. Others edit one's own words, and none does anything to the draft."""
+    """Bind the keys of a question. Other keys edit the user's own words; none changes the draft."""
     actions: dict[str, Callable[[], None]] = {
         **dict.fromkeys(("up", "c-p", "s-tab"), partial(form.move, -1)),
         **dict.fromkeys(("down", "c-n", "tab"), partial(form.move, 1)),

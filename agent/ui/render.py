@@ -1,6 +1,6 @@
 """Draw events as lines of ANSI text: pure functions of the event and the render context.
 
-Everything that came from outside is escaped here. What is still going on is drawn by live_view.
+Text from outside is escaped here. Work in progress is drawn by live_view.
 """
 
 from __future__ import annotations
@@ -37,13 +37,15 @@ from .terminal_text import (
     wrap_short,
 )
 
+INTERRUPTED = "Interrupted. What should makeroom do instead?"
 BRANCH = "  ⎿  "
 SHORT_RESULT_LINES = 5  # shown of a result without Ctrl-O
-SHORT_DIFF_LINES = 40  # the same of a diff
+SHORT_DIFF_LINES = 40  # the same for a diff
 MAX_RESULT_LINES = 2000  # shown at most with Ctrl-O
 _GAPS = lazy_pattern(" {4,}")  # between columns
-MAX_LOOK_LINES = 200  # the same of a file or of what was found, from its beginning
-MIN_TOLD_SECONDS = 2.0  # that a call took, to be told
+MAX_LOOK_LINES = 200  # the same for a file that was read or for matches, from the beginning
+MIN_SHOWN_SECONDS = 2.0  # a shorter duration of a call is not shown
+MAX_TITLE_ROWS = 40  # of the title of a finished call, with Ctrl-O
 
 
 def render_event(event: events.Event, ctx: RenderContext) -> str:
@@ -77,7 +79,7 @@ def _event_text(event: events.Event, ctx: RenderContext) -> str:  # noqa: C901, 
         case events.StreamAborted():
             return render_notice(events.Notice(aborted_message(event), "warning"), ctx)
         case events.TurnFinished("interrupted"):
-            return ctx.paint("warning", "Interrupted"[: ctx.columns])
+            return ctx.clipped("warning", INTERRUPTED)
         case events.TurnFinished(reason, _, error) if error:
             level: events.Level = "warning" if reason in ("max_turns", "denied") else "error"
             return render_notice(events.Notice(error, level), ctx)
@@ -86,14 +88,14 @@ def _event_text(event: events.Event, ctx: RenderContext) -> str:  # noqa: C901, 
 
 
 def render_markdown(text: str, ctx: RenderContext) -> str:
-    """Draw markdown in the columns there are."""
+    """Draw markdown in the width of the context."""
     from .markdown import draw_markdown  # 90 ms: rich, pygments and markdown-it, not before the first paint
 
     return draw_markdown(text, ctx.columns, ctx.theme)
 
 
 def render_plainly(text: str, ctx: RenderContext, tab_cells: int = CODE_TAB_CELLS) -> str:
-    """Draw the text with its markdown as it is; a line continues below where it begins."""
+    """Draw the text with its markdown source; wrapped lines are indented like their start."""
     lines = expand_tabs(escape_prose(text), tab_cells).split("\n")
     return "\n".join(row for line in lines for row in hang_columns(line, ctx.columns))
 
@@ -111,20 +113,19 @@ def render_notice(event: events.Notice, ctx: RenderContext) -> str:
 
 
 def aborted_message(event: events.StreamAborted) -> str:
-    return f"The stream broke ({one_line(event.reason)}); what was shown is not part of the answer."
+    return f"The stream was cut off ({one_line(event.reason)}). The text shown is not part of the answer."
 
 
 def earlier_message(event: events.EarlierMessages, key: str) -> str:
-    """Return the note about messages before those shown of a session, with the key that shows them."""
-    key = f"{key} shows them, " if key else ""
+    """Return the note about messages of a session that are not shown, with the key that shows them."""
     what = pluralize(event.count, "earlier message") if event.count else "earlier calls of this turn"
-    return f"{what}; {key}/rewind goes back to a prompt"
+    return f"{what} · {f'{key} to show · ' if key else ''}/rewind to go back to a prompt"
 
 
 def retrying_message(event: events.Retrying) -> str:
-    """Describe a retry, for faces that print lines; live_view has a running clock instead."""
+    """Describe a retry, for faces that print lines; live_view shows a running clock instead."""
     when = f"in {event.seconds:.0f} s" if event.seconds >= 0.5 else "now"
-    return f"{one_line(event.reason)}; try {event.attempt} of {event.tries} {when}"
+    return f"{one_line(event.reason)}; retrying {when} ({event.attempt} of {event.tries})"
 
 
 def render_prompt(text: str, ctx: RenderContext) -> str:
@@ -136,7 +137,7 @@ def render_prompt(text: str, ctx: RenderContext) -> str:
 
 
 def render_thought(text: str, ctx: RenderContext, *, seconds: float) -> str:
-    """Draw the thinking that stays: its duration, or all of it where outputs are shown in full."""
+    """Draw finished thinking: its duration, or its text where outputs are shown in full."""
     if ctx.full and text.strip():
         return "\n".join(ctx.wrapped("thinking", escape_prose(text.strip())))
     return "" if seconds < 1 else ctx.paint("dim", f"Thought for {format_duration(seconds)}"[: ctx.columns])
@@ -148,7 +149,7 @@ def clipboard_sequence(text: str) -> str:
 
 
 def call_title(name: str, title: str, ctx: RenderContext, *, role: str) -> str:
-    """Draw `● bash  pytest -q` on one line, the dot in a role."""
+    """Draw `● bash  pytest -q` on one line, cut to the screen, the dot in a role."""
     room = ctx.columns - 2
     shown = clip(one_line(name), room)
     rest = clip(one_line(title), room - cell_width(shown) - 2)
@@ -159,20 +160,33 @@ def call_title(name: str, title: str, ctx: RenderContext, *, role: str) -> str:
     return clip_painted(line, ctx.columns)
 
 
+def call_rows(name: str, title: str, ctx: RenderContext, *, role: str, most: int) -> list[str]:
+    """Draw the title of a call; that of a command in full, in at most `most` rows."""
+    first = call_title(name, title, ctx, role=role)
+    indent = cell_width(one_line(name)) + 4
+    room = ctx.columns - indent
+    if tool_kind(name) != "runs" or cell_width(one_line(title)) <= room or room < 20:
+        return [first]
+    rows = wrap_short(one_line(title), room, most)
+    return [call_title(name, rows[0], ctx, role=role), *(" " * indent + row for row in rows[1:])]
+
+
 def render_call(event: events.ToolCallFinished, ctx: RenderContext) -> str:
     """Draw the title of a finished call, and its shortened result below."""
     if is_look(event):
-        return "\n".join([render_looks([event], ctx), *(_looked_at(event, ctx) if ctx.full else ())])
+        return "\n".join([render_looks([event], ctx), *(_text_seen(event, ctx) if ctx.full else ())])
     role = "good"
     if event.denied:
         role = "warning"
     elif event.result.error:
         role = "bad"
-    return "\n".join([call_title(event.name, event.title, ctx, role=role), *render_result(event, ctx)])
+    most = MAX_TITLE_ROWS if ctx.full else 1
+    title = call_rows(event.name, event.title, ctx, role=role, most=most)
+    return "\n".join([*title, *render_result(event, ctx)])
 
 
 def is_look(event: events.ToolCallFinished) -> bool:
-    """Return whether the call has shown or found something, of which one line is enough."""
+    """Return whether the call only read or searched, for which one line is enough."""
     is_reading = tool_kind(event.name) in ("reads", "searches")
     return is_reading and not event.result.error and not event.denied
 
@@ -190,8 +204,8 @@ def render_looks(looks: Sequence[events.ToolCallFinished], ctx: RenderContext) -
     return call_title(names, ", ".join(figures), ctx, role="good")
 
 
-def _looked_at(event: events.ToolCallFinished, ctx: RenderContext) -> list[str]:
-    """Draw the beginning of what a call has shown, where outputs are shown in full."""
+def _text_seen(event: events.ToolCallFinished, ctx: RenderContext) -> list[str]:
+    """Draw the beginning of the text that a read or a search returned, where outputs are shown in full."""
     result = event.result
     text = "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
     if ctx.columns <= len(BRANCH) + 2 or result.about.get("unchanged") or not text.strip():
@@ -211,7 +225,7 @@ def _read_figures(reads: Sequence[events.ToolCallFinished]) -> Iterator[str]:
 
 
 def _search_figures(searches: Sequence[events.ToolCallFinished]) -> Iterator[str]:
-    """Return the figures of searches: matching lines where they counted them, else files."""
+    """Return the figures of searches: matching lines where they were counted, else files."""
     about = [search.result.about for search in searches]
     yield pluralize(len(searches), "search", "searches")
     matches = [each["matches"] for each in about if "matches" in each]
@@ -247,21 +261,21 @@ def below_title(rows: Sequence[str], ctx: RenderContext) -> list[str]:
 
 
 def _result_summary(event: events.ToolCallFinished, human: Mapping[str, Any], nothing: str = "") -> str:
-    """Summarize the end of a call and its duration; `nothing` where there is no more to say."""
+    """Summarize the end of a call and its duration; `nothing` stands for an empty summary."""
     parts = [one_line(str(human["note"]))] if human.get("note") else []
     code = event.result.about.get("exit")
     if code and f"exit {code}" not in "".join(parts):
         parts.append(f"exit {code}")
     if event.denied and not _text_for_user(event.result):
-        parts.append("not allowed")
+        parts.append("denied")
     parts = parts or [nothing] * bool(nothing)
-    if event.seconds >= MIN_TOLD_SECONDS:
+    if event.seconds >= MIN_SHOWN_SECONDS:
         parts.append(format_duration(event.seconds))
     return ", ".join(parts)
 
 
 def _text_for_user(result: Result, whole: bool = False) -> str:
-    """Return the text of a result for the user, else what the model got: of its call, or the `whole`."""
+    """Return the text of a result for the user, else the text for the model, with notes if `whole`."""
     if "text" in result.human:
         return str(result.human["text"])
     if result.human.get("note") and not result.error:
@@ -287,7 +301,7 @@ def _shortened(event: events.ToolCallFinished, ctx: RenderContext) -> list[str]:
 def _reason(result: Result, lines: list[str], ctx: RenderContext) -> list[str]:
     """Draw the reason why a call failed or did not run.
 
-    The first line is wrapped, since the reason may stand at its end.
+    The first line is wrapped, because the reason may be at its end.
     """
     first = [ctx.paint("bad", row) for row in wrap_short(lines[0], ctx.columns, most=3)]
     first += [ctx.clipped("dim", line) for line in lines[1:SHORT_RESULT_LINES]]
@@ -296,7 +310,7 @@ def _reason(result: Result, lines: list[str], ctx: RenderContext) -> list[str]:
 
 
 def _closed_up(line: str, columns: int) -> str:
-    """Narrow the widest gap of a line where that brings its end into view: `..          [100%]`."""
+    """Narrow the widest gap of a line if its end then fits on the screen: `..          [100%]`."""
     over = cell_width(line) - columns
     gap = max(_GAPS.findall(line), key=len, default="")
     return line.replace(gap, gap[over:], 1) if 0 < over <= len(gap) - 2 else line
@@ -305,19 +319,19 @@ def _closed_up(line: str, columns: int) -> str:
 def _left_out(
     result: Result, ctx: RenderContext, *, lines: int, hidden: int, at: Literal["above", "below"] = "above"
 ) -> list[str]:
-    """Draw a note about hidden lines of an output, some of which may not have been kept."""
+    """Draw a note about the hidden lines of an output, some of which may not have been kept."""
     above = hidden + result.human.get("above", 0)
     file = result.human.get("file", "")
     if hidden and result.stored is not None:
         file = result.stored.path
-    told = [f"{pluralize(above, 'line')} {at}"] if above else []
+    notes = [f"{pluralize(above, 'line')} {at}"] if above else []
     if ctx.full:
-        told += [f"all of it is in {one_line(file)}"] if file else []
-        return ctx.wrapped("dim", f"… {', '.join(told)}") if told else []
+        notes += [f"full output in {one_line(file)}"] if file else []
+        return ctx.wrapped("dim", f"… {', '.join(notes)}") if notes else []
     if above and ctx.has_keys and (key := ctx.keys["outputs"]):
         is_all = lines <= MAX_RESULT_LINES and above == hidden
-        told.append(f"{key} shows {'all' if is_all else 'more'}")
-    return [ctx.clipped("dim", f"… {', '.join(told)}")] if told else []
+        notes.append(f"{key} to show {'all' if is_all else 'more'}")
+    return [ctx.clipped("dim", f"… {', '.join(notes)}")] if notes else []
 
 
 def render_diff(text: str, ctx: RenderContext, limit: int = MAX_RESULT_LINES) -> list[str]:

@@ -1,6 +1,6 @@
 """Run the REPL: one application for the whole session, from the first paint to the last line.
 
-The prompt is painted first; the agent is made after that. What is finished is on the screen, not kept here.
+The prompt is painted before the agent is created. Finished text is on the screen and not kept here.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from .terminal_text import at_screen, one_line
 
 
 async def run_repl(make_driver: Factory, setup: RunSetup) -> int:
-    """Take prompts and commands until the session is left; returns the exit code.
+    """Take prompts and commands until the user leaves the session; return the exit code.
 
-    `make_driver` is called once, after the first paint. What `Driver.ready` raises is raised here, with the
-    terminal restored.
+    `make_driver` is called once, after the first paint. Exceptions of `Driver.ready` are raised here, after
+    the terminal was restored.
     """
     if at_screen(setup.options.plain):
         return await _run_screen(make_driver, setup)
@@ -41,7 +41,7 @@ async def _run_screen(make_driver: Factory, setup: RunSetup) -> int:
     screen = ScreenLayout(state)
     state.approval.on_change = partial(_question_changed, state, screen)
     state.picker.on_change = screen.dialog_changed
-    state.terminal.tell_of_screen(state.notifications.start, state.notifications.stop)
+    state.terminal.watch_screen(state.notifications.start, state.notifications.stop)
     state.terminal.show(screen.layout, build_key_bindings(state), screen.compose)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: state.view.notice(_fault_message(context), "error"))
@@ -57,7 +57,7 @@ async def _run_screen(make_driver: Factory, setup: RunSetup) -> int:
 
 
 def _question_changed(state: ReplState, screen: ScreenLayout) -> None:
-    """Announce a question that came, went, or wants a reason."""
+    """Announce a question that appeared, disappeared, or asks for words."""
     panel = state.approval.panel
     form = state.approval.form.state
     if form is not None:
@@ -71,11 +71,11 @@ def _question_changed(state: ReplState, screen: ScreenLayout) -> None:
 
 
 async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
-    """Load what is slow, make the driver, and work off what is typed, from the first paint on."""
+    """Load slow modules, create the driver, and process the input, from the first paint on."""
     state.terminal.ask_ground()
     if prompt:
         state.queue.add(QueuedInput(text=prompt, expanded=prompt, shown=prompt))
-    if state.goes_on:  # then there is something to draw at once
+    if state.resumed:  # there is something to draw at once
         await _load_drawing(state)
     await asyncio.to_thread(import_module, f"{__package__}.transcript_view")
     driver = state.driver = await make_driver(partial(_emit, state), state.approval, state.picker)
@@ -88,14 +88,14 @@ async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
         await driver.ready()
     for trouble in filter(None, (*state.keymap.troubles, state.history.trouble)):
         state.view.notice(trouble, "warning")
-    state.history.trouble = ""  # it was told
-    if state.goes_on:
+    state.history.trouble = ""  # it was shown
+    if state.resumed:
         _offer_draft(state)
     state.terminal.invalidate()
-    working = asyncio.ensure_future(state.queue.work_off(driver))
+    working = asyncio.ensure_future(state.queue.process(driver))
     try:
-        await driver.ready()  # what it raises ends the session, whatever is typed meanwhile
-        state.tell_title()
+        await driver.ready()  # an exception ends the session, whatever is typed meanwhile
+        state.show_title()
         state.terminal.invalidate()  # the status is known now
         await _load_drawing(state)
     except BaseException:
@@ -105,13 +105,13 @@ async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
 
 
 async def _end(task: asyncio.Task[None]) -> None:
-    """Cancel a task and wait for its end, however that is."""
+    """Cancel a task and wait for its end, whatever its outcome."""
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
 async def _load_drawing(state: ReplState) -> None:
-    """Import what draws answers, 120 ms with rich and pygments: not before the first paint."""
+    """Import the modules that draw answers; rich and pygments take 120 ms, so not before the first paint."""
     try:
         for module in ("markdown", "diff_drawing"):
             await asyncio.to_thread(import_module, f"{__package__}.{module}")
@@ -120,31 +120,31 @@ async def _load_drawing(state: ReplState) -> None:
 
 
 def _offer_draft(state: ReplState) -> None:
-    """Put what was not sent when the program ended into the history: a key away, and never in the way."""
+    """Add the input that was not sent when the program ended to the history, where Up finds it."""
     left = state.unsent_input.take_orphan()
     if left:
         state.editor.remember(left)
-        state.editor.buffer.reset(state.editor.buffer.document)  # which has it load the history again
+        state.editor.buffer.reset(state.editor.buffer.document)  # makes it load the history again
         words = shorten(one_line(left), 50)
-        state.view.notice(f"not sent last time: '{words}'; ↑ brings it back")
+        state.view.notice(f"The last session ended before this was sent: '{words}' (press ↑ to edit)")
 
 
 def _emit(state: ReplState, event: events.Event) -> None:
-    """Take what happens; what is about the screen itself is done here."""
+    """Pass an event to the view; settings of the screen are applied here."""
     if not isinstance(event, events.ScreenSetting):
         state.view.emit(event)
         if isinstance(event, events.RequestStarted | events.TurnFinished):
-            state.tell_title()
+            state.show_title()
     elif event.name == "theme":
         state.terminal.set_theme(event.value)
-        state.view.notice(f"the theme is {event.value} now")
+        state.view.notice(f"Theme: {event.value}")
     else:
         state.terminal.set_editing(event.value)
-        state.view.notice(f"the keys are those of {'vim' if state.terminal.vim_mode else 'Emacs'}")
+        state.view.notice(f"Editing keys: {'vim' if state.terminal.vim_mode else 'Emacs'}")
 
 
 async def _close(state: ReplState, code: int) -> None:
-    """Close the driver, print what is left. What ran has ended, and the terminal is restored already."""
+    """Close the driver and print the rest. Work has ended, and the terminal is restored already."""
     driver = state.driver
     terminal = state.terminal
     session = driver.status().session if driver else ""
@@ -158,7 +158,7 @@ async def _close(state: ReplState, code: int) -> None:
         if code <= 128:
             state.unsent_input.save("")
         if session and state.prompted and driver and not driver.status().unsaved:
-            hint = f"Go on with: makeroom --resume {session}"
+            hint = f"Resume this session with: makeroom --resume {session}"
             terminal.print_above("\n" + terminal.theme.paint("dim", hint))
         terminal.print_rest()
 

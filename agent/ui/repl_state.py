@@ -1,4 +1,4 @@
-"""The parts of one REPL session, joined: terminal, editor, view, dialogs, the queue and what works it off."""
+"""The parts of a REPL session: terminal, editor, view, dialogs, and the queue with the task that runs it."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 class QueuedInput(Struct, frozen=True):
     """A prompt or a command.
 
-    `text` may hold chips, `expanded` is what it stands for, `shown` is its echo; `typed` is what was not
-    pasted, None: all of it. `marked` is `expanded` with tags around what was pasted, "" where nothing was.
+    `text` may contain chips, `expanded` has their texts instead, `shown` is the echo. `typed` is the text
+    without pastes, None if nothing was pasted. `marked` is `expanded` with tags around its pastes, "" if
+    nothing was pasted.
     """
 
     text: str
@@ -50,7 +51,7 @@ class QueuedInput(Struct, frozen=True):
 
     @property
     def is_command(self) -> bool:
-        """Return whether it begins as one. What a chip stands for does not count: a paste is a prompt."""
+        """Return whether it begins like a command. The text of a chip does not count: a paste is a prompt."""
         return is_command(self.shown.strip()) or self.shown.lstrip().startswith("!")
 
 
@@ -62,14 +63,14 @@ class InputQueue:
         self.queued: deque[QueuedInput] = deque()  # waiting, oldest first
         self._added = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._taken: QueuedInput | None = None  # the newest that went into a turn that was running
+        self._taken: QueuedInput | None = None  # the last one added to a running turn
 
     @property
     def running(self) -> bool:
         return self._task is not None
 
     def add(self, item: QueuedInput) -> None:
-        """Queue an item; a command that only looks runs at once beside what runs."""
+        """Queue an item; a read-only command runs at once, beside a running turn."""
         driver = self._state.driver
         if self.running and item.is_command and driver and driver.may_run_during_turn(item.expanded.strip()):
             self._state.terminal.app.create_background_task(run_input(self._state, driver, item))
@@ -79,11 +80,11 @@ class InputQueue:
         self._state.queue_changed()
 
     def add_command(self, line: str) -> None:
-        """Queue a command that a key stands for."""
+        """Queue the command of a key."""
         self.add(QueuedInput(text="", expanded=line, shown=line))
 
     def take(self) -> tuple[str, str | None] | None:
-        """Implement ports.WaitingPrompts: a command and what is behind it wait for the end of the turn."""
+        """Implement ports.WaitingPrompts: a command and the items after it wait for the end of the turn."""
         if not self.queued or self.queued[0].is_command:
             return None
         self._taken = self.queued.popleft()
@@ -97,10 +98,10 @@ class InputQueue:
             self._state.editor.put_back(self._taken.text)
 
     def interrupt(self) -> bool:
-        """Cancel what runs. False when nothing does."""
+        """Cancel the running item. Return False if nothing runs."""
         return self._task is not None and self._task.cancel()
 
-    async def work_off(self, driver: Driver) -> None:
+    async def process(self, driver: Driver) -> None:
         """Run items, one at a time, until cancelled."""
         while True:
             while not self.queued:
@@ -125,7 +126,7 @@ class InputQueue:
 
 
 class StatusHint:
-    """A hint on what the last key did, in place of the status line for a moment."""
+    """A hint about the last key, which replaces the status line for a moment."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         self._on_change = on_change
@@ -133,7 +134,7 @@ class StatusHint:
         self._until = 0.0
 
     def show(self, name: str, text: str, *, seconds: float) -> None:
-        """Show the text for so long; `name` is for `shows`. Called by keys, after which all is drawn."""
+        """Show the text for `seconds`; `name` is for `shows`. Called by keys, which redraw the screen."""
         loop = asyncio.get_running_loop()
         self._name = name
         self._text = text
@@ -141,12 +142,12 @@ class StatusHint:
         loop.call_later(seconds + 0.01, self._on_change)
 
     def clear(self, name: str = "") -> None:
-        """Show no hint any more, or not that of this name: what it told of was done."""
+        """Remove the hint, or only the hint of this name."""
         if name in ("", self._name):
             self._name = self._text = ""
 
     def shows(self, name: str) -> bool:
-        """Return whether the hint of that name is still shown: its key was pressed twice."""
+        """Return whether the hint of that name is still shown, that is, its key was pressed twice."""
         return self._name == name and bool(self.text)
 
     @property
@@ -157,17 +158,17 @@ class StatusHint:
 class ReplState:
     """The state of a session at the screen.
 
-    `driver` is None until it is made, after the first paint; `prompted`: whether there was any prompt.
+    `driver` is None until it is created, after the first paint; `prompted`: there was a prompt.
     """
 
     def __init__(self, setup: RunSetup) -> None:
         state_dir = setup.config.state_dir
         mask = setup.masks.text
         self.setup = setup
-        self.goes_on = setup.options.resume is not None  # with a session that there was
+        self.resumed = setup.options.resume is not None  # an earlier session
         self.driver: Driver | None = None
         self.prompted = False
-        self.early_modes = 0  # how often the mode was changed before there was a driver
+        self.early_modes = 0  # changes of the mode before there was a driver
         self.terminal = Terminal(setup.options.color, setup.config.theme)
         if setup.config.editing == "vim":
             self.terminal.set_editing("vim")
@@ -189,7 +190,7 @@ class ReplState:
 
     @cached_property
     def view(self) -> TranscriptView:
-        """The screen above the input. Made when first used, which the first paint does not."""
+        """Return the screen above the input. It is created at its first use, after the first paint."""
         # 25 ms: the events, facts and their rendering
         from .transcript_view import TranscriptView, print_markdown
 
@@ -203,7 +204,7 @@ class ReplState:
         return "view" in self.__dict__
 
     def commands(self) -> Sequence[CommandSummary]:
-        """List the slash commands; none until the driver is made."""
+        """List the slash commands; none before the driver is created."""
         return self.driver.commands() if self.driver is not None else ()
 
     def command_names(self) -> list[str]:
@@ -217,15 +218,15 @@ class ReplState:
         if live_view.started_at is None or live_view.queued:
             self.terminal.invalidate()
 
-    def tell_title(self) -> None:
+    def show_title(self) -> None:
         """Show the title of the session in the title of the window."""
         if self.driver is not None:
-            self.notifications.tell_session(self.driver.status().title)
+            self.notifications.show_session(self.driver.status().title)
 
     def leave(self, code: int) -> None:
-        """End the session. After a signal what is written stays for the next one.
+        """End the session. After a signal, unsent input is kept for the next session.
 
-        Else a draft that was put away goes into the history: it is not on the screen to be missed.
+        Otherwise only a stashed draft goes into the history, because it is not on the screen.
         """
         if code > 128:
             self.unsent_input.save(self._unsent_text())
@@ -248,9 +249,9 @@ class ReplState:
 
 
 async def run_input(state: ReplState, driver: Driver, item: QueuedInput) -> None:
-    """Run a prompt or a command to its end. Being cancelled is an interruption: shown, not raised."""
+    """Run a prompt or a command to its end. A cancellation is shown as an interruption, not raised."""
     view = state.view
-    if view.live_view.started_at is not None:  # beside another
+    if view.live_view.started_at is not None:  # beside a running turn
         view.print_prompt(item.shown)
         await _run_command(state, driver, item)
         return
@@ -259,7 +260,7 @@ async def run_input(state: ReplState, driver: Driver, item: QueuedInput) -> None
     begun = time.monotonic()
     try:
         if not item.is_command or driver.needs_session(item.expanded.strip()):
-            await driver.ready()  # what it raises ends the session: no fault of this line
+            await driver.ready()  # an exception ends the session: it is not an error of this line
         await _run_guarded(state, driver, item)
     except asyncio.CancelledError:
         view.end_interrupted()
@@ -274,7 +275,7 @@ async def _run_guarded(state: ReplState, driver: Driver, item: QueuedInput) -> N
         await (_run_command if item.is_command else _run_prompt)(state, driver, item)
     except ImportError as error:
         state.view.notice(program_changed(error), "error")
-    except Exception as error:  # noqa: BLE001  border: the screen and the draft outlive a fault below
+    except Exception as error:  # noqa: BLE001  border: the screen and the draft survive an error
         frame = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
         state.view.notice(f"{type(error).__name__}: {error} ({where})", "error")
@@ -292,17 +293,17 @@ async def _run_prompt(state: ReplState, driver: Driver, item: QueuedInput) -> No
 async def _run_command(state: ReplState, driver: Driver, item: QueuedInput) -> None:
     line = item.expanded.strip()
     stays = await driver.command(line)
-    state.tell_title()
-    state.prompted = state.prompted or state.view.turn_ended  # the command began a turn
+    state.show_title()
+    state.prompted = state.prompted or state.view.turn_ended  # the command ran a turn
     if not stays:
         state.leave(0)
         return
     known = line.startswith("!") or line[1:].split(maxsplit=1)[0] in state.command_names()
-    if not known:  # a typo is corrected, not typed again; in the input the next line would be added to it
-        state.status_hint.show("typo", "↑ brings the line back", seconds=5.0)
+    if not known:  # Up corrects a typo; put back into the input, it would be in front of the next line
+        state.status_hint.show("typo", "Press ↑ to edit the line", seconds=5.0)
 
 
 def _restore_unanswered(state: ReplState, item: QueuedInput) -> None:
-    """Give a prompt that got no answer back for editing."""
+    """Put a prompt that got no answer back into the input."""
     if not state.view.live_view.answered and not item.is_command:
         state.editor.put_back(item.text)

@@ -1,6 +1,6 @@
-"""Write what rich has laid out as lines of ANSI text with as few codes as possible.
+"""Turn rich's segments into lines of ANSI text with as few codes as possible.
 
-Slow to import, as rich is: loaded after the first paint.
+Slow to import, because rich is: loaded after the first paint.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from transcripts.patterns import lazy_pattern
 from .terminal_text import Theme, linked
 
 _DEFAULT_BACKGROUND = lazy_pattern(r"(?:^|;)49(?=;|$)")
-# Attributes that show on a blank: underlined, reversed, struck, on a colour.
+# Attributes that are visible on a space: underline, reverse, strike-through, background.
 _SEEN_ON_BLANKS = lazy_pattern(r"(?:^|;)(?:4|7|9|4[0-8]|10[0-7])(?=;|$)")
 RESET_SUFFIX = "\x1b[m"
 _WEB_ADDRESS = lazy_pattern(r"(?:https?://|mailto:)[!-~]{1,2000}")
@@ -25,7 +25,7 @@ _COLOUR_ONLY = lazy_pattern(r"3[0-7]|9[0-7]|38;5;\d+|38;2;\d+;\d+;\d+")
 
 
 def segment_line(segments: Iterable[Segment], theme: Theme) -> str:
-    """Paint one line of segments; spaces take the codes of their neighbours, and none at the end."""
+    """Paint one line of segments; spaces take the codes of their neighbours, trailing ones are cut."""
     runs: list[tuple[str, str]] = []
     for text, style, control in segments:
         if control or not text:
@@ -57,7 +57,7 @@ def _painted_runs(runs: list[tuple[str, str]]) -> str:
 
 
 def _change(held: str, wanted: str) -> str:
-    """Return the code that changes some attributes to others."""
+    """Return the code that changes the attributes from `held` to `wanted`."""
     if held == wanted:
         return ""
     if not wanted:
@@ -68,7 +68,7 @@ def _change(held: str, wanted: str) -> str:
 
 
 def is_safe_link(address: str) -> bool:
-    """Return whether a terminal may be given the address: of the web, without a character that ends it."""
+    """Return whether an address may be sent to a terminal: a web address of printable ASCII characters."""
     return bool(_WEB_ADDRESS.fullmatch(address))
 
 

@@ -1,7 +1,7 @@
 """The standard streams as bytes.
 
-Input is decoded as a file of its bytes is. Output to pipes is UTF-8; to terminals it has the charset of the
-locale, with symbols that exist in it.
+Input is decoded like a file with the same bytes. Output to pipes is UTF-8; output to terminals has the
+charset of the locale, and symbols that are missing in it are replaced.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .terminal_text import cell_width, write_fully
 
 BROKEN_PIPE_CODE = 141  # 128 + SIGPIPE
 
-# Our symbols, each with one that every charset has and that takes one cell too.
+# Our symbols, each with an ASCII character that also takes one cell.
 _ASCII_SYMBOLS = str.maketrans(
     {
         **dict(zip("❯●⎿…·⏎─│•⋯✗✓↑↓←→└■▣▤▥▦▧▨▩▌—", ">*|~-$-|*:xv^v<>`#+x=%*o@|-", strict=True)),
@@ -36,7 +36,7 @@ _ASCII_SYMBOLS = str.maketrans(
 
 
 def locale_charset(environ: Mapping[str, str]) -> str:
-    """Return the charset of the locale: ASCII for C and for one without, UTF-8 if no locale is set."""
+    """Return the charset of the locale: ASCII for C or one without charset, UTF-8 if no locale is set."""
     locale = next(filter(None, (environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))), "")
     charset = locale.partition("@")[0].partition(".")[2]
     try:
@@ -46,9 +46,9 @@ def locale_charset(environ: Mapping[str, str]) -> str:
 
 
 def encode_for_terminal(text: str, environ: Mapping[str, str]) -> bytes:
-    """Encode a text for the terminal: a character that it lacks becomes a similar one, or `?`.
+    """Encode a text for the terminal: a character missing in its charset becomes a similar one, or `?`.
 
-    What stands for a character takes as many cells, so that the screen stays as it was laid out.
+    The replacement takes as many cells, so that the layout of the screen stays intact.
     """
     charset = locale_charset(environ)
     if charset == "utf-8":
@@ -70,13 +70,11 @@ def _encoded(char: str, charset: str) -> bytes:
 
 
 class PipeWriter:
-    """A writer of whole lines to a pipe or a file: UTF-8, at once, quiet when the reader is gone.
+    """A writer of whole lines to a pipe or a file in UTF-8, or to a terminal in the charset of the locale.
 
-    A terminal gets the charset of the locale.
-
-    Lines end in LF alone, and each goes out in one piece before `line` returns, however slow the reader.
-    `mask` takes out of a line what nobody may see. `gone` is 0, or the exit code once nothing can be written:
-    the reader has closed its end, or the disk is full, which is told once on standard error.
+    Lines end in LF, and `line` returns after the line was written, however slow the reader is. `mask` removes
+    secrets from a line. `gone` is 0, or the exit code once nothing can be written: the reader has closed its
+    end, or the disk is full, which is reported once on standard error.
     """
 
     def __init__(self, stream: TextIO, mask: Callable[[str], str] = str) -> None:
@@ -86,11 +84,11 @@ class PipeWriter:
 
     @property
     def at_terminal(self) -> bool:
-        """Return whether a terminal shows what is written, and would obey what stands in it."""
+        """Return whether the output is a terminal, which would obey control characters."""
         return self._stream.isatty()
 
     def line(self, text: str) -> str:
-        """Write the text and a newline; returns the text as it was written."""
+        """Write the text and a newline; return the text as written."""
         shown = self._mask(text)
         if self.gone:
             return shown
@@ -105,48 +103,49 @@ class PipeWriter:
         except OSError as error:
             left = isinstance(error, BrokenPipeError | ConnectionResetError)
             self.gone = BROKEN_PIPE_CODE if left else 1
-            with Path(os.devnull).open("wb") as void:  # the interpreter's last flush must report nothing
+            with Path(os.devnull).open("wb") as void:  # the interpreter's last flush must not fail
                 os.dup2(void.fileno(), self._stream.fileno())
             if not left and self._stream is not sys.stderr:
                 with suppress(OSError):
-                    sys.stderr.write(f"error: standard output cannot be written: {error.strerror}\n")
+                    sys.stderr.write(f"error: cannot write to standard output: {error.strerror}\n")
         return shown
 
 
-def stdin_text(data: bytes, told: str = "") -> tuple[str, str, str]:
-    """Decode standard input, in the encoding that a file of these bytes would be read in.
+def stdin_text(data: bytes, encoding: str = "") -> tuple[str, str, str]:
+    """Decode standard input in the encoding in which a file with these bytes would be read.
 
-    Returns the text, a warning, and the encoding for the bytes that follow: the detected one if it is clearly
-    not UTF-8, else `told`, which is the encoding of what came before.
+    Return the text, a warning, and the encoding for the following bytes: the detected one if it is clearly
+    not UTF-8, otherwise `encoding`, which is that of the preceding bytes.
     """
-    decoded = decode_text(data, told)
+    decoded = decode_text(data, encoding)
     if decoded is None:
         text = data.decode("utf-8", "replace")
-        lost = "" if text.encode() == data else "bytes of standard input, which is no text, are lost"
-        return text, lost, told
+        lost = "" if text.encode() == data else "standard input is not text; some bytes were lost"
+        return text, lost, encoding
     text, form = decoded
     if form.strays:
-        return mark_stray_bytes(text), f"not UTF-8 in standard input: {pluralize(form.strays, 'byte')}", told
-    doubt = f"standard input is read as {form.codec}{', a guess' * form.guessed}" if form.told else ""
-    return text, doubt, told if form.guessed else form.told or told
+        warning = f"standard input has {pluralize(form.strays, 'byte')} that are not UTF-8"
+        return mark_stray_bytes(text), warning, encoding
+    warning = f"reading standard input as {form.codec}{', a guess' * form.guessed}" if form.told else ""
+    return text, warning, encoding if form.guessed else form.told or encoding
 
 
 def stdin_lines(stdin: BufferedReader) -> Iterator[str]:
-    """Yield the lines of standard input with their ends, each at once; warn once of their encoding.
+    """Yield the lines of standard input with their ends, each at once; warn once about their encoding.
 
-    What is typed at a terminal has the charset of its locale, where the bytes allow it.
+    Input from a terminal has the charset of its locale, if the bytes allow it.
     """
     typed = stdin.isatty()
     charset = locale_charset(os.environ)
     if not typed and stdin.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         yield from TextIOWrapper(stdin, "utf-16", "replace", newline="\n")
         return
-    told = charset if typed and charset not in ("utf-8", "ascii") else ""
-    doubts = {""}
+    encoding = charset if typed and charset not in ("utf-8", "ascii") else ""
+    warned = {""}
     for line in stdin:
-        text, doubt, told = stdin_text(line, told)
-        about = doubt.partition(",")[0]
-        if not (typed or line.isascii() or about in doubts):
-            doubts.add(about)
-            sys.stderr.write(f"warning: {doubt}\n")
+        text, warning, encoding = stdin_text(line, encoding)
+        about = warning.partition(",")[0]
+        if not (typed or line.isascii() or about in warned):
+            warned.add(about)
+            sys.stderr.write(f"warning: {warning}\n")
         yield text

@@ -1,8 +1,8 @@
-"""The terminal of one session: frames go out in one write each, finished text is printed above the live part.
+"""The terminal of one session: each frame is one write, and finished text is printed above the live part.
 
-What is live stands at the bottom. A frame writes only what changed since the last one, finished text
-included, between the marks of a synchronised update (DEC mode 2026; terminals that do not know it ignore
-it). The screen is never cleared.
+The live part is at the bottom. A frame writes only the changes since the last one, including finished text,
+between the marks of a synchronised update (DEC mode 2026; terminals that do not know it ignore it). The
+screen is never cleared.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from .terminal_text import (
 
 VIM_MODES = {InputMode.INSERT: "INSERT", InputMode.REPLACE: "REPLACE"}
 VISUAL_MODES = {SelectionType.LINES: "VISUAL LINE", SelectionType.BLOCK: "VISUAL BLOCK"}
-# tmux changes its screen at once, but tells a second change only 0.25 s after the first: what is drawn in
-# between is cut, and no longer has the rows that it seems to have.
+# tmux resizes its screen at once, but reports a second change only 0.25 s after the first: a frame drawn in
+# between is cut, and its rows are no longer where they seem to be.
 SIZE_SETTLE_S = 0.3
-PRINT_INTERVAL_S = 0.02  # for which printing is gathered: at most 50 writes a second
-SEQUENCE_TIMEOUT_S = 0.1  # after which the start of a key sequence is a key of its own
-CLOSE_TIMEOUT_S = 5.0  # that the work beside an application may take to end
+PRINT_INTERVAL_S = 0.02  # for which output is collected: at most 50 writes a second
+SEQUENCE_TIMEOUT_S = 0.1  # after which the start of a key sequence counts as a key
+CLOSE_TIMEOUT_S = 5.0  # for the work beside an application to end
 EXIT_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 TERMINAL_GONE_CODE = 128 + signal.SIGHUP
 
@@ -66,15 +66,15 @@ def signal_handlers(handlers: Mapping[signal.Signals, Callable[[], None]]) -> It
 
 @contextmanager
 def exit_on_signals(leave: Callable[[int], None]) -> Iterator[None]:
-    """Call `leave` with the exit code of a signal that ends the program: 128 and its number."""
+    """Call `leave` with the exit code of a signal that ends the program: 128 plus its number."""
     with signal_handlers({number: partial(leave, 128 + number) for number in EXIT_SIGNALS}):
         yield
 
 
 class LiveScreen:
-    """The live part of one application, and what is printed above it. While that is hidden, texts wait.
+    """The live part of one application, and the text printed above it, which waits while it is hidden.
 
-    `mask` takes out of a text what nobody may see.
+    `mask` removes secrets from a text.
     """
 
     def __init__(self, app: Application[int], output: FrameOutput) -> None:
@@ -92,26 +92,26 @@ class LiveScreen:
         self._print_soon()
 
     def print_rest(self) -> None:
-        """Print what waits when the live part is no more."""
+        """Print the waiting text after the live part was removed."""
         if self._print_timer is not None:
             self._print_timer.cancel()
         self.send(self._renderer.take_printed())
 
     def send(self, codes: str) -> None:
-        """Write at once, in an update of its own."""
+        """Write at once, in a separate update."""
         if codes:
             self._output.write_raw(codes)
             self._output.flush()
 
     def invalidate(self) -> None:
-        """Draw again, soon, and in the same frame print what waits: no frame then lacks finished text."""
+        """Redraw soon, and print the waiting text in the same frame, so that no frame lacks it."""
         if self._renderer.prints:
             self._print_soon()
         else:
             self.app.invalidate()
 
     def resize(self) -> None:
-        """Draw the live part again after the terminal changed its size, when that is known to be its size."""
+        """Redraw the live part after a resize, once the new size is certain."""
         if self._resized is not None:
             self._resized.cancel()
             self._resized = None
@@ -123,9 +123,9 @@ class LiveScreen:
         else:
             self._draw_resized()
 
-    def _draw_settled(self, told: Size) -> None:
-        if self._output.get_size() != told:
-            self.resize()  # it changes again
+    def _draw_settled(self, reported: Size) -> None:
+        if self._output.get_size() != reported:
+            self.resize()  # it changed again
             return
         self._renderer.waits = False
         self._draw_resized()
@@ -137,13 +137,13 @@ class LiveScreen:
             self._draw_now()
 
     def redraw(self) -> None:
-        """Erase the live part and draw it again from nothing."""
+        """Erase the live part and draw it again from scratch."""
         with self._output.one_update():
             self._renderer.blank()
             self._draw_now()
 
     def _draw_now(self) -> None:
-        """Draw a frame before this returns, or soon while something else has the screen."""
+        """Draw a frame before this returns, or soon while another program uses the screen."""
         if self.app.context is not None and self._renderer.is_shown:
             self.app.context.copy().run(self._renderer.render, self.app, self.app.layout)
         else:
@@ -156,7 +156,7 @@ class LiveScreen:
             self._print_timer = loop.call_at(at, self._print)
 
     def _print(self) -> None:
-        """Print what waits, if the screen is ours at the moment."""
+        """Print the waiting text, if the screen is ours at the moment."""
         self._print_timer = None
         self._printed_at = asyncio.get_running_loop().time()
         if self._renderer.prints and self.app.is_running:
@@ -164,7 +164,7 @@ class LiveScreen:
 
 
 class Terminal(LiveScreen):
-    """The owner of the screen and its application. `full`: whether outputs are shown in full."""
+    """The owner of the screen and its application. `full`: outputs are shown in full."""
 
     def __init__(self, color: str, theme: str = "auto") -> None:
         self._theme_name = theme
@@ -183,20 +183,20 @@ class Terminal(LiveScreen):
             ),
             output=output,
             erase_when_done=True,
-            reverse_vi_search_direction=True,  # / goes back in the history, as in shells
+            reverse_vi_search_direction=True,  # `/` searches back in the history, as in shells
             terminal_size_polling_interval=None,
         )
         app.ttimeoutlen = ESCAPE_TIMEOUT_S
         app.timeoutlen = SEQUENCE_TIMEOUT_S
         super().__init__(app, output)
 
-    def tell_of_screen(self, on_shown: Callable[[], None], on_hidden: Callable[[], None]) -> None:
-        """Call somebody when the screen becomes ours, and when it is somebody else's."""
+    def watch_screen(self, on_shown: Callable[[], None], on_hidden: Callable[[], None]) -> None:
+        """Call `on_shown` when we get the screen, and `on_hidden` when another program gets it."""
         self._renderer.on_shown = on_shown
         self._renderer.on_hidden = on_hidden
 
     def show(self, layout: Layout, keys: KeyBindings, compose: Callable[[], Frame]) -> None:
-        """Set the keys, the windows that take them, and what makes each frame."""
+        """Set the keys, the windows that take them, and the function that makes each frame."""
         self.app.layout = layout
         self.app.key_bindings = keys
         self._renderer.compose = compose
@@ -204,16 +204,16 @@ class Terminal(LiveScreen):
     async def run(
         self, work: Callable[[], Coroutine[object, object, None]], leave: Callable[[int], None]
     ) -> int:
-        """Run the application, and `work` beside it from the first paint on; returns the exit code.
+        """Run the application, and `work` beside it from the first paint on; return the exit code.
 
         An exception of `work` ends the application and is raised here. When the application ends, `work` is
-        cancelled and has CLOSE_TIMEOUT_S to end too. `leave` is called with an exit code when the terminal
+        cancelled and has CLOSE_TIMEOUT_S to end too. `leave` is called with an exit code if the terminal
         is gone.
         """
         tasks: list[asyncio.Task[None]] = []
 
         async def work_while_shown() -> None:
-            # The application has set a handler of its own just before; it would erase all of the frame.
+            # The application has just set its own handler, which would erase the whole frame.
             with signal_handlers({signal.SIGWINCH: self.resize}):
                 await work()
 
@@ -237,7 +237,7 @@ class Terminal(LiveScreen):
             self.app.exit(result=code)
 
     def size(self) -> Size:
-        """Return the size now; a terminal that does not know it is taken for 80 by 24."""
+        """Return the current size; 80 by 24 for a terminal that does not know it."""
         try:
             columns, rows = os.get_terminal_size(sys.stdout.fileno())
         except OSError:
@@ -246,7 +246,7 @@ class Terminal(LiveScreen):
         return Size(rows=rows or 24, columns=columns or 80)
 
     def render_context(self) -> RenderContext:
-        """Return the context for drawing now."""
+        """Return the current context for drawing."""
         return RenderContext(
             columns=self.size().columns,
             theme=self.theme,
@@ -256,13 +256,13 @@ class Terminal(LiveScreen):
         )
 
     def set_theme(self, name: str, is_light: bool | None = None) -> None:
-        """Draw in other colours from now on."""
+        """Switch to another theme."""
         self._theme_name = name
         self.theme = replace(self.theme, palette=choose_palette(name, os.environ, is_light))
         self.invalidate()
 
     def ask_ground(self) -> None:
-        """Ask the terminal for its background, which it tells as if it were typed; most do, none minds."""
+        """Ask the terminal for its background; the response arrives as input. Others ignore the request."""
         if self._theme_name == "auto" and self.theme.colour and os.environ.get("TERM") != "linux":
             self.send("\x1b]11;?\x1b\\")
 
@@ -272,7 +272,7 @@ class Terminal(LiveScreen):
 
     @property
     def vim_mode(self) -> str:
-        """The name of vim's current mode, "" with other keys."""
+        """Return the name of vim's current mode, "" with other keys."""
         if self.app.editing_mode is not EditingMode.VI:
             return ""
         if (selected := self.app.current_buffer.selection_state) is not None:
@@ -287,7 +287,7 @@ class Terminal(LiveScreen):
         self.begin_writing()
 
     def begin_writing(self) -> None:
-        """Read the next key as text, also with the keys of vim."""
+        """Take the next key as text, also with the keys of vim."""
         self.app.vi_state.input_mode = InputMode.INSERT
 
     def _press(self, key: KeyPress) -> None:

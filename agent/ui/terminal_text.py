@@ -21,25 +21,25 @@ from transcripts.patterns import lazy_pattern
 
 from .palettes import ANSI, ROLES, Palette
 
-# Control characters but \t and \n; U+2028/9; surrogates and noncharacters.
+# Control characters except \t and \n; U+2028/9; surrogates and noncharacters.
 _CONTROL_CHARS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
-# Format characters that draw something (category Cf of Unicode 16, as INVISIBLE; tests compare them).
+# Visible format characters (category Cf of Unicode 16, like INVISIBLE; tests compare them).
 _VISIBLE_FORMAT_CHARS = "\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
-_COLUMN_START = lazy_pattern(r" *(?:[^ ]+(?: [^ ]+){0,3}  +(?=[^ ]))?")  # what stands before a second column
-GO_ON_INDENT = "    "  # of what goes on below a line of columns
+_COLUMN_START = lazy_pattern(r" *(?:[^ ]+(?: [^ ]+){0,3}  +(?=[^ ]))?")  # the text before a second column
+WRAP_INDENT = "    "  # of wrapped rows below a line of columns
 _UNSAFE_CHARS = lazy_pattern(f"[{_CONTROL_CHARS}{_VISIBLE_FORMAT_CHARS}{INVISIBLE}]")
 _UNSAFE_PROSE = lazy_pattern(f"(?![{JOINERS}]){_UNSAFE_CHARS.pattern}")
 _EMOJI_SELECTOR = "\ufe0f"  # may make the character before it one cell wider
 _SGR_CODES = lazy_pattern(r"(\x1b\[[0-9;]*m)")
 PAINT_CODES = lazy_pattern(rf"({_SGR_CODES.pattern[1:-1]}|\x1b\]8;[^\x07\x1b]*\x1b\\)")  # and those of links
 LINK_END = "\x1b]8;;\x1b\\"
-# What else a line may hold for a terminal: links and titles, movements, other short sequences.
+# Other codes for terminals: links and titles, cursor movements, short sequences.
 _OTHER_CODES = lazy_pattern(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[ -/]*[0-~]")
 
-TAB_CELLS = 8  # from one stop of tabs to the next, as terminals have them
-CODE_TAB_CELLS = 4  # the same in code and in what is written
-MAX_TITLE_CHARS = 2_000  # of the title of a call where lines are not cut to a screen; some are megabytes
-MIN_ROW_CHARS = 1_000  # that are looked at for one row of a wrapped line, however few cells it has
+TAB_CELLS = 8  # from one tab stop to the next, as in terminals
+CODE_TAB_CELLS = 4  # the same in code and in the input
+MAX_TITLE_CHARS = 2_000  # of the title of a call where lines are not cut; some titles are megabytes
+MIN_ROW_CHARS = 1_000  # that are measured for one row of a wrapped line, however narrow it is
 
 
 def at_terminal() -> bool:
@@ -48,17 +48,17 @@ def at_terminal() -> bool:
 
 
 def at_screen(plain: bool) -> bool:
-    """Return whether this is a terminal on which a screen can be drawn, and `--plain` was not asked for."""
+    """Return whether this is a terminal that can draw a screen, and `--plain` was not given."""
     return at_terminal() and not plain and os.environ.get("TERM") != "dumb"
 
 
 def wants_colour(choice: str, environ: Mapping[str, str]) -> bool:
-    """Return whether to colour a screen, by --color, else by NO_COLOR if not empty (no-color.org)."""
+    """Return whether to use colours: by --color, or unless NO_COLOR is not empty (no-color.org)."""
     return choice == "always" or (choice == "auto" and not environ.get("NO_COLOR"))
 
 
 def write_fully(descriptor: int, data: bytes) -> None:
-    """Write the bytes, however slow the reader. Raises OSError."""
+    """Write all bytes, however slow the reader is. Raises OSError."""
     rest = memoryview(data)
     while rest:
         try:
@@ -68,10 +68,10 @@ def write_fully(descriptor: int, data: bytes) -> None:
 
 
 def escape_strict(text: str) -> str:
-    """Name every control, format and invisible character (`␛`, `<U+202E>`); newlines and tabs stay.
+    """Replace control, format and invisible characters by names (`␛`, `<U+202E>`), except newlines and tabs.
 
-    For whatever users judge by: commands, diffs, paths, the output of tools. Invisible characters that are
-    harmless where they stand stay too.
+    For text that users judge: commands, diffs, paths, the output of tools. Invisible characters in places
+    where they are harmless are kept.
     """
     return _UNSAFE_CHARS.sub(_name_of, text)
 
@@ -87,17 +87,17 @@ def one_line(text: str) -> str:
 
 
 def prose_line(text: str) -> str:
-    """Escape words of the user or the model on one line: the joiners of scripts and emoji stay."""
+    """Escape text of the user or the model on one line; the joiners of scripts and emoji are kept."""
     return escape_prose(text.strip().replace("\r\n", "\n")).replace("\n", " ⏎ ").replace("\t", " ")
 
 
 def typed_line(text: str) -> str:
-    """Escape like `prose_line` what is being typed: spaces at its ends stay."""
+    """Escape text that is being typed like `prose_line`, but keep spaces at its ends."""
     return prose_line(f"|{text}|")[1:-1]
 
 
 def title_line(text: str) -> str:
-    """Escape a title on one line, cut where it is longer than any that is read."""
+    """Escape a title on one line, cut to MAX_TITLE_CHARS."""
     return clip(one_line(text[: 2 * MAX_TITLE_CHARS]), MAX_TITLE_CHARS)
 
 
@@ -107,10 +107,10 @@ def escape_output(text: str, tab_cells: int = TAB_CELLS) -> str:
 
 
 def expand_tabs(text: str, tab_cells: int = TAB_CELLS) -> str:
-    """Replace each tab of an escaped text by spaces up to the next stop, as terminals count cells."""
+    """Replace each tab of an escaped text by spaces up to the next tab stop, counted in cells."""
     if text.isascii():
         return text.expandtabs(tab_cells)
-    *columns, last = text.split("\t")  # each begins at a stop
+    *columns, last = text.split("\t")  # each begins at a tab stop
     over = (cell_width(column.rpartition("\n")[2]) % tab_cells for column in columns)
     return "".join(f"{column}{' ' * (tab_cells - next(over))}" for column in columns) + last
 
@@ -125,28 +125,28 @@ def _name_of(match: re.Match[str]) -> str:
 
 
 def cell_width(text: str) -> int:
-    """Return the cells that escaped text takes, rather too many than too few.
+    """Return the width of escaped text in cells, an upper bound.
 
-    Joined emoji count for all of their parts, as terminals that do not join them (and prompt_toolkit's
-    renderer) draw them; `wcwidth.wcswidth` would count two cells.
+    Joined emoji count as the sum of their parts, because some terminals (and prompt_toolkit's renderer) do
+    not join them; `wcwidth.wcswidth` would count two cells.
     """
     return len(text) if text.isascii() else sum(map(_char_width, text))
 
 
 def painted_width(line: str) -> int:
-    """Return the cells that a line with SGR codes takes."""
+    """Return the width in cells of a line with SGR codes."""
     return cell_width(strip_sequences(line) if "\x1b" in line else line)
 
 
 def clip(text: str, room: int) -> str:
-    """Return the text if it fits into `room` cells, else its start and `…`."""
+    """Return the text if it fits into `room` cells, otherwise its start and `…`."""
     if cell_width(text) <= room:
         return text
     return f"{_longest_start(text, room - 1)}…" if room > 0 else ""
 
 
 def clip_painted(line: str, room: int) -> str:
-    """Return a line with SGR codes if it fits into `room` cells, else its start and `…`, the codes closed."""
+    """Return a line with SGR codes if it fits into `room` cells, otherwise its start and `…`."""
     if painted_width(line) <= room:
         return line
     kept = ""
@@ -164,7 +164,7 @@ def clip_painted(line: str, room: int) -> str:
 
 
 def foreign_line(text: str, theme: Theme) -> str:
-    """Return one line of a foreign text with its SGR codes and nothing else that a terminal acts on."""
+    """Return a line of foreign text with its SGR codes but without other codes for terminals."""
     shown = ""
     for piece in _SGR_CODES.split(text.replace("\t", " ")):
         if not _SGR_CODES.fullmatch(piece):
@@ -175,7 +175,7 @@ def foreign_line(text: str, theme: Theme) -> str:
 
 
 def wrap(text: str, room: int) -> list[str]:
-    """Return lines of at most `room` cells, broken at spaces if possible. Tabs are those of code."""
+    """Return lines of at most `room` cells, broken at spaces if possible. Tabs take CODE_TAB_CELLS."""
     lines = expand_tabs(text, CODE_TAB_CELLS).split("\n")
     return [row for line in lines for row in _wrap_line(line, max(room, 2))]
 
@@ -190,7 +190,7 @@ def wrap_painted(line: str, room: int) -> list[str]:
     plain = strip_sequences(line)
     blank = plain[: len(plain) - len(plain.lstrip(" "))]
     blank = blank if len(blank) * 2 <= room else ""
-    # Stretches of the text behind the blank, and the codes that hold in each.
+    # Spans of the text behind the indent, and the codes in force in each.
     pieces = []
     codes = ""
     at = -len(blank)
@@ -211,7 +211,7 @@ def wrap_painted(line: str, room: int) -> list[str]:
 
 
 def _closed(held: str, text: str) -> str:
-    """Return the text in the codes that hold for it, which end with it."""
+    """Return the text with its codes, closed at the end."""
     if not held:
         return text
     return f"{held}{text}\x1b[m" + (LINK_END if "]8;" in held else "")
@@ -223,7 +223,7 @@ def linked(text: str, address: str) -> str:
 
 
 def wrapped_spans(text: str, room: int) -> Iterator[tuple[int, int]]:
-    """Yield (begin, end) of each row in the text, which is one line without tabs; see `wrap`."""
+    """Yield (begin, end) of each row of a text, which is one line without tabs; see `wrap`."""
     at = 0
     for row in wrap(text, room):
         begin = text.index(row, at)
@@ -252,18 +252,18 @@ def hang_columns(line: str, columns: int) -> list[str]:
     if cell_width(line[:begin]) * 2 > columns:
         begin = len(line) - len(line.lstrip(" "))
     indent = cell_width(line[:begin])
-    if start and start.end() > begin and indent == 0:  # columns, of which the first is wide
+    if start and start.end() > begin and indent == 0:  # the first of the columns is wide
         gap = line.rfind("  ", 0, columns + 1)
-        if start.end() <= gap + 2 and cell_width(line[:gap]) <= columns and columns > 2 * len(GO_ON_INDENT):
-            rest = wrap(line[gap:].lstrip(), columns - len(GO_ON_INDENT))
-            return [line[:gap].rstrip(), *hang(rest, first=GO_ON_INDENT, others=GO_ON_INDENT)]
+        if start.end() <= gap + 2 and cell_width(line[:gap]) <= columns and columns > 2 * len(WRAP_INDENT):
+            rest = wrap(line[gap:].lstrip(), columns - len(WRAP_INDENT))
+            return [line[:gap].rstrip(), *hang(rest, first=WRAP_INDENT, others=WRAP_INDENT)]
     if not 0 < indent * 2 <= columns:
         return wrap(line, columns)
     return hang(wrap(line[begin:], columns - indent), first=line[:begin], others=" " * indent)
 
 
 def wrap_short(line: str, room: int, most: int) -> list[str]:
-    """Return the first rows of a wrapped line, the last one cut where there would be more."""
+    """Return the first rows of a wrapped line, at most `most`, the last one cut if there are more."""
     rows = wrap(line, room)
     return [*rows[: most - 1], *([clip(" ".join(rows[most - 1 :]), room)] if len(rows) >= most else [])]
 
@@ -272,7 +272,7 @@ def _wrap_line(line: str, room: int) -> Iterator[str]:
     at = 0
     size = max(MIN_ROW_CHARS, 4 * room)
     while True:
-        rest = line[at : at + size]  # what one row can hold at most; characters that draw nothing are cut too
+        rest = line[at : at + size]  # more than fits in a row, even with characters without a width
         head = _longest_start(rest, room)
         if len(head) == len(rest):
             yield head
@@ -315,12 +315,12 @@ def _char_width(char: str) -> int:
 
 
 class Theme(Struct, frozen=True):
-    """The palette, and whether colours and attributes such as bold and dim are wanted."""
+    """The palette, and whether to use colours and attributes such as bold and dim."""
 
     colour: bool = True
     weight: bool = True
     palette: Palette = ANSI
-    links: bool = False  # whether the terminal opens links that are behind a text
+    links: bool = False  # whether the terminal opens links (OSC 8)
 
     def paint(self, role: str, text: str) -> str:
         """Paint one line of text in a role of ROLES; its SGR codes are closed at the end."""
@@ -336,9 +336,9 @@ class RenderContext(Struct, frozen=True):
     columns: int
     theme: Theme
     full: bool = False
-    has_keys: bool = True  # whether there are keys that a drawing may hint at
-    keys: Mapping[str, str] = field(default_factory=lambda: KEY_NAMES)  # what those of actions are called
-    folder: str = ""  # below which the paths of titles are, where they may be links
+    has_keys: bool = True  # whether drawings may mention keys
+    keys: Mapping[str, str] = field(default_factory=lambda: KEY_NAMES)  # action -> name of its key
+    folder: str = ""  # directory of the paths in titles, which become links; "" for none
 
     def paint(self, role: str, text: str) -> str:
         return self.theme.paint(role, text)
@@ -348,7 +348,7 @@ class RenderContext(Struct, frozen=True):
         return self.paint(role, clip(text, self.columns))
 
     def hint(self, long: str, short: str) -> str:
-        """Describe the keys in as many words as fit."""
+        """Return the long text dimmed if it fits, otherwise the short one."""
         return self.clipped("dim", long if cell_width(long) <= self.columns else short)
 
     def wrapped(self, role: str, text: str) -> list[str]:

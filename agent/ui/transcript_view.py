@@ -1,7 +1,7 @@
-"""Print what is finished, once, above the input, and keep the rest in the live view.
+"""Print finished text once, above the input, and keep the rest in the live view.
 
-Deltas are collected and looked at ten times a second; any other event first flushes the deltas that came
-before it, so that the order on the screen is the order in which things happened.
+Deltas are collected and processed ten times a second; any other event first flushes the deltas before it, so
+that the screen shows everything in the order in which it happened.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from .render import (
 from .terminal import Terminal
 from .terminal_text import RenderContext
 
-MARKDOWN_BUDGET_S = 0.5  # of processor time at once, after which text is only wrapped
-MAX_REPRINTED_RESULTS = 40  # of a turn that are kept to be printed in full
-_NOTICES = (events.Notice, events.ContextCompacted)  # that stand together without gaps
+MARKDOWN_BUDGET_S = 0.5  # of CPU time at once, after which text is only wrapped
+MAX_REPRINTED_RESULTS = 40  # of a turn that are kept for Ctrl-O
+_NOTICES = (events.Notice, events.ContextCompacted)  # without blank lines between them
 _ENDS_TEXT = (events.ReplyFinished, events.StreamAborted, events.ToolCallStarted, events.TurnFinished)
 
 
 class _TailDrawing:
-    """The drawing of the unfinished text, made again when something changed."""
+    """The drawing of the unfinished text, cached until something changes."""
 
     def __init__(self) -> None:
         self._lines: list[str] | None = None
@@ -53,7 +53,7 @@ class _TailDrawing:
     def lines(
         self, stream: MarkdownStream, ctx: RenderContext, *, room: int, size: tuple[int, int]
     ) -> list[str]:
-        """Return the drawing in at most `room` rows; `size` is that of the screen now."""
+        """Return the drawing in at most `room` rows; `size` is the current size of the screen."""
         if self._lines is None or len(self._lines) > room or self._size != size:
             fence = stream.fence.string if stream.fence else ""
             self._lines = draw_unfinished(stream.unfinished, ctx, fence=fence, rows=room)
@@ -62,10 +62,10 @@ class _TailDrawing:
 
 
 class TranscriptView:
-    """The screen above the input: takes events, prints what is finished, shows what is going on.
+    """The screen above the input: takes events, prints finished text, and shows work in progress.
 
-    `on_change` is called when the live part looks different, `on_prompt_restored` with the prompt that the
-    conversation went back to.
+    `on_change` is called when the live part changes, `on_prompt_restored` with the prompt that the
+    conversation was rewound to.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class TranscriptView:
         self._on_prompt_restored = on_prompt_restored
         self._stream = MarkdownStream()
         self._deltas: list[events.TextDelta | events.ThinkingDelta] = []
-        self._looks: list[events.ToolCallFinished] = []  # that came one after the other and are told together
+        self._looks: list[events.ToolCallFinished] = []  # consecutive ones, to be shown on one line
         self._results = deque[events.ToolCallFinished | events.EarlierMessages](maxlen=MAX_REPRINTED_RESULTS)
         self._ticking: asyncio.Task[None] | None = None
-        self.turn_ended = False  # whether a TurnFinished came since `begin`
-        self._echoed: str | None = ""  # TurnStarted echoes another text that a command begins a turn with
+        self.turn_ended = False  # whether there was a TurnFinished since `begin`
+        self._echoed: str | None = ""  # a TurnStarted with another text, from a command, is echoed
         self._after_notice = False
         self._tail = _TailDrawing()
 
@@ -114,7 +114,7 @@ class TranscriptView:
             self.emit(events.TurnFinished("interrupted", turns=0, error="interrupted", code=130))
 
     def emit(self, event: events.Event) -> None:
-        """Take an event; quick. See agent/events.py for the order."""
+        """Take an event; quick. See agent/events.py for the order of events."""
         if isinstance(event, events.TextDelta | events.ThinkingDelta):
             self._deltas.append(event)
             return
@@ -123,7 +123,7 @@ class TranscriptView:
         self._on_change()
 
     def flush_deltas(self) -> None:
-        """Look at the deltas that came since the last time."""
+        """Process the deltas since the last call."""
         deltas = self._deltas
         self._deltas = []
         for kind, pieces in groupby(deltas, type):
@@ -139,7 +139,7 @@ class TranscriptView:
         self._print(render_prompt(text, self._terminal.render_context()))
 
     def print_in_full(self) -> int:
-        """Print what was shortened or left out in full, each once; returns how much there was."""
+        """Print shortened and omitted outputs in full, each once; return their number."""
         texts = [*_more_in_full(self._results, self._terminal.render_context())]
         self._results.clear()
         for text in texts:
@@ -147,7 +147,7 @@ class TranscriptView:
         return len(texts)
 
     def live_lines(self, rows: int) -> list[str]:
-        """Draw the live part, in at most `rows` lines, one or more: the unfinished text, and what runs."""
+        """Draw the live part in at most `rows` lines (at least 1): the unfinished text and running work."""
         ctx = self._terminal.render_context()
         foot = draw_live_view(self.live_view, ctx, rows=rows, now=time.monotonic())
         if self._looks:
@@ -197,7 +197,7 @@ class TranscriptView:
             live_view.thinking_since = None
             live_view.thought = ""
             if self._looks:
-                return  # between two of them it would only part what belongs together
+                return  # it would only separate calls that are shown on one line
             self._print(render_thought(text, self._terminal.render_context(), seconds=seconds))
 
     def _print_chunks(self, chunks: list[MarkdownChunk]) -> None:
@@ -205,14 +205,14 @@ class TranscriptView:
             self._print(text, joined=joined)
 
     def _print_looks(self) -> None:
-        """Print what was held back of calls that only looked."""
+        """Print the read-only calls that were held back."""
         looks = self._looks
         self._looks = []
         if looks:
             self._print(render_looks(looks, self._terminal.render_context()))
 
     def _print(self, text: str, *, is_notice: bool = False, joined: bool = False) -> None:
-        """Print finished lines with a blank one before them, but none between notices that follow on."""
+        """Print finished lines after a blank line, without one between consecutive notices."""
         if not strip_sequences(text).strip():
             return
         self._print_looks()
@@ -222,14 +222,14 @@ class TranscriptView:
 
 
 def print_markdown(view: TranscriptView, text: str) -> None:
-    """Print a text in markdown, all at once."""
+    """Print a whole text in markdown."""
     view.emit(events.CommandOutput(text, "markdown"))
 
 
 def _more_in_full(
     results: Iterable[events.ToolCallFinished | events.EarlierMessages], ctx: RenderContext
 ) -> Iterator[str]:
-    """Return the omitted text, and each result in full where that is more than was shown."""
+    """Yield omitted messages, and each result in full if that is more than was shown."""
     short = replace(ctx, full=False)
     full = replace(ctx, full=True)
     for event in results:
@@ -242,7 +242,7 @@ def _more_in_full(
 
 
 def draw_chunks(chunks: list[MarkdownChunk], ctx: RenderContext) -> Iterator[tuple[str, bool]]:
-    """Yield (drawing, whether without a gap) of each chunk; markdown only as long as that is quick."""
+    """Yield (drawing, joined without a gap) of each chunk; markdown only within MARKDOWN_BUDGET_S."""
     until = time.thread_time() + MARKDOWN_BUDGET_S
     for chunk in chunks:
         draw = render_markdown if time.thread_time() < until else render_plainly

@@ -47,7 +47,7 @@ def test_a_script_is_informed_which_rule_would_allow_the_line(
     code, result, told = done(repository, capfd)
     if "blocked" not in told:
         pytest.skip("there is no wall here")
-    assert code == 0 and "nobody is there to ask" in told  # JSON has its own word for it
+    assert code == 0 and "no user can be asked" in told  # JSON has its own word for it
     (denial,) = result["permission_denials"]
     assert denial["tool_input"] == {"command": LINE}
     assert f"--allowedTools 'open({LINE})' would allow it" in told

@@ -101,10 +101,12 @@ def test_the_command_gets_what_claude_code_sends(tmp_path: Any) -> None:
 
 def test_an_own_line_precedes_what_it_may_not_hide() -> None:
     ctx = RenderContext(60, Theme(colour=False, weight=False))
-    assert status_line(replace(STATUS, own_line="mine"), 2, ctx) == "mine · asks first · 2 queued · 1 job"
+    assert (
+        status_line(replace(STATUS, own_line="mine"), 2, ctx) == "mine · asks before edits · 2 queued · 1 job"
+    )
     full = replace(STATUS, own_line="m" * 99, state="CRITICAL", jobs=0)
     shown = status_line(full, 0, ctx).replace("\x1b[m", "")
-    assert shown.startswith("mmm") and shown.endswith("… · 10% of 1.0k, nearly full · asks first")
+    assert shown.startswith("mmm") and shown.endswith("… · 10% of 1.0k, nearly full · asks before edits")
 
 
 def test_of_an_own_line_only_colours_reach_the_terminal() -> None:

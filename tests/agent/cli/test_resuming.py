@@ -66,9 +66,10 @@ def headless(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Headless:
 
 def test_a_session_is_chosen_from_a_list_and_continued(project: Path) -> None:
     with PtyTerminal(project, (30, 14), makeroom("--offline --resume")) as terminal:
-        terminal.sees("Go on with which session?", "❯ question 2 日本語␛[2J", "1 prompt", IDS[2])
+        terminal.sees("Resume which session?", "❯ question 2 日本語␛[2J", "1 prompt", IDS[2])
         terminal.type("TION 日本").sees("1 of 3").type("\x1b[B").sees("❯ question 1").type("\r")
-        terminal.resize(100, 24).sees("question 1", f"resumed session {IDS[1]}", "asks first").type("\x04")
+        terminal.resize(100, 24).sees("question 1", f"resumed session {IDS[1]}", "asks before edits")
+        terminal.type("\x04")
         assert terminal.ends() == 0
 
 
@@ -76,12 +77,12 @@ def test_choosing_none_leaves_no_trace_and_no_success(project: Path) -> None:
     before = files(project)
     for keys in ("\x1b", "\x03"):
         with PtyTerminal(project, argv=forked_makeroom("--offline --resume")) as terminal:
-            terminal.sees("Esc cancels").type(keys)
+            terminal.sees("Esc to cancel").type(keys)
             assert terminal.ends() == 130
             assert terminal.text == "makeroom: no session was chosen"
             assert terminal.modes == terminal.initial_modes
     with PtyTerminal(project, argv=forked_makeroom("--offline --resume --plain")) as terminal:
-        terminal.sees("  3  10 min ago  1 prompt  question 0", "Number (").type("\r")
+        terminal.sees("  3  10 min ago  1 prompt  question 0", "Which one? (").type("\r")
         assert terminal.ends() == 130
     assert files(project) == before
 
@@ -98,7 +99,7 @@ def test_a_session_in_use_is_viewed_forked_or_left(project: Path, locked: Store)
     assert files(project) == before
     with PtyTerminal(project, (100, 24), forked_makeroom("--offline -c")) as terminal:
         terminal.sees("2 Fork").again("2", lambda: "resumed session" in terminal.text)
-        terminal.sees("question 2", "asks first").type("help\r").sees("I follow rules").type("\x04")
+        terminal.sees("question 2", "asks before edits").type("help\r").sees("I follow rules").type("\x04")
         assert terminal.ends() == 0
     (fork,) = files(project).keys() - before.keys()
     assert {name: data for name, data in files(project).items() if name != fork} == before

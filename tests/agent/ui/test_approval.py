@@ -78,7 +78,7 @@ def test_keys_typed_before_a_question_could_be_read_answer_nothing_and_leave_the
         terminal.open_gate().sees("Allow bash?").type("\x1b[A").sees("Answer the question first (1-4")
         terminal.type("yyyp\r\x7f\x7f\x15\x11\x1b[Z\x0c").sees("Answer the question first")
         assert "answer" not in terminal.log and "accepts edits" not in terminal.text
-        terminal.type("\x03").misses("Allow bash?").sees("Interrupted", "draft", "asks first")
+        terminal.type("\x03").misses("Allow bash?").sees("Interrupted", "draft", "asks before edits")
         assert "answer" not in terminal.log and "yyy" not in terminal.text
 
 
@@ -474,32 +474,32 @@ def test_leaving_the_sandbox_is_another_question_with_answers_of_its_own():
     [
         (
             {"why": "it writes", "prefix": "edit"},
-            "it writes, and nobody is there to ask; --allowedTools edit",
+            "it writes, and no user can be asked in this run (--allowedTools edit",
         ),
-        ({"prefix": "open(a)", **REFUSED}, "nobody is there to ask; --allowedTools 'open(a)'"),
+        ({"prefix": "open(a)", **REFUSED}, "no user can be asked in this run (--allowedTools 'open(a)'"),
         (
             {"remedy": "--allowedTools 'net(a.b)'", **REFUSED},
-            "nobody is there to ask; --allowedTools 'net(a.b)'",
+            "no user can be asked in this run (--allowedTools 'net(a.b)'",
         ),
         (
             {"tool": "read", "why": "outside", "access": (Access("read", "/a [b]", outside=True),)},
-            "outside, and nobody is there to ask; --allowedTools 'read(/a [[]b])'",
+            "outside, and no user can be asked in this run (--allowedTools 'read(/a [[]b])'",
         ),
         (
             {"tool": "read", "why": "secret", "access": (Access("read", "/w/.env", protected=True),)},
-            "secret, and nobody is there to ask; --allowedTools 'read(/w/.env)'",
+            "secret, and no user can be asked in this run (--allowedTools 'read(/w/.env)'",
         ),
     ],
 )
 def test_without_a_user_a_question_is_a_denial_that_names_the_flag(fields, reason):
     answer = asyncio.run(DenyAll().ask(question(**fields)))
-    assert answer == Deny(f"{reason} would allow it", unattended=True)
+    assert answer == Deny(f"{reason} would allow it)", unattended=True)
 
 
 def test_what_no_rule_allows_is_denied_without_naming_one():
     access = (Access("write", "/w/.git/config", protected=True),)
     answer = asyncio.run(DenyAll().ask(question(tool="write", why="protected", access=access)))
-    assert answer == Deny("protected, and nobody is there to ask", unattended=True)
+    assert answer == Deny("protected, and no user can be asked in this run", unattended=True)
 
 
 def soon_listening() -> int:

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import pytest
 
+from agent.ui.headless import NO_USER
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls, says
@@ -57,10 +58,10 @@ def test_each_call_says_on_standard_error_why_it_was_denied(here: Run) -> None:
     with Server(ScriptedModel([*steps, "the answer"])) as server:
         done = here(server, "go")
     read, removal, failed, sandboxed = (line for line in done.stderr.splitlines() if line.startswith("● "))
-    assert read.endswith("nobody is there to ask; --allowedTools 'read(/etc/shadow)' would allow it)")
-    assert removal.endswith("rm -rf ~  (denied: it removes a home directory, and nobody is there to ask)")
-    assert failed.endswith("(failed)") or "nobody is there to ask" in failed  # where no sandbox can be built
-    assert sandboxed.endswith("(blocked: write /opt/x (touch))") or "nobody is there to ask" in sandboxed
+    assert read.endswith(f"{NO_USER} (--allowedTools 'read(/etc/shadow)' would allow it))")
+    assert removal.endswith(f"rm -rf ~  (denied: it removes a home directory, and {NO_USER})")
+    assert failed.endswith("(failed)") or NO_USER in failed  # where no sandbox can be built
+    assert sandboxed.endswith("(blocked: write /opt/x (touch))") or NO_USER in sandboxed
 
 
 def test_stream_json_has_the_lines_that_wrappers_know(here: Run) -> None:
@@ -85,12 +86,12 @@ def test_the_prompt_comes_from_words_from_standard_input_or_from_both(here: Run)
 
 def test_standard_input_is_read_as_a_file_in_its_encoding_is_and_that_is_reported(here: Run) -> None:
     told = {
-        "na\u00efve caf\u00e9".encode("cp1252"): "warning: standard input is read as cp1252, a guess\n",
+        "na\u00efve caf\u00e9".encode("cp1252"): "warning: reading standard input as cp1252, a guess\n",
         "na\u00efve caf\u00e9".encode("utf-16"): "",
         b"\xef\xbb\xbfna\xc3\xafve caf\xc3\xa9": "",
-        b"na\xc3\xafve \xff caf\xc3\xa9": "warning: not UTF-8 in standard input: 1 byte\n",
+        b"na\xc3\xafve \xff caf\xc3\xa9": "warning: standard input has 1 byte that are not UTF-8\n",
         b"\0na\xc3\xafve\0caf\xc3\xa9": "",
-        b"\0na\xc3\xafve\xff\0caf\xc3\xa9": "warning: bytes of standard input, which is no text, are lost\n",
+        b"\0na\xc3\xafve\xff\0caf\xc3\xa9": "warning: standard input is not text; some bytes were lost\n",
     }
     with Server(ScriptedModel(["ok"] * len(told))) as server:
         for data, line in told.items():
@@ -366,7 +367,7 @@ def test_a_command_that_makes_sense_in_a_script_runs_there_and_its_words_are_the
 def test_a_command_for_the_screen_is_refused_in_a_script_and_other_words_go_to_the_model(here: Run) -> None:
     with Server(ScriptedModel(["an answer", "an answer"])) as server:
         done = here(server, "/clear")
-        assert done.returncode == 2 and "/clear is for somebody at the screen" in done.stderr
+        assert done.returncode == 2 and "/clear needs an interactive session" in done.stderr
         for line, hint in (
             ("/compcat", "did you mean /compact?"),
             ("/unknown word", "use /help to list the commands"),
@@ -374,7 +375,8 @@ def test_a_command_for_the_screen_is_refused_in_a_script_and_other_words_go_to_t
             done = here(server, line)
             assert (done.returncode, done.stdout) == (2, "") and hint in done.stderr
         done = here(server, "/compact\nand then read f1")
-        assert (done.returncode, done.stdout) == (2, "") and "/compact stands alone" in done.stderr
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "with more lines below it" in done.stderr
         done = here(server, " \n/cost\n")
         assert (done.returncode, done.stderr) == (0, "") and done.stdout
         assert list(server.requests) == []

@@ -62,23 +62,26 @@ def test_damaged_lines_are_passed_over(tmp_path):
     path.write_bytes(b'{"t": 1, "text": "good"}\n\xff\xfe\n{"t": 2, "te\n[]\n{"text": "also"}\n')
     history = PromptHistory(path)
     assert list(history.load_history_strings()) == ["also", "good"]
-    assert history.trouble == f"damaged and passed over: 3 lines of the history ({path})"
+    assert history.trouble == f"skipped 3 damaged lines of the prompt history ({path})"
     again = PromptHistory(path)
     again.store_string("newest")
     assert list(again.load_history_strings()) == ["newest", "also", "good"] and not again.trouble
     with path.open("ab") as file:
         file.write(b"torn again\n")
     third = PromptHistory(path)
-    assert list(third.load_history_strings()) == ["newest", "also", "good"] and "1 line of" in third.trouble
+    assert (
+        list(third.load_history_strings()) == ["newest", "also", "good"]
+        and "skipped 1 damaged line" in third.trouble
+    )
 
 
 def test_a_damaged_history_is_reported_once_and_the_rest_of_it_is_there(tmp_path):
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "history").write_bytes(b'{"t": 1, "text": "good"}\n\xff\xfe\n')
     with PtyTerminal(tmp_path) as terminal:
-        terminal.ready().sees("damaged and passed over: 1 line").type("\x1b[A").sees("❯ good")
+        terminal.ready().sees("skipped 1 damaged line").type("\x1b[A").sees("❯ good")
         terminal.type("\x03\x04").ends()
-        assert terminal.everything.count("damaged and passed over") == 1
+        assert terminal.everything.count("skipped 1 damaged line") == 1
 
 
 def test_an_entry_behind_a_torn_one_is_kept(tmp_path):

@@ -19,7 +19,7 @@ def terminal(tmp_path):
 
 def test_a_prompt_is_echoed_answered_and_the_status_line_stays(terminal):
     terminal.type("say hello there\r").sees(
-        "❯ say hello there", "\nhello there\n", "23% of 200k", "asks first"
+        "❯ say hello there", "\nhello there\n", "23% of 200k", "asks before edits"
     )
     assert terminal.everything.count("❯ say hello there") == 1
 
@@ -45,7 +45,7 @@ def test_ctrl_c_clears_what_is_written_and_up_restores_it(terminal):
 
 
 def test_ctrl_c_twice_on_an_empty_line_leaves_after_a_hint(terminal):
-    terminal.type("\x03").sees("Press Ctrl-C again to leave").type("\x03")
+    terminal.type("\x03").sees("Press Ctrl-C again to exit").type("\x03")
     assert terminal.ends() == 0
     assert "closed" in terminal.log
 
@@ -78,7 +78,7 @@ def test_an_interrupt_after_an_answer_leaves_the_input_empty(terminal):
 
 
 def test_an_interrupt_during_a_call_and_a_retry_ends_them(terminal):
-    terminal.type("retry\r").sees("overloaded; try 2 of 10 in 7 s").type("\x03").sees("Interrupted")
+    terminal.type("retry\r").sees("overloaded; retrying in 7 s (2 of 10)").type("\x03").sees("Interrupted")
     terminal.misses("overloaded; try")
     terminal.type("\x15run never\r").sees("compiling").type("\x03").misses("compiling")
 
@@ -109,7 +109,7 @@ def test_prompts_go_with_the_next_request_of_the_turn_and_commands_wait_for_its_
 
 def test_a_prompt_that_did_not_get_in_before_the_turn_was_stopped_comes_back(terminal):
     terminal.type("say one;wait;requests\r").sees("Ctrl-C to interrupt").type("held\r").sees("1 queued")
-    terminal.open_gate().logged("taken 'held'").type("\x03").sees("Interrupted", "asks first")
+    terminal.open_gate().logged("taken 'held'").type("\x03").sees("Interrupted", "asks before edits")
     terminal.sees("\n❯ held\n")
 
 
@@ -117,7 +117,9 @@ def test_what_was_cleared_is_yanked_back_also_after_another_prompt(terminal):
     rows = "\n".join(f"row {number}" for number in range(40))
     terminal.type(f"\x1b[200~{rows}\x1b[201~ and more").sees("40 lines] and more").type("\x03")
     terminal.misses("and more").type("first\r").logged("prompt 'first'").sees("You said: first")
-    terminal.type("\x19").sees("40 lines] and more").type("\x1b").sees("Esc again clears").type("\x1b")
+    terminal.type("\x19").sees("40 lines] and more").type("\x1b").sees("Press Esc again to clear").type(
+        "\x1b"
+    )
     terminal.misses("and more").type("\x19!\r").logged("row 39 and more!'")
 
 
@@ -164,7 +166,7 @@ def test_up_takes_a_queued_line_back_for_editing(terminal):
 def test_commands_among_what_is_given_back_stay_lines_of_their_own(terminal):
     terminal.type("say x;wait never\r").sees("Ctrl-C to interrupt").type("/compact a\r").sees("1 queued")
     terminal.type("say later\r").sees("2 queued").type("/compact b\r").sees("3 queued").type("\x1b")
-    terminal.sees("Interrupted", "not run: /compact a, /compact b; ↑ brings each back", "❯ say later\n")
+    terminal.sees("Interrupted", "not run: /compact a, /compact b (press ↑ to edit)", "❯ say later\n")
     terminal.type("\x15\x1b[A").sees("❯ /compact b\n").type("\r").logged("command '/compact b'")
     assert "command '/compact a" not in terminal.log and "/compact a\n" not in terminal.log
 
@@ -178,43 +180,45 @@ def test_esc_interrupts_and_gives_the_queue_back(terminal):
 
 
 def test_the_hint_of_a_key_goes_when_the_key_has_done_what_it_said(terminal):
-    terminal.type("words").sees("❯ words").type("\x1b").sees("Esc again clears")
+    terminal.type("words").sees("❯ words").type("\x1b").sees("Press Esc again to clear")
     terminal.type("\x1b").misses("words")
-    assert "Esc again clears" not in terminal.text
+    assert "Press Esc again to clear" not in terminal.text
 
 
 def test_esc_esc_on_an_empty_line_rewinds_and_on_text_clears(terminal):
-    terminal.type("text\x1b").sees("Esc again clears").type("\x1b").misses("❯ text")
-    terminal.misses("Esc again").type("\x1b").sees("Esc again rewinds").type("\x1b").logged(
+    terminal.type("text\x1b").sees("Press Esc again to clear").type("\x1b").misses("❯ text")
+    terminal.misses("Esc again to").type("\x1b").sees("Press Esc again to rewind").type("\x1b").logged(
         "command '/rewind'"
     )
 
 
 def test_shift_tab_cycles_the_permission_mode(terminal):
-    terminal.type("\x1b[Z").sees("accepts edits").type("\x1b[Z").sees("denies what is not").type("\x1b[Z")
+    terminal.type("\x1b[Z").sees("accepts edits").type("\x1b[Z").sees("denies instead of asking").type(
+        "\x1b[Z"
+    )
     terminal.sees("23%")
 
 
 def test_ctrl_o_shows_whole_outputs(terminal):
     terminal.type("bash pytest -q\r").sees("4 lines above", "12 passed\n     2.3 s")
     assert "test_0 passed" not in terminal.text
-    terminal.type("\x0f").sees("test_0 passed", "Outputs are shown whole; 1 printed again")
-    terminal.type("\x0f").sees("in short")
+    terminal.type("\x0f").sees("test_0 passed", "Full output is on; 1 output printed again")
+    terminal.type("\x0f").sees("Full output is off")
 
 
 def test_ctrl_o_prints_each_output_of_the_turn_whole_once(terminal):
     terminal.type("bash first;output short;bash second\r").sees("● bash  second").misses(
         "Ctrl-C to interrupt"
     )
-    terminal.type("\x0f").sees("2 printed again").type("\x0f").sees("in short")
-    terminal.type("\x0f").sees("whole from now on")
+    terminal.type("\x0f").sees("2 outputs printed again").type("\x0f").sees("Full output is off")
+    terminal.type("\x0f").sees("Full output is on")
     terminal.until(
         lambda: [terminal.everything.count(f"● bash  {name}") for name in ("first", "second")] == [2, 2]
     )
 
 
 def test_a_long_menu_reports_that_there_is_more(terminal):
-    terminal.type("/").sees("1-6 of 9 · ↑ ↓, or type on")
+    terminal.type("/").sees("1-6 of 9 · ↑ ↓ to select, or keep typing")
     terminal.type("\x1b[B" * 8).sees("4-9 of 9").type("\x15")
     terminal.type("/co").sees("/cost").misses(" of 9")
 
@@ -235,7 +239,7 @@ def test_esc_closes_the_menu_and_keeps_the_text(terminal):
 
 
 def test_a_typo_is_a_key_away_and_not_in_the_way_of_the_next_line(terminal):
-    terminal.type("/contxet\r").sees("unknown command /contxet", "↑ brings the line back", "❯\n")
+    terminal.type("/contxet\r").sees("unknown command /contxet", "Press ↑ to edit the line", "❯\n")
     terminal.type("/context\r").logged("command '/context'").sees("Context  39k")
     terminal.type("/contxet\r").type("\x1b[A").sees("❯ /contxet\n")
 
@@ -374,22 +378,22 @@ def test_tab_completes_a_path_as_a_shell_does(terminal):
 
 
 def test_ctrl_s_puts_the_draft_away_until_the_next_prompt_is_sent(terminal):
-    terminal.type("a long thought\x13").sees("Put away").misses("a long thought")
+    terminal.type("a long thought\x13").sees("Draft stashed").misses("a long thought")
     terminal.type("say first\r").sees("\nfirst", "❯ a long thought")
-    terminal.type("\x13").misses("❯ a long thought").type("\x13").sees("❯ a long thought", "Taken back")
+    terminal.type("\x13").misses("❯ a long thought").type("\x13").sees("❯ a long thought", "Draft restored")
 
 
 def test_a_draft_that_was_put_away_outlives_a_crash(tmp_path):
     with PtyTerminal(tmp_path) as terminal:
-        terminal.ready().type("a long thought\x13").sees("Put away").type("more").sees("❯ more")
+        terminal.ready().type("a long thought\x13").sees("Draft stashed").type("more").sees("❯ more")
         terminal.signal(signal.SIGTERM).ends()
     with PtyTerminal(tmp_path, argv=partial(scripted_driver.main, ["", str(tmp_path), "-c"])) as terminal:
-        terminal.sees("not sent last time: 'a long thought ⏎ more'")
+        terminal.sees("ended before this was sent: 'a long thought ⏎ more'")
 
 
 def test_a_draft_that_is_still_away_at_the_end_is_in_the_history(tmp_path):
     with PtyTerminal(tmp_path) as terminal:
-        terminal.ready().type("a long thought\x13").sees("Put away").type("\x04").ends()
+        terminal.ready().type("a long thought\x13").sees("Draft stashed").type("\x04").ends()
     with PtyTerminal(tmp_path) as terminal:
         terminal.ready().again("\x1b[A", lambda: "❯ a long thought" in terminal.text)
 

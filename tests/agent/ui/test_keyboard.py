@@ -145,7 +145,9 @@ def test_keys_that_a_slow_line_cuts_are_those_keys(terminal):
         for piece in pieces:
             terminal.type(piece).drain(0.2)
     assert sent(terminal) == "abcdef"
-    terminal.type("\x1b[").sees("❯ [\n", "Esc again rewinds").misses("Esc again").type("\x1bO").sees("❯ [O\n")
+    terminal.type("\x1b[").sees("❯ [\n", "Press Esc again to rewind").misses("Esc again to").type(
+        "\x1bO"
+    ).sees("❯ [O\n")
 
 
 def test_codes_of_keys_interrupt_and_leave(terminal):

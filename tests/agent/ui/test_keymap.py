@@ -49,23 +49,23 @@ def test_a_mistake_leaves_the_usual_keys_of_its_action_and_is_reported(tmp_path:
     path.write_text('editr = "f2"\nstash = "hyper+x"\nmode = 3\nredraw = []\n"/compact" = ["f6", "alt+k"]\n')
     keymap = read_keymap(path)
     assert [trouble.removeprefix(f"{path}: ") for trouble in keymap.troubles] == [
-        "editr is no action; did you mean editor?",
-        "stash: 'hyper+x' is no key",
-        'mode takes a key such as "ctrl+e", or a list of them',
+        "unknown action `editr` (did you mean `editor`?)",
+        "stash: unknown key 'hyper+x'",
+        '`mode` needs a key such as "ctrl+e", or a list of keys',
     ]
     assert keymap.keys["stash"] == (("c-s",),) and keymap.keys["redraw"] == ()
     assert keymap.commands == {"/compact": (("f6",), ("escape", "k"))}
     path.write_text("[keys")
-    assert "the usual keys are in force" in read_keymap(path).troubles[0]
+    assert "using the default keys" in read_keymap(path).troubles[0]
 
 
 def test_a_key_of_two_things_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "keybindings.toml"
     path.write_text('editor = "enter"\n"/cost" = ["f6", "ctrl+o"]\n"/diff" = "f6"\n')
     assert [trouble.removeprefix(f"{path}: ") for trouble in read_keymap(path).troubles] == [
-        "submit and editor have the same key, enter: give one of them another",
-        "outputs and /cost have the same key, ctrl+o: give one of them another",
-        "/cost and /diff have the same key, f6: give one of them another",
+        "submit and editor have the same key, enter; give one of them another key",
+        "outputs and /cost have the same key, ctrl+o; give one of them another key",
+        "/cost and /diff have the same key, f6; give one of them another key",
     ]
 
 
@@ -74,7 +74,7 @@ def test_keys_of_ones_own_work_and_the_replaced_ones_do_not(tmp_path: Path) -> N
     config.mkdir(parents=True)
     (config / "keybindings.toml").write_text('stash = "f5"\n"/cost" = "f6"\nnothing = "x"\n')
     with PtyTerminal(tmp_path, (80, 24), forked_makeroom("--offline")) as terminal:
-        terminal.sees("❯", "% of", "nothing is no action").type("a draft\x1b[15~").sees("Put away")
+        terminal.sees("❯", "% of", "unknown action `nothing`").type("a draft\x1b[15~").sees("Draft stashed")
         terminal.type("\x1b[17~").sees("❯ /cost", "output")
 
 
@@ -85,10 +85,12 @@ def test_hints_and_help_report_the_keys_of_the_user(tmp_path: Path) -> None:
         'editor = []\noutputs = "f5"\ninterrupt = "f3"\nleave = "f4"\nmode = "f6"\n"/cost" = "f7"\n'
     )
     with PtyTerminal(tmp_path, (80, 40), forked_makeroom("--offline")) as terminal:
-        terminal.sees("❯", "% of").type("?").sees("F5 outputs whole", "F3 clears, twice leaves   F4 leaves")
+        terminal.sees("❯", "% of").type("?").sees(
+            "F5 toggle full output", "F3 clear, twice to exit   F4 exit"
+        )
         assert "editor" not in terminal.text and "Ctrl-O" not in terminal.text
         terminal.type("\x7f/help keys\r").sees("F6 changes the permission", "F7 runs /cost", "Ctrl-L redraws")
         assert "your editor" not in terminal.text and "Shift+Tab" not in terminal.text
         terminal.type("/help\r").sees("  F3 twice exits;").type("/plan\r").sees("F6 turns it off")
         terminal.type("hello\r").sees("F3 to interrupt").type("\x1bOR").sees("Interrupted")
-        terminal.again("\x1bOR", lambda: "Press F3 again to leave" in terminal.text)
+        terminal.again("\x1bOR", lambda: "Press F3 again to exit" in terminal.text)

@@ -19,9 +19,9 @@ def sent(environ, *, focused, seconds=MIN_TURN_S):
 @pytest.mark.parametrize(
     ("environ", "code"),
     [
-        ({"TERM": "xterm-kitty"}, "\x1b]99;;The turn is over (proj)\x1b\\"),
-        ({"TERM_PROGRAM": "WezTerm"}, "\x1b]9;The turn is over (proj)\x07"),
-        ({"VTE_VERSION": "7600"}, "\x1b]777;notify;makeroom;The turn is over (proj)\x07"),
+        ({"TERM": "xterm-kitty"}, "\x1b]99;;The turn is finished (proj)\x1b\\"),
+        ({"TERM_PROGRAM": "WezTerm"}, "\x1b]9;The turn is finished (proj)\x07"),
+        ({"VTE_VERSION": "7600"}, "\x1b]777;notify;makeroom;The turn is finished (proj)\x07"),
         ({"TERM": "xterm-kitty", "TMUX": "x"}, ""),
         ({"TERM": "xterm"}, ""),
     ],
@@ -85,7 +85,7 @@ def test_the_title_shows_emoji_and_scripts_unchanged_and_what_hides_text_by_numb
     codes: list[str] = []
     told = Notifications(codes.append, {"TERM": "xterm"}, "proj")
     told.start()
-    told.tell_session("Team 👨\u200d👩\u200d👧 می\u200cخواهم ⚠\ufe0f a\u200db")
+    told.show_session("Team 👨\u200d👩\u200d👧 می\u200cخواهم ⚠\ufe0f a\u200db")
     shown = "Team 👨\u200d👩\u200d👧 می\u200cخواهم ⚠\ufe0f a<U+200D>b"
     assert codes[-1] == f"\x1b]0;makeroom: proj: {shown}\x07"
 

@@ -44,7 +44,7 @@ def terminal(tmp_path):
 
 
 def pick(terminal, what, title):
-    return terminal.type(f"pick {what}\r").sees(title, "Esc cancels")
+    return terminal.type(f"pick {what}\r").sees(title, "Esc to cancel")
 
 
 def test_keys_choose_or_cancel_without_a_trace(terminal):
@@ -71,7 +71,7 @@ def test_space_switches_in_a_list_to_switch_and_its_foot_says_so():
         return foot, words, present(await choosing).value
 
     foot, words, value = asyncio.run(switched(" "))
-    assert "Enter or Space switches · Esc leaves" in foot and (words, value) == ("", "1")
+    assert "Enter or Space to toggle · Esc to close" in foot and (words, value) == ("", "1")
     assert asyncio.run(switched("Do"))[1:] == ("Do", "0")
 
 
@@ -221,7 +221,7 @@ def test_the_cursor_follows_the_words():
     line, at = drawn.cursor
     assert bare_lines(drawn)[line][:at] == "search: sess "
     lost = draw_picker(search_menu(SESSIONS, "nowhere"), RenderContext(80, Theme()), 20)
-    assert bare_lines(lost)[lost.cursor[0]] == "search: nowhere   none fits, Ctrl-U clears"
+    assert bare_lines(lost)[lost.cursor[0]] == "search: nowhere   no match, Ctrl-U to clear"
     wide = draw_picker(search_menu(SESSIONS, "日本語" * 30), RenderContext(30, Theme()), 20)
     line, at = wide.cursor
     assert wcswidth(bare_lines(wide)[line]) <= 30 and bare_lines(wide)[line][:at].endswith("日本語")

@@ -16,15 +16,15 @@ def test_line_mode_on_a_terminal_sends_no_escape_codes(tmp_path, term, words):
         terminal.type("wait never\n").logged("prompt 'wait never'").type("\x03").sees("Interrupted")
         terminal.type("/context\n").sees("tool results: 30,000").type("exit\n")
         assert terminal.ends() == 0
-        assert terminal.text.endswith("Go on with: makeroom --resume s42")
+        assert terminal.text.endswith("Resume this session with: makeroom --resume s42")
     assert b"\x1b" not in bytes(terminal.raw)
 
 
 def test_line_mode_names_the_file_of_a_change_and_asks_why_after_a_bare_no(tmp_path):
     with PtyTerminal(tmp_path, argv=scripted(tmp_path, "--plain")) as terminal:
-        terminal.sees(">").type("ask diff\n").sees("Allow edit?", "src/calc.py", "n REASON", "Answer:")
+        terminal.sees(">").type("ask diff\n").sees("Allow edit?", "src/calc.py", "Type a letter", "Answer:")
         assert terminal.text.index("src/calc.py") < terminal.text.index("return a + b")
-        terminal.type("n\n").sees("Why? (Enter for no reason)").type("use git\n").logged(
+        terminal.type("n\n").sees("What should makeroom do instead?").type("use git\n").logged(
             "reason='use git', stop=False"
         )
         terminal.type("ask make clean\n").sees("Allow bash?").type("n\n\n").logged("reason='', stop=False")
@@ -48,7 +48,7 @@ def test_line_mode_reads_a_pipe_to_its_end(tmp_path):
 
 @pytest.mark.parametrize(
     ("codec", "told"),
-    [("cp1252", "warning: standard input is read as cp1252, a guess\n"), ("utf-16", ""), ("utf-8-sig", "")],
+    [("cp1252", "warning: reading standard input as cp1252, a guess\n"), ("utf-16", ""), ("utf-8-sig", "")],
 )
 def test_line_mode_reads_a_pipe_in_its_encoding_and_reports_it_once(tmp_path, codec, told):
     lines = "say na\u00efve caf\u00e9\nplain\nsay d\u00e9j\u00e0 vu\n"
@@ -68,8 +68,8 @@ def test_line_mode_takes_what_is_typed_in_the_charset_of_the_locale(tmp_path):
 
 def test_line_by_line_a_number_chooses(tmp_path):
     with PtyTerminal(tmp_path, argv=scripted(tmp_path, "--plain")) as terminal:
-        terminal.sees(">").type("pick fruits\r").sees("Which fruit?", "  2  no. 1  banana", "Which? (")
-        terminal.type("x\r").sees("'x' is none of the numbers above")
-        terminal.until(lambda: terminal.text.count("Which? (") == 2)
+        terminal.sees(">").type("pick fruits\r").sees("Which fruit?", "  2  no. 1  banana", "Which one? (")
+        terminal.type("x\r").sees("'x' is not one of the numbers above")
+        terminal.until(lambda: terminal.text.count("Which one? (") == 2)
         terminal.type("2\r").logged("picked 'banana'").type("pick question\r").sees("Sure?")
         terminal.type("\r").logged("picked 'nothing'")

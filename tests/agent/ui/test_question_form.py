@@ -182,7 +182,7 @@ def test_what_is_written_is_edited_as_the_input_is_and_a_paste_is_one_line(tmp_p
         terminal.ready().type("form\r").sees("Which one?")
         terminal.type("mine\x1b[D\x1b[DX\x01Y\x05 \x1b[200~a\rb\r\nc\n\x1b[201~").sees("Other: YmiXne a b c")
         terminal.type("\x17\x7f").sees("Other: YmiXne a b\n").type("\x1b").sees(
-            "Esc again declines", "YmiXne"
+            "Press Esc again to decline", "YmiXne"
         )
         terminal.type("\r").logged("{'Which one?': 'YmiXne a b'}")
 
@@ -205,6 +205,6 @@ def test_at_the_screen_questions_and_plans_leave_the_draft_alone_and_ctrl_b_move
         terminal.again("\x1b[A", lambda: "❯ 3 Other" in terminal.text)
         terminal.type("mine").sees("Other: mine").type("\r")
         terminal.logged("'answers': {'Which one?': 'mine'}").sees("Carry out this plan?", "1. Do it")
-        terminal.again("\x1b[B", lambda: "❯ 2 Yes, and accept edits" in terminal.text).type("\r")
+        terminal.again("\x1b[B", lambda: "❯ 2 Yes, and accept all edits" in terminal.text).type("\r")
         terminal.logged("mode='acceptEdits'").sees("● bash  make", "❯ draft").type("\x02")
         terminal.logged("command '/background'")

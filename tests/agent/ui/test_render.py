@@ -78,7 +78,7 @@ def test_the_map_of_the_context_always_reports_how_full_it_is(columns, capsys):
 def test_a_window_that_is_nearly_full_is_not_reported_to_be_full(capsys):
     status = Status("m", 199_999, 200_000, "BLOCKING", 0.0, "manual", "s", "/w")
     shown = without_sgr(status_line(status, 0, RenderContext(100, Theme(False))))
-    assert "99% of 200k, no room left" in shown
+    assert "99% of 200k, full" in shown
     chart = ContextChart("m: BLOCKING", (("tool results", 199_999),), 200_000)
     assert "(99%)" in without_sgr(render_event(chart, RenderContext(100, Theme(False))))
     plain_view().emit(chart)
@@ -154,9 +154,9 @@ def test_an_agent_has_one_line_for_as_long_as_it_works():
 @pytest.mark.parametrize(
     ("columns", "shown"),
     [
-        (120, "529 overloaded_error: Overloaded; try 2 of 10 in 7 s · Ctrl-C to interrupt"),
-        (60, "529 overloaded_error: Overlo…; try 2 of 10 in 7 s · Ctrl-C"),
-        (40, "529 overloaded_er…; try 2 of 10 in 7 s"),
+        (120, "529 overloaded_error: Overloaded; retrying in 7 s (2 of 10) · Ctrl-C to interrupt"),
+        (60, "529 overloaded_error: Overload…; retrying in 7 s (2 of 10)"),
+        (40, "529 overlo…; retrying in 7 s (2 of 10)"),
     ],
 )
 def test_when_a_request_is_tried_again_is_seen_at_any_width(columns: int, shown: str) -> None:
@@ -235,16 +235,16 @@ def test_tables_of_commands_have_the_tabs_of_terminals() -> None:
 @pytest.mark.parametrize(
     ("lines", "human", "stored", "short", "whole"),
     [
-        (9, {}, None, "… 4 lines above, Ctrl-O shows all", "1"),
-        (2_000, {}, None, "… 1,995 lines above, Ctrl-O shows all", "1"),
-        (2_001, {}, None, "… 1,996 lines above, Ctrl-O shows more", "… 1 line above"),
-        (2_001, {}, "o/9.txt", "… 1,996 lines above, Ctrl-O shows more",
-         "… 1 line above, all of it is in o/9.txt"),
-        (9, {"above": 70, "file": "o/1.txt"}, None, "… 74 lines above, Ctrl-O shows more",
-         "… 70 lines above, all of it is in o/1.txt"),
-        (9, {"above": 0, "file": "o/1.txt"}, None, "… 4 lines above, Ctrl-O shows all",
-         "… all of it is in o/1.txt"),
-        (3, {"above": 70}, None, "… 70 lines above, Ctrl-O shows more", "… 70 lines above"),
+        (9, {}, None, "… 4 lines above, Ctrl-O to show all", "1"),
+        (2_000, {}, None, "… 1,995 lines above, Ctrl-O to show all", "1"),
+        (2_001, {}, None, "… 1,996 lines above, Ctrl-O to show more", "… 1 line above"),
+        (2_001, {}, "o/9.txt", "… 1,996 lines above, Ctrl-O to show more",
+         "… 1 line above, full output in o/9.txt"),
+        (9, {"above": 70, "file": "o/1.txt"}, None, "… 74 lines above, Ctrl-O to show more",
+         "… 70 lines above, full output in o/1.txt"),
+        (9, {"above": 0, "file": "o/1.txt"}, None, "… 4 lines above, Ctrl-O to show all",
+         "… full output in o/1.txt"),
+        (3, {"above": 70}, None, "… 70 lines above, Ctrl-O to show more", "… 70 lines above"),
     ],
 )  # fmt: skip
 def test_above_an_output_stands_how_much_is_left_out_and_where_it_is(
@@ -269,7 +269,7 @@ def test_of_a_failed_call_the_reason_is_shown_and_not_what_was_put_back() -> Non
         "  ⎿  String to replace not found in file.",
         "     Only white space differs.",
         *["         a = 1"] * 3,
-        "     … 6 lines below, Ctrl-O shows all",
+        "     … 6 lines below, Ctrl-O to show all",
     ]
     assert render_event(failed, replace(ctx, full=True)).count("b = 2") == 40
 
@@ -308,7 +308,7 @@ def test_a_line_whose_first_column_is_wide_continues_below_with_an_indent(column
 def test_no_shortcut_is_broken_where_the_screen_has_room_for_it(columns: int) -> None:
     asked, ctx = Buffer(document=Document("?")), RenderContext(columns, Theme(False, False))
     rows = draw_completions(asked, ctx, 30)
-    assert draw_completions(asked, ctx, 4) == [*rows[:3], "… /help keys lists all"]
+    assert draw_completions(asked, ctx, 4) == [*rows[:3], "… /help keys for all keys"]
     told = (with_keys(line, KEY_NAMES, SHORTCUT_GAP) for line in SHORTCUTS)
     shortcuts = {shortcut for line in told for shortcut in line.split(SHORTCUT_GAP)}
     shown = {shortcut for row in rows for shortcut in row.split(SHORTCUT_GAP)}

@@ -76,8 +76,8 @@ def test_a_missing_key_is_reported_in_one_line_with_its_exit_code(tmp_path):
 
 def test_the_mode_that_is_chosen_while_the_program_starts_is_that_of_the_session(tmp_path):
     with PtyTerminal(tmp_path, (100, 24), makeroom("--offline")) as terminal:
-        terminal.sees("❯").type("\x1b[Z\x1b[Zabc").sees("❯ abc", "plans only").misses("starting")
-        assert "plans only" in terminal.text
+        terminal.sees("❯").type("\x1b[Z\x1b[Zabc").sees("❯ abc", "plan mode").misses("starting")
+        assert "plan mode" in terminal.text
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_program_that_is_removed_while_it_starts_says_so_in_a_line(tmp_path, i
     )
     (installed / "agent/ui/markdown.py").unlink()
     with PtyTerminal(project, (100, 24), makeroom("--offline"), PYTHONPATH=str(installed)) as terminal:
-        terminal.sees(f"{told}markdown'). Exit", "asks first").type("/exit\r")
+        terminal.sees(f"{told}markdown'). Exit", "asks before edits").type("/exit\r")
         assert terminal.ends() == 0
     (installed / "agent/ui/transcript_view.py").unlink()
     with PtyTerminal(project, (100, 24), makeroom("--offline"), PYTHONPATH=str(installed)) as terminal:
@@ -118,7 +118,7 @@ def test_a_program_that_is_removed_while_it_starts_says_so_in_a_line(tmp_path, i
 def test_a_program_that_was_removed_while_it_runs_says_so_and_can_be_left(tmp_path, installed):
     project = tmp_path / "project"
     with PtyTerminal(project, (100, 24), makeroom("--offline"), PYTHONPATH=str(installed)) as terminal:
-        terminal.sees("❯", "asks first")
+        terminal.sees("❯", "asks before edits")
         shutil.rmtree(installed / "agent/commands")
         told = "makeroom has changed on disk since it started (No module named 'agent.commands."
         terminal.type("/doctor\r").sees(told, "). Exit and", "resume with makeroom -c")
@@ -158,7 +158,7 @@ def test_suspending_gives_the_terminal_back_and_fg_takes_it_again(tmp_path):
 def test_the_screen_is_left_with_the_text_and_how_to_continue(tmp_path):
     with PtyTerminal(tmp_path) as terminal:
         terminal.ready().type("say the answer\r").sees("\nthe answer").type("\x04").ends()
-        assert terminal.text.endswith("the answer\n\nGo on with: makeroom --resume s42")
+        assert terminal.text.endswith("the answer\n\nResume this session with: makeroom --resume s42")
 
 
 def test_a_draft_survives_a_kill_and_is_offered_once(tmp_path):
@@ -175,7 +175,7 @@ def test_a_draft_survives_a_kill_and_is_offered_once(tmp_path):
         terminal.type("\x03\x04").ends()
     going_on = partial(scripted_driver.main, ["scripted_driver.py", str(tmp_path), "-c"])
     with PtyTerminal(tmp_path, argv=going_on) as terminal:
-        terminal.type("ahead").ready().sees("not sent last time: 'queued one ⏎ half a thou'", "❯ ahead")
+        terminal.type("ahead").ready().sees("before this was sent: 'queued one ⏎ half a thou'", "❯ ahead")
         terminal.type("\x15\x1b[A").sees("❯ queued one\n  half a thou").type("\x03\x04").ends()
     assert drafts(tmp_path) == ""
 
@@ -192,4 +192,4 @@ def test_a_state_directory_that_cannot_be_written_is_reported_and_nothing_breaks
     with PtyTerminal(tmp_path) as terminal:
         terminal.ready().type("say fine\r").sees("\nfine").type("\x04")
         assert terminal.ends() == 0
-        assert "the history is not kept" in terminal.everything
+        assert "cannot write the prompt history" in terminal.everything

@@ -86,12 +86,12 @@ def test_a_diff_follows_the_background_and_the_theme_and_vim_has_its_keys(tmp_pa
         terminal.sees("❯", "% of").type("\x1b]11;rgb:ffff/ffff/ffff\x07").type(prompt).sees("2 + three")
         assert "dcf5e2" in grounds_of(terminal)
         terminal.type("/theme light-blue\r").sees("unknown theme")
-        terminal.type("/theme dark\r").sees("the theme is dark now").type("/diff\r").sees("1 file")
+        terminal.type("/theme dark\r").sees("Theme: dark").type("/diff\r").sees("1 file")
         assert "12301c" in grounds_of(terminal)
-        terminal.type("/vim\r").sees("the keys are those of vim", "INSERT")
+        terminal.type("/vim\r").sees("Editing keys: vim", "INSERT")
         terminal.type("alpha beta\x1b").sees("NORMAL").type("bdw").sees("❯ alpha").misses("beta")
         terminal.type("0iX").sees("❯ Xalpha", "INSERT").type("\x1b").sees("NORMAL").type("ddi/vim off\r")
-        terminal.sees("the keys are those of Emacs").misses("NORMAL")
+        terminal.sees("Editing keys: Emacs").misses("NORMAL")
 
 
 def test_esc_leaves_each_of_the_modes_of_vim(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_esc_leaves_each_of_the_modes_of_vim(tmp_path: Path) -> None:
         terminal.type("0r\x1b[27ux").sees("❯ E two three")
         terminal.type("d\x1b[27uwiX").sees("❯ E Xtwo three", "INSERT")
         terminal.type("\x1b").sees("NORMAL").type("d\x1b[C").sees("❯ E two three")
-        terminal.type("\x1b").sees("Esc again clears").type("\x1b").misses("two three")
+        terminal.type("\x1b").sees("Press Esc again to clear").type("\x1b").misses("two three")
 
 
 def test_keys_of_vim_go_by_lines_or_rows_and_go_back_to_what_waits_and_was_sent(tmp_path: Path) -> None:

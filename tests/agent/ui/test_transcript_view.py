@@ -104,7 +104,7 @@ def test_thinking_retries_losses_and_free_space_are_reported(terminal):
     terminal.type("think step by step;say so;compact;lost;critical\r").sees(
         "Thought for", "[auto compact] 180k -> 42k"
     )
-    terminal.sees("stream broke (connection reset)", "94% of 200k, nearly full")
+    terminal.sees("stream was cut off (connection reset)", "94% of 200k, nearly full")
 
 
 def test_read_only_calls_are_one_line_until_something_else_comes(terminal):
@@ -117,7 +117,7 @@ def test_read_only_calls_are_one_line_until_something_else_comes(terminal):
 
 
 def test_what_came_before_the_replayed_messages_is_shown_by_a_key(terminal):
-    terminal.type("replay\r").sees("2 earlier messages; Ctrl-O shows them", "❯ what is shown again")
+    terminal.type("replay\r").sees("2 earlier messages · Ctrl-O to show", "❯ what is shown again")
     assert "what came before" not in terminal.text
     terminal.misses("Ctrl-C to interrupt").type("\x0f").sees("❯ what came before\n\nanswered")
 
@@ -132,7 +132,7 @@ def test_a_turn_that_a_command_began_is_echoed_once(terminal):
     terminal.type("/init\r").sees("❯ /init", "❯ say initialised", "\ninitialised")
     assert terminal.text.count("❯ say initialised") == 1
     terminal.type("/exit\r").ends()
-    assert "Go on with: makeroom --resume s42" in terminal.text
+    assert "Resume this session with: makeroom --resume s42" in terminal.text
 
 
 def test_an_idle_prompt_writes_nothing(terminal):
