@@ -160,9 +160,7 @@ async def run_prompt(
         raise needs_screen(text)
     if "\n" in (name := text.strip().partition(" ")[0]):
         name = name.partition("\n")[0]
-        raise UsageError(
-            f"cannot run {name} with text on the lines below it: send that text as its own prompt"
-        )
+        raise UsageError(f"cannot run {name} with more lines below it: send them as a separate prompt")
     output.answers_command = True
     await controller.command(text)
     failed = output.command_error

@@ -144,7 +144,7 @@ class PlainView:
         for row in menu.keyed_lines():
             self._out.line(f"  {one_line(row)}")
         while True:
-            line = await self.answer_to("Which one? (a number, or Enter to cancel) ")
+            line = await self.answer_to("Number (Enter to cancel): ")
             if line is None or not line.strip():
                 return None
             if (chosen := menu.row_for_key(line.strip())) is not None:
