@@ -20,17 +20,23 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from tools.files import FOLDER_FLAGS, closing
+from tools.files import FOLDER_FLAGS, closing, safe_open
+
+from .git_files import (
+    Seen,
+    copy_state_file,
+    is_whole,
+    link_object,
+    names_in,
+    needed_folders,
+    object_names,
+    opened_git,
+    state_files,
+)
+from .guarded_state import LISTED_FOLDER
 
 BY_WHOM = "a sandboxed command or another process"  # in reports, since it is not known which
-_STATE_FILES = ("HEAD", "packed-refs", "index", "shallow", "gitdir")
-_STATE_FOLDERS = ("refs", "reftable")
-_MAX_REFERENCES = 5_000  # loose references that are copied
-_MAX_COPIED_BYTES = 256 << 20  # of one file, such as the index of a very large project
 _LOOSE_FOLDER = re.compile(r"[0-9a-f]{2}")
-_OBJECT = re.compile(r"[0-9a-f]{38}(?:[0-9a-f]{24})?|pack-[0-9a-f]{40,64}\.\w+|multi-pack-index")
-
-Seen = tuple[int, int, int]  # of a copied file: inode, size, time of change
 
 
 class GitBackup(Struct):
@@ -49,28 +55,32 @@ class GitBackup(Struct):
 
     def keep(self) -> None:
         """Update the copies. Files that cannot be copied are not kept."""
-        if not _is_whole(self.git):
+        if not is_whole(self.git):
             return
         if not self._copied:
             self._drop_leftovers()
-        present = _state_of(self.git)
-        for path in present:
-            with suppress(OSError):
-                self._copy(path)
-        for path in self._copied.keys() - set(present):
-            del self._copied[path]
-            with suppress(OSError):
-                (self.kept / path).unlink()
-        with suppress(OSError):
-            self._link_objects()
+        with suppress(OSError), closing(opened_git(self.git)) as top:
+            present = state_files(top)
+            for path in present:
+                known = self._copied.get(path)
+                with suppress(OSError):
+                    if seen := copy_state_file(top, path, target=self.kept / path, known=known):
+                        self._copied[path] = seen
+            for path in self._copied.keys() - set(present):
+                del self._copied[path]
+                with suppress(OSError):
+                    (self.kept / path).unlink()
+            self._link_objects(top)
 
     def restore(self) -> list[str]:
         """Restore the missing parts of a repository that was emptied; return a line about it for the user."""
-        if not self._copied or _is_whole(self.git):
+        if not self._copied or is_whole(self.git):
             return []
-        with suppress(OSError), closing(os.open(self.git, FOLDER_FLAGS)) as top:
+        with suppress(OSError), closing(opened_git(self.git)) as top:
+            for name in needed_folders(self.git):
+                _put_aside_if_replaced(top, name)
             back = [path for path in self._kept_paths() if self._put_back(top, path)]
-            for name in _needed_folders(self.git):
+            for name in needed_folders(self.git):
                 with suppress(FileExistsError):
                     os.mkdir(name, dir_fd=top)
             self._listed.clear()
@@ -93,32 +103,23 @@ class GitBackup(Struct):
             except PermissionError:
                 continue  # another user's process has this pid
 
-    def _copy(self, path: str) -> None:
-        fd = os.open(self.git / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(fd, "rb") as file:
-            state = os.fstat(fd)
-            seen = (state.st_ino, state.st_size, state.st_ctime_ns)
-            plain = stat.S_ISREG(state.st_mode) and state.st_size <= _MAX_COPIED_BYTES
-            if plain and seen != self._copied.get(path):
-                target = self.kept / path
-                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                with target.open("wb") as copy:
-                    shutil.copyfileobj(file, copy)
-                self._copied[path] = seen
-
-    def _link_objects(self) -> None:
+    def _link_objects(self, git: int) -> None:
         """Link new objects. Raises OSError if the copies are on another file system."""
-        top = self.git / "objects"
         left = self.max_links
-        for name in ("pack", *filter(_LOOSE_FOLDER.fullmatch, os.listdir(top))):
-            changed = os.lstat(top / name).st_mtime_ns
-            if changed == self._listed.get(name):
-                continue
-            here = self.kept / "objects" / name
-            here.mkdir(mode=0o700, parents=True, exist_ok=True)
-            new = set(_objects_in(top / name)) - set(os.listdir(here))
-            for path in islice(new, left):
-                os.link(top / name / path, here / path, follow_symlinks=False)
+        for name in ("pack", *filter(_LOOSE_FOLDER.fullmatch, names_in(git, "objects"))):
+            try:
+                opened = safe_open(f"objects/{name}", LISTED_FOLDER, base=git)
+            except OSError:
+                continue  # it is a link or a file, or has just been removed
+            with closing(opened) as folder:
+                changed = os.fstat(folder).st_mtime_ns
+                if changed == self._listed.get(name):
+                    continue
+                here = self.kept / "objects" / name
+                here.mkdir(mode=0o700, parents=True, exist_ok=True)
+                new = set(object_names(folder)) - set(os.listdir(here))
+                for each in islice(new, left):
+                    link_object(folder, each, here / each)
             left -= min(left, len(new))
             if name == "pack" and "pack" in self._listed and new:
                 _let_go(here)
@@ -129,7 +130,7 @@ class GitBackup(Struct):
         yield from self._copied
         folder = self.kept / "objects"
         for name in os.listdir(folder) if folder.is_dir() else ():
-            yield from (f"objects/{name}/{each}" for each in _objects_in(folder / name))
+            yield from (f"objects/{name}/{each}" for each in os.listdir(folder / name))
 
     def _put_back(self, top: int, path: str) -> bool:
         """Restore one file below the open directory `top`, without following links; False if it exists."""
@@ -143,7 +144,7 @@ class GitBackup(Struct):
                 os.close(place)
                 place = inner
             if folders and folders[0] == "objects":
-                os.link(self.kept / path, name, dst_dir_fd=place)
+                os.link(self.kept / path, name, dst_dir_fd=place, follow_symlinks=False)
             else:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
                 with closing(os.open(name, flags, 0o644, dir_fd=place)) as made:
@@ -155,32 +156,11 @@ class GitBackup(Struct):
         return True
 
 
-def _is_whole(git: Path) -> bool:
-    """Return whether git accepts it as a repository, and its essential directories are not empty."""
-    if git.is_symlink() or not (git / "HEAD").exists():
-        return False
-    with suppress(OSError):
-        return all(os.listdir(git / name) for name in _needed_folders(git))
-    return False
-
-
-def _needed_folders(git: Path) -> tuple[str, ...]:
-    """Return the necessary directories of a repository; a worktree's directory has none of its own."""
-    return () if git.parent.name == "worktrees" else ("objects", "refs")
-
-
-def _state_of(git: Path) -> list[str]:
-    """Return the files with the state of a repository, including references."""
-    found = [name for name in _STATE_FILES if (git / name).is_file()]
-    walks = (os.walk(git / name) for name in _STATE_FOLDERS)
-    loose = (f"{place}/{name}" for walk in walks for place, _, names in walk for name in names)
-    return [*found, *(path[len(str(git)) + 1 :] for path in islice(loose, _MAX_REFERENCES))]
-
-
-def _objects_in(folder: Path) -> Iterator[str]:
-    """Return the names of objects in a directory of loose ones or of packs."""
-    with suppress(OSError):
-        yield from filter(_OBJECT.fullmatch, os.listdir(folder))
+def _put_aside_if_replaced(top: int, name: str) -> None:
+    """Rename an entry of an open directory that should be a directory and is not. Raises OSError."""
+    with suppress(FileNotFoundError):
+        if not stat.S_ISDIR(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode):
+            os.rename(name, f"{name}.replaced-{os.urandom(4).hex()}", src_dir_fd=top, dst_dir_fd=top)
 
 
 def _let_go(packs: Path) -> None:

@@ -1,0 +1,137 @@
+"""Read the files of a git directory that commands may change while it is being read.
+
+Everything is opened from a descriptor of the git directory, and no part of a path may be a link. A command
+that makes `.git/refs` a link to `~/.ssh` would otherwise have its keys copied out of the reach of the sandbox
+and restored into the project later. The content of a reference must also look like one.
+"""
+
+# ruff: noqa: PTH208
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from tools.files import closing, safe_open
+
+from .guarded_state import LISTED_FOLDER
+
+Seen = tuple[int, int, int]  # of a copied file: inode, size, time of change
+
+_STATE_FILES = ("HEAD", "packed-refs", "index", "shallow", "gitdir")
+_STATE_FOLDERS = ("refs", "reftable")
+_MAX_REFERENCES = 5_000  # loose references that are copied
+_MAX_FOLDERS = 5_000  # of loose references
+_MAX_DEPTH = 16  # of directories of loose references
+_MAX_REFERENCE_BYTES = 4096  # git's own limit for a symbolic reference is lower
+_MAX_COPIED_BYTES = 256 << 20  # of one file, such as the index of a very large project
+_OBJECT = re.compile(r"[0-9a-f]{38}(?:[0-9a-f]{24})?|pack-[0-9a-f]{40,64}\.\w+|multi-pack-index")
+_FORMS = {
+    "HEAD": rb"(?:[0-9a-f]{40}|[0-9a-f]{64}|ref: refs/[^\n]+)\s*",
+    "packed-refs": rb"(?:(?:#[^\n]*|[0-9a-f]{40,64} refs/[^\n]+|\^[0-9a-f]{40,64})\n)*[^\n]*",
+    "index": rb"DIRC.*",
+    "shallow": rb"(?:[0-9a-f]{40,64}\n)*[^\n]*",
+    "gitdir": rb"[^\n]+/\.git\n?",
+    "refs": rb"(?:[0-9a-f]{40}|[0-9a-f]{64}|ref: refs/[^\n]+)\s*",
+    "reftable": rb"REF[T1].*|(?:[\w-]+\.ref\n?)*",
+}  # of the first 4 KB, by the first part of the path
+
+
+def opened_git(git: Path) -> int:
+    """Return a descriptor of a git directory. Raises OSError, also if any part of its path is a link."""
+    return safe_open(str(git), LISTED_FOLDER)
+
+
+def needed_folders(git: Path) -> tuple[str, ...]:
+    """Return the necessary directories of a repository; a worktree's directory has none of its own."""
+    return () if git.parent.name == "worktrees" else ("objects", "refs")
+
+
+def is_whole(git: Path) -> bool:
+    """Return whether git accepts it as a repository, and its essential directories are not empty.
+
+    Directories that are links do not count.
+    """
+    with suppress(OSError), closing(opened_git(git)) as top:
+        head = os.stat("HEAD", dir_fd=top, follow_symlinks=False)
+        filled = all(names_in(top, name) for name in needed_folders(git))
+        return filled and (stat.S_ISREG(head.st_mode) or stat.S_ISLNK(head.st_mode))
+    return False
+
+
+def names_in(top: int, path: str) -> list[str]:
+    """Return the names in a directory below an open one. Raises OSError."""
+    with closing(safe_open(path, LISTED_FOLDER, base=top)) as folder:
+        return os.listdir(folder)
+
+
+def state_files(top: int) -> list[str]:
+    """Return the paths of the files with the state of an open git directory, including references."""
+    found = [name for name in _STATE_FILES if _is_file(top, name)]
+    loose = (path for name in _STATE_FOLDERS for path in _files_below(top, name))
+    return [*found, *islice(loose, _MAX_REFERENCES)]
+
+
+def _is_file(top: int, name: str) -> bool:
+    with suppress(OSError):
+        return stat.S_ISREG(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode)
+    return False
+
+
+def _files_below(top: int, name: str) -> Iterator[str]:
+    """Yield the regular files below a directory, nearest first, without following links."""
+    waiting = [name]
+    for place in waiting:
+        with suppress(OSError), closing(safe_open(place, LISTED_FOLDER, base=top)) as here:
+            deeper = place.count("/") < _MAX_DEPTH
+            with os.scandir(here) as entries:
+                for entry in entries:
+                    path = f"{place}/{entry.name}"
+                    if entry.is_file(follow_symlinks=False):
+                        yield path
+                    elif deeper and len(waiting) < _MAX_FOLDERS and entry.is_dir(follow_symlinks=False):
+                        waiting.append(path)
+
+
+def copy_state_file(top: int, path: str, target: Path, known: Seen | None) -> Seen | None:
+    """Copy a file of an open git directory, unless it is as `known`; return its stamp if it was copied.
+
+    Returns None for files that are too large, of another kind, or do not look like what git writes there.
+    Raises OSError.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+    with os.fdopen(safe_open(path, flags, base=top), "rb") as file:
+        state = os.fstat(file.fileno())
+        seen = (state.st_ino, state.st_size, state.st_ctime_ns)
+        if not stat.S_ISREG(state.st_mode) or state.st_size > _MAX_COPIED_BYTES or seen == known:
+            return None
+        kind = path.split("/")[0]
+        beginning = file.read(_MAX_REFERENCE_BYTES)
+        short = kind in ("HEAD", "refs", "gitdir")
+        if (short and file.read(1)) or not re.fullmatch(_FORMS[kind], beginning, re.DOTALL):
+            return None
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with target.open("wb") as copy:
+            copy.write(beginning)
+            left = state.st_size - len(beginning)  # so that a file that grows has an end
+            while left > 0 and (piece := file.read(min(left, 1 << 20))):
+                copy.write(piece)
+                left -= len(piece)
+    return seen
+
+
+def object_names(folder: int) -> Iterator[str]:
+    """Yield the names of objects in an open directory of loose ones or of packs."""
+    yield from filter(_OBJECT.fullmatch, os.listdir(folder))
+
+
+def link_object(folder: int, name: str, target: Path) -> None:
+    """Link an object of an open directory to `target`, if it is a regular file. Raises OSError."""
+    os.link(name, target, src_dir_fd=folder, follow_symlinks=False)
+    if not stat.S_ISREG(target.lstat().st_mode):
+        target.unlink()
