@@ -132,7 +132,7 @@ COMPACT_HELP: Mapping[str, str] = {  # what a user would set; the rest tunes sin
     "trigger": "the number of tokens at which a summary is due",
     "keep_recent_messages": "how many of the newest messages are kept word for word",
     "service_summaries": "`true` uses the provider's own compaction (beta) where it has one",
-    "collapse": "`true` replaces old segments by short digests",
+    "collapse": "`true` replaces old segments by short summaries",
 }
 assert set(COMPACT_HELP) <= set(CompactSettings.__struct_fields__)
 EXAMPLE = """

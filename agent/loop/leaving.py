@@ -61,7 +61,7 @@ class Leaving(Struct):
         """Return the user's answer about a blocked access; an access that they allow is in force then."""
         store = self.context.permissions
         if not store.rules.may_leave:
-            return self._no(f"the mode is {store.rules.mode}: nothing leaves the wall")
+            return self._no(f"the mode is {store.rules.mode}: access outside the sandbox is denied")
         question, passage = self._question(refusal)
         began = self.context.clock.monotonic()
         answer = await self.context.approver.ask(question)

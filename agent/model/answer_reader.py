@@ -74,7 +74,7 @@ async def refuse_failures(faults: type[Exception], response: Any) -> None:
     some kilobytes of it could keep the unpacking busy for hours, and no signal would be heard meanwhile.
     """
     if "," in response.headers.get("content-encoding", ""):
-        told = "the answer is packed more than once, which nobody asked for"
+        told = "the answer is compressed more than once, which was not requested"
         raise TransientError(told, tries=UNREADABLE_TRIES)
     if not response.is_success:
         raise AnswerRefused(response.status_code, await beginning(response, faults), response.headers)
@@ -206,7 +206,7 @@ def parse_event(name: str, data: str) -> Mapping[str, Any]:
     if isinstance(event, dict) and event.get("error"):
         return {**event, "type": "error"}  # also without a type, as gateways and local servers send it
     if not isinstance(event, dict) or not isinstance(event.setdefault("type", ""), str):
-        raise unreadable(ValueError("an event that is no object"), data)
+        raise unreadable(ValueError("an event that is not an object"), data)
     return event
 
 

@@ -119,7 +119,7 @@ def start_reading(descriptor: int, deliver: Callable[[bytes | None], None]) -> N
 
 
 def read_lines(descriptor: int) -> Iterator[bytes]:
-    """The lines of a descriptor; one that is too long is cut, which makes it no JSON."""
+    """The lines of a descriptor; one that is too long is cut, which makes it invalid JSON."""
     pieces: list[bytes] = []
     size = 0
     while True:

@@ -72,9 +72,9 @@ def parse_frame(line: bytes | str) -> Frame | None:
     try:
         raw = json.loads(line, parse_constant=unfit.append, parse_float=finite)
     except (ValueError, RecursionError) as error:
-        raise BadFrame(f"a line on standard input is no JSON ({error}): {_quoted(line)}") from error
+        raise BadFrame(f"a line on standard input is not valid JSON ({error}): {_quoted(line)}") from error
     if not isinstance(raw, dict):
-        raise BadFrame(f"a line on standard input is no JSON object: {_quoted(line)}")
+        raise BadFrame(f"a line on standard input is not valid JSON object: {_quoted(line)}")
     if unfit:
         return _refused(raw, f"a line on standard input has a number that JSON cannot hold: {unfit[0]}")
     match raw.get("type"):

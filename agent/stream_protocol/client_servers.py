@@ -28,7 +28,7 @@ class ClientConnection(Struct):
             raise ConnectionLost(str(error)) from error
         if "id" in message:
             if not isinstance(answer, dict):
-                raise ServerFailed(f"{message.get('method')}: the answer is no JSON-RPC response")
+                raise ServerFailed(f"{message.get('method')}: the answer is not a JSON-RPC response")
             self.deliver({**answer, "id": message["id"]})
 
     @property

@@ -169,7 +169,7 @@ def _check_block(raw: Mapping[str, Any]) -> None:
     """Raise ValueError for a block of a known type that could not be used, nor be sent back."""
     check_shape(raw)
     if not isinstance(raw["type"], str):
-        raise ValueError("a block whose type is no text")
+        raise ValueError("a block whose type is not a string")
     if raw["type"] == "tool_use":
         if not raw.get("name"):
             raise ValueError("a tool call without a name")

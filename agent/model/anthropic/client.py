@@ -169,7 +169,7 @@ class AnthropicModel(Struct):
             answer = {}
             known = await checked_by_list(known, self._look)
         if not isinstance(answer, dict):
-            raise TransientError(f"no facts about {model}: the answer is no JSON object")
+            raise TransientError(f"no facts about {model}: the answer is not a JSON object")
         facts = facts_from_endpoint(known, answer, self.official)
         return facts if self.official or facts.window_source else await with_window(facts, self._look)
 

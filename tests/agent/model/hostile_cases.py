@@ -109,7 +109,7 @@ _BODIES = {
     ),
     "packed twice": senseless(headed("content-encoding: gzip, gzip") + packed(packed(b"x")), "packed more"),
     "packed nothing": silent(empty_bomb(1)),
-    "nothing, packed three times": senseless(empty_bomb(3), "packed more than once"),
+    "nothing, packed three times": senseless(empty_bomb(3), "compressed more than once"),
     "packed in an unknown way": senseless(headed("content-encoding: br") + b"\x01\x02", "no reply"),
     "chunks of one byte for ever": silent(forever(_CHUNKED, b"1\r\n\n\r\n")),
     "a chunk's head without an end": senseless(forever(_CHUNKED + b"1;", b"a=b;"), "too long"),
