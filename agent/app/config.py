@@ -211,7 +211,7 @@ def form_of(name: str) -> str:
 def _problem_to_warn_of(path: Path | str, name: str, problem: str, value: Any) -> str:
     """Return the problem, for a warning. Raises ConfigError where a warning is not enough."""
     if (meant := difflib.get_close_matches(name, ("deny", "hooks"), 1)) and name not in GUARDING_SETTINGS:
-        raise ConfigError(f"{path}: unknown setting {name!r}; did you mean {meant[0]!r}?")
+        raise ConfigError(f"{path}: unknown setting `{name}`; did you mean `{meant[0]}`?")
     if name in GUARDING_SETTINGS:
         quoted = json.dumps(value, ensure_ascii=False, default=str)
         hint = f". Write deny = [{quoted}]" if name == "deny" and isinstance(value, str) else ""

@@ -194,7 +194,7 @@ def check(entries: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     for name, entry in entries.items():
         if name not in SETTINGS:
             near = difflib.get_close_matches(name, SETTINGS, 1)
-            problems[name] = f"unknown setting {name!r}{f'; did you mean {near[0]!r}?' if near else ''}"
+            problems[name] = f"unknown setting `{name}`{f'; did you mean `{near[0]}`?' if near else ''}"
             continue
         try:
             values[name] = SETTINGS[name].read(entry)

@@ -1,7 +1,7 @@
-"""Read an answer of the server in bounded memory and time, whatever it sends: a stream of events, or a page.
+"""Read a server's response, a stream of events or a page, in bounded memory and time.
 
-All limits are on what an answer unpacks to. The SDK's own reader joins an event's lines again at each line
-and keeps comments, which a hostile server can use to fill time and memory.
+All limits apply to the decompressed response. The SDK's own reader joins an event's lines again at each line
+and keeps comments, with which a hostile server could use up time and memory.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
     from http.cookiejar import CookieJar
 
 log = logging.getLogger(__name__)
-MAX_REPLY_BYTES = 64 * 1024 * 1024  # of a stream; each word of a long reply comes with 100 bytes around it
-MAX_EVENT_BYTES = 6 * 1024 * 1024  # of one event: the largest tool input, escaped once more
-MAX_ANSWER_BYTES = 64 * 1024  # of what is no stream: error pages, facts about a model
-STALL_TIMEOUT_S = 90.0  # without a byte: the API sends pings, so the link is dead
+MAX_REPLY_BYTES = 64 * 1024 * 1024  # of a stream; each word of a long reply has 100 bytes around it
+MAX_EVENT_BYTES = 6 * 1024 * 1024  # of one event: the largest tool input, escaped twice
+MAX_ANSWER_BYTES = 64 * 1024  # of a response without a stream: error pages, facts about a model
+STALL_TIMEOUT_S = 90.0  # without a byte: the API sends pings, so the connection is dead
 LOCAL_STALL_TIMEOUT_S = 600.0  # a model on this machine may think that long before its first byte
-SILENCE_TIMEOUT_S = 600.0  # pings without content: omitted thinking is silent for minutes, not longer
-ANSWER_TIMEOUT_S = 5.0  # for reading that, once it has begun
-# More than any model writes: 128,000 tokens are half a million characters. They bound what every later step
-# (record, token count, screen) has to do.
+SILENCE_TIMEOUT_S = 600.0  # pings without content: thinking that is not sent takes minutes at most
+ANSWER_TIMEOUT_S = 5.0  # for reading a response without a stream, once it has begun
+# More than any model writes: 128,000 tokens are half a million characters. These limits bound the work of
+# every later step (transcript, token count, screen).
 MAX_BLOCKS = 2_000  # of a reply
-MAX_REPLY_CHARS = 4 * 1024 * 1024  # of all its blocks, inputs of tool calls as they came
+MAX_REPLY_CHARS = 4 * 1024 * 1024  # of all its blocks, with unparsed inputs of tool calls
 MAX_CALL_NAME_CHARS = 200  # of a tool's name or id; the API takes 128 and 64
 MAX_USAGE_TOKENS = 10**9  # of one figure of usage
-_SLICE_BYTES = 64 * 1024  # that are taken apart before other work, such as a signal, has its turn
-_BEGINNING_BYTES = 1_000  # kept to quote from an answer that is no stream of events
+_SLICE_BYTES = 64 * 1024  # parsed at once, before other work such as a signal
+_BEGINNING_BYTES = 1_000  # kept to quote from a response that is not a stream of events
 
 
 class AnswerRefused(Exception):
-    """An answer with a status that is no success. `body` is the beginning of what came with it."""
+    """A response with an error status. `body` is the beginning of its body."""
 
     def __init__(self, status: int, body: str, headers: Mapping[str, str]) -> None:
         super().__init__(f"status {status}")
@@ -55,7 +55,7 @@ class AnswerRefused(Exception):
 
 
 def proxy_for(url: str) -> str:
-    """The URL of the proxy by which the HTTP client reaches that URL, without its password; "" for none."""
+    """Return the URL of the HTTP client's proxy for a URL, without its password; "" for none."""
     from urllib.request import getproxies, proxy_bypass  # 10 ms; the client has loaded it
 
     parts = urlsplit(url)
@@ -67,21 +67,21 @@ def proxy_for(url: str) -> str:
 
 
 async def refuse_failures(faults: type[Exception], response: Any) -> None:
-    """Raise AnswerRefused for an answer that is no success: a hook on each answer of the HTTP client.
+    """Raise AnswerRefused for a response with an error status. A hook on each response of the HTTP client.
 
-    Redirects are among them: they would take the key, other secret headers and the prompt along. `faults`
-    are the exceptions of that client. Raises TransientError for an answer that is packed more than once:
-    some kilobytes of it could keep the unpacking busy for hours, and no signal would be heard meanwhile.
+    This includes redirects, which would send the key, other secret headers and the prompt elsewhere. `faults`
+    are the exceptions of that client. Raises TransientError for a response that is compressed more than once:
+    decompressing some kilobytes could take hours, during which no signal is handled.
     """
     if "," in response.headers.get("content-encoding", ""):
-        told = "the answer is compressed more than once, which was not requested"
-        raise TransientError(told, tries=UNREADABLE_TRIES)
+        text = "the response is compressed more than once, which was not requested"
+        raise TransientError(text, tries=UNREADABLE_TRIES)
     if not response.is_success:
         raise AnswerRefused(response.status_code, await beginning(response, faults), response.headers)
 
 
 async def beginning(response: Any, faults: type[Exception]) -> str:
-    """The first MAX_ANSWER_BYTES of an answer as text, or what came of them. The answer is closed."""
+    """Return up to the first MAX_ANSWER_BYTES of a response as text, and close it."""
     pieces: list[bytes] = []
     size = 0
     try:
@@ -91,15 +91,15 @@ async def beginning(response: Any, faults: type[Exception]) -> str:
                 size += len(piece)
                 if size >= MAX_ANSWER_BYTES:
                     break
-    except (TimeoutError, faults):  # what came by then says enough
-        log.info("an answer was not read to its end", exc_info=True)
+    except (TimeoutError, faults):  # the part received is enough
+        log.info("a response was not read to its end", exc_info=True)
     finally:
         await response.aclose()
     return b"".join(pieces)[:MAX_ANSWER_BYTES].decode("utf-8", "replace")
 
 
 class EventStream(Struct):
-    """The server-sent events in the pieces of an answer. `beginning` is how the answer began."""
+    """The server-sent events in the pieces of a response. `beginning` is its first part, for quoting."""
 
     pieces: AsyncIterator[bytes]
     beginning: bytes = b""
@@ -111,7 +111,7 @@ class EventStream(Struct):
     _begun: bool = False
 
     async def events(self) -> AsyncIterator[tuple[str, str]]:
-        """(name, data) of each event. Raises RequestRejected for too large ones, UnicodeDecodeError."""
+        """Yield (name, data) of each event. Raises RequestRejected if it is too large, UnicodeDecodeError."""
         async for piece in bounded(self.pieces):
             if len(self.beginning) < _BEGINNING_BYTES:
                 self.beginning += piece[:_BEGINNING_BYTES]
@@ -119,11 +119,11 @@ class EventStream(Struct):
                 for event in self._take(piece[at : at + _SLICE_BYTES]):
                     yield event
                 await asyncio.sleep(0)
-        for event in self._take(b"\n\n"):  # an event that the end of the answer ends
+        for event in self._take(b"\n\n"):  # an event that ends with the response
             yield event
 
     def _take(self, piece: bytes) -> Iterator[tuple[str, str]]:
-        """The events that a piece completes."""
+        """Yield the events that a piece completes."""
         self._held += len(piece)
         if self._after_return and piece.startswith(b"\n"):
             piece = piece[1:]
@@ -142,61 +142,61 @@ class EventStream(Struct):
                     self._name = ""
                     self._data = []
         if self._held > MAX_EVENT_BYTES:
-            raise RequestRejected(_too_much("an event of it", MAX_EVENT_BYTES))
+            raise RequestRejected(_too_much("one event", MAX_EVENT_BYTES))
 
     def _take_line(self, line: bytes) -> None:
         if not self._begun:
             line = line.removeprefix(BOM_UTF8)
-            self._begun = True  # some proxies put it before any text
+            self._begun = True  # some proxies put a byte order mark before any text
         name, _, value = line.partition(b":")
         if name == b"data":
             self._data.append(value.removeprefix(b" ").decode("utf-8"))
         elif name == b"event":
             self._name = value.removeprefix(b" ").decode("utf-8")
-        elif line.startswith(b"{"):  # a gateway that has an error to tell when the stream has begun
+        elif line.startswith(b"{"):  # an error of a gateway after the stream has begun
             self._data.append(line.decode("utf-8"))
 
 
 async def bounded(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The pieces of an answer. Raises RequestRejected where they come to more than MAX_REPLY_BYTES."""
+    """Yield the pieces of a response. Raises RequestRejected if they exceed MAX_REPLY_BYTES."""
     total = 0
     async for piece in pieces:
         total += len(piece)
         if total > MAX_REPLY_BYTES:
-            raise RequestRejected(_too_much("its answer", MAX_REPLY_BYTES))
+            raise RequestRejected(_too_much("it", MAX_REPLY_BYTES))
         yield piece
 
 
 async def whole_json(stream: EventStream) -> AsyncIterator[tuple[str, str]]:
-    """One event ("", data) of an answer that is one JSON text. Raises like `EventStream.events`."""
+    """Yield one event ("", data) for a response that is one JSON text. Raises like `EventStream.events`."""
     pieces = []
     size = 0
     async for piece in stream.pieces:
         pieces.append(piece)
         size += len(piece)
         if size > MAX_EVENT_BYTES:
-            raise RequestRejected(_too_much("its answer", MAX_EVENT_BYTES))
+            raise RequestRejected(_too_much("it", MAX_EVENT_BYTES))
     stream.beginning = b"".join(pieces)
     yield "", stream.beginning.decode("utf-8-sig")
 
 
 def _too_much(what: str, limit: int) -> str:
     size = f"{limit // (1024 * 1024)} MB"
-    return f"the server sends more than any model writes: {what} is over {size}; check ANTHROPIC_BASE_URL"
+    return f"the response is too large for a reply: {what} exceeds {size}. Check ANTHROPIC_BASE_URL."
 
 
 async def drain(events: AsyncIterator[Any], faults: tuple[type[Exception], ...]) -> None:
-    """Read to the end, so that the connection can serve the next request; the reply is whole anyway."""
+    """Read to the end after a complete reply, so that the connection can be used for the next request."""
     try:
-        async with asyncio.timeout(0.2):  # for the connection to end after the whole reply
+        async with asyncio.timeout(0.2):
             async for _ in events:
                 pass
-    except faults:  # nothing is lost any more
-        log.info("the connection did not end well", exc_info=True)
+    except faults:  # the reply is already complete
+        log.info("the connection did not end properly", exc_info=True)
 
 
 def parse_event(name: str, data: str) -> Mapping[str, Any]:
-    """The object of an event, with a type "" where it has none. Raises TransientError where it is none."""
+    """Return the object of an event, with type "" if it has none. Raises TransientError for anything else."""
     if name == "ping" or not data:
         return {"type": "ping"}
     try:
@@ -204,14 +204,14 @@ def parse_event(name: str, data: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         raise unreadable(error, data) from error
     if isinstance(event, dict) and event.get("error"):
-        return {**event, "type": "error"}  # also without a type, as gateways and local servers send it
+        return {**event, "type": "error"}  # gateways and local servers send no type
     if not isinstance(event, dict) or not isinstance(event.setdefault("type", ""), str):
-        raise unreadable(ValueError("an event that is not an object"), data)
+        raise unreadable(ValueError("event is not an object"), data)
     return event
 
 
 def parsed_input(text: str, initial: Any = None) -> Mapping[str, Any]:
-    """The input of a tool call from what came of it; what is no JSON object stands under INVALID_JSON."""
+    """Return the input of a tool call; a text that is not a JSON object is under INVALID_JSON."""
     if not text.strip():
         return initial if isinstance(initial, dict) else {}
     try:
@@ -223,17 +223,17 @@ def parsed_input(text: str, initial: Any = None) -> Mapping[str, Any]:
 
 
 def reply_label(value: Any) -> str:
-    """Return the label of a reply (its model, why it stopped), cut to a sensible length."""
+    """Return a label of a reply (its model, its stop reason), cut to 100 characters."""
     return replace_surrogates(str(value)[:100])
 
 
 def no_cookies() -> CookieJar:
-    """A jar for the HTTP client that keeps nothing: each answer could make all later requests larger."""
+    """Return a cookie jar that keeps nothing, since each response could make all later requests larger."""
     from http.cookiejar import CookieJar, DefaultCookiePolicy  # 100 ms, which that client takes anyway
 
     return CookieJar(DefaultCookiePolicy(allowed_domains=()))
 
 
 def too_large(what: str) -> RequestRejected:
-    """The error for a reply beyond the limits above."""
-    return RequestRejected(f"the reply was given up, it is more than any model writes: {what}")
+    """Return the error for a reply that exceeds a limit; `what` is "more than N ..."."""
+    return RequestRejected(f"stopped reading the reply: it has {what}, which no model writes")

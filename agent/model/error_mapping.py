@@ -1,7 +1,7 @@
-"""Map an error answer of a server, or an exception of its client, to a ModelError. Pure.
+"""Map an error response of a server, or an exception of its client, to a ModelError. Pure.
 
-An answer is judged by `error.type` and status; by the message only where nothing else tells (too large,
-thinking, optional fields), with the texts as the servers word them.
+A response is classified by `error.type` and status. The message decides only where nothing else does (too
+large, thinking, optional fields), by the wording of the servers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from transcripts.secrets import mask
 
 from .size_errors import find_size_error, is_rate_limit
 
-MAX_ERROR_BODY_CHARS = 65_536  # of an error: no pattern sees more
+MAX_ERROR_BODY_CHARS = 65_536  # of an error; the rest is not matched
 MAX_ERROR_LINE_CHARS = 300
 MAX_ANSWER_QUOTE_CHARS = 160
 _BLOCK_PATH = lazy_pattern(r"messages\.(\d{1,9})\.content\.(\d{1,9})\b")
@@ -49,23 +49,26 @@ _SPEND_LIMIT_CODES = {
     "contract_spend_limit_reached",
     "insufficient_quota",
 }
-_SIZE_STATUSES = {200, 400, 413, 422}  # and those of 500 and more
-# llama.cpp (with 500), OpenRouter (with 404), OpenAI: of a model without eyes.
+_SIZE_STATUSES = {200, 400, 413, 422}  # and those from 500 on
+# llama.cpp (with 500), OpenRouter (with 404), OpenAI: the model does not accept images.
 _IMAGE_REFUSED = lazy_pattern(
     r"image(?:_url| input|s)? (?:is|are) (?:not|only) supported|support image input|does not support images",
     re.I,
 )
 _WRONG_ENDPOINT = "unexpected endpoint"  # LM Studio, with a status of 200
-_HUNG_UP = lazy_pattern("disconnected|closed")  # what the HTTP client says of an answer that ended early
-_PROXY_HINT = "wants credentials: HTTPS_PROXY=http://name:password@host"
+_HUNG_UP = lazy_pattern("disconnected|closed")  # in the HTTP client's error about a response that ended early
+_PROXY_HINT = "requires credentials: set HTTPS_PROXY=http://name:password@host"
 CONNECT_TIMEOUT_S = 10.0
 LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 class ServerNames(Struct, frozen=True):
-    """The names that a provider's servers use, and the variables that lead to them.
+    """The wording of a provider's servers, and the variables that configure them.
 
-    `features` maps patterns of their words to the optional feature that these refuse; `place` is the URL.
+    features  patterns of error messages -> the optional feature that is rejected
+    key       the variable with the key
+    url       the variable with the URL
+    place     the URL in use
     """
 
     features: Mapping[str, Feature]
@@ -77,11 +80,11 @@ class ServerNames(Struct, frozen=True):
 def map_error(
     status: int, body: str, headers: Mapping[str, str], now: float, names: ServerNames
 ) -> ModelError:
-    """The error for an answer that is no reply. A status of 200 means an error within the stream."""
+    """Return the error for an error response. Status 200 means an error within the stream."""
     body = body[:MAX_ERROR_BODY_CHARS]
     code = read_error(body).code
     if status == 200 and re.fullmatch(r"[45]\d\d", code):
-        status = int(code)  # gateways that found out too late put it into the stream
+        status = int(code)  # gateways put an error that occurs later into the stream
     error = _map_answer(status, body, headers, now, names)
     error.status = None if status == 200 else status
     return error
@@ -97,20 +100,20 @@ def _map_answer(  # noqa: C901, PLR0911  the order of the answers is the rule
     if status == 407:
         return AuthenticationError(f"{text} (the proxy {_PROXY_HINT})")
     if status == 402 or kind == "billing_error":
-        return AuthenticationError(f"{text} (the account that {names.key} belongs to has to pay first)")
+        return AuthenticationError(f"{text} (check the billing of the account that {names.key} belongs to)")
     if status in (401, 403) or kind in ("authentication_error", "permission_error"):
         return AuthenticationError(f"{text} (check {names.key} and {names.url})")
     if status >= 400 and _IMAGE_REFUSED.search(message):
         return BlockRejected(text)
     if status == 404 or _WRONG_ENDPOINT in message.lower():
         place = f" ({names.place})" if _WRONG_ENDPOINT in message.lower() else ""
-        return ModelNotFound(f"{text} (check the name of the model, and {names.url}{place})")
+        return ModelNotFound(f"{text} (check the model's name and {names.url}{place})")
     if {code, kind} & _SPEND_LIMIT_CODES or "API usage limits" in message:
         return RequestRejected(text)
     tries = 1 if headers.get("x-should-retry") == "false" else None
     overloaded = status == 529 or kind == "overloaded_error"
     asked = retry_after(headers, now)
-    if asked is not None and asked > MAX_RETRY_AFTER_S:  # nobody waits so long: it is shown at once
+    if asked is not None and asked > MAX_RETRY_AFTER_S:  # too long to wait
         text += f" (the server asks to wait {asked / 60:,.0f} minutes)"
     transient = TransientError(text, asked, tries, overloaded)
     if status in _SIZE_STATUSES or status >= 500 or status == 429:
@@ -130,7 +133,7 @@ def _map_answer(  # noqa: C901, PLR0911  the order of the answers is the rule
 
 def _invalid(text: str, message: str, names: ServerNames) -> ModelError:
     block = _BLOCK_PATH.search(message)
-    if block and "Input tag" in message:  # it names the types that there are, thinking among them
+    if block and "Input tag" in message:  # this message lists all block types, including thinking
         return BlockRejected(text, int(block[1]), int(block[2]))
     if "thinking" in message and (block or "signature" in message or "cannot be modified" in message):
         return ThinkingRejected(text)
@@ -145,7 +148,7 @@ def _invalid(text: str, message: str, names: ServerNames) -> ModelError:
 
 
 class ErrorWords(NamedTuple):
-    """The parts of an error answer; "" for one that it lacks or that is not known."""
+    """The parts of an error response; "" for a missing or unknown one."""
 
     kind: str = ""
     message: str = ""
@@ -153,7 +156,7 @@ class ErrorWords(NamedTuple):
 
 
 def read_error(body: str) -> ErrorWords:
-    """Read the body of an error answer."""
+    """Parse the body of an error response."""
     try:
         return _words_of(json.loads(body))
     except (ValueError, RecursionError):
@@ -165,20 +168,20 @@ def _words_of(raw: Any) -> ErrorWords:
     if not isinstance(raw, dict):
         return ErrorWords()
     error = raw.get("error") or raw
-    if not isinstance(error, dict):  # LM Studio, Ollama and xAI: a text
+    if not isinstance(error, dict):  # LM Studio, Ollama and xAI: a string
         return ErrorWords(message=str(error), code=_word(raw.get("code")))
     details = error.get("details")
     code = details.get("error_code") if isinstance(details, dict) else error.get("code")
     message = error.get("message") or _complaints(error.get("detail"))
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
-        message = f"{message}: {metadata['raw']}"  # OpenRouter: what the provider behind it said
+        message = f"{message}: {metadata['raw']}"  # OpenRouter: the message of the upstream provider
     kind = error.get("type") if error is not raw else raw.get("type")
     return ErrorWords(kind=_word(kind), message=_word(message), code=_word(code))
 
 
 def _complaints(detail: Any) -> str:
-    """Return FastAPI's complaints, without the request that they repeat."""
+    """Return FastAPI's validation errors without the request that they repeat."""
     if not isinstance(detail, list):
         return _word(detail)
     each = (item for item in detail if isinstance(item, dict))
@@ -192,13 +195,13 @@ def _word(value: Any) -> str:
 def _redirected(status: int, location: str, names: ServerNames) -> str:
     place = quote(mask(location[:MAX_ERROR_BODY_CHARS]))
     return (
-        f"{status}: the server sends requests on to {place}; not followed, since the key and the prompt would"
-        f" go along: if that is the right place, set {names.url} to it"
+        f"{status}: the server redirects to {place}. makeroom does not follow redirects, which would send the"
+        f" key and the prompt there. If the address is right, set {names.url} to it."
     )
 
 
 def _line(status: int, kind: str, text: str, guess: bool) -> str:
-    """The answer on one line. `guess`: it has no words of the server's own, so say what it may come from."""
+    """Return an error response as one line. `guess`: it has no message, so name its possible source."""
     words = re.sub(r"<[^<>]*>", " ", text[:4_000])
     first = _one_line(words, MAX_ERROR_LINE_CHARS) or "no text"
     name = _one_line(kind, MAX_ANSWER_QUOTE_CHARS) or (
@@ -208,56 +211,56 @@ def _line(status: int, kind: str, text: str, guess: bool) -> str:
 
 
 def quote(text: str, max_chars: int = MAX_ANSWER_QUOTE_CHARS) -> str:
-    """The first words of what the server said, in quotes on one line; "nothing" where it said nothing."""
+    """Return the first words of a server's text, in quotes on one line; "nothing" for an empty text."""
     words = _one_line(text, max_chars)
     return f'"{words}"' if words else "nothing"
 
 
 def _one_line(text: str, max_chars: int) -> str:
-    """The beginning of a text without what terminals obey or hide, or no file can hold."""
+    """Return the beginning of a text on one line, without control, invisible and invalid characters."""
     return " ".join(printable(replace_surrogates(text[: 10 * max_chars])).split())[:max_chars]
 
 
 def summarize_error(error: BaseException) -> str:
-    """The first words that the exception or one of its causes has, else its kind; one line."""
+    """Return the message of an exception or its nearest cause that has one, else its type, on one line."""
     return _first_words(_chain(error))[:MAX_ERROR_LINE_CHARS] or type(error).__name__
 
 
 def map_connection_error(place: str, host: str, error: BaseException, proxy: str) -> ModelError:
-    """Translate a connection to `place` (a URL at `host`) that was not made or did not last.
+    """Return the error for a failed or lost connection to `place`, a URL at `host`.
 
-    `proxy` is the URL of the one by which the place is reached, "" for none.
+    `proxy` is the URL of the proxy for that address, "" for none.
     """
     causes = list(_chain(error))
     untrusted = next((cause for cause in causes if isinstance(cause, ssl.SSLCertVerificationError)), None)
     if untrusted is not None:
         return RequestRejected(
-            f"no trust in the certificate of {place}: {summarize_error(untrusted)}"
-            " (SSL_CERT_FILE may name another authority)"
+            f"cannot verify the certificate of {place}: {summarize_error(untrusted)}"
+            " (set SSL_CERT_FILE to add a certificate authority)"
         )
     why = summarize_error(causes[-1])
     if _breaks_protocol(causes[-1]):
-        return TransientError(f"{place} does not speak HTTP: {why}", tries=UNREADABLE_TRIES)
+        return TransientError(f"{place} does not respond with valid HTTP: {why}", tries=UNREADABLE_TRIES)
     if any(type(cause).__name__ == "ProxyError" for cause in causes):
         if "407" in why:
-            return AuthenticationError(f"the proxy on the way to {place} {_PROXY_HINT}")
-        return TransientError(f"no connection to {place} through the proxy {proxy}: {why}")
-    # A server on this machine that refuses will not come up by itself.
+            return AuthenticationError(f"the proxy for {place} {_PROXY_HINT}")
+        return TransientError(f"cannot connect to {place} through the proxy {proxy}: {why}")
+    # A server on this machine that refuses connections will hardly start by itself.
     tries = 3 if (urlsplit(proxy).hostname or host) in LOCAL else None
     where = _first_stop(place, proxy)
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
-        return TransientError(f"no connection to {where}: nothing listens there", tries=tries)
-    said = _first_words(causes[1:] or causes) or why  # the client's own words are always the same
-    return TransientError(f"no connection to {where}: {said}", tries=tries)
+        return TransientError(f"cannot connect to {where}: nothing is listening there", tries=tries)
+    said = _first_words(causes[1:] or causes) or why  # the client's own message is always the same
+    return TransientError(f"cannot connect to {where}: {said}", tries=tries)
 
 
 def _first_stop(place: str, proxy: str) -> str:
-    """Return the first host of a connection to that URL: the server or a proxy."""
-    return f"the proxy {proxy} on the way to {place}" if proxy else place
+    """Return the first host of a connection to a URL: the server or its proxy."""
+    return f"the proxy {proxy} for {place}" if proxy else place
 
 
 def _breaks_protocol(error: BaseException) -> bool:
-    """Return whether an error of the HTTP client means that what came is no HTTP, and not only too short."""
+    """Return whether an error of the HTTP client means invalid HTTP, and not just a truncated response."""
     return type(error).__name__ == "RemoteProtocolError" and not _HUNG_UP.search(summarize_error(error))
 
 
@@ -275,27 +278,29 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 def map_transport_error(
     error: Exception, http: Any, place: str, stall: float | None, proxy: str
 ) -> ModelError:
-    """Translate a failure of the HTTP client (the module `http`), or an answer that made no sense.
+    """Return the error for a failure of the HTTP client (the module `http`), or for an invalid response.
 
-    `place` is the server's URL, `stall` the seconds that were waited for a byte, `proxy` as above.
+    place  the server's URL
+    stall  the time limit for a byte, in seconds
+    proxy  the URL of the proxy, "" for none
     """
     match error:
         case http.ConnectTimeout():
             where = _first_stop(place, proxy)
-            return TransientError(f"no connection to {where} within {CONNECT_TIMEOUT_S:.0f} s")
+            return TransientError(f"cannot connect to {where}: timed out after {CONNECT_TIMEOUT_S:.0f} s")
         case http.TimeoutException():
-            return TransientError(f"nothing came from {place} for {stall or 0:.0f} s")
+            return TransientError(f"no data from {place} for {stall or 0:.0f} s")
         case http.DecodingError():
             return unreadable(error, "")
         case http.HTTPError() | http.StreamError() | OSError():
             tries = UNREADABLE_TRIES if _breaks_protocol(error) else None
-            return TransientError(f"the connection broke: {summarize_error(error)}", tries=tries)
+            return TransientError(f"the connection was lost: {summarize_error(error)}", tries=tries)
     return unreadable(error, "")
 
 
 def unreadable(error: Exception, data: str) -> TransientError:
-    """Return the error for an answer that makes no sense; the server's words are quoted."""
+    """Return the error for an invalid response, with a quote from it."""
     why = f"{type(error).__name__}: {summarize_error(error)}"
     return TransientError(
-        f"the stream made no sense: {quote(data)} ({quote(why, 100)})", tries=UNREADABLE_TRIES
+        f"cannot parse the response: {quote(data)} ({quote(why, 100)})", tries=UNREADABLE_TRIES
     )

@@ -1,7 +1,8 @@
-"""A pure schedule of retries. The caller waits, so that waiting can be shown and cancelled.
+"""The schedule of retries. Pure: the caller waits, so that waiting can be shown and cancelled.
 
-Ten tries; 0.5 s doubled each time up to 60 s, with up to 25 % taken off at random so that many clients do not
-return at the same moment. Retry-After is obeyed up to ten minutes; beyond that the error is shown at once.
+There are ten attempts. The wait is 0.5 s, doubled each time up to 60 s, and reduced by up to 25 % at random
+so that many clients do not return at the same moment. Retry-After is respected up to ten minutes; after a
+longer one the error is shown immediately.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ from email.utils import parsedate_to_datetime
 from agent.errors import ModelError, TransientError
 
 MAX_TRIES = 10
-UNREADABLE_TRIES = 3  # for an answer that makes no sense: it hardly makes more the tenth time
+UNREADABLE_TRIES = 3  # for an invalid response, which more attempts will hardly change
 FIRST_WAIT_S = 0.5
 MAX_WAIT_S = 60.0
 MAX_RETRY_AFTER_S = 600.0
 MAX_HEADER_CHARS = 100  # of a header with a number or a date
-MAX_JITTER = 0.25  # share of a wait that may be taken off
+MAX_JITTER = 0.25  # share by which a wait may be reduced
 
 
 def wait_before(error: ModelError, attempt: int, jitter: float, most: int = MAX_TRIES) -> float | None:
-    """Seconds until the next try, or None when there is none.
+    """Return the seconds until the next attempt, or None if there is none.
 
-    `attempt` is the number of tries made (1 after the first); `jitter` is in 0..1, `most` the tries of an
-    error that does not say itself how many make sense.
+    `attempt` is the number of attempts made (1 after the first), `jitter` is in 0..1, and `most` limits the
+    attempts after an error without a limit of its own.
     """
     if not isinstance(error, TransientError) or attempt >= (error.tries or most):
         return None
@@ -36,10 +37,10 @@ def wait_before(error: ModelError, attempt: int, jitter: float, most: int = MAX_
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds that an answer asks us to wait: retry-after-ms, or retry-after as a number or an HTTP date.
+    """Return the seconds to wait by retry-after-ms, or by retry-after as a number or an HTTP date.
 
-    A date is compared with the server's own clock where the answer tells it: ours may be off by days.
-    Absurd values count as absent.
+    A date is compared with the server's clock if the response contains it, since ours may be wrong by days.
+    Implausible values count as missing.
     """
     if (seconds := _number(headers.get("retry-after-ms"))) is not None:
         seconds /= 1000

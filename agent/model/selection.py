@@ -1,4 +1,4 @@
-"""Choose the model, and know it: from a disk cache, the server, or the adapter's catalog."""
+"""Choose the model, and get its facts from a disk cache, the server or the adapter's catalog."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from transcripts.storage import make_private_folders, read_regular, replace_file
 
 from .error_mapping import LOCAL
 
-DESCRIBE_TIMEOUT_S = 5.0  # the catalog is good enough to go on without an answer
+DESCRIBE_TIMEOUT_S = 5.0  # without an answer, the catalog is good enough
 
 
 class ModelFactsCache(Struct, frozen=True):
-    """The facts that servers gave about their models, in one JSON file; a missing or broken one is empty."""
+    """The facts that servers report about models, in a JSON file; a missing or broken file is empty."""
 
     path: Path
 
@@ -38,7 +38,7 @@ class ModelFactsCache(Struct, frozen=True):
         return facts if isinstance(facts.thinking, bool) else None  # written by an earlier version
 
     def put(self, server: str, facts: ModelFacts, now: float) -> None:
-        """Keep facts for next time; a cache that cannot be written is no error."""
+        """Store facts for later runs; a cache that cannot be written is not an error."""
         entries = self._read()
         entries[_key(server, facts.id)] = {"at": now, "facts": asdict(facts)}
         try:
@@ -56,14 +56,15 @@ class ModelFactsCache(Struct, frozen=True):
 
 
 def _key(server: str, model: str) -> str:
-    """The name of an entry: a URL may hold a password, which must not be written."""
+    """Return the name of an entry, with a password in the URL masked."""
     return f"{mask(server)} {model}"
 
 
 class ModelSelection:
-    """The model in use. `facts` are of the one chosen last; without a cache every choice asks the server.
+    """The model in use.
 
-    `learned` are the windows in tokens, by model, that errors told since the program was started.
+    facts    of the model chosen last; without a cache, each choice asks the server
+    learned  the windows in tokens, by model, named in errors of the server during this run
     """
 
     def __init__(
@@ -76,27 +77,24 @@ class ModelSelection:
         self._cache = cache
 
     def beside(self, name: str) -> ModelSelection:
-        """Another choice of the same service, still to be made; this one stays as it is."""
+        """Return a new selection with the same service; this one is not changed."""
         made = ModelSelection(self.model, name, self._now, self._cache)
         made.learned = self.learned
         return made
 
     def knows(self, model: str) -> bool:
-        """Return whether the service has such a model, as far as can be told without asking it."""
+        """Return whether the service is known to have a model, without asking it."""
         cached = self._cache.get(self.model.server, model, self._now()) if self._cache else None
         return cached is not None or self.model.known_facts(model).known
 
     async def choose(self, name: str) -> None:
-        """Use a model by its id or alias.
-
-        Raises UsageError where the service says that there is none such.
-        """
+        """Use a model by its id or alias. Raises UsageError if the service does not have it."""
         model = self.model.catalog.resolve(name)
         found = self._cache.get(self.model.server, model, self._now()) if self._cache else None
         if found is not None and urlsplit(self.model.server).hostname not in LOCAL:
             self.facts = found
             return
-        # A server on this machine answers at once and may have changed; what it taught is not forgotten.
+        # A server on this machine answers quickly and may have changed; a window learned from it is kept.
         asked = await self._describe(model)
         if asked is None:
             self.facts = found or self.model.known_facts(model)
@@ -107,7 +105,7 @@ class ModelSelection:
         self._remember(asked)
 
     async def _describe(self, model: str) -> ModelFacts | None:
-        """Ask the server about the model; None where it says nothing. Raises UsageError."""
+        """Ask the server about the model; None without an answer. Raises UsageError."""
         try:
             return await asyncio.wait_for(self.model.describe(model), DESCRIBE_TIMEOUT_S)
         except ModelNotFound as error:
@@ -115,14 +113,14 @@ class ModelSelection:
             near = catalog.suggest(model, error.listed)
             aliases = ", ".join(catalog.aliases)
             if not near and (error.listed or not aliases):
-                raise UsageError(str(error)) from error  # which lists the models that there are
-            hint = f"did you mean {near}?" if near else f"give a whole id, or {aliases}"
-            raise UsageError(f"the service has no model {model!r}; {hint}") from error
+                raise UsageError(str(error)) from error  # names the available models
+            hint = f"did you mean {near}?" if near else f"use a full id, or one of {aliases}"
+            raise UsageError(f"unknown model {model!r}; {hint}") from error
         except (ModelError, TimeoutError):
             return None
 
     def learn_window(self, tokens: int) -> None:
-        """A rejected request told the size of the window: remember it for this model and server."""
+        """Remember the window size that a rejected request has shown, for this model and server."""
         self.facts = replace(self.facts, window=tokens, window_source="an error of the server")
         self.learned[self.facts.id] = tokens
         self._remember(self.facts)

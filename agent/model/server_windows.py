@@ -1,7 +1,7 @@
 """The models of a compatible server, and the sizes of their windows.
 
-vLLM and gateways tell the window in their list of models, llama.cpp there or in /props, Ollama in /api/ps of
-what is loaded.
+vLLM and gateways report the window in their list of models, llama.cpp there or in /props, and Ollama in
+/api/ps for loaded models.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from agent.errors import ModelNotFound
 from agent.model_port import ModelFacts, is_believable
 
-# Fields of an entry in a list of models, or below its "meta": vLLM, OpenRouter and Together, Groq, LM Studio,
-# Anthropic, llama.cpp (whose `n_ctx_train` is what the model was trained with, not what there is room for).
+# Fields of an entry in a list of models, or in its "meta": vLLM, OpenRouter and Together, Groq, LM Studio,
+# Anthropic, llama.cpp (whose `n_ctx_train` is the window in training, not the available one).
 WINDOW_FIELDS = (
     "max_model_len",
     "context_length",
@@ -28,14 +28,14 @@ WINDOW_FIELDS = (
 )
 
 MAX_SUGGESTED_MODELS = 5
-MAX_MODEL_ID_CHARS = 200  # of a model in a server's list; it is shown, recorded and sent
+MAX_MODEL_ID_CHARS = 200  # of a model in a server's list; ids are shown, recorded and sent
 
 Get = Callable[[str], Awaitable[Any]]
-"""From a path at the root of a server to the JSON value there, None where there is none."""
+"""Gets the JSON value at a path below the root of a server, None if there is none."""
 
 
 def listed_models(answer: Any) -> list[dict[str, Any]]:
-    """The entries of a server's list of models that can be named by their `id`."""
+    """Return the entries of a server's list of models that have a usable `id`."""
     found = answer.get("data") if isinstance(answer, dict) else None
     entries = found if isinstance(found, list) else []
     return [each for each in entries if isinstance(each, dict) and _is_model_id(each.get("id"))]
@@ -46,10 +46,9 @@ def _is_model_id(value: Any) -> bool:
 
 
 def facts_from_list(known: ModelFacts, entries: list[dict[str, Any]]) -> ModelFacts:
-    """Return the facts about a model from the server's list, on top of those known; of the only model for an
-    id "".
+    """Return the known facts about a model, with its id from the server's list; id "" means the only model.
 
-    Raises ModelNotFound where there is none such. A gateway lists patterns, some models have variants.
+    A gateway may list patterns, and some models have variants. Raises ModelNotFound for an unlisted model.
     """
     ids = [str(entry["id"]) for entry in entries]
     if known.id and (not ids or any("*" in each for each in ids)):
@@ -58,30 +57,30 @@ def facts_from_list(known: ModelFacts, entries: list[dict[str, Any]]) -> ModelFa
     found = [entry for entry in entries if entry["id"] in wanted]
     if not found or (not known.id and len(found) > 1):
         some = ", ".join(sorted(ids)[:MAX_SUGGESTED_MODELS]) or "none"
-        which = f"there is no model {known.id!r}" if known.id else "name a model by --model or OPENAI_MODEL"
+        which = f"unknown model {known.id!r}" if known.id else "choose a model with --model or OPENAI_MODEL"
         more = " and others" if len(ids) > MAX_SUGGESTED_MODELS else ""
         raise ModelNotFound(f"{which}; the server has {some}{more}", ids)
     return replace(known, id=known.id or str(found[0]["id"]), known=True)
 
 
 async def checked_by_list(known: ModelFacts, get: Get) -> ModelFacts:
-    """The facts of a model of which a server has no page: it may have none of any, or of this one alone.
+    """Return the facts about a model that has no page on the server, which may have pages of none.
 
-    Raises ModelNotFound for a model of which nothing is known and that its list lacks.
+    Raises ModelNotFound for a model that is neither known nor in the server's list.
     """
     if known.known:
         return known
     answer = await get("/v1/models")
     entries = listed_models(answer)
     is_whole = isinstance(answer, dict) and not answer.get("has_more")
-    any_name = [entry.get("owned_by") for entry in entries] == ["llamacpp"]  # it looks at none
+    any_name = [entry.get("owned_by") for entry in entries] == ["llamacpp"]  # which ignores the name
     return facts_from_list(known, entries) if is_whole and not any_name else known
 
 
 async def with_window(facts: ModelFacts, get: Get, entries: list[dict[str, Any]] | None = None) -> ModelFacts:
-    """The facts with the window that a server tells, where it tells one.
+    """Return the facts with the window that a server reports, if it does.
 
-    `entries` is its list of models where that is known already, else it is asked for.
+    `entries` is its list of models if that is already known; otherwise it is requested.
     """
     if entries is None:
         entries = listed_models(await get("/v1/models"))

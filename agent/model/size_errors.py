@@ -1,7 +1,7 @@
-"""Tell by the words of an error answer that a request was too large, and learn the window of a model. Pure.
+"""Recognize by its text that an error means a request was too large, and read the window of the model. Pure.
 
-The service and each compatible server word it in their own way, and none of it is a status of its own. Rate
-limits speak of tokens and limits too: the caller asks `is_rate_limit` first.
+Each compatible server words this error differently, and there is no status for it. Errors about rate limits
+mention tokens and limits too, so the caller checks `is_rate_limit` first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from agent.errors import OutputTooLong, PromptTooLong
 from agent.model_port import MIN_OUTPUT_TOKENS, is_believable
 from transcripts.patterns import lazy_pattern
 
-_N = r"(\d{1,3}(?:,\d{3}){1,4}|\d{1,15})"  # more digits are no number
+_N = r"(\d{1,3}(?:,\d{3}){1,4}|\d{1,15})"  # longer digits are not a number
 _RATE = lazy_pattern(r"\brate[ _-]?limit|\bper[ -](?:min|day)|quota|throttl|please wait", re.I)
 _OVERFLOW = lazy_pattern(
     "|".join(
@@ -70,7 +70,7 @@ _SIZES = tuple(
         r'"n_prompt_tokens": ?N',
     )
 )
-# Output that does not fit beside the prompt: window, prompt and output, by name.
+# Errors about output that does not fit beside the prompt, with the window and the prompt as named groups.
 _OUTPUT_BESIDE_PROMPT = tuple(
     lazy_pattern(
         pattern.replace("WIN", _N.replace("(", "(?P<window>", 1))
@@ -94,22 +94,23 @@ _OUTPUT_CAP = lazy_pattern(
 
 
 def is_rate_limit(status: int, words: str) -> bool:
-    """Return whether an answer is about how much may be asked in a time, whatever else it says of tokens."""
+    """Return whether an error is about the requests or tokens allowed in a time."""
     return status == 429 or _RATE.search(words) is not None
 
 
 def find_size_error(line: str, words: str, body: str) -> OutputTooLong | PromptTooLong | None:
-    """The error for an answer that says that the request is too large; None where it says something else.
+    """Return the error for a response about a request that is too large; None for another response.
 
-    `line` is the text for people, `words` what the server said with type and code, `body` the whole answer,
-    in which some give the numbers as fields.
+    line   the text for users
+    words  the server's message with type and code
+    body   the whole response, in which some servers give the numbers as fields
     """
     if (cap := _OUTPUT_CAP.search(words)) and is_believable(most := _tokens(cap[1] or cap[2])):
         return OutputTooLong(line, most)
     if found := _EXCEEDED_LIMIT.search(words) or _first(_OUTPUT_BESIDE_PROMPT, words):
         window = _tokens(found["window"])
         prompt = _tokens(found["prompt"])
-        left = window - prompt - 64  # servers count chat templates late
+        left = window - prompt - 64  # the count does not include the chat template
         if left >= MIN_OUTPUT_TOKENS:
             return OutputTooLong(line, left, window)
         return PromptTooLong(line, prompt, _believed(window))
@@ -117,8 +118,8 @@ def find_size_error(line: str, words: str, body: str) -> OutputTooLong | PromptT
         size = _first(_SIZES, words) or _first(_SIZES, body)
         limit = _first(_LIMITS, words)
         limit = limit or _first(_LIMITS, body)
-        told = _tokens(limit[1]) if limit else None
-        return PromptTooLong(line, _tokens(size[1]) if size else None, _believed(told))
+        known = _tokens(limit[1]) if limit else None
+        return PromptTooLong(line, _tokens(size[1]) if size else None, _believed(known))
     return None
 
 

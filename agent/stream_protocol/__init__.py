@@ -1,4 +1,4 @@
-"""The face for programs: JSON lines in and out, as clients of Claude Code speak them."""
+"""The face for programs: JSON lines in and out, in the protocol of Claude Code's clients."""
 
 from typing import TYPE_CHECKING
 

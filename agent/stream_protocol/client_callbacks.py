@@ -1,4 +1,4 @@
-"""The client as approver and as hooks: permission questions and moments of a turn, asked of it."""
+"""The client as approver and as hooks: it answers permission questions and hook events of a turn."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .client_channel import ClientChannel, ClientRefused
 
 
 class ClientApprover(Struct, frozen=True):
-    """A ports.Approver: the client decides, or the user behind it."""
+    """A ports.Approver: the client or its user decides."""
 
     channel: ClientChannel
 
@@ -73,9 +73,9 @@ def permission_answer(answer: Mapping[str, Any]) -> Allow | Deny:
 def unmasked(
     changed: Mapping[str, Any], seen: Mapping[str, Any], original: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A changed input with the original in each field that the client left as it saw it.
+    """Return a changed input with the original value in each field that the client has not changed.
 
-    It may have seen a secret masked, or a long text shortened: neither may be what runs.
+    The client may have seen a masked secret or a shortened text, which must not be what runs.
     """
     return {
         name: original[name] if name in original and name in seen and value == seen[name] else value
@@ -84,7 +84,7 @@ def unmasked(
 
 
 def _update(raw: Any) -> PermissionUpdate:
-    """A change of permissions; only what is for the session is followed."""
+    """Return a change of permissions; an empty one unless it is for the session."""
     if not isinstance(raw, dict) or raw.get("destination") != "session":
         return PermissionUpdate()
     match raw.get("type"):
@@ -100,7 +100,7 @@ def _update(raw: Any) -> PermissionUpdate:
 
 
 def _rule_text(rule: Mapping[str, Any]) -> str:
-    """A rule as it is written here, "" for one about no tool of ours."""
+    """Return a rule in our syntax, "" for a rule about an unknown tool."""
     content = rule.get("ruleContent")
     text = f"{rule.get('toolName')}({content})" if content else str(rule.get("toolName"))
     try:
@@ -128,14 +128,14 @@ def client_hooks(
     about_session: Callable[[], Mapping[str, Any]],
     tell: Callable[[str], None],
 ) -> AskedHooks:
-    """The hooks of `entries`, which are callbacks of the client."""
+    """Return the hooks of `entries`, which are callbacks of the client."""
 
-    async def ask(entry: HookEntry, told: dict[str, Any]) -> HookAnswer:
+    async def ask(entry: HookEntry, given_input: dict[str, Any]) -> HookAnswer:
         request = {
             "subtype": "hook_callback",
             "callback_id": entry.run,
-            "input": told,
-            "tool_use_id": told.get("tool_use_id"),
+            "input": given_input,
+            "tool_use_id": given_input.get("tool_use_id"),
         }
         sent: list[str] = []
         try:
@@ -146,7 +146,7 @@ def client_hooks(
         if given.updated_input is None:
             return given
         seen = json.loads(sent[0])["request"]["input"].get("tool_input", {})
-        return replace(given, updated_input=unmasked(given.updated_input, seen, told["tool_input"]))
+        return replace(given, updated_input=unmasked(given.updated_input, seen, given_input["tool_input"]))
 
     return AskedHooks(entries, ask=ask, about_session=about_session, label=_label, tell=tell)
 

@@ -1,4 +1,4 @@
-"""The channel to the client: lines out, our requests and their answers, the state that it is told."""
+"""The channel to the client: lines out, our requests and their answers, and the state of the session."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from agent.ui import PipeWriter
 from .client_frames import CancelRequest, ControlResponse
 from .message_frames import fitting_line
 
-MAX_INPUT_LINE_BYTES = 256 * 1024 * 1024  # images come within a line
+MAX_INPUT_LINE_BYTES = 256 * 1024 * 1024  # images are part of a line
 
 
 class ClientRefused(Exception):
-    """The client answered with an error, or is no longer there to answer."""
+    """The client answered with an error, or has closed the connection."""
 
 
 class ClientChannel:
-    """One client. `tells_state` has it told when we run, wait for it, or are idle.
+    """One client. With `tells_state` it is sent the state of the session: running, waiting for it, or idle.
 
-    Our requests wait until they are answered, however long that takes; it is told of a wait that ends early.
+    Our requests wait for their answers without a time limit; the client is notified if a wait is cancelled.
     """
 
     def __init__(self, out: PipeWriter, tells_state: bool) -> None:
@@ -33,18 +33,18 @@ class ClientChannel:
         self._tells_state = tells_state
         self._waiting: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
         self._state = ""
-        self._asking = 0  # questions to the person that are open
-        self.session = ""  # the id that lines about the session carry
-        self.closed = False  # the client will send nothing more
+        self._asking = 0  # open questions to the user
+        self.session = ""  # the session id in lines about the session
+        self.closed = False  # the client sends nothing more
 
     def write(self, frame: Mapping[str, Any]) -> str:
-        """Write a line at once; returns it as it was written."""
+        """Write a line immediately, and return it as written."""
         return self._out.line(fitting_line(frame))
 
     async def ask(self, request: Mapping[str, Any], sent: list[str] | None = None) -> Mapping[str, Any]:
-        """The client's answer to a request. Raises ClientRefused. The line that was sent goes into `sent`."""
+        """Send a request and return the client's answer; the line goes into `sent`. Raises ClientRefused."""
         if self.closed:
-            raise ClientRefused("the client has closed its side")
+            raise ClientRefused("the client has closed the connection")
         ident = str(uuid.uuid4())
         answer: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting[ident] = answer
@@ -60,7 +60,7 @@ class ClientChannel:
             del self._waiting[ident]
 
     def settle(self, response: ControlResponse) -> None:
-        """Take in an answer; one that nobody waits for is left out."""
+        """Deliver an answer; one without a waiting request is ignored."""
         waiting = self._waiting.get(response.ident)
         if waiting is None or waiting.done():
             return
@@ -70,27 +70,27 @@ class ClientChannel:
             waiting.set_exception(ClientRefused(response.error))
 
     def withdraw(self, request: CancelRequest) -> None:
-        """The client takes back what it was to answer."""
-        self.settle(ControlResponse(request.ident, error="the client took it back"))
+        """Cancel one of our requests, as the client asks."""
+        self.settle(ControlResponse(request.ident, error="the client cancelled the request"))
 
     def close(self) -> None:
-        """The client sends nothing more: what waits for it fails."""
+        """Fail all waiting requests, as the client sends nothing more."""
         self.closed = True
         for waiting in self._waiting.values():
             if not waiting.done():
-                waiting.set_exception(ClientRefused("the client has closed its side"))
+                waiting.set_exception(ClientRefused("the client has closed the connection"))
 
     def tell_state(self, state: str) -> None:
-        """Tell the client that we are "running", "idle", or that it "requires_action"."""
+        """Send the client the state of the session: "running", "idle" or "requires_action"."""
         if self._tells_state and state != self._state:
             self._state = state
-            told = {"type": "system", "subtype": "session_state_changed", "state": state}
+            frame = {"type": "system", "subtype": "session_state_changed", "state": state}
             source = {"session_id": self.session, "uuid": str(uuid.uuid4()), "sdk_host_only": True}
-            self.write({**told, **source})
+            self.write({**frame, **source})
 
     @contextmanager
     def action_required(self) -> Iterator[None]:
-        """The client has to act for as long as this lasts."""
+        """Report that the client has to act, for as long as the context lasts."""
         self._asking += 1
         self.tell_state("requires_action")
         try:
@@ -104,7 +104,7 @@ class ClientChannel:
 def start_reading(descriptor: int, deliver: Callable[[bytes | None], None]) -> None:
     """Deliver each line of a descriptor to the running loop, in order; None at the end.
 
-    A thread of its own reads, which works for pipes, files and terminals, and holds up nothing at the end.
+    A daemon thread reads, which works for pipes, files and terminals, and does not delay the exit.
     """
     loop = asyncio.get_running_loop()
 
@@ -119,13 +119,13 @@ def start_reading(descriptor: int, deliver: Callable[[bytes | None], None]) -> N
 
 
 def read_lines(descriptor: int) -> Iterator[bytes]:
-    """The lines of a descriptor; one that is too long is cut, which makes it invalid JSON."""
+    """Yield the lines of a descriptor; one that is too long is cut, which makes it invalid JSON."""
     pieces: list[bytes] = []
     size = 0
     while True:
         try:
             data = os.read(descriptor, 1 << 20)
-        except OSError:  # it is closed, or no descriptor
+        except OSError:  # closed or invalid
             data = b""
         *ended, rest = data.split(b"\n")
         for line in ended:

@@ -1,4 +1,4 @@
-"""The lines that a client writes, as values; and what is written in answer to its requests. Pure."""
+"""The lines that a client writes, as values, and the answers to its requests. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from transcripts import Block, TextBlock, blocks_from_json
 
 
 class BadFrame(Exception):
-    """A line that is none of the protocol; the text says why. `ident` names a request to be refused."""
+    """A line that violates the protocol; the text gives the reason. `ident` is a request to refuse or ""."""
 
     def __init__(self, text: str, ident: str = "") -> None:
         super().__init__(text)
@@ -21,7 +21,7 @@ class BadFrame(Exception):
 
 
 class UserMessage(Struct, frozen=True):
-    """A prompt. `verbatim`: no slash command in it; `query` False: it waits for the next prompt."""
+    """A prompt. `verbatim`: not a slash command; `query` False: it is sent with the next prompt."""
 
     content: tuple[Block, ...]
     uuid: str = ""
@@ -34,7 +34,7 @@ class UserMessage(Struct, frozen=True):
 
 
 class ControlRequest(Struct, frozen=True):
-    """The client asks for something; it waits for one answer."""
+    """A request of the client, which waits for one answer."""
 
     ident: str
     subtype: str
@@ -42,7 +42,7 @@ class ControlRequest(Struct, frozen=True):
 
 
 class ControlResponse(Struct, frozen=True):
-    """The client's answer to a request of ours; `error` None: it succeeded."""
+    """The client's answer to one of our requests; `error` None: it succeeded."""
 
     ident: str
     body: Mapping[str, Any] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class ControlResponse(Struct, frozen=True):
 
 
 class CancelRequest(Struct, frozen=True):
-    """The client wants no answer to a request any more."""
+    """The cancellation of a request."""
 
     ident: str
 
@@ -59,10 +59,10 @@ Frame = UserMessage | ControlRequest | ControlResponse | CancelRequest
 
 
 def parse_frame(line: bytes | str) -> Frame | None:
-    """The value of a line, None for one without a meaning here. Raises BadFrame."""
+    """Return the value of a line, None for a line without a meaning here. Raises BadFrame."""
     if not line.strip():
         return None
-    unfit: list[str] = []  # NaN and the like, which Python reads and writes, and which no request can hold
+    unfit: list[str] = []  # NaN and the like, which Python accepts but no request may contain
 
     def finite(text: str) -> float:
         if math.isinf(number := float(text)):
@@ -72,11 +72,11 @@ def parse_frame(line: bytes | str) -> Frame | None:
     try:
         raw = json.loads(line, parse_constant=unfit.append, parse_float=finite)
     except (ValueError, RecursionError) as error:
-        raise BadFrame(f"a line on standard input is not valid JSON ({error}): {_quoted(line)}") from error
+        raise BadFrame(f"line on standard input is not valid JSON ({error}): {_quoted(line)}") from error
     if not isinstance(raw, dict):
-        raise BadFrame(f"a line on standard input is not valid JSON object: {_quoted(line)}")
+        raise BadFrame(f"line on standard input is not a JSON object: {_quoted(line)}")
     if unfit:
-        return _refused(raw, f"a line on standard input has a number that JSON cannot hold: {unfit[0]}")
+        return _refused(raw, f"line on standard input contains an invalid JSON number: {unfit[0]}")
     match raw.get("type"):
         case "user":
             return _user_message(raw, line)
@@ -90,7 +90,7 @@ def parse_frame(line: bytes | str) -> Frame | None:
 
 
 def _refused(raw: Mapping[str, Any], why: str) -> ControlResponse:
-    """Return an error response to an answer that cannot be taken. Raises BadFrame for other frames."""
+    """Return an invalid answer of the client as an error. Raises BadFrame for other frames."""
     response = raw.get("response")
     if raw.get("type") == "control_response" and isinstance(response, dict):
         return ControlResponse(str(response.get("request_id") or ""), error=why)
@@ -103,7 +103,7 @@ def _user_message(raw: Mapping[str, Any], line: bytes | str) -> UserMessage:
     if isinstance(content, list) and not all(isinstance(block, dict) for block in content):
         content = None
     if not isinstance(content, str | list):
-        raise BadFrame(f"a user message without content: {_quoted(line)}")
+        raise BadFrame(f"user message without content: {_quoted(line)}")
     return UserMessage(
         blocks_from_json(content) or (TextBlock(""),),
         uuid=str(raw.get("uuid") or ""),
@@ -116,7 +116,7 @@ def _control_request(raw: Mapping[str, Any]) -> ControlRequest:
     ident = str(raw.get("request_id") or "")
     body = raw.get("request")
     if not isinstance(body, dict) or not isinstance(body.get("subtype"), str):
-        raise BadFrame("a control request without a subtype", ident)
+        raise BadFrame("control request without a subtype", ident)
     return ControlRequest(ident, subtype=body["subtype"], body=body)
 
 
@@ -136,17 +136,17 @@ def _quoted(line: bytes | str) -> str:
 
 
 def success(ident: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer to a request."""
+    """Return the answer to a request."""
     response = {"subtype": "success", "request_id": ident, "response": dict(body)}
     return {"type": "control_response", "response": response}
 
 
 def refusal(ident: str, error: str) -> dict[str, Any]:
-    """The answer to a request that cannot be fulfilled."""
+    """Return the answer to a request that cannot be fulfilled."""
     return {"type": "control_response", "response": {"subtype": "error", "request_id": ident, "error": error}}
 
 
 def replayed(message: UserMessage, raw_content: list[dict[str, Any]]) -> dict[str, Any]:
-    """A user message repeated to the client (--replay-user-messages)."""
-    told = {"role": "user", "content": raw_content}
-    return {"type": "user", "message": told, "parent_tool_use_id": None, "isReplay": True}
+    """Return a user message repeated to the client (--replay-user-messages)."""
+    repeated = {"role": "user", "content": raw_content}
+    return {"type": "user", "message": repeated, "parent_tool_use_id": None, "isReplay": True}

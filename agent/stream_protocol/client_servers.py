@@ -1,4 +1,4 @@
-"""MCP servers within the client: their JSON-RPC travels in requests to the client."""
+"""MCP servers inside the client: their JSON-RPC is sent in requests to the client."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .client_channel import ClientChannel, ClientRefused
 
 
 class ClientConnection(Struct):
-    """The way to one server; `deliver` takes what it answers."""
+    """The connection to one server; `deliver` takes its answers."""
 
     name: str
     channel: ClientChannel
     deliver: Callable[[Any], None]
 
     async def send(self, message: Mapping[str, Any]) -> None:
-        """Send a message, and wait for the answer of the client. Raises ServerFailed."""
+        """Send a message, and wait for the client's answer. Raises ServerFailed."""
         request = {"subtype": "mcp_message", "server_name": self.name, "message": message}
         try:
             answer = (await self.channel.ask(request)).get("mcp_response")
@@ -43,7 +43,7 @@ class ClientConnection(Struct):
 
 
 def servers_within(names: Iterable[str], channel: ClientChannel) -> tuple[McpServer, ...]:
-    """Return the servers of these names within the client; none is connected yet."""
+    """Return the servers with these names inside the client, not yet connected."""
 
     def opener(name: str) -> Opener:
         async def connect(deliver: Callable[[Any], None], lost: Callable[[str], None]) -> ClientConnection:

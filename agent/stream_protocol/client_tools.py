@@ -1,4 +1,4 @@
-"""The tools of MCP servers within the client as a source of tools, and what a client is told of servers."""
+"""The tools of MCP servers inside the client as a source of tools, and the status of servers for clients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ClientTools(Struct):
         return self.server.entry.name
 
     async def open(self, folder: Path, environ: Mapping[str, str]) -> None:
-        """See ports.ToolSource; a server that is connected already is not asked again."""
+        """See ports.ToolSource; a server that is already connected is not started again."""
         if self.server.failure:
             await self.server.begin()
 
@@ -39,7 +39,7 @@ class ClientTools(Struct):
 
 
 def server_status(server: McpServer) -> dict[str, Any]:
-    """Return the status of a server for a client; no values of variables or headers."""
+    """Return the status of a server for a client, without values of variables and headers."""
     entry = server.entry
     offer = server.offer
     config: dict[str, Any] = {"type": entry.kind, "name": entry.name}
@@ -63,7 +63,7 @@ def server_status(server: McpServer) -> dict[str, Any]:
 
 
 def tool_sizes(server: McpServer, count: Callable[[str], int]) -> list[dict[str, Any]]:
-    """The tools of a server with the tokens that each takes."""
+    """Return the tools of a server, each with its size in tokens."""
     return [
         {
             "name": server.offer.names[name],

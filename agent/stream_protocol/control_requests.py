@@ -1,4 +1,4 @@
-"""The requests of a client during a session, a function for each; the answers are plain data."""
+"""The requests of a client during a session, one function for each; the answers are plain data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ UUID_TOPIC = "prompt id"  # of metadata: {"uuid", "seq"}
 
 
 class ControlRefused(Exception):
-    """The request cannot be fulfilled; the text says why."""
+    """The request cannot be fulfilled; the text gives the reason."""
 
 
 Answer = Mapping[str, Any]
@@ -45,18 +45,18 @@ Body = Mapping[str, Any]
 
 
 class ControlRequests:
-    """The requests of a client under way, and the turn that they may be about."""
+    """The running requests of a client, and the turn that they may be about."""
 
     def __init__(self, controller: Controller, client: StreamInput) -> None:
         self.controller = controller
         self.client = client
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._turn: asyncio.Task[int] | None = None
-        self._model: str | None = None  # to be used from the next turn on
-        self._prompt: tuple[Session, str, int] | None = None  # its id is still to be recorded
+        self._model: str | None = None  # used from the next turn on
+        self._prompt: tuple[Session, str, int] | None = None  # whose id is not yet recorded
 
     def begin(self) -> None:
-        """Take the requests of the client from now on, and those that came before."""
+        """Handle the requests of the client from now on, and the earlier ones."""
         self.client.fulfil = self._start
         self.client.withdraw = self._withdraw
         for request in self.client.requests:
@@ -64,7 +64,7 @@ class ControlRequests:
 
     @property
     def servers(self) -> tuple[McpServer, ...]:
-        """All MCP servers: those within the client, then the others."""
+        """All MCP servers: those inside the client, then the others."""
         others = self.controller.services.mcp
         return (*self.client.servers, *(others.servers if others is not None else ()))
 
@@ -77,17 +77,17 @@ class ControlRequests:
             task.cancel()
 
     async def ready(self) -> Controller:
-        """The controller, ready. Raises what kept it from becoming ready."""
+        """Return the controller once it is ready. Raises the error that prevents that."""
         await self.controller.ready()
         return self.controller
 
     async def run_turn(self, work: Coroutine[Any, Any, int], uuid: str) -> int:
-        """Run the turn of a prompt. The client may interrupt it, also before it begins."""
+        """Run the turn of a prompt, which the client may interrupt even before it begins."""
         self._turn = asyncio.ensure_future(work)
         try:
             if uuid in self.client.stopped:
                 self.client.stopped.discard(uuid)
-                await asyncio.sleep(0)  # it begins, or it would have no result
+                await asyncio.sleep(0)  # lets it begin, otherwise it would have no result
                 self._turn.cancel()
             return await self._turn
         finally:
@@ -96,12 +96,12 @@ class ControlRequests:
                 await self.use_model(self._model)
 
     def expect_prompt(self, uuid: str) -> None:
-        """A prompt comes next that the client's id names."""
+        """Remember the client's id for the next prompt."""
         session = self.controller.in_use[0]
         self._prompt = (session, uuid, session.folded.last_seq)
 
     def keep_uuid(self) -> None:
-        """Record which prompt the client's id names: the first one since it was expected, if there is one."""
+        """Record the client's id of a prompt: the first one since `expect_prompt`, if there is one."""
         if self._prompt is None:
             return
         session, uuid, before = self._prompt
@@ -112,17 +112,17 @@ class ControlRequests:
             self._prompt = None
 
     async def use_model(self, name: str) -> None:
-        """Use another model, from now or from the end of the turn that runs."""
+        """Use another model from now on, or from the end of the running turn on."""
         self._model = name if self._turn is not None else None
         if self._turn is not None:
             return
         try:
             await self.controller.factory.change_model(*self.controller.in_use, name)
         except AgentError as error:
-            self.client.warn(f"the model stays as it is: {error}")
+            self.client.warn(f"cannot change the model: {error}")
 
     def _start(self, request: ControlRequest) -> None:
-        if request.subtype == "interrupt" and (self._turn is None or self._turn.done()):  # its result is told
+        if request.subtype == "interrupt" and (self._turn is None or self._turn.done()):  # it has its result
             self.client.stop_next()
         self._answer(request)
 
@@ -137,10 +137,10 @@ class ControlRequests:
             self.client.channel.withdraw(request)
 
     async def _fulfil(self, request: ControlRequest, turn: asyncio.Task[int] | None) -> None:
-        """Answer a request of the client that came during this turn."""
+        """Answer a request of the client that arrived during this turn."""
         try:
             if request.subtype not in FUNCTIONS:
-                raise ControlRefused(f"the request {request.subtype} is not supported")
+                raise ControlRefused(f"unsupported request {request.subtype!r}")
             answer = success(request.ident, await FUNCTIONS[request.subtype](self, request.body))
         except (ControlRefused, AgentError, StoreError) as error:
             answer = refusal(request.ident, str(error))
@@ -154,7 +154,7 @@ async def set_model(run: ControlRequests, body: Body) -> Answer:
     selection = controller.services.selection
     name = body.get("model") or controller.setup.model_name
     model = selection.model.catalog.resolve("" if name == "default" else str(name))
-    await selection.beside(model).choose(model)  # which tells now that there is none such, not after the turn
+    await selection.beside(model).choose(model)  # reports an unknown model now, not after the turn
     await run.use_model(model)
     return {"model": model}
 
@@ -163,12 +163,12 @@ async def set_permission_mode(run: ControlRequests, body: Body) -> Answer:
     controller = await run.ready()
     wanted = str(body.get("mode"))
     if (mode := mode_named(wanted)) is None:
-        raise ControlRefused(f"there is no permission mode {wanted!r}")
+        raise ControlRefused(f"unknown permission mode {wanted!r}")
     options = controller.setup.options
     permitted = options.may_bypass or controller.setup.mode == "bypassPermissions"
     if mode == "bypassPermissions" and not permitted:
         raise ControlRefused(
-            "bypassPermissions needs --allow-dangerously-skip-permissions when the program is started"
+            "cannot switch to bypassPermissions: start makeroom with --allow-dangerously-skip-permissions"
         )
     controller.in_use[1].permissions.set_mode(mode)
     return {"mode": client_mode(mode)}
@@ -210,7 +210,7 @@ def _server(run: ControlRequests, body: Body) -> McpServer:
     wanted = str(body.get("serverName"))
     found = next((server for server in run.servers if server.entry.name == wanted), None)
     if found is None:
-        raise ControlRefused(f"there is no MCP server {wanted!r}")
+        raise ControlRefused(f"unknown MCP server {wanted!r}")
     return found
 
 
@@ -225,7 +225,7 @@ async def stop_task(run: ControlRequests, body: Body) -> Answer:
         return {}
     job = next((job for job in jobs.running if job.id == wanted), None)
     if job is None:
-        raise ControlRefused(f"there is no task {wanted!r}")
+        raise ControlRefused(f"unknown task {wanted!r}")
     await jobs.stop(job)
     return {}
 
@@ -270,7 +270,7 @@ async def get_context_usage(run: ControlRequests, body: Body) -> Answer:
 
 
 async def rewind_files(run: ControlRequests, body: Body) -> Answer:
-    """Restore the files as they were before a prompt; files that somebody else changed since stay."""
+    """Restore the files to their state before a prompt, except those that another process changed since."""
     session, context = (await run.ready()).in_use
     run.keep_uuid()  # the client may have read the result before the turn has ended here
     wanted = str(body.get("user_message_id"))
@@ -278,7 +278,7 @@ async def rewind_files(run: ControlRequests, body: Body) -> Answer:
     found = [note.about for note in session.folded.metadata if note.topic == UUID_TOPIC]
     seq = next((about["seq"] for about in reversed(found) if about.get("uuid") == wanted), None)
     if seq is None or checkpoints is None:
-        why = "no prompt has that id" if checkpoints else "there are no checkpoints of files without a record"
+        why = "no prompt has that id" if checkpoints else "there are no file checkpoints with --no-session"
         return {"canRewind": False, "error": why, "filesChanged": []}
     git = partial(run_git_script, context.tool_context)
     steps = await asyncio.to_thread(plan_restore, checkpoints, seq)
@@ -300,7 +300,7 @@ async def rewind_files(run: ControlRequests, body: Body) -> Answer:
 
 
 async def interrupt(run: ControlRequests, body: Body) -> Answer:
-    """The turn is cancelled once this is answered."""
+    """Return the ids of the queued prompts; the turn is cancelled once this is answered."""
     waiting = (message.uuid for message in run.client.prompts)
     return {"still_queued": [uuid for uuid in waiting if uuid not in run.client.stopped]}
 

@@ -1,7 +1,7 @@
-"""The events of a turn as lines of stream-json, in the shapes that SDKs parse.
+"""The events of a turn as lines of stream-json, in the form that SDKs parse.
 
-A line has at most MAX_FRAME_CHARS: the SDK for Python takes no longer one. Bulky texts are shortened there,
-the record keeps them whole.
+A line has at most MAX_FRAME_CHARS, since the SDK for Python does not accept longer ones. Long texts are
+shortened there; the transcript contains them in full.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from transcripts import (
     map_strings,
 )
 
-TESTED_CLIENT_VERSION = "2.1.330"  # of Claude Code, whose clients these lines were tested with
-MAX_FRAME_CHARS = 1_000_000  # of 1,048,576 that the SDK takes; masking may lengthen a line
-AGENT_TASK_TYPE = "local_agent"  # as Claude Code calls it
-_CUT_SIZES = (200_000, 20_000, 2_000, 200)  # characters kept of a bulky text, the largest that fits
+TESTED_CLIENT_VERSION = "2.1.330"  # the version of Claude Code whose clients these lines were tested with
+MAX_FRAME_CHARS = 1_000_000  # of the 1,048,576 that the SDK accepts; masking may lengthen a line
+AGENT_TASK_TYPE = "local_agent"  # Claude Code's name for it
+_CUT_SIZES = (200_000, 20_000, 2_000, 200)  # characters kept of a long text: the largest size that fits
 
 
 def init_frame(status: Status, tools: Iterable[str], details: Mapping[str, Any]) -> dict[str, Any]:
-    """The first line of a turn."""
+    """Return the first line of a turn."""
     return {
         "type": "system",
         "subtype": "init",
@@ -58,7 +58,7 @@ def init_frame(status: Status, tools: Iterable[str], details: Mapping[str, Any])
 
 
 def assistant_frame(block: Block, message_id: str, model: str, usage: Usage) -> dict[str, Any]:
-    """A finished block of a reply; a reply of several is as many lines with one id."""
+    """Return the line for a finished block of a reply; the blocks of a reply are lines with the same id."""
     message = {
         "id": message_id,
         "type": "message",
@@ -73,7 +73,7 @@ def assistant_frame(block: Block, message_id: str, model: str, usage: Usage) -> 
 
 
 def client_block(block: Block) -> dict[str, Any]:
-    """A block as clients know it: the tools have their names for them."""
+    """Return a block with the clients' names of tools."""
     if isinstance(block, ThinkingBlock):
         return {"type": "thinking", "thinking": block.thinking, "signature": block.signature}
     return _with_client_name(block_to_json(block))
@@ -88,14 +88,14 @@ def _with_client_name(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def partial_frame(event: Mapping[str, Any]) -> dict[str, Any]:
-    """An event of the service as it came; the tools have their names for clients."""
+    """Return the line for a raw event of the API, with the clients' names of tools."""
     if isinstance(begun := event.get("content_block"), Mapping):
         event = {**event, "content_block": _with_client_name(begun)}
     return {"type": "stream_event", "event": event, "parent_tool_use_id": None}
 
 
 def partial_events(reply: Reply, model: str) -> Iterator[dict[str, Any]]:
-    """The events of a reply of a service that has no such: each block comes in one piece."""
+    """Yield stream events for a reply of an API without these events; each block is one piece."""
     usage = usage_fields(reply.usage)
     message = {"id": f"msg_r{reply.seq}", "type": "message", "role": "assistant", "model": model}
     yield {"type": "message_start", "message": {**message, "content": [], "usage": usage}}
@@ -112,7 +112,7 @@ def partial_events(reply: Reply, model: str) -> Iterator[dict[str, Any]]:
 
 
 def _begun_and_rest(raw: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A block as it begins, and the delta that makes it whole; {} where it begins whole."""
+    """Return a block at its beginning, and the delta that completes it; {} if it is already complete."""
     match raw["type"]:
         case "text":
             return {**raw, "text": ""}, {"type": "text_delta", "text": raw["text"]}
@@ -127,7 +127,7 @@ def _begun_and_rest(raw: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
 
 
 def result_frame(use: ToolUseBlock | None, result: Result) -> dict[str, Any]:
-    """The result of a call as the user's line that the model is sent."""
+    """Return the line for the result of a call, a message of the user as the model gets it."""
     raw = block_to_json(ToolResultBlock(use.id if use else "", content=result.content, is_error=result.error))
     message = {"role": "user", "content": [{**raw, "is_error": result.error}]}
     text = "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
@@ -141,7 +141,7 @@ def result_frame(use: ToolUseBlock | None, result: Result) -> dict[str, Any]:
 
 
 def compaction_frame(event: events.ContextCompacted) -> dict[str, Any]:
-    """A compaction came into force."""
+    """Return the line for a compaction."""
     trigger = "manual" if event.trigger == "manual" else "auto"
     report = event.report
     sizes = {"pre_tokens": report.get("before"), "post_tokens": report.get("after")}
@@ -150,7 +150,7 @@ def compaction_frame(event: events.ContextCompacted) -> dict[str, Any]:
 
 
 def retry_frame(event: events.Retrying) -> dict[str, Any]:
-    """A request is going to be sent again."""
+    """Return the line for a request that will be sent again."""
     return {
         "type": "system",
         "subtype": "api_retry",
@@ -163,14 +163,14 @@ def retry_frame(event: events.Retrying) -> dict[str, Any]:
 
 
 def denial_frame(use: ToolUseBlock, result: Result) -> dict[str, Any]:
-    """A call was refused."""
+    """Return the line for a denied call."""
     text = next((block.text for block in result.content if isinstance(block, TextBlock)), "")
     told = {"tool_name": client_name(use.name), "tool_use_id": use.id, "message": text}
     return {"type": "system", "subtype": "permission_denied", **told}
 
 
 class NestedFrames:
-    """The lines about agents, which name the calls that started these. `run` says whether all is told."""
+    """The lines about agents, with the ids of the calls that started them. `run` decides how many."""
 
     def __init__(self, run: RunOutput) -> None:
         self._run = run
@@ -178,7 +178,7 @@ class NestedFrames:
         self._begun: set[str] = set()
 
     def frames(self, progress: events.AgentProgress) -> Iterator[dict[str, Any]]:
-        """The lines about one event."""
+        """Yield the lines about one event."""
         agent = progress.agent
         if agent.session and agent.label not in self._begun:
             self._begun.add(agent.label)
@@ -214,11 +214,11 @@ def _task_frame(subtype: str, agent: events.AgentStatus) -> dict[str, Any]:
 
 
 class StreamJsonFormat(OutputFormat):
-    """One object a line, as things happen; the first of a turn describes it, the last is the result."""
+    """One object a line, as events happen; the first line of a turn describes it, the last is its result."""
 
     def __init__(self, run: RunOutput) -> None:
         super().__init__(run)
-        self._told_blocks = 0  # of the reply under way
+        self._told_blocks = 0  # of the current reply
         self._agents = NestedFrames(run)
         self._told_mode = ""
 
@@ -257,7 +257,7 @@ class StreamJsonFormat(OutputFormat):
                     self.write(frame)
 
     def _tell_mode(self) -> None:
-        """Tell the permission mode where it has changed, as an approved plan changes it."""
+        """Write the permission mode if it has changed, for example by an approved plan."""
         mode = self.run.status().mode
         if mode != self._told_mode:
             self._told_mode = mode
@@ -265,7 +265,7 @@ class StreamJsonFormat(OutputFormat):
             self.write({"type": "system", "subtype": "status", **told})
 
     def _tell_reply(self, reply: Reply) -> None:
-        """The blocks of a reply that were not told as they came."""
+        """Write the blocks of a reply that were not written as they arrived."""
         model = reply.model or self.run.started.model
         if self.run.partial and not self._told_blocks:
             for event in partial_events(reply, model):
@@ -281,7 +281,7 @@ class StreamJsonFormat(OutputFormat):
 
 
 def fitting_line(frame: Mapping[str, Any], most: int = MAX_FRAME_CHARS) -> str:
-    """A frame as one line of at most `most` characters, long texts in it shortened as far as needed."""
+    """Return a frame as one line of at most `most` characters, with long texts shortened as far as needed."""
     line = json_line(frame)
     for size in _CUT_SIZES:
         if len(line) <= most:
@@ -294,15 +294,15 @@ def _shortener(size: int) -> Callable[[str], str]:
     def shortened(text: str) -> str:
         if len(text) <= size:
             return text
-        return f"{text[:size]}\n[... {len(text) - size:,} more characters are left out of this line]"
+        return f"{text[:size]}\n[... {len(text) - size:,} more characters omitted from this line]"
 
     return shortened
 
 
 def _without_images(value: Any) -> Any:
-    """The value with a text in the place of each image, which cannot be shortened."""
+    """Return a value with a text instead of each image, which cannot be shortened."""
     if isinstance(value, Mapping):
         if value.get("type") == "image":
-            return {"type": "text", "text": "[an image, left out of this line]"}
+            return {"type": "text", "text": "[image omitted from this line]"}
         return {key: _without_images(item) for key, item in value.items()}
     return [_without_images(item) for item in value] if isinstance(value, list | tuple) else value

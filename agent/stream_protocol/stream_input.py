@@ -1,6 +1,6 @@
-"""The input of a client: wishes for the session, prompts, requests, answers. Loads nothing slow.
+"""The input of a client: options of the session, prompts, requests, answers. Loads nothing slow.
 
-The first request of a client, initialize, is answered here, before the session is made.
+The first request of a client, initialize, is answered here, before there is a session.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from .client_servers import servers_within
 if TYPE_CHECKING:
     from agent.app import Controller
 
-# Set by clients that wait for the state of the session: SDKs, and the adapter for editors.
+# Set by clients that wait for the state of the session: SDKs and the adapter for editors.
 STATE_VARIABLES = ("CLAUDE_CODE_SDK_READS_SESSION_STATE", "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS")
-# Slash commands that run here; a test compares them with the table of commands, which is slow to load.
+# Slash commands that run here. A test compares them with the table of commands, which is slow to load.
 LOCAL_COMMANDS: Mapping[str, str] = {
     "clear": "Start a new conversation",
     "compact": "Compact the context now",
@@ -56,14 +56,15 @@ MakeController = Callable[[RunSetup, Emit, Approver], "Controller"]
 
 
 class StreamInput:
-    """One client. `setup` is as it wants the session once `begun` is set.
+    """One client. Once `begun` is set, `setup` has the options that it wants for the session.
 
-    prompts   that wait for their turn
-    servers   MCP servers within the client
-    hook_entries  the hooks that it registered
-    changed   is set when a prompt came, or the input ended
-    stopped   the ids of prompts that were interrupted before their turn began
-    requests  what it asked for before `fulfil` was there to take it; `withdraw` takes such a request back
+    prompts       waiting for their turns
+    servers       MCP servers inside the client
+    hook_entries  the hooks that it has registered
+    changed       set when a prompt has arrived or the input has ended
+    stopped       the ids of prompts that were interrupted before their turns began
+    requests      those that arrived before `fulfil` was set to handle them
+    withdraw      handles the cancellation of a request
     """
 
     def __init__(self, setup: RunSetup, output: RunOutput) -> None:
@@ -81,11 +82,11 @@ class StreamInput:
         self.fulfil: Callable[[ControlRequest], None] = self._keep
         self.withdraw: Callable[[CancelRequest], None] = self.channel.withdraw
         self.session_now: Callable[[], Any] = lambda: None  # the session in use and its context
-        self.skills = SkillLibrary()  # as the client was told of them
+        self.skills = SkillLibrary()  # as listed in the answer to initialize
         self._initializing: asyncio.Task[None] | None = None
 
     def take(self, line: bytes | None) -> None:
-        """Take in a line; None: there are no more."""
+        """Handle a line; None: there are no more."""
         if line is None:
             self.channel.close()
             self._begin()
@@ -120,11 +121,11 @@ class StreamInput:
             self.stop_next()
 
     def stop_next(self) -> None:
-        """Let the turn of the prompt that is next end as it begins."""
+        """Interrupt the turn of the next prompt as soon as it begins."""
         self.stopped.update([message.uuid for message in self.prompts if message.query][:1])
 
     def _begin(self) -> None:
-        """Begin, since there is something to do, unless it still has to be settled how."""
+        """Begin the session, unless initialize is still being handled."""
         self.changed.set()
         if self._initializing is None and not self.begun.is_set():
             try:
@@ -134,7 +135,7 @@ class StreamInput:
             self.begun.set()
 
     async def _initialize(self, request: ControlRequest) -> None:
-        """Take in how the client wants the session, and answer."""
+        """Apply the client's options for the session, and answer."""
         try:
             self.setup = replace(self.setup, options=_with_wishes(self.setup.options, request.body))
             self._know_hooks(request.body.get("hooks"))
@@ -152,7 +153,7 @@ class StreamInput:
         self.begun.set()
 
     def _know_servers(self, names: Any) -> None:
-        """Know the MCP servers of the client; the others are started with the session."""
+        """Set up the MCP servers inside the client; the others are started with the session."""
         folder = self.setup.folder
         given = ServerFiles(folder, user_dir=folder, given=self.setup.options.mcp_config).given_entries()
         within = [name for name, server in given.items() if server.get("type") == "sdk"]
@@ -165,13 +166,13 @@ class StreamInput:
             self.warn(f"hooks: {problem}")
 
     def hooks(self) -> AskedHooks | None:
-        """The client's hooks; None where it registered none."""
+        """Return the client's hooks; None if it has registered none."""
         if not self.hook_entries:
             return None
         return client_hooks(self.channel, self.hook_entries, self._about_session, self.warn)
 
     def _about_session(self) -> dict[str, Any]:
-        """Return the facts about the session that every callback of a hook gets."""
+        """Return the facts about the session for every hook callback."""
         session, context = self.session_now()
         return about_session(session, context.tool_context, context.permissions)
 
@@ -180,7 +181,7 @@ class StreamInput:
 
 
 def greeting(given: str, skills: SkillLibrary) -> dict[str, Any]:
-    """The answer to initialize; of agents those that are built in, and the `given` ones."""
+    """Return the answer to initialize, with the built-in and the `given` agents."""
     commands = [(name, what, "") for name, what in LOCAL_COMMANDS.items()]
     commands += [(one.name, f"{one.description} ({one.origin})", one.hint) for one in skills.for_users()]
     agents = [{"name": each.name, "description": each.description} for each in BUILTIN_AGENTS.values()]
@@ -204,7 +205,7 @@ def greeting(given: str, skills: SkillLibrary) -> dict[str, Any]:
 
 
 def _with_wishes(options: Options, body: Mapping[str, Any]) -> Options:
-    """The options with what the client says when it begins."""
+    """Return the options with those in the client's initialize request."""
     system = body.get("systemPrompt")
     if isinstance(system, list):
         system = "\n\n".join(map(str, system))

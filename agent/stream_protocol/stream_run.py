@@ -1,4 +1,4 @@
-"""Run a session that a program conducts: JSON lines in and out, a turn for each prompt."""
+"""Run a session for a program: JSON lines in and out, a turn for each prompt."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .stream_input import MakeController, StreamInput
 
 
 def run_stream(setup: RunSetup, make_controller: MakeController) -> int:
-    """Run the session to its end. The exit code is 0 where the last result is fine.
+    """Run the session to its end. The exit code is 0 if the last turn succeeded.
 
-    The end of the input is no interruption: what was asked for is done first.
+    The end of the input does not interrupt anything: all prompts and requests are handled first.
     """
     return asyncio.run(_run(setup, make_controller))
 
 
 async def _run(setup: RunSetup, make_controller: MakeController) -> int:
-    """The exit code; the first signal of a kind ends the session, the second has its usual effect."""
+    """Return the exit code. The first signal of a kind ends the session, the second has its usual effect."""
     loop = asyncio.get_running_loop()
     signalled = list[int]()
     output = RunOutput("stream-json", setup.masks.text, setup.options.partial_messages)
@@ -45,6 +45,6 @@ async def _run(setup: RunSetup, make_controller: MakeController) -> int:
 
 async def _conduct(client: StreamInput, make_controller: MakeController, signalled: list[int]) -> int:
     await client.begun.wait()
-    from .stream_session import conduct  # 700 ms that the answer to initialize saves
+    from .stream_session import conduct  # 700 ms: not before initialize is answered
 
     return await conduct(client, make_controller, signalled)

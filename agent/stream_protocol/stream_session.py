@@ -1,4 +1,4 @@
-"""A session that a program conducts: a turn and a result for each prompt, and its requests meanwhile."""
+"""A session for a program: a turn and a result for each prompt, and answers to its requests meanwhile."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .stream_input import LOCAL_COMMANDS, MakeController, StreamInput
 
 
 async def conduct(client: StreamInput, make_controller: MakeController, signalled: list[int]) -> int:
-    """Run the session of a client that has begun; its exit code. `signalled` ends it with the code in it."""
+    """Run the session of a client that has begun, and return the exit code, or that in `signalled`."""
     sources = tuple(map(ClientTools, client.servers))
     setup = replace(client.setup, sources=sources, hooks=client.hooks())
     approver: Approver = ClientApprover(client.channel) if setup.options.asks_client else DenyAll()
@@ -48,14 +48,14 @@ async def conduct(client: StreamInput, make_controller: MakeController, signalle
 
 
 def _tell_failure(client: StreamInput, error: AgentError | StoreError, session: str) -> int:
-    """The session could not begin: a result says why. Returns the exit code."""
+    """Write the result of a session that could not begin. Returns the exit code."""
     client.output.err.line(f"error: {error}")
     client.channel.write(refused_result(str(error), session))
     return error.code if isinstance(error, AgentError) else UsageError.code
 
 
 def usable_content(content: tuple[Block, ...]) -> tuple[Block, ...]:
-    """A prompt's blocks with images as a request can carry them: a broken one would spoil every request."""
+    """Return a prompt's blocks with usable images, since a broken one would make every request fail."""
     return tuple(_usable_image(block) if isinstance(block, ImageBlock) else block for block in content)
 
 
@@ -64,10 +64,10 @@ def _usable_image(block: ImageBlock) -> Block:
         data = base64.b64decode(block.data, validate=True)
         kind = media_type(data[:16])
         if kind is None:
-            raise BadImage("it is of no type that the model takes (PNG, JPEG, GIF, WebP)")
+            raise BadImage("not a PNG, JPEG, GIF or WebP image")
         return load_image(data, kind)[0]
     except (BadImage, ValueError) as error:
-        return TextBlock(f"[an image was left out here: {error}]")
+        return TextBlock(f"[image omitted: {error}]")
 
 
 class StreamSession:
@@ -81,9 +81,9 @@ class StreamSession:
         self._code = 0
 
     async def run(self, signalled: list[int]) -> int:
-        """The exit code of the last turn. Every turn that began has its result, also where it is cancelled.
+        """Run all turns, and return the exit code of the last one. Every turn that began has a result.
 
-        Raises what keeps the session from beginning.
+        Raises the error that keeps the session from beginning.
         """
         self.requests.begin()
         await self._controller.ready()
@@ -112,7 +112,7 @@ class StreamSession:
             self._client.channel.tell_state("idle")
 
     async def _answer(self, message: UserMessage) -> int:
-        """Run one turn; its exit code."""
+        """Run one turn, and return its exit code."""
         self._begin()
         if self._setup.options.replay_user_messages:
             frame = replayed(message, [block_to_json(block) for block in message.content])

@@ -1,9 +1,9 @@
 """Build one reply from the raw events of the Messages API.
 
-The SDK's accumulator parses the whole of a tool's input again at each delta, aborts the stream on malformed
-JSON and shows unfinished inputs as if they were whole. This one joins strings, parses once when a block
-ends, and keeps finished and unfinished blocks apart: no tool may run from a block without its
-`content_block_stop` or from a reply without `message_stop`.
+The SDK's accumulator parses a tool's whole input again at each delta, aborts the stream on malformed JSON and
+shows unfinished inputs as complete. This one joins strings, parses once when a block ends, and separates
+finished from unfinished blocks: no tool may run from a block without its `content_block_stop` or from a reply
+without `message_stop`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from transcripts import (
     replace_surrogates,
 )
 
-# delta type -> (the field that holds its text, the kind of block that it belongs to)
+# delta type -> (the field with its text, the kind of its block)
 _DELTAS: dict[str, tuple[str, Literal["text", "thinking", "tool input"]]] = {
     "text_delta": ("text", "text"),
     "thinking_delta": ("thinking", "thinking"),
@@ -52,9 +52,9 @@ class _OpenBlock(PendingBlock):
 
 
 class MessageAccumulator(Struct):
-    """Fills `reply`; `reply.complete` only after message_stop, with a stop reason and no block open.
+    """Fills `reply`, which is complete only after message_stop, with a stop reason and no open block.
 
-    `marks_unsigned`: thinking without a signature is to be sent back, as another host than the service wants.
+    `marks_unsigned`: thinking without a signature is marked to be sent back, which other servers require.
     """
 
     reply: IncomingReply = field(default_factory=IncomingReply)
@@ -64,10 +64,10 @@ class MessageAccumulator(Struct):
     _size: int = 0  # characters of all blocks
 
     def feed(self, event: Mapping[str, Any]) -> Event | None:
-        """Take in one raw event; returns what a watcher should see of it. Unknown events are ignored.
+        """Add one raw event, and return the event to show for it. Unknown events are ignored.
 
-        Raises KeyError, TypeError, ValueError or AttributeError where the event is not what the API sends,
-        RequestRejected for a reply beyond the limits above.
+        Raises KeyError, TypeError, ValueError or AttributeError for an invalid event, and RequestRejected for
+        a reply that exceeds the limits.
         """
         match event["type"]:
             case "message_start":
@@ -91,7 +91,7 @@ class MessageAccumulator(Struct):
         return None
 
     def _count(self, usage: Any) -> None:
-        """Usage is cumulative: later figures replace earlier ones; absent ones and nonsense change none."""
+        """Update the cumulative usage: later figures replace earlier ones, invalid ones are ignored."""
         known = self._usage
         for name, count in _figures(usage):
             known[name] = count
@@ -105,7 +105,7 @@ class MessageAccumulator(Struct):
         )
 
     def _grow(self, chars: int) -> None:
-        """Count characters of the reply. Raises RequestRejected where it becomes too large."""
+        """Count characters of the reply. Raises RequestRejected if it becomes too large."""
         self._size += chars
         if self._size > MAX_REPLY_CHARS:
             raise too_large(f"more than {MAX_REPLY_CHARS:,} characters")
@@ -156,7 +156,7 @@ class MessageAccumulator(Struct):
 
 
 def message_events(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The events that a whole message would have been streamed as: some servers do not stream."""
+    """Yield the stream events of a complete message, since some servers do not stream."""
     yield {"type": "message_start", "message": message}
     for index, block in enumerate(message["content"]):
         yield {"type": "content_block_start", "index": index, "content_block": block}
@@ -166,13 +166,13 @@ def message_events(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _check_block(raw: Mapping[str, Any]) -> None:
-    """Raise ValueError for a block of a known type that could not be used, nor be sent back."""
+    """Raise ValueError for a block of a known type that could neither be used nor sent back."""
     check_shape(raw)
     if not isinstance(raw["type"], str):
-        raise ValueError("a block whose type is not a string")
+        raise ValueError("the type of a block is not a string")
     if raw["type"] == "tool_use":
         if not raw.get("name"):
-            raise ValueError("a tool call without a name")
+            raise ValueError("tool call without a name")
         if max(len(str(raw["name"])), len(str(raw.get("id")))) > MAX_CALL_NAME_CHARS:
             raise ValueError(f"the name or id of a tool call has more than {MAX_CALL_NAME_CHARS} characters")
     if raw["type"] == "redacted_thinking" and not (isinstance(raw.get("data"), str) and raw["data"]):
@@ -197,10 +197,10 @@ def _finished(block: _OpenBlock, marks_unsigned: bool) -> Block:
 
 
 def _figures(usage: Any) -> Iterator[tuple[str, int]]:
-    """(name, tokens) of each figure of usage that makes sense, those within by their own names.
+    """Yield (name, tokens) of each valid figure of usage, nested ones under their own names.
 
-    Where the service worked in several steps, of which one was a compaction, the figures beside the steps are
-    those of the others alone, so the sum of all steps comes last.
+    If the API worked in several steps with a compaction among them, the figures outside the steps do not
+    include it, so the sums of all steps come last.
     """
     for name, count in usage.items() if isinstance(usage, dict) else ():
         if name in ("cache_creation", "server_tool_use"):

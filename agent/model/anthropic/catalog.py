@@ -1,8 +1,8 @@
 """The facts about Anthropic's models: windows, output limits, features. Pure.
 
-What the models endpoint says corrects the table; where the table does not know a model either, the base URL
-decides: the official service is taken to know every feature, any other server none. An unknown model is
-treated as one that binds thinking to its prefix.
+The models endpoint corrects the table. For a model that neither lists, the base URL decides: the Anthropic
+API is assumed to support every feature, any other server none. An unknown model is assumed to bind thinking
+to its prefix.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _claude(
     )
 
 
-# Windows and limits as the service's model overview of November 2026 gives them.
+# Windows and limits from Anthropic's model overview of November 2026.
 CATALOG = ModelCatalog(
     default="claude-sonnet-5-5",
     aliases={"opus": "claude-opus-5-5", "sonnet": "claude-sonnet-5-5", "haiku": "claude-haiku-5-5"},
@@ -62,7 +62,7 @@ _DATE_SUFFIX = lazy_pattern(r"-\d{8}$")
 
 
 def facts_from_catalog(model: str, official: bool) -> ModelFacts:
-    """Return the facts known without asking; `official` says that the base URL is the service's own."""
+    """Return the facts known without a request; `official`: the base URL is the Anthropic API's own."""
     undated = _DATE_SUFFIX.sub("", listed_name(model))
     known = next((facts for facts in CATALOG.models if facts.id == undated), None)
     if known is not None:
@@ -77,9 +77,9 @@ def facts_from_catalog(model: str, official: bool) -> ModelFacts:
 
 
 def facts_from_endpoint(facts: ModelFacts, answer: Mapping[str, Any], official: bool) -> ModelFacts:
-    """Return the facts about a model, corrected by the answer of the models endpoint.
+    """Return the facts about a model, corrected by the response of the models endpoint.
 
-    What it is silent on stays, and so does what it tells beyond reason.
+    Missing and implausible values change nothing.
     """
     window = answer.get("max_input_tokens")
     max_output = answer.get("max_tokens")
@@ -96,7 +96,7 @@ def facts_from_endpoint(facts: ModelFacts, answer: Mapping[str, Any], official: 
 
 
 def _supports(raw: Any, *path: str) -> bool:
-    """Return whether the capability at a path of keys is there and supported."""
+    """Return whether the capability at a path of keys is supported."""
     for name in (*path, "supported"):
         raw = raw.get(name) if isinstance(raw, Mapping) else None
     return raw is True

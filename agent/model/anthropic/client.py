@@ -1,7 +1,7 @@
-"""The Messages API through the official SDK: imported late, see sdk_import.py.
+"""The Messages API through the official SDK, which is imported late: see sdk_import.py.
 
-Posts bytes that are already encoded and reads the raw events of the stream; retries, waiting and all
-policy belong to the caller (the SDK's own are off).
+It posts bytes that are already encoded and reads the raw events of the stream. Retries, waiting and all
+policy belong to the caller; the SDK's own are off.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ _HEADERS = {"Content-Type": "application/json", "Accept": "text/event-stream"}
 def _tls_context(server: str) -> ssl.SSLContext:
     """Return the trusted certificates, read once for all clients of a server.
 
-    Reading takes 20 ms, and a server without TLS needs none: redirects are not followed. A proxy that is
-    itself reached by TLS does.
+    Reading takes 20 ms. A server without TLS needs none, since redirects are not followed, but a proxy with
+    TLS does.
     """
     proxies = (value for name, value in os.environ.items() if name.lower().endswith("_proxy"))
     if server.startswith("http://") and not any(proxy.startswith("https:") for proxy in proxies):
@@ -84,14 +84,14 @@ def _tls_context(server: str) -> ssl.SSLContext:
 class AnthropicModel(Struct):
     """One client and its connections; implements model_port.Model.
 
-    May be made and connected on any thread; is used and closed on one event loop.
+    It may be made and connected on any thread, and is used and closed on one event loop.
 
-    base_url   None: the official service
-    stall      seconds without a byte before an attempt is given up; None chooses by the server
-    silence    seconds without content, whatever bytes come; at least `stall`
-    assume_official  the server takes every field, whatever its URL
-    cloud      by way of which requests go, instead of `base_url`
-    passes_events  the events of the stream are told as they come
+    base_url         None: the Anthropic API
+    stall            time limit for a byte in seconds; None: chosen by the server's address
+    silence          time limit for content in seconds, at least `stall`
+    assume_official  the server supports every field, whatever its URL
+    cloud            takes the requests instead of `base_url`
+    passes_events    the events of the stream are emitted unchanged, too
     """
 
     base_url: str | None = None
@@ -104,7 +104,7 @@ class AnthropicModel(Struct):
     cloud: Cloud | None = None
     passes_events: bool = False
     catalog: ModelCatalog = CATALOG
-    cache_dir: Path | None = None  # None: nothing is remembered of the SDK's import
+    cache_dir: Path | None = None  # None: failures of the slim import are not stored
     encoding: ClassVar[str] = FORMAT
     encode = staticmethod(encode_request)
     client: Any = None
@@ -120,10 +120,10 @@ class AnthropicModel(Struct):
         return self.assume_official or self.cloud is not None or self.server.rstrip("/") == OFFICIAL_URL
 
     def connect(self) -> None:
-        """Import the SDK and make the client (0.3 to 1 s the first time). Raises AuthenticationError."""
+        """Import the SDK and create the client (0.3 to 1 s the first time). Raises AuthenticationError."""
         if self.client is not None:
             return
-        import httpx2  # 150 ms, and the SDK takes twice that: not before the prompt stands
+        import httpx2  # 150 ms, and the SDK takes twice as long: not before the prompt is painted
 
         anthropic = import_sdk(whole=self.cloud is not None, failures=self.cache_dir)
         self.sdk = anthropic
@@ -169,7 +169,7 @@ class AnthropicModel(Struct):
             answer = {}
             known = await checked_by_list(known, self._look)
         if not isinstance(answer, dict):
-            raise TransientError(f"no facts about {model}: the answer is not a JSON object")
+            raise TransientError(f"cannot get facts about {model}: the response is not a JSON object")
         facts = facts_from_endpoint(known, answer, self.official)
         return facts if self.official or facts.window_source else await with_window(facts, self._look)
 
@@ -183,7 +183,7 @@ class AnthropicModel(Struct):
             return json.loads(await beginning(response, self.http.HTTPError))
 
     async def _look(self, path: str) -> Any:
-        """Look at a path that only some servers have, and return its content."""
+        """Return the content of a path that only some servers have, or None."""
         with suppress(ModelError):
             return await self._get(path)
         return None
@@ -205,7 +205,7 @@ class AnthropicModel(Struct):
                 await response.aclose()
 
     async def _read(self, response: Any, reply: IncomingReply, emit: Emit, limit: asyncio.Timeout) -> None:
-        """Fill the reply until it is whole. Only content extends the time limit, whatever bytes come."""
+        """Fill the reply until it is complete. Only content extends the time limit, other bytes do not."""
         now = asyncio.get_running_loop().time
         accumulator = MessageAccumulator(reply, not self.official)
         stream = EventStream(response.aiter_bytes())
@@ -235,13 +235,13 @@ class AnthropicModel(Struct):
         if not reply.started:
             said = stream.beginning.decode("utf-8", "replace")
             raise TransientError(
-                f"no reply, but {quote(content, 60)} (a captive portal or a proxy?): {quote(said)}",
+                f"expected a reply, but got {quote(content, 60)} (captive portal or proxy?): {quote(said)}",
                 tries=UNREADABLE_TRIES,
             )
 
 
 def _make_client(model: AnthropicModel, anthropic: Any) -> Any:
-    """The SDK's client for the service, a compatible server or a cloud. Raises AuthenticationError."""
+    """Return the SDK's client for the API, a compatible server or a cloud. Raises AuthenticationError."""
     made = anthropic.AsyncAnthropic
     place: Mapping[str, str | None] = {"base_url": model.base_url}
     credentials: dict[str, Any] = {"api_key": model.key} if model.key else {}
@@ -273,7 +273,7 @@ def _make_client(model: AnthropicModel, anthropic: Any) -> Any:
 
 
 async def _count(model: AnthropicModel, name: str, blocks: Sequence[Block]) -> int | None:
-    """Ask the free endpoint for the token count; None on clouds, of which most have none."""
+    """Get the token count from the free endpoint; None on clouds, most of which do not have it."""
     if model.client is None or model.cloud is not None:
         return None
     message = {"role": "user", "content": [block_to_json(block) for block in blocks]}
@@ -292,25 +292,25 @@ async def _count(model: AnthropicModel, name: str, blocks: Sequence[Block]) -> i
 
 @contextmanager
 def _errors_mapped(model: AnthropicModel) -> Iterator[None]:
-    """Turn whatever the client raises into a ModelError: it fails in many ways, and each means no answer."""
+    """Turn any exception of the client into a ModelError: each means that there is no response."""
     try:
         yield
     except ModelError:
         raise
     except Exception as error:
-        log.info("no answer: %r", error, exc_info=True)
+        log.info("no response: %r", error, exc_info=True)
         raise _map_exception(model, error) from error
 
 
 def _body_of(error: Any) -> str:
     try:
         return str(error.response.text)
-    except RuntimeError:  # the body of a streamed answer was not read
+    except RuntimeError:  # the body of a streamed response was not read
         return json.dumps(error.body)
 
 
 def _server_tool_notice(block: UnknownBlock) -> Notice | None:
-    """Return the notice about a tool that the service runs: each search and page, and each failure."""
+    """Return the notice about a server-side tool: each search, each page and each failure."""
     kind = str(block.raw.get("type"))
     content = block.raw.get("content")
     if kind == "server_tool_use":
@@ -324,9 +324,9 @@ def _server_tool_notice(block: UnknownBlock) -> Notice | None:
 
 
 def _fed(accumulator: MessageAccumulator, event: Mapping[str, Any], data: str) -> list[Event]:
-    """Return the events to show for an event, or for a whole message that came instead of a stream."""
+    """Return the events to show for an event, or for a complete message instead of a stream."""
     if not event["type"]:
-        raise unreadable(ValueError("an event without a type"), data)
+        raise unreadable(ValueError("event without a type"), data)
     try:
         parts = message_events(event) if event["type"] == "message" else (event,)
         return [shown for part in parts if (shown := accumulator.feed(part)) is not None]
@@ -335,9 +335,9 @@ def _fed(accumulator: MessageAccumulator, event: Mapping[str, Any], data: str) -
 
 
 def lacks_credentials(error: Exception) -> bool:
-    """Return whether a library of a cloud found nothing to sign a request with.
+    """Return whether a cloud's library found no credentials.
 
-    botocore and google.auth have errors of their own; the SDK's clients for clouds raise RuntimeError.
+    botocore and google.auth have their own errors; the SDK's clients for clouds raise RuntimeError.
     """
     if type(error).__module__.startswith(("botocore", "google.auth")):
         return True
@@ -347,7 +347,7 @@ def lacks_credentials(error: Exception) -> bool:
 
 
 def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:  # noqa: PLR0911  one case for each kind
-    """Translate an exception of the model's client."""
+    """Return the ModelError for an exception of the model's client."""
     sdk = model.sdk
     http = model.http
     client = model.client
@@ -364,7 +364,7 @@ def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:  # no
         ):
             return map_transport_error(error.__cause__, http, server, model.stall, proxy_for(server))
         case sdk.APITimeoutError():
-            return TransientError(f"nothing came from {server} for {model.stall:.0f} s")
+            return TransientError(f"no data from {server} for {model.stall:.0f} s")
         case sdk.APIConnectionError():
             return map_connection_error(server, client.base_url.host, error, proxy_for(server))
         case sdk.CredentialsError():
@@ -375,5 +375,6 @@ def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:  # no
         case TypeError() if "authentication" in str(error):
             return AuthenticationError("no credentials: set ANTHROPIC_API_KEY, or try --offline")
         case TimeoutError():
-            return TransientError(f"the server sent signs of life, but no content for {model.silence:.0f} s")
+            text = f"the server kept the connection open but sent no content for {model.silence:.0f} s"
+            return TransientError(text)
     return map_transport_error(error, http, server, model.stall, proxy_for(server))

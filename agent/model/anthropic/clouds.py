@@ -1,7 +1,6 @@
-"""Claude by way of a cloud: which one the environment asks for, what it needs, and the SDK's client for it.
+"""Claude on Bedrock, Vertex AI or Foundry: the cloud that the environment selects, and its client in the SDK.
 
-A cloud that lacks something is refused before any request, with what it lacks: nothing ever goes to the
-service itself instead.
+Missing configuration is an error before any request, which is never sent to the Anthropic API instead.
 """
 
 from __future__ import annotations
@@ -20,20 +19,20 @@ from transcripts.patterns import lazy_pattern
 SWITCH = "CLAUDE_CODE_USE_"
 OFF_VALUES = ("", "0", "false", "no", "off")
 UNSUPPORTED = ("MANTLE", "ANTHROPIC_AWS", "ANTHROPIC_GOOGLE_CLOUD", "GATEWAY")
-# Bedrock knows the API version of the SDK for models from 4.7 on.
+# Bedrock supports the SDK's API version for models from 4.7 on.
 OLD_BEDROCK_VERSION = "bedrock-2023-05-31"
 _OLD_BEDROCK_MODEL = lazy_pattern(r"claude-(?:3|[a-z]+-4-[0-6]\b|[a-z]+-4-\d{8})")
-# How clouds write a model: regions and the vendor before its name, a date and a version behind it.
+# The parts that clouds add to a model's name: region and vendor before it, date and version after it.
 _CLOUD_AFFIXES = lazy_pattern(r"^.*?(?=claude-)|(?:[-@]\d{8})?(?:-v\d+(?::\d+)?)?$")
 
 
 class Cloud(Struct, frozen=True):
-    """A cloud and how to reach it.
+    """A cloud and its client.
 
     client     the name of the SDK's class
-    library    what that class needs and an extra installs, "" for nothing
-    arguments  of that class
-    prefix     of the ids of models that aliases stand for
+    library    the library that this class needs and an extra installs, "" for none
+    arguments  of this class
+    prefix     of the model ids for aliases
     """
 
     name: str
@@ -44,19 +43,20 @@ class Cloud(Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """The place that requests go to, for display."""
-        return f"{self.name}: {', '.join(self.arguments.values()) or 'as its profile says'}"
+        """The destination of requests, for display."""
+        return f"{self.name}: {', '.join(self.arguments.values()) or 'from its profile'}"
 
 
 def cloud_of(environ: Mapping[str, str]) -> Cloud | None:
-    """The cloud that the variables ask for. Raises AuthenticationError, naming what is missing."""
+    """Return the cloud that the variables select, or None. Raises AuthenticationError with the remedy."""
     names = [name.removeprefix(SWITCH) for name in environ if name.startswith(SWITCH)]
     wanted = sorted(name for name in names if _is_on(environ[SWITCH + name]))
     for name in wanted:
         if name in UNSUPPORTED or name not in _CLOUDS:
-            raise AuthenticationError(f"{SWITCH}{name} is not supported; there are {', '.join(_CLOUDS)}")
+            known = ", ".join(SWITCH + each for each in _CLOUDS)
+            raise AuthenticationError(f"{SWITCH}{name} is not supported: use one of {known}")
     if len(wanted) > 1:
-        raise AuthenticationError(f"{' and '.join(SWITCH + name for name in wanted)} are set: choose one")
+        raise AuthenticationError(f"{' and '.join(SWITCH + name for name in wanted)} are set: set only one")
     return _CLOUDS[wanted[0]](environ) if wanted else None
 
 
@@ -68,10 +68,10 @@ def _bedrock(environ: Mapping[str, str]) -> Cloud:
     region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")
     profile = environ.get("AWS_PROFILE")
     if not region and not profile:
-        raise AuthenticationError("Bedrock needs a region: set AWS_REGION, or AWS_PROFILE")
+        raise AuthenticationError("Bedrock needs a region: set AWS_REGION or AWS_PROFILE")
     given = {"aws_region": region, "aws_profile": profile}
     if environ.get("AWS_BEARER_TOKEN_BEDROCK"):
-        del given["aws_profile"]  # the SDK takes the one or the other
+        del given["aws_profile"]  # the SDK takes only one of them
     arguments = {name: value for name, value in given.items() if value}
     return _installed(
         Cloud(
@@ -101,8 +101,8 @@ def _foundry(environ: Mapping[str, str]) -> Cloud:
     if not key:
         raise AuthenticationError("Foundry needs a key: set ANTHROPIC_FOUNDRY_API_KEY")
     if bool(resource) == bool(url):
-        both = "ANTHROPIC_FOUNDRY_RESOURCE and ANTHROPIC_FOUNDRY_BASE_URL"
-        raise AuthenticationError(f"Foundry needs one of {both}, and not both")
+        either = "either ANTHROPIC_FOUNDRY_RESOURCE or ANTHROPIC_FOUNDRY_BASE_URL"
+        raise AuthenticationError(f"Foundry needs an endpoint: set {either}")
     arguments = {"base_url": url} if url else {"resource": resource or ""}
     return Cloud("foundry", client="AsyncAnthropicFoundry", library="", arguments=arguments)
 
@@ -113,7 +113,7 @@ _CLOUDS = {"BEDROCK": _bedrock, "VERTEX": _vertex, "FOUNDRY": _foundry}
 def _installed(cloud: Cloud) -> Cloud:
     try:
         is_there = find_spec(cloud.library) is not None
-    except ModuleNotFoundError:  # of the package that it lies in
+    except ModuleNotFoundError:  # its parent package is missing
         is_there = False
     if not is_there:
         raise AuthenticationError(
@@ -123,12 +123,12 @@ def _installed(cloud: Cloud) -> Cloud:
 
 
 def listed_name(model: str) -> str:
-    """The name that a table lists of a model as a cloud writes it."""
+    """Return a model's name in the catalog for its id on a cloud."""
     return _CLOUD_AFFIXES.sub("", model) if "claude-" in model else model
 
 
 def cloud_body(cloud: Cloud, body: bytes) -> dict[str, Any]:
-    """A request as the SDK's clients for clouds take it: they move some of its fields."""
+    """Return a request in the form for the SDK's clients for clouds, which move some of its fields."""
     made: dict[str, Any] = json.loads(body)
     if cloud.name == "bedrock" and _OLD_BEDROCK_MODEL.search(str(made.get("model"))):
         made["anthropic_version"] = OLD_BEDROCK_VERSION
@@ -136,7 +136,7 @@ def cloud_body(cloud: Cloud, body: bytes) -> dict[str, Any]:
 
 
 async def bedrock_events(pieces: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, str]]:
-    """(name, data) of each event in an answer of Bedrock, which frames them in its own way."""
+    """Yield (name, data) of each event in a response of Bedrock, which has its own framing."""
     decoder = import_module("anthropic.lib.bedrock._stream_decoder").AWSEventStreamDecoder()
     async for event in decoder.aiter_bytes(pieces):
         yield event.event or "", event.data

@@ -1,13 +1,13 @@
-"""The messages of a view as the Messages API takes them.
+"""The messages of a view in the form of the Messages API.
 
 One message of the user may become two: makeroom's own words (`ChannelBlock`) go into a message of role
-"system" behind it, where the model takes those. The API wants such a message to hold text alone, to stand
-directly behind a message of the user, and to be the last or followed by the assistant's.
+"system" after it, if the model supports that. The API requires such a message to contain only text, to follow
+a message of the user directly, and to be the last one or followed by the assistant's.
 
     user: environment, "fix it"        ->  user: "fix it"      system: environment
     user: result of r7 with news       ->  user: result        system: news
 
-Elsewhere, and in a message that would be left empty, they stand between tags where they are.
+Otherwise, and in a message that would be empty without them, they stay in place between tags.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _DATA = tuple(f"<{tag}" for tag in (ATTACHED_TAG, PASTED_TAG, PUT_BACK_TAG))
 
 
 class MessageForm(NamedTuple):
-    """The settings by which a message is encoded.
+    """The settings that decide how a message is encoded.
 
-    signed       thinking that its server did not sign is left out
-    system_role  the model takes messages of role "system"
+    signed       unsigned thinking is left out
+    system_role  the model supports messages of role "system"
     tag          the suffix of the tags around makeroom's own words elsewhere
-    key          the key of the bytes that `Message.encoded` keeps
+    key          the key of the bytes in `Message.encoded`
     """
 
     signed: bool = False
@@ -69,7 +69,7 @@ class SentBlock(NamedTuple):
 
 
 class SentMessage(NamedTuple):
-    """A message as sent: its blocks, and makeroom's words for a message of role "system" behind it."""
+    """A message as sent: its blocks, and makeroom's words for a message of role "system" after it."""
 
     role: str
     blocks: list[SentBlock]
@@ -89,10 +89,10 @@ def encode_message(
     mark: dict[str, Any] | None = None,
     instruction: str = "",
 ) -> bytes:
-    """Return a message as JSON, or two with a comma between them; the bytes are kept with it.
+    """Return a message as JSON, or two with a comma between them; the bytes are stored with it.
 
-    `mark` is a cache_control for the last block that may carry one, `instruction` one more text of makeroom's
-    behind all: the last message of the request has both, if any.
+    `mark` is a cache_control for the last block that may have one, and `instruction` another text of makeroom
+    at the end. Only the last message of a request has an instruction; the bytes with either are not stored.
     """
     sent = as_sent(message, form)
     content = [each.raw for each in sent.blocks]
@@ -113,7 +113,7 @@ def encode_message(
 
 
 def as_sent(message: Message, form: MessageForm) -> SentMessage:
-    """Return the blocks of a message as the API takes them."""
+    """Return the blocks of a message in the form of the API."""
     parts = enumerate(part.block for part in message.parts)
     if message.role == "assistant":
         blocks = [SentBlock(at, block, block_to_json(block)) for at, block in parts]
@@ -126,10 +126,10 @@ def as_sent(message: Message, form: MessageForm) -> SentMessage:
 
 
 def _with_words_behind(message: Message, tag: str) -> SentMessage | None:
-    """Return a message of the user with makeroom's own words behind it; None if these are all there is."""
+    """Return a message of the user with makeroom's own words after it; None if it contains nothing else."""
     blocks = list[SentBlock]()
     words = list[str]()
-    introduced: int | None = None  # seq of the prompt whose texts are told with makeroom's words
+    introduced: int | None = None  # seq of the prompt whose texts are sent with makeroom's words
     for at, part in enumerate(message.parts):
         block = part.block
         if isinstance(block, ChannelBlock) and not block.in_place:
@@ -147,12 +147,12 @@ def _with_words_behind(message: Message, tag: str) -> SentMessage | None:
 
 
 def _is_typed(block: TextBlock) -> bool:
-    """Return whether a text of a prompt is the user's alone: no data is told with makeroom's words."""
+    """Return whether a text of a prompt is only the user's, since no data is sent with makeroom's words."""
     return not isinstance(block, ChannelBlock) and not any(tag in block.text for tag in _DATA)
 
 
 def _without_words(result: ToolResultBlock) -> tuple[ToolResultBlock, list[str]]:
-    """Return a result without makeroom's own words, and these; they stay if they are all that it holds."""
+    """Return a result without makeroom's own words, and these words; a result of nothing else keeps them."""
     words = [block for block in result.content if isinstance(block, ChannelBlock) and not block.in_place]
     kept = tuple(block for block in result.content if block not in words)
     if not words or not kept:
@@ -161,7 +161,7 @@ def _without_words(result: ToolResultBlock) -> tuple[ToolResultBlock, list[str]]
 
 
 def _user_block(at: int, block: Block, tag: str) -> SentBlock:
-    """Return a block of a message of the user, with the tags that it may not hold escaped."""
+    """Return a block of a message of the user, with our tags in it escaped."""
     raw = block_to_json(block)
     match block:
         case TextBlock():
@@ -178,7 +178,7 @@ def _without_label(block: SentBlock) -> SentBlock:
 
 
 def markable_part(message: Message) -> int | None:
-    """Index of the last part that may carry a cache mark (thinking and unknown blocks may not), or None."""
+    """Return the index of the last part that may have a cache mark (thinking may not), or None."""
     return _last_markable([part.block for part in message.parts])
 
 
@@ -194,7 +194,7 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def locate_in_view(error: BlockRejected, view: Sequence[Message], settings: RequestSettings) -> None:
-    """Have an error name a message and a part of the view, instead of a message and a block as sent."""
+    """Change an error's indices from a message and a block as sent to a message and a part of the view."""
     form = message_form(settings)
     at = 0
     for index, message in enumerate(view):

@@ -1,10 +1,10 @@
 """Encode a request for the Messages API, and name the beta features that it uses.
 
-Pure; the same request gives the same bytes.
+Pure: the same request gives the same bytes.
 
-A message is encoded once, when it is first sent, and joined ever after; only the few messages that carry
-a cache mark are encoded anew. What stays the same in a session comes before the messages, so that each
-request is a byte-wise extension of the one before as far as the marks allow.
+A message is encoded once, when it is first sent, and reused afterwards; only the few messages with a cache
+mark are encoded again. The constant parts of a session come before the messages, so that each request extends
+the previous one byte by byte as far as the marks allow.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .messages import FORMAT, encode_message, message_form
 BETA_HEADER = "anthropic-beta"
 COMPACTION_BETA = "compact-2026-09-04"
 MAX_MESSAGE_MARKS = 2  # the API takes four: one is on the system prompt, one on the last message
-# The fields by which a server names a feature that it does not take.
+# The fields that a server names when it rejects a feature.
 FEATURE_FIELDS: dict[str, Feature] = {
     "thinking": "thinking",
     "output_config": "effort",
@@ -43,7 +43,7 @@ NAMES = ServerNames(
 
 
 def encode_request(request: ModelRequest) -> bytes:
-    """The body of a streamed request."""
+    """Return the body of a streamed request."""
     if FORMAT in request.encoded:
         return request.encoded[FORMAT]
     settings = request.settings
@@ -74,7 +74,7 @@ def _cache_control(settings: RequestSettings) -> dict[str, Any] | None:
 
 
 def _head(settings: RequestSettings, mark: dict[str, Any] | None) -> dict[str, Any]:
-    """The request without its messages, fields in the order in which they are sent."""
+    """Return the request without its messages, with the fields in the order in which they are sent."""
     head: dict[str, Any] = {"model": settings.model, "max_tokens": settings.max_tokens}
     if settings.system and "system blocks" in settings.rejected:
         head["system"] = "\n\n".join(settings.system)
@@ -87,10 +87,10 @@ def _head(settings: RequestSettings, mark: dict[str, Any] | None) -> dict[str, A
             head["system"][len(shared or settings.system) - 1]["cache_control"] = mark
     if settings.tools:
         extra = {"eager_input_streaming": True} if settings.eager else {}
-        # One with a `type` is run by the service, and sent as it is.
+        # A tool with a `type` runs on the server, and is sent unchanged.
         head["tools"] = [dict(tool) if "type" in tool else {**tool, **extra} for tool in settings.tools]
         for tool in head["tools"]:
-            tool.pop("kind", None)  # for the record alone
+            tool.pop("kind", None)  # only for the transcript
     if settings.thinking:
         display = "omitted" if settings.silent_thinking else "summarized"
         head["thinking"] = {"type": "adaptive", "display": display}
@@ -100,11 +100,11 @@ def _head(settings: RequestSettings, mark: dict[str, Any] | None) -> dict[str, A
 
 
 def beta_names(headers: Mapping[str, str]) -> tuple[str, ...]:
-    """The names under which the header stands among the others, or its own where it does not."""
+    """Return the names of the beta header among others, in their letter case; its usual name without one."""
     return tuple(each for each in headers if each.lower() == BETA_HEADER) or (BETA_HEADER,)
 
 
 def beta_header(headers: Mapping[str, str], betas: Sequence[str]) -> dict[str, str]:
-    """The header that names beta features, with those that are named already; empty without any."""
+    """Return the header with these beta features and those already in it; {} without features."""
     (name,) = beta_names(headers)[:1]
     return {name: ",".join(dict.fromkeys(filter(None, (headers.get(name), *betas))))} if betas else {}

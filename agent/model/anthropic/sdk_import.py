@@ -1,9 +1,9 @@
-"""Import the official SDK without the parts that this program never uses: a quarter of the time and memory.
+"""Import the official SDK without the parts that are never used, in a quarter of the time and memory.
 
 Nearly all of `import anthropic` (1.6 s and more) is some 3,000 generated modules of types and resources. This
 program posts bytes and reads raw events, for which the client, its errors and its streams are enough. While
-the SDK is imported, those modules are replaced by empty ones. Where that fails, the SDK is imported whole and
-a file in the cache directory says so to the next start with this version; MAKEROOM_FULL_SDK=1 asks for it.
+the SDK is imported, those modules are replaced by empty ones. If that fails, the full SDK is imported, and a
+file in the cache directory makes later starts with this version do so at once, as MAKEROOM_FULL_SDK=1 does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 
 log = logging.getLogger(__name__)
 SDK = "anthropic"
-MAJOR_VERSION = "2."  # whose layout the slim import knows
+MAJOR_VERSION = "2."  # the slim import depends on its layout
 _UNUSED_PARTS = tuple(
     f"{SDK}.{name}"
     for name in (
@@ -38,7 +38,7 @@ _UNUSED_PARTS = tuple(
         "lib.streaming",
     )
 )
-# What the client module uses of the SDK.
+# The names of the SDK that the client module uses.
 _USED = (
     "AsyncAnthropic",
     "DefaultAsyncHttpxClient",
@@ -51,7 +51,7 @@ _USED = (
 
 
 class _EmptyModule(ModuleType):
-    """A module in which every name is a class without content: enough for annotations and base classes."""
+    """A module in which every name is an empty class, which is enough for annotations and base classes."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -62,7 +62,7 @@ class _EmptyModule(ModuleType):
 
 
 class _EmptyModules(MetaPathFinder, Loader):
-    """Finds an empty module for each that is left out."""
+    """A finder that returns an empty module for each module that is left out."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -79,10 +79,10 @@ class _EmptyModules(MetaPathFinder, Loader):
 
 
 def import_sdk(whole: bool = False, failures: Path | None = None) -> ModuleType:
-    """Return the SDK, slim where that works and `whole` is not wanted.
+    """Return the SDK, without unused parts if that works and `whole` is not set.
 
-    `failures` is the directory that remembers the versions on which the slim import failed. Raises
-    ImportError where the SDK is not installed.
+    `failures` is the directory with the versions on which the slim import has failed. Raises ImportError if
+    the SDK is not installed.
     """
     is_whole_wanted = whole or os.environ.get("MAKEROOM_FULL_SDK", "") not in ("", "0")
     version = "" if SDK in sys.modules or is_whole_wanted else installed_version()
@@ -90,25 +90,25 @@ def import_sdk(whole: bool = False, failures: Path | None = None) -> ModuleType:
     if not version.startswith(MAJOR_VERSION) or (failed is not None and failed.exists()):
         return import_module(SDK)
     finder = _EmptyModules()
-    sys.meta_path.insert(0, finder)  # and it stays there: the SDK imports some of them when it needs them
+    sys.meta_path.insert(0, finder)  # it stays there, as the SDK imports some of these modules later
     try:
         sdk = import_module(SDK)
         if _is_usable(sdk):
             return sdk
-    except Exception:  # border: an empty module may fail the SDK in any way, and the whole one is there
+    except Exception:  # border: an empty module may fail the SDK in any way, and the full SDK replaces it
         log.info("the slim import of the SDK %s failed", version, exc_info=True)
     sys.meta_path.remove(finder)
     for name in [name for name in sys.modules if name == SDK or name.startswith(f"{SDK}.")]:
         del sys.modules[name]
     if failed is not None:
-        with suppress(OSError):  # then the next start tries it again
+        with suppress(OSError):  # otherwise the next start tries again
             failed.parent.mkdir(parents=True, exist_ok=True)
             failed.touch()
     return import_module(SDK)
 
 
 def installed_version() -> str:
-    """Return the version of the installed SDK by its file, since importing may fail; "" where unknown."""
+    """Return the version of the installed SDK from its file, since importing may fail; "" if unknown."""
     spec = find_spec(SDK)
     folders = spec.submodule_search_locations if spec is not None else None
     try:
@@ -120,5 +120,5 @@ def installed_version() -> str:
 
 
 def _is_usable(sdk: ModuleType) -> bool:
-    """Return whether everything used is there."""
+    """Return whether the SDK has all names that are used."""
     return all(isinstance(getattr(sdk, name, None), type) for name in _USED)

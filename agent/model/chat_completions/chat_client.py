@@ -1,6 +1,6 @@
 """Chat completions over HTTP: OpenAI, OpenRouter, vLLM, llama.cpp, Ollama and many others.
 
-Posts bytes that are already encoded and reads the chunks of the stream; retries, waiting and all policy
+It posts bytes that are already encoded and reads the chunks of the stream. Retries, waiting and all policy
 belong to the caller.
 """
 
@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 OPENAI_URL = "https://api.openai.com/v1"
 _JSON_HEADERS = {"content-type": "application/json", "accept": "text/event-stream"}
 _NONSENSE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
-# Windows of OpenAI's own models, whose endpoint tells none: (prefix of the id, window, most output).
+# Windows of OpenAI's models, which its endpoint does not report: (prefix of the id, window, output limit).
 _OPENAI_MODELS = (
     ("gpt-4.1", 1_047_576, 32_768),
     ("gpt-5", 400_000, 128_000),
@@ -68,9 +68,9 @@ _OPENAI_MODELS = (
 class ChatCompletionsModel(Struct):
     """One client and its connections; implements model_port.Model.
 
-    base_url  what "/chat/completions" is put behind; a URL without a path means its "/v1"
-    stall     seconds without a byte before an attempt is given up; None chooses by the server
-    silence   seconds without content, whatever bytes come
+    base_url  the URL to which "/chat/completions" is appended; a URL without a path gets "/v1"
+    stall     time limit for a byte in seconds; None: chosen by the server's address
+    silence   time limit for content in seconds, at least `stall`
     """
 
     base_url: str = OPENAI_URL
@@ -101,12 +101,12 @@ class ChatCompletionsModel(Struct):
         return request.encoded[self.encoding]
 
     def connect(self) -> None:
-        """Import the HTTP client and make one (150 ms the first time). Raises AuthenticationError."""
+        """Import the HTTP client and create one (150 ms the first time). Raises AuthenticationError."""
         if self.client is not None:
             return
         if self.official and not self.key:
             raise AuthenticationError("no credentials: set OPENAI_API_KEY, or try --offline")
-        import httpx2  # 150 ms: not before the prompt stands
+        import httpx2  # 150 ms: not before the prompt is painted
 
         self.http = httpx2
         self.silence = max(self.silence, self.stall or 0.0)
@@ -136,7 +136,7 @@ class ChatCompletionsModel(Struct):
                 if reply.stop is None:
                     raise
                 reply.complete = not reply.pending  # only the end of the connection is missing
-                log.info("the connection did not end well", exc_info=True)
+                log.info("the connection did not end properly", exc_info=True)
 
     async def _post(self, url: str, body: bytes, reply: IncomingReply, emit: Emit) -> None:
         async with asyncio.timeout(self.silence) as limit:
@@ -145,7 +145,7 @@ class ChatCompletionsModel(Struct):
                 await self._read(response, reply, emit, limit)
 
     def known_facts(self, model: str) -> ModelFacts:
-        """OpenAI's models by their names; of others nothing is known but that thinking is not bound."""
+        """Return the facts about OpenAI's models by name; for others, that thinking is not bound."""
         name = model.rpartition("/")[2]
         for prefix, window, most in _OPENAI_MODELS:
             if name.startswith(prefix):
@@ -153,11 +153,11 @@ class ChatCompletionsModel(Struct):
         return ModelFacts(model, binds=False, effort=True, known=False)
 
     async def count_tokens(self, model: str, blocks: Sequence[Block]) -> int | None:
-        """See model_port.Model; this protocol has no such request."""
+        """See model_port.Model; this protocol has no request for it."""
         return None
 
     async def describe(self, model: str) -> ModelFacts:
-        """See model_port.Model; asks which models there are. "" means the only one."""
+        """See model_port.Model; requests the list of models. "" means the only one."""
         self.connect()
         try:
             answer = await self._get(f"{self.server}/models")
@@ -176,7 +176,7 @@ class ChatCompletionsModel(Struct):
             return json.loads(answer[0])
 
     async def _look(self, path: str) -> Any:
-        """Look at a path of the host that only some servers have, and return its content."""
+        """Return the content of a path of the host that only some servers have, or None."""
         try:
             return await self._get(f"{self.server.removesuffix('/v1')}{path}")
         except ModelError:
@@ -204,7 +204,8 @@ class ChatCompletionsModel(Struct):
                     emit(event)
         if not reply.started:
             said = quote(stream.beginning.decode("utf-8", "replace"))
-            raise TransientError(f"no reply, but {quote(content, 60)}: {said}", tries=UNREADABLE_TRIES)
+            text = f"expected a reply, but got {quote(content, 60)}: {said}"
+            raise TransientError(text, tries=UNREADABLE_TRIES)
         reader.end()
 
 
@@ -227,11 +228,11 @@ def _failures_mapped(model: ChatCompletionsModel) -> Iterator[None]:
     except AnswerRefused as refused:
         raise map_error(refused.status, refused.body, refused.headers, time.time(), CHAT_NAMES) from refused
     except TimeoutError as error:
-        told = f"the server sent signs of life, but no content for {model.silence:.0f} s"
-        raise TransientError(told) from error
+        text = f"the server kept the connection open but sent no content for {model.silence:.0f} s"
+        raise TransientError(text) from error
     except (http.ConnectError, http.ProxyError, http.UnsupportedProtocol, http.InvalidURL) as error:
         host = urlsplit(model.server).hostname or ""
         raise map_connection_error(place, host, error, proxy_for(place)) from error
     except (http.HTTPError, http.StreamError, OSError, *_NONSENSE) as error:
-        log.info("no answer: %r", error, exc_info=True)
+        log.info("no response: %r", error, exc_info=True)
         raise map_transport_error(error, http, place, model.stall, proxy_for(place)) from error

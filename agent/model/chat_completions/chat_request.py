@@ -1,7 +1,7 @@
-"""Encode a request for chat completions, as OpenAI and many servers take them. Pure.
+"""Encode a request for chat completions, the format of OpenAI and many other servers. Pure.
 
-The same request gives the same bytes; messages are encoded once and kept. Reasoning goes back in the field
-that it came in.
+The same request gives the same bytes; messages are encoded once and stored. Reasoning is sent back in the
+field in which it was received.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _REASONING_FEATURES: tuple[Feature, ...] = ("unsigned thinking", "reasoning gaps
 
 
 def encode_chat_request(request: ModelRequest, official: bool) -> bytes:
-    """The body of a streamed request. `official`: for OpenAI itself, which names the output limit anew.
+    """Return the body of a streamed request. `official`: for OpenAI, which renamed the output limit.
 
-    Cache marks, eager inputs and the wish to think have no fields here, and are left out.
+    Cache marks, eager inputs and the setting for thinking have no fields here and are left out.
     """
     settings = request.settings
     rejected = settings.rejected & set(_REASONING_FEATURES)
@@ -87,9 +87,9 @@ def _function(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _encode_message(message: Message, rejected: frozenset[Feature], tag: str) -> Iterator[dict[str, Any]]:
-    """One message, or several: each result is a message of its own, and its images follow as the user's.
+    """Yield one message or several: each result is a message, and its images follow in a user message.
 
-    makeroom's own words stand between tags where they are: the templates of many models take a message of
+    makeroom's own words stay in place between tags, since the templates of many models accept a message of
     role "system" only as the first.
     """
     blocks = [part.block for part in message.parts]
@@ -106,13 +106,13 @@ def _encode_message(message: Message, rejected: frozenset[Feature], tag: str) ->
     shown = [block for block in (*images, *blocks) if isinstance(block, TextBlock | ImageBlock)]
     if any(isinstance(block, ImageBlock) for block in shown):
         yield {"role": "user", "content": [_encode_part(block, tag) for block in shown]}
-    elif shown:  # one text: the templates of some models know no parts
+    elif shown:  # one string: the templates of some models do not support parts
         texts = (text_for_model(block, tag) for block in shown if isinstance(block, TextBlock))
         yield {"role": "user", "content": "\n\n".join(texts)}
 
 
 def _encode_reply(blocks: list[Block], rejected: frozenset[Feature]) -> Iterator[dict[str, Any]]:
-    """An assistant's message; none where there is nothing that this format can say."""
+    """Yield an assistant's message; none if this format cannot express any of its blocks."""
     text = "".join(block.text for block in blocks if isinstance(block, TextBlock))
     calls = [block for block in blocks if isinstance(block, ToolUseBlock)]
     if not text and not calls:
@@ -123,7 +123,7 @@ def _encode_reply(blocks: list[Block], rejected: frozenset[Feature]) -> Iterator
             if isinstance(block, ThinkingBlock) and (name := block.extra.get(UNSIGNED)):
                 reply[name] = reply.get(name, "") + block.thinking
     if calls and "reasoning gaps" in rejected:
-        reply.setdefault(DEFAULT_REASONING_FIELD, " ")  # of a reply of another model, or left out since
+        reply.setdefault(DEFAULT_REASONING_FIELD, " ")  # missing in replies of another model
     if calls:
         reply["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _text_of(call)}}
@@ -133,7 +133,7 @@ def _encode_reply(blocks: list[Block], rejected: frozenset[Feature]) -> Iterator
 
 
 def _text_of(call: ToolUseBlock) -> str:
-    """The arguments as JSON, also where they came as something else: servers parse them for templates."""
+    """Return the arguments as JSON, even if they were received as something else: servers parse them."""
     return json.dumps(dict(call.input), ensure_ascii=False)
 
 

@@ -1,7 +1,7 @@
-"""Build one reply from the chunks of a chat completion: texts, reasoning and calls, whole or in pieces.
+"""Build one reply from the chunks of a chat completion: text, reasoning and calls, complete or in pieces.
 
-Servers differ in small things: calls come interleaved or without an index, arguments as an object, reasoning
-under one of two names, usage in the last chunk, in each or in a choice, and some send no [DONE].
+Servers differ in details: calls may be interleaved or lack an index, arguments may be an object, reasoning
+has one of two names, usage is in the last chunk, in each chunk or in a choice, and some send no [DONE].
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class ChunkReader(Struct):
     _size: int = 0
 
     def feed(self, chunk: Mapping[str, Any]) -> Iterator[Event]:
-        """Take in one chunk, or a whole completion; yields what a watcher should see of it.
+        """Add one chunk, or a complete completion, and yield the events to show for it.
 
-        Raises KeyError, TypeError, ValueError or AttributeError where it makes no sense, RequestRejected for
+        Raises KeyError, TypeError, ValueError or AttributeError for an invalid chunk, and RequestRejected for
         a reply that is too large.
         """
         self.reply.model = reply_label(chunk.get("model") or self.reply.model or "unknown")
@@ -79,7 +79,7 @@ class ChunkReader(Struct):
                 self.reply.stop = _STOPS.get(said, said)
 
     def end(self) -> None:
-        """The stream is over: the reply is whole where a reason to stop was given."""
+        """End the reply, which is complete if there was a stop reason."""
         self.reply.complete = self.reply.stop is not None and not self._open
 
     def _take(self, delta: Mapping[str, Any]) -> Iterator[Event]:
@@ -95,7 +95,7 @@ class ChunkReader(Struct):
             yield self._take_call(call)
 
     def _extend(self, kind: Literal["text", "thinking"], text: str, name: str) -> None:
-        """Add to the newest block where it is of that kind, else begin one."""
+        """Add text to the newest block if it has this kind, otherwise begin a block."""
         newest = next(reversed(self._open.values()), None)
         if newest is None or newest.kind != kind:
             if not self._calls:
@@ -107,7 +107,7 @@ class ChunkReader(Struct):
         function = piece.get("function") or {}
         key = piece.get("index", piece.get("id"))
         if key is None and not piece.get("id") and not function.get("name") and self._calls:
-            key = next(reversed(self._calls))  # a server without indices goes on with the newest call
+            key = next(reversed(self._calls))  # a server without indices continues the newest call
         call = self._calls.get(key) if key is not None else None
         if call is None or (piece.get("id") and call.id and piece["id"] != call.id):
             if not self._calls:
@@ -146,7 +146,7 @@ class ChunkReader(Struct):
         self.reply.pending.clear()
 
     def _count(self, usage: Any) -> None:
-        """Later figures replace earlier ones; absent ones and nonsense change none."""
+        """Update the usage: later figures replace earlier ones, missing and invalid ones are ignored."""
         if not isinstance(usage, dict):
             return
         prompt = _figure(usage, "prompt_tokens")
@@ -162,7 +162,7 @@ class ChunkReader(Struct):
 
 
 def _texts(delta: Mapping[str, Any]) -> Iterator[tuple[Literal["text", "thinking"], str]]:
-    """The texts of a delta: its content, which may be a list of parts, or the words of a refusal."""
+    """Yield the texts of a delta: its content, which may be a list of parts, or its refusal."""
     content = delta.get("content") or delta.get("refusal")
     if isinstance(content, str):
         yield "text", content

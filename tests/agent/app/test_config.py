@@ -91,7 +91,7 @@ def test_one_bad_entry_voids_nothing_else_and_a_typo_is_named(home: Home) -> Non
     home.write("modle = 'x'\nmax_tokens = 'many'\neffort = 'low'")
     config = home.load()
     assert config.effort == "low"
-    assert "did you mean 'model'?" in config.warnings[0]
+    assert "did you mean `model`?" in config.warnings[0]
     assert "max_tokens" in config.warnings[1]
 
 
@@ -105,8 +105,8 @@ def test_one_bad_entry_voids_nothing_else_and_a_typo_is_named(home: Home) -> Non
         ("deny = ['xyz']", "deny: unknown tool in the rule 'xyz'; the tools are ask_user, bash"),
         ("deny = [5]", "deny: unknown tool in the rule '5'"),
         ("deny = 'bash(git status)'", """not 'bash(git status)'. Write deny = ["bash(git status)"]"""),
-        ("denny = ['bash']", "unknown setting 'denny'; did you mean 'deny'?"),
-        ("[hook]\npre_tool = 'x'", "unknown setting 'hook'; did you mean 'hooks'?"),
+        ("denny = ['bash']", "unknown setting `denny`; did you mean `deny`?"),
+        ("[hook]\npre_tool = 'x'", "unknown setting `hook`; did you mean `hooks`?"),
         ("[hooks]\npre_tol = 'x'", "hooks: unknown event 'pre_tol'; did you mean 'pre_tool'?"),
         ("[sandbox]\nmoed = 'require'", "sandbox: unknown entry 'moed'; did you mean 'mode'?"),
         ("[hooks]\npre_tool = 5", 'hooks: pre_tool takes a command, such as "check.sh", not 5'),
@@ -126,8 +126,8 @@ def test_a_mistake_in_what_forbids_is_an_error_and_no_warning(home: Home, entry:
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
-        ("modell = 'x'", "unknown setting 'modell'; did you mean 'model'? (ignored)"),
-        ("[compact]\ntriger = 3", "[compact] triger is unknown; did you mean trigger?; ignored"),
+        ("modell = 'x'", "unknown setting `modell`; did you mean `model`? (ignored)"),
+        ("[compact]\ntriger = 3", "unknown setting `triger` in [compact] (ignored, did you mean `trigger`?)"),
         (
             "[hooks]\nZzz = 5",
             "hooks: unknown event 'Zzz' (its hooks are ignored); the events are SessionStart,",

@@ -52,7 +52,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
         (Fault("status", status=429, headers={"retry-after": "3600"}), 75, "asks to wait 60 minutes"),
         (Fault("status", status=503, headers={"x-should-retry": "false"}), 75, "503"),
         (Fault("status", status=401), 5, "ANTHROPIC_API_KEY"),
-        (Fault("status", status=402), 5, "(the account that ANTHROPIC_API_KEY belongs to has to pay first)"),
+        (
+            Fault("status", status=402),
+            5,
+            "(check the billing of the account that ANTHROPIC_API_KEY belongs to)",
+        ),
         (Fault("status", status=403), 5, "403"),
         (Fault("status", status=404, text="model: claude-typo"), 1, "model: claude-typo"),
         (Fault("status", status=400, text="no"), 1, "no"),
@@ -78,7 +82,7 @@ def test_nothing_listening_is_worth_another_try_later(here: Run) -> None:
         pass
     code, lines, err = here(server, "x")
     assert (code, lines[-1]["type"]) == (75, "result")
-    assert "nothing listens there" in err and "(2 of " in err
+    assert "nothing is listening there" in err and "; try 2 of " in err
 
 
 def interrupting(**more: Any) -> Fault:
@@ -162,14 +166,14 @@ def test_a_typo_in_the_settings_is_named_with_its_file_and_what_was_meant(here: 
     path.write_text('efort = "low"\n', "utf-8")
     with Server(ScriptedModel(["hi", "hi"])) as server:
         code, _, err = here(server, "x")
-        assert (code, f"{path}: unknown setting 'efort'; did you mean 'effort'?" in err) == (0, True)
+        assert (code, f"{path}: unknown setting `efort`; did you mean `effort`?" in err) == (0, True)
         path.write_text("[compact]\ntriger = 5\n", "utf-8")
         code, _, err = here(server, "x")
-        told = f"{path}: [compact] triger is unknown; did you mean trigger?; ignored"
+        told = f"{path}: unknown setting `triger` in [compact] (ignored, did you mean `trigger`?)"
         assert (code, told in err) == (0, True)
         path.write_text("[compact]\ntrigger = true\n", "utf-8")
         code, _, err = here(server, "x")
-    assert (code, f"{path}: [compact] trigger must be a whole number" in err) == (6, True)
+    assert (code, f"{path}: [compact] trigger must be an integer" in err) == (6, True)
 
 
 def test_closed_standard_input_and_a_slow_reader_lose_nothing(tmp_path: Path) -> None:

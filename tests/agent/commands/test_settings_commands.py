@@ -244,7 +244,7 @@ def test_a_model_is_kept_that_a_variable_hides_and_this_is_reported(tmp_path: Pa
 
     async def work(run: ControllerRun) -> None:
         assert "unless ANTHROPIC_MODEL in the environment overrides it" in await run.do("/model --save opus")
-        assert "no model 'nosuch" in await run.do("/model nosuch --save"), "which is not kept"
+        assert "unknown model 'nosuch" in await run.do("/model nosuch --save"), "which is not kept"
         written = (run.controller.setup.config.user_dir / "settings.toml").read_text()
         assert written == 'model = "opus"\n'
 
@@ -255,9 +255,9 @@ def test_a_model_that_is_not_in_the_list_of_the_server_is_refused(tmp_path: Path
     async def work(run: ControllerRun) -> None:
         before = run.controller.status().model
         for slip, meant in (("sonet", "sonnet"), ("son", "sonnet"), ("claude-haiku-4-6", "claude-haiku-4-5")):
-            told = f"the service has no model {slip!r}; did you mean {meant}?"
+            told = f"unknown model {slip!r}; did you mean {meant}?"
             assert await run.do(f"/model {slip}") == f"/model: {told}"
-        assert "there is no model 'gpt'; the server has claude-haiku-4-5, " in await run.do("/model gpt")
+        assert "unknown model 'gpt'; the server has claude-haiku-4-5, " in await run.do("/model gpt")
         assert run.controller.status().model == before
         await run.do("hello")
         assert run.server.requests[-1]["model"] == "claude-sonnet-5-5"
@@ -283,7 +283,7 @@ def test_a_model_that_the_service_does_not_have_is_refused_with_the_nearest(tmp_
         selection = ModelSelection(model, "", time.time, None)
         try:
             with pytest.raises(
-                UsageError, match=r"no model 'claude-opus-5\.5'; did you mean claude-opus-5-5"
+                UsageError, match=r"unknown model 'claude-opus-5\.5'; did you mean claude-opus-5-5"
             ):
                 await selection.choose("claude-opus-5.5")
             assert selection.facts.id == "claude-sonnet-5-5"
@@ -433,7 +433,7 @@ def test_limits_are_changed_within_a_session_and_hold_in_the_next(tmp_path: Path
         assert (state.settings.policy, state.settings.trigger) == ("classic", 90_000)
         assert state.window.size == 100_000
         assert re.search(r"^context_window +100000 +\(/config\)$", shown, re.MULTILINE)
-        whole = "a whole number that is not negative"
+        whole = "an integer of 0 or more"
         assert await run.do("/config trigger much") == f"[compact] trigger must be {whole}, not 'much'"
         assert await run.do("/config cache 2h") == "cache must be one of 5m, 1h, not '2h'"
         assert run.controller.in_use[1].compaction.settings.trigger == 90_000
@@ -448,7 +448,9 @@ def test_every_setting_is_listed_and_reported_with_what_it_takes(tmp_path: Path)
         for name in sorted(names - SECRET_SETTINGS.keys()):
             assert await run.do(f"/config {name}"), name
         assert "hooks = - (default); it takes a table" in await run.do("/config hooks")
-        assert "micro_min_chars = 120 (default); it takes a whole" in await run.do("/config micro_min_chars")
+        assert "micro_min_chars = 120 (default); it takes an integer" in await run.do(
+            "/config micro_min_chars"
+        )
 
     run_controller(tmp_path, work)
 
@@ -587,7 +589,7 @@ def test_a_session_continues_with_its_model_and_effort_unless_asked_otherwise(
 
 
 def test_a_model_chosen_otherwise_is_billed_with_the_prompt_and_once(tmp_path: Path) -> None:
-    files(tmp_path, 10)
+    files(tmp_path, 24)
 
     async def work(run: ControllerRun) -> None:
         await run.do(READ_ALL)

@@ -68,7 +68,7 @@ def repaired(answer: Answer) -> Hostile:
     return Hostile(answer, "goes on", rejected=True)
 
 
-def senseless(answer: Answer, words: str = "made no sense") -> Hostile:
+def senseless(answer: Answer, words: str = "cannot parse the response") -> Hostile:
     return Hostile(answer, "tries 3", words)
 
 
@@ -110,14 +110,18 @@ _BODIES = {
     "packed twice": senseless(headed("content-encoding: gzip, gzip") + packed(packed(b"x")), "packed more"),
     "packed nothing": silent(empty_bomb(1)),
     "nothing, packed three times": senseless(empty_bomb(3), "compressed more than once"),
-    "packed in an unknown way": senseless(headed("content-encoding: br") + b"\x01\x02", "no reply"),
+    "packed in an unknown way": senseless(headed("content-encoding: br") + b"\x01\x02", "expected a reply"),
     "chunks of one byte for ever": silent(forever(_CHUNKED, b"1\r\n\n\r\n")),
     "a chunk's head without an end": senseless(forever(_CHUNKED + b"1;", b"a=b;"), "too long"),
     "a chunk of a negative size": senseless(_CHUNKED + b"-5\r\nx", "illegal chunk"),
-    "a chunk of every byte there is": Hostile(_CHUNKED + b"f" * 20 + b"\r\nx", "tries 10", "broke"),
+    "a chunk of every byte there is": Hostile(
+        _CHUNKED + b"f" * 20 + b"\r\nx", "tries 10", "connection was lost"
+    ),
     "trailers for ever": senseless(forever(_CHUNKED + b"0\r\n", b"a: b\r\n"), "too long"),
     "a length beyond all": senseless(headed(f"content-length: {10**20}") + start(), "Content-Length"),
-    "a length that is a lie": Hostile(headed("content-length: 999999999") + start(), "tries 10", "broke"),
+    "a length that is a lie": Hostile(
+        headed("content-length: 999999999") + start(), "tries 10", "connection was lost"
+    ),
     "two lengths": senseless(headed("content-length: 5", "content-length: 6") + b"hello!", "HTTP"),
 }
 _HEADS = {
@@ -130,29 +134,36 @@ _HEADS = {
     "another protocol": senseless(headed("upgrade: x", status="101 Switching"), "HTTP"),
     "NUL in a header": senseless(_OK + b"x: a\0b\r\n\r\n", "illegal header"),
     "escapes in headers": senseless(
-        headed(*(f"{name}: \x9d52;c;ZXZpbA==\x9c" for name in ("request-id", "content-type"))), "no reply"
+        headed(*(f"{name}: \x9d52;c;ZXZpbA==\x9c" for name in ("request-id", "content-type"))),
+        "expected a reply",
     ),
-    "an escape in a header": senseless(headed("request-id: \x1b[2J") + b"x", "no reply"),
+    "an escape in a header": senseless(headed("request-id: \x1b[2J") + b"x", "expected a reply"),
     "a thousand cookies": odd(
         whole(text(), head=headed(*(f"set-cookie: c{at}={'v' * 60}" for at in range(900))))
     ),
     "no success that is known": refused(b"HTTP/1.1 999 Odd\r\n\r\n", "999"),
     "a status of 0": senseless(b"HTTP/1.1 000 Odd\r\n\r\n", "HTTP"),
     "a status of five digits": senseless(b"HTTP/1.1 20000 Odd\r\n\r\n", "HTTP"),
-    "no content": senseless(b"HTTP/1.1 204 No\r\n\r\n", "no reply"),
+    "no content": senseless(b"HTTP/1.1 204 No\r\n\r\n", "expected a reply"),
     "a part of the content": odd(whole(text(), head=headed(status="206 Part"))),
     "HTTP/1.0": odd(b"HTTP/1.0 200 OK\r\n\r\n" + start() + text() + end()),
-    "no HTTP": senseless(start() + text() + end(), "does not speak HTTP"),
+    "no HTTP": senseless(start() + text() + end(), "does not respond with valid HTTP"),
     "a handshake": senseless(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"x" * 99, "HTTP"),
     "an end at once": Hostile(b"", "tries 3", "disconnected"),
-    "an end behind the head": senseless(HEAD, "no reply"),
+    "an end behind the head": senseless(HEAD, "expected a reply"),
     "a reset": Hostile(reset(b""), "tries 3", "reset"),
     "a reset within a text": Hostile(
-        reset(HEAD + start() + begin(0) + delta(0, "text_delta", text="par")), "tries 10", "broke"
+        reset(HEAD + start() + begin(0) + delta(0, "text_delta", text="par")),
+        "tries 10",
+        "connection was lost",
     ),
-    "a redirect to itself": refused(page("302 Found", b"", "location: /v1/messages"), "not followed"),
-    "a redirect to an escape": refused(page("307 Go", b"", "location: http://\x9b2J/"), "not followed"),
-    "a redirect to nowhere": refused(page("308 Go", b""), "not followed"),
+    "a redirect to itself": refused(
+        page("302 Found", b"", "location: /v1/messages"), "does not follow redirects"
+    ),
+    "a redirect to an escape": refused(
+        page("307 Go", b"", "location: http://\x9b2J/"), "does not follow redirects"
+    ),
+    "a redirect to nowhere": refused(page("308 Go", b""), "does not follow redirects"),
 }
 _ERRORS = {
     "3 MB of tags": refused(page("400 Bad", b"<" * 3 * MEGABYTE), "400: <<<<"),

@@ -137,7 +137,7 @@ def test_a_redirect_takes_no_secret_along_and_says_where_it_leads(status: int) -
     ):
         found = failure(url, headers=secrets)
     assert isinstance(found, RequestRejected)
-    assert f"{status}: the server sends requests on to" in str(found) and elsewhere in str(found)
+    assert f"{status}: the server redirects to" in str(found) and elsewhere in str(found)
     assert reached == []
 
 
@@ -154,7 +154,10 @@ def test_a_redirect_takes_no_secret_along_and_says_where_it_leads(status: int) -
             HEAD.replace(b"\r\n\r\n", b"\r\ncontent-encoding: gzip\r\n\r\n") + b"nothing packed",
             "header check",
         ),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello!", "does not speak HTTP"),
+        (
+            b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello!",
+            "does not respond with valid HTTP",
+        ),
     ],
     ids=["page", "json", "words", "object", "nested", "bytes", "gzip", "lengths"],
 )

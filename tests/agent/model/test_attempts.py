@@ -37,13 +37,13 @@ def test_a_server_that_is_not_there_is_named_and_soon_given_up() -> None:
         port = taken.getsockname()[1]
     found = failure(f"http://127.0.0.1:{port}")
     assert isinstance(found, TransientError) and found.tries == 3
-    assert str(found) == f"no connection to http://127.0.0.1:{port}: nothing listens there"
+    assert str(found) == f"cannot connect to http://127.0.0.1:{port}: nothing is listening there"
 
 
 def test_a_name_that_no_one_knows_is_named() -> None:
     found = failure("http://nowhere.invalid")
     assert isinstance(found, TransientError)
-    assert str(found).startswith("no connection to http://nowhere.invalid: ") and len(str(found)) > 50
+    assert str(found).startswith("cannot connect to http://nowhere.invalid: ") and len(str(found)) > 50
 
 
 def test_a_certificate_that_no_one_vouches_for_is_not_a_passing_fault() -> None:
@@ -76,7 +76,7 @@ def test_a_proxy_that_is_not_there_is_what_is_named(
         monkeypatch.delenv(each, raising=False)
         monkeypatch.delenv(each.upper(), raising=False)
     monkeypatch.setenv(name, said)
-    told = "no connection to the proxy http://127.0.0.1:1 on the way to http://1.2.3.4: nothing listens there"
+    told = "cannot connect to the proxy http://127.0.0.1:1 for http://1.2.3.4: nothing is listening there"
     found = failure("http://1.2.3.4")
     assert isinstance(found, TransientError) and found.tries == 3
     assert str(found) == told
@@ -156,4 +156,4 @@ def test_silence_is_a_failed_attempt(begun: bytes) -> None:
 
     with raw(answer) as url:
         found = failure(url, stall=0.3)
-    assert isinstance(found, TransientError) and "nothing came" in str(found)
+    assert isinstance(found, TransientError) and "no data from" in str(found)

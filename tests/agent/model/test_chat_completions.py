@@ -247,7 +247,7 @@ def test_a_model_that_misses_reasoning_gets_it_blank_where_there_is_none(tmp_pat
         server.wants_reasoning = True
         assert turns(w, "look", "and?") == ["done", "done"]
         assert len(server.bodies) == 4
-        assert "reasoning with every call" in w.told(Notice)[0].text
+        assert "reasoning with every tool call" in w.told(Notice)[0].text
 
 
 def test_reasoning_that_the_server_does_not_take_back_is_left_out(tmp_path: Path) -> None:
@@ -324,8 +324,8 @@ def test_a_whole_reply_counts_however_it_comes_and_ends(tmp_path: Path, sent: by
         (answer("application/json", '{"error": "the model crashed"}'), "the model crashed", False),
         (sse(("", '{"error": {"message": "no GPU", "code": 400}}')), "no GPU", False),
         (sse(("", '{"error": {"message": "overloaded", "code": 502}}')), "overloaded", True),
-        (sse(("", "{broken")), "made no sense", True),
-        (sse(("", '{"choices": [{"delta": {"tool_calls": 7}}]}')), "made no sense", True),
+        (sse(("", "{broken")), "cannot parse the response", True),
+        (sse(("", '{"choices": [{"delta": {"tool_calls": 7}}]}')), "cannot parse the response", True),
         (answer("text/html", "<html>Sign in</html>"), "Sign in", True),
         (sse(("", json.dumps(delta(content="half")))), "ended before", True),
     ],

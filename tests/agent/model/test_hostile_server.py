@@ -266,5 +266,5 @@ def test_the_framing_of_a_cloud_is_read_from_that_cloud_alone_and_in_bounded_mem
             pass
 
     monkeypatch.setattr("agent.model.answer_reader.MAX_REPLY_BYTES", 1_000)
-    with pytest.raises(RequestRejected, match="its answer is over"):
+    with pytest.raises(RequestRejected, match="too large for a reply: it exceeds"):
         asyncio.run(read_all())

@@ -132,7 +132,7 @@ def test_a_prompt_that_was_cut_is_reported_and_the_context_kept_smaller(tmp_path
         w.context.compaction.cuts_silently = True
         assert w.run().reason == "done"
         (notice,) = (event for event in w.told(Notice) if "OLLAMA_CONTEXT_LENGTH" in event.text)
-        assert "only 4,000 of about" in notice.text
+        assert "to 4,000 of about" in notice.text
         assert w.context.compaction.window.size == 4_000 and w.context.settings.max_tokens == 1_024
         assert w.told(ContextCompacted)
         before, after = (len(json.dumps(request)) for request in w.server.requests[1:])

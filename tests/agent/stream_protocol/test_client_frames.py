@@ -84,7 +84,7 @@ def test_a_line_that_makes_no_sense_is_quoted(line: str | bytes) -> None:
 def test_a_number_that_no_request_can_hold_is_refused(number: str) -> None:
     """Python's json writes such: once recorded, it would spoil every later request."""
     prompt = user([{"type": "text", "text": 0.5}]).replace("0.5", number)
-    with pytest.raises(BadFrame, match=f"standard input has a number that JSON cannot hold: {number}"):
+    with pytest.raises(BadFrame, match=f"contains an invalid JSON number: {number}"):
         parse_frame(prompt)
     request = {"type": "control_request", "request_id": "r", "request": {"subtype": "x", "n": 0.5}}
     with pytest.raises(BadFrame) as caught:
@@ -168,7 +168,7 @@ def test_a_client_that_fails_or_is_gone_refuses() -> None:
     assert asyncio.run(client.serve(ClientApprover(client.channel).ask(BASH))).reason == "it raised"
     client.channel.close()
     refused = asyncio.run(ClientApprover(client.channel).ask(BASH))
-    assert "closed its side" in narrow(refused, Deny).reason
+    assert "closed the connection" in narrow(refused, Deny).reason
 
 
 def test_a_wait_that_ends_early_is_reported_to_the_client() -> None:

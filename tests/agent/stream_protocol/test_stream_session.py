@@ -134,7 +134,7 @@ def test_nothing_that_a_client_sends_ends_a_session_but_a_signal_does(tmp_path: 
         ]  # fmt: skip
         image, note = server.requests[0]["messages"][-1]["content"][-2:]
         assert image["type"] == "image" and len(image["source"]["data"]) < 6_000_000
-        assert "left out" in note["text"]
+        assert "image omitted" in note["text"]
         client.send(words("much"))
         assert client.until("result")["result"] == "much"
         started = os.open(tmp_path / "started", os.O_RDONLY | os.O_NONBLOCK)
@@ -147,7 +147,7 @@ def test_nothing_that_a_client_sends_ends_a_session_but_a_signal_does(tmp_path: 
         code, left, err = client.ends()
     os.close(started)
     assert (code, left[-1]["subtype"], left[-1]["is_error"]) == (143, "error_during_execution", True)
-    assert "no JSON" in err
+    assert "not valid JSON" in err
 
 
 def test_an_interruption_right_behind_a_prompt_stops_its_turn_and_no_other(tmp_path: Path) -> None:
