@@ -72,13 +72,13 @@ def tell_cold_cost(
     cached = _cached_tokens(session, context)
     prices = context.compaction.prices
     tokens = prompt_tokens(session, context) if cached else cold(session, context)
-    anew = max(0, tokens - cached)
-    dollars = _dollars(anew, tokens - anew, prices, cached=bool(context.settings.cache))
-    if _dollars(anew, 0, prices, cached=bool(context.settings.cache)) >= MIN_TOLD_DOLLARS:
+    uncached = max(0, tokens - cached)
+    dollars = _dollars(uncached, tokens - uncached, prices, cached=bool(context.settings.cache))
+    if _dollars(uncached, 0, prices, cached=bool(context.settings.cache)) >= MIN_TOLD_DOLLARS:
         which = "the next" if less == LESS_BEFORE else "this"
         less = NO_LESS if less and _is_just_compacted(session) else less
         advice = f"; {less}" if less else ""
-        emit(Notice(f"{why}: {which} request caches {anew:,} tokens again (~${dollars:.2f}){advice}"))
+        emit(Notice(f"{why}: {which} request caches {uncached:,} tokens again (~${dollars:.2f}){advice}"))
 
 
 def _is_just_compacted(session: Session) -> bool:
@@ -89,8 +89,8 @@ def _is_just_compacted(session: Session) -> bool:
     return isinstance(newest, Compacted) and newest.trigger == "manual"
 
 
-def _dollars(anew: int, read: int, prices: Prices, cached: bool) -> float:
-    return prices.dollars(anew * (prices.write if cached else 1.0) + read * prices.read)
+def _dollars(uncached: int, read: int, prices: Prices, cached: bool) -> float:
+    return prices.dollars(uncached * (prices.write if cached else 1.0) + read * prices.read)
 
 
 def _cached_tokens(session: Session, context: TurnContext) -> int:

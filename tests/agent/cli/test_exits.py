@@ -82,7 +82,7 @@ def test_nothing_listening_is_worth_another_try_later(here: Run) -> None:
         pass
     code, lines, err = here(server, "x")
     assert (code, lines[-1]["type"]) == (75, "result")
-    assert "nothing is listening there" in err and "; try 2 of " in err
+    assert "nothing is listening there" in err and "(2 of " in err
 
 
 def interrupting(**more: Any) -> Fault:

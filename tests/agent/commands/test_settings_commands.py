@@ -589,7 +589,7 @@ def test_a_session_continues_with_its_model_and_effort_unless_asked_otherwise(
 
 
 def test_a_model_chosen_otherwise_is_billed_with_the_prompt_and_once(tmp_path: Path) -> None:
-    files(tmp_path, 24)
+    files(tmp_path, 30)
 
     async def work(run: ControllerRun) -> None:
         await run.do(READ_ALL)
