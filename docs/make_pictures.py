@@ -142,12 +142,12 @@ def write_cast(frames: list[tuple[float, str]], path: Path) -> None:
 
 
 def tour(parent: Path) -> None:
-    """A newcomer's first minutes: a question, an edit with its diff, room that is made."""
+    """Record the first minutes of a new user: a question, an edit with its diff, a compaction."""
     terminal = Terminal(parent, "--offline", "--sample")
     terminal.until(lambda screen: "❯" in screen and "/help lists" in screen)
     about, mend, read = TOUR
     terminal.send(f"{about}\r")
-    terminal.until(lambda screen: "It begins" in screen)
+    terminal.until(lambda screen: "It starts with" in screen)
     terminal.settle()
     terminal.send(f"{mend}\r")
     terminal.until(lambda screen: "Allow edit" in screen)
