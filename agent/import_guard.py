@@ -27,18 +27,29 @@ class PackageFinder:
 
 
 def guard_imports() -> None:
-    """Remove the current directory from the path unless it is our own, and find our packages first."""
-    for at in (1, 0):  # behind our own root, which the wheel's entry point puts first
-        if len(sys.path) > at and _is_elsewhere(sys.path[at]):
-            del sys.path[at]
+    """Remove the current directory and our own root from the path, and find our packages first."""
+    try:
+        import_nothing_from(os.getcwd())  # noqa: PTH109
+    except OSError:  # it does not exist: nothing can be loaded from it
+        sys.path[:] = [entry for entry in sys.path if entry]
     if PackageFinder not in sys.meta_path:
+        sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != ROOT]
         sys.meta_path.insert(0, PackageFinder)
 
 
-def _is_elsewhere(entry: str) -> bool:
-    """Return whether a path entry is the current directory and not our root."""
-    try:
-        here = os.path.realpath(os.getcwd())  # noqa: PTH109
-    except OSError:
-        return entry == ""  # the current directory does not exist: nothing can be loaded from it
-    return os.path.realpath(entry or here) == here and here != ROOT
+def import_nothing_from(folder: str) -> None:
+    """Remove a directory and all in it from the path, except installed packages (read-only in the sandbox).
+
+    Commands may write there, and modules are also imported late.
+    """
+    top = os.path.realpath(folder)
+    sys.path[:] = [entry for entry in sys.path if entry and not _is_in(os.path.realpath(entry), top)]
+
+
+def _is_in(path: str, folder: str) -> bool:
+    installed = any(
+        path.startswith(f"{os.path.realpath(prefix)}/") for prefix in (sys.prefix, sys.base_prefix)
+    )
+    if installed or path.endswith(("/site-packages", "/dist-packages")):
+        return False
+    return f"{path}/".startswith(f"{folder.rstrip('/')}/")

@@ -24,6 +24,7 @@ from agent.app import (
     with_prompt_files,
 )
 from agent.errors import AgentError, AuthenticationError, UsageError
+from agent.import_guard import import_nothing_from
 from tools.text import escaped
 from transcripts import StoreError, recover_transcripts
 from transcripts.secrets import SecretMasks, secret_values
@@ -119,6 +120,7 @@ def run_setup(options: Options) -> RunSetup:
     try:
         folder = Path(options.folder or "").resolve()
         os.chdir(folder)
+        import_nothing_from(str(folder))
     except OSError as error:
         where = options.folder or "the current directory"
         raise UsageError(f"cannot change to {where}: {error.strerror}; choose another with -C") from error

@@ -27,6 +27,7 @@ class SandboxProfile(Struct, frozen=True):
     writable          paths that the user allowed, besides the project and the private TMPDIR
     read_only         paths within writable ones: hooks, configuration, anything that runs or grants
                       permissions
+    program           those of them that this program itself consists of
     hidden            unreadable paths: secrets, other homes
     records           our own transcripts, hidden from commands outside the sandbox too
     caches            directories of package managers, each under a private layer, kept in `cache_layers`
@@ -38,6 +39,7 @@ class SandboxProfile(Struct, frozen=True):
     shown: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
     read_only: tuple[Path, ...] = ()
+    program: tuple[Path, ...] = ()
     hidden: tuple[Path, ...] = ()
     records: tuple[Path, ...] = ()
     caches: tuple[Path, ...] = ()

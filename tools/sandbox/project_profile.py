@@ -14,6 +14,7 @@ from pathlib import Path
 from tools.guarded import git_folders, guarded_elsewhere, guarded_in_project, linked_in, secrets_of_home
 from transcripts import RECORD_FOLDERS
 
+from .own_program import own_program
 from .profile import SandboxProfile
 
 _SYSTEM_SECRETS = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers.d")
@@ -66,11 +67,13 @@ def sandbox_profile(
     caches += [path for path in named if path and not Path(path).is_relative_to(folder)]
     records = {folder / name for name in RECORD_FOLDERS} | ({outputs} if outputs else set())
     layered = _real(caches)
+    program = own_program([folder, *written])
     return SandboxProfile(
         folder=folder,
         shown=_git_below(folder, (*_TEMPORARY, *layered), _real(hidden)),
         writable=tuple(written),
-        read_only=tuple(map(Path, dict.fromkeys(fixed))),
+        read_only=tuple(dict.fromkeys([*map(Path, fixed), *program])),
+        program=tuple(program),
         hidden=_real(hidden),
         records=tuple(sorted(path for path in records if path.is_dir())),
         caches=layered,

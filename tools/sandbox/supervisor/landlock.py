@@ -62,6 +62,8 @@ def confine(profile: dict[str, Any]) -> None:
             errno.ENOSYS, f"Landlock ABI {LEAST_ABI} (Linux 6.2) is required, but the system has {abi}"
         )
     _refuse_secrets_within([profile["folder"], *profile["writable"]], profile["hidden"])
+    if profile["program"] and (profile["project_writable"] or profile["writable"]):
+        raise OSError(errno.EPERM, f"Landlock cannot protect the program itself in {profile['program'][0]}")
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write(_OOM_SCORE)
     call("prctl", SUBREAPER, 1, 0, 0, 0)

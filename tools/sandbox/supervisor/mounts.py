@@ -178,7 +178,7 @@ def _mount_masks(profile: dict[str, Any], hidden: list[str]) -> None:
     """Protect files that control programs, hide secrets, and hide our transcripts."""
     read_only = _existing(profile["read_only"])
     places = [profile["folder"], *profile["writable"]]
-    for path in ways_to(read_only, places):
+    for path in ways_to(read_only, places, profile["program"]):
         mount(path, path, None, BIND | RECURSIVE)
     for path in kept_places(profile):
         with _where_it_is():
@@ -193,16 +193,20 @@ def _mount_masks(profile: dict[str, Any], hidden: list[str]) -> None:
         mount("empty", path, None, BIND)
 
 
-def ways_to(paths: list[str], places: list[str]) -> list[str]:
+def ways_to(paths: list[str], places: list[str], program: Iterable[str] = ()) -> list[str]:
     """Return the git directories in the places and the directories from them to the paths, outer ones first.
 
     Each becomes a mount, since it could otherwise be moved away with the protected paths, and created again.
+    The same applies to all directories on the way to the program's own files.
     """
     ways = {git for place in places if os.path.isdir(git := os.path.join(place, ".git"))}
     for path in paths:
         while ".git" in (path := os.path.dirname(path)).split("/"):
             if any(inside(path, place) for place in places):
                 ways.add(path)
+    for path in program:
+        while any(inside(path := os.path.dirname(path), place) for place in places) and path not in places:
+            ways.add(path)
     return sorted(ways)
 
 
