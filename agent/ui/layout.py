@@ -51,7 +51,7 @@ CONTEXT_LABELS = {
     "NORMAL": ("", "good"),
     "WARNING": ("filling up", "warning"),
     "CRITICAL": ("nearly full", "bad"),
-    "BLOCKING": ("full", "error"),
+    "BLOCKING": ("at the limit", "error"),
     "EXHAUSTED": ("full", "error"),
 }
 

@@ -93,7 +93,7 @@ class PasteChips:
         return self._replaced(text, self._texts.__getitem__)
 
     def marked(self, text: str) -> str:
-        """The text as the model is sent it: what was pasted stands between tags, as data."""
+        """Return the text for the model, with its pastes between tags, which mark them as data."""
 
         def in_tags(chip: str) -> str:
             number = ord(chip) - _FIRST_CHIP + 1

@@ -124,7 +124,7 @@ def stdin_text(data: bytes, encoding: str = "") -> tuple[str, str, str]:
         return text, lost, encoding
     text, form = decoded
     if form.strays:
-        warning = f"standard input has {pluralize(form.strays, 'byte')} that are not UTF-8"
+        warning = f"standard input is not valid UTF-8 ({pluralize(form.strays, 'invalid byte')})"
         return mark_stray_bytes(text), warning, encoding
     warning = f"reading standard input as {form.codec}{', a guess' * form.guessed}" if form.told else ""
     return text, warning, encoding if form.guessed else form.told or encoding

@@ -89,7 +89,7 @@ def test_standard_input_is_read_as_a_file_in_its_encoding_is_and_that_is_reporte
         "na\u00efve caf\u00e9".encode("cp1252"): "warning: reading standard input as cp1252, a guess\n",
         "na\u00efve caf\u00e9".encode("utf-16"): "",
         b"\xef\xbb\xbfna\xc3\xafve caf\xc3\xa9": "",
-        b"na\xc3\xafve \xff caf\xc3\xa9": "warning: standard input has 1 byte that are not UTF-8\n",
+        b"na\xc3\xafve \xff caf\xc3\xa9": "warning: standard input is not valid UTF-8 (1 invalid byte)\n",
         b"\0na\xc3\xafve\0caf\xc3\xa9": "",
         b"\0na\xc3\xafve\xff\0caf\xc3\xa9": "warning: standard input is not text; some bytes were lost\n",
     }

@@ -78,7 +78,7 @@ def test_the_map_of_the_context_always_reports_how_full_it_is(columns, capsys):
 def test_a_window_that_is_nearly_full_is_not_reported_to_be_full(capsys):
     status = Status("m", 199_999, 200_000, "BLOCKING", 0.0, "manual", "s", "/w")
     shown = without_sgr(status_line(status, 0, RenderContext(100, Theme(False))))
-    assert "99% of 200k, full" in shown
+    assert "99% of 200k, at the limit" in shown
     chart = ContextChart("m: BLOCKING", (("tool results", 199_999),), 200_000)
     assert "(99%)" in without_sgr(render_event(chart, RenderContext(100, Theme(False))))
     plain_view().emit(chart)
