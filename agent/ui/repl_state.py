@@ -121,6 +121,8 @@ class InputQueue:
             if not self._task.done():
                 self._task.cancel()
                 await asyncio.wait([self._task])
+            if not self._task.cancelled():
+                self._task.exception()  # that of `ready`, which is raised where the session waits for it
             self._task = None
             self._state.queue_changed()
 
