@@ -98,6 +98,7 @@ PURE = (
     "agent/shell/launcher_tables.py",
     "agent/shell/launcher_arguments.py",
     "agent/shell/line_reading.py",
+    "agent/shell/lost_files.py",
     "agent/shell/mass_deletion.py",
     "agent/shell/option_syntax.py",
     "agent/shell/parsed_text.py",

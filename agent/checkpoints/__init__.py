@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .file_restore import Action, RestoreStep, count_steps, plan_restore, restore
     from .git_restore import RefStep, plan_refs, restore_refs
     from .git_state import GitRunner
-    from .recorder import Checkpoints
+    from .recorder import Checkpoints, shown_paths
     from .snapshot import SKIPPED_FOLDERS, THEIRS
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "plan_restore",
     "restore",
     "restore_refs",
+    "shown_paths",
 ]
 __getattr__ = lazy_door(
     __name__,
@@ -39,7 +40,7 @@ __getattr__ = lazy_door(
         "file_restore": "Action RestoreStep count_steps plan_restore restore",
         "git_restore": "RefStep plan_refs restore_refs",
         "git_state": "GitRunner",
-        "recorder": "Checkpoints",
+        "recorder": "Checkpoints shown_paths",
         "snapshot": "SKIPPED_FOLDERS THEIRS",
     },
 )

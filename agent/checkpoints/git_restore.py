@@ -6,7 +6,7 @@ stay, commits that were replaced (by a reset, an amend or a rebase) come back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from tools.search import GitFailed
 
 from .change_log import RefChange
 from .git_keeper import RefKeeper
-from .git_state import STASH, GitRunner, RepositoryState
+from .git_state import STASH, GitRunner, Head, RepositoryState
 from .recorder import Checkpoints
 
 RECOVERED = "refs/heads/makeroom-"  # branches for commits that no branch had
@@ -100,14 +100,26 @@ async def plan_refs(checkpoints: Checkpoints, to_seq: int, git: GitRunner) -> li
         if change.seq >= to_seq:
             by_repository.setdefault(change.repository, []).append(change)
     steps: list[RefStep] = []
+    heads: dict[str, Head] = {}
     for repository, changes in sorted(by_repository.items()):
         try:
             state = await keeper.state(git, repository)
             if state is not None:
                 steps += await _steps(keeper, git, state, changes)
+                heads[repository] = state.heads.get(str(keeper.top(repository)), Head("", branch=""))
         except GitFailed as error:
             keeper.unkept[repository] = f"git failed: {error}"
-    return steps
+    return list(_with_fitting_index(steps, heads))
+
+
+def _with_fitting_index(steps: Sequence[RefStep], heads: Mapping[str, Head]) -> Iterator[RefStep]:
+    """Yield the steps, with those for an index only if its commit will be checked out again."""
+    targets = {step.name: step.target for step in steps}  # of worktrees with common branches as well
+    for step in steps:
+        if step.name != "index":
+            yield step
+        elif (head := heads.get(step.repository)) and step.note == targets.get(head.branch, head.commit):
+            yield replace(step, note="")
 
 
 async def _steps(
@@ -130,15 +142,7 @@ async def _steps(
     if pairs and top is not None:
         answers = (await git(top, _CONTAINED, [word for pair in pairs.values() for word in pair])).split()
         contained = {step for step, answer in zip(pairs, answers, strict=False) if answer == "yes"}
-    steps = [step for step in possible if step not in contained]
-    head = state.heads.get(str(top))
-    targets = {step.name: step.target for step in steps}
-    commit = "" if head is None else targets.get(head.branch, head.commit)
-    return [
-        replace(step, note="") if step.name == "index" else step
-        for step in steps
-        if step.name != "index" or step.note == commit
-    ]
+    return [step for step in possible if step not in contained]
 
 
 def _possible(first: RefChange, last: RefChange, state: RepositoryState) -> Iterator[RefStep]:

@@ -67,6 +67,7 @@ class SharedRecording(Struct):
     unread      the number of files that the newest scan had no time to store; None before the first
     unkept      the paths of all files that are not stored
     skipped     the directories whose contents are not recorded
+    rebuildable  those of them that a manifest beside them can rebuild
     nested      the working trees of git repositories in the project, without its own
     newly_read  the number of files read since the stamps were saved
     warned      the gaps in coverage that the user was warned about
@@ -86,6 +87,7 @@ class SharedRecording(Struct):
     unread: int | None = None
     unkept: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    rebuildable: list[str] = field(default_factory=list)
     nested: list[str] = field(default_factory=list)
     newly_read: int = 0
     newly_read_bytes: int = 0
@@ -102,6 +104,7 @@ class SharedRecording(Struct):
         self.unread = snapshot.unread
         self.unkept = snapshot.unkept
         self.skipped = snapshot.skipped
+        self.rebuildable = snapshot.rebuildable
         self.nested = snapshot.repositories
         self.newly_read += snapshot.read
         self.newly_read_bytes += snapshot.read_bytes

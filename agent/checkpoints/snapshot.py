@@ -31,6 +31,13 @@ SKIPPED_FOLDERS = {
     *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".cache", ".gradle", ".terraform"),
     *(".transcripts", ".task_outputs", ".makeroom"),
 }
+_PYTHON_MANIFESTS = ("pyproject.toml", "requirements.txt", "setup.py", "setup.cfg", "Pipfile", "uv.lock")
+_MANIFESTS = {  # files beside a directory of dependencies that can rebuild it
+    "node_modules": ("package.json",),
+    ".venv": _PYTHON_MANIFESTS,
+    "venv": _PYTHON_MANIFESTS,
+    ".terraform": (".terraform.lock.hcl",),
+}
 FILE_CLOCK_NS = 50_000_000  # five times the coarsest resolution of file times
 MANY_FILES = 2_000  # from this number listing the store is faster than looking up each file
 _name_of = attrgetter("name")
@@ -101,6 +108,16 @@ class ProjectSnapshot(Struct):
         """Return the working trees of git repositories below the project's own directory."""
         found = [*self.skipped, *self.states]
         return [name.removesuffix("/.git") for name in found if name.endswith("/.git")]
+
+    @property
+    def rebuildable(self) -> list[str]:
+        """Return the directories of dependencies that a manifest beside them can rebuild."""
+        found = []
+        for name in self.skipped:
+            above, slash, base = name.rpartition("/")
+            if any(f"{above}{slash}{manifest}" in self.states for manifest in _MANIFESTS.get(base, ())):
+                found.append(name)
+        return found
 
     def at(self, path: str) -> PathState:
         """Return the state of a path; unseen if the scan did not reach it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping
 from glob import escape
@@ -15,16 +14,15 @@ from agent.errors import AgentError
 from agent.events import Emit, Notice
 from agent.permissions import MODES, Mode, PermissionStore, Rule, Verdict, judge_call, parse_rules
 from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionQuestion, PermissionUpdate
-from agent.shell import may_overwrite
 from tools.base import Access, Tool, ToolError, parse_arguments, with_own_names
 from tools.files import FileError
 from transcripts import ToolUseBlock
 
 from .context import TurnContext
 from .session_sandbox import SessionSandbox
+from .uncovered_files import why_uncovered
 
 HINT = "Do not repeat the call or work around the denial. Find an allowed approach, or ask."
-UNCOVERED = "the project is too large for a checkpoint, so its changes could not be undone"
 HINT_AFTER_REASON = "Follow the user's reason."
 
 
@@ -118,15 +116,13 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
 async def _as_covered(context: TurnContext, call: ParsedCall, verdict: Verdict) -> Verdict:
     """Return the verdict, changed to a question if the checkpoint that replaces it cannot be made."""
     rules = context.permissions.rules
-    checkpoints = context.checkpoints
-    if checkpoints is None or rules.asks_sandboxed or rules.mode != "manual":
-        return verdict
-    covered = await asyncio.to_thread(checkpoints.recording.coverage)
-    lines = [access.target for access in call.access if access.kind == "run"]
-    if covered == "all" or (covered == "changes" and not any(map(may_overwrite, lines))):
+    if context.checkpoints is None or rules.asks_sandboxed or rules.mode != "manual":
         return verdict
     asked = judge_call(call.tool.name, call.access, replace(rules, asks_sandboxed=True))
-    return verdict if asked.answer == "allow" else replace(asked, why=UNCOVERED)
+    if asked.answer == "allow":
+        return verdict
+    why = await why_uncovered(context, call.access)
+    return replace(asked, why=why) if why else verdict
 
 
 def _with_decision(verdict: Verdict, decision: Literal["allow", "ask"], mode: Mode) -> Verdict:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
         LineReading,
         read_line,
     )
+    from .lost_files import (
+        UncoveredFiles,
+        lost_paths,
+    )
     from .program_names import (
         Standpoint,
         own_programs_of,
@@ -61,9 +65,11 @@ __all__ = [
     "ReadingJudge",
     "RiskyLine",
     "Standpoint",
+    "UncoveredFiles",
     "Words",
     "irreversible_commands",
     "irreversible_effect",
+    "lost_paths",
     "may_overwrite",
     "own_programs_of",
     "parse_simple_commands",
@@ -77,6 +83,7 @@ __getattr__ = lazy_door(
         "command_pattern": "Certainty CommandPattern",
         "destructive": "irreversible_commands irreversible_effect may_overwrite",
         "line_reading": "Invocation LineReading read_line",
+        "lost_files": "UncoveredFiles lost_paths",
         "program_names": "Standpoint own_programs_of with_other_names",
         "project_environment": "ProjectEnvironment",
         "read_only": "JudgedCommand ReadingJudge",

@@ -20,9 +20,10 @@ from agent.checkpoints.recorder import Checkpoints
 from agent.checkpoints.snapshot import SnapshotLimits
 from agent.errors import ConfigError
 from agent.events import Notice, ToolCallFinished, TurnFinished
-from agent.loop.call_permission import UNCOVERED, remark_note
+from agent.loop.call_permission import remark_note
 from agent.loop.session_sandbox import SessionSandbox
 from agent.loop.tool_executor import SAID_ABOUT_LEAVING
+from agent.loop.uncovered_files import UNCOVERED
 from agent.permissions import (
     OPENING,
     REACHING,
@@ -198,7 +199,9 @@ def test_where_no_checkpoint_covers_the_project_the_question_comes_back(
     shell.run(["ls", "rm a", "touch c", "echo new >b"], *[Deny() for _ in asked])
     questions = shell.world.approver.questions
     assert [question.title for question in questions] == asked
-    assert {question.why for question in questions} == {UNCOVERED}
+    named = {"rm a": "/rewind could not restore a", "echo new >b": "/rewind could not restore b"}
+    for question in questions:
+        assert question.why == (named[question.title] if len(asked) == 2 else UNCOVERED)
     assert (shell.folder / "a").exists() and (shell.folder / "b").read_text() == "b"
     warned = [notice for notice in shell.world.told(Notice) if "project is" in notice.text]
     assert len(warned) <= 1 and (len(asked) == 3 or "are not in the checkpoint yet" in warned[0].text)
@@ -266,8 +269,8 @@ def test_a_program_of_the_project_that_was_replaced_does_not_run_open_unasked(sh
     tool.parent.mkdir(parents=True)
     tool.symlink_to("/usr/bin/true")
     line, plant = ".venv/bin/tool; git config a.b c", "ln -sf /usr/bin/env .venv/bin/tool"
-    shell.run([line, line, plant, line, line], Allow("always"), Deny(), Allow("always"))
-    first, denied, again = shell.world.approver.questions
+    shell.run([line, line, plant, line, line], Allow("always"), Allow("once"), Deny(), Allow("always"))
+    first, _, denied, again = shell.world.approver.questions
     assert (first.refused, first.prefix) == (QUESTION, f"open({line})")
     assert (denied.refused, denied.why, denied.prefix) == ("", REPLACED, f"open({line})")
     assert again.why == REPLACED and "b = c" in shell.config
@@ -435,7 +438,7 @@ def test_a_repository_that_was_allowed_and_emptied_is_put_back(tmp_path: Path) -
     whole = [repository(tmp_path.resolve() / name) for name in ("main", "other")]
     main, other = whole
     shell.chosen = SandboxSettings(write=(f"{main}/.git", str(other)))
-    shell.run([f"rm -rf {main}/.git/* {other}/.git/*; ls {other}/.git"])
+    shell.run([f"rm -rf {main}/.git/* {other}/.git/*; ls {other}/.git"], Allow("once"))
     for top in whole:
         assert f"emptied {top}/.git: HEAD, " in shell.texts
         done = subprocess.run(["git", "-C", top, "log", "--format=%s"], capture_output=True, text=True)
@@ -449,7 +452,7 @@ def test_emptied_repositories_within_the_project_are_put_back(tmp_path: Path) ->
     add = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", library]
     subprocess.run(["git", "-C", shell.folder, *add, "lib"], check=True, capture_output=True)
     repository(shell.folder / "api")
-    shell.run(["rm -rf .git/modules/lib/* api; echo a >api/new"])
+    shell.run(["rm -rf .git/modules/lib/* api; echo a >api/new"], Allow("once"))
     for git in (".git/modules/lib", "api/.git"):
         assert f"emptied {git}: HEAD, " in shell.texts
     for checkout in ("lib", "api"):
@@ -461,7 +464,8 @@ def test_an_emptied_repository_of_a_worktree_is_put_back(worktree: SandboxedWorl
     """Of which only parts can be written."""
     git = worktree.folder.parent / "main/.git"
     wipe = f"rm -rf {git}/objects/* {git}/refs/* {git}/worktrees/project/*"
-    worktree.run(["git commit -qm two --allow-empty", f"{wipe}; ls {git}/objects"], Allow("through"))
+    lines = ["git commit -qm two --allow-empty", f"{wipe}; ls {git}/objects"]
+    worktree.run(lines, Allow("through"), Allow("once"))
     assert f"emptied {git}: objects, refs were restored" in worktree.texts
     assert f"emptied {git}/worktrees/project: HEAD, " in worktree.texts
     look: list[str | Path] = ["git", "-C", worktree.folder, "log", "--format=%s"]

@@ -1,0 +1,54 @@
+"""Find out before a sandboxed command runs what it may destroy that `/rewind` could not restore."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from agent.checkpoints import Checkpoints, shown_paths
+from agent.shell import UncoveredFiles, lost_paths, may_overwrite, read_line
+from tools.base import Access
+from tools.processes import command_runner
+
+from .changed_files import keep_refs
+from .context import TurnContext
+
+UNCOVERED = "the project is too large for a checkpoint, so its changes could not be undone"
+
+
+async def why_uncovered(context: TurnContext, accesses: Iterable[Access]) -> str:
+    """Return the reason to ask before commands run, "" if whatever they may destroy can be restored."""
+    checkpoints = context.checkpoints
+    if checkpoints is None:
+        return ""
+    covered = await asyncio.to_thread(checkpoints.recording.coverage)
+    if covered == "nothing":
+        return UNCOVERED
+    await keep_refs(checkpoints, context.tool_context)
+    found: dict[str, None] = {}
+    for access in accesses:
+        if access.kind == "run":
+            found |= dict.fromkeys(_lost(context, checkpoints, access))
+    return f"/rewind could not restore {shown_paths(list(found), 4)}" if found else ""
+
+
+def _lost(context: TurnContext, checkpoints: Checkpoints, access: Access) -> list[str]:
+    recording = checkpoints.recording
+    profile = command_runner(context.tool_context).profile
+    uncovered = UncoveredFiles(
+        folders=recording.skipped,
+        rebuildable=recording.rebuildable,
+        files=recording.unkept,
+        others=[str(place) for place in profile.writable] if profile is not None else [],
+    )
+    lost = lost_paths(access.target, context.permissions.rules.places(access), uncovered)
+    if recording.keeper.unkept and may_change_refs(access.target):
+        lost += [f"branches and stash of {name or 'the repository'}" for name in recording.keeper.unkept]
+    return lost
+
+
+def may_change_refs(line: str) -> bool:
+    """Return whether a line runs git, or cannot be read."""
+    reading = read_line(line)
+    runs_git = any(command.program == "git" for command in reading.invocations)
+    return runs_git or (bool(reading.opaque or reading.code) and may_overwrite(line))

@@ -1,0 +1,256 @@
+"""Find the files that a line may delete or overwrite and no checkpoint contains.
+
+Checkpoints leave some directories out (`.git`, `node_modules`, ...), and some files are too large for them.
+Before a command may destroy such files the user is asked. A line is compared with them by its words:
+
+    rm -rf build *.log          removes what these words match, and everything below
+    find . -name '*.js' -delete  removes files at any depth below `.`
+    echo x >node_modules/a/b    writes a file
+    git clean -fdx              removes untracked directories in any depth
+
+Caches are not protected, as programs make them again. A directory of dependencies that a manifest beside it
+can rebuild may be removed as a whole by a line that names it. What a program of the project does is unknown.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from tools.text import word_set
+from transcripts.patterns import lazy_pattern
+
+from .destructive import may_overwrite
+from .line_reading import read_line
+from .parsed_text import CLASS, ONE, STAR, is_unknown
+from .vital_places import Places, Scene, scenes
+
+_CACHES = word_set(
+    "__pycache__ .tox .nox .mypy_cache .pytest_cache .ruff_cache .hypothesis .cache .gradle .DS_Store"
+)
+_REPOSITORIES = word_set(".git .hg .svn .jj")
+_REMOVERS = word_set("rm grm unlink shred srm trash trash-put rmtrash rimraf del rd gio")
+_FINDERS = word_set("find gfind fd fdfind")
+_MOVERS = word_set("mv gmv")
+_COPIERS = word_set("cp gcp rsync ln install")  # write to their last operand
+_WRITERS = word_set("tee truncate sponge sed gsed perl ruby dd patch ed ex gzip gunzip xz unxz bzip2 zstd")
+_OWNERS = word_set("chown chgrp setfacl chattr setfattr gchown")
+_DELETING_CODE = lazy_pattern(
+    r"\b(?:rmtree|rm_rf|rm_r|rmSync|rmdirSync|removeSync|remove_tree|rimraf|removedirs|deltree|unlink|unlinkSync"
+    r"|remove|rmdir|rm|delete|clean|rename|move|truncate|writeFileSync|write_text|write_bytes|open)\b|-delete\b"
+)
+_WALKING_CODE = lazy_pattern(r"\b(?:walk|rglob|glob|iterdir|listdir|scandir|readdirSync|find)\b")
+# Suffixes of names that git itself never gives to a file.
+_SAFE_SUFFIX = lazy_pattern(r"\*\.(?!pack|idx|rev|sample|lock|bitmap|graph|keep|mtimes)\w+~?|\*~")
+
+
+class UncoveredFiles(Struct, frozen=True):
+    """The paths without a checkpoint, relative to the project.
+
+    folders      directories whose contents are left out
+    rebuildable  those of them that a manifest beside them can rebuild
+    files        files that are not stored
+    others       absolute directories outside the project where commands may write, and so may remove
+    """
+
+    folders: Sequence[str] = ()
+    rebuildable: Collection[str] = ()
+    files: Sequence[str] = ()
+    others: Sequence[str] = ()
+
+
+class _Target(NamedTuple):
+    """A path that a command changes, with globs as marks; "" for any path.
+
+    below    everything below it changes too
+    removed  it is removed or moved away, not written
+    named    the line names the whole path, to remove it
+    """
+
+    path: str
+    below: bool = False
+    removed: bool = False
+    named: bool = False
+
+
+def lost_paths(line: str, places: Places, uncovered: UncoveredFiles) -> list[str]:
+    """Return the paths without a checkpoint that a line may delete or overwrite."""
+    folders = [name for name in uncovered.folders if posixpath.basename(name) not in _CACHES]
+    lost: dict[str, None] = {}
+    reading = read_line(line)
+    for scene in scenes(reading.invocations, places):
+        for target in _targets(scene):
+            lost |= dict.fromkeys(_matched(target, places, folders, uncovered))
+        lost |= dict.fromkeys(_found(scene, places, folders))
+    for text in (*reading.code, *([line] if reading.opaque else [])):
+        lost |= dict.fromkeys(_named_in(text, folders))
+    if uncovered.files and may_overwrite(line):
+        known = not (reading.opaque or reading.code) and all(
+            _is_known(scene) for scene in scenes(reading.invocations, places)
+        )
+        lost |= dict.fromkeys([] if known else uncovered.files)
+    return list(lost)
+
+
+def _targets(scene: Scene) -> Iterator[_Target]:
+    """Yield the paths that a command changes, as far as its words name them."""
+    for redirect in scene.command.redirects:
+        if redirect.writes and redirect.target != "/dev/null":
+            yield from _each(scene, [redirect.target], below=False)
+    program = scene.program
+    operands = scene.operands()
+    if program in _REMOVERS or "--remove-files" in scene.arguments:
+        recursive = program not in ("rm", "grm", "unlink") or scene.has_flag("rR", "--recursive")
+        yield from _each(scene, operands, below=recursive, named=True)
+    elif program in _MOVERS:
+        for target in _each(scene, operands[:-1], below=True):
+            yield target._replace(removed=True)
+        yield from _each(scene, operands[-1:], below=False)
+    elif program in _COPIERS:
+        deletes = any(option.startswith("--del") for option in scene.options())
+        yield from _each(scene, operands[-1:], below=deletes)
+    elif program in _WRITERS and _writes(scene):
+        values = [word.removeprefix("of=") for word in operands if program != "dd" or word.startswith("of=")]
+        yield from _each(scene, values, below=False)
+    elif program in ("chmod", "gchmod") or program in _OWNERS:
+        yield from _each(scene, operands, below=scene.has_flag("R", "--recursive"))
+
+
+def _writes(scene: Scene) -> bool:
+    if scene.program not in ("sed", "gsed", "perl", "ruby"):
+        return True
+    return any(re.match(r"-\w*i|--in-place", word) for word in scene.arguments)
+
+
+def _each(scene: Scene, words: Iterable[str], below: bool, named: bool = False) -> Iterator[_Target]:
+    by_find = _is_run_by_find(scene)
+    for word in words:
+        paths = scene.paths(word)
+        yield from (_Target(path, below=below, removed=named, named=named) for path in paths)
+        if not paths and named and is_unknown(word) and not by_find:
+            yield _Target("", below=below)
+
+
+def _is_run_by_find(scene: Scene) -> bool:
+    """Return whether the files of a command are those that a `find` in the line finds."""
+    executing = ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X")
+    finders = (each for each in scene.line if each.program in _FINDERS)
+    return scene.command.level > 0 and any(word in executing for each in finders for word in each.words)
+
+
+def _found(scene: Scene, places: Places, folders: Sequence[str]) -> Iterator[str]:
+    """Yield the directories in which a command deletes the files that it finds."""
+    words = scene.arguments
+    program = scene.program
+    if program == "git":
+        yield from _found_by_git(scene, places, folders)
+    elif program in _FINDERS and ("-delete" in words or any(word in _REMOVERS for word in words)):
+        yield from _found_by_find(scene, places, folders)
+
+
+def _found_by_git(scene: Scene, places: Places, folders: Sequence[str]) -> Iterator[str]:
+    operands = scene.operands(frozenset(("-C", "-c", "--git-dir", "--work-tree")))
+    if operands[:2] == ["worktree", "remove"]:
+        yield from operands[2:]  # with its HEAD and index, which are in the repository's .git
+    moves_head = operands[:1] in (["checkout"], ["switch"]) and "--" not in scene.arguments
+    if moves_head and scene.has_flag("f", "--force", "--discard-changes"):
+        yield "staged changes"  # HEAD stays where it was moved to, and so does the index
+    if operands[:1] != ["clean"] or scene.has_flag("n", "--dry-run") or not scene.has_flag("d"):
+        return
+    forced = sum(option.count("f") for option in scene.options() if not option.startswith("--"))
+    for name in folders:
+        is_repository = posixpath.basename(name) in _REPOSITORIES
+        if is_repository and ("/" not in name or forced < 2):
+            continue
+        paths = [path for word in operands[1:] or ["."] for path in scene.paths(word)]
+        if any(_overlap(path, f"{places.folder}/{name}", below=True) for path in paths):
+            yield name
+
+
+def _found_by_find(scene: Scene, places: Places, folders: Sequence[str]) -> Iterator[str]:
+    words = scene.arguments
+    at = next((n for n, word in enumerate(words) if word[:1] in ("-", "(", "!")), len(words))
+    names = [value.replace(STAR, "*") for test, value in pairwise(words) if test in ("-name", "-iname")]
+    only_caches = bool(names) and all(
+        name in _CACHES or re.fullmatch(r"\*\.py(?:c|o|\[co\])", name) for name in names
+    )
+    patterns = [value for test, value in pairwise(words) if test in ("-path", "-name")]
+    excludes = any(word in ("-prune", "-not", "!") for word in words)
+    paths = [path for root in words[:at] or (".",) for path in scene.paths(root)]
+    for name in folders:
+        base = posixpath.basename(name)
+        excluded = excludes and any(base in value for value in patterns)
+        safe = base == ".git" and bool(names) and all(map(_SAFE_SUFFIX.fullmatch, names))
+        if only_caches or excluded or safe:
+            continue
+        if any(_overlap(path, f"{places.folder}/{name}", below=True) for path in paths):
+            yield name
+
+
+def _matched(
+    target: _Target, places: Places, folders: Sequence[str], uncovered: UncoveredFiles
+) -> Iterator[str]:
+    for name in folders:
+        place = f"{places.folder}/{name}"
+        is_rebuilt = target.named and target.path == place and name in uncovered.rebuildable
+        if not target.path or (_overlap(target.path, place, target.below) and not is_rebuilt):
+            yield name
+    for name in uncovered.files:
+        if target.path and _overlap(target.path, f"{places.folder}/{name}", target.below):
+            yield name
+    for place in uncovered.others:
+        if target.path and target.removed and _overlap(target.path, place, target.below):
+            yield target.path if target.path.startswith(place) else place
+
+
+def _overlap(pattern: str, place: str, below: bool) -> bool:
+    """Return whether a path with glob marks is a place or in it, or contains it and goes `below`."""
+    parts = pattern.strip("/").split("/")
+    wanted = place.strip("/").split("/")
+    if len(parts) < len(wanted) and not below:
+        return False
+    if pattern == "/":
+        return True
+    return all(_fits(part, name) for part, name in zip(parts, wanted, strict=False))
+
+
+def _fits(pattern: str, name: str) -> bool:
+    """Return whether a name with glob marks may be that name. A mark does not stand for a leading dot."""
+    if pattern == name:
+        return True
+    marks = {STAR: ".*", ONE: ".", CLASS: "."}
+    if name.startswith(".") and pattern[:1] in marks:
+        return False
+    return re.fullmatch("".join(marks.get(char, re.escape(char)) for char in pattern), name) is not None
+
+
+def _is_known(scene: Scene) -> bool:
+    """Return whether the words of a command name every file that it may overwrite."""
+    program = scene.program
+    if not program:
+        return False
+    operands = scene.operands()
+    if program in ("git", "tar", "unzip", "7z", "patch", "split", "csplit", "xargs"):
+        return False
+    if program in _FINDERS:
+        return bool(operands) and all(map(scene.paths, operands[:1]))
+    if _is_run_by_find(scene):
+        return True
+    words = [*operands, *(redirect.target for redirect in scene.command.redirects)]
+    return not any(is_unknown(word) and not scene.paths(word) for word in words)
+
+
+def _named_in(text: str, folders: Sequence[str]) -> Iterator[str]:
+    """Yield the directories in which code may delete files: those it names, and all if it lists any."""
+    if _DELETING_CODE.search(text) is None:
+        return
+    walks = _WALKING_CODE.search(text) is not None
+    removes = re.search(r"rmtree|unlink|remove|rmSync|rm_rf|-delete|\brm\b", text) is not None
+    for name in folders:
+        if posixpath.basename(name) in text or (walks and removes):
+            yield name

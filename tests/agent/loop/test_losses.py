@@ -1,0 +1,187 @@
+"""Destructive command lines in manual mode, in the sandbox: each loss is undone by /rewind or asked about."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Literal
+
+import pytest
+
+from agent.checkpoints import plan_refs, plan_restore, restore, restore_refs
+from agent.checkpoints.snapshot import SnapshotLimits
+from agent.ports import Deny
+from tests.agent.checkpoints.project import tree
+from tools.search import run_git_script
+
+from .test_sandbox import SandboxedWorld
+
+LARGE = 3 << 20
+SKIPPED = ("node_modules", ".venv", ".git", "__pycache__", ".cache")
+ENVIRON = {
+    **os.environ,
+    **{f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+}
+PREPARED = """
+mkdir -p src/deep docs data node_modules/pkg .venv/lib tools/venv sub empty __pycache__ many
+echo 'print(1)' >src/a.py; echo b >src/deep/b.py; echo doc >docs/d.md; echo '{}' >package.json
+echo x >node_modules/pkg/index.js; echo x >.venv/lib/site.py; echo x >tools/venv/own.py
+ln -s src/a.py link; ln -s src dirlink; chmod 750 src/a.py; echo c >__pycache__/a.pyc
+printf '%s\\n' .venv node_modules '*.sqlite' >.gitignore
+for n in 1 2 3 4 5 6 7 8 9; do echo $n >many/$n.txt; done
+printf 'clean:\\n\\trm -rf src docs\\n' >Makefile
+git init -q sub; git -C sub commit -q --allow-empty -m sub; echo s >sub/s
+echo '.transcripts' >.git/info/exclude
+git add src docs Makefile .gitignore; git commit -qm one; echo two >src/a.py; git commit -qam two
+git checkout -qb topic; echo t >topic.txt; git add topic.txt; git commit -qm topic; git checkout -q -
+git tag light; git tag -am heavy heavy topic
+echo w >>docs/d.md; git stash -q; echo w2 >>docs/d.md; git stash -q
+git worktree add -q tree topic 2>/dev/null; echo staged >staged; git add staged; echo later >staged
+"""
+Outcome = Literal["restored", "asked", "rebuilt"]
+
+LINES: dict[str, Outcome] = {
+    # Files, small and large, one and many.
+    "rm src/a.py": "restored",
+    "rm -rf src docs": "restored",
+    "rm data/db.sqlite": "restored",
+    "rm -f data/*": "restored",
+    ": >data/db.sqlite": "restored",
+    "truncate -s 10 data/db.sqlite": "restored",
+    "dd if=/dev/zero of=data/db.sqlite bs=1 count=9 conv=notrunc": "restored",
+    "python3 -c \"open('data/db.sqlite', 'r+b').write(b'xx')\"": "restored",
+    "sed -i s/1/2/ many/*.txt": "restored",
+    "find many -name '*.txt' -delete": "restored",
+    "find many -type f -exec rm {} +": "restored",
+    "ls many/*.txt | xargs -n1 unlink": "asked",
+    "for n in 1 2 3; do rm many/$n.txt; done": "restored",
+    "mv src/a.py src/deep/b.py": "restored",
+    "cp package.json src/a.py": "restored",
+    "cat package.json >docs/d.md": "restored",
+    "tar cf docs/d.md src": "restored",
+    "make clean": "restored",
+    "gzip data/db.sqlite": "restored",
+    "mv data elsewhere; rm -r elsewhere": "restored",
+    "python3 -c \"import shutil; shutil.rmtree('src')\"": "restored",
+    "rm huge.img": "asked",
+    "rm -f *.img": "asked",
+    ": >huge.img": "asked",
+    "python3 -c \"open('huge.img', 'w')\"": "asked",
+    # Permissions, links and directories.
+    "chmod 000 src/a.py": "restored",
+    "chmod -R a-w docs src": "restored",
+    "rm link dirlink": "restored",
+    "ln -sfn docs dirlink": "restored",
+    "rm link; echo file >link": "restored",
+    "rmdir empty": "restored",
+    "rmdir empty; echo x >empty": "restored",
+    # git.
+    "git clean -fd docs many": "restored",
+    "git checkout -q HEAD~1 -- src": "restored",
+    "git checkout -f HEAD~1": "asked",
+    "git reset -q --hard": "restored",
+    "git reset -q --hard HEAD~1": "restored",
+    "git stash drop": "restored",
+    "git stash clear": "restored",
+    "git stash -q && git stash drop -q": "restored",
+    "git branch -D other": "restored",
+    "git tag -d light heavy": "restored",
+    "git commit -q --amend -m changed": "restored",
+    "git update-ref -d refs/heads/other": "restored",
+    "git reflog expire --expire=now --all && git gc -q --prune=now": "restored",
+    "git branch -D other; git stash clear; git reflog expire --expire=now --all; git gc -q --prune=now": (
+        "restored"
+    ),
+    "git rm -rfq src": "restored",
+    "git -C sub branch -D topic": "restored",
+    "git -C tree reset -q --hard HEAD~1": "restored",
+    "rm -f tree/*": "restored",
+    "git worktree remove --force tree": "asked",
+    "git clean -fdxq": "asked",
+    "git clean -ffdxq": "asked",
+    "rm -rf sub": "asked",
+    "rm .git/index": "asked",
+    "rm -rf .git/logs/refs": "asked",
+    "find . -name main -delete": "asked",
+    # Directories of packages, and caches.
+    "rm -rf node_modules": "rebuilt",
+    "rm -rf __pycache__ && find . -name '*.pyc' -delete": "rebuilt",
+    "rm -rf .venv": "asked",
+    "rm node_modules/pkg/index.js": "asked",
+    "echo y >node_modules/pkg/index.js": "asked",
+    "sed -i s/x/y/ node_modules/pkg/*.js": "asked",
+    "rm -rf tools": "asked",
+    "mv node_modules modules": "asked",
+    "find . -name '*.js' -delete": "asked",
+    "python3 -c \"import shutil; shutil.rmtree('.venv')\"": "asked",
+    "chmod -R 000 .venv": "asked",
+}
+
+
+def prepared(folder: Path) -> SandboxedWorld:
+    shell = SandboxedWorld(folder, checkpoint_limits=SnapshotLimits(max_large_file_bytes=2 * LARGE))
+    subprocess.run(["bash", "-c", PREPARED], cwd=folder, env=ENVIRON, check=True, capture_output=True)
+    for line in ("git branch other HEAD~1", "git -C sub branch topic"):
+        subprocess.run(line.split(), cwd=folder, env=ENVIRON, check=True)
+    (folder / "data/db.sqlite").write_bytes(Random(1).randbytes(LARGE))
+    return shell
+
+
+def state(folder: Path) -> tuple[dict[str, tuple[object, ...]], str]:
+    """All files but those that snapshots leave out, and all that git can lose."""
+    files = {
+        name: value for name, value in tree(folder).items() if not set(name.split("/")) & {*SKIPPED, "venv"}
+    }
+    refs = "git -C $r for-each-ref --format='%(objectname) %(refname)' refs/heads refs/tags"
+    line = (
+        f"for r in . sub tree; do {refs};"
+        " git -C $r ls-files -s; git -C $r fsck --no-dangling; done;"
+        " git reflog show --format='%H %gs' refs/stash --; cat node_modules/pkg/* .venv/lib/* tools/venv/*"
+    )
+    done = subprocess.run(["bash", "-c", line], cwd=folder, env=ENVIRON, capture_output=True)
+    return files, done.stdout.decode()
+
+
+def rewound(shell: SandboxedWorld) -> list[str]:
+    """Rewind files and refs; returns the reasons for what was not restored."""
+    context = shell.world.context
+    assert context.checkpoints is not None
+    checkpoints = context.checkpoints
+    failures = list(restore(checkpoints, plan_restore(checkpoints, 0), False).values())
+
+    async def refs() -> list[str]:
+        git = partial(run_git_script, context.tool_context)
+        plan = await plan_refs(checkpoints, 0, git)
+        failed = await restore_refs(checkpoints, plan, False, git)
+        await shell.runner.close()
+        return list(failed.values())
+
+    return failures + asyncio.run(refs())
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_destructive_line_is_undone_or_asked_about(tmp_path: Path, line: str) -> None:
+    shell = prepared(tmp_path.resolve() / "project")
+    if "huge" in line or ".img" in line:
+        (shell.folder / "huge.img").write_bytes(b"\0" * (2 * LARGE + 1))
+    before = state(shell.folder)
+    shell.run([line], *([Deny("")] if LINES[line] == "asked" else []))
+    asked = [question.why for question in shell.world.approver.questions]
+    if LINES[line] == "asked":
+        assert len(asked) == 1 and asked[0].startswith("/rewind could not restore "), asked
+        assert state(shell.folder) == before
+    else:
+        assert asked == []
+        after = state(shell.folder)
+        if LINES[line] == "restored":
+            assert after != before, "the line destroyed something"
+            assert rewound(shell) == [] and state(shell.folder) == before
+
+
+def test_there_are_sixty_lines() -> None:
+    assert len(LINES) >= 60

@@ -1,0 +1,84 @@
+"""Paths without a checkpoint that a line may delete or overwrite."""
+
+import pytest
+
+from agent.shell import Places, UncoveredFiles, lost_paths
+
+PLACES = Places(folder="/p", home="/home/u", cwd="/p")
+UNCOVERED = UncoveredFiles(
+    folders=(".git", "node_modules", "web/node_modules", ".venv", "lib/.git", "__pycache__", "a/.cache"),
+    rebuildable=("node_modules", "web/node_modules"),
+    files=("data/huge.img",),
+    others=("/shared",),
+)
+
+LOST = {
+    "rm -rf web": ["web/node_modules"],
+    "cd web && rm -rf .": ["web/node_modules"],
+    "rm -rf web/*": ["web/node_modules"],
+    "rm -rf .venv": [".venv"],
+    "rm -rf ./node_modules/left": ["node_modules"],
+    "rm -rf lib": ["lib/.git"],
+    "rm .git/index": [".git"],
+    "rm -rf data": ["data/huge.img"],
+    "rm data/*": ["data/huge.img"],
+    "mv data away": ["data/huge.img"],
+    "cp x data/huge.img": ["data/huge.img"],
+    "echo x >data/huge.img": ["data/huge.img"],
+    "truncate -s 0 data/huge.img": ["data/huge.img"],
+    "dd if=x of=data/huge.img": ["data/huge.img"],
+    "tar xf x.tar": ["data/huge.img"],
+    "git checkout .": ["data/huge.img"],
+    "rm -r /shared/x": ["/shared/x"],
+    "mv node_modules old": ["node_modules"],
+    "rsync -a --delete x/ web": ["web/node_modules"],
+    "chmod -R 0 .venv": [".venv"],
+    "sed -i s/a/b/ node_modules/x/*.js": ["node_modules"],
+    "find web -name '*.js' -delete": ["web/node_modules"],
+    "find . -name '*.js' -not -path '*/node_modules/*' -delete": [".venv"],
+    "find lib -type f | xargs rm": [
+        ".git",
+        "node_modules",
+        "web/node_modules",
+        ".venv",
+        "lib/.git",
+        "data/huge.img",
+    ],
+    "git clean -fdx": ["node_modules", "web/node_modules", ".venv", "data/huge.img"],
+    "git -C . clean -ffdx": ["node_modules", "web/node_modules", ".venv", "lib/.git", "data/huge.img"],
+    "git worktree remove ../tree": ["../tree", "data/huge.img"],
+    "python3 -c \"import shutil; shutil.rmtree('.venv')\"": [".venv", "data/huge.img"],
+}
+KEPT = [
+    "rm -rf node_modules",
+    "rm -rf web/node_modules && npm install",
+    "rm -rf __pycache__ a",
+    "rm -rf build dist",
+    "rm *.log",
+    "rm data/small.img",
+    "rm -rf src/*",
+    "echo x >data/new.img",
+    "cp data/huge.img copy.img",
+    "mv src lib",
+    "sed -n 1p node_modules/x.js",
+    "find . -name '*.pyc' -delete",
+    "find . -name __pycache__ -exec rm -rf {} +",
+    "find src -name '*.js' -delete",
+    "ls node_modules",
+    "chmod +x run.sh",
+    "touch node_modules/x",
+    "echo x >/shared/x",
+    "npm ci && npm test",
+    "for f in a b; do rm src/$f; done",
+    "make",
+]
+
+
+@pytest.mark.parametrize("line", LOST)
+def test_what_a_line_may_destroy_without_a_checkpoint(line: str) -> None:
+    assert lost_paths(line, PLACES, UNCOVERED) == LOST[line]
+
+
+@pytest.mark.parametrize("line", KEPT)
+def test_a_line_that_destroys_only_what_can_be_restored_or_rebuilt(line: str) -> None:
+    assert lost_paths(line, PLACES, UNCOVERED) == []
