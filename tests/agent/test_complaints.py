@@ -19,7 +19,7 @@ from transcripts.messages import TextBlock
 
 
 def is_summary(body: dict[str, Any]) -> bool:
-    return "<analysis>" in str(body["messages"][-1])
+    return "End your answer with <summary>" in str(body["messages"][-1])
 
 
 SUMMARY_FAULTS = [

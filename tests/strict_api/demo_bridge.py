@@ -32,7 +32,7 @@ def _split_instruction(messages: list[Message]) -> str:
     """Take the request for a summary off the end of the messages; "" where there is none."""
     last = messages[-1]
     block = last.parts[-1].block if last.parts else None
-    if not isinstance(block, TextBlock) or not ("<analysis>" in block.text and "<summary>" in block.text):
+    if not isinstance(block, TextBlock) or "End your answer with <summary>" not in block.text:
         return ""
     messages[-1:] = [Message(last.role, last.parts[:-1], last.first, last.last)] if last.parts[1:] else []
     return block.text

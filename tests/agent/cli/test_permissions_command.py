@@ -77,7 +77,7 @@ def test_settings_stored_rules_and_flags_count_as_in_a_session(checker: Checker)
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert [each["verdict"] for each in found] == ["deny", "allow", "allow", "deny"]
     assert [each["rule"] for each in found] == ["bash(curl)", "bash(=a > b)", "bash(make x)", None]
-    assert "allow is only read from your own settings" in done.stderr.decode()
+    assert "allow can only be set in your own settings" in done.stderr.decode()
     (bypassed,) = checker.check("make y", "--yolo")
     assert (bypassed["verdict"], bypassed["why"]) == ("allow", "the mode is bypassPermissions")
 

@@ -26,6 +26,8 @@ from tests.strict_api.server import Server
 
 from .raw_server import raw
 
+ROOT = Path(__file__).resolve().parents[3]
+
 RUN_DEADLINE_S = 60
 FOUNDRY = {"CLAUDE_CODE_USE_FOUNDRY": "1", "ANTHROPIC_FOUNDRY_API_KEY": "azure-key-12345"}
 BEDROCK = {"CLAUDE_CODE_USE_BEDROCK": "1", "AWS_REGION": "eu-west-1"}
@@ -65,14 +67,24 @@ def test_a_missing_extra_is_named(environ: dict[str, str], library: str) -> None
         cloud_of(environ)
 
 
-def test_a_runtime_error_is_about_credentials_when_the_sdk_raised_it() -> None:
-    from anthropic.lib.vertex._client import BaseVertexClient
+# In a process of its own: where the SDK was imported without its clouds, the class is a stand-in.
+RAISED_BY_THE_SDK = """
+from anthropic.lib.vertex._client import BaseVertexClient
 
-    with pytest.raises(RuntimeError) as of_the_sdk:
-        _ = BaseVertexClient.__new__(BaseVertexClient).region
+from agent.model.anthropic.client import lacks_credentials
+
+try:
+    BaseVertexClient.__new__(BaseVertexClient).region
+except RuntimeError as error:
+    print(lacks_credentials(error))
+"""
+
+
+def test_a_runtime_error_is_about_credentials_when_the_sdk_raised_it() -> None:
+    command = [sys.executable, "-c", RAISED_BY_THE_SDK]
+    assert subprocess.check_output(command, cwd=ROOT, text=True) == "True\n"
     with pytest.raises(RuntimeError) as of_ours:
         raise RuntimeError
-    assert lacks_credentials(of_the_sdk.value)
     assert not lacks_credentials(of_ours.value)
 
 

@@ -368,7 +368,7 @@ def test_what_reaches_the_network_needs_approval_and_always_allows_that_host_alo
 def test_a_place_granted_for_the_session_is_that_place_and_no_pattern() -> None:
     touch = Access("write", "/tmp/a[*]?", outside=True)
     question = PermissionQuestion("write", "", (touch,), "", None, {})
-    assert approval_choices(question)[1].text == "Yes, this place in this session"
+    assert approval_choices(question)[1].text == "Yes, and allow write(/tmp/a[*]?) in this session"
     (rule,) = rules_for_session(question, Verdict("ask"))
     assert write(touch.target, rules(str(rule)), outside=True) == "allow"
     assert write("/tmp/ax", rules(str(rule)), outside=True) == "ask"

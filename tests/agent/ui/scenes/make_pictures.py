@@ -35,7 +35,7 @@ class Script:
 
     def __call__(self, body: Body) -> Reply:
         words = str(body["messages"][-1]["content"])
-        if "<summary>" in words and "<analysis>" in words:
+        if "End your answer with <summary>" in words:
             return Reply([says("<analysis>short</analysis><summary>\n## Goal\nThe rules.\n</summary>")])
         return Reply(self._steps.pop(0) if self._steps else [says("Done.")])
 
