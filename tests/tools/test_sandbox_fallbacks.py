@@ -157,7 +157,7 @@ def test_the_options_for_bwrap_are_in_an_order_in_which_the_last_one_lies_above(
         "shown": [], "program": [],
         "hidden": [str(home / ".ssh"), str(project / ".env"), str(project.parent), str(project / "gone")],
         "read_only": [str(project / ".git/config")], "records": [str(project / ".transcripts")],
-        "project_writable": True,
+        "project_writable": True, "pinned": [],
     }  # fmt: skip
     words = bwrap_arguments(profile, "/secret")
 

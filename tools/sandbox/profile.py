@@ -28,6 +28,7 @@ class SandboxProfile(Struct, frozen=True):
     read_only         paths within writable ones: hooks, configuration, anything that runs or grants
                       permissions
     program           those of them that this program itself consists of
+    pinned            directories that must not be moved, since they lead to our own
     hidden            unreadable paths: secrets, other homes
     records           our own transcripts, hidden from commands outside the sandbox too
     caches            directories of package managers, each under a private layer, kept in `cache_layers`
@@ -40,6 +41,7 @@ class SandboxProfile(Struct, frozen=True):
     writable: tuple[Path, ...] = ()
     read_only: tuple[Path, ...] = ()
     program: tuple[Path, ...] = ()
+    pinned: tuple[Path, ...] = ()
     hidden: tuple[Path, ...] = ()
     records: tuple[Path, ...] = ()
     caches: tuple[Path, ...] = ()

@@ -14,6 +14,7 @@ from pathlib import Path
 from tools.guarded import git_folders, guarded_elsewhere, guarded_in_project, linked_in, secrets_of_home
 from transcripts import RECORD_FOLDERS
 
+from .own_places import secure_own_places
 from .own_program import own_program
 from .profile import SandboxProfile
 
@@ -52,7 +53,7 @@ def sandbox_profile(
     """Return the profile of a project, given its real directory. `outputs` stores outputs of commands.
 
     `written` are additional writable paths. The profile depends on the existing files, so make a new one if
-    those may have changed.
+    those may have changed. Our own directories in writable places are created if they are missing.
     """
     fixed, secret = guarded_in_project(str(folder))
     for place in map(str, filter(Path.is_dir, written)):
@@ -60,6 +61,8 @@ def sandbox_profile(
         fixed += _not_named([*others[0], *linked_in(fixed, place)], written)
         secret += _not_named(others[1], written)
     own = _own_folders(home, environ)
+    secured = secure_own_places(own, (folder, *written))
+    fixed += secured.read_only
     hidden: list[str | Path] = [*secret, *secrets_of_home(str(home)), *_SYSTEM_SECRETS, *own]
     hidden += [*_services(), *_other_homes(home, environ), *_sockets(folder)]
     caches: list[str | Path] = [os.path.join(home, name) for name in _CACHE_FOLDERS]
@@ -74,6 +77,7 @@ def sandbox_profile(
         writable=tuple(written),
         read_only=tuple(dict.fromkeys([*map(Path, fixed), *program])),
         program=tuple(program),
+        pinned=secured.pinned,
         hidden=_real(hidden),
         records=tuple(sorted(path for path in records if path.is_dir())),
         caches=layered,

@@ -108,7 +108,8 @@ def bwrap_arguments(profile: dict[str, Any], secret: str) -> list[str]:
     arguments += _masks(around, "0755", secret) + shown
     read_only = [path for path in profile["read_only"] if os.path.lexists(path)]
     writable = [profile["folder"], *profile["writable"]]
-    for way in _real_in(writable, ways_to(read_only, writable, profile["program"])):
+    ways = [*ways_to(read_only, writable, profile["program"]), *profile["pinned"]]
+    for way in _real_in(writable, ways):
         bind = project if inside(way, profile["folder"]) else "--bind"
         arguments += [bind, way, way]  # a mount cannot be moved away with the protected paths in it
     for path in filter(os.path.exists, kept_places(profile)):  # elsewhere they are read-only anyway

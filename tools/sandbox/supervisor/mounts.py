@@ -121,15 +121,16 @@ def _take_places(profile: dict[str, Any]) -> dict[str, int]:
     folder = profile["folder"]
     private = profile["private"]
     paths = {folder, profile["scratch"], *profile["writable"]}
-    if "/" in paths:
+    if "/" in paths and profile["project_writable"]:
         raise OSError(0, "the root directory cannot be writable")
+    paths.discard("/")  # is made read-only as it is
     places = {path: clone_mount(path) for path in paths if os.path.isdir(path) or os.path.isfile(path)}
     places[private] = clone_mount(private, recursive=False)  # without the stage, which is mounted in it
     set_mount(places[private], READ_ONLY)
     for path in shown_places(profile):
         places[path] = clone_mount(path)
         set_mount(places[path], READ_ONLY)
-    if not profile["project_writable"]:
+    if not profile["project_writable"] and folder in places:
         set_mount(places[folder], READ_ONLY)
     return places
 
@@ -178,7 +179,7 @@ def _mount_masks(profile: dict[str, Any], hidden: list[str]) -> None:
     """Protect files that control programs, hide secrets, and hide our transcripts."""
     read_only = _existing(profile["read_only"])
     places = [profile["folder"], *profile["writable"]]
-    for path in ways_to(read_only, places, profile["program"]):
+    for path in sorted({*ways_to(read_only, places, profile["program"]), *profile["pinned"]}):
         mount(path, path, None, BIND | RECURSIVE)
     for path in kept_places(profile):
         with _where_it_is():

@@ -1,0 +1,111 @@
+"""Our settings and transcripts stay out of reach of sandboxed commands where they do not exist yet."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tools.sandbox.own_places import secure_own_places
+from tools.sandbox.supervisor.landlock import LEAST_ABI, landlock_abi
+
+from .sandbox_session import SandboxedSession, sandboxed_session
+from .test_sandbox_fallbacks import BWRAP, session
+
+SETTINGS = ".config/makeroom"
+STATE = ".local/state/makeroom"
+PLANT = "mkdir -p {0}; echo planted >{0}/settings.toml; echo 'permission_mode = 1' >{0}/x"
+# Ways to write settings that the next start would read.
+ATTEMPTS = {
+    "create": PLANT.format(SETTINGS),
+    "state": PLANT.format(STATE),
+    "move the directory above": f"mv .config .old; {PLANT.format(SETTINGS)}",
+    "move the directory above that": f"mv .local .old; {PLANT.format(STATE)}",
+    "remove": f"rm -rf .config; {PLANT.format(SETTINGS)}",
+    "link": "rm -rf .config; mkdir -p evil/makeroom; echo planted >evil/makeroom/x; ln -s evil .config",
+    "exchange": "mkdir -p evil/makeroom; echo planted >evil/makeroom/x; mv --exchange evil .config",
+}
+
+
+@pytest.fixture
+def at_home(tmp_path: Path) -> Iterator[SandboxedSession]:
+    """A session whose project is the home directory. It has not begun yet."""
+    shell = sandboxed_session(tmp_path)
+    assert isinstance(shell.context.environ, dict)
+    shell.context.environ["HOME"] = str(shell.folder)
+    yield shell
+    shell.end()
+
+
+def planted(home: Path) -> list[Path]:
+    """Return the files in our directories."""
+    return [path for name in (SETTINGS, STATE) for path in (home / name).rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("line", ATTEMPTS.values(), ids=ATTEMPTS)
+def test_settings_cannot_be_planted_in_a_home_without_any(at_home: SandboxedSession, line: str) -> None:
+    at_home.require_sandbox("namespaces")
+    at_home.prints(f"{line}; echo >made")
+    assert (at_home.folder / "made").exists()
+    assert planted(at_home.folder) == []
+
+
+def test_a_link_on_the_way_to_our_settings_cannot_be_replaced(at_home: SandboxedSession) -> None:
+    (at_home.folder / "dots").mkdir()
+    (at_home.folder / ".config").symlink_to("dots")
+    at_home.require_sandbox("namespaces")
+    line = f"rm .config; {PLANT.format(SETTINGS)}; mv dots other; {PLANT.format('dots/makeroom')}; echo >made"
+    at_home.prints(line)
+    assert (at_home.folder / "made").exists()
+    assert (at_home.folder / ".config").is_symlink()
+    assert planted(at_home.folder) == []
+
+
+def test_a_link_that_leads_nowhere_is_not_replaced_either(at_home: SandboxedSession) -> None:
+    (at_home.folder / ".config").symlink_to("/proc/nowhere")
+    at_home.require_sandbox("namespaces")
+    at_home.prints(f"rm .config; {PLANT.format(SETTINGS)}; echo >made")
+    assert (at_home.folder / "made").exists()
+    assert planted(at_home.folder) == []
+
+
+def test_settings_cannot_be_planted_in_a_project_of_dotfiles(tmp_path: Path) -> None:
+    shell = sandboxed_session(tmp_path)
+    (shell.home / ".config").symlink_to(shell.folder)
+    shell.require_sandbox("namespaces")
+    shell.prints(f"{PLANT.format('makeroom')}; echo >made")
+    assert (shell.folder / "made").exists()
+    assert list((shell.folder / "makeroom").iterdir()) == []
+    shell.end()
+
+
+def test_nothing_is_created_outside_writable_directories(tmp_path: Path) -> None:
+    secured = secure_own_places([tmp_path / "home" / SETTINGS], [tmp_path / "project"])
+    assert secured.pinned == () and secured.read_only == ()
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("kind", ["apparmor", "docker"])
+def test_settings_cannot_be_planted_without_namespaces_of_our_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    if kind == "apparmor" and not BWRAP:
+        pytest.skip("bwrap does not work here")
+    if kind == "docker" and landlock_abi() < LEAST_ABI:
+        pytest.skip("Landlock is too old here")
+    home = tmp_path.resolve() / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    for name in [name for name in os.environ if name.startswith("XDG_")]:
+        monkeypatch.delenv(name)
+    sandbox, _ = session(home, kind)
+    if kind == "docker":  # it cannot hide what is in a writable directory: each command needs approval
+        assert sandbox[0] == "none" and str(home) in sandbox[1]
+        return
+    for line in ATTEMPTS.values():
+        shutil.rmtree(home)
+        home.mkdir()
+        sandbox, _ = session(home, kind, f"{line}; echo >made")
+        assert sandbox[0] == "namespaces" and (home / "made").exists()
+        assert planted(home) == []

@@ -1,0 +1,65 @@
+"""Keep our own settings and transcripts out of reach, also where they do not exist yet.
+
+A mask needs something to be mounted upon, so a directory that does not exist cannot be hidden: a command
+could create it, and write settings that the next start reads. Missing ones in writable places are therefore
+created. A directory on the way to them could be moved away and created again, so each of those is pinned.
+
+For example, the project is `/home/ann`, and `/home/ann/.config` is a link to `/home/ann/dots`: then
+`/home/ann/dots/makeroom` is created and hidden, `/home/ann/dots` is pinned, and the link is read-only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from transcripts.storage import make_private_folders
+
+
+class OwnPlaces(NamedTuple):
+    """The paths to protect in writable places, besides our own directories, which are hidden.
+
+    pinned     real directories on the way to ours, which must not be moved
+    read_only  our directories, links on the way to them, and the places of those that cannot be created
+    """
+
+    pinned: tuple[Path, ...]
+    read_only: tuple[str, ...]
+
+
+def secure_own_places(own: Iterable[Path], writable: Sequence[Path]) -> OwnPlaces:
+    """Create our missing directories in writable places, and return the paths to protect there. Blocking."""
+    pinned: dict[Path, None] = {}
+    read_only: dict[str, None] = {}
+    for path in map(Path.absolute, own):
+        for link in _links_on_way(path, writable):
+            read_only[str(link)] = None
+        real = path.resolve()
+        if not any(real.is_relative_to(place) for place in writable):
+            continue
+        try:
+            make_private_folders(real)
+        except OSError:  # a command, which runs as the same user, could replace what is in the way
+            read_only[str(_nearest_existing(path))] = None
+            continue
+        read_only[str(real)] = None
+        for above in real.parents:
+            if any(above != place and above.is_relative_to(place) for place in writable):
+                pinned[above] = None
+    return OwnPlaces(pinned=tuple(sorted(pinned)), read_only=tuple(read_only))
+
+
+def _links_on_way(path: Path, writable: Sequence[Path]) -> Iterator[Path]:
+    """Yield the links in writable places that a path leads through, by their real locations."""
+    at = Path("/")
+    for name in path.parts[1:]:
+        step = at / name
+        if step.is_symlink() and any(at.is_relative_to(place) for place in writable):
+            yield step
+        at = step.resolve()
+
+
+def _nearest_existing(path: Path) -> Path:
+    """Return the last entry on the way to a path that exists, which may be a dangling link."""
+    return next(each for each in (path, *path.parents) if each.is_symlink() or each.exists())
