@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from agent.errors import AgentError
 from agent.events import Emit, Notice
-from agent.permissions import OPENING, REACHING, Rule, parse_rules
+from agent.permissions import REACHING, Rule, opening_rule, parse_rules
 from agent.ports import Allow, Deny, PermissionQuestion
 from tools.guarded import steers_git, worktree_places
 from tools.sandbox import BlockedAccess, SandboxProfile, UnblockDecision, host_name, short_path
@@ -146,15 +146,6 @@ class Leaving(Struct):
     def _keep(self, *rules: Rule) -> None:
         for rule in rules:
             grant_always(self.context, self.emit, rule, self.call.access[0].cwd)
-
-
-def opening_rule(line: str) -> Rule | None:
-    """Return the rule that runs exactly this line outside the sandbox; None if no rule can express that."""
-    rule = Rule(OPENING, line.strip())
-    try:
-        return rule if parse_rules(str(rule)) == (rule,) else None
-    except ValueError:
-        return None
 
 
 def passage_for(refusal: BlockedAccess, profile: SandboxProfile, home: Path) -> Passage | None:

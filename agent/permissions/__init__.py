@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
+    from .allow_rules import (
+        opening_rule,
+    )
     from .explanation import (
         explain_line,
     )
@@ -69,6 +72,7 @@ __all__ = [
     "judge_call",
     "known_rules",
     "mode_named",
+    "opening_rule",
     "parse_rules",
     "sandbox_entries",
     "stored_openings",
@@ -78,6 +82,7 @@ __all__ = [
 __getattr__ = lazy_door(
     __name__,
     {
+        "allow_rules": "opening_rule",
         "explanation": "explain_line",
         "modes": "MODES Mode OUTSIDE WRITES_A_FILE client_mode mode_named",
         "permission_store": "PermissionStore SESSION_ORIGIN stored_openings stored_places stored_rules",

@@ -18,7 +18,7 @@ from msgspec import Struct
 from agent.shell import CommandPattern, Glob, JudgedCommand, ReadingJudge, Words, parse_simple_commands
 from tools.text import word_set
 
-from .rule_syntax import Rule, exact_rule, parse_rules
+from .rule_syntax import OPENING, Rule, exact_rule, parse_rules
 
 # Programs that may be allowed by name alone: they test, check or format files of the project.
 _CHECKERS = word_set(
@@ -112,6 +112,12 @@ def lasting_rule(tool: str, line: str, covered: Coverage) -> Rule | None:
     whole = exact_rule(tool, line)
     can_be_read = len(line) <= 2_000
     return whole if can_be_read and _can_be_kept(whole) else None
+
+
+def opening_rule(line: str) -> Rule | None:
+    """Return the rule that runs exactly this line outside the sandbox; None if no rule can express that."""
+    rule = Rule(OPENING, line.strip())
+    return rule if _can_be_kept(rule) else None
 
 
 def lasting_beginning(words: Words) -> str | None:

@@ -15,10 +15,18 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from agent.shell import Certainty, Places, ReadingJudge, Standpoint, irreversible_effect, own_programs_of
+from agent.shell import (
+    Certainty,
+    Places,
+    ReadingJudge,
+    Standpoint,
+    irreversible_effect,
+    outside_need,
+    own_programs_of,
+)
 from tools.guarded import is_protected
 
-from .allow_rules import coverage, lasting_rule
+from .allow_rules import coverage, lasting_rule, opening_rule
 from .deny_rules import Denial, denial_of
 from .modes import OUTSIDE, WRITES_A_FILE, Mode
 from .rule_syntax import EDITING, OPENING, READING, RUNNING, Rule, exact_rule
@@ -205,8 +213,13 @@ def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
     opening = rules.opening(line)
     is_open = bypasses or opening is not None
     sandboxed = rules.sandboxed and not is_open
+    needed = _outside_need(access, rules) if sandboxed else ""
     if effect := _irreversible_effect(access, rules):
-        return Verdict("ask", f"it {effect}", sandboxed=sandboxed, binding=True)
+        why = f"it {effect}, and runs outside the sandbox: {needed}" if needed else f"it {effect}"
+        return Verdict("ask", why, sandboxed=sandboxed and not needed, binding=True)
+    if needed:
+        why = f"it cannot work in the sandbox: {needed}. Approving runs the line outside"
+        return Verdict("ask", why, prefix=opening_rule(line), binding=True)
     if rules.sandboxed and opening is not None and not bypasses and rules.is_replaced(access):
         return Verdict("ask", why=REPLACED, prefix=Rule(OPENING, line.strip()), binding=True)
     if bypasses or (sandboxed and not rules.asks_sandboxed):
@@ -228,6 +241,12 @@ def _judge_in_plan_mode(access: Access, rules: PermissionRules) -> Verdict:
     if (is_held and not _irreversible_effect(access, rules)) or rules.only_reads(access):
         return Verdict("allow", sandboxed=rules.sandboxed)
     return Verdict("deny", f"{NOT_IN_PLAN_MODE}: only commands known to be read-only may run")
+
+
+def _outside_need(access: Access, rules: PermissionRules) -> str:
+    """Return the reason why a line cannot work in the sandbox, "" if none is known."""
+    seen = rules.standpoint(access)
+    return outside_need(access.target, seen) if seen is not None else ""
 
 
 def _irreversible_effect(access: Access, rules: PermissionRules) -> str:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
         UncoveredFiles,
         lost_paths,
     )
+    from .outside_programs import (
+        outside_need,
+    )
     from .program_names import (
         Standpoint,
         own_programs_of,
@@ -71,6 +74,7 @@ __all__ = [
     "irreversible_effect",
     "lost_paths",
     "may_overwrite",
+    "outside_need",
     "own_programs_of",
     "parse_simple_commands",
     "read_line",
@@ -84,6 +88,7 @@ __getattr__ = lazy_door(
         "destructive": "irreversible_commands irreversible_effect may_overwrite",
         "line_reading": "Invocation LineReading read_line",
         "lost_files": "UncoveredFiles lost_paths",
+        "outside_programs": "outside_need",
         "program_names": "Standpoint own_programs_of with_other_names",
         "project_environment": "ProjectEnvironment",
         "read_only": "JudgedCommand ReadingJudge",

@@ -87,6 +87,8 @@ def settings_text(path: str) -> str:
 
 def file_bytes(path: str, limit: int) -> bytes:
     """Return the content of a regular file, b"" if it does not exist. Raises NotProved."""
+    if path == os.devnull:  # how settings files are usually switched off
+        return b""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):

@@ -20,7 +20,14 @@ from pathlib import Path
 from tools.files import FileError, canonical_path, is_inside
 from transcripts.patterns import lazy_pattern
 
-from .git_files import first_line, git_dir_of, parse_settings, repository_above, settings_text
+from .git_files import (
+    GitSetting,
+    first_line,
+    git_dir_of,
+    parse_settings,
+    repository_above,
+    settings_text,
+)
 from .git_index import submodules
 from .option_syntax import NotProved, SetTrap
 
@@ -101,7 +108,29 @@ class GitSettings:
             if name.startswith("alias."):
                 value = self.environ.get(f"GIT_CONFIG_VALUE_{at}", "")
                 found.setdefault(name.removeprefix("alias."), []).append(value)
-        waiting = [*self._of_user(), *self._of_repository(folder)]
+        for section, inner, name, value in self._settings(folder):
+            if section == "alias" and (inner or name) not in ("", "command"):
+                found.setdefault((inner or name).lower(), []).append(value)
+        return found
+
+    def values(self, folder: str) -> dict[str, list[str]]:
+        """Return the values of each setting in a directory's repository by its name, the strongest last.
+
+        Sections and keys are in lower case. Raises NotProved if they cannot be determined.
+        """
+        found: dict[str, list[str]] = {}
+        for section, inner, name, value in self._settings(folder):
+            key = ".".join(filter(None, (section, inner, name)))
+            found.setdefault(key, []).append(value)
+        for at in range(_MAX_GIVEN_SETTINGS):
+            key = self.environ.get(f"GIT_CONFIG_KEY_{at}", "")
+            if key:
+                found.setdefault(key.lower(), []).append(self.environ.get(f"GIT_CONFIG_VALUE_{at}", ""))
+        return found
+
+    def _settings(self, folder: str) -> Iterator[GitSetting]:
+        """Yield the settings of the user and of a directory's repository. Raises NotProved."""
+        waiting = [*reversed([*self._of_user(), *self._of_repository(folder)])]
         while waiting:
             path = waiting.pop()
             if path in self._read:
@@ -109,12 +138,10 @@ class GitSettings:
             self._read.add(path)
             if len(self._read) > _MAX_FILES:
                 raise NotProved("git has too many settings files")
-            for section, inner, name, value in parse_settings(settings_text(path)):
-                if section == "alias" and (inner or name) not in ("", "command"):
-                    found.setdefault((inner or name).lower(), []).append(value)
-                elif section in ("include", "includeif") and name == "path":
-                    waiting.append(self._path(value, path))
-        return found
+            for setting in parse_settings(settings_text(path)):
+                yield setting
+                if setting.section in ("include", "includeif") and setting.key == "path":
+                    waiting.append(self._path(setting.value, path))
 
     def _of_repository(self, folder: str) -> Iterator[str]:
         """Yield the settings files of the repository that a directory belongs to."""

@@ -50,6 +50,12 @@ class ProgramFiles(Protocol):
         It covers the targets of their links, and their contents. "" if there are none.
         """
 
+    def program(self, name: str, folder: str) -> str | None:
+        """Return the file that the shell would run for a name in `folder`, None if there is none."""
+
+    def git_values(self, folder: str) -> Mapping[str, Sequence[str]]:
+        """Return the values of each setting of git, such as `remote.origin.url`. Raises NotProved."""
+
     def git_aliases(self, folder: str) -> Mapping[str, Sequence[str]]:
         """Return the possible meanings of each git alias by its name in lower case. Raises NotProved."""
 

@@ -241,7 +241,8 @@ def _plan_answers() -> Iterator[ApprovalChoice]:
 
 def _call_answers(question: PermissionQuestion) -> Iterator[ApprovalChoice]:
     """Yield the answers to the question whether a call may run. Each says exactly what it allows."""
-    yield ApprovalChoice("y", text="Yes, this once", answer=Allow("once"))
+    unboxed = "without the sandbox, " if (question.prefix or "").startswith("open(") else ""
+    yield ApprovalChoice("y", text=f"Yes, {unboxed}this once", answer=Allow("once"))
     if question.prefix is not None:
         text = f"Yes, and allow {_allowed_by(question.prefix)} in this session"
         yield ApprovalChoice("a", text=text, answer=Allow("session"))

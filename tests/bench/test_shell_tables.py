@@ -71,6 +71,14 @@ class AnyProject:
         """See ProgramFiles."""
         return ""
 
+    def program(self, name: str, folder: str) -> str | None:
+        """See ProgramFiles."""
+        return None
+
+    def git_values(self, folder: str) -> Mapping[str, Sequence[str]]:
+        """See ProgramFiles."""
+        return {}
+
     def git_aliases(self, folder: str) -> Mapping[str, Sequence[str]]:
         """See ProgramFiles."""
         return {}

@@ -40,7 +40,7 @@ from agent.permissions.rules import REPLACED
 from agent.ports import Allow, Deny
 from agent.session.memory_files import memory_paths
 from agent.shell import ProjectEnvironment, own_programs_of
-from agent.ui.approval import question_body
+from agent.ui.approval import approval_choices, question_body
 from agent.ui.terminal_text import RenderContext, Theme
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.scripted_model import Step
@@ -278,6 +278,19 @@ def test_a_program_of_the_project_that_was_replaced_does_not_run_open_unasked(sh
     rules = shell.store.rules
     assert rules.reading is not None
     assert stored_openings(shell.granted) == {line: own_programs_of(line, rules.folder, rules.reading)}
+
+
+def test_a_program_that_cannot_work_inside_is_asked_about_before_it_runs(shell: SandboxedWorld) -> None:
+    """Nothing of a denied line runs; an approved line runs outside, once."""
+    line = "git config a.b c; ssh -F /dev/null -p 1 -o BatchMode=yes 127.0.0.1 true"
+    shell.run([f"touch denied; {line}", line], Deny(), Allow("once"))
+    denied, question = shell.world.approver.questions
+    assert "ssh needs a direct network connection" in denied.why
+    assert (question.refused, question.prefix) == ("", f"open({line})")
+    assert not (shell.folder / "denied").exists() and "b = c" in shell.config
+    assert "Connection refused" in shell.texts
+    choices = [choice.text for choice in approval_choices(question)]
+    assert choices[0] == "Yes, without the sandbox, this once" and f"open({line})" in choices[-1]
 
 
 def test_a_place_that_is_allowed_widens_the_sandbox_for_this_project(

@@ -1,0 +1,152 @@
+"""Find commands of git that cannot work in the sandbox: with ssh remotes, keychains, signatures. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from tools.text import word_set
+
+from .program_names import GIT_OPTIONS_WITH_VALUES, Standpoint
+
+_REACHING = word_set("push fetch pull clone ls-remote remote submodule")
+_SIGNING = word_set("commit merge cherry-pick revert rebase am tag")
+_SSH_URL = re.compile(r"(?:git\+)?ssh(?:\+git)?://.*|(?:[\w.-]+@)?[\w.-]+:(?!:)(?!//).*")
+_VALUE_OPTIONS = word_set(
+    "-o --push-option --repo --receive-pack --exec --depth --deepen -b --branch -j --jobs -c --config"
+    " --reference --upload-pack -u --origin --filter --negotiation-tip --refmap --template --server-option"
+    " -s --strategy -X --strategy-option"
+)
+_TRUE = ("true", "yes", "on", "1", "")
+
+Settings = Mapping[str, Sequence[str]]  # the values of each setting, the last of which is in force
+
+
+def need_of_git(arguments: Sequence[str], here: str, seen: Standpoint) -> str:
+    """Return the reason why a command of git cannot work in the sandbox, "" if none is known.
+
+    Raises NotProved if its settings cannot be read.
+    """
+    at = 0
+    while at < len(arguments) and arguments[at].startswith("-"):
+        at += 2 if arguments[at] in GIT_OPTIONS_WITH_VALUES else 1
+    name = "".join(arguments[at : at + 1])
+    if name not in _REACHING | _SIGNING:
+        return ""
+    for option, value in pairwise(arguments[:at]):
+        if option == "-C":
+            here = value if value.startswith("/") else f"{here}/{value}"
+    settings = {key: list(values) for key, values in seen.files.git_values(here).items()}
+    for option, value in pairwise(arguments[:at]):
+        if option == "-c":
+            key, equals, text = value.partition("=")
+            settings.setdefault(key.lower(), []).append(text if equals else "true")
+    rest = arguments[at + 1 :]
+    if name in _SIGNING and _signs(name, rest, settings):
+        return f"git {name} needs your signing key"
+    return _need_of_remote(name, rest, settings) if name in _REACHING else ""
+
+
+def _signs(name: str, arguments: Sequence[str], settings: Settings) -> bool:
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if any(word in ("--no-gpg-sign", "--no-sign", "--abort", "--quit", "--dry-run") for word in options):
+        return False
+    if name == "tag":
+        return _signs_tag(options, settings)
+    signed = any(re.match(r"-S|--gpg-sign", word) for word in options)
+    return signed or _is_on("commit.gpgsign", settings)
+
+
+def _signs_tag(options: Sequence[str], settings: Settings) -> bool:
+    def has(pattern: str) -> bool:
+        return any(re.match(pattern, word) for word in options)
+
+    if not options or has(r"-[ldvn]|--(?:list|delete|verify)"):
+        return False
+    forced = has(r"-[amF]|--(?:annotate|message|file)") and _is_on("tag.forcesignannotated", settings)
+    return has(r"-[su]|--(?:sign|local-user)") or forced or _is_on("tag.gpgsign", settings)
+
+
+def _is_on(key: str, settings: Settings) -> bool:
+    values = settings.get(key, ())
+    return bool(values) and values[-1].lower() in _TRUE
+
+
+def _need_of_remote(name: str, arguments: Sequence[str], settings: Settings) -> str:
+    if any(word in ("--dry-run", "-h", "--help") for word in arguments) and name != "push":
+        return ""
+    shown = f"git {name}"
+    for url in _urls(name, arguments, settings):
+        if _SSH_URL.fullmatch(url):
+            return f"{shown} needs a direct network connection and your SSH keys ({url[:80]})"
+        if url.startswith("git://"):
+            return f"{shown} needs a direct network connection ({url[:80]})"
+        if name == "push" and url.startswith("https://") and _has_helper(settings):
+            return f"{shown} needs your git credentials ({url[:80]})"
+    return ""
+
+
+def _has_helper(settings: Settings) -> bool:
+    keys = (key for key in settings if re.fullmatch(r"credential\.(?:.*\.)?helper", key))
+    return any(settings[key][-1] for key in keys)
+
+
+def _urls(name: str, arguments: Sequence[str], settings: Settings) -> Iterator[str]:
+    """Yield the URLs that a command of git connects to, rewritten by its settings."""
+    words = _operands(arguments)
+    if name == "submodule":
+        if words[:1] in (["update"], ["add"]):
+            named = [
+                values[-1] for key, values in settings.items() if re.fullmatch(r"submodule\..*\.url", key)
+            ]
+            yield from (_rewritten(url, name, settings) for url in (*named, *words[1:2]))
+        return
+    if name == "remote":
+        if words[:1] not in (["update"], ["show"], ["prune"]) or (len(words) == 1 and words != ["update"]):
+            return
+        words = words[1:]
+    if "--all" in arguments and name in ("fetch", "pull"):
+        names = [key[7:-4] for key in settings if re.fullmatch(r"remote\..*\.url", key)]
+    else:
+        names = words[:1] or ([] if name == "clone" else [_usual_remote(name, settings)])
+    for each in names:
+        urls = settings.get(f"remote.{each}.url", [each])
+        if name == "push":
+            urls = settings.get(f"remote.{each}.pushurl", urls)
+        yield from (_rewritten(url, name, settings) for url in urls)
+
+
+def _operands(arguments: Sequence[str]) -> list[str]:
+    found: list[str] = []
+    is_value = False
+    for word in arguments:
+        if is_value:
+            is_value = False
+        elif word in _VALUE_OPTIONS and word != "-u":
+            is_value = True
+        elif not word.startswith("-"):
+            found.append(word)
+    return found
+
+
+def _usual_remote(name: str, settings: Settings) -> str:
+    """Return the remote that git uses if none is named, which is nearly always `origin`."""
+    pushed = settings.get("remote.pushdefault", [])
+    if name == "push" and pushed:
+        return pushed[-1]
+    remotes = [key[7:-4] for key in settings if re.fullmatch(r"remote\..*\.url", key)]
+    return remotes[0] if len(remotes) == 1 else "origin"
+
+
+def _rewritten(url: str, name: str, settings: Settings) -> str:
+    """Return a URL as `url.BASE.insteadOf` and `pushInsteadOf` rewrite it."""
+    kinds = ("pushinsteadof", "insteadof") if name == "push" else ("insteadof",)
+    for kind in kinds:
+        for key, values in settings.items():
+            if key.startswith("url.") and key.endswith(f".{kind}"):
+                base = key[4 : -len(kind) - 1]
+                for start in values:
+                    if start and url.startswith(start):
+                        return base + url[len(start) :]
+    return url

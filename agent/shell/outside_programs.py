@@ -1,0 +1,171 @@
+"""Find the programs in a line that cannot work in the sandbox, whatever paths and hosts it allows.
+
+Some programs need what no rule for a path or a host gives them: a direct network connection, more
+privileges, the socket of a service, or keys that commands must not read. Their error messages do not say so.
+Asking before they run spares a failed first run, which may have had effects: for `git push` with an ssh
+remote, the reason is "git push needs a direct network connection and your SSH keys".
+
+Only a command that is certain to need that counts: `ssh -V`, `docker --version` and `git push ../other.git`
+do not. What is missing here is found when the sandbox blocks it. Pure: files are accessed through a port.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from tools.text import word_set
+
+from .line_reading import Invocation, read_line
+from .option_syntax import NotProved
+from .outside_git import need_of_git
+from .program_names import Standpoint
+from .vital_places import scenes
+
+_CONNECTION = "a direct network connection"
+_SSH = f"{_CONNECTION} and your SSH keys"
+_PRIVILEGES = "more privileges"
+_CONTAINERS = "the socket of the container engine"
+_KEYCHAIN = "your keychain"
+_CLOUD = "your cloud credentials"
+_REGISTRY = "your registry credentials"
+_HARMLESS = word_set("help version completion --help -h --version -V -v")
+
+# Programs that need this for all that they do, except to print help.
+_ALWAYS: Mapping[str, str] = {
+    **dict.fromkeys(word_set("ssh scp sftp autossh mosh sshfs ssh-copy-id"), _SSH),
+    **dict.fromkeys(word_set("ssh-keyscan dig nslookup traceroute tracepath mtr telnet whois"), _CONNECTION),
+    **dict.fromkeys(word_set("sudo doas su pkexec"), _PRIVILEGES),
+    **dict.fromkeys(word_set("docker docker-compose podman podman-compose nerdctl buildah"), _CONTAINERS),
+    **dict.fromkeys(word_set("gh glab hub"), "your login and the network"),
+    "ssh-add": "your SSH agent",
+    **dict.fromkeys(word_set("systemctl loginctl busctl systemd-run hostnamectl"), "the D-Bus socket"),
+    "journalctl": "the system journal",
+    **dict.fromkeys(word_set("secret-tool keyring pass kwallet-query"), _KEYCHAIN),
+    **dict.fromkeys(word_set("aws gcloud gsutil az kubectl"), _CLOUD),
+    "crontab": "your crontab",
+}
+# Subcommands that need this; the program's others work in the sandbox.
+_SUBCOMMANDS: Mapping[str, tuple[frozenset[str], str]] = {
+    **dict.fromkeys(
+        ("npm", "pnpm", "yarn"),
+        (
+            word_set("publish unpublish whoami login logout adduser token owner access deprecate dist-tag"),
+            _REGISTRY,
+        ),
+    ),
+    "cargo": (word_set("publish login logout yank owner"), _REGISTRY),
+    "twine": (word_set("upload"), _REGISTRY),
+    "poetry": (word_set("publish"), _REGISTRY),
+    "uv": (word_set("publish"), _REGISTRY),
+    "hatch": (word_set("publish"), _REGISTRY),
+    "gem": (word_set("push yank signin owner"), _REGISTRY),
+}
+# Words that make a program of `_ALWAYS` do something that works in the sandbox.
+_WORKING: Mapping[str, frozenset[str]] = {
+    "ssh": word_set("-V -Q -G"),
+    "docker": word_set("context version"),  # `docker compose version` as well
+    "kubectl": word_set("kustomize"),
+    "aws": word_set("configure"),
+    "journalctl": word_set("--file --directory -D"),
+}
+_HOST_OPTIONS = ("-h", "--host")
+_GPG_WORKING = word_set("--dearmor --enarmor --print-md --gen-random --list-packets --homedir")
+_LOCAL = re.compile(r"localhost|127\.[\d.]+|::1|0\.0\.0\.0|/.*", re.IGNORECASE)
+_REMOTE_PATH = re.compile(r"(?:[\w.-]+@)?[\w.-]+:.*|rsync://.*")
+
+
+def outside_need(line: str, seen: Standpoint) -> str:
+    """Return the reason why a command of a line cannot work in the sandbox; "" if none is known."""
+    for scene in scenes(read_line(line).invocations, seen.places):
+        command = scene.command
+        here = scene.here or seen.places.cwd
+        if not command.sure or not command.words or not _runs_installed(command, here, seen):
+            continue
+        try:
+            needed = _need(command, here, seen)
+        except NotProved:
+            continue  # settings of git that cannot be read do not show that it needs anything
+        if needed:
+            return needed
+    return ""
+
+
+def _runs_installed(command: Invocation, here: str, seen: Standpoint) -> bool:
+    """Return whether the program exists and is not one of the project, which may do anything else."""
+    word = command.words[0]
+    if "/" in word and not word.startswith("/"):
+        return False
+    path = seen.files.program(word, here)
+    return path is not None and not path.startswith(f"{seen.places.folder}/")
+
+
+def _need(command: Invocation, here: str, seen: Standpoint) -> str:
+    program = command.program
+    arguments = command.words[1:]
+    if program == "git":
+        return need_of_git(arguments, here, seen)
+    if program in _ALWAYS:
+        working = _WORKING.get(program, frozenset())
+        idle = not arguments or arguments[0] in _HARMLESS or not working.isdisjoint(arguments[:2])
+        idle = idle or "--help" in arguments[:2]
+        return "" if idle and not _runs_bare(program, arguments) else f"{program} needs {_ALWAYS[program]}"
+    if program in _SUBCOMMANDS:
+        names, needed = _SUBCOMMANDS[program]
+        name = next((word for word in arguments if not word.startswith("-")), "")
+        return f"{program} {name} needs {needed}" if name in names else ""
+    judge = _BY_ARGUMENTS.get(program)
+    needed = judge(arguments) if judge is not None else ""
+    return f"{program} needs {needed}" if needed else ""
+
+
+def _runs_bare(program: str, arguments: Sequence[str]) -> bool:
+    """Return whether the program does its work without arguments."""
+    return not arguments and program in ("su", "systemctl", "journalctl", "loginctl", "pass")
+
+
+def _need_of_gpg(arguments: Sequence[str]) -> str:
+    is_idle = not arguments or arguments[0] in _HARMLESS or not _GPG_WORKING.isdisjoint(arguments)
+    return "" if is_idle else "your GnuPG keys"
+
+
+def _need_of_copy(arguments: Sequence[str]) -> str:
+    remote = any(_REMOTE_PATH.fullmatch(word) for word in arguments if not word.startswith("-"))
+    return _SSH if remote else ""
+
+
+def _need_of_client(arguments: Sequence[str]) -> str:
+    """Return the need of a client of a database, whose server is on another machine."""
+    for at, word in enumerate(arguments):
+        option, equals, value = word.partition("=")
+        if option in _HOST_OPTIONS:
+            value = value if equals else "".join(arguments[at + 1 : at + 2])
+        elif word.startswith("-h") and len(word) > 2:
+            value = word[2:]
+        else:
+            url = re.match(r"[a-z][a-z+\d]*://(?:[^@/\s]*@)?\[?([\w.:-]*?)\]?(?::\d+)?(?:[/?]|\Z)", word)
+            value = url[1] if url is not None else ""
+        if value and value.isprintable() and not _LOCAL.fullmatch(value):
+            return _CONNECTION
+    return ""
+
+
+def _need_of_ping(arguments: Sequence[str]) -> str:
+    hosts = [word for word in arguments if not word.startswith("-") and not word.isdigit()]
+    return _CONNECTION if hosts and not all(map(_LOCAL.fullmatch, hosts)) else ""
+
+
+def _need_of_security(arguments: Sequence[str]) -> str:
+    return _KEYCHAIN if arguments and arguments[0] not in ("help", "-h") else ""
+
+
+_BY_ARGUMENTS: Mapping[str, Callable[[Sequence[str]], str]] = {
+    "gpg": _need_of_gpg,
+    "gpg2": _need_of_gpg,
+    "rsync": _need_of_copy,
+    **dict.fromkeys(
+        ("psql", "pg_dump", "pg_restore", "mysql", "mysqldump", "redis-cli", "mongosh"), _need_of_client
+    ),
+    "ping": _need_of_ping,
+    "security": _need_of_security,
+}
