@@ -340,7 +340,7 @@ def test_in_what_else_may_be_written_nothing_that_steers_programs_is_changed(
     assert not (other / ".git/hooks/pre-commit").exists() and not any((other / ".claude").iterdir())
     assert "evil" not in (other / ".git/worktrees/tree/commondir").read_text()
     assert "two\none" in shell.texts
-    assert f"[check {other}/.git/info/attributes: " in shell.texts
+    assert f"created {other}/.git/info/attributes, which controls git: " in shell.texts
 
 
 def test_what_the_user_replaces_stays_kept_though_the_system_gives_a_number_again(

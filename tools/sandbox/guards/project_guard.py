@@ -37,6 +37,7 @@ from .guarded_state import (
     guarded_state,
 )
 from .hard_links import tell_changed_links
+from .planted_files import put_aside_git_control, tell_planted
 
 _MAX_REPORTS = 20  # reported one by one
 _MAX_REPOSITORIES = 10  # in a project that are backed up: 1 ms each for a command
@@ -167,14 +168,21 @@ class ProjectGuard(Struct):
         return _find_new(place, before, self._told)
 
     async def look_at_links(self) -> list[str]:
-        """Return lines about shared files changed by sandboxed commands since the last call; up to 0.1 s."""
+        """Return lines about files changed by sandboxed commands since the last call; up to 0.2 s.
+
+        They are shared with other projects, or run by other programs.
+        """
         since = self._since
         self._since = time.time() if self._running else None
         if since is None:
             return []
-        return await in_thread(
-            FILE_TIMEOUT_S, lambda _: tell_changed_links(self.folder, since, self._told_links)
-        )
+
+        def look() -> list[str]:
+            self._told_links |= self._told
+            planted = tell_planted(self.folder, since, self._told_links)
+            return [*planted, *tell_changed_links(self.folder, since, self._told_links)]
+
+        return await in_thread(FILE_TIMEOUT_S, lambda _: look())
 
     async def close(self) -> None:
         """Drop the backups of repositories when all commands have ended."""
@@ -212,14 +220,27 @@ def _find_new(place: _Place, before: GuardedState, told: set[str]) -> list[str]:
     replaced = set(_replaced_ways(place, before))
     below = tuple(f"{way}/" for way in replaced)
     found = {way for way in replaced if (place.path / way).is_symlink()}
+    lines = []
     for change in changes_since(before, now):
         path = change.path
+        if change.what == "new" and (line := _put_aside(place, path, before, told)):
+            lines.append(line)
+            continue
         old = before.entries.get(change.path)
         lost = path.startswith(below) or (old is not None and old.kind == "link")
         if change.what == "new" or (change.what == "changed" and lost):
             found.add(path)
     new = (place.before_paths + path for path in sorted(found))
-    return _shortened(_tell_new(new, told))
+    return _shortened([*lines, *_tell_new(new, told)])
+
+
+def _put_aside(place: _Place, path: str, before: GuardedState, told: set[str]) -> str:
+    """Rename a new file that controls a repository known before; return a line about it, or "" if not."""
+    with suppress(OSError), closing(safe_open(str(place.path), FOLDER_FLAGS)) as root:
+        if aside := put_aside_git_control(root, path, before.entries):
+            told.add(place.before_paths + path)
+            return f"[{BY_WHOM} created {place.shown(path)}, which controls git: renamed to {aside}]"
+    return ""
 
 
 def _replaced_ways(place: _Place, before: GuardedState) -> Iterator[str]:
@@ -260,6 +281,9 @@ def _put_back(place: _Place, before: GuardedState, told: set[str], kept: Path) -
         for change in changes_since(before, now):
             path = change.path
             if change.what == "new" and not change.within:
+                if line := _put_aside(place, path, before, told):
+                    lines.append(line)
+                    continue
                 lines += _tell_new([place.before_paths + path], told)
                 continue
             line = undo(change)

@@ -1,0 +1,143 @@
+"""Files that did not exist before, and that other programs act on, are put aside or reported."""
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tools.sandbox.guards.planted_files import tell_planted
+from tools.sandbox.guards.project_guard import project_guard
+
+from .sandbox_session import SandboxedSession, git, sandboxed_session
+
+CONTROL = ("commondir", "config.worktree", "info/attributes")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path.resolve() / "project"
+    (folder / "deep/er/down/below").mkdir(parents=True)
+    git(folder, "init", "-q")
+    return folder
+
+
+def plant(path: Path, text: str = "evil") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+@pytest.mark.parametrize("restores", [False, True])
+@pytest.mark.parametrize("name", [*CONTROL, "hooks/post-checkout"])
+def test_new_files_that_control_git_are_put_aside(project: Path, name: str, restores: bool) -> None:
+    """In each kind of sandbox, also in a repository within the project; before a command runs outside."""
+    git(project, "init", "-q", "part")
+    guard = project_guard(project, project.parent)
+    guard.restores = restores
+    for top in (project, project / "part"):
+        for each in ("hooks", "info"):
+            (top / ".git" / each).rename(top / f"{each}-before")
+
+    async def main() -> list[str]:
+        await guard.begin()
+        for top in (project, project / "part"):
+            plant(top / ".git" / name)
+        await guard.check()
+        for top in (project, project / "part"):
+            assert not (top / ".git" / name).exists()
+        await guard.check()
+        await guard.end()
+        return guard.take_reports()
+
+    told = asyncio.run(main())
+    shown = name.split("/")[0] if "hooks" in name else name
+    assert [line.partition(", which controls git: renamed to ")[0] for line in told] == [
+        f"[a sandboxed command or another process created {top}.git/{shown}" for top in ("", "part/")
+    ]
+
+
+def test_a_new_repository_is_reported_and_left(project: Path) -> None:
+    guard = project_guard(project, project.parent)
+    guard.restores = False
+
+    async def main() -> list[str]:
+        await guard.begin()
+        git(project, "init", "-q", "new")
+        plant(project / "new/.git/info/attributes")
+        await guard.end()
+        return [*guard.take_reports(), *await guard.look_at_links()]
+
+    told = asyncio.run(main())
+    assert any("new/.git/config" in line for line in told)
+    assert (project / "new/.git/info/attributes").exists()
+
+
+REPORTED = {
+    "deep/er/down/below/.git/hooks/post-checkout": "",
+    "deep/er/down/below/.git/config": "",
+    "deep/er/down/.git": "gitdir: /tmp/evil\n",
+    "deep/er/down/below/.husky/pre-commit": "",
+    "deep/er/down/below/.vscode/tasks.json": "",
+    "deep/er/down/below/sitecustomize.py": "",
+    ".git/rebase-merge/git-rebase-todo": "pick 1234 one\nexec evil\n",
+    "tools/clean.sh": "",
+    "tools/alias.sh": "",
+}
+
+
+def test_files_that_other_programs_run_are_reported_in_one_line(project: Path) -> None:
+    git(project, "config", "filter.x.clean", "tools/clean.sh %f")
+    git(project, "config", "alias.st", "!tools/alias.sh --short")
+    told = set[str]()
+    since = time.time()
+    assert tell_planted(project, since + 1, told) == []
+    for name, text in REPORTED.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        plant(project / name, text or "evil")
+        (line,) = tell_planted(project, since, told)
+        assert line.startswith("changed while commands ran, and other programs run them: ")
+        assert name in line
+        if name.endswith("/.git"):
+            (project / name).unlink()
+    assert tell_planted(project, since, told) == []
+
+
+def test_programs_of_an_environment_are_reported_by_their_directory(project: Path) -> None:
+    for name in (".venv/bin/python", ".venv/bin/pip", "node_modules/.bin/tsc", "src/ordinary.py"):
+        plant(project / name)
+    (line,) = tell_planted(project, 0, set())
+    assert ".venv/bin (2 files)" in line
+    assert "node_modules/.bin" in line
+    assert "ordinary" not in line
+
+
+def test_links_pipes_and_many_files_neither_delay_nor_mislead(project: Path, tmp_path: Path) -> None:
+    plant(tmp_path / "outside/.husky/x")
+    (project / "link").symlink_to(tmp_path / "outside")
+    (project / ".git/config").unlink()
+    os.mkfifo(project / ".git/config")
+    for at in range(3_000):
+        (project / f"many-{at}").touch()
+    since = time.monotonic()
+    told = tell_planted(project, 0, set())
+    assert time.monotonic() - since < 2
+    assert "link" not in "".join(told)
+
+
+@pytest.fixture
+def sandboxed(tmp_path: Path) -> Iterator[SandboxedSession]:
+    session = sandboxed_session(tmp_path)
+    yield session
+    session.end()
+
+
+def test_a_sandboxed_command_leaves_no_control_of_git_behind(sandboxed: SandboxedSession) -> None:
+    git(sandboxed.folder, "init", "-q")
+    sandboxed.require_sandbox()
+    told = sandboxed.told(
+        "cd .git; mkdir -p info; for n in commondir config.worktree info/attributes; do echo x >$n; done"
+    )
+    assert sum("renamed to " in line for line in told) == len(CONTROL)
+    assert not any((sandboxed.folder / ".git" / name).exists() for name in CONTROL)

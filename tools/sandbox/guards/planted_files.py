@@ -1,0 +1,150 @@
+"""Files that other programs act on and that commands can make where there were none.
+
+Nothing can be mounted upon a file that does not exist. Files by which git is controlled are renamed when a
+command has made them in a repository that was there before: the next `git status` of the user would act on
+them. Others are often made on purpose, such as by `npm install`, and are only reported.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections import Counter, deque
+from collections.abc import Container, Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from tools.files import FOLDER_FLAGS, closing, one_line_path, safe_open
+from tools.text import word_set
+from transcripts import RECORD_FOLDERS
+from transcripts.patterns import lazy_pattern
+
+from .git_files import names_in
+from .guarded_state import LISTED_FOLDER
+
+_MAX_SEEN_FILES = 20_000  # files and directories, nearest to the top first: 0.1 s
+_MAX_NAMED = 6
+_CLOCK_S = 0.02  # by which the time of a file may be behind the clock
+_CONTROLS_GIT = lazy_pattern(r"((?:.+/)?)(?:hooks|commondir|config\.worktree|info/attributes)")
+_STEERING_NAMES = ("hooks", "config", "config.worktree", "info/attributes", "commondir")
+_TODO = "rebase-merge/git-rebase-todo"
+_EXECUTED = re.compile(rb"^[ \t]*(?:exec|x)[ \t]", re.MULTILINE)
+_RUN_LATER = word_set(".husky .vscode .idea .devcontainer .githooks")
+_RUN_FILES = word_set("sitecustomize.py usercustomize.py .envrc")
+_PROGRAMS = ("venv/bin", "env/bin", "node_modules/.bin")
+_UNSEEN = frozenset(RECORD_FOLDERS)
+_CONFIGURED_SCRIPT = re.compile(
+    rb"^[ \t]*(?:(?:fsmonitor|clean|smudge|process|textconv|command|external|sshCommand|editor|pager|program"
+    rb"|driver|helper)[ \t]*=|[\w-]+[ \t]*=[ \t]*\"?!)(.*)$",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+
+def put_aside_git_control(folder: int, path: str, known: Container[str]) -> str:
+    """Rename a new file that controls a repository of `known` guarded paths; return its new name, else "".
+
+    `path` is relative to the directory that is open as `folder`. Raises OSError.
+    """
+    found = _CONTROLS_GIT.fullmatch(path)
+    if found is None or not any(f"{found[1]}{name}" in known for name in ("config", "commondir")):
+        return ""
+    above, name = os.path.split(path)
+    aside = f"{name}.put-aside-{os.urandom(4).hex()}"
+    with closing(safe_open(above or ".", FOLDER_FLAGS, base=folder)) as here:
+        os.rename(name, aside, src_dir_fd=here, dst_dir_fd=here)
+    return aside
+
+
+def tell_planted(folder: Path, since: float, told: set[str]) -> list[str]:
+    """Return a line about files changed since a time that other programs run, unless `told`. Blocks."""
+    try:
+        top = safe_open(str(folder), LISTED_FOLDER)
+    except OSError:
+        return []
+    with closing(top):
+        found = Counter(name for name in _planted(top, since) if name not in told)
+    told.update(found)
+    if not found:
+        return []
+    shown = [
+        f"{one_line_path(name)} ({count} files)" if count > 1 else one_line_path(name)
+        for name, count in found.items()
+    ]
+    more = f" and {len(shown) - _MAX_NAMED} more" if len(shown) > _MAX_NAMED else ""
+    return [f"changed while commands ran, and other programs run them: {', '.join(shown[:_MAX_NAMED])}{more}"]
+
+
+def _planted(top: int, since: float) -> Iterator[str]:
+    """Yield the changed files that other programs run, or their directory for directories of programs."""
+    scripts = _configured_scripts(top)
+    waiting = deque([""])
+    seen = 0
+    while waiting and seen < _MAX_SEEN_FILES:
+        place = waiting.popleft()
+        for name, state in islice(_entries(top, place or "."), _MAX_SEEN_FILES - seen):
+            seen += 1
+            path = f"{place}/{name}" if place else name
+            is_folder = stat.S_ISDIR(state.st_mode)
+            changed = state.st_ctime > since - _CLOCK_S
+            run_later = path in scripts or name in _RUN_FILES or not _RUN_LATER.isdisjoint(place.split("/"))
+            if name == ".git":
+                yield from _git_files(top, path, since) if is_folder else [path] * changed
+            elif is_folder and name not in _UNSEEN:
+                waiting.append(path)
+            elif changed and run_later:
+                yield path
+            elif changed and place.endswith(_PROGRAMS):
+                yield place
+
+
+def _entries(top: int, place: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the names and states of the entries of a directory, except those that have just been removed."""
+    with (
+        suppress(OSError),
+        closing(safe_open(place, LISTED_FOLDER, base=top)) as here,
+        os.scandir(here) as found,
+    ):
+        for entry in found:
+            with suppress(FileNotFoundError):
+                yield entry.name, entry.stat(follow_symlinks=False)
+
+
+def _git_files(top: int, git: str, since: float) -> Iterator[str]:
+    """Yield the changed files of a git directory that git acts on, and an open rebase that runs commands.
+
+    Those of the project's own repository are protected otherwise.
+    """
+    paths = []
+    if git != ".git":
+        paths = [f"{git}/{name}" for name in _STEERING_NAMES]
+        with suppress(OSError):
+            hooks = names_in(top, f"{git}/hooks")
+            paths += [f"{git}/hooks/{name}" for name in hooks if not name.endswith(".sample")]
+    if _EXECUTED.search(_beginning(top, f"{git}/{_TODO}")):
+        paths.append(f"{git}/{_TODO}")
+    for path in paths:
+        above, name = os.path.split(path)
+        with suppress(OSError), closing(safe_open(above, FOLDER_FLAGS, base=top)) as here:
+            state = os.stat(name, dir_fd=here, follow_symlinks=False)
+            if state.st_ctime > since - _CLOCK_S and not stat.S_ISDIR(state.st_mode):
+                yield path
+
+
+def _configured_scripts(top: int) -> frozenset[str]:
+    """Return the words of commands in the project's git configuration, some of which are its scripts."""
+    found = b" ".join(_CONFIGURED_SCRIPT.findall(_beginning(top, ".git/config")))
+    words = re.split(rb"[\s\"'!]+", found)
+    return frozenset(os.path.normpath(os.fsdecode(word)) for word in words if word)
+
+
+def _beginning(top: int, path: str) -> bytes:
+    """Return the first megabyte of a regular file, nothing for others."""
+    with (
+        suppress(OSError),
+        closing(safe_open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY, base=top)) as file,
+    ):
+        if stat.S_ISREG(os.fstat(file).st_mode):
+            return os.read(file, 1 << 20)
+    return b""
