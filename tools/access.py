@@ -31,7 +31,7 @@ def file_access(path: str, use: Literal["read", "write"], context: Workspace) ->
     """Return the access of a canonical path. Raises ToolError where the project is gone."""
     protected = is_protected(path, use) or (use == "write" and _is_guarded(path, context))
     if use == "write" and is_inside(path, str(context.folder)):
-        context.check_folder()  # or it would be made anew, at a place that it was moved away from
+        context.check_folder()  # else it would be recreated at the place that it was moved away from
     inside = any(is_inside(path, str(folder)) for folder in (context.folder, *context.added))
     missing = use == "read" and not inside and not protected and _is_missing(path, context)
     return Access(use, target=path, outside=not inside, protected=protected, missing=missing)

@@ -1,4 +1,4 @@
-"""The ask_user tool: the model puts questions with a few answers to the person, who may use other words."""
+"""The ask_user tool: questions of the model with a few answers; the user may answer in other words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .base import Tool, ToolCall, ToolContext, ToolError, ToolResult, decision_r
 from .user_answer import ANSWERS, NOBODY_THERE
 
 MAX_QUESTIONS = 4
-MAX_QUESTION_HEADER_CHARS = 12  # told to the model; what is longer is cut on the screen
+MAX_QUESTION_HEADER_CHARS = 12  # in the schema; a longer one is cut on the screen
 MIN_OPTIONS = 2
 MAX_OPTIONS = 4
 NOBODY_TO_ASK = """\

@@ -76,7 +76,7 @@ class Access(Struct, frozen=True):
     kind "read", "write": `target` is the canonical real path. "run": `target` is the command line.
     "network": `target` is the host name. "server": `target` is the name of a tool of an MCP server, which
     may do anything. "none": the call needs no permission; deny rules may name its `target`. `outside` marks a
-    path outside the project, `protected` one that is always asked about (see paths.py), `missing` one
+    path outside the project, `protected` one that always needs approval (see paths.py), `missing` one
     that is to be read and is not there. `cwd` is the folder that a command would run in.
     """
 
@@ -149,7 +149,7 @@ class ToolContext(CommandContext):
     `parent`. It shares the calling session's process supervisor, so its commands end with that session; its
     checkpoints, so that a rewind takes back its changes; and its budget, so that its cost counts there. It
     has no more permissions than the calling session and asks the same approver. Few run at once, the others
-    wait. Whatever ends it (a model error, its share of the budget, `max_turns`) is told in SpawnResult.error,
+    wait. Whatever ends it (a model error, its share of the budget, `max_turns`) is in SpawnResult.error,
     not raised; it raises ToolError only where it cannot be started. Cancelling the call interrupts the nested
     session, whose transcript stays sound, and raises CancelledError.
     """
@@ -191,7 +191,7 @@ class ToolCall(Struct, frozen=True):
 
 
 # Given the name and the input of a call: the tool that it stands for, with that one's arguments. Under its
-# name the call is judged, run and told. None: the call stands for itself. Raises ToolError.
+# name the call is judged, run and shown. None: the call stands for itself. Raises ToolError.
 Resolve = Callable[[str, Mapping[str, Any]], Awaitable["tuple[Tool, Mapping[str, Any]] | None"]]
 
 

@@ -182,7 +182,7 @@ async def _ask_about_job(
         await runner.stop(job)
     ports = await job.ports()
     inbox = call.context.inbox
-    if job.ended is not None and job.inbox.reader is inbox:  # another session's model is told by its own
+    if job.ended is not None and job.inbox.reader is inbox:  # another session's model is notified by its own
         inbox.count_as_told(job.id, call.reply_seq + 1)
     return job_result(job, ports, runner.context, asyncio.get_running_loop().time(), limits)
 

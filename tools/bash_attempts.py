@@ -34,7 +34,7 @@ ADVICE_IF_NEEDED = "If that matters, say what you need instead of working around
 class CommandAttempt(Struct, frozen=True):
     """One run of a command line: its result, the folder where its shell was at last, what it was refused.
 
-    Where the line ended well all the same, nobody is asked: that part of it was refused is `told`.
+    If the line succeeded anyway, no question is asked, and the refusal is in `told`.
     """
 
     result: ToolResult

@@ -110,7 +110,7 @@ def output_so_far(spool: Spool, context: CommandContext) -> ToolResult:
 def _output_text(spool: Spool, context: CommandContext, line: str, growing: bool) -> str:
     """The output as the model gets it. What it does not show exactly is kept in a file, which the text names.
 
-    Where it shows all, no file stays, unless a command in the background goes on writing (`growing`).
+    If it shows everything, no file is kept, unless a background command still writes (`growing`).
     """
     folder = context.folder
     uncut, (first_chars, last_chars) = shown_chars(context.environ)

@@ -1,4 +1,4 @@
-"""The exit_plan tool: the model shows its plan, and the person decides whether it is carried out."""
+"""The exit_plan tool: the model shows its plan, and the user approves it or not."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ A = TypeVar("A", bound=FileArguments)
 
 
 class _AbandonedError(Exception):
-    """The result of the write is no longer wanted; nothing was changed, and nobody waits for this."""
+    """The result of the write is no longer wanted; nothing was changed, and no caller waits for it."""
 
 
 class PlannedChange(Struct, frozen=True):
@@ -50,7 +50,7 @@ class PlannedChange(Struct, frozen=True):
     form: TextForm = _UTF8  # how the old file's text is written
     start: int = 0  # where in `after` an edit begins, in characters
     count: int | None = None  # how often the edit replaced
-    stale: bool = False  # whether the file is no longer what the model saw, but the edit fits all the same
+    stale: bool = False  # the file changed since the model saw it, but the edit still applies
 
     @property
     def writes(self) -> bool:
@@ -182,7 +182,7 @@ async def _apply(
 ) -> tuple[PlannedChange, str]:
     """Work out a change and write it; changes of one file are made one after another. Raises ToolError.
 
-    It is worked out anew when another program changes the file in between. Returns the change that was made,
+    It is planned again when another program changes the file in between. Returns the change that was made,
     and a note about the write ("" for the usual way).
     """
     lock: asyncio.Lock = call.context.locks.setdefault(path, asyncio.Lock())

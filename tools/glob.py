@@ -65,7 +65,7 @@ class SearchArguments(Arguments):
         return self.path or "."
 
     def access(self, context: ToolContext) -> tuple[Access, ...]:
-        """The one place that is read; the path is kept. Raises ToolError for what is no usable path."""
+        """The one place that is read; the path is kept. Raises ToolError for an unusable path."""
         root = self._root = resolve_path(context, self.wanted_root)
         outside = not is_inside(root, str(context.folder))
         return (Access("read", target=root, outside=outside, protected=is_protected(root, "read")),)
@@ -102,7 +102,7 @@ async def list_files(
 ) -> FileList:
     """List the files at or below a real path that fit the glob. Raises ToolError, OSError.
 
-    Below a place that is itself protected, which the person let the call read, nothing is left out for that.
+    Below a place that is itself protected, which the user let the call read, nothing is left out.
     With `link_folders`, also links to nothing, and to files below these that may be read without a question.
     """
     single = await in_thread(FILE_TIMEOUT_S, lambda gone: _single_file(root))
@@ -130,7 +130,7 @@ async def list_files(
 
 
 def _single_file(root: str) -> FileList | None:
-    """The list for a path that is no directory: of one file. Raises ToolError, OSError."""
+    """Return the list of one file, for a path that is not a directory. Raises ToolError, OSError."""
     if os.path.isdir(root):
         return None
     with opened_file(root) as (_, state):

@@ -1,4 +1,4 @@
-"""The monitor tool: a command in the background whose new lines the model is told as they come."""
+"""The monitor tool: a background command whose new lines reach the model as they arrive."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def watch_command(arguments: MonitorArguments, call: ToolCall) -> ToolResu
 
 
 async def _end_in_time(runner: CommandRunner, job: BackgroundJob, news: LineNews, seconds: float) -> None:
-    """End the command when its time is up; what it wrote last is told."""
+    """Kill the command when its time is up; its last lines are reported."""
     with suppress(TimeoutError):
         await asyncio.wait_for(job.has_ended.wait(), seconds)
     if job.ended is None:

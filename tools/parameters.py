@@ -22,7 +22,7 @@ from .base import Access, ToolContext, WrongValue
 
 _UNADVERTISED = "unadvertised"
 UNADVERTISED = Meta(extra_json_schema={_UNADVERTISED: True})
-"""Marks a parameter that the model is not told of, and that is accepted all the same."""
+"""Marks a parameter that is accepted, but not in the schema that the model gets."""
 
 
 class Arguments(Struct, forbid_unknown_fields=True, kw_only=True, dict=True):

@@ -1,7 +1,7 @@
 """Replace an exact piece of text in the bytes it came from, and show what changed.
 
 Pieces are found in text with unified line ends; the splice is made in the original bytes, so that nothing
-outside the piece can change. Why a piece was not found is told by edit.py.
+outside the piece can change. edit.py explains why a piece was not found.
 """
 
 from __future__ import annotations

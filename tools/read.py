@@ -236,7 +236,7 @@ def _image_page(path: str, data: bytes, kind: str) -> ToolResult:
 
 
 def _notebook_page(path: str, data: bytes, shown: SeenFile | None, max_bytes: int) -> ToolResult | None:
-    """The cells of a notebook with what they put out, both shortened; None where the data is no notebook."""
+    """Return the cells of a notebook with their outputs, shortened; None if the data is not a notebook."""
     try:
         cells = [_cell(at, cell, max_bytes) for at, cell in enumerate(json.loads(data)["cells"])]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):

@@ -1,4 +1,4 @@
-"""The recall tool: the original of what is no longer shown, byte for byte, page by page."""
+"""The recall tool: the original of text that left the context, byte for byte, page by page."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ class SpawnRequest(Struct, frozen=True):
     system: str = ""  # added to the system prompt
     max_turns: int | None = None  # limits its requests to the model; None: as for the calling session
     agent: str = ""  # the name of its definition; "": it works as the calling session does
-    task: str = ""  # what it is to do, in a few words for the person
+    task: str = ""  # the task in a few words, for the user
     call: str = ""  # the `ident` of the call that starts it
     background: bool = False  # whether the call returns at once, and the report goes to the inbox
 
@@ -31,10 +31,10 @@ class SpawnResult(Struct, frozen=True):
     recall: str = ""  # of the whole text; "" where `text` is all of it
     dollars: float = 0.0
     tokens: int = 0  # of its conversation at the end
-    stops: bool = False  # the person wants the calling turn to end too
+    stops: bool = False  # the user wants the calling turn to end too
     whole: str = ""  # the whole text, for people
     left: str = ""  # one line about the commands that it left running
-    said: tuple[tuple[str, str], ...] = ()  # the person to its calls: (which one, words)
+    said: tuple[tuple[str, str], ...] = ()  # by the user about its calls: (which one, words)
 
 
 def report_text(ended: SpawnResult) -> str:

@@ -1,4 +1,4 @@
-"""The todo tool: the model keeps a list of what is to be done, which the person sees.
+"""The todo tool: the model keeps a to-do list, which the user sees.
 
 The list itself is the input of the newest call in the record: rewinds, resumes and compactions find it there.
 """

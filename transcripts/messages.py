@@ -79,7 +79,7 @@ class ChannelBlock(TextBlock, frozen=True):
     """makeroom's own words to the model, see channel.py.
 
     in_place    they are about the result that holds them, and stay in it: the user's decision about a call
-    introduces  the texts behind them in the same prompt are told with them: "The user sent this ..."
+    introduces  they introduce the texts behind them in the same prompt: "The user sent this ..."
     """
 
     in_place: bool = False

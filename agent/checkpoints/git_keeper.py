@@ -65,7 +65,7 @@ class RefKeeper(Struct):
                 top = self.top(repository)
                 found = None if top is None else await asyncio.to_thread(repository_print, top)
                 if top is None or found is None:
-                    continue  # whatever removes it is asked about first
+                    continue  # commands that remove it need approval first
                 folder = Checkout(top).shared_folder.resolve()
                 old = self._known.get(repository)
                 new = await self._look_at(git, repository, found)

@@ -1,9 +1,8 @@
-"""Tell the model where and when it works: in the first block of the first user message, then what changes.
+"""The environment of the model: date, directory and branch with the first prompt, and changes later.
 
-What changes is the mode, the wall, the pins, and background commands that ended with an earlier run.
-
-Read from files only: asking git would run what a repository's configuration names, before the person has
-allowed anything.
+Changes are those of the mode, the sandbox and the pins, and background commands that ended with an earlier
+run. The branch is read from files: git would run programs that the repository's configuration names, before
+the user has allowed anything.
 """
 
 from __future__ import annotations
@@ -76,12 +75,12 @@ def environment_context(folder: Path, now: float) -> str:
 def environment_news(
     folded: Folded, *, folder: Path, now: float, commands: str | None, mode: str
 ) -> list[str]:
-    """Return what the model is told of its environment before a prompt; see `news_of_environment`."""
+    """Return the news of the environment before a prompt; see `news_of_environment`."""
     opened = folded.opened
     news: list[str] = []
     if opened is None or opened.folder != str(folder) or not folded.entries:
         news.append(environment_context(folder, now))
-    if opened is not None or mode == "plan":  # else the model has been told nothing that could have changed
+    if opened is not None or mode == "plan":  # else nothing that could have changed was sent
         news += news_of_environment(folded, commands, mode)
     if folded.metadata:
         news += news_of_pins(folded)
@@ -153,8 +152,8 @@ def restore_news(folded: Folded, inbox: Inbox) -> None:
 
 
 def _forget_told(folded: Folded, notes: Sequence[Metadata], inbox: Inbox) -> None:
-    """Count as told what waits by its note though a prompt behind that has it: a fork or a kill may have
-    ended the record before the note of that.
+    """Count news as sent if a later prompt contains them: a fork or a kill may have ended the transcript
+    before the note of that.
     """
     for entry in folded.entries:
         texts = set(block_texts(entry.fact.blocks)) if isinstance(entry, Prompt) else ()

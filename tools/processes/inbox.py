@@ -8,7 +8,7 @@ from typing import Any
 
 from transcripts import ChannelBlock, TextBlock
 
-OF_THIS_RUN = -1  # instead of a seq: what a later run of the program tells anew, or has no use for
+OF_THIS_RUN = -1  # instead of a seq: news that a later run reports again, or has no use for
 _UNKEYED = "#"
 
 
@@ -22,7 +22,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self.waiting: dict[str, TextBlock] = {}
-        self._since: dict[str, int] = {}  # by key, of what waits or was told
+        self._since: dict[str, int] = {}  # by key, of news that wait or were sent
         self._told: dict[str, tuple[int, TextBlock]] = {}  # by key: the seq of the fact that carried it, it
         self.changed: dict[str, None] = {}  # keys of what is to be noted
         self._heir: Inbox | None = None
@@ -48,7 +48,7 @@ class Inbox:
         self.waiting.pop(key, None)
 
     def take(self, seq: int = 0) -> list[TextBlock]:
-        """All that waits; it is told now, in the next prompt or result, whose seq is `seq` or later."""
+        """Take all waiting news for the next prompt or result, whose seq is `seq` or later."""
         news = list(self.waiting.values())
         for key in (*self.waiting,):
             self.count_as_told(key, seq)
@@ -97,12 +97,12 @@ class Inbox:
         return notes
 
     def restore(self, notes: Iterable[Mapping[str, Any]]) -> None:
-        """Take the notes of earlier runs, in order: what they told can be told again, what waited waits."""
+        """Take the notes of earlier runs, in order: sent news can be sent again, waiting news still wait."""
         for note in notes:
             key = str(note["key"])
             news = _news_of(note)
             if not key.startswith(_UNKEYED):
-                key = f"earlier {key}"  # ids of commands begin anew with each run
+                key = f"earlier {key}"  # ids of commands restart with each run
             self._since[key] = int(note["since"])
             self.waiting.pop(key, None)
             if seq := int(note["told"]):
