@@ -17,8 +17,11 @@ from .git_files import file_bytes, git_dir_of, repository_above
 
 _MAX_INDEX_BYTES = 64_000_000
 _SECRET_IN_INDEX = lazy_bytes_pattern(
-    rb"(?:\.env(?:\.[^\0/]*)?|\.(?:pem|key|p8|p12|pfx|ppk|kdbx|agekey|pgpass|envrc|netrc|npmrc|pypirc|my\.cnf|htpasswd"
-    rb"|git-credentials)|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|(?:secrets?|credentials?)[^\0/]*\.(?:ya?ml|json|toml))\0",
+    rb"(?:\.env(?:[._-][^\0/]*)?|\.dev\.vars[^\0/]*|\.tfstate[^\0/]*|\.tfvars(?:\.json)?|\.(?:pem|key|p8|p12|pfx|ppk"
+    rb"|kdbx|agekey|pgpass|envrc|netrc|npmrc|pypirc|my\.cnf|htpasswd|git-credentials)|kubeconfig(?:\.ya?ml)?"
+    rb"|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|database\.yml|wp-config\.php|local\.settings\.json"
+    rb"|(?:secrets?|credentials?|creds|passwords?|tokens?)[^\0/]*"
+    rb"\.(?:ya?ml|json|toml|ini|cfg|conf|properties|xml|txt))\0",
     re.IGNORECASE,
 )
 

@@ -10,7 +10,7 @@ from collections import deque
 from fnmatch import fnmatchcase
 
 from tools.files import FileError, canonical_path, is_inside
-from tools.guarded import is_protected, sounds_secret
+from tools.guarded import is_protected, may_be_secret, sounds_secret
 from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
@@ -34,11 +34,6 @@ _MAX_SEARCHED = 1_500
 # Names that need approval if a command names them, but not if a search includes them: settings of tools that
 # are rarely secret, and files that makeroom wrote itself.
 _PASSED_BY = word_set(".makeroom .transcripts .task_outputs .docker .npmrc .pypirc")
-# Names to be checked more closely, besides those of hidden files and `id_rsa`.
-_ENDINGS_OF_SECRETS = (
-    *(".pem", ".key", ".p8", ".p12", ".pfx", ".ppk", ".kdbx", ".agekey"),
-    *(".json", ".yml", ".yaml", ".toml"),
-)
 _ODD_PATTERN = lazy_pattern(r"[\\/{]|\[[\^:.=]")  # programs interpret it differently
 _UNSEARCHED = word_set(".git .transcripts .task_outputs")
 
@@ -139,8 +134,8 @@ class ProjectEnvironment(ProjectPrograms):
 
     def _check_name(self, entry: os.DirEntry[str], reading: Reading) -> None:
         name = entry.name
-        may_be_secret = name[0] in "._iI" or name.lower().endswith(_ENDINGS_OF_SECRETS)
-        if not may_be_secret or name.lower() in _PASSED_BY or not is_protected(entry.path, "read"):
+        is_doubtful = name[0] in "._iI" or may_be_secret(name.lower())
+        if not is_doubtful or name.lower() in _PASSED_BY or not is_protected(entry.path, "read"):
             return
         if any(fnmatchcase(name, each) and not _ODD_PATTERN.search(each) for each in reading.left_out):
             return

@@ -292,6 +292,11 @@ def read_the_secrets_of_the_project() -> str:
 
 
 @refused("EACCES")
+def read_a_secret_deep_in_the_project() -> str:
+    return open(f"{AT.project}/build/apps/web/api/prod.env").read()
+
+
+@refused("EACCES")
 def read_the_settings_of_this_program_in_the_home() -> str:
     return open(f"{AT.home}/.config/makeroom/settings.toml").read()
 

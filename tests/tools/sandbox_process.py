@@ -83,6 +83,7 @@ def lay_out(place: Path) -> None:
         "library/file": "",
         "project/file": "",
         "project/.env": "SECRET=1",
+        "project/build/apps/web/api/prod.env": "SECRET=1",
         "project/AGENTS.md": "",
         "project/.makeroom/settings.toml": "",
         "project/.vscode/tasks.json": "",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .names import HOME_SECRETS, MEMORY_NAMES, is_protected, repositories_in_index, sounds_secret
+    from .names import HOME_SECRETS, MEMORY_NAMES, is_protected, repositories_in_index
     from .places import (
         git_folders,
         guarded_elsewhere,
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         steers_git,
         worktree_places,
     )
+    from .secret_names import may_be_secret, sounds_secret
 
 __all__ = [
     "HOME_SECRETS",
@@ -24,6 +25,7 @@ __all__ = [
     "guarded_in_project",
     "is_protected",
     "linked_in",
+    "may_be_secret",
     "repositories_in_index",
     "secrets_of_home",
     "sounds_secret",
@@ -33,7 +35,8 @@ __all__ = [
 __getattr__ = lazy_door(
     __name__,
     {
-        "names": "HOME_SECRETS MEMORY_NAMES is_protected repositories_in_index sounds_secret",
+        "names": "HOME_SECRETS MEMORY_NAMES is_protected repositories_in_index",
+        "secret_names": "may_be_secret sounds_secret",
         "places": (
             "git_folders guarded_elsewhere guarded_in_project linked_in secrets_of_home steers_git "
             "worktree_places"

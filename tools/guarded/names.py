@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
-import stat
-import unicodedata
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
@@ -13,7 +9,8 @@ from itertools import pairwise
 from typing import Literal
 
 from tools.text import word_set
-from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
+
+from .secret_names import ENV_FILE, is_secret_file, plain_name
 
 # Changing these files always needs approval, as they run later, grant permissions or contain secrets.
 # Everything below these directories: hooks and settings of git, makeroom, editors and CI; keys.
@@ -33,7 +30,6 @@ GUARDED_FILES = word_set(
     " authorized_keys crontab sudoers .mise.toml mise.toml .nvim.lua .lvimrc .woodpecker.yml"
     " .bazelrc .rprofile .pdbrc .pnp.cjs .pnp.loader.mjs sitecustomize.py usercustomize.py"
 )
-ENV_FILE = lazy_pattern(r"\.env(?:\.(?!(?:example|sample|template|dist|defaults)\Z).*)?", re.DOTALL)
 MEMORY_NAMES = (
     "AGENTS.md",
     "CLAUDE.md",
@@ -42,11 +38,6 @@ MEMORY_NAMES = (
 SECRET_FOLDERS = word_set(".makeroom .transcripts .ssh .aws .gnupg .kube .docker")
 SECRET_CONFIG_FOLDERS = word_set("makeroom")
 OWN_STATE_FOLDER = "makeroom"  # in .local/state: approvals and drafts
-SECRET_FILES = word_set(
-    ".netrc _netrc .git-credentials .npmrc .pypirc id_rsa id_ed25519 id_ecdsa id_dsa id_ecdsa_sk"
-    " id_ed25519_sk .envrc .pgpass .my.cnf .mylogin.cnf .htpasswd .vault-token .s3cfg .boto"
-    " .dockercfg .databrickscfg .dockerconfigjson application_default_credentials.json"
-)
 # In a home directory, in addition to SECRET_FOLDERS.
 HOME_SECRETS = [
     ".netrc",
@@ -102,22 +93,7 @@ HOME_SECRETS = [
     ".codex",
     ".gemini",
 ]
-# Key stores, and files named after their contents.
-SECRET_FORM = lazy_pattern(
-    r".+\.(?:p12|pfx|ppk|kdbx|agekey)|(?:.+[-_.])?client_secrets?(?:[-_.].+)?\.json"
-    r"|(?:secrets?|credentials?|.+[-_.]credentials)\.(?:ya?ml|json|toml)",
-    re.DOTALL,
-)
-# Files that contain a private key, or public data: certificates, Keynote slides.
-_MAYBE_KEY = lazy_pattern(
-    r".+\.(?:pem|key|p8)|.*(?:service[-_]?account|adminsdk|gcp|gcloud|google).*\.json", re.DOTALL
-)
-_SECRET_ENDINGS = word_set("p12 pfx ppk kdbx agekey json yaml yml toml pem key p8")  # of the two forms above
-_SAID_PUBLIC = lazy_pattern(r"cert|chain|bundle|pub|(?<![a-z])(?:ca|crt|root|dh|dhparams?)(?![a-z])")
-# A key as text or in DER, and a file that consists of one long word.
-_HELD_KEY = lazy_bytes_pattern(rb"BEGIN [A-Z0-9 ]*PRIVATE KEY|\A0[\x81\x82]|\A[!-~]{16,512}\s*\Z")
 GITLINK = b"\0\0\xe0\0"  # the mode 0160000 in an index
-_MAX_LOOKED_AT_BYTES = 64 * 1024
 
 
 def is_protected(path: str, kind: Literal["read", "write"]) -> bool:
@@ -135,9 +111,9 @@ def is_protected(path: str, kind: Literal["read", "write"]) -> bool:
     name = plain_name(last)
     if _guards(above.rpartition("/")[2], name, kind):
         return True
-    secret = kind == "read" and (SECRET_FORM.fullmatch(name) is not None or holds_key(path))
-    files = SECRET_FILES if kind == "read" else GUARDED_FILES
-    return secret or name in files or ENV_FILE.fullmatch(name) is not None
+    if kind == "write":
+        return name in GUARDED_FILES or ENV_FILE.fullmatch(name) is not None
+    return is_secret_file(path, name)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -160,48 +136,18 @@ def _guards(above: str, name: str, kind: str) -> bool:
     return (above == ".config" and name in settings) or (above == "state" and name == OWN_STATE_FOLDER)
 
 
-def holds_key(path: str) -> bool:
-    """Return whether a file is named like a private key, and contains one."""
-    if not _MAYBE_KEY.fullmatch(plain_name(path.rpartition("/")[2])):
-        return False
-    return _HELD_KEY.search(beginning(path)) is not None
-
-
-def may_hold_secret(name: str) -> bool:
-    """Return whether a plain name may be that of a secret, regardless of its directory."""
-    if name.startswith(".env"):
-        return ENV_FILE.fullmatch(name) is not None
-    ending = name.rpartition(".")[2]  # decides for most of possibly thousands of names
-    return ending in _SECRET_ENDINGS and any(form.fullmatch(name) for form in (SECRET_FORM, _MAYBE_KEY))
-
-
-def sounds_secret(name: str) -> bool:
-    """Return whether a file that cannot be read, as in another commit, may be a secret by its name."""
-    found = plain_name(name)
-    by_name = found in SECRET_FILES or any(form.fullmatch(found) for form in (ENV_FILE, SECRET_FORM))
-    return by_name or (_MAYBE_KEY.fullmatch(found) is not None and not _SAID_PUBLIC.search(found))
-
-
-def beginning(path: str, max_bytes: int = _MAX_LOOKED_AT_BYTES) -> bytes:
-    """Return the first bytes of a file, as many as are checked; b"" if it is not a regular file."""
-    try:
-        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return b""
-    try:
-        return os.read(opened, max_bytes) if stat.S_ISREG(os.fstat(opened).st_mode) else b""
-    except OSError:
-        return b""
-    finally:
-        os.close(opened)
-
-
 def repositories_in_index(data: bytes, hash_bytes: int) -> Iterator[bytes]:
-    """Return the paths of the other repositories in a git index (submodules), relative to the checkout.
+    """Return the paths of the other repositories in a git index (submodules), relative to the checkout."""
+    if GITLINK in data:
+        yield from (path for path, mode in paths_in_index(data, hash_bytes) if mode == GITLINK)
+
+
+def paths_in_index(data: bytes, hash_bytes: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield (path, mode) of each entry of a git index.
 
     The format is gitformat-index(5), versions 2 to 4. Reading stops at invalid data.
     """
-    if GITLINK not in data or data[:4] != b"DIRC":
+    if data[:4] != b"DIRC":
         return
     version, count = (int.from_bytes(data[at : at + 4], "big") for at in (4, 8))
     at = 12
@@ -221,15 +167,5 @@ def repositories_in_index(data: bytes, hash_bytes: int) -> Iterator[bytes]:
                 kept = max(0, len(path) - cut)
             end = data.index(0, start) if length == 0xFFF else start + length - kept
             path = path[:kept] + data[start:end]
-            if data[at + 24 : at + 28] == GITLINK:
-                yield path
+            yield path, data[at + 24 : at + 28]
             at = end + 1 if version == 4 else at + ((end - at) // 8 + 1) * 8
-
-
-def plain_name(name: str) -> str:
-    """Return a name as the most tolerant file system treats it: case, width, ignorables, trailing dots."""
-    if name.isascii():
-        return name.lower().rstrip(". ") or name
-    folded = unicodedata.normalize("NFKC", name).casefold()
-    seen = "".join(char for char in folded if unicodedata.category(char) != "Cf")
-    return seen.rstrip(". ") or name

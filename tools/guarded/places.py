@@ -1,7 +1,8 @@
 """Find guarded files in a project and in a home: those that control programs, and secrets.
 
-The names are those of names.py. A project is only searched near its root, since every command waits for it.
-Deeper files are found by their names when a file tool uses them.
+The names are those of names.py. Files that control programs are only searched near a project's root, since
+every command waits for it. Deeper ones are found by their names when a file tool uses them. secret_search.py
+finds secrets in any directory.
 """
 
 # Making a Path for each of thousands of names would take most of the time.
@@ -26,21 +27,16 @@ from tools.text import word_set
 from transcripts import RECORD_FOLDERS
 
 from .names import (
-    ENV_FILE,
     GUARDED_CONFIG_FOLDERS,
     GUARDED_FILES,
     GUARDED_FOLDERS,
     HOME_SECRETS,
     MEMORY_NAMES,
-    SECRET_FILES,
     SECRET_FOLDERS,
-    SECRET_FORM,
-    beginning,
-    holds_key,
-    may_hold_secret,
-    plain_name,
     repositories_in_index,
 )
+from .secret_names import MAYBE_TOKEN_FILES, beginning, holds_token, plain_name
+from .secret_search import secret_search
 
 _MAX_DEPTH = 3  # of directories below a project's root
 _MAX_FOLDERS = 2_000  # of a project that are listed
@@ -53,24 +49,13 @@ _PASSED_OVER = word_set(
     "node_modules .venv venv env target build dist out vendor __pycache__ .tox .nox .mypy_cache .ruff_cache"
     " .pytest_cache .gradle .next .nuxt .cache site-packages coverage .eggs .bundle pods deriveddata"
 )
-# Programs need to read fake secrets in these directories. File tools still ask for approval.
-_WITH_MADE_UP_SECRETS = word_set(
-    "test tests testing testdata test-data test_data __tests__ spec fixtures example examples sample samples"
-    " templates locales i18n"
-)
 _ELSEWHERE = {".git", ".makeroom", ".npmrc", *RECORD_FOLDERS}  # handled separately, or needed by its program
-_SECRET = (SECRET_FILES | SECRET_FOLDERS) - _ELSEWHERE
+_SECRET = SECRET_FOLDERS - _ELSEWHERE
 _FIXED = (GUARDED_FILES | GUARDED_FOLDERS | {name.lower() for name in MEMORY_NAMES} | _ELSEWHERE) - {
     ".git",
     *RECORD_FOLDERS,
 }
-# Programs need these files even if they contain no token. They are only secret if they contain one.
-_MAYBE_SECRET = (".npmrc", ".yarnrc", ".yarnrc.yml", "pip.conf", ".pip/pip.conf", ".config/pip/pip.conf")
-_NAMED = _SECRET | _FIXED | {".git", *_MAYBE_SECRET}
-_HELD_TOKEN = re.compile(
-    rb"(?:_auth\w*|_password|npmAuth\w+)[ \t]*[=:][ \t]*[\"']?(?!\$\{)[^\s\"']|://[^\s/:@$]+:[^\s/@$]+@",
-    re.IGNORECASE,
-)
+_NAMED = _SECRET | _FIXED | {".git"}
 _CONFIGURED = rb"(?:^|\])[ \t]*%b[ \t]*=[ \t]*\"?([^\n\"#;]*[^\s\"#;])"
 _HOOKS_PATH, _INCLUDED_PATH, _WORKTREE = (
     re.compile(_CONFIGURED % name, re.IGNORECASE | re.MULTILINE)
@@ -88,6 +73,7 @@ def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
     The former include links to them and the targets of links.
     """
     fixed = git_steering(os.path.join(folder, ".git"))
+    searched = dict.fromkeys(secret_search(folder).find())
     secret = []
     if not os.path.isdir(os.path.join(folder, ".git")) and (found := git_folders(folder)):
         # The configuration of a worktree, or of a parent directory.
@@ -99,15 +85,13 @@ def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
         path = os.path.join(place, found_name)
         if name == ".git":
             fixed += git_steering(path) if place != folder else []
-        elif (
-            name in _SECRET
-            or ENV_FILE.fullmatch(name)
-            or (name in _MAYBE_SECRET and _holds_token(path))
-            or (_looks_secret(path, name) and not _is_made_up(path, folder))
-        ):
+        elif name in _SECRET:
             secret.append(path)
-        elif name in _FIXED or (place.endswith("/.config") and name in GUARDED_CONFIG_FOLDERS):
+        elif path not in searched and (
+            name in _FIXED or (place.endswith("/.config") and name in GUARDED_CONFIG_FOLDERS)
+        ):
             fixed.append(path)
+    secret += [path for path in searched if not any(path.startswith(f"{place}/") for place in secret)]
     fixed = [path for path in fixed if path.startswith(f"{folder}/")]
     return [*fixed, *linked_in(fixed, folder)], secret
 
@@ -192,16 +176,6 @@ def _is_git_folder(path: str) -> bool:
     return all(os.path.exists(os.path.join(path, name)) for name in ("HEAD", "objects", "refs"))
 
 
-def _looks_secret(path: str, name: str) -> bool:
-    return SECRET_FORM.fullmatch(name) is not None or holds_key(path)
-
-
-def _is_made_up(path: str, folder: str) -> bool:
-    """Return whether an apparent secret is in a directory of tests or templates, which are usually fake."""
-    above = os.path.dirname(path)[len(folder) :].lower().split("/")
-    return not _WITH_MADE_UP_SECRETS.isdisjoint(above)
-
-
 class _Listing(Struct, frozen=True):
     """The guarded names in a directory, and the paths of the directories that are searched as well.
 
@@ -252,7 +226,7 @@ def _listing(folder: str, known: _Listing | None) -> _Listing:
         for entry in entries:
             name = plain_name(entry.name)
             fixed = name in _NAMED or (in_config and name in GUARDED_CONFIG_FOLDERS)
-            if fixed or may_hold_secret(name):
+            if fixed:
                 named.append(entry.name)
             hidden = name.startswith(".") and name != ".config"
             if not hidden and entry.is_dir(follow_symlinks=False) and name not in _PASSED_OVER:
@@ -391,11 +365,7 @@ def secrets_of_home(home: str) -> list[str]:
     """Return the existing secrets in a home directory."""
     names = [*SECRET_FOLDERS - _ELSEWHERE, *HOME_SECRETS]
     found = [path for path in (os.path.join(home, name) for name in names) if os.path.lexists(path)]
-    return found + [
-        path for path in (os.path.join(home, name) for name in _MAYBE_SECRET) if _holds_token(path)
-    ]
-
-
-def _holds_token(path: str) -> bool:
-    """Return whether a settings file contains a credential, and not only the name of a variable for one."""
-    return _HELD_TOKEN.search(beginning(path)) is not None
+    settings = (
+        os.path.join(home, name) for name in (*MAYBE_TOKEN_FILES, ".pip/pip.conf", ".config/pip/pip.conf")
+    )
+    return found + [path for path in settings if holds_token(path)]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
+    from .assignments import holds_secret
     from .masking import SecretMasks, mask
     from .secret_forms import is_withheld, secret_texts, secret_values
     from .stream_redactor import StreamRedactor
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SecretMasks",
     "StreamRedactor",
+    "holds_secret",
     "is_withheld",
     "mask",
     "secret_texts",
@@ -20,6 +22,7 @@ __all__ = [
 __getattr__ = lazy_door(
     __name__,
     {
+        "assignments": "holds_secret",
         "masking": "SecretMasks mask",
         "secret_forms": "is_withheld secret_texts secret_values",
         "stream_redactor": "StreamRedactor",

@@ -118,7 +118,8 @@ _PLACEHOLDER_WORDS = """
     empty example fake foo guest here ignore ignored insert is key less lite llama llm lm local localhost me
     mine minio minioadmin mock model my na needed no none not null ollama openai or password placeholder
     postgres prod production proxy put real redacted replace replaceme required root sample secret set sk some
-    staging studio test testing the this to todo token unset unused user value vllm with x xx xxx xxxx your
+    staging str string studio test testing the this to todo token unset unused user
+    value vllm with x xx xxx xxxx your
 """
 _PLACEHOLDERS = frozenset(_PLACEHOLDER_WORDS.split())
 _USER = ("HOME", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER", "HOSTNAME")  # their values are common
@@ -153,10 +154,10 @@ def secret_texts(name: str, value: str) -> tuple[str, ...]:
     whole = value.strip()
     is_likely = not (_is_named(_SURE_NAME, name) or _is_named(_WEBHOOK_NAME, name))
     found = [*_parts(name, value)]
-    if not (is_likely and (found or not _looks_random(whole))):
+    if not (is_likely and (found or not looks_random(whole))):
         found += [value, whole, json.dumps(whole, ensure_ascii=False)[1:-1]]
-        found += [line for line in whole.splitlines() if "\n" in whole and _looks_random(line)]
-    return tuple(dict.fromkeys(text for text in found if _can_be_masked(text)))
+        found += [line for line in whole.splitlines() if "\n" in whole and looks_random(line)]
+    return tuple(dict.fromkeys(text for text in found if could_be_masked(text)))
 
 
 def secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -166,6 +167,16 @@ def secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(
         sorted((text for text in found if text not in commonplace), key=lambda text: (-len(text), text))
     )
+
+
+def is_surely_named(name: str, tail: str) -> bool:
+    """Return whether a name ends like that of a secret, possibly with a `tail`, whatever its value."""
+    return _is_named(f"(?:{_SURE_NAME}){tail}$", name)
+
+
+def is_plain_path(text: str) -> bool:
+    """Return whether a text is a path in the form of a usual directory."""
+    return re.fullmatch(_PLAIN_PATH, text) is not None
 
 
 def _is_named(pattern: str, name: str) -> bool:
@@ -181,28 +192,29 @@ def _parts(name: str, value: str) -> Iterator[str]:
     if "://" in value and (address := re.fullmatch(_ADDRESS, value.strip())) is not None:
         user = address[1]
         password = address[2] or ""
-        if password and password != user and not _is_placeholder(password):
+        if password and password != user and not is_placeholder(password):
             yield from (password, unquote(password))
-        elif len(user) >= MIN_ADDRESS_KEY_CHARS and _looks_random(user):
+        elif len(user) >= MIN_ADDRESS_KEY_CHARS and looks_random(user):
             yield user
     if _is_named(_HEADERS_NAME, name):
         for header in re.findall(_SECRET_HEADER, value, re.IGNORECASE):
             yield from (header.strip(), header.strip().partition(" ")[2])  # after "Bearer"
 
 
-def _can_be_masked(text: str) -> bool:
+def could_be_masked(text: str) -> bool:
+    """Return whether masking a text everywhere would damage no innocent text."""
     if len(text) < MIN_SECRET_CHARS or re.fullmatch(_PLAIN_WORDS, text) or re.fullmatch(_PLAIN_PATH, text):
         return False
-    return not _is_placeholder(text)
+    return not is_placeholder(text)
 
 
-def _is_placeholder(text: str) -> bool:
+def is_placeholder(text: str) -> bool:
     """Return whether a text is a placeholder for a secret: `dummy-key`, `xxxxxxxx`, `<your token>`."""
     words = [word for word in re.split(r"[\W_]+", text.lower()) if word]
     return len(set(text)) < 4 or all(word in _PLACEHOLDERS for word in words)
 
 
-def _looks_random(text: str) -> bool:
+def looks_random(text: str) -> bool:
     """Return whether a text looks random rather than like words joined by punctuation.
 
     It has a run of letters mixed with digits, or a very long run of letters of both cases.

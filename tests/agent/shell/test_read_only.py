@@ -196,3 +196,14 @@ def test_what_git_prints_of_a_tracked_file_with_secrets_needs_approval(changing:
     assert changing.runs("git show", "git show"), "a rule for it counts"
     (changing.root / ".env").write_text("KEY=22\n")
     assert not changing.runs("git diff") and not changing.runs("git diff", folder="src")
+
+
+@pytest.mark.parametrize("name", ["prod.env", ".dev.vars", "terraform.tfstate", "config/database.yml"])
+def test_a_tracked_secret_under_another_name_needs_approval_to_be_printed(
+    changing: ReadingProject, name: str
+) -> None:
+    (changing.root / name).parent.mkdir(exist_ok=True)
+    (changing.root / name).write_text("password: hunter2\n")
+    changing.git("add", ".")
+    lines = ("git diff HEAD", "git grep x", f"cat {name}", f"git show HEAD:{name}", "grep -r x .")
+    assert [line for line in lines if changing.runs(line)] == []

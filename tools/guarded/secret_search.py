@@ -1,0 +1,195 @@
+"""Find the files of a project that contain secrets, in any directory, for the sandbox.
+
+Every sandboxed command waits for the search, so it is one walk that remembers what it saw. A directory is
+listed again only if its stamp has changed, and a file is read again only if its own has. The walk goes from
+the root to deeper directories, and enters those of build output last, as they may be large. If a first walk
+takes longer than its budget, it ends, and the next command continues it. Until it is complete, git's index
+lists the tracked files that it has not reached:
+
+    apps/web/server/.env     found by the walk (it is ignored by git)
+    infra/live/prod.tfvars   tracked: found in the index if the walk has not got there
+
+Directories of installed packages and of caches are not searched. Names are judged by secret_names.py.
+"""
+
+# Making a Path for each of thousands of names would take most of the time.
+# ruff: noqa: PTH116, PTH118, PTH120
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+
+from msgspec import Struct
+
+from tools.text import word_set
+from transcripts import RECORD_FOLDERS
+
+from .names import SECRET_FOLDERS, paths_in_index
+from .secret_names import (
+    MAYBE_TOKEN_FILES,
+    SECRET_FILES,
+    beginning,
+    holds_token,
+    is_secret_by_name,
+    is_secret_file,
+    may_be_secret,
+    plain_name,
+)
+
+BUDGET_S = 0.25  # for directories that are listed and files that are read for the first time
+MAX_FOLDERS = 20_000  # of a project that are remembered
+_MAX_INDEX_BYTES = 64 << 20
+_SETTLED_NS = 2_000_000_000  # of file systems' clocks: two changes within it may have the same time
+_NEVER_SEARCHED = {
+    *word_set(
+        ".git .makeroom node_modules .venv venv site-packages __pycache__ .tox .nox .mypy_cache .ruff_cache"
+        " .pytest_cache .gradle .cache .eggs pods deriveddata bower_components"
+    ),
+    *RECORD_FOLDERS,
+}
+_SEARCHED_LAST = word_set("build target dist out vendor coverage bundle .next .nuxt env tmp log logs")
+# Programs need to read fake secrets in these directories. File tools still ask for approval.
+_WITH_MADE_UP_SECRETS = word_set(
+    "test tests testing testdata test-data test_data __tests__ spec fixtures example examples sample samples"
+    " templates locales i18n"
+)
+_SECRET_FOLDERS = SECRET_FOLDERS - _NEVER_SEARCHED
+
+Stamp = tuple[int, ...]
+
+
+class _Listing(Struct, frozen=True):
+    """The names of possible secrets in a directory, and of the directories in it."""
+
+    stamp: Stamp
+    named: tuple[str, ...]
+    folders: tuple[str, ...]
+
+
+class SecretSearch:
+    """The search of one project, which remembers what it has seen."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.complete = False  # the last walk reached every directory
+        self._listings: dict[str, _Listing] = {}
+        self._judged: dict[str, tuple[Stamp, bool]] = {}
+        self._index: tuple[Stamp, tuple[str, ...]] = ((), ())
+
+    def find(self, budget_s: float = BUDGET_S) -> list[str]:
+        """Return the paths of all secrets found so far that still exist."""
+        until = time.monotonic() + budget_s
+        found = [path for path in self._walk(until) if self._is_secret(path)]
+        if not self.complete:
+            found += [path for path in self._tracked() if self._is_secret(path)]
+        return list(dict.fromkeys(found))
+
+    def _walk(self, until: float) -> Iterator[str]:
+        """Yield the paths of possible secrets. New directories are listed until the time is over."""
+        reached: dict[str, _Listing] = {}
+        self.complete = True
+        layer, last = [self.folder], list[str]()
+        while layer or last:
+            if not layer:
+                layer, last = last, []
+            below = list[str]()
+            for place in layer:
+                known = self._listings.get(place)
+                if known is None and (time.monotonic() > until or len(reached) >= MAX_FOLDERS):
+                    self.complete = False
+                    continue
+                with suppress(OSError):
+                    listing = reached[place] = _listing(place, known)
+                    yield from (os.path.join(place, name) for name in listing.named)
+                    for name in listing.folders:
+                        (last if plain_name(name) in _SEARCHED_LAST else below).append(
+                            os.path.join(place, name)
+                        )
+            layer = below
+        self._listings = reached
+
+    def _tracked(self) -> Iterator[str]:
+        """Yield the paths of possible secrets in the index of the project's repository."""
+        index = f"{self.folder}/.git/index"
+        with suppress(OSError):
+            stamp = _stamp(os.stat(index))
+            if stamp != self._index[0]:
+                data = beginning(index, _MAX_INDEX_BYTES)
+                names = (os.fsdecode(name) for size in (20, 32) for name, _ in paths_in_index(data, size))
+                fitting = {name for name in names if _may_be_secret(plain_name(name.rpartition("/")[2]))}
+                self._index = (stamp, tuple(sorted(fitting)))
+        for name in self._index[1]:
+            path = os.path.normpath(f"{self.folder}/{name}")
+            if path == f"{self.folder}/{name}" and os.path.lexists(path):
+                yield path
+
+    def _is_secret(self, path: str) -> bool:
+        """Return whether a possible secret is one. Its content is read again only if it may have changed."""
+        above, _, last = path.rpartition("/")
+        name = plain_name(last)
+        if name in MAYBE_TOKEN_FILES:
+            return holds_token(path)
+        if name in SECRET_FILES or name.startswith(".env"):
+            return is_secret_by_name(name)
+        if self._is_made_up(path):
+            return False
+        if is_secret_by_name(name) or _is_secret_folder(above):
+            return True
+        try:
+            state = os.stat(path)
+        except OSError:
+            return False
+        stamp = _stamp(state)
+        known = self._judged.get(path)
+        if known is None or known[0] != stamp:
+            settled = time.time_ns() - state.st_ctime_ns > _SETTLED_NS
+            known = self._judged[path] = (stamp if settled else (), is_secret_file(path, name))
+        return known[1]
+
+    def _is_made_up(self, path: str) -> bool:
+        """Return whether a file is in a directory of tests or templates, where secrets are usually fake."""
+        above = os.path.dirname(path)[len(self.folder) :].lower().split("/")
+        return not _WITH_MADE_UP_SECRETS.isdisjoint(above)
+
+
+@cache
+def secret_search(folder: str) -> SecretSearch:
+    """Return the search of a project, which all its sessions in this process share."""
+    return SecretSearch(folder)
+
+
+def _listing(folder: str, known: _Listing | None) -> _Listing:
+    """List a directory, again only if its names may have changed. Raises OSError."""
+    state = os.stat(folder)
+    stamp = _stamp(state)
+    if known is not None and known.stamp == stamp:
+        return known
+    settled = time.time_ns() - state.st_ctime_ns > _SETTLED_NS
+    every = _is_secret_folder(folder)
+    named = []
+    folders = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = plain_name(entry.name)
+            if entry.is_dir(follow_symlinks=False):
+                if name not in _NEVER_SEARCHED:
+                    folders.append(entry.name)
+            elif every or _may_be_secret(name):
+                named.append(entry.name)
+    return _Listing(stamp if settled else (), named=tuple(sorted(named)), folders=tuple(sorted(folders)))
+
+
+def _is_secret_folder(path: str) -> bool:
+    return plain_name(path.rpartition("/")[2]) in _SECRET_FOLDERS
+
+
+def _may_be_secret(name: str) -> bool:
+    return may_be_secret(name) or name in MAYBE_TOKEN_FILES
+
+
+def _stamp(state: os.stat_result) -> Stamp:
+    return (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)

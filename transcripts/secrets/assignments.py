@@ -1,0 +1,102 @@
+"""Find secrets that a text assigns to a name: `DB_PASSWORD=...`, `password: ...`, `"apiKey": "..."`.
+
+The name must be one of a secret (secret_forms.py), and the value must be a literal, not a variable, a call, a
+path or a placeholder. In a settings file each such value counts. In other text, which may be source code, a
+value must also look like a secret, unless the text has the form of an environment variable:
+
+    DB_PASSWORD=swordfish      a secret: a variable of the environment
+    password = swordfish       none: it may be the name of a variable
+    password: "x7Kp-22Lq9z"    a secret: a literal that is not made of words
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from transcripts.patterns import lazy_pattern
+
+from .secret_forms import (
+    SECRET_FORMS,
+    could_be_masked,
+    is_placeholder,
+    is_plain_path,
+    is_secret,
+    is_surely_named,
+    looks_random,
+)
+
+MIN_ASSIGNED_CHARS = 4  # of a value; shorter ones are too common
+MIN_CHANGES = 3  # between letters and digits in an unquoted value, which sha256 or base64url does not have
+
+# A text without any of these words assigns no secret.
+_HINT = lazy_pattern(r"token|secret|pass|pwd?|key|cred|jwt|dsn|bearer|mnemonic|conn|salt|jaas", re.IGNORECASE)
+_ASSIGNED = lazy_pattern(
+    r"(?<![\w.-])(?P<name>[A-Za-z_][\w.-]{0,80})['\"]?(?P<sign>[ \t]{0,8}(?:=>|:=|[:=,])[ \t]{0,8})"
+    r"(?=(?P<value>\"(?:[^\"\\\n]|\\.){1,400}\"|'(?:[^'\\\n]|\\.){1,400}'"
+    r"|[^\s\"',;#<>(){}\[\]`|&]{1,400}(?=[\s\"',;#}|&]|\]|\Z)))"
+)  # the value is only looked at, since in "a.env:12:PASSWORD=..." it contains an assignment
+
+_ENVIRONMENT_NAME = r"[A-Z][A-Z0-9_]+"
+_NO_LITERAL = r"[$%<{*!@]|\[|(?:process|os|import\.meta)\.|(?i:env[:.(\[]|ref:|vault:|op://|arn:|file:|https?://[^@]*\Z)"
+_NAME_TAIL = r"(?:_?(?:\d+|B(?:ASE)?64|HEX|OLD|NEW|VALUE))*"
+
+
+def assigned_secrets(text: str, *, in_settings: bool = False) -> Iterator[tuple[int, int]]:
+    """Yield (start, end) of each secret value that a text assigns, without its quotes.
+
+    in_settings: the text is that of a settings file, in which unquoted words are literals
+    """
+    if not _HINT.search(text):
+        return
+    for found in _ASSIGNED.finditer(text):
+        value = found["value"]
+        quoted = value[0] in "\"'"
+        start, end = found.span("value")
+        if quoted:
+            value = value[1:-1]
+            start, end = start + 1, end - 1
+        name = found["name"]
+        sign = found["sign"]
+        if "," in sign and not (quoted and text[found.end("name") : found.end("name") + 1] in "\"'"):
+            continue  # in PHP: define('DB_PASSWORD', '...')
+        if not (is_surely_named(name, _NAME_TAIL) and is_secret(name, value) and _is_literal(value)):
+            continue
+        is_variable = sign == "=" and re.fullmatch(_ENVIRONMENT_NAME, name) is not None
+        if (in_settings and _may_be_password(name, value)) or is_variable or _looks_secret(value, quoted):
+            yield start, end
+
+
+def holds_secret(text: str) -> bool:
+    """Return whether the text of a settings file contains a known form of a secret, or a literal password."""
+    for form in SECRET_FORMS:
+        if any(hint in text for hint in form.hints):
+            for found in re.finditer(form.pattern, text):
+                if form.kind != "password" or _is_literal(found[0].partition(":")[2]):
+                    return True
+    return any(True for _ in assigned_secrets(text, in_settings=True))
+
+
+def _may_be_password(name: str, value: str) -> bool:
+    """Return whether a value of a settings file is neither a text for users nor the name of a variable.
+
+    A password may be a plain word, a key or token may not.
+    """
+    if re.search(r"\s", value) or re.fullmatch(r"[A-Z][a-z]+[.:!?]?|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+", value):
+        return False
+    return re.search("pass|pwd?", name, re.IGNORECASE) is not None or could_be_masked(value)
+
+
+def _is_literal(value: str) -> bool:
+    if len(value) < MIN_ASSIGNED_CHARS or re.match(_NO_LITERAL, value) or is_plain_path(value):
+        return False
+    return "${" not in value and not is_placeholder(value)
+
+
+def _looks_secret(value: str, quoted: bool) -> bool:
+    if not could_be_masked(value) or " " in value:
+        return False
+    if quoted:
+        return looks_random(value) or re.search(r"\d", value) is not None
+    changes = re.findall(r"[A-Za-z](?=\d)|\d(?=[A-Za-z])", value)
+    return looks_random(value) and len(changes) >= MIN_CHANGES
