@@ -181,7 +181,7 @@ SCENES = (
     ),
     Scene(
         "tool_full",
-        both(asks("run it", "All passed"), types("\x0f", "shown whole")),
+        both(asks("run it", "All passed"), types("\x0f", "Full output")),
         ([bash("seq 1 12")], [says("All passed.")]),
     ),
     Scene("reads", asks("look", "six rules"), TALK),
@@ -193,7 +193,7 @@ SCENES = (
         "--permission-mode acceptEdits",
     ),
     Scene("question_edit", asks("change it", "Allow edit"), CHANGE),
-    Scene("question_leave", asks("install", "leave the wall"), ([bash("touch /opt/outside")], *DONE)),
+    Scene("question_leave", asks("install", "outside the sandbox"), ([bash("touch /opt/outside")], *DONE)),
     Scene(
         "question_reason",
         both(asks("change it", "Allow edit"), lambda t: t.drain(0.8).type("n").sees("Enter to deny")),
