@@ -1,6 +1,6 @@
 """The entry point: guard the imports, and dispatch on the first word. Imports nothing slow."""
 
-from .import_guard import guard_imports
+from .import_guard import guard_imports, leave_root
 
 guard_imports()
 
@@ -56,6 +56,7 @@ def command() -> None:
     take 0.1 to 0.2 s although nothing is left to do.
     """
     gc.disable()
+    leave_root()
     code = main()
     try:
         for stream in (sys.stdout, sys.stderr):

@@ -27,29 +27,34 @@ class PackageFinder:
 
 
 def guard_imports() -> None:
-    """Remove the current directory and our own root from the path, and find our packages first."""
+    """Remove the current directory from the path, unless it is our root, and find our packages first."""
     try:
         import_nothing_from(os.getcwd())  # noqa: PTH109
     except OSError:  # it does not exist: nothing can be loaded from it
         sys.path[:] = [entry for entry in sys.path if entry]
     if PackageFinder not in sys.meta_path:
-        sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != ROOT]
         sys.meta_path.insert(0, PackageFinder)
 
 
 def import_nothing_from(folder: str) -> None:
     """Remove a directory and all in it from the path, except installed packages (read-only in the sandbox).
 
-    Commands may write there, and modules are also imported late.
+    Commands may write there, and modules are also imported late. Our root stays, for programs that import our
+    packages; see `leave_root`.
     """
     top = os.path.realpath(folder)
-    sys.path[:] = [entry for entry in sys.path if entry and not _is_in(os.path.realpath(entry), top)]
+    sys.path[:] = [entry for entry in sys.path if not _is_in(os.path.realpath(entry or folder), top)]
+
+
+def leave_root() -> None:
+    """Remove our root from the path, since the finder is enough for our own packages."""
+    sys.path[:] = [entry for entry in sys.path if entry and os.path.realpath(entry) != ROOT]
 
 
 def _is_in(path: str, folder: str) -> bool:
     installed = any(
         path.startswith(f"{os.path.realpath(prefix)}/") for prefix in (sys.prefix, sys.base_prefix)
     )
-    if installed or path.endswith(("/site-packages", "/dist-packages")):
+    if installed or path == ROOT or path.endswith(("/site-packages", "/dist-packages")):
         return False
     return f"{path}/".startswith(f"{folder.rstrip('/')}/")

@@ -93,7 +93,8 @@ def test_only_what_is_in_writable_directories_is_named(tmp_path: Path) -> None:
 def test_modules_are_not_imported_from_the_project(tmp_path: Path) -> None:
     """Neither from its root, which an editable installation names, nor from a directory in it."""
     (tmp_path / "src").mkdir()
-    look = "import sys; from agent.import_guard import guard_imports; guard_imports(); print(sys.path)"
+    guard = "from agent.import_guard import guard_imports, leave_root; guard_imports(); leave_root()"
+    look = f"{guard}; import sys; print(sys.path)"
     for root, folder in ((ROOT, ROOT), (ROOT, tmp_path)):
         paths = os.pathsep.join(map(str, (root, folder / "src", folder)))
         words = [sys.executable, "-c", look]
