@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 WINDOW_SHARE = 2  # the files of one prompt take at most one half of the window
 CALLED_PROMPT = "The user called a prompt of an MCP server. The server's text:"
-SECRET = "it may contain secrets. Ask the model to read it; you will be asked for approval."
+SECRET = "it may contain secrets; ask the model to read it"
 
 
 async def additions_to(
@@ -93,7 +93,7 @@ def _refusal(rules: PermissionRules, headless: bool, clipboard: str, access: Acc
     if not headless and is_inside(access.target, clipboard):
         return ""
     verdict = judge_call("read", (access,), rules)
-    if verdict.answer == "allow":
+    if verdict.answer == "allow" and (verdict.rule is not None or not access.protected):
         return ""
     if verdict.rule is not None:
         return verdict.why

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
 from agent.app import Options
 from agent.errors import UsageError
+from tools.files import FOLDER_FLAGS, FileError, closing, load_file, safe_open
 from tools.search import Checkout
 from transcripts.storage import append_line
 
@@ -102,18 +104,27 @@ def with_sample(options: Options) -> Options:
     except OSError as error:
         remark = f"cannot exclude {SAMPLE_FOLDER} from git: {error.filename}: {error.strerror}"
         options = options._replace(remarks=(*options.remarks, remark))
+    except FileError as error:
+        remark = f"cannot exclude {SAMPLE_FOLDER} from git: {str(error).splitlines()[0]}"
+        options = options._replace(remarks=(*options.remarks, remark))
     if options.offline and not options.context_window:
         options = options._replace(context_window=SAMPLE_WINDOW_TOKENS, window_flag="--sample")
     return options._replace(folder=str(folder))
 
 
 def make_sample(folder: Path) -> None:
-    """Write the files of the sample project that do not exist. Raises OSError."""
-    (folder / "logs").mkdir(parents=True, exist_ok=True)
+    """Write the files of the sample project that do not exist. Raises OSError, also if `folder` is a link."""
+    folder.mkdir(parents=True, exist_ok=True)
     files = {**SAMPLE_FILES, **{f"logs/station-{at}.txt": log_text(at) for at in range(1, LOG_FILES + 1)}}
-    for name, text in files.items():
-        if not (folder / name).exists():
-            (folder / name).write_text(text, "utf-8")
+    with closing(safe_open(str(folder.parent.resolve() / folder.name), FOLDER_FLAGS)) as top:
+        with suppress(FileExistsError):
+            os.mkdir("logs", dir_fd=top)
+        for name, text in files.items():
+            # A link in the place of a file is left alone: neither followed nor replaced.
+            with suppress(FileExistsError):
+                made = safe_open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, base=top)
+                with os.fdopen(made, "w", encoding="utf-8") as file:
+                    file.write(text)
 
 
 def leave_out_of_git(folder: Path) -> None:
@@ -125,10 +136,10 @@ def leave_out_of_git(folder: Path) -> None:
     pattern = f"/{folder.relative_to(checkout.top).as_posix()}/"
     known = b""
     with suppress(FileNotFoundError):
-        known = exclude.read_bytes()
+        known = load_file(str(exclude.parent.resolve() / exclude.name)).data
     if pattern.encode() not in known.splitlines():
         exclude.parent.mkdir(exist_ok=True)
-        append_line(exclude, pattern.encode(), follow_links=True)
+        append_line(exclude, pattern.encode())
 
 
 def log_text(station: int) -> str:

@@ -7,6 +7,7 @@ from threading import Event
 import pytest
 
 from agent.events import Notice
+from agent.permissions import Mode
 from tests.agent.commands.controller_run import ControllerRun, run_controller
 from tests.strict_api.faults import COUNTING, Fault
 from tests.strict_api.reply import Body
@@ -101,6 +102,20 @@ def test_news_waits_on_where_a_prompt_is_cancelled_before_it_got_in(tmp_path: Pa
         assert said.count("$ echo walrus") == said.count("mind the gap") == 1 and "some words" not in said
 
     run_controller(tmp_path, work, faults=(Fault("status", path=COUNTING, status=500, when=held),))
+
+
+@pytest.mark.parametrize("mode", ["manual", "acceptEdits", "bypassPermissions"])
+def test_a_file_that_may_contain_secrets_is_not_attached(tmp_path: Path, mode: Mode) -> None:
+    (tmp_path / ".env").write_text("TOKEN=hidden-value\n")
+    (tmp_path / "link").symlink_to(".env")
+
+    async def work(run: ControllerRun) -> None:
+        run.controller.in_use[1].permissions.set_mode(mode)
+        await run.do("what is in @link?")
+        assert run.text().count("it may contain secrets") == 1
+        assert "hidden-value" not in str(run.controller.in_use[0].folded.view)
+
+    run_controller(tmp_path, work)
 
 
 def test_what_was_pasted_mentions_nothing(tmp_path: Path) -> None:

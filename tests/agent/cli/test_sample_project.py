@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import subprocess
 from pathlib import Path
@@ -64,6 +65,43 @@ def test_an_unknown_repository_is_a_remark(tmp_path: Path) -> None:
     (tmp_path / ".git" / "info").write_text("a file")
     (told,) = with_sample(Options(folder=str(tmp_path))).remarks
     assert told.startswith("cannot exclude makeroom-sample from git: ")
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    folder = tmp_path / "makeroom-sample"
+    folder.mkdir()
+    (folder / "README.md").symlink_to(elsewhere / "made")
+    with_sample(Options(folder=str(tmp_path)))
+    assert not (elsewhere / "made").exists()
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked/makeroom-sample").symlink_to(elsewhere)
+    with pytest.raises(UsageError, match="cannot create the sample project"):
+        with_sample(Options(folder=str(tmp_path / "linked")))
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/makeroom-sample").mkdir()
+    (tmp_path / "logs/makeroom-sample/logs").symlink_to(elsewhere)
+    with pytest.raises(UsageError, match="cannot create the sample project"):
+        with_sample(Options(folder=str(tmp_path / "logs")))
+    assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_the_exclude_file_of_git_is_not_written_if_it_is_no_file(tmp_path: Path, kind: str) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    exclude = tmp_path / ".git/info/exclude"
+    exclude.parent.mkdir(exist_ok=True)
+    exclude.unlink(missing_ok=True)
+    target = tmp_path / "target"
+    target.write_text("mine\n")
+    if kind == "link":
+        exclude.symlink_to(target)
+    else:
+        os.mkfifo(exclude)
+    (told,) = with_sample(Options(folder=str(tmp_path))).remarks
+    assert told.startswith("cannot exclude makeroom-sample from git: ")
+    assert target.read_text() == "mine\n"
 
 
 def test_a_place_where_it_cannot_be_made_is_reported(tmp_path: Path) -> None:

@@ -20,8 +20,9 @@ from msgspec import Struct
 from tools.files import FileError, in_thread
 
 _CONNECT_LIMIT_S = 15.0  # for all addresses of a host, and for the answer of a proxy
-# Public addresses that the host of a virtual machine answers: Azure's WireServer, Oracle's metadata.
-_HOST_NETWORKS = tuple(map(ipaddress.ip_network, ("168.63.129.16/32", "192.0.0.0/24")))
+# Addresses that count as global but are local: of the host of a virtual machine (Azure's WireServer, Oracle's
+# metadata), and of a site (RFC 3879; deprecated, but still routed in some networks).
+_LOCAL_NETWORKS = tuple(map(ipaddress.ip_network, ("168.63.129.16/32", "192.0.0.0/24", "fec0::/10")))
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")  # RFC 6052: an IPv4 address in its last 32 bits
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -56,7 +57,7 @@ def is_public_address(text: str) -> bool:
     except ValueError:
         return False
     local = address.is_multicast or address.is_unspecified or address.is_reserved or address.is_link_local
-    return address.is_global and not local and not any(address in network for network in _HOST_NETWORKS)
+    return address.is_global and not local and not any(address in network for network in _LOCAL_NETWORKS)
 
 
 def _embedded(address: Address) -> Address:
