@@ -123,8 +123,9 @@ LINES: dict[str, Outcome] = {
 }
 
 
-def prepared(folder: Path) -> SandboxedWorld:
-    shell = SandboxedWorld(folder, checkpoint_limits=SnapshotLimits(max_large_file_bytes=2 * LARGE))
+def prepared(folder: Path, **environ: str) -> SandboxedWorld:
+    limits = SnapshotLimits(max_large_file_bytes=2 * LARGE)
+    shell = SandboxedWorld(folder, checkpoint_limits=limits, environ=environ)
     subprocess.run(["bash", "-c", PREPARED], cwd=folder, env=ENVIRON, check=True, capture_output=True)
     for line in ("git branch other HEAD~1", "git -C sub branch topic"):
         subprocess.run(line.split(), cwd=folder, env=ENVIRON, check=True)
@@ -181,6 +182,23 @@ def test_a_destructive_line_is_undone_or_asked_about(tmp_path: Path, line: str) 
         if LINES[line] == "restored":
             assert after != before, "the line destroyed something"
             assert rewound(shell) == [] and state(shell.folder) == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git branch -D other; git stash clear; git reflog expire --expire=now --all; git gc -q --prune=now",
+        "rm data/db.sqlite; git tag -d heavy",
+    ],
+)
+def test_landlock_loses_nothing_either(tmp_path: Path, line: str) -> None:
+    shell = prepared(tmp_path.resolve() / "project", MAKEROOM_NAMESPACE="off")
+    before = state(shell.folder)
+    shell.run([line])
+    if (sandbox := shell.world.context.sandbox) is None or sandbox.level != "landlock":
+        pytest.skip("the sandbox here is not Landlock")
+    assert shell.world.approver.questions == [] and state(shell.folder) != before
+    assert rewound(shell) == [] and state(shell.folder) == before
 
 
 def test_there_are_sixty_lines() -> None:
