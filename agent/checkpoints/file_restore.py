@@ -10,6 +10,7 @@ import difflib
 import errno
 import os
 import stat
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,7 +20,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tools.files import closing, safe_open
+from tools.files import FOLDER_FLAGS, closing, safe_open
 from tools.text import pluralize
 
 from .change_log import FileChange
@@ -96,7 +97,8 @@ def restore(checkpoints: Checkpoints, plan: list[RestoreStep], with_changed: boo
     folders = [step for step in reversed(made) if step.target.kind == "dir"]
     make = partial(_make, checkpoints.scanner.store)
     with closing(os.open(checkpoints.root, os.O_DIRECTORY)) as root_fd:
-        for phase, work in ((todo[::-1], _clear), (made, make), (folders, _set_mode)):
+        phases = ((folders[::-1], _unlock), (todo[::-1], _clear), (made, make), (folders, _set_mode))
+        for phase, work in phases:
             for step in phase:
                 try:
                     if step not in failures:
@@ -232,6 +234,17 @@ def _write(fd: int, name: str, mode: int, fill: Callable[[int], None]) -> None:
             with suppress(OSError):
                 os.unlink(written, dir_fd=fd)
         raise
+
+
+def _unlock(root_fd: int, step: RestoreStep) -> None:
+    """Let the owner write in a directory until its mode is set, which may be one that nobody can read."""
+    missing = (FileNotFoundError, NotADirectoryError)
+    with suppress(*missing), closing(safe_open(step.path, FOLDER_FLAGS, base=root_fd)) as fd:
+        mode = stat.S_IMODE(os.fstat(fd).st_mode)
+        if mode & stat.S_IRWXU != stat.S_IRWXU:
+            # A descriptor that only names a directory can be changed by way of /proc.
+            opened = f"/proc/self/fd/{fd}" if sys.platform == "linux" else fd
+            os.chmod(opened, mode | stat.S_IRWXU)  # noqa: PTH101
 
 
 def _set_mode(root_fd: int, step: RestoreStep) -> None:

@@ -73,7 +73,7 @@ LINES: dict[str, Outcome] = {
     ": >huge.img": "asked",
     "python3 -c \"open('huge.img', 'w')\"": "asked",
     # Permissions, links and directories.
-    "chmod 000 src/a.py": "restored",
+    "chmod 400 src/a.py": "restored",
     "chmod -R a-w docs src": "restored",
     "rm link dirlink": "restored",
     "ln -sfn docs dirlink": "restored",
@@ -91,7 +91,7 @@ LINES: dict[str, Outcome] = {
     "git stash -q && git stash drop -q": "restored",
     "git branch -D other": "restored",
     "git tag -d light heavy": "restored",
-    "git commit -q --amend -m changed": "restored",
+    "git -c user.name=a -c user.email=a@b commit -q --amend -m changed": "restored",
     "git update-ref -d refs/heads/other": "restored",
     "git reflog expire --expire=now --all && git gc -q --prune=now": "restored",
     "git branch -D other; git stash clear; git reflog expire --expire=now --all; git gc -q --prune=now": (
