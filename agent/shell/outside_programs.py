@@ -61,6 +61,11 @@ _SUBCOMMANDS: Mapping[str, tuple[frozenset[str], str]] = {
     "hatch": (word_set("publish"), _REGISTRY),
     "gem": (word_set("push yank signin owner"), _REGISTRY),
 }
+# Programs that change the packages of the system, which only root may do, in the sandbox or not.
+_PACKAGES = word_set("apt apt-get aptitude dnf yum microdnf apk zypper")
+_INSTALLING = word_set(
+    "update install add remove del purge upgrade dist-upgrade full-upgrade autoremove reinstall"
+)
 # Words that make a program of `_ALWAYS` do something that works in the sandbox.
 _WORKING: Mapping[str, frozenset[str]] = {
     "ssh": word_set("-V -Q -G"),
@@ -114,6 +119,10 @@ def _need(command: Invocation, here: str, seen: Standpoint) -> str:
         names, needed = _SUBCOMMANDS[program]
         name = next((word for word in arguments if not word.startswith("-")), "")
         return f"{program} {name} needs {needed}" if name in names else ""
+    if program in _PACKAGES:
+        name = next((word for word in arguments if not word.startswith("-")), "")
+        installs = name in _INSTALLING and seen.files.may_write("/usr/lib")
+        return f"{program} {name} needs to write system directories" if installs else ""
     judge = _BY_ARGUMENTS.get(program)
     needed = judge(arguments) if judge is not None else ""
     return f"{program} needs {needed}" if needed else ""

@@ -62,6 +62,10 @@ class ProjectPrograms:
         """Return whether a file, or the file that it links to, is in the project."""
         return any(is_inside(os.path.realpath(place), self.folder) for place in (path, os.path.dirname(path)))
 
+    def may_write(self, path: str) -> bool:
+        """See program_names.ProgramFiles."""
+        return os.access(path, os.W_OK)
+
     def git_values(self, folder: str) -> Mapping[str, Sequence[str]]:
         """See program_names.ProgramFiles."""
         return GitSettings(self.environ, self.folder, "names").values(folder)

@@ -53,6 +53,9 @@ class ProgramFiles(Protocol):
     def program(self, name: str, folder: str) -> str | None:
         """Return the file that the shell would run for a name in `folder`, None if there is none."""
 
+    def may_write(self, path: str) -> bool:
+        """Return whether the user may write to an existing path."""
+
     def git_values(self, folder: str) -> Mapping[str, Sequence[str]]:
         """Return the values of each setting of git, such as `remote.origin.url`. Raises NotProved."""
 

@@ -75,6 +75,10 @@ class AnyProject:
         """See ProgramFiles."""
         return None
 
+    def may_write(self, path: str) -> bool:
+        """See ProgramFiles."""
+        return False
+
     def git_values(self, folder: str) -> Mapping[str, Sequence[str]]:
         """See ProgramFiles."""
         return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -230,6 +231,62 @@ def test_a_line_that_ended_well_was_refused_what_its_own_programs_say(
 def test_the_own_machine_is_within_the_sandbox(run: SandboxedRun) -> None:
     assert found(run, "getaddrinfo failed for http://localhost:8080/") is None
     assert found(run, "curl: (7) Failed to connect to localhost port 80: Connection refused") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "output"),
+    [
+        (
+            "curl -sS localhost:{port}",
+            "curl: (7) Failed to connect to localhost port {port} after 0 ms",
+        ),
+        ("curl -s localhost:{port}/x", ""),
+        ("npm test", "Error: connect ECONNREFUSED 127.0.0.1:{port}"),
+        (
+            "psql -h localhost -p {port}",
+            'connection to server at "localhost" (127.0.0.1), port {port} failed: Connection refused',
+        ),
+        ("python x.py http://127.0.0.1:{port}", "<urlopen error [Errno 111] Connection refused>"),
+        ("go test ./...", "dial tcp [::1]:{port}: connect: connection refused"),
+    ],
+)
+def test_a_server_outside_the_sandbox_is_recognised(run: SandboxedRun, line: str, output: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        failed = replace(run, line=line.format(port=port), output=output.format(port=port))
+        refusal = find_blocked_access(failed)
+        assert refusal is not None and str(refusal).startswith(f"blocked: reach localhost:{port}")
+        assert find_blocked_access(replace(failed, loopback=False)) != refusal
+    assert find_blocked_access(failed) is None  # nothing listens there now
+    assert find_blocked_access(replace(failed, output="", failed=False)) is None
+
+
+def test_a_socket_of_a_service_outside_is_recognised(run: SandboxedRun) -> None:
+    place = run.cwd.parent / "home" / ".ssh" / "s"
+    output = f"Cannot connect to the daemon at unix://{place}. Is the docker daemon running?"
+    assert find_blocked_access(replace(run, output=output)) is None
+    curl = f"curl --unix-socket {place} http://x/info"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(place))
+        for line, told in (("make up", output), (curl, "curl: (7) Couldn't connect to server")):
+            refusal = find_blocked_access(replace(run, line=line, output=told))
+            assert refusal is not None and (refusal.action, refusal.target) == ("reach", str(place))
+
+
+def test_a_push_to_a_directory_outside_is_recognised(run: SandboxedRun) -> None:
+    place = run.cwd.parent / "home"
+    message = f"error: remote unpack failed: unable to create temporary object directory\nTo {place}\n"
+    refusal = find_blocked_access(replace(run, line="git push ../home", output=message))
+    assert refusal is not None and str(refusal) == f"blocked: write {place} (git)"
+
+
+def test_a_url_near_a_message_names_no_path_and_a_host_precedes_settings(run: SandboxedRun) -> None:
+    near = "W: failed - Setup (30: Read-only file system)\nErr:1 http://deb.example/debian x InRelease"
+    assert found(run, near) is None
+    output = "Cannot read {home}/.ssh/id (Permission denied).\nwget: unable to resolve host: files.example: x"
+    host = "Could not resolve host: files.example"
+    refusal = found(replace(run, line="wget x"), f"{output}\n{host}")
+    assert refusal is not None and refusal.target == "files.example"
 
 
 def test_a_project_that_is_read_only_refuses_its_files_too(run: SandboxedRun) -> None:

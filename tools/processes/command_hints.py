@@ -50,9 +50,24 @@ _OUTPUT_HINTS = (
         "sudo cannot ask for a password here: only the user can run the command, in another terminal",
     ),
     (
-        r"sudo: (?:.{1,200} must be owned by uid 0|effective uid is not 0|The \"no new privileges\")",
+        r"sudo: (?:.{1,200} must be owned by uid 0|effective uid is not 0)",
         "sudo has no privileges in a user namespace: only the user can run the command, in another terminal, "
         "or start makeroom with MAKEROOM_NAMESPACE=off",
+    ),
+    (
+        r"sudo: The \"no new privileges\"",
+        "sudo has no privileges in the sandbox: run the sudo command by itself, so that the user can approve "
+        "running it outside",
+    ),
+    (
+        r"gpg failed to sign the data|gpg: (?:can't connect to|keyblock resource|skipped .+No secret key)",
+        "gpg has no keys in the sandbox: run the signing command by itself, so that the user can approve "
+        "running it outside",
+    ),
+    (
+        r"Failed to connect to (?:user scope |system scope )?bus|System has not been booted with systemd",
+        "the D-Bus socket is hidden in the sandbox: run the command by itself, so that the user can approve "
+        "running it outside",
     ),
     (
         r"could not read (?:Username|Password)|terminal prompts disabled|Host key verification failed"

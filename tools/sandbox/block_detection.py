@@ -22,6 +22,7 @@ from tools.guarded import git_folders
 from transcripts.patterns import lazy_pattern
 
 from .blocked_access import BlockedAccess
+from .blocked_services import blocked_port, blocked_socket
 from .profile import SandboxProfile
 
 MAX_SCANNED_CHARS = 64_000  # of an output, from its end
@@ -40,13 +41,17 @@ _REFUSED = lazy_pattern(
 _MOVED = lazy_pattern(r"cross-device|busy|EXDEV|EBUSY|error (?:18|16)\)", re.IGNORECASE)
 _REDIRECTION = lazy_pattern(r"(?:[^\s:]*/)?(?:ba|z|da)?sh: (?:line )?\d+: ")  # a shell about its own `>`
 _PATHLESS_OF_GIT = lazy_pattern(r"\berror: unable to create temporary file:")
+_UNPACKED = lazy_pattern(r"^error: remote unpack failed: unable to create temporary object directory")
+_PUSHED_TO = lazy_pattern(r"To (/.*|\.\.?/.*)")
 _QUOTED_NAME = lazy_pattern(r"'([^'\n]+)'|\"([^\"\n]+)\"|`([^`'\n]+)[`']|\u2018([^\u2019\n]+)\u2019")
 _BARE = lazy_pattern(r"(?:(?<=[\s:=(,@\[])|^)((?:~|\.{1,2})?/[^\s:;,()'\"`\u2018\u2019]+)")
 # A URL, except that of a file or socket.
 _PLACE_ON_THE_WEB = lazy_pattern(r"\b(?!unix|file)[a-z][a-z\d+.-]*://[^\s'\"]*", re.IGNORECASE)
 _PROGRAM = lazy_pattern(r"(?:[^\s:]*/)?([\w.+-]+)(?:\[\d+\])?: ")
 _PLAIN_WORD = lazy_pattern(r"[\w.+-]+")
-_NO_PROGRAMS = lazy_pattern(r"[\w.]*(?:Error|Exception)|E[A-Z]+|error|fatal|warning|ERROR|Errno", re.ASCII)
+_NO_PROGRAMS = lazy_pattern(
+    r"[\w.]*(?:Error|Exception)|E[A-Z]+|[EWN]|error|fatal|warning|ERROR|Errno", re.ASCII
+)
 _COMMAND_WORD = lazy_pattern(r"(?:\s*(?:cd\s[^;&|]*(?:&&|;)|\w+=\S*\s))*\s*(?:[^\s;&|]*/)?([\w.+-]+)")
 _QUOTED_WORD = lazy_pattern(r"'[^']*'|\"[^\"`$\\]*\"")
 _JOINT = lazy_pattern(r"[;|`(]|\n\s*\S|&&|(?<![<>&])&(?![>&])")  # anything that runs more than one program
@@ -103,7 +108,9 @@ def find_blocked_access(run: SandboxedRun) -> BlockedAccess | None:
     if not run.failed:
         words = set(_PLAIN_WORD.findall(run.line))
         lines = [line if _is_message_of(run.line, words, line.strip()) else "" for line in lines]
-    found = _refused_path(run, lines) or _refused_host(run, lines)
+    found = _refused_service(run, lines) or _refused_path(run, lines)
+    if found is None or (found.action == "read" and Path(found.target).name not in run.line):
+        found = _refused_host(run, lines) or found  # many programs go on without their settings files
     return replace(found, said="\n".join(told)) if found is not None else None
 
 
@@ -124,10 +131,22 @@ def _is_within(path: Path, places: Sequence[Path]) -> bool:
     return any(path == place or path.is_relative_to(place) for place in places)
 
 
+def _refused_service(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess | None:
+    """Return the service of this machine, outside the sandbox, that a command could not connect to."""
+    target = blocked_socket(run.line, lines, run.profile.hidden, run.cwd)
+    is_told = run.failed or any(map(str.strip, lines))
+    port = blocked_port(run.line, lines) if target is None and run.loopback and is_told else None
+    if port is not None:
+        target = f"localhost:{port}"
+    if target is None:
+        return None
+    return BlockedAccess("reach", target=target, program=_program("", run.line))
+
+
 def _refused_path(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess | None:
-    found = [at for at, line in enumerate(lines) if _REFUSED.search(line)]
+    found = [at for at, line in enumerate(lines) if _REFUSED.search(line) or _UNPACKED.search(line)]
     for at in found[:50]:
-        for name in (*_objects_of_git(lines[at], run.cwd), *_named_paths(lines, at)):
+        for name in (*_objects_of_git(lines, at, run.cwd), *_named_paths(lines, at)):
             path = _real_path(name, run.cwd)
             action = _refused_action(run, path, lines[at]) if path is not None else None
             if path is not None and action is not None:
@@ -142,9 +161,12 @@ def _refused_path(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess | No
     return None
 
 
-def _objects_of_git(message: str, cwd: Path) -> list[str]:
+def _objects_of_git(lines: Sequence[str], at: int, cwd: Path) -> list[str]:
     """Return the path that git could not write, for a message of git without a path."""
-    found = git_folders(os.path.realpath(cwd)) if _PATHLESS_OF_GIT.search(message) else None
+    if _UNPACKED.search(lines[at]):  # by a push to a directory, which a later line names
+        pushed = (_PUSHED_TO.match(line) for line in lines[at + 1 : at + 1 + _LINES_AFTER])
+        return [match[1] for match in pushed if match is not None]
+    found = git_folders(os.path.realpath(cwd)) if _PATHLESS_OF_GIT.search(lines[at]) else None
     return [f"{found.shared}/objects"] if found is not None else []
 
 
@@ -164,7 +186,7 @@ def _named_paths(lines: Sequence[str], at: int) -> Iterator[str]:
     if not any("/" in name for name in named):
         above = lines[max(0, at - _LINES_BEFORE) : at]
         below = lines[at + 1 : at + 1 + _LINES_AFTER]
-        for other in (*reversed(above), *below):
+        for other in (_PLACE_ON_THE_WEB.sub("", text) for text in (*reversed(above), *below)):
             yield from (*_quoted(other), *_BARE.findall(other))
 
 

@@ -14,7 +14,7 @@ from tools.base import Access
 
 _PROGRAMS = (
     "ssh scp rsync sudo docker gh gpg systemctl journalctl ssh-add ssh-keygen npm cargo twine psql redis-cli"
-    " dig ping kubectl aws security secret-tool"
+    " apt-get dig ping kubectl aws security secret-tool"
 )
 _REMOTES = """\
 [remote "origin"]
@@ -147,6 +147,12 @@ def test_settings_decide_whether_commits_are_signed_and_pushes_use_a_credential_
     assert "signing key" in project.judge("git commit -m x").why
     assert project.judge("git commit --no-gpg-sign -m x").answer == "allow"
     assert "git credentials" in project.judge("git push https://example.org/a").why
+
+
+@pytest.mark.skipif(not os.access("/usr/lib", os.W_OK), reason="only root changes the system's packages")
+def test_root_is_asked_before_packages_of_the_system_change(project: Project) -> None:
+    assert "apt-get install needs to write system" in project.judge("apt-get install -y jq").why
+    assert project.judge("apt-get --version").sandboxed
 
 
 def test_a_program_of_the_project_is_not_taken_for_one_of_the_same_name(project: Project) -> None:

@@ -1,0 +1,95 @@
+"""Detect services of this machine that a sandboxed command could not reach: ports and sockets.
+
+The sandbox has a loopback interface of its own, so "connection refused" is what a command reports for a
+server that runs outside. It counts as blocked only if something listens on that port outside. A socket of a
+service is hidden, so it seems to be missing; it counts as blocked only if it exists.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from transcripts.patterns import lazy_pattern
+
+_NOT_CONNECTED = lazy_pattern(
+    r"connection refused|\bECONNREFUSED\b|couldn't connect to server|could not connect|can't connect"
+    r"|cannot connect|failed to connect|is the (?:server|docker daemon) running|errno 111|os error 111",
+    re.IGNORECASE,
+)
+_LOCAL_PORT = lazy_pattern(
+    r"(?:\blocalhost|\b127\.[\d.]+|\[?::1\]?|\b0\.0\.0\.0)\"?'?\)?"
+    r"(?:[:#]|,? \(?(?:\([^)]*\), )?(?:TCP )?port )"
+    r"\s?(\d{1,5})\b",
+    re.IGNORECASE,
+)
+_PORT_OPTION = lazy_pattern(r"(?:-p|--port|-P)[ =]?(\d{1,5})\b")
+_DEFAULT_PORTS = {"psql": 5432, "pg_dump": 5432, "mysql": 3306, "redis-cli": 6379, "mongosh": 27017}
+_SOCKET = lazy_pattern(r"(?:unix://|\s|['\"=(]|^)(/[\w./+@-]*[\w])")
+_LISTENING = "0A"  # a state in /proc/net/tcp
+_ANY_OR_LOOPBACK = re.compile(r"0+|0100007F|0{24}01000000|0000000000000000FFFF00000100007F")
+
+
+def blocked_port(line: str, messages: Sequence[str], tables: Sequence[str] | None = None) -> int | None:
+    """Return the port of this machine that a failed command could not connect to, if a server listens there.
+
+    A command that printed nothing (`curl -s`) may have failed for that reason too.
+    """
+    told = [message for message in messages if _NOT_CONNECTED.search(message)]
+    is_silent = not any(message.strip() for message in messages)
+    listening = None
+    for port in _ports(line, told) if told or is_silent else ():
+        if listening is None:
+            listening = listening_ports(_tables() if tables is None else tables)
+        if port in listening:
+            return port
+    return None
+
+
+def _ports(line: str, told: Sequence[str]) -> Iterator[int]:
+    for text in (*told, line):
+        yield from map(int, _LOCAL_PORT.findall(text))
+    if re.search(r"\blocalhost\b|\b127\.0\.0\.1\b", line):
+        yield from map(int, _PORT_OPTION.findall(line))
+        yield from (port for name, port in _DEFAULT_PORTS.items() if re.search(rf"\b{name}\b", line))
+
+
+def blocked_socket(line: str, messages: Sequence[str], hidden: Sequence[Path], cwd: Path) -> str | None:
+    """Return the hidden socket of a service that a command could not connect to."""
+    told = [message for message in messages if _NOT_CONNECTED.search(message) or "socket" in message]
+    for text in (*told, line) if told else ():
+        for name in _SOCKET.findall(text):
+            path = Path(os.path.realpath(cwd / name))
+            if any(path.is_relative_to(place) for place in hidden) and _is_socket(path):
+                return str(path)
+    return None
+
+
+def _is_socket(path: Path) -> bool:
+    with suppress(OSError):
+        return stat.S_ISSOCK(path.stat().st_mode) and os.access(path, os.W_OK)
+    return False
+
+
+def _tables() -> list[str]:
+    """Return the kernel's tables of TCP sockets, none where there is no such file."""
+    found = []
+    for name in ("tcp", "tcp6"):
+        with suppress(OSError):
+            found.append(Path("/proc/self/net", name).read_text())
+    return found
+
+
+def listening_ports(tables: Sequence[str]) -> frozenset[int]:
+    """Return the ports where servers accept connections to localhost, in tables like /proc/net/tcp."""
+    found = set[int]()
+    for row in (row for table in tables for row in table.splitlines()[1:]):
+        fields = row.split()
+        address, _, port = fields[1].partition(":")
+        if fields[3] == _LISTENING and _ANY_OR_LOOPBACK.fullmatch(address):
+            found.add(int(port, 16))
+    return frozenset(found)
