@@ -47,6 +47,26 @@ SECRETS: dict[str, tuple[str, str]] = {
         ("SERVICE_H", "S" + "G." + "x1Y2z3" * 3 + "." + "x1Y2z3" * 3, ""),
         ("SERVICE_I", "do" + "p_v1_" + "0a1b2c3d" * 8, ""),
         ("SERVICE_J", "hv" + "s." + "x1Y2z3" * 4, ""),
+        # Names without "key" or "token", values that name their parts, and keys under any name.
+        ("BASIC_CREDS", "admin:pw-9f8e", ""),
+        ("COOKIE_SIGNING", "keyboard-cat-77", ""),
+        ("ENCRYPTION_SALT", "NaCl-and-more-1", ""),
+        ("PASSWORD_PEPPER", "hot-and-spicy-2", ""),
+        ("OAUTH_REFRESH", "1//0g-refresh-Ab12", ""),
+        ("HEROKU_API", "01234567-89ab-cdef-0123-456789abcdef", ""),
+        ("SENDGRID", "x1Y2z3x1Y2z3x1Y2z3", ""),
+        ("PLAID", "5f2b9c01d3e4a5b6c7d8e9f0", ""),
+        ("TWILIO_SID", "A" + "C" + "0a1b2c3d" * 4, ""),
+        ("KAFKA_SASL_JAAS", 'Module required username="u" password="kafka-pw-1";', "kafka-pw-1"),
+        ("SPRING_DB", "Server=db;User Id=app;Password=c0nn-string-pw;", "c0nn-string-pw"),
+        ("MYSQL_ARGS", "--user=app --password=0pti0n-pw", "0pti0n-pw"),
+        ("CALLBACK", "https://x.example/in?token=qu3ry-t0ken&x=1", "qu3ry-t0ken"),
+        ("BLOB_SAS", "sv=2024-01-01&sig=aB3%2FdE5fG7", "aB3%2FdE5fG7"),
+        ("PROXY_AUTHORIZATION", "Negotiate YIIabc123", ""),
+        ("WALLET_RECOVERY_PHRASE", "twelve words that open it", ""),
+        ("MYSTERY", "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9v", ""),
+        ("DJANGO_SEED", "q8w7e6r5t4y3u2i1", ""),
+        ("STRIPE_API_V2", "x1Y2z3x1Y2z3x1Y2", ""),
     )
 }
 # Withheld from commands, but no value to look for: it is a word, a place, a placeholder, or too short.
@@ -67,6 +87,125 @@ WITHHELD: tuple[tuple[str, str], ...] = (
     ("GOOGLE_APPLICATION_CREDENTIALS", "/home/me/.config/gcloud/key-1a2B3c.json"),
     ("AWS_PROFILE", "prod-admin-01"),
     ("aws_region", "eu-central-1"),
+)
+# What shells, desktops, CI systems and programs usually set, none of it secret.
+_EVERYDAY: tuple[tuple[str, str], ...] = tuple(
+    (name, value)
+    for name, _, value in (
+        line.strip().partition("=")
+        for line in """
+            SHELL=/bin/zsh
+            LANG=en_US.UTF-8
+            LC_ALL=C.UTF-8
+            TZ=Europe/Berlin
+            DISPLAY=:0
+            WAYLAND_DISPLAY=wayland-0
+            XDG_RUNTIME_DIR=/run/user/1000
+            XDG_SESSION_ID=c2
+            XDG_SESSION_TYPE=wayland
+            XDG_CURRENT_DESKTOP=GNOME
+            DBUS_SESSION_BUS_ADDRESS=unix:path=/run/user/1000/bus,guid=0a1b2c3d4e5f60718293a4b5c6d7e8f9
+            INVOCATION_ID=0a1b2c3d4e5f60718293a4b5c6d7e8f9
+            JOURNAL_STREAM=8:123456
+            TERM_PROGRAM=iTerm.app
+            TERM_PROGRAM_VERSION=3.5.0beta12
+            TERM_SESSION_ID=w0t1p0:3C0F7E5A-1B2C-4D3E-8F90-A1B2C3D4E5F6
+            ITERM_SESSION_ID=w0t1p0:3C0F7E5A-1B2C-4D3E-8F90-A1B2C3D4E5F6
+            COLORTERM=truecolor
+            VTE_VERSION=7203
+            WINDOWID=62914567
+            SSH_CONNECTION=10.0.0.2 51234 10.0.0.3 22
+            SSH_CLIENT=10.0.0.2 51234 22
+            SSH_TTY=/dev/pts/3
+            STARSHIP_SESSION_KEY_ID=1234567890123456
+            TMUX=/tmp/tmux-1000/default,1234,0
+            SHLVL=2
+            HISTSIZE=10000
+            LESS=-R --mouse
+            PS1=%F{green}%n@%m%f:%~$
+            MANPATH=/usr/share/man:/usr/local/share/man
+            INFOPATH=/opt/homebrew/share/info
+            HOMEBREW_PREFIX=/opt/homebrew
+            HOMEBREW_CELLAR=/opt/homebrew/Cellar
+            NVM_DIR=/home/me/.nvm
+            NVM_BIN=/home/me/.nvm/versions/node/v20.11.1/bin
+            NODE_ENV=production
+            NODE_OPTIONS=--max-old-space-size=4096
+            NODE_VERSION=20.11.1
+            PYENV_ROOT=/home/me/.pyenv
+            PYTHONPATH=src:lib
+            PYTHONHASHSEED=0
+            PYTHON_VERSION=3.12.1
+            VIRTUAL_ENV=/home/me/project/.venv
+            VIRTUAL_ENV_PROMPT=project-3.12
+            CONDA_DEFAULT_ENV=base
+            CONDA_PREFIX=/opt/miniconda3
+            POETRY_ACTIVE=1
+            JAVA_HOME=/usr/lib/jvm/java-21-openjdk-amd64
+            JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStorePassword=changeit
+            MAVEN_OPTS=-Xmx2g -XX:+UseG1GC
+            GRADLE_OPTS=-Dorg.gradle.daemon=false
+            ANDROID_HOME=/home/me/Android/Sdk
+            GOROOT=/usr/local/go
+            GOFLAGS=-mod=readonly
+            GOPROXY=https://proxy.golang.org,direct
+            GOPRIVATE=github.com/example/*
+            CARGO_HOME=/home/me/.cargo
+            RUSTFLAGS=-C target-cpu=native
+            RUST_BACKTRACE=1
+            RUST_LOG=info,hyper=warn
+            CC=clang-17
+            CFLAGS=-O2 -march=x86-64-v3
+            LDFLAGS=-L/opt/homebrew/lib
+            MAKEFLAGS=-j8
+            CMAKE_BUILD_PARALLEL_LEVEL=8
+            DOCKER_HOST=unix:///run/user/1000/docker.sock
+            DOCKER_IMAGE=registry.example.org/team/app@sha256:0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d
+            COMPOSE_PROJECT_NAME=shop2026
+            KUBECONFIG=/home/me/.kube/config
+            KUBERNETES_SERVICE_HOST=10.96.0.1
+            KUBERNETES_PORT_443_TCP=tcp://10.96.0.1:443
+            POD_NAME=web-7d9f8b6c5d-x2x4z
+            HOSTNAME=web-7d9f8b6c5d-x2x4z
+            CI=true
+            GITHUB_ACTIONS=true
+            GITHUB_SHA=0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d
+            GITHUB_REF=refs/heads/feature/JIRA-1234-New-Login
+            GITHUB_RUN_ID=1234567890
+            GITHUB_WORKFLOW_REF=octo/app/.github/workflows/ci.yml@refs/heads/main
+            GITHUB_API_URL=https://api.github.com
+            RUNNER_NAME=GitHub Actions 12
+            CI_COMMIT_SHA=0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d
+            CI_COMMIT_REF_SLUG=feature-jira-1234-new-login
+            CI_PIPELINE_ID=123456
+            BUILD_TAG=jenkins-App-Deploy-1234
+            BUILDKITE_JOB_ID=01890a5d-ac96-774b-bcce-b302099a8057
+            VERCEL_GIT_COMMIT_SHA=0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d
+            NEXT_PUBLIC_API=https://api.example.org/v2
+            REACT_APP_API=http://localhost:8080/api
+            API_VERSION=2024-10-01
+            CODE_SIGNING=YES
+            AUTO_REFRESH=30
+            SALT_MASTER=salt01.example.org
+            SENTRY_ENVIRONMENT=production
+            SENTRY_RELEASE=app@2.14.0+build77
+            DD_SERVICE=checkout-api-2
+            DD_TRACE_ENABLED=true
+            STRIPE_API_VERSION=2024-06-20
+            LOG_LEVEL=debug
+            PORT=3000
+            DATABASE_HOST=db-01.internal
+            REDIS_URL=redis://localhost:6379/0
+            NIX_PATH=nixpkgs=/nix/store/0a1b2c3d4e5f6g7h8i9j0k1l2m3n4p5q-source
+            NIX_PROFILES=/nix/var/nix/profiles/default /home/me/.nix-profile
+            npm_config_user_agent=npm/10.2.4 node/v20.11.1 linux x64 workspaces/false
+            npm_package_integrity=sha512-aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vaB3dE5fG7hJ9kL1mN3pQ5rS7tU9vaB3dE5fG7==
+            GPG_TTY=/dev/pts/3
+            OLLAMA_HOST=127.0.0.1:11434
+            QT_QPA_PLATFORM=wayland;xcb
+            GTK_MODULES=gail:atk-bridge
+        """.strip().splitlines()
+    )
 )
 INNOCENT: tuple[tuple[str, str], ...] = (
     ("TOKENIZERS_PARALLELISM", "false"),
@@ -92,4 +231,5 @@ INNOCENT: tuple[tuple[str, str], ...] = (
     ("DATABASE_URL", "postgres://postgres:postgres@localhost:5432/test"),
     ("npm_config_registry", "https://registry.example.org/@me/2Fast"),
     ("LS_COLORS", "*.sig=00;32:*.pass=01"),
+    *_EVERYDAY,
 )

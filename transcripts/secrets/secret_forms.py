@@ -32,13 +32,22 @@ _SURE_NAME = (
     r"(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL"
     r"|(?:ACCESS|ACCOUNT|ADMIN|API|APP|AUTH|CLIENT|CONSUMER|DEPLOY|ENCRYPTION|HMAC|LICENSE|MASTER|PRIVATE|SECRET"
     rf"|SERVICE|SHARED|SIGNING|SUBSCRIPTION)_?KEY)S?{_END}"
-    rf"|{_BEGIN}(?:JWT|DSN|BEARER|MNEMONIC|CONN(?:ECTION)?_?STR(?:ING)?)S?{_END}"
+    rf"|{_BEGIN}(?:JWT|DSN|BEARER|MNEMONIC|CREDS?|JAAS|CONN(?:ECTION)?_?STR(?:ING)?)S?{_END}"
+    rf"|{_BEGIN}(?:SALT|PEPPER|SIGNING|SAS|(?:O?AUTH|JWT|SESSION)_?REFRESH|(?:SEED|RECOVERY)_?(?:PHRASE|CODES?))$"
     rf"|PW{_END}|(?<=_)PWD{_END}|SSHPASS{_END}|{_BEGIN}PASS_?\d*$"
 )
 # Names that are also used for other things: the value decides as well.
 _LIKELY_NAME = (
-    rf"{_BEGIN}(?:KEY|PAT|AUTH|COOKIE|OTP|TOTP)S?"
+    rf"{_BEGIN}(?:KEY|PAT|AUTH|AUTHORIZATION|COOKIE|OTP|TOTP)S?"
     r"(?:_?(?:\d+|B(?:ASE)?64|PEM|HEX|DATA|VALUE|CONFIG|OLD|NEW|HEADER))*$"
+)
+# Names of services, and of things that are secret if the value looks random.
+_DOUBTFUL_NAME = (
+    rf"{_BEGIN}(?:API|SID|SEED|HMAC|OTP|PIN|SESSION|LICENSE)$"
+    r"|^(?:ADYEN|AIRTABLE|ALGOLIA|AUTH0|BRAINTREE|BUGSNAG|CLOUDFLARE|CODECOV|DATADOG|DD|DIGITALOCEAN|FASTLY|HCLOUD"
+    r"|HEROKU|HONEYCOMB|HUBSPOT|INTERCOM|LINEAR|LINODE|MAILCHIMP|MAILGUN|MIXPANEL|NEW_?RELIC|NOTION|NPM|OKTA"
+    r"|OPSGENIE|PAGERDUTY|PAYPAL|PLAID|POSTMARK|PYPI|ROLLBAR|SEGMENT|SENDGRID|SENTRY|SHOPIFY|SNYK|SONAR|SQUARE"
+    r"|STRIPE|SUPABASE|TELEGRAM|TWILIO|ZENDESK)(?:_(?:API|APP|BOT|LIVE|PROD|TEST|SID|V\d))*$"
 )
 # Names of facts about a secret: its location, its kind, a limit.
 _NO_SECRET_NAME = (
@@ -47,6 +56,12 @@ _NO_SECRET_NAME = (
     r"|TIMEOUT|LENGTH|SIZE|COUNT|LIMIT|BUDGET|ENABLED|DISABLED|REQUIRED|HELPER|COMMAND|PROVIDER|PARALLELISM)$"
     rf"|{_BEGIN}(?:MAX|MIN|NUM|COUNT|BUDGET)\w*TOKENS?{_END}|{_BEGIN}PUBLI(?:C|SHABLE)_?KEY|^GIT_CONFIG_KEY_"
 )
+# A password within a value: of a login module, a connection string, an option or the query of a URL.
+_HELD_PASSWORD = (
+    r"(?i)(?<![\w.])(?:access_?token|api_?key|auth_?token|client_?secret|passw(?:or)?d|pwd|secret|sig|token)"
+    r"[ \t]{0,3}=[ \t]{0,3}[\"']?([^\s\"';&,]+)"
+)
+MIN_ENTROPY_CHARS = 24  # of a value that is secret whatever its name
 # The URL itself is the secret.
 _WEBHOOK_NAME = rf"{_BEGIN}WEBHOOKS?(?:_?(?:\d+|UR[IL]|ENDPOINT|ADDRESS))*$"
 _HEADERS_NAME = r"HEADERS?(?:_|$)"
@@ -100,6 +115,7 @@ SECRET_FORMS: tuple[SecretForm, ...] = (
     _form("Vault token", "hvs. hvb.", _WORD_START + r"hv[sb]\.[\w-]{20,}"),
     _form("storage key", "AccountKey= SharedAccessKey=",
           r"(?:AccountKey|SharedAccessKey)=[A-Za-z0-9+/=]{40,}"),
+    _form("Twilio id", "AC SK", _WORD_START + r"(?:AC|SK)[0-9a-f]{32}\b"),
     _form("web token", "eyJ", _WORD_START + r"eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*"),
     _form("authorization", "uthorization UTHORIZATION",
           r"(?i:authorization)[\"']?\s{0,9}[:=]\s{0,9}[\"']?(?i:basic|bearer|token)\s{1,9}[\w+/=.~-]{8,}"),
@@ -114,12 +130,12 @@ _PLAIN_PATH = (
 _WORD = rf"(?:[A-Z]?[a-z]{{1,{MAX_WORD_CHARS}}}|[A-Z]{{1,{MAX_WORD_CHARS}}})"
 _PLAIN_WORDS = rf"{_WORD}(?:_{_WORD})*|\d{{1,15}}"
 _PLACEHOLDER_WORDS = """
-    a access admin an any anything api app auth aws bar baz changeme cpp default demo dev development dummy
-    empty example fake foo guest here ignore ignored insert is key less lite llama llm lm local localhost me
-    mine minio minioadmin mock model my na needed no none not null ollama openai or password placeholder
-    postgres prod production proxy put real redacted replace replaceme required root sample secret set sk some
-    staging str string studio test testing the this to todo token unset unused user
-    value vllm with x xx xxx xxxx your
+    a access admin an any anything api app auth aws bar baz changeit changeme cpp default demo dev
+    development dummy empty example fake foo guest here ignore ignored insert is key less lite llama llm lm
+    local localhost me mine minio minioadmin mock model my na needed no none not null ollama openai or
+    password placeholder postgres prod production proxy put real redacted replace replaceme required root
+    sample secret set sk some staging str string studio test testing the this to todo token unset unused
+    user value vllm with x xx xxx xxxx your
 """
 _PLACEHOLDERS = frozenset(_PLACEHOLDER_WORDS.split())
 _USER = ("HOME", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER", "HOSTNAME")  # their values are common
@@ -136,9 +152,11 @@ def is_secret(name: str, value: str = "") -> bool:
         return True
     if _is_named(_NO_SECRET_NAME, name):
         return False
-    if _is_named(_SURE_NAME, name):
+    if _is_named(_SURE_NAME, name) or _is_key(value):
         return True
-    return _is_named(_LIKELY_NAME, name) and not re.fullmatch(_PLAIN_PATH, value)
+    if _is_named(_DOUBTFUL_NAME, name):
+        return looks_random(value) and ":" not in value and not is_plain_path(value)
+    return _is_named(_LIKELY_NAME, name) and not is_plain_path(value)
 
 
 def is_withheld(name: str, value: str = "") -> bool:
@@ -196,9 +214,26 @@ def _parts(name: str, value: str) -> Iterator[str]:
             yield from (password, unquote(password))
         elif len(user) >= MIN_ADDRESS_KEY_CHARS and looks_random(user):
             yield user
+    for held in re.findall(_HELD_PASSWORD, value) if "=" in value else ():
+        if held[0] not in "$%<{" and not is_placeholder(held) and not is_plain_path(held):
+            yield held
     if _is_named(_HEADERS_NAME, name):
         for header in re.findall(_SECRET_HEADER, value, re.IGNORECASE):
             yield from (header.strip(), header.strip().partition(" ")[2])  # after "Bearer"
+
+
+def _is_key(value: str) -> bool:
+    """Return whether a value has the entropy of a key: letters of both cases and digits in disorder."""
+    if (
+        len(value) < MIN_ENTROPY_CHARS
+        or not re.fullmatch(r"[A-Za-z0-9+/_-]+={0,2}", value)
+        or is_plain_path(value)
+    ):
+        return False
+    counts = [
+        len(re.findall(kind, value)) for kind in ("[A-Z]", "[a-z]", r"\d", r"[A-Za-z](?=\d)|\d(?=[A-Za-z])")
+    ]
+    return min(counts) >= 3 and not re.match(r"sha\d+-", value)
 
 
 def could_be_masked(text: str) -> bool:
