@@ -54,8 +54,8 @@ class RefChange(Struct):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """The thing that changed: there may be many stash entries."""
-        entry = (self.before or self.after) if self.name == "refs/stash" else ""
+        """The thing that changed: there may be many stash entries, and a HEAD for each worktree."""
+        entry = {"refs/stash": self.before or self.after, "HEAD": self.note}.get(self.name, "")
         return (self.repository, self.name, entry)
 
 
