@@ -62,7 +62,7 @@ SECRETS: dict[str, tuple[str, str]] = {
         ("MYSQL_ARGS", "--user=app --password=0pti0n-pw", "0pti0n-pw"),
         ("CALLBACK", "https://x.example/in?token=qu3ry-t0ken&x=1", "qu3ry-t0ken"),
         ("BLOB_SAS", "sv=2024-01-01&sig=aB3%2FdE5fG7", "aB3%2FdE5fG7"),
-        ("PROXY_AUTHORIZATION", "Negotiate YIIabc123", ""),
+        ("PROXY_AUTHORIZATION", "Negotiate YIIabc123", "YIIabc123"),
         ("WALLET_RECOVERY_PHRASE", "twelve words that open it", ""),
         ("MYSTERY", "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9v", ""),
         ("DJANGO_SEED", "q8w7e6r5t4y3u2i1", ""),

@@ -38,7 +38,7 @@ _SURE_NAME = (
 )
 # Names that are also used for other things: the value decides as well.
 _LIKELY_NAME = (
-    rf"{_BEGIN}(?:KEY|PAT|AUTH|AUTHORIZATION|COOKIE|OTP|TOTP)S?"
+    rf"{_BEGIN}(?:KEY|PAT|AUTH|COOKIE|OTP|TOTP)S?"
     r"(?:_?(?:\d+|B(?:ASE)?64|PEM|HEX|DATA|VALUE|CONFIG|OLD|NEW|HEADER))*$"
 )
 # Names of services, and of things that are secret if the value looks random.
@@ -214,6 +214,8 @@ def _parts(name: str, value: str) -> Iterator[str]:
             yield from (password, unquote(password))
         elif len(user) >= MIN_ADDRESS_KEY_CHARS and looks_random(user):
             yield user
+    if (header := re.fullmatch(r"(?i)\s*(?:basic|bearer|negotiate)\s+(\S{8,})\s*", value)) is not None:
+        yield header[1]
     for held in re.findall(_HELD_PASSWORD, value) if "=" in value else ():
         if held[0] not in "$%<{" and not is_placeholder(held) and not is_plain_path(held):
             yield held
