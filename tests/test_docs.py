@@ -163,7 +163,7 @@ def test_the_figures_of_the_concepts_are_those_of_the_other_half_with_the_own_to
     page = PAGES["docs/concepts/context.md"]
     assert f"costs {means[0]} of what" in page
     assert f"({means[1]} to {means[2]} at cheaper" in " ".join(page.split())
-    assert f"In the worst session it costs {worst}." in page
+    assert f"In the worst session it costs {worst}, where cache reads are cheapest." in page
 
 
 def test_the_exit_code_of_a_denial_is_explained() -> None:

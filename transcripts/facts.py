@@ -205,7 +205,7 @@ class Compacted(Fact, frozen=True):
     @property
     def label(self) -> str:
         """The layer as shown to the user."""
-        return "thinking dropped" if self.layer == "unthink" else self.layer
+        return {"unthink": "thinking dropped", "ledger": "local summary"}.get(self.layer, self.layer)
 
 
 class Undone(Fact, frozen=True):

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from agent.app import Controller, overheads
 from agent.events import CommandOutput, ContextChart, Event, Notice
 from agent.formatting import format_count, shorten, whole_percent
-from agent.loop import CompactionRequest, TurnContext, compact_context, situation_of
+from agent.loop import CompactionRequest, TurnContext, compact_context, prompt_tokens, situation_of
 from agent.menus import Menu, MenuRow
 from agent.session import NESTED_TOPIC, TYPED_HEAD, Session, load_deferred, note_news, record_opening
 from compact import (
@@ -221,7 +221,14 @@ async def undo_compaction(controller: Controller, argument: str) -> Event | None
     if isinstance(planned, CannotChange):
         return Notice(planned.reason, "warning")
     session.undone(planned.id, planned.edits)
-    return Notice(f"{planned.message}{_rewrite_told(session, context)}")
+    told = f"{planned.message}{_rewrite_told(session, context)}"
+    if context.compaction.window.percent(prompt_tokens(session, context)) < 90:
+        return Notice(told)
+    controller.emit(Notice(told))
+    return Notice(
+        "the window is nearly full, so the next prompt will compact again; /recall ID shows single blocks",
+        "warning",
+    )
 
 
 def _rewrite_told(session: Session, context: TurnContext) -> str:

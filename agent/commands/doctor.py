@@ -98,8 +98,10 @@ def _findings(controller: Controller) -> Iterator[Finding]:
     if not setup.options.offline:
         found_key = has_credentials(setup.config, setup.environ, Path.home())
         remedy = "" if found_key else "set ANTHROPIC_API_KEY, or see the README for other providers"
-        yield remedy, "API key", "set" if found_key else "missing"
-        yield probe_server(controller.services.selection.model.server, setup.environ)
+        server = controller.services.selection.model.server
+        key = "set, or not needed for a local server" if found_key else "missing"
+        yield remedy, "API key", key
+        yield probe_server(server, setup.environ)
     yield from map(_disk, dict.fromkeys((setup.folder, setup.config.state_dir)))
     for gap in context.checkpoints.uncovered() if context.checkpoints else ["no transcript is kept"]:
         yield "undo these changes by hand if you need to", "incomplete /rewind", gap

@@ -73,6 +73,9 @@ async def add_folder(controller: Controller, argument: str) -> Event | None:
     return Notice(f"added {path} until this session ends{limits}")
 
 
+_NEEDED = {"reach": "a host", "write": "a path", "read": "a path", "forget": "a path"}
+
+
 def _change(sandbox: SessionSandbox, verb: str, rest: str = "") -> str:
     """Make the change and return a line about it. Raises ValueError for wrong arguments."""
     store = sandbox.permissions
@@ -92,6 +95,8 @@ def _change(sandbox: SessionSandbox, verb: str, rest: str = "") -> str:
         return f"commands may always {verb} {short_path(place)} in this project"
     elif verb == "forget" and rest:
         return _forget(sandbox, rest)
+    elif verb in _NEEDED and not rest:
+        raise ValueError(f"name {_NEEDED[verb]}: /sandbox {verb} {_NEEDED[verb].split()[-1].upper()}")
     else:
         raise ValueError(f"unknown arguments {f'{verb} {rest}'.strip()!r} ({usage_of('sandbox')})")
     return ""

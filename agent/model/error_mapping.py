@@ -249,7 +249,8 @@ def map_connection_error(place: str, host: str, error: BaseException, proxy: str
     tries = 3 if (urlsplit(proxy).hostname or host) in LOCAL else None
     where = _first_stop(place, proxy)
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
-        return TransientError(f"cannot connect to {where}: nothing is listening there", tries=tries)
+        remedy = "correct the proxy variable" if proxy else "start the server, or correct the base URL"
+        return TransientError(f"cannot connect to {where}: nothing is listening there; {remedy}", tries=tries)
     said = _first_words(causes[1:] or causes) or why  # the client's own message is always the same
     return TransientError(f"cannot connect to {where}: {said}", tries=tries)
 

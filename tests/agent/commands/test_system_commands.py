@@ -84,7 +84,7 @@ def test_status_config_and_doctor_report_on_the_sandbox_and_mistakes_are_explain
         assert "auto, project read-only  (/sandbox)" in run.text()
         for line, told in {
             "/sandbox maybe": "usage: /sandbox [auto | require | off",
-            "/sandbox write": "usage: /sandbox [auto | require | off",
+            "/sandbox write": "name a path: /sandbox write PATH",
             "/sandbox write absent": "cannot allow absent: it does not exist",
             "/sandbox write /": "would cover too much",
             "/sandbox project closed": "project takes one of writable, read-only",

@@ -15,6 +15,8 @@ from .raw_server import HEAD, raw, sse
 
 PEM = Path(__file__).with_name("untrusted.pem")
 
+NO_SERVER = "nothing is listening there; start the server, or correct the base URL"
+
 
 def failure(url: str, **more: Any) -> ModelError:
     """Return the outcome of asking that server."""
@@ -37,7 +39,7 @@ def test_a_server_that_is_not_there_is_named_and_soon_given_up() -> None:
         port = taken.getsockname()[1]
     found = failure(f"http://127.0.0.1:{port}")
     assert isinstance(found, TransientError) and found.tries == 3
-    assert str(found) == f"cannot connect to http://127.0.0.1:{port}: nothing is listening there"
+    assert str(found) == f"cannot connect to http://127.0.0.1:{port}: {NO_SERVER}"
 
 
 def test_a_name_that_no_one_knows_is_named() -> None:
@@ -76,7 +78,8 @@ def test_a_proxy_that_is_not_there_is_what_is_named(
         monkeypatch.delenv(each, raising=False)
         monkeypatch.delenv(each.upper(), raising=False)
     monkeypatch.setenv(name, said)
-    told = "cannot connect to the proxy http://127.0.0.1:1 for http://1.2.3.4: nothing is listening there"
+    what = "nothing is listening there; correct the proxy variable"
+    told = f"cannot connect to the proxy http://127.0.0.1:1 for http://1.2.3.4: {what}"
     found = failure("http://1.2.3.4")
     assert isinstance(found, TransientError) and found.tries == 3
     assert str(found) == told
