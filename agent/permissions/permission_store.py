@@ -12,9 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from agent.settings_files import MAX_SETTINGS_BYTES, read_settings
+from agent.shell import KnownPrograms
 from transcripts.storage import make_private_folders, read_regular, replace_file
 
 from .modes import Mode
@@ -88,7 +90,7 @@ class PermissionStore:
         """Store the digests of programs for the `open` rules in the file. Raises OSError."""
         lines = {rule.pattern for rule in (*self.rules.allow, *stored_rules(path)) if rule.tool == OPENING}
         kept = {line: known for line, known in self.rules.opened.items() if line in lines}
-        replace_file(path.with_suffix(".opened"), json.dumps(kept).encode())
+        replace_file(path.with_suffix(".opened"), msgspec.json.encode(kept))
 
     def remove(self, rule: Rule) -> None:
         """Remove a rule, also from the file if it was granted permanently. Raises as `store_rule`."""
@@ -140,13 +142,17 @@ def stored_places(path: Path) -> dict[str, Any]:
     return {}
 
 
-def stored_openings(path: Path) -> dict[str, str]:
-    """Read the digests of the project's own programs by the line of each permanent `open` rule."""
+def stored_openings(path: Path) -> dict[str, KnownPrograms]:
+    """Read what was known of each permanent `open` rule's programs, by its line.
+
+    Files of older versions contain the digest of the programs alone.
+    """
+    kind = dict[str, KnownPrograms | str]
     try:
-        found = json.loads(read_regular(path.with_suffix(".opened"), MAX_SETTINGS_BYTES))
+        found = msgspec.json.decode(read_regular(path.with_suffix(".opened"), MAX_SETTINGS_BYTES), type=kind)
     except (OSError, ValueError, RecursionError):
         return {}
-    return {str(line): str(known) for line, known in found.items()} if isinstance(found, dict) else {}
+    return {line: KnownPrograms(known) if isinstance(known, str) else known for line, known in found.items()}
 
 
 def store_rule(path: Path, rule: Rule) -> None:

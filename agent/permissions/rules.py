@@ -17,12 +17,13 @@ from msgspec.structs import replace
 
 from agent.shell import (
     Certainty,
+    KnownPrograms,
     Places,
     ReadingJudge,
     Standpoint,
     irreversible_effect,
+    known_programs,
     outside_need,
-    own_programs_of,
 )
 from tools.guarded import is_protected
 
@@ -47,8 +48,8 @@ class PermissionRules(Struct, frozen=True):
     sandbox_holds     in the sandbox commands can write none of the user's files
     sandbox_required  no command may run without a sandbox
     asks_sandboxed    sandboxed commands need approval too
-    opened            for each line that a rule runs outside the sandbox, the digest of the project's own
-                      programs in it, since sandboxed commands can replace those
+    opened            for each line that a rule runs outside the sandbox, the project's own programs in it
+                      and the files that steer them, since sandboxed commands can replace those
     reading           proves commands read-only; without it none is
     """
 
@@ -61,7 +62,7 @@ class PermissionRules(Struct, frozen=True):
     sandbox_holds: bool = False
     sandbox_required: bool = False
     asks_sandboxed: bool = False
-    opened: Mapping[str, str] = field(default_factory=dict)
+    opened: Mapping[str, KnownPrograms] = field(default_factory=dict)
     reading: ReadingJudge | None = None
 
     @property
@@ -77,7 +78,7 @@ class PermissionRules(Struct, frozen=True):
         """Return whether the mode or a rule runs a line outside the sandbox."""
         if self.mode == "bypassPermissions" or not self.sandboxed:
             return True
-        return self.opening(access.target) is not None and not self.is_replaced(access)
+        return self.opening(access.target) is not None and not self.replacement(access)
 
     def opening(self, line: str) -> Rule | None:
         """Return the rule that runs exactly this line outside the sandbox, unless a rule denies that."""
@@ -85,19 +86,24 @@ class PermissionRules(Struct, frozen=True):
             return None
         return next((rule for rule in self.allow if rule.tool == OPENING and rule.is_exactly(line)), None)
 
-    def is_replaced(self, access: Access) -> bool:
-        """Return whether the project's programs in a line have changed since its `open` rule was added."""
+    def replacement(self, access: Access) -> str:
+        """Return why an `open` rule no longer covers its line, "" if it does."""
         known = self.opened.get(access.target.strip())
-        if known is None or self.reading is None:
-            return False
-        return own_programs_of(access.target, access.cwd or self.folder, self.reading) != known
+        seen = self.standpoint(access)
+        if known is None or seen is None:
+            return ""
+        now = known_programs(access.target, seen)
+        if changed := known.changed_file(now):
+            return f"{changed} has changed since you allowed this line outside the sandbox"
+        return REPLACED if now.programs != known.programs else ""
 
     def noting_programs(self, line: str, folder: str = "") -> PermissionRules:
-        """Return the rules with the current digest of the project's own programs in a line."""
+        """Return the rules with the present state of the project's own programs in a line."""
         if self.reading is None:
             return self
-        now = own_programs_of(line, folder or self.folder, self.reading)
-        return replace(self, opened={**self.opened, line.strip(): now})
+        places = Places(folder=self.folder, home=self.home, cwd=folder or self.folder)
+        seen = Standpoint(places, self.reading)
+        return replace(self, opened={**self.opened, line.strip(): known_programs(line, seen)})
 
     def may_search(self, tool: str, path: str) -> bool:
         """Return whether the rules let a tool that searches directories show the content of this file."""
@@ -220,8 +226,9 @@ def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
     if needed:
         why = f"it cannot work in the sandbox: {needed}. Approving runs the line outside"
         return Verdict("ask", why, prefix=opening_rule(line), binding=True)
-    if rules.sandboxed and opening is not None and not bypasses and rules.is_replaced(access):
-        return Verdict("ask", why=REPLACED, prefix=Rule(OPENING, line.strip()), binding=True)
+    replaced = rules.replacement(access) if rules.sandboxed and opening is not None and not bypasses else ""
+    if replaced:
+        return Verdict("ask", why=replaced, prefix=Rule(OPENING, line.strip()), binding=True)
     if bypasses or (sandboxed and not rules.asks_sandboxed):
         return Verdict("allow", sandboxed=sandboxed)
     if rules.sandbox_required and not rules.sandboxed:

@@ -52,6 +52,10 @@ if TYPE_CHECKING:
         Words,
         parse_simple_commands,
     )
+    from .steering_files import (
+        KnownPrograms,
+        known_programs,
+    )
     from .vital_places import (
         Places,
     )
@@ -62,6 +66,7 @@ __all__ = [
     "Glob",
     "Invocation",
     "JudgedCommand",
+    "KnownPrograms",
     "LineReading",
     "Places",
     "ProjectEnvironment",
@@ -72,6 +77,7 @@ __all__ = [
     "Words",
     "irreversible_commands",
     "irreversible_effect",
+    "known_programs",
     "lost_paths",
     "may_overwrite",
     "outside_need",
@@ -94,6 +100,7 @@ __getattr__ = lazy_door(
         "read_only": "JudgedCommand ReadingJudge",
         "script_risks": "RiskyLine risky_lines",
         "simple_commands": "Glob Words parse_simple_commands",
+        "steering_files": "KnownPrograms known_programs",
         "vital_places": "Places",
     },
 )

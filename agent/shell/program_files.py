@@ -15,6 +15,7 @@ from tools.files import is_inside
 from .git_settings import GitSettings
 from .option_syntax import NotProved
 from .reading_programs import Reading
+from .steering_digests import steering_digests
 
 
 class ProjectPrograms:
@@ -61,6 +62,12 @@ class ProjectPrograms:
     def _is_own(self, path: str) -> bool:
         """Return whether a file, or the file that it links to, is in the project."""
         return any(is_inside(os.path.realpath(place), self.folder) for place in (path, os.path.dirname(path)))
+
+    def steering_digests(
+        self, names: Sequence[str], operands: Sequence[str], folder: str
+    ) -> Mapping[str, str]:
+        """See program_names.ProgramFiles."""
+        return steering_digests(names, operands, folder=folder, project=self.folder)
 
     def may_write(self, path: str) -> bool:
         """See program_names.ProgramFiles."""

@@ -53,6 +53,14 @@ class ProgramFiles(Protocol):
     def program(self, name: str, folder: str) -> str | None:
         """Return the file that the shell would run for a name in `folder`, None if there is none."""
 
+    def steering_digests(
+        self, names: Sequence[str], operands: Sequence[str], folder: str
+    ) -> Mapping[str, str]:
+        """Return the digests of files with these names, and of scripts they name, by path in the project.
+
+        They are looked for in `folder`, above it, and in directories that the operands name.
+        """
+
     def may_write(self, path: str) -> bool:
         """Return whether the user may write to an existing path."""
 

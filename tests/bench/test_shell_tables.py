@@ -75,6 +75,12 @@ class AnyProject:
         """See ProgramFiles."""
         return None
 
+    def steering_digests(
+        self, names: Sequence[str], operands: Sequence[str], folder: str
+    ) -> Mapping[str, str]:
+        """See ProgramFiles."""
+        return {}
+
     def may_write(self, path: str) -> bool:
         """See ProgramFiles."""
         return False

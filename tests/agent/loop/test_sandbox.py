@@ -39,7 +39,7 @@ from agent.permissions import (
 from agent.permissions.rules import REPLACED
 from agent.ports import Allow, Deny
 from agent.session.memory_files import memory_paths
-from agent.shell import ProjectEnvironment, own_programs_of
+from agent.shell import KnownPrograms, ProjectEnvironment, own_programs_of
 from agent.ui.approval import approval_choices, question_body
 from agent.ui.terminal_text import RenderContext, Theme
 from tests.strict_api.reply import Reply, calls
@@ -277,7 +277,19 @@ def test_a_program_of_the_project_that_was_replaced_does_not_run_open_unasked(sh
     assert shell.texts.count("The user denied this call") == 1
     rules = shell.store.rules
     assert rules.reading is not None
-    assert stored_openings(shell.granted) == {line: own_programs_of(line, rules.folder, rules.reading)}
+    programs = own_programs_of(line, rules.folder, rules.reading)
+    assert stored_openings(shell.granted) == {line: KnownPrograms(programs)}
+
+
+def test_a_rewritten_makefile_is_not_run_outside_by_an_earlier_answer(shell: SandboxedWorld) -> None:
+    """A sandboxed command cannot use the rule for `make install` to leave the sandbox."""
+    (shell.folder / "Makefile").write_text("install:\n\tgit config a.b c\n")
+    evil = "printf 'install:\\n\\tgit config a.b evil\\n' >Makefile"
+    shell.run(["make install", "make install", evil, "make install"], Allow("always"), Deny())
+    first, again = shell.world.approver.questions
+    assert first.prefix == again.prefix == "open(make install)" and again.refused == ""
+    assert again.why == "Makefile has changed since you allowed this line outside the sandbox"
+    assert "b = c" in shell.config and "evil" not in shell.config
 
 
 def test_a_program_that_cannot_work_inside_is_asked_about_before_it_runs(shell: SandboxedWorld) -> None:

@@ -1,0 +1,103 @@
+"""Find the files of the project that tell the programs in a line what to do, such as a Makefile.
+
+A rule that runs `make install` outside the sandbox is an answer about the Makefile that the user knows. A
+sandboxed command can rewrite it, and then the same line would run anything outside. So the rule remembers the
+digests of these files: those that the program reads by itself, those that the line names, and the scripts of
+the project that either of them names. Other sources are not covered: what `pytest` imports is the project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct, field
+
+from tools.text import word_set
+
+from .line_reading import Invocation, read_line
+from .parsed_text import is_unknown
+from .program_names import Standpoint, own_programs_of
+from .vital_places import scenes
+
+_OF_PYTHON = "pyproject.toml setup.py setup.cfg tox.ini noxfile.py"
+_OF_NODE = (
+    "package.json .npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs pnpm-workspace.yaml bunfig.toml turbo.json nx.json"
+)
+_OF_TESTS = f"conftest.py pytest.ini {_OF_PYTHON}"
+_OF_CONTAINERS = (
+    "compose.yaml compose.yml docker-compose.yaml docker-compose.yml compose.override.yaml"
+    " compose.override.yml docker-compose.override.yaml docker-compose.override.yml Dockerfile Containerfile"
+    " docker-bake.hcl docker-bake.json"
+)
+# Files that a program reads in its directory or above, without being told to.
+_READ_BY: Mapping[str, str] = {
+    **dict.fromkeys(("make", "gmake"), "Makefile makefile GNUmakefile"),
+    **dict.fromkeys(("just",), "justfile Justfile .justfile"),
+    **dict.fromkeys(("task", "go-task"), "Taskfile.yml Taskfile.yaml taskfile.yml taskfile.yaml"),
+    **dict.fromkeys(("npm", "npx", "pnpm", "pnpx", "yarn", "bun", "bunx", "node"), _OF_NODE),
+    "deno": "deno.json deno.jsonc",
+    **dict.fromkeys(("pytest", "py.test", "coverage"), _OF_TESTS),
+    **dict.fromkeys(("python", "python3", "pip", "pip3", "uv", "poetry", "hatch", "pdm"), _OF_TESTS),
+    **dict.fromkeys(("tox", "nox", "twine", "pre-commit"), f"{_OF_TESTS} .pre-commit-config.yaml"),
+    "invoke": "tasks.py invoke.yaml",
+    "fab": "fabfile.py",
+    "cargo": "Cargo.toml build.rs .cargo/config.toml .cargo/config",
+    "go": "go.mod go.work",
+    **dict.fromkeys(("docker", "docker-compose", "podman", "podman-compose", "nerdctl"), _OF_CONTAINERS),
+    **dict.fromkeys(
+        ("gradle", "gradlew"), "build.gradle build.gradle.kts settings.gradle settings.gradle.kts init.gradle"
+    ),
+    **dict.fromkeys(("mvn", "mvnw"), "pom.xml .mvn/extensions.xml .mvn/maven.config .mvn/jvm.config"),
+    **dict.fromkeys(("rake", "bundle"), "Rakefile rakefile Gemfile"),
+    "composer": "composer.json",
+    "cmake": "CMakeLists.txt CMakePresets.json",
+    "ninja": "build.ninja",
+    "meson": "meson.build",
+    "git": ".pre-commit-config.yaml .husky/pre-commit .husky/commit-msg .husky/pre-push lefthook.yml",
+    "vagrant": "Vagrantfile",
+    "skaffold": "skaffold.yaml",
+    "tilt": "Tiltfile",
+}
+_INTERPRETERS = word_set("sh bash dash zsh ruby perl php deno tsx ts-node Rscript lua julia ansible-playbook")
+
+
+class KnownPrograms(Struct, frozen=True):
+    """What the user knew when allowing a line outside the sandbox.
+
+    programs  the digest of the project's own programs in the line, "" if it names none
+    files     the digests of the files that tell its programs what to do, by their paths in the project
+    """
+
+    programs: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def changed_file(self, now: KnownPrograms) -> str:
+        """Return the first file that was changed, added or removed since; "" if there is none.
+
+        Removed ones come last, since a changed file may no longer name them.
+        """
+        names = [*sorted(now.files), *sorted(self.files)]
+        return next((name for name in names if self.files.get(name) != now.files.get(name)), "")
+
+
+def known_programs(line: str, seen: Standpoint) -> KnownPrograms:
+    """Return the present state of the project's programs in a line, and of the files that steer them."""
+    files: dict[str, str] = {}
+    for scene in scenes(read_line(line).invocations, seen.places):
+        command = scene.command
+        here = scene.here or seen.places.cwd
+        names = [*_READ_BY.get(command.program, "").split(), *_named_files(command)]
+        if names:
+            files |= seen.files.steering_digests(names, list(_operands(command)), here)
+    return KnownPrograms(own_programs_of(line, seen.places.cwd, seen.files), files)
+
+
+def _named_files(command: Invocation) -> Sequence[str]:
+    """Return the words of a command that may name a script or a file of instructions."""
+    if command.program not in _READ_BY and command.program not in _INTERPRETERS:
+        return ()
+    return [word.rpartition("=")[2] for word in _operands(command)]
+
+
+def _operands(command: Invocation) -> Iterator[str]:
+    return (word for word in command.words[1:] if not is_unknown(word) and "\0" not in word)

@@ -1,0 +1,118 @@
+"""A rule that runs a line outside the sandbox asks again when a file that steers its program changed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.permissions import PermissionRules, PermissionStore, judge_call, parse_rules, stored_openings
+from agent.shell import KnownPrograms, ProjectEnvironment
+from tools.base import Access
+
+_FILES = {
+    "Makefile": "install:\n\t./scripts/install.sh\n",
+    "scripts/install.sh": "cp a b\n",
+    "package.json": '{"main": "dist/index.js", "scripts": {"e2e": "node e2e/run.mjs"}}',
+    "e2e/run.mjs": "run()\n",
+    "dist/index.js": "1\n",
+    "conftest.py": "\n",
+    "pyproject.toml": "[project]\n",
+    "compose.yaml": "services: {}\n",
+    "ops/compose.yaml": "services: {}\n",
+    "Cargo.toml": "[package]\n",
+    "build.rs": "fn main() {}\n",
+    "justfile": "deploy:\n",
+    "deploy.py": "print()\n",
+    ".husky/pre-push": "npm test\n",
+    "sub/Makefile": "all:\n",
+    "notes.txt": "a\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in _FILES.items():
+        path = tmp_path / "project" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return (tmp_path / "project").resolve()
+
+
+def allowing(line: str, folder: Path) -> PermissionStore:
+    """The permissions after the user has allowed a line outside the sandbox for good."""
+    reading = ProjectEnvironment(str(folder), {"PATH": "/usr/bin:/bin"})
+    rules = PermissionRules(folder=str(folder), sandboxed=True, reading=reading)
+    store = PermissionStore(rules, folder.parent / "granted.toml")
+    store.allow_always(parse_rules(f"open({line})")[0], str(folder))
+    return store
+
+
+@pytest.mark.parametrize(
+    ("line", "changed"),
+    [
+        ("make install", "Makefile"),
+        ("make install", "scripts/install.sh"),
+        ("make -C sub", "sub/Makefile"),
+        ("cd sub && make", "sub/Makefile"),
+        ("timeout 60 make install", "Makefile"),
+        ("npm run e2e", "package.json"),
+        ("npm run e2e", "e2e/run.mjs"),
+        ("pytest tests", "conftest.py"),
+        ("pytest tests", "pyproject.toml"),
+        ("docker compose up -d", "compose.yaml"),
+        ("docker compose -f ops/compose.yaml up", "ops/compose.yaml"),
+        ("cargo publish", "build.rs"),
+        ("just deploy", "justfile"),
+        ("python deploy.py", "deploy.py"),
+        ("git push", ".husky/pre-push"),
+    ],
+)
+def test_a_changed_file_that_steers_the_program_is_named(folder: Path, line: str, changed: str) -> None:
+    store = allowing(line, folder)
+    access = Access("run", line, cwd=str(folder))
+    assert store.rules.runs_open(access)
+    (folder / changed).write_text("other")
+    verdict = judge_call("bash", [access], store.rules)
+    assert (verdict.answer, str(verdict.prefix), verdict.binding) == ("ask", f"open({line})", True)
+    assert verdict.why == f"{changed} has changed since you allowed this line outside the sandbox"
+    assert not store.rules.runs_open(access)
+    store.allow_always(parse_rules(f"open({line})")[0], str(folder))
+    assert store.rules.runs_open(access)
+
+
+@pytest.mark.parametrize(
+    ("line", "changed"),
+    [
+        ("npm run e2e", "dist/index.js"),
+        ("make install", "notes.txt"),
+        ("scp notes.txt host:", "notes.txt"),
+        ("ssh host uptime", "Makefile"),
+        ("git push", "package.json"),
+    ],
+)
+def test_other_files_may_change(folder: Path, line: str, changed: str) -> None:
+    store = allowing(line, folder)
+    (folder / changed).write_text("other")
+    assert store.rules.runs_open(Access("run", line, cwd=str(folder)))
+
+
+def test_a_file_that_was_added_counts_as_changed(folder: Path) -> None:
+    store = allowing("make install", folder)
+    (folder / "GNUmakefile").write_text("install:\n")
+    assert judge_call("bash", [Access("run", "make install", cwd=str(folder))], store.rules).why.startswith(
+        "GNUmakefile has changed"
+    )
+
+
+def test_what_was_known_is_stored_and_older_files_are_read(folder: Path) -> None:
+    """An older file contains no digests of files, so the user is asked once more."""
+    store = allowing("make install", folder)
+    path = folder.parent / "granted.toml"
+    assert stored_openings(path) == store.rules.opened
+    assert set(stored_openings(path)["make install"].files) == {"Makefile", "scripts/install.sh"}
+    path.with_suffix(".opened").write_text(json.dumps({"make install": ""}))
+    assert stored_openings(path) == {"make install": KnownPrograms()}
+    path.with_suffix(".opened").write_text("[1]")
+    assert stored_openings(path) == {}
