@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tools.files import one_line_path
+from tools.files import FileError, load_file, one_line_path
 from tools.patch import unified_diff
 
 from .change_log import FileChange
@@ -139,8 +139,7 @@ def _read_now(checkpoints: Checkpoints, path: str) -> tuple[str, bytes | None]:
     if state.kind != "file":
         return state.kind, None if state.kind == "other" else os.fsencode(state.value)
     try:
-        with (checkpoints.root / path).open("rb") as file:
-            content = file.read(MAX_COMPARED_FILE_BYTES + 1)
-    except OSError:
+        # A command may have put a link in the place of a directory on the way.
+        return "file", load_file(str(checkpoints.root / path), MAX_COMPARED_FILE_BYTES).data
+    except (OSError, FileError):
         return "file", None
-    return "file", content if len(content) <= MAX_COMPARED_FILE_BYTES else None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 # Links are followed one by one.
-# ruff: noqa: PTH113, PTH114, PTH115, PTH118, PTH119, PTH120, PTH121, PTH123, PTH202
+# ruff: noqa: PTH113, PTH114, PTH115, PTH118, PTH119, PTH120, PTH121, PTH202
+import errno
 import filecmp
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 
 from tools.files import is_inside
@@ -16,6 +18,8 @@ from .git_settings import GitSettings
 from .option_syntax import NotProved
 from .reading_programs import Reading
 from .steering_digests import steering_digests
+
+_MAX_DIGESTED_BYTES = 256 << 20  # 0.3 s
 
 
 class ProjectPrograms:
@@ -125,9 +129,22 @@ def _is_copy(path: str, original: str) -> bool:
         return False
 
 
+def _open_regular(path: str) -> int:
+    """Open a file for reading. Raises OSError for pipes and devices, which may never end."""
+    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
+        os.close(opened)
+        raise OSError(errno.EINVAL, "it is not a regular file", path)
+    return opened
+
+
 def _file_digest(path: str) -> bytes:
+    """Return a digest of a file's content, or of its state if reading it would take too long."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        with open(_open_regular(path), "rb") as file:
+            state = os.fstat(file.fileno())
+            if state.st_size > _MAX_DIGESTED_BYTES:
+                return repr((state.st_dev, state.st_ino, state.st_size, state.st_ctime_ns)).encode()
             return hashlib.file_digest(file, "sha256").digest()
     except OSError as error:
         return repr(error).encode()
@@ -136,7 +153,7 @@ def _file_digest(path: str) -> bytes:
 def _is_program_itself(name: str, real: str) -> bool:
     """Return whether a real path is the program of this name, and not a script or shim that selects one."""
     try:
-        with open(real, "rb") as file:
+        with open(_open_regular(real), "rb") as file:
             start = file.read(2)
     except OSError:
         return False

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import codecs
 import json
+import os
 import re
+import stat
 import sys
 import warnings
 from collections.abc import Iterator
@@ -62,12 +64,31 @@ def _compiled(pattern: str, flags: str) -> re.Pattern[str]:
         return re.compile(pattern, wanted)
 
 
+def _opened(path: Path) -> int:
+    """Return a descriptor of a file. Raises OSError if a part of its path has become a link."""
+    *folders, name = path.parts
+    passing = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
+    here = os.open(folders.pop(0) if path.is_absolute() else ".", passing)
+    try:
+        for part in folders:
+            inner = os.open(part, passing, dir_fd=here)
+            os.close(here)
+            here = inner
+        return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=here)
+    finally:
+        os.close(here)
+
+
 def _text_of(path: Path) -> tuple[str, bool]:
     """Return the text of a file and whether it is binary; no text if it is too large or unreadable."""
     try:
-        if path.stat().st_size > MAX_SEARCHED_BYTES:
+        opened = _opened(path)
+        with os.fdopen(opened, "rb") as file:
+            if not stat.S_ISREG(os.fstat(opened).st_mode):
+                return "", False
+            data = file.read(MAX_SEARCHED_BYTES + 1)
+        if len(data) > MAX_SEARCHED_BYTES:
             return "", False
-        data = path.read_bytes()
     except OSError:
         return "", False
     codec = _WIDE_MARKS.get(data[:2])
