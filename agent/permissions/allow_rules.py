@@ -1,7 +1,8 @@
 """Match command lines with allow rules, and find the rule that "always" would add for a line.
 
 Each simple command of a line is covered by a rule or because it is read-only. A rule for a whole tool, or for
-exactly one line, covers the line as a whole.
+exactly one line, covers the line as a whole. A rule for a beginning of words stands for arguments inside the
+project, unless it names a path itself: `bash(black)` does not cover `black /home`.
 
 "Always" offers the first words of a command if they are in a list: tests, formatters, builds, scripts of
 the project, git commands that lose nothing. Any other program (tar, a database shell, a compiler)
@@ -18,6 +19,7 @@ from msgspec import Struct
 from agent.shell import CommandPattern, Glob, JudgedCommand, ReadingJudge, Words, parse_simple_commands
 from tools.text import word_set
 
+from .rule_arguments import argument_beyond, names_path
 from .rule_syntax import OPENING, Rule, exact_rule, parse_rules
 
 # Programs that may be allowed by name alone: they test, check or format files of the project.
@@ -48,11 +50,15 @@ MORE_THAN_WORDS = "it contains more than plain words (such as ~, $x or > file)"
 
 
 class CoveredCommand(Struct, frozen=True):
-    """A simple command of a line, with the rule that covers it or the reason why it may not be read-only."""
+    """A simple command of a line, with the rule that covers it or the reason why it may not be read-only.
+
+    beyond  the argument that a rule for the program would not cover, "" if there is none
+    """
 
     words: Words
     rule: Rule | None = None
     doubt: str = ""
+    beyond: str = ""
 
 
 class Coverage(Struct, frozen=True):
@@ -75,7 +81,7 @@ def coverage(line: str, folder: str, rules: Sequence[Rule], judge: ReadingJudge 
     judged = _judged(line, folder, judge)
     if judged is None:
         return Coverage(MORE_THAN_WORDS)
-    commands = tuple(_covered(command, rules) for command in judged)
+    commands = tuple(_covered(command, folder, rules, judge) for command in judged)
     return Coverage(
         doubt=next((command.doubt for command in commands if command.doubt), ""),
         rule=next((command.rule for command in commands if command.rule is not None), None),
@@ -90,13 +96,20 @@ def _judged(line: str, folder: str, judge: ReadingJudge | None) -> list[JudgedCo
     return None if commands is None else [JudgedCommand(words, "it runs a command") for words in commands]
 
 
-def _covered(command: JudgedCommand, rules: Sequence[Rule]) -> CoveredCommand:
+def _covered(
+    command: JudgedCommand, folder: str, rules: Sequence[Rule], judge: ReadingJudge | None
+) -> CoveredCommand:
     """Find the rule that covers a command which may not be read-only."""
-    if command.doubt and not command.is_trap:
-        for rule in rules:
-            if not rule.exact and CommandPattern.parse(rule.pattern or "").covers(command.words):
+    if not command.doubt or command.is_trap:
+        return CoveredCommand(command.words, doubt=command.doubt)
+    beyond = argument_beyond(command.words, folder, judge)
+    doubt = command.doubt
+    for rule in rules:
+        if not rule.exact and CommandPattern.parse(rule.pattern or "").covers(command.words):
+            if not beyond or names_path(rule.pattern or ""):
                 return CoveredCommand(command.words, rule)
-    return CoveredCommand(command.words, doubt=command.doubt)
+            doubt = f"the rule {rule} does not cover {beyond}, which is not in the project"
+    return CoveredCommand(command.words, doubt=doubt, beyond=beyond)
 
 
 def lasting_rule(tool: str, line: str, covered: Coverage) -> Rule | None:
@@ -106,7 +119,8 @@ def lasting_rule(tool: str, line: str, covered: Coverage) -> Rule | None:
     """
     doubted = [command.words for command in covered.commands if command.doubt]
     beginnings = {lasting_beginning(words) for words in doubted}
-    beginning = beginnings.pop() if len(beginnings) == 1 else None
+    is_beyond = any(command.doubt and command.beyond for command in covered.commands)
+    beginning = beginnings.pop() if len(beginnings) == 1 and not is_beyond else None
     if beginning is not None and all(map(CommandPattern.parse(beginning).covers, doubted)):
         return Rule(tool, beginning)
     whole = exact_rule(tool, line)

@@ -73,6 +73,11 @@ class ProjectPrograms:
         """See program_names.ProgramFiles."""
         return steering_digests(names, operands, folder=folder, project=self.folder)
 
+    def is_outside(self, word: str, folder: str) -> bool:
+        """See program_names.ProgramFiles."""
+        path = os.path.join(folder, word)
+        return word.startswith("~") or not is_inside(os.path.realpath(path), self.folder)
+
     def may_write(self, path: str) -> bool:
         """See program_names.ProgramFiles."""
         return os.access(path, os.W_OK)

@@ -61,6 +61,9 @@ class ProgramFiles(Protocol):
         They are looked for in `folder`, above it, and in directories that the operands name.
         """
 
+    def is_outside(self, word: str, folder: str) -> bool:
+        """Return whether a word, taken as a path in `folder`, leads out of the project."""
+
     def may_write(self, path: str) -> bool:
         """Return whether the user may write to an existing path."""
 

@@ -81,6 +81,10 @@ class AnyProject:
         """See ProgramFiles."""
         return {}
 
+    def is_outside(self, word: str, folder: str) -> bool:
+        """See ProgramFiles."""
+        return False
+
     def may_write(self, path: str) -> bool:
         """See ProgramFiles."""
         return False
