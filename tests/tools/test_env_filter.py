@@ -99,6 +99,7 @@ def test_start_up_files_of_shells_are_left_out_and_nothing_can_ask_or_page() -> 
 def test_an_output_without_masks_is_kept_unchanged(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "1.txt", masks=SecretMasks())
     spool.feed(OWN.encode())
+    spool.flush()
     assert spool.tail() == OWN.encode()
 
 

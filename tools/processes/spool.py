@@ -36,7 +36,7 @@ class Spool:
         self.max_bytes = max_bytes
         self.total = self.lines = self.written = 0
         self.error: str | None = None
-        self._redactor = StreamRedactor(masks) if masks is not None and masks.values else None
+        self._redactor = StreamRedactor(masks) if masks is not None else None
         self._head = bytearray()
         self._tail = bytearray()
         self._file: BinaryIO | None = None

@@ -58,12 +58,18 @@ def assigned_secrets(text: str, *, in_settings: bool = False) -> Iterator[tuple[
             start, end = start + 1, end - 1
         name = found["name"]
         sign = found["sign"]
-        if "," in sign and not (quoted and text[found.end("name") : found.end("name") + 1] in "\"'"):
+        if "," in sign and not re.search(
+            r"(?i)\bdefine\(\s{0,8}['\"]\Z", text[max(0, found.start() - 20) : found.start()]
+        ):
             continue  # in PHP: define('DB_PASSWORD', '...')
-        if not (is_surely_named(name, _NAME_TAIL) and is_secret(name, value) and _is_literal(value)):
+        if not (is_surely_named(name, _NAME_TAIL) and is_secret(name, value) and is_literal(value)):
             continue
         is_variable = sign == "=" and re.fullmatch(_ENVIRONMENT_NAME, name) is not None
-        if (in_settings and _may_be_password(name, value)) or is_variable or _looks_secret(value, quoted):
+        if (
+            (in_settings and _may_be_password(name, value))
+            or is_variable
+            or _looks_secret(name, value, quoted=quoted)
+        ):
             yield start, end
 
 
@@ -72,7 +78,7 @@ def holds_secret(text: str) -> bool:
     for form in SECRET_FORMS:
         if any(hint in text for hint in form.hints):
             for found in re.finditer(form.pattern, text):
-                if form.kind != "password" or _is_literal(found[0].partition(":")[2]):
+                if form.kind != "password" or is_literal(found[0].partition(":")[2]):
                     return True
     return any(True for _ in assigned_secrets(text, in_settings=True))
 
@@ -87,16 +93,18 @@ def _may_be_password(name: str, value: str) -> bool:
     return re.search("pass|pwd?", name, re.IGNORECASE) is not None or could_be_masked(value)
 
 
-def _is_literal(value: str) -> bool:
+def is_literal(value: str) -> bool:
+    """Return whether a value may be a secret itself, not a variable, a path or a placeholder."""
     if len(value) < MIN_ASSIGNED_CHARS or re.match(_NO_LITERAL, value) or is_plain_path(value):
         return False
-    return "${" not in value and not is_placeholder(value)
+    return "${" not in value and "..." not in value and not is_placeholder(value)
 
 
-def _looks_secret(value: str, quoted: bool) -> bool:
+def _looks_secret(name: str, value: str, *, quoted: bool) -> bool:
     if not could_be_masked(value) or " " in value:
         return False
     if quoted:
-        return looks_random(value) or re.search(r"\d", value) is not None
+        is_password = re.search("pass|pwd?", name, re.IGNORECASE) is not None
+        return looks_random(value) or (is_password and re.search(r"\d", value) is not None)
     changes = re.findall(r"[A-Za-z](?=\d)|\d(?=[A-Za-z])", value)
     return looks_random(value) and len(changes) >= MIN_CHANGES

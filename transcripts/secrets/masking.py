@@ -1,18 +1,20 @@
 """Mask secrets in text that is written: exact values everywhere, and known forms in exports and logs.
 
-In transcripts only exact values are masked, since what the model saw must stay unchanged. Thinking is never
-masked, since its signature covers every byte. Masking never alters what is executed, written to the user's
-files or sent to the model.
+What commands print is masked before the model sees it. In transcripts only exact values are masked, since
+what the model saw must stay unchanged. Thinking is never masked, since its signature covers every byte.
+Masking never alters what is executed or written to the user's files.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
 
+from .assignments import assigned_secrets, is_literal
 from .secret_forms import MIN_SECRET_CHARS, SECRET_FORMS
 
 MASK_TEXT = "****"
@@ -23,6 +25,30 @@ def mask(text: str) -> str:
     for form in SECRET_FORMS:
         if any(hint in text for hint in form.hints):
             text = re.sub(form.pattern, f"[{form.kind} masked]", text)
+    return _mask_assigned(text)
+
+
+def mask_output(text: str) -> str:
+    """Return a text for the model with known forms of secrets and assigned secrets masked.
+
+    It may be source code: `https://{user}:{password}@host` and placeholders stay.
+    """
+    for form in SECRET_FORMS:
+        if any(hint in text for hint in form.hints):
+            text = re.sub(form.pattern, partial(_mask_literal, form.kind), text)
+    return _mask_assigned(text)
+
+
+def _mask_literal(kind: str, found: re.Match[str]) -> str:
+    ending = {"password": ":", "authorization": " "}.get(kind)
+    kept = ending is not None and not is_literal(found[0].rpartition(ending)[2])
+    return found[0] if kept else f"[{kind} masked]"
+
+
+def _mask_assigned(text: str) -> str:
+    for start, end in reversed(list(assigned_secrets(text))):
+        if not text.startswith("[", start):
+            text = f"{text[:start]}[secret masked]{text[end:]}"
     return text
 
 

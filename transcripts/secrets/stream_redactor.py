@@ -1,21 +1,36 @@
-"""Mask exact values in bytes that arrive in pieces, such as the output of a command."""
+"""Mask exact values and known forms of secrets in bytes that arrive in pieces: the output of a command."""
 
 from __future__ import annotations
 
 import os
 
-from .masking import MASK_TEXT, SecretMasks
+from transcripts.patterns import lazy_bytes_pattern
+
+from .masking import MASK_TEXT, SecretMasks, mask_output
+
+MAX_LINE_BYTES = 16 * 1024  # of a line that is masked as a whole; a longer one is masked in pieces
+_KEY_BEGIN = lazy_bytes_pattern(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY")
+_KEY_SO_FAR = lazy_bytes_pattern(rb"[\w+/=.~%!@#$&*-]\Z")
+_KEY_END = lazy_bytes_pattern(rb"-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----")
+# A line of a key, possibly after the name and number that grep prints, or a header in the key.
+_KEY_LINE = lazy_bytes_pattern(
+    rb"(?:[^\s:]{0,400}[:-]\d{1,9}[:-]|[^\s:]{1,400}:|[ \t]*\d{1,9}[:\t-])?[ \t+\-\"'|>#*]{0,40}"
+    rb"(?:[A-Za-z0-9+/=]{0,100}|(?:Proc-Type|DEK-Info|Comment|Version):.{0,200})[\\n\"',\s]{0,8}"
+)
 
 
 class StreamRedactor:
-    """Masks exact values in bytes that arrive in pieces, even if a value is split between pieces.
+    """Masks secrets in bytes that arrive in pieces, even if one is split between pieces.
 
-    Output is delayed while its end may be the beginning of a masked value.
+    Output is delayed while its end may be the beginning of a masked value, and to the end of a line that ends
+    like a key so far. A prompt, which ends with a space or a punctuation mark, is not delayed.
     """
 
     def __init__(self, masks: SecretMasks) -> None:
         self._values = [os.fsencode(value) for value in masks.used()]
         self._held = b""
+        self._line = b""  # that has not ended
+        self._in_key = False
 
     def feed(self, data: bytes) -> bytes:
         """Add output, and return the part that can be shown now."""
@@ -24,13 +39,47 @@ class StreamRedactor:
             text = text.replace(value, MASK_TEXT.encode())
         shown = len(text) - max((_begun(text, value) for value in self._values), default=0)
         self._held = text[shown:]
-        return text[:shown]
+        return self._by_lines(text[:shown])
 
     def flush(self) -> bytes:
         """Return the delayed part."""
-        held = self._held
-        self._held = b""
-        return held
+        held = self._line + self._held
+        self._held = self._line = b""
+        return self._masked(held)
+
+    def _by_lines(self, data: bytes) -> bytes:
+        text = self._line + data
+        whole = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
+        if len(text) - whole > MAX_LINE_BYTES or not _KEY_SO_FAR.search(text):
+            whole = len(text)
+        self._line = text[whole:]
+        return self._masked(text[:whole])
+
+    def _masked(self, text: bytes) -> bytes:
+        if self._in_key or b"-----BEGIN" in text:
+            text = b"".join(map(self._without_key, text.splitlines(keepends=True)))
+        said = text.decode("utf-8", "surrogateescape")
+        masked = mask_output(said)
+        return text if masked == said else masked.encode("utf-8", "surrogateescape")
+
+    def _without_key(self, line: bytes) -> bytes:
+        """Return a line without the part of a private key in it."""
+        shown = b""
+        if not self._in_key and (begun := _KEY_BEGIN.search(line)) is not None:
+            self._in_key = True
+            shown = line[: begun.start()] + b"[private key masked]"
+            line = line[begun.end() :]
+            if (ended := _KEY_END.search(line)) is None:
+                return shown + line[len(line.rstrip(b"\r\n")) :]
+        elif not self._in_key:
+            return line
+        else:
+            ended = _KEY_END.search(line)
+        if ended is not None:
+            self._in_key = False
+            return shown + line[ended.end() :] if shown else line[ended.end() :].lstrip(b"\r\n")
+        self._in_key = _KEY_LINE.fullmatch(line) is not None
+        return b"" if self._in_key else line
 
 
 def _begun(text: bytes, value: bytes) -> int:
