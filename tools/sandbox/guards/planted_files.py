@@ -83,32 +83,31 @@ def _planted(top: int, since: float) -> Iterator[str]:
     seen = 0
     while waiting and seen < _MAX_SEEN_FILES:
         place = waiting.popleft()
-        for name, state in islice(_entries(top, place or "."), _MAX_SEEN_FILES - seen):
+        in_programs = place.endswith(_PROGRAMS)
+        in_run_later = not _RUN_LATER.isdisjoint(place.split("/"))
+        for entry in islice(_entries(top, place or "."), _MAX_SEEN_FILES - seen):
             seen += 1
+            name = entry.name
             path = f"{place}/{name}" if place else name
-            is_folder = stat.S_ISDIR(state.st_mode)
-            changed = state.st_ctime > since - _CLOCK_S
-            run_later = path in scripts or name in _RUN_FILES or not _RUN_LATER.isdisjoint(place.split("/"))
-            if name == ".git":
-                yield from _git_files(top, path, since) if is_folder else [path] * changed
-            elif is_folder and name not in _UNSEEN:
-                waiting.append(path)
-            elif changed and run_later:
-                yield path
-            elif changed and place.endswith(_PROGRAMS):
-                yield place
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if name == ".git" and is_folder:
+                yield from _git_files(top, path, since)
+            elif is_folder:
+                waiting += [path] if name not in _UNSEEN else []
+            elif in_programs or in_run_later or name == ".git" or name in _RUN_FILES or path in scripts:
+                with suppress(FileNotFoundError):  # it has just been removed
+                    if entry.stat(follow_symlinks=False).st_ctime > since - _CLOCK_S:
+                        yield place if in_programs else path
 
 
-def _entries(top: int, place: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield the names and states of the entries of a directory, except those that have just been removed."""
+def _entries(top: int, place: str) -> Iterator[os.DirEntry[str]]:
+    """Yield the entries of a directory, which stays open meanwhile."""
     with (
         suppress(OSError),
         closing(safe_open(place, LISTED_FOLDER, base=top)) as here,
         os.scandir(here) as found,
     ):
-        for entry in found:
-            with suppress(FileNotFoundError):
-                yield entry.name, entry.stat(follow_symlinks=False)
+        yield from found
 
 
 def _git_files(top: int, git: str, since: float) -> Iterator[str]:
