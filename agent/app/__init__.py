@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .permission_loading import home_of, permission_store
     from .project_approval import choose_items, item_lines, project_items, record_decision
     from .setup import RunSetup
+    from .unusual_places import with_place
 
 __all__ = [
     "EDITING_MODES",
@@ -41,6 +42,7 @@ __all__ = [
     "record_decision",
     "rewind_to",
     "session_hooks",
+    "with_place",
     "with_prompt_files",
     "with_setting",
 ]
@@ -56,5 +58,6 @@ __getattr__ = lazy_door(
         "permission_loading": "home_of permission_store",
         "project_approval": "choose_items item_lines project_items record_decision",
         "setup": "RunSetup",
+        "unusual_places": "with_place",
     },
 )

@@ -47,12 +47,16 @@ def permission_store(setup: RunSetup) -> PermissionStore:
         home=home,
         reading=reading,
         asks_sandboxed=options.asks_client,
+        asks_edits=bool(setup.place),
     )
     for line in {rule.pattern for rule in allow if rule.tool == OPENING and rule.pattern is not None}:
         rules = rules.noting_programs(line)
     rules = replace(rules, opened={**rules.opened, **stored_openings(path)})
     places = stored_places(path) if reads_stored else {}
-    return PermissionStore(rules, path, sandbox=setup.sandbox.with_entries(places))
+    sandbox = setup.sandbox.with_entries(places)
+    if setup.place:
+        sandbox = replace(sandbox, project="read-only")
+    return PermissionStore(rules, path, sandbox=sandbox)
 
 
 def home_of(environ: Mapping[str, str]) -> Path:

@@ -21,6 +21,7 @@ from agent.app import (
     given_settings,
     has_credentials,
     load_config,
+    with_place,
     with_prompt_files,
 )
 from agent.errors import AgentError, AuthenticationError, UsageError
@@ -86,7 +87,7 @@ def with_errors_reported(
 
 
 def _begin(options: Options) -> int:
-    setup = run_setup(options)
+    setup = with_place(run_setup(options))
     if options.resume is not None or options.continue_:
         from .session_choice import with_session  # saves a new session 60 ms
 

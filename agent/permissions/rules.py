@@ -48,6 +48,7 @@ class PermissionRules(Struct, frozen=True):
     sandbox_holds     in the sandbox commands can write none of the user's files
     sandbox_required  no command may run without a sandbox
     asks_sandboxed    sandboxed commands need approval too
+    asks_edits        the project is not one, so edits need approval in the mode acceptEdits too
     opened            for each line that a rule runs outside the sandbox, the project's own programs in it
                       and the files that steer them, since sandboxed commands can replace those
     reading           proves commands read-only; without it none is
@@ -62,6 +63,7 @@ class PermissionRules(Struct, frozen=True):
     sandbox_holds: bool = False
     sandbox_required: bool = False
     asks_sandboxed: bool = False
+    asks_edits: bool = False
     opened: Mapping[str, KnownPrograms] = field(default_factory=dict)
     reading: ReadingJudge | None = None
 
@@ -270,7 +272,8 @@ def _judge_path(tool: str, access: Access, rules: PermissionRules) -> Verdict:
         return Verdict("allow")
     if access.protected and access.kind == "write":
         return Verdict("ask", _guarded_for(access), binding=True)
-    if _is_allowed(tool, access, rules) or (inside and access.kind == "write" and mode == "acceptEdits"):
+    accepts = mode == "acceptEdits" and not rules.asks_edits
+    if _is_allowed(tool, access, rules) or (inside and access.kind == "write" and accepts):
         return Verdict("allow")
     if access.kind in ("network", "server"):
         return _judge_service(tool, access, mode)

@@ -68,7 +68,7 @@ class PtyTerminal:
         self._text: str | None = None  # of the screen as it is, once it was asked for
         variables = {
             "TERM": "xterm-256color",
-            "HOME": str(folder),
+            "HOME": str(folder / "home"),
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(ROOT),
             **environ,

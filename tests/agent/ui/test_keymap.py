@@ -70,7 +70,7 @@ def test_a_key_of_two_things_is_reported(tmp_path: Path) -> None:
 
 
 def test_keys_of_ones_own_work_and_the_replaced_ones_do_not(tmp_path: Path) -> None:
-    config = tmp_path / ".config" / "makeroom"
+    config = tmp_path / "home" / ".config" / "makeroom"
     config.mkdir(parents=True)
     (config / "keybindings.toml").write_text('stash = "f5"\n"/cost" = "f6"\nnothing = "x"\n')
     with PtyTerminal(tmp_path, (80, 24), forked_makeroom("--offline")) as terminal:
@@ -79,7 +79,7 @@ def test_keys_of_ones_own_work_and_the_replaced_ones_do_not(tmp_path: Path) -> N
 
 
 def test_hints_and_help_report_the_keys_of_the_user(tmp_path: Path) -> None:
-    config = tmp_path / ".config" / "makeroom"
+    config = tmp_path / "home" / ".config" / "makeroom"
     config.mkdir(parents=True)
     (config / "keybindings.toml").write_text(
         'editor = []\noutputs = "f5"\ninterrupt = "f3"\nleave = "f4"\nmode = "f6"\n"/cost" = "f7"\n'

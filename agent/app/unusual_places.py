@@ -1,0 +1,78 @@
+"""Recognize directories that are not projects: homes, the root, those of others and of other machines."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from agent.errors import UsageError
+from agent.settings_files import home_folder
+from transcripts.storage import trusted_owners
+
+from .setup import RunSetup
+
+_FOLDERS_OF_HOMES = ("/home", "/homes", "/Users", "/users")
+# Of file systems whose files other machines change too. Those of virtual machines and WSL are not among them.
+_NETWORK_TYPES = re.compile(r"nfs\d?|cifs|smb\d?|smbfs|afs|ceph|glusterfs|lustre|beegfs|davfs|afpfs|webdav")
+_NETWORK_PROGRAMS = re.compile(r"fuse\.(?:sshfs|rclone|davfs2?|s3fs|gcsfuse|curlftpfs|glusterfs|ceph.*)")
+
+
+def with_place(setup: RunSetup) -> RunSetup:
+    """Return the setup with the reason why its directory is not a project, if there is one.
+
+    Raises UsageError if sessions cannot be stored there either.
+    """
+    place = unusual_place(setup.folder, setup.environ)
+    if place and not setup.options.no_session and not os.access(setup.folder, os.W_OK):
+        raise UsageError(
+            f"cannot store sessions in {setup.folder}, which is {place}; start in a project or use -C"
+        )
+    return replace(setup, place=place)
+
+
+def unusual_place(folder: Path, environ: Mapping[str, str], login_home: Path | None = None) -> str:
+    """Return the reason why a directory (a real path) is not a project, in words; "" if it may be one.
+
+    `login_home` is the home directory that the system names for the user. The one in HOME may be in a
+    project, as builds arrange it.
+    """
+    if folder == Path("/"):
+        return "the root directory"
+    login = login_home or _login_home()
+    if folder in (home_folder(environ).resolve(), login):
+        return "your home directory"
+    if str(folder) in _FOLDERS_OF_HOMES or login.is_relative_to(folder):
+        return "a directory of home directories"
+    with suppress(OSError):  # the owner cannot be determined
+        if folder.stat().st_uid not in trusted_owners(folder):
+            return "a directory of another user"
+    with suppress(OSError):  # not Linux
+        if is_on_network(folder, Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape")):
+            return "a directory on a network file system"
+    return ""
+
+
+def is_on_network(folder: Path, mounts: str) -> bool:
+    """Return whether a directory is on a network file system, given the content of /proc/self/mountinfo."""
+    kind = ""
+    deepest = -1
+    for line in mounts.splitlines():
+        fields, _, rest = line.partition(" - ")
+        point = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), fields.split(" ")[4])
+        if len(point) >= deepest and folder.is_relative_to(point):  # of equal points the last one is above
+            deepest = len(point)
+            kind = rest.split(" ")[0]
+    return bool(_NETWORK_TYPES.fullmatch(kind) or _NETWORK_PROGRAMS.fullmatch(kind))
+
+
+def _login_home() -> Path:
+    try:
+        return Path(pwd.getpwuid(os.geteuid()).pw_dir).resolve()
+    except KeyError:  # the user has no entry, as in some containers
+        return Path.home().resolve()
