@@ -7,6 +7,8 @@ from transcripts.view import Message, Part, PartKind
 from .prefix import blocks_of
 from .reply import Body, Reply, calls, says, thinks
 
+SUMMARY_WORDS = ("End your answer with <summary>", "<analysis>")  # of requests for a summary
+
 
 def demo_reply(body: Body) -> Reply:
     """The demo's reply to a request; stateless, may be called from several threads."""
@@ -32,7 +34,7 @@ def _split_instruction(messages: list[Message]) -> str:
     """Take the request for a summary off the end of the messages; "" where there is none."""
     last = messages[-1]
     block = last.parts[-1].block if last.parts else None
-    if not isinstance(block, TextBlock) or "End your answer with <summary>" not in block.text:
+    if not isinstance(block, TextBlock) or not any(words in block.text for words in SUMMARY_WORDS):
         return ""
     messages[-1:] = [Message(last.role, last.parts[:-1], last.first, last.last)] if last.parts[1:] else []
     return block.text

@@ -27,6 +27,7 @@ from tests.tools.bash_session import survivors
 from tests.tools.restricted_process import restrict
 from tools.base import ToolContext
 from tools.processes.runner import DRAIN_LIMIT_S, command_runner
+from tools.sandbox.own_program import own_program
 from tools.sandbox.supervisor.system_calls import NEW_MOUNTS, NEW_USER, PRIVATE, RECURSIVE, call, mount
 
 ESCAPES = Path(__file__).with_name("sandbox_escapes.py")
@@ -54,6 +55,7 @@ def become(who: str) -> None:
     mount(
         "tmpfs", str(PLACE), "tmpfs", 0, "mode=0755" + (f",uid={user},gid={user}" if user == NOBODY else "")
     )
+    own_program(())  # read while the interpreter, which may be in root's home, can still be read
     if os.geteuid() == 0 and user:
         os.setgroups([])
         os.setresgid(user, user, user)

@@ -223,6 +223,7 @@ def tried_in(base: Path, other: bool) -> dict[str, str]:
         "folder": f"{base}/project", "private": f"{base}/private", "scratch": f"{base}/private/walled",
         "hidden": [f"{base}/home/.ssh", "/etc/shadow"], "writable": [], "caches": [],
         "project_writable": True,
+        "program": [],
     }  # fmt: skip
     tries = {name: expression for name, (expression, _) in (WORK | ESCAPES).items()}
     asked = {"profile": profile, "uid": NOBODY if other else None, "tries": tries}

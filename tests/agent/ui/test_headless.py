@@ -151,7 +151,7 @@ def test_without_a_key_the_exit_code_is_5_and_an_empty_one_counts_as_missing(her
 def test_an_empty_address_of_the_server_counts_as_unset(here: Run) -> None:
     variables = {"ANTHROPIC_API_KEY": "sk-ant-x", "HTTPS_PROXY": "http://127.0.0.1:9"}
     done = here(None, "hi", ANTHROPIC_BASE_URL=" ", CLAUDE_CODE_MAX_RETRIES="0", **variables)
-    assert done.returncode == 75 and " on the way to https://api.anthropic.com:" in done.stderr
+    assert done.returncode == 75 and " for https://api.anthropic.com:" in done.stderr
 
 
 def test_the_doctor_looks_also_where_the_key_is_what_is_missing(here: Run) -> None:

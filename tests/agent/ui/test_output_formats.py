@@ -247,7 +247,7 @@ def test_a_line_is_never_longer_than_a_client_takes():
     run = Run("stream-json").show(TURN[3], events.ToolCallFinished(3, 1, "bash", "ls", huge, 0.1))
     assert max(map(len, run.out.getvalue().split("\n"))) < 1024 * 1024
     told = run.objects()[-1]["message"]["content"][0]["content"]
-    assert "more characters are left out" in told[0]["text"] and "image" in told[1]["text"]
+    assert "more characters omitted" in told[0]["text"] and "image" in told[1]["text"]
 
 
 def test_a_command_that_printed_nothing_has_an_empty_output_for_clients():
