@@ -22,7 +22,6 @@ TERMS = {  # pattern -> what to write instead
     r"\b(a|the|this|one|each|every) persons?('s)?\b|\bperson's\b|\bpeople\b": "user, or you",
     r"\b(some|any)body\b|\bnobody\b": "user, another process, no one",
     r"\bledgers?\b": "local summary",
-    r"\bdigests?\b": "summary",
     r"\b(make|makes|making|made|keep|keeps|more) room\b|\broom (is|was) made\b|\bthere is room\b": "free context",  # noqa: E501
     r"\b(go|goes|going|gone|went) on\b(?! (a|the)\b)": "continue, resume",
     r"\banew\b|\bonce more\b": "again, or re- in front of the verb",
@@ -53,7 +52,6 @@ STARTS = {  # of a sentence
 # (file, part of the text) -> why it stays.
 ALLOWED: dict[tuple[str, str], str] = {
     ("transcripts/search/words.py", "about after again all already"): "the words that a search leaves out",
-    ("compact/shown_blocks.py", "[folded: a digest"): "the form of placeholders in old transcripts",
 }
 _STARTS = {re.compile(rf"(?:^|(?<=[.!?] )){pattern}"): better for pattern, better in STARTS.items()}
 _TERMS = {re.compile(pattern, re.IGNORECASE): better for pattern, better in TERMS.items()}
