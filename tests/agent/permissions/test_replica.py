@@ -137,7 +137,7 @@ def test_what_runs_unasked_leaves_no_trace(tmp_path: Path) -> None:
 def test_what_common_rules_let_run_leaves_no_trace(tmp_path: Path) -> None:
     project = replica(tmp_path / "work")
     lines = [line for line in HARM if line not in ENDLESS]
-    count, trace = trace_of(project, lines, *COMMON_RULES, every=5)
+    count, trace = trace_of(project, lines, *COMMON_RULES, every=4)
     assert trace == [] and count > 20
 
 
