@@ -12,7 +12,8 @@ import pytest
 
 from tools import glob, grep
 from tools.base import ToolCall, parse_arguments
-from tools.search.git_listing import GitFailed, list_with_git
+from tools.search.git_listing import list_with_git
+from tools.search.git_script import GitFailed
 from tools.search.listing import Listing, file_states, list_folder
 
 from .bash_session import BashSession, text

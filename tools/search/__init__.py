@@ -8,8 +8,7 @@ if TYPE_CHECKING:
     from .checkout import Checkout
     from .engine import SearchRequest, can_search_folders, search_files, search_folder
     from .found_lines import FoundLine, SearchOutput
-    from .git_listing import GitFailed
-    from .git_script import run_git_script
+    from .git_script import GitFailed, run_git_script
     from .listing import file_states, list_folder
     from .program import SEARCH_LIMIT_S, find_program
     from .project_files import list_project, regular_files
@@ -37,8 +36,7 @@ __getattr__ = lazy_door(
         "checkout": "Checkout",
         "engine": "SearchRequest can_search_folders search_files search_folder",
         "found_lines": "FoundLine SearchOutput",
-        "git_listing": "GitFailed",
-        "git_script": "run_git_script",
+        "git_script": "GitFailed run_git_script",
         "listing": "file_states list_folder",
         "program": "SEARCH_LIMIT_S find_program",
         "project_files": "list_project regular_files",

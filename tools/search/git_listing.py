@@ -13,27 +13,21 @@ For a project at /p the calls are
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
-from tools.processes import CommandContext, command_runner, filter_environment, hardened_git
+from tools.processes import CommandContext, command_runner, hardened_git
 from tools.sandbox import SupervisorLost
 
 from .checkout import Checkout, small_text
-from .program import find_program, run_program, safe_path
+from .git_script import GitFailed, environment_for_git, run_script
+from .program import safe_path
 from .project_files import IDLE_FOLDERS, is_in_idle_folder
 
-_MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 _GITLINK_MODE = "160000"
-_SETTINGS_FILES = (
-    "GIT_CONFIG_GLOBAL",
-    "GIT_CONFIG_SYSTEM",
-    "GIT_CONFIG_NOSYSTEM",
-)  # which git's own settings may name
 # $1 is --exclude-standard or nothing. An empty name separates untracked files from tracked ones.
 _LIST = """\
 standard=$1; shift
@@ -46,10 +40,6 @@ exec "$0" ls-files -z --cached --ignored --exclude-standard 2>/dev/null
 _IS_IGNORED = """\
 exec "$0" check-ignore --quiet --no-index -- "$PWD" 2>/dev/null
 """
-
-
-class GitFailed(Exception):
-    """git is not installed, or cannot list this directory."""
 
 
 class GitNames(Struct, frozen=True):
@@ -105,31 +95,13 @@ def without_idle(names: Iterable[str]) -> list[str]:
 
 async def _output(context: CommandContext, folder: str, script: Sequence[str], limit_s: float) -> str:
     """Run a script of git's calls. Raises GitFailed, with the exit code if there is one."""
-    git = find_program(context, "git")
-    if git is None:
-        raise GitFailed("git is not installed")
-    pieces = list[bytes]()
-    room = _MAX_OUTPUT_BYTES
-
-    def take(data: bytes) -> bool:
-        nonlocal room
-        pieces.append(data)
-        room -= len(data)
-        return room > 0
-
     try:
         supervisor = await command_runner(context).supervisor()
         with tempfile.TemporaryDirectory(dir=supervisor.private, prefix="git-") as own:
             environ = _environment(context, Path(folder), Path(own))
-            argv = ["sh", "-c", script[0], git, *script[1:]]
-            end = await run_program(context, argv, environ=environ, folder=folder, take=take, limit_s=limit_s)
+            return await run_script(context, folder=folder, script=script, environ=environ, limit_s=limit_s)
     except (SupervisorLost, OSError) as error:
         raise GitFailed(str(error)) from error
-    if end.stopped or end.status is None:
-        raise GitFailed(end.stopped or "its exit status is unknown")
-    if end.status:
-        raise GitFailed(os.waitstatus_to_exitcode(end.status))
-    return os.fsdecode(b"".join(pieces))
 
 
 def _environment(context: CommandContext, folder: Path, own: Path) -> dict[str, str]:
@@ -157,7 +129,4 @@ def _environment(context: CommandContext, folder: Path, own: Path) -> dict[str, 
             "GIT_OBJECT_DIRECTORY": str(checkout.shared_folder / "objects"),
         }
     (own / "config").write_text(settings)
-    environ = filter_environment(context.environ)
-    kept = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
-    passed = {name: environ[name] for name in _SETTINGS_FILES if name in environ}
-    return {**kept, **passed, **hardened_git({}), **added, "PATH": safe_path(context)}
+    return {**environment_for_git(context), **hardened_git({}), **added, "PATH": safe_path(context)}

@@ -7,17 +7,16 @@ the other programs that a repository's settings name are switched off besides, f
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools.processes import CommandContext, command_runner, filter_environment, hardened_git
 from tools.sandbox import SupervisorLost
 
-from .git_listing import GitFailed
 from .program import find_program, run_program, safe_path
 
 _MAX_OUTPUT_BYTES = 64 * 1024 * 1024
-_PASSED = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+_SETTINGS_FILES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 _NO_PROGRAMS = {
     "core.hooksPath": "/dev/null",
     "log.showSignature": "false",
@@ -26,10 +25,41 @@ _NO_PROGRAMS = {
 }
 
 
+class GitFailed(Exception):
+    """git is not installed, or failed; the argument is its exit code if it ended by itself."""
+
+
 async def run_git_script(
     context: CommandContext, folder: Path, script: str, arguments: Sequence[str], limit_s: float = 20.0
 ) -> str:
     """Run a script for sh in a working tree, with git as `$0`, and return its output. Raises GitFailed."""
+    try:
+        level, _ = await command_runner(context).sandbox()
+    except (SupervisorLost, OSError) as error:
+        raise GitFailed(str(error)) from error
+    return await run_script(
+        context,
+        folder=str(folder),
+        script=[script, *arguments],
+        environ=_environment(context, folder),
+        limit_s=limit_s,
+        sandboxed=level != "none",
+    )
+
+
+async def run_script(
+    context: CommandContext,
+    *,
+    folder: str,
+    script: Sequence[str],
+    environ: Mapping[str, str],
+    limit_s: float,
+    sandboxed: bool = False,
+) -> str:
+    """Run a script with git as `$0` and return its output; `script` contains its text, then its arguments.
+
+    Raises GitFailed.
+    """
     git = find_program(context, "git")
     if git is None:
         raise GitFailed("git is not installed")
@@ -42,33 +72,31 @@ async def run_git_script(
         room -= len(data)
         return room > 0
 
+    argv = ["sh", "-c", script[0], git, *script[1:]]
     try:
-        level, _ = await command_runner(context).sandbox()
         end = await run_program(
-            context,
-            ["sh", "-c", script, git, *arguments],
-            environ=_environment(context, folder),
-            folder=str(folder),
-            take=take,
-            limit_s=limit_s,
-            sandboxed=level != "none",
+            context, argv, environ=environ, folder=folder, take=take, limit_s=limit_s, sandboxed=sandboxed
         )
     except (SupervisorLost, OSError) as error:
         raise GitFailed(str(error)) from error
     if end.stopped or end.status is None:
-        raise GitFailed(end.stopped or "its end was not reported")
+        raise GitFailed(end.stopped or "its exit status is unknown")
     if end.status:
         raise GitFailed(os.waitstatus_to_exitcode(end.status))
     return os.fsdecode(b"".join(pieces))
 
 
-def _environment(context: CommandContext, folder: Path) -> dict[str, str]:
-    """Return the environment of commands, without variables that lead git to another repository."""
+def environment_for_git(context: CommandContext) -> dict[str, str]:
+    """Return the environment of commands without git's variables, except those that name settings files."""
     environ = filter_environment(context.environ)
     kept = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
-    kept |= {name: environ[name] for name in _PASSED if name in environ}
+    return kept | {name: environ[name] for name in _SETTINGS_FILES if name in environ}
+
+
+def _environment(context: CommandContext, folder: Path) -> dict[str, str]:
+    """Return the environment of commands, without variables that lead git to another repository."""
     given = {f"GIT_CONFIG_KEY_{at}": name for at, name in enumerate(_NO_PROGRAMS)}
     given |= {f"GIT_CONFIG_VALUE_{at}": value for at, value in enumerate(_NO_PROGRAMS.values())}
     hardened = hardened_git({**given, "GIT_CONFIG_COUNT": str(len(_NO_PROGRAMS))})
     own = {"GIT_CEILING_DIRECTORIES": str(folder.parent), "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C"}
-    return {**kept, **given, **hardened, **own, "PATH": safe_path(context)}
+    return {**environment_for_git(context), **given, **hardened, **own, "PATH": safe_path(context)}

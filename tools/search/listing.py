@@ -17,7 +17,8 @@ from tools.files import FILE_TIMEOUT_S, in_thread
 from tools.processes import CommandContext
 
 from .checkout import Checkout
-from .git_listing import GitFailed, is_ignored_by_git, list_with_git, tracked_although_ignored
+from .git_listing import is_ignored_by_git, list_with_git, tracked_although_ignored
+from .git_script import GitFailed
 from .project_files import MAX_LISTED_FILES, is_left_out, regular_files
 
 _LIST_LIMIT_S = 10.0
