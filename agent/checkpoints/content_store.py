@@ -10,10 +10,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from transcripts import StoreError, ensure_private_folder
-
 from .large_contents import LargeContents
-from .pruning import prune
+from .store_folder import make_store_folder, prune
 
 
 class ContentStore(Struct):
@@ -58,7 +56,7 @@ class ContentStore(Struct):
 
     def measure(self) -> None:
         """Make the directory, and remove unneeded contents if it is too large. Done once, unless it fails."""
-        if self._used_bytes is None and self._make_folder():
+        if self._used_bytes is None and make_store_folder(self.folder):
             self._used_bytes = prune(self.folder, self.max_bytes // 2)
             self.large.measure()
 
@@ -85,15 +83,6 @@ class ContentStore(Struct):
 
     def _path(self, digest: str) -> Path:
         return self.folder / digest[:2] / digest[2:]
-
-    def _make_folder(self) -> bool:
-        """Make the directories, all private. Returns False if that fails, or if one of them is a link."""
-        with suppress(OSError, StoreError):
-            ensure_private_folder(self.folder.parents[1])
-            ensure_private_folder(self.folder.parent)
-            self.folder.mkdir(mode=0o700, exist_ok=True)
-            return not self.folder.is_symlink()
-        return False
 
 
 def replace_private(path: Path, data: bytes) -> None:

@@ -30,7 +30,7 @@ from .git_state import (
     repository_print,
     tag_objects,
 )
-from .pruning import RECENT_LOG_S
+from .store_folder import RECENT_LOG_S
 
 MAX_REPOSITORIES = 10  # of a project, those nearest to its top
 

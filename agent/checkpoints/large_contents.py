@@ -20,9 +20,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from tools.files import closing, safe_open
-from transcripts import StoreError, ensure_private_folder
 
-from .pruning import prune
+from .store_folder import make_store_folder, prune
 
 PIECE_BYTES = 1 << 20
 FREE_DISK_SHARE = 10  # copies may use one part in this many of the free disk space
@@ -88,7 +87,7 @@ class LargeContents(Struct):
 
     def measure(self) -> None:
         """Make the directory, and remove unneeded copies if it is too large. Done once, unless it fails."""
-        if self._left_bytes is None and self._make_folder():
+        if self._left_bytes is None and make_store_folder(self.folder):
             with suppress(OSError):
                 used = prune(self.folder, self.max_bytes // 2)
                 free = shutil.disk_usage(self.folder).free
@@ -117,14 +116,6 @@ class LargeContents(Struct):
 
     def path(self, digest: str) -> Path:
         return self.folder / digest[:2] / digest[2:]
-
-    def _make_folder(self) -> bool:
-        with suppress(OSError, StoreError):
-            ensure_private_folder(self.folder.parents[1])
-            ensure_private_folder(self.folder.parent)
-            self.folder.mkdir(mode=0o700, exist_ok=True)
-            return not self.folder.is_symlink()
-        return False
 
 
 def digest_of_file(path: str) -> str:

@@ -9,9 +9,9 @@ import pytest
 
 from agent.checkpoints.file_restore import plan_restore, restore
 from agent.checkpoints.large_contents import LargeContents
-from agent.checkpoints.pruning import FRESH_CONTENT_S, prune
 from agent.checkpoints.recorder import Checkpoints
 from agent.checkpoints.snapshot import SnapshotLimits
+from agent.checkpoints.store_folder import FRESH_CONTENT_S, prune
 
 from .project import Seq, run, tree
 

@@ -1,4 +1,4 @@
-"""Remove stored contents that no recent session needs."""
+"""The directory of stored contents: make it, and remove contents that no recent session needs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,25 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from transcripts import StoreError, ensure_private_folder
 from transcripts.patterns import lazy_bytes_pattern
 
 FRESH_CONTENT_S = 3_600.0  # contents are stored before the log line that names them is written
 RECENT_LOG_S = 30 * 86_400.0  # a session whose last change is older can no longer restore files
 _HASH = lazy_bytes_pattern(rb'"([0-9a-f]{64})"')
+
+
+def make_store_folder(folder: Path) -> bool:
+    """Make a directory of contents and its parents, all private.
+
+    Return False if that fails, or if the directory is a link.
+    """
+    with suppress(OSError, StoreError):
+        ensure_private_folder(folder.parents[1])
+        ensure_private_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return not folder.is_symlink()
+    return False
 
 
 def prune(folder: Path, max_bytes: int) -> int:
