@@ -55,7 +55,7 @@ _LOOKALIKES = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "FULLWIDTH
 
 
 class RiskyLine(NamedTuple):
-    """What a line does, in words that follow "it", and its number from 1; 0 where the line is not known."""
+    """The effect of a line, in words that follow "it", and its number from 1; 0 if the line is not known."""
 
     number: int
     effect: str

@@ -62,7 +62,7 @@ _INTERPRETERS = word_set("sh bash dash zsh ruby perl php deno tsx ts-node Rscrip
 
 
 class KnownPrograms(Struct, frozen=True):
-    """What the user knew when allowing a line outside the sandbox.
+    """The programs and files behind a line when the user allowed it outside the sandbox.
 
     programs  the digest of the project's own programs in the line, "" if it names none
     files     the digests of the files that tell its programs what to do, by their paths in the project

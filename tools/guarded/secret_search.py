@@ -92,10 +92,12 @@ class SecretSearch:
         """Yield the paths of possible secrets. New directories are listed until the time is over."""
         reached: dict[str, _Listing] = {}
         self.complete = True
-        layer, last = [self.folder], list[str]()
+        layer = [self.folder]
+        last: list[str] = []
         while layer or last:
             if not layer:
-                layer, last = last, []
+                layer = last
+                last = []
             below = list[str]()
             for place in layer:
                 known = self._listings.get(place)

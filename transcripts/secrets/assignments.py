@@ -55,7 +55,8 @@ def assigned_secrets(text: str, *, in_settings: bool = False) -> Iterator[tuple[
         start, end = found.span("value")
         if quoted:
             value = value[1:-1]
-            start, end = start + 1, end - 1
+            start += 1
+            end -= 1
         name = found["name"]
         sign = found["sign"]
         if "," in sign and not re.search(
