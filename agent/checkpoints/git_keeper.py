@@ -35,6 +35,19 @@ from .store_folder import RECENT_LOG_S
 MAX_REPOSITORIES = 10  # of a project, those nearest to its top
 
 
+class Repository(NamedTuple):
+    """A repository of the project.
+
+    name    its working tree relative to the project; "" is the one that the project belongs to
+    top     its working tree
+    shared  the git directory that its worktrees have in common
+    """
+
+    name: str
+    top: Path
+    shared: Path
+
+
 class _Known(NamedTuple):
     """The state of a repository when it had this print; None if commands cannot write there."""
 
@@ -61,55 +74,59 @@ class RefKeeper(Struct):
         """Keep the repositories that have changed; if `is_own`, record that commands changed them."""
         async with self._looking:
             shared: set[Path] = set()  # worktrees have refs in common, and an index each
-            for repository in self._repositories(nested):
-                top = self.top(repository)
-                found = None if top is None else await asyncio.to_thread(repository_print, top)
-                if top is None or found is None:
+            for repository in await asyncio.to_thread(self._repositories, nested):
+                found = await asyncio.to_thread(repository_print, repository.top)
+                if found is None:
                     continue  # commands that remove it need approval first
-                folder = Checkout(top).shared_folder.resolve()
-                old = self._known.get(repository)
+                old = self._known.get(repository.name)
                 new = await self._look_at(git, repository, found)
                 if is_own and old is not None and old.state is not None and new is not None:
                     changes = self._changes(seq, repository, old.state, new)
                     self.log.add_refs(
-                        [each for each in changes if folder not in shared or each.name == "index"]
+                        [each for each in changes if repository.shared not in shared or each.name == "index"]
                     )
-                shared.add(folder)
+                shared.add(repository.shared)
 
-    def top(self, repository: str) -> Path | None:
-        """Return the working tree of a repository; None if there is none."""
-        if repository:
-            return self.root / repository
-        checkout = Checkout.around(self.root)
-        return None if checkout is None else checkout.top
+    async def repository(self, name: str) -> Repository:
+        """Return a repository by its name. Raises GitFailed if it does not exist."""
+        found = await asyncio.to_thread(self._find, name)
+        if found is None:
+            raise GitFailed("the repository does not exist")
+        return found
 
     def kept_ref(self) -> str:
         return f"{KEPT_REFS}keep/{self.log.sid}"
 
-    async def state(self, git: GitRunner, repository: str) -> RepositoryState | None:
+    async def state(self, git: GitRunner, repository: Repository) -> RepositoryState | None:
         """Return the state of a repository now, and keep it. Raises GitFailed."""
-        top = self.top(repository)
-        if top is None:
-            raise GitFailed("the repository does not exist")
-        return await kept_state(git, top, self.kept_ref(), int(time.time() - RECENT_LOG_S))
+        oldest = int(time.time() - RECENT_LOG_S)
+        return await kept_state(git, repository.top, ref=self.kept_ref(), dropped_before=oldest)
 
     def tag_content(self, digest: str) -> dict[str, str]:
         """Return the contents of annotated tags that are stored together."""
         data = self.store.get(digest)
         return {} if data is None else dict(json.loads(data))
 
-    def _repositories(self, nested: Iterable[str]) -> list[str]:
-        found = dict.fromkeys([*([""] if self.top("") is not None else []), *nested])
-        found |= dict.fromkeys(self._known)  # one may have been removed
-        return sorted(found, key=lambda name: (name.count("/"), name))[:MAX_REPOSITORIES]
+    def _repositories(self, nested: Iterable[str]) -> list[Repository]:
+        """Return the repositories that exist, those nearest to the top first. Blocks on the disk."""
+        names = {"", *nested, *self._known}  # an incomplete scan may have missed a known one
+        ordered = sorted(names, key=lambda name: (name.count("/"), name))
+        return [found for name in ordered if (found := self._find(name)) is not None][:MAX_REPOSITORIES]
+
+    def _find(self, name: str) -> Repository | None:
+        checkout = Checkout(self.root / name) if name else Checkout.around(self.root)
+        if checkout is None or not (checkout.top / ".git").exists():
+            return None
+        return Repository(name, top=checkout.top, shared=checkout.shared_folder.resolve())
 
     async def _look_at(
-        self, git: GitRunner, repository: str, found: RepositoryPrint
+        self, git: GitRunner, repository: Repository, found: RepositoryPrint
     ) -> RepositoryState | None:
         """Keep a repository if it has changed; return its new state, None if it has none."""
-        known = self._known.get(repository)
+        name = repository.name
+        known = self._known.get(name)
         is_sure = known is not None and not known.print.hides_changes(known.seen_ns)
-        if known is not None and is_sure and known.print == found and repository not in self.unkept:
+        if known is not None and is_sure and known.print == found and name not in self.unkept:
             return None
         seen_ns = time.time_ns()
         try:
@@ -117,28 +134,29 @@ class RefKeeper(Struct):
             if state is not None:
                 await self._store_tags(git, repository, state)
         except GitFailed as error:
-            self.unkept[repository] = f"git failed: {error}"
+            self.unkept[name] = f"git failed: {error}"
             return None
-        self.unkept.pop(repository, None)
-        self._known[repository] = _Known(found, state=state, seen_ns=seen_ns)
+        self.unkept.pop(name, None)
+        self._known[name] = _Known(found, state=state, seen_ns=seen_ns)
         return state
 
-    async def _store_tags(self, git: GitRunner, repository: str, state: RepositoryState) -> None:
-        top = self.top(repository)
+    async def _store_tags(self, git: GitRunner, repository: Repository, state: RepositoryState) -> None:
         new = sorted(state.tags - self._tags.keys())
-        if not new or top is None:
+        if not new:
             return
-        contents = await tag_objects(git, top, new)
+        contents = await tag_objects(git, repository.top, new)
         digest = await asyncio.to_thread(self.store.put, json.dumps(contents).encode())
         if not digest:
             raise GitFailed("the checkpoint store is full")
         self._tags |= dict.fromkeys(new, digest)
 
     def _changes(
-        self, seq: int, repository: str, old: RepositoryState, new: RepositoryState
+        self, seq: int, repository: Repository, old: RepositoryState, new: RepositoryState
     ) -> Iterator[RefChange]:
         def change(name: str, before: str, after: str, note: str = "") -> RefChange:
-            return RefChange(seq, repository=repository, name=name, before=before, after=after, note=note)
+            return RefChange(
+                seq, repository=repository.name, name=name, before=before, after=after, note=note
+            )
 
         for name in sorted(old.refs.keys() | new.refs.keys()):
             before = old.refs.get(name, "")
@@ -154,7 +172,7 @@ class RefKeeper(Struct):
             if commit != (after := new.detached.get(tree, "")):
                 yield change("HEAD", commit, after, tree)
         if old.index != new.index:
-            head = old.heads.get(str(self.top(repository)))
+            head = old.heads.get(str(repository.top))
             yield change("index", old.index, new.index, head.commit if head is not None else "")
 
     def gaps(self) -> list[str]:

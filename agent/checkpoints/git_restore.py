@@ -7,7 +7,8 @@ stay, commits that were replaced (by a reset, an amend or a rebase) come back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 from tools.search import GitFailed
 
 from .change_log import RefChange
-from .git_keeper import RefKeeper
+from .git_keeper import RefKeeper, Repository
 from .git_state import STASH, GitRunner, Head, RepositoryState
 from .recorder import Checkpoints
 
@@ -100,30 +101,43 @@ async def plan_refs(checkpoints: Checkpoints, to_seq: int, git: GitRunner) -> li
         if change.seq >= to_seq:
             by_repository.setdefault(change.repository, []).append(change)
     steps: list[RefStep] = []
-    heads: dict[str, Head] = {}
-    for repository, changes in sorted(by_repository.items()):
+    checked_out: dict[str, _CheckedOut] = {}
+    for name, changes in sorted(by_repository.items()):
         try:
+            repository = await keeper.repository(name)
             state = await keeper.state(git, repository)
             if state is not None:
-                steps += await _steps(keeper, git, state, changes)
-                heads[repository] = state.heads.get(str(keeper.top(repository)), Head("", branch=""))
+                steps += await _steps(repository, git, state, changes)
+                head = state.heads.get(str(repository.top), Head("", branch=""))
+                checked_out[name] = _CheckedOut(repository.shared, head)
         except GitFailed as error:
-            keeper.unkept[repository] = f"git failed: {error}"
-    return list(_with_fitting_index(steps, heads))
+            keeper.unkept[name] = f"git failed: {error}"
+    return list(_with_fitting_index(steps, checked_out))
 
 
-def _with_fitting_index(steps: Sequence[RefStep], heads: Mapping[str, Head]) -> Iterator[RefStep]:
+class _CheckedOut(NamedTuple):
+    """The HEAD of a working tree, and the git directory that has its branch."""
+
+    shared: Path
+    head: Head
+
+
+def _with_fitting_index(
+    steps: Sequence[RefStep], checked_out: Mapping[str, _CheckedOut]
+) -> Iterator[RefStep]:
     """Yield the steps, with those for an index only if its commit will be checked out again."""
-    targets = {step.name: step.target for step in steps}  # of worktrees with common branches as well
+    # Worktrees have branches in common; other repositories have branches of the same name.
+    targets = {(checked_out[step.repository].shared, step.name): step.target for step in steps}
     for step in steps:
+        shared, head = checked_out[step.repository]
         if step.name != "index":
             yield step
-        elif (head := heads.get(step.repository)) and step.note == targets.get(head.branch, head.commit):
+        elif step.note == targets.get((shared, head.branch), head.commit):
             yield replace(step, note="")
 
 
 async def _steps(
-    keeper: RefKeeper, git: GitRunner, state: RepositoryState, changes: Sequence[RefChange]
+    repository: Repository, git: GitRunner, state: RepositoryState, changes: Sequence[RefChange]
 ) -> list[RefStep]:
     first: dict[tuple[str, str, str], RefChange] = {}
     last: dict[tuple[str, str, str], RefChange] = {}
@@ -131,7 +145,6 @@ async def _steps(
         first.setdefault(change.key, change)
         last[change.key] = change
     possible = [step for key in first for step in _possible(first[key], last[key], state)]
-    top = keeper.top(changes[0].repository)
     # Commits that a branch still has, or any ref if no branch had them, are not lost.
     pairs = {
         step: (step.target, step.now)
@@ -139,8 +152,10 @@ async def _steps(
         if step.name.startswith(RECOVERED) or (step.now and step.name.startswith(_GROWING))
     }
     contained: set[RefStep] = set()
-    if pairs and top is not None:
-        answers = (await git(top, _CONTAINED, [word for pair in pairs.values() for word in pair])).split()
+    if pairs:
+        answers = (
+            await git(repository.top, _CONTAINED, [word for pair in pairs.values() for word in pair])
+        ).split()
         contained = {step for step, answer in zip(pairs, answers, strict=False) if answer == "yes"}
     return [step for step in possible if step not in contained]
 
@@ -191,15 +206,13 @@ async def restore_refs(
         return failures
     nested = [repository for repository in by_repository if repository]
     await keeper.look(git, nested, checkpoints.seq(), is_own=False)
-    for repository, steps in by_repository.items():
-        top = keeper.top(repository)
+    for name, steps in by_repository.items():
         oldest_first = [step for step in reversed(steps) if step.name != "index"]
         order = oldest_first + [step for step in steps if step.name == "index"]
         calls = [call for step in order for call in _calls(keeper, step)]
         try:
-            if top is None:
-                raise GitFailed("the repository does not exist")
-            lines = await git(top, _RESTORE, [word for _, *words in calls for word in words])
+            repository = await keeper.repository(name)
+            lines = await git(repository.top, _RESTORE, [word for _, *words in calls for word in words])
         except GitFailed as error:
             failures |= dict.fromkeys(steps, f"git failed: {error}")
             continue

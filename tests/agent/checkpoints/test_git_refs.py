@@ -268,6 +268,19 @@ def test_repositories_within_the_project_are_kept(root: Path, checkpoints: Check
     assert step.title.endswith(" of vendor/lib") and rewind(checkpoints, git) == {}
 
 
+def test_staged_changes_come_back_beside_a_repository_with_the_same_branch(
+    repository: Path, checkpoints: Checkpoints, git: Git
+) -> None:
+    inner = repository / "inner"
+    inner.mkdir()
+    sh(inner, "git init -q -b main; git commit -q --allow-empty -m one; git commit -q --allow-empty -m two")
+    sh(inner, "echo i >i; git add i")
+    run(checkpoints, git, "reset -q --hard HEAD~1", "-C inner reset -q --hard HEAD~1")
+    assert {step.repository for step in planned(checkpoints, git) if step.name == "index"} == {"", "inner"}
+    assert rewind(checkpoints, git) == {}
+    assert sh(repository, "git show :s; git -C inner show :i") == "staged\ni"
+
+
 def test_an_unchanged_repository_is_not_read_again(
     repository: Path, checkpoints: Checkpoints, git: Git
 ) -> None:
