@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from tools.access import command_access, normal_line
 from tools.bash_attempts import run_attempts, spool_of, telling_why_not
 from tools.bash_result import job_result
+from tools.files import shown_cwd
 from tools.parameters import Arguments
 from tools.processes import (
     CommandLimits,
@@ -69,13 +70,21 @@ class BashArguments(Arguments):
 
 
 def _title(arguments: BashArguments) -> str:
-    if arguments.job is not None:
+    line = " ⏎ ".join(arguments.command.strip().splitlines())
+    if arguments.job is not None and (arguments.kill or not line):
         return f"{'stop' if arguments.kill else 'look at'} {arguments.job}"
-    return " ⏎ ".join(arguments.command.strip().splitlines()) or "restart"
+    return line or "restart"
+
+
+def _is_about_job(arguments: BashArguments, context: ToolContext) -> bool:
+    """Return whether the call asks about a job. Weak models invent one beside a command that is to run."""
+    if arguments.job is None or arguments.kill or not arguments.command.strip():
+        return arguments.job is not None
+    return arguments.job in command_runner(context).jobs
 
 
 def required_access(arguments: BashArguments, context: ToolContext) -> tuple[Access, ...]:
-    if arguments.job is not None or not arguments.command.strip():
+    if not arguments.command.strip() or _is_about_job(arguments, context):
         return (Access("none"),)
     return (command_access(arguments.command, context.folder if arguments.restart else context.cwd),)
 
@@ -86,14 +95,15 @@ async def run_bash(
     """`limits` are changed by BASH_DEFAULT_TIMEOUT_MS and BASH_MAX_TIMEOUT_MS, and by the call's timeout."""
     context = call.context
     runner = command_runner(call.context)
-    if arguments.job is not None:
+    if _is_about_job(arguments, context):
         return await _ask_about_job(runner, arguments, call, limits)
+    before = context.cwd
     if arguments.restart:
         context.cwd = context.folder
     line = normal_line(arguments.command)
     if not line.strip():
         if arguments.restart:
-            return text_result(f"Commands run in {context.folder} again.")
+            return text_result(f"Commands run in {context.folder} again.", about={"cwd": "."})
         raise ToolError(
             "The command is missing.\nGive one as `command`, or the id of a background one as `job`."
         )
@@ -107,7 +117,10 @@ async def run_bash(
         return _with_notes(await _start_job(runner, request, call, limits), moved, cut)
     attempt, told = await run_attempts(call, request, limits)
     durable = await _made_durable(attempt.result, attempt.spool)
-    return _with_notes(attempt.result, moved, cut, told, _follow(context, attempt.folder), durable)
+    result = _with_notes(attempt.result, moved, cut, told, _follow(context, attempt.folder), durable)
+    if context.cwd == before:
+        return result
+    return replace(result, about={**result.about, "cwd": shown_cwd(context)})
 
 
 async def _made_durable(result: ToolResult, spool: Spool) -> str | None:
@@ -198,11 +211,12 @@ def _return_from_missing_folder(context: ToolContext) -> str | None:
 
 
 def _follow(context: ToolContext, folder: str | None) -> str | None:
-    """Let the next command run where this one ended, if that is in the project; the note where it is not."""
+    """Let the next command run where this one ended, if that is in the project; a note if that is new."""
     there = Path(folder) if folder is not None else context.cwd
     if there.is_dir() and there.is_relative_to(context.folder):
+        moved = there != context.cwd
         context.cwd = there
-        return None
+        return f"[cwd: {shown_cwd(context)}]" if moved else None
     if not context.folder.is_dir():
         return None
     context.cwd = context.folder
@@ -216,7 +230,7 @@ async def run_guarded(arguments: BashArguments, call: ToolCall) -> ToolResult:
     runner = command_runner(call.context)
     guard = None
     with suppress(SupervisorLost):  # which `run_bash` puts into words
-        guard = await guard_of_records(runner) if arguments.job is None else None
+        guard = None if _is_about_job(arguments, call.context) else await guard_of_records(runner)
     if guard is None:
         return await run_bash(arguments, call)
     await guard.before(busy=bool(runner.running))
@@ -242,8 +256,8 @@ TOOL = Tool(
     description="""\
 Run a command line with bash. Returns stdout and stderr together.
 
-- Each call is a new shell. The working directory persists within the project; variables, functions and \
-aliases do not.
+- Each call is a new shell. The current directory persists within the project; "[cwd: ...]" names it when \
+it changes. Variables, functions and aliases do not persist.
 - There is no terminal, and standard input is empty. Use non-interactive options (`-y`, `--no-edit`, \
 `git commit -m`).
 - Credentials are removed from the environment.

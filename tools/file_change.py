@@ -87,7 +87,7 @@ def changing_tool(
         sha256 = hashlib.sha256(change.data).hexdigest()
         told = change.form.told
         context.seen[path] = SeenFile(sha256, encoding=told)
-        text = describe(given, one_line_path(path, context.cwd), change)  # as bash takes it from there
+        text = describe(given, one_line_path(path, context.folder), change)
         about = {"path": path, "sha256": sha256, **({"count": change.count} if change.count else {})}
         about |= {"encoding": told} if told else {}
         human = _human(change, path, context)

@@ -50,9 +50,9 @@ class SearchArguments(Arguments):
     """The place to search, and the part of the findings to show."""
 
     pattern: Annotated[str, Meta(min_length=1)]
-    path: Annotated[
-        str | None, Meta(description="Directory or file to search (default: the current directory).")
-    ] = None
+    path: Annotated[str | None, Meta(description="Directory or file to search (default: the project).")] = (
+        None
+    )
     head_limit: Annotated[int, Meta(ge=0, description="Maximum number of lines.")] = MAX_FOUND_LINES
     offset: Annotated[int, Meta(ge=0, description="Number of lines to skip, for the next page.")] = 0
 
@@ -213,11 +213,11 @@ def newest_first(states: Mapping[str, os.stat_result]) -> list[str]:
 
 
 def shown_path(file: str, context: ToolContext) -> str:
-    """A path as the other tools take it: relative to the current folder where it is below.
+    """Return a path as the file tools take it: relative to the project if it is inside.
 
     Bytes that are no text, which no call can hold, are U+FFFD.
     """
-    return one_line_path(mark_stray_bytes(file), context.cwd)
+    return one_line_path(mark_stray_bytes(file), context.folder)
 
 
 def odd_names_note(files: Sequence[str]) -> list[str]:

@@ -140,9 +140,7 @@ class FileArguments(Arguments):
 
     USE: ClassVar[Literal["read", "write"]] = "read"
 
-    file_path: Annotated[
-        str, Meta(description="Path of the file, absolute or relative to the current directory.")
-    ]
+    file_path: Annotated[str, Meta(description="Path of the file, absolute or relative to the project.")]
 
     def __post_init__(self) -> None:
         self._path: str | None = None

@@ -77,7 +77,7 @@ async def needed_text(
 
 
 def _real_path(context: ToolContext, name: str) -> str:
-    """Return the real path of a file, relative to the current directory; "" if it does not exist."""
+    """Return the real path of a file of the project; "" if it does not exist."""
     with suppress(FileError, OSError):
         path = resolve_path(context, name)
         return path if Path(path).is_file() else ""

@@ -52,8 +52,8 @@ TOOL_LINES: tuple[tuple[str, str], ...] = (
     ("edit", "Read a file before you change it, and look before you overwrite."),
     (
         "bash",
-        "Each bash call is a new shell; the working directory persists. Commands have no terminal: use "
-        "non-interactive flags.",
+        "Each bash call is a new shell; its current directory persists, but file tools take paths relative to "
+        "the project. Commands have no terminal: use non-interactive flags.",
     ),
     (
         "",

@@ -307,6 +307,16 @@ def test_the_directory_carries_over_however_the_shell_ends(shell: BashSession, c
     assert "/tmp/makeroom" not in said
 
 
+def test_a_result_says_once_that_the_current_directory_has_changed(shell: BashSession) -> None:
+    (shell.folder / "tests" / "unit").mkdir(parents=True)
+    moved = shell.run("cd tests")
+    assert (text(moved), moved.about["cwd"]) == ("[cwd: tests]", "tests")
+    stayed = shell.run("echo x")
+    assert text(stayed) == "x" and "cwd" not in stayed.about
+    assert shell.say("cd unit") == "[cwd: tests/unit]"
+    assert shell.say("cd ../..") == "[cwd: .]"
+
+
 STAYING = {
     "subshell": "(cd sub)",
     "failed": "cd nowhere",

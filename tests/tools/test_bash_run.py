@@ -395,7 +395,7 @@ def test_a_command_of_any_length_runs(shell: BashSession, size: int) -> None:
     tail = "' | wc -c; cd sub; exit 7"
     shell.run("mkdir sub")
     result = shell.run(head + "x" * (size - len(head) - len(tail)) + tail)
-    assert text(result) == f"{size - len(head) - len(tail)}\n[exit code 7]"
+    assert text(result) == f"{size - len(head) - len(tail)}\n[exit code 7]\n[cwd: sub]"
     assert shell.context.cwd == shell.folder / "sub"
 
 

@@ -282,7 +282,7 @@ def test_the_place_is_judged_as_a_read(project: BashSession, tool: Tool) -> None
     assert judged(path="src/../docs") == Access("read", f"{folder}/docs")
     assert judged(path="/etc").outside and judged(path=".transcripts").protected
     project.context.cwd = project.folder / "src"
-    assert judged().target == f"{folder}/src"
+    assert judged().target == folder, "where commands run does not matter"
 
 
 def test_a_pattern_can_lead_to_another_directory_and_that_is_judged(project: BashSession) -> None:
@@ -291,7 +291,7 @@ def test_a_pattern_can_lead_to_another_directory_and_that_is_judged(project: Bas
     assert globbed(project, f"{project.folder}/src/**/*.ts") == ["src/deep/util.ts"]
     assert globbed(project, "deep/*.ts", path="src") == ["src/deep/util.ts"]
     project.context.cwd = project.folder / "src"
-    assert globbed(project, "../docs/*") == [f"{project.folder}/docs/guide.md"]
+    assert globbed(project, "docs/*") == ["docs/guide.md"]
 
 
 def test_names_are_found_newest_first(project: BashSession) -> None:

@@ -170,6 +170,14 @@ def test_an_unknown_job_is_an_error_that_names_those_there_are(shell: BashSessio
         shell.run("ls", job="b1")
 
 
+def test_a_command_with_a_job_that_does_not_exist_is_judged_and_run(shell: BashSession) -> None:
+    assert shell.say("echo ran", job="b7") == "ran"
+    both = BashArguments(command="make", job="b7")
+    assert required_access(both, shell.context) == (Access("run", "make", cwd=str(shell.folder)),)
+    with pytest.raises(ToolError, match="both given"):
+        shell.run("ls", job="b7", kill=True)
+
+
 def test_looking_at_a_job_needs_no_permission_and_starting_one_does(shell: BashSession) -> None:
     assert required_access(BashArguments(job="b1", kill=True), shell.context) == (Access("none"),)
     assert required_access(BashArguments(restart=True), shell.context) == (Access("none"),)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         names_in,
         one_line_path,
         resolve_path,
+        shown_cwd,
     )
     from .workspace import SeenFile, Workspace
     from .write_recovery import recover
@@ -62,6 +63,7 @@ __all__ = [
     "recover",
     "resolve_path",
     "safe_open",
+    "shown_cwd",
 ]
 __getattr__ = lazy_door(
     __name__,
@@ -72,7 +74,10 @@ __getattr__ = lazy_door(
             "FILE_TIMEOUT_S FOLDER_FLAGS MAX_WHOLE_BYTES FileChanged FileContent closing in_thread "
             "load_file opened_file read_at_most safe_open"
         ),
-        "paths": "canonical_path expanded_path is_inside links_on_way names_in one_line_path resolve_path",
+        "paths": (
+            "canonical_path expanded_path is_inside links_on_way names_in one_line_path resolve_path "
+            "shown_cwd"
+        ),
         "workspace": "SeenFile Workspace",
         "write_recovery": "recover",
         "writing": "WriteRequest atomic_write",

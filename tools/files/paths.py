@@ -14,7 +14,7 @@ import unicodedata
 from itertools import islice
 from pathlib import Path
 
-from tools.text import escaped, has_surrogate
+from tools.text import escaped, has_surrogate, mark_stray_bytes
 from transcripts.patterns import lazy_pattern
 
 from .errors import FileError
@@ -28,37 +28,23 @@ _LOOKALIKES = str.maketrans("\u202f\u00a0\u2009\u2018\u2019\u201c\u201d\u2013\u2
 
 
 def resolve_path(context: Workspace, text: str, new: bool = False) -> str:
-    """Return the canonical path of a text, relative to the session's current directory. It need not exist.
+    """Return the canonical path of a text, relative to the project's directory. It need not exist.
 
-    Unless `new`, a name that does not exist is looked up in the project's directory (results name files this
-    way), then under a similar name. `@src/a.py` is src/a.py, as files are mentioned in prompts. Raises
-    FileError.
+    The directory that commands run in does not matter, so that a path has the same meaning in every call.
+    Unless `new`, a name that does not exist is looked up under a similar name. `@src/a.py` is src/a.py, as
+    files are mentioned in prompts. Raises FileError.
     """
     path = expanded_path(text, context)
     if not path.startswith("/"):
-        if not context.cwd.is_dir():
-            context.check_folder()
-            raise FileError(
-                f"The current directory {one_line_path(context.cwd)} does not exist any more.\n"
-                f"Give an absolute path. The project is {context.folder}."
-            )
+        context.check_folder()
         first = path.split("/", 1)[0]
-        if path.startswith("@") and len(path) > 1 and not os.path.lexists(context.cwd / first):
+        if path.startswith("@") and len(path) > 1 and not os.path.lexists(context.folder / first):
             path = path[1:]
             path = expanded_path(path, context) if path.startswith("~") else path
-        path = path if path.startswith("/") else _beside(path, context, new)
+        path = path if path.startswith("/") else f"{context.folder}/{path}"
     if not new and not os.path.lexists(path):
         path = _lookalike(path) or path
     return canonical_path(path)
-
-
-def _beside(path: str, context: Workspace, new: bool) -> str:
-    """Return a relative path from the current directory, or from the project's if only that has it."""
-    here = f"{context.cwd}/{path}"
-    if new or context.cwd == context.folder or os.path.lexists(here):
-        return here
-    there = f"{context.folder}/{path}"
-    return there if os.path.lexists(there) else here
 
 
 def expanded_path(text: str, context: Workspace | None = None) -> str:
@@ -141,6 +127,12 @@ def one_line_path(path: str | Path, folder: str | Path | None = None) -> str:
     if folder is not None and is_inside(text, str(folder)) and text != str(folder):
         text = text[len(str(folder).rstrip("/")) + 1 :]
     return escaped(text, keep="")
+
+
+def shown_cwd(context: Workspace) -> str:
+    """Return the directory of the next command for the model, relative to the project: "." or "src"."""
+    inside = context.cwd != context.folder
+    return mark_stray_bytes(one_line_path(context.cwd, context.folder)) if inside else "."
 
 
 def _lookalike(path: str) -> str | None:
