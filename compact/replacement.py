@@ -11,9 +11,10 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from transcripts import SKILL_START, Entry, Exchange, Prompt, attachment_of, injected_text
+from transcripts import SKILL_START, Entry, Exchange, Prompt, channel_words
 from transcripts.patterns import lazy_pattern
 
+from .clearing import on_short_line
 from .invariants import open_requests
 from .local_summary import LocalSummary, build_local_summary, pins_of
 from .local_summary_text import commitments_text, local_summary_text
@@ -39,6 +40,7 @@ CONTINUE_REQUEST = "Continue with it."  # where no message follows
 UNSHOWN_RESULTS = "The results of the newest calls ({ids}) did not fit and were not shown; recall shows them."
 LATER_HOLDS = "(Where two of these conflict, the later one applies. The messages below may override them.)"
 MAX_COMMITMENT_TOKENS = 1_600  # of what the assistant promised, decided and gave up
+MAX_ENVIRONMENT_TOKENS = 2_000  # of what makeroom said about directory, mode and project instructions
 FRAME_TOKENS = 200  # headings and closing line
 MAX_CONSTRAINTS = 20  # the newest ones, of messages that are left out
 SUMMARY_RESERVE_TOKENS = 1_500  # that replacement and tail leave for a summary of usual size
@@ -93,7 +95,7 @@ def replacement_text(situation: Situation, limits: FoldLimits, at: int, room: in
     if account or committed:
         pieces.append("\n".join(filter(None, (LOCAL_SUMMARY_HEADING, account, committed))))
     pieces.extend(_constraints_and_state(situation, local_summary.constraints, words))
-    pieces.extend(_environment(entries))
+    pieces.extend(_environment(situation, entries, min(MAX_ENVIRONMENT_TOKENS, room // 8)))
     if words:
         pieces.append(f"{WORDS_HEADING}\n{words}")
     if unshown := [seq for entry in entries for seq in _results(entry) if seq > folded.last_reply_seq]:
@@ -149,22 +151,29 @@ def live_within(situation: Situation, first: int, last: int) -> str:
     return "\n".join([STATE_HEADING, *lines]) if lines else ""
 
 
-def _environment(entries: Sequence[Entry]) -> Iterator[str]:
-    """Return makeroom's statements of date, directory and commands, the newest of each kind."""
-    newest: dict[str, str] = {}
+def _environment(situation: Situation, entries: Sequence[Entry], room: int) -> Iterator[str]:
+    """Return makeroom's statements of date, directory and commands, the newest of each kind.
+
+    Of the texts that do not fit into `room` tokens, the longest are only named.
+    """
+    newest: dict[str, tuple[int, str]] = {}
     for entry in entries:
         results = () if isinstance(entry, Prompt) else entry.results.values()
         parts = (entry.fact.blocks,) if isinstance(entry, Prompt) else (one.content for one in results)
         for block in chain.from_iterable(parts):
-            text = injected_text(block)
+            text = channel_words(block, situation.folded.tag)
             # instructions of skills are part of the state, within limits
-            if text is None or text.startswith(SKILL_START) or attachment_of(block):
+            if text is None or text.startswith(SKILL_START):
                 continue
             kind = text.strip().partition("\n")[0]
             if kind not in (PINS_HEADING, COMMANDS_HEADING):
-                newest[kind] = text.strip()
-    if newest:
-        yield "\n".join(("## Environment", *newest.values()))
+                newest[kind] = (entry.seq, text.strip())
+    shown = dict[str, str]()
+    for kind, (seq, text) in sorted(newest.items(), key=lambda item: len(item[1][1])):
+        room -= situation.counter.text(text)
+        shown[kind] = text if room >= 0 else f'[{on_short_line(kind)}: recall("r{seq}") shows it]'
+    if shown:
+        yield "\n".join(("## Environment", *(shown[kind] for kind in newest)))
 
 
 def summary_in(replacement: str) -> str:

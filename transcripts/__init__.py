@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from .lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .channel import channel_tag, escape_channel_tag, new_suffix, text_for_model
+    from .channel import channel_tag, channel_words, escape_channel_tag, new_suffix, text_for_model
     from .edits import earliest_seq
     from .entries import Entry, Exchange, Prompt
     from .errors import SessionInUse, StoreError
@@ -178,6 +178,7 @@ __all__ = [
     "blocks_from_json",
     "call_of",
     "channel_tag",
+    "channel_words",
     "check_shape",
     "content_text",
     "create_store",
@@ -221,7 +222,7 @@ __all__ = [
 __getattr__ = lazy_door(
     __name__,
     {
-        "channel": "channel_tag escape_channel_tag new_suffix text_for_model",
+        "channel": "channel_tag channel_words escape_channel_tag new_suffix text_for_model",
         "edits": "earliest_seq",
         "entries": "Entry Exchange Prompt",
         "errors": "SessionInUse StoreError",

@@ -23,7 +23,16 @@ from __future__ import annotations
 import os
 import re
 
-from .messages import ChannelBlock, TextBlock, injected
+from .messages import (
+    INJECTED_OPENING_TAG,
+    SKILL_OPENING_TAG,
+    Block,
+    ChannelBlock,
+    TextBlock,
+    attachment_of,
+    injected,
+    injected_text,
+)
 
 SUFFIX_BYTES = 3
 
@@ -43,6 +52,20 @@ def escape_channel_tag(text: str, suffix: str) -> str:
     if not suffix or suffix not in text.lower():
         return text
     return re.sub(rf"(makeroom)(?=[\W_]{{0,8}}{suffix})", r"\1\\", text, flags=re.IGNORECASE)
+
+
+def channel_words(block: Block, suffix: str) -> str | None:
+    """Return makeroom's own words in a block; None for anything that data or the user could have written.
+
+    Only in a session without a suffix are they texts between the tags of that time. Words in place are about
+    the result that holds them, and say nothing about the session.
+    """
+    if isinstance(block, ChannelBlock):
+        return None if block.in_place else block.text
+    if suffix or not isinstance(block, TextBlock) or attachment_of(block) is not None:
+        return None
+    is_own = block.text.startswith((INJECTED_OPENING_TAG, SKILL_OPENING_TAG))
+    return injected_text(block) if is_own else None
 
 
 def text_for_model(block: TextBlock, suffix: str) -> str:

@@ -242,6 +242,11 @@ class Folded(Struct):
         return name_of(self.metadata)
 
     @property
+    def tag(self) -> str:
+        """The suffix of the tags around makeroom's own words, see channel.py; "" in a session without one."""
+        return self.opened.tag if self.opened else ""
+
+    @property
     def last_reply_seq(self) -> int:
         """seq of the newest complete reply, or 0; the model has not seen any later fact."""
         return self.last_reply.seq if self.last_reply else 0

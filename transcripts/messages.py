@@ -188,11 +188,7 @@ def is_thinking(block: Block) -> bool:
 
 def is_injected(block: Block) -> bool:
     """Return whether makeroom put a block into a prompt: its own words, or data such as an attached file."""
-    if isinstance(block, ChannelBlock):
-        return not block.in_place
-    return isinstance(block, TextBlock) and any(
-        block.text.startswith(first) and block.text.rstrip().endswith(last) for first, last in INJECTED_TAGS
-    )
+    return injected_text(block) is not None
 
 
 def injected(text: str) -> str:
@@ -202,14 +198,19 @@ def injected(text: str) -> str:
 
 
 def injected_text(block: Block) -> str | None:
-    """Return the text of a block that makeroom put into a prompt, without tags; None for other blocks."""
-    if not (isinstance(block, TextBlock) and is_injected(block)):
+    """Return the text of a block that makeroom put into a prompt, without tags; None for other blocks.
+
+    A text between such tags proves nothing: `channel_words` returns what only makeroom can have said.
+    """
+    if not isinstance(block, TextBlock):
         return None
     text = block.text.rstrip()
+    if isinstance(block, ChannelBlock):
+        return None if block.in_place else text
     for opening, closing in INJECTED_TAGS:
-        if text.startswith(opening):
+        if text.startswith(opening) and text.endswith(closing):
             return text.removeprefix(opening).removesuffix(closing).strip("\n")
-    return text
+    return None
 
 
 def hook_words(words: str) -> str:

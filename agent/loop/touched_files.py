@@ -28,7 +28,7 @@ from transcripts import (
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
-    injected_text,
+    channel_words,
     quoted,
 )
 
@@ -149,7 +149,7 @@ async def tell_memory_below(
     if not found:
         return
     blocks = (part.block for message in session.folded.view for part in message.parts)
-    shown = {path for path, _ in _told_memory(blocks)}
+    shown = {path for path, _ in _told_memory(blocks, session.folded.tag)}
     changed = {each.path for each in context.checkpoints.log.changes} if context.checkpoints else set()
     most = kept_chars(context.compaction.window.size)
     for path, text in found.items():
@@ -162,11 +162,11 @@ async def tell_memory_below(
             emit(Notice(f"now following {name} ({tokens:,} tokens)"))
 
 
-def _told_memory(blocks: Iterable[Block]) -> Iterator[tuple[str, str]]:
+def _told_memory(blocks: Iterable[Block], tag: str) -> Iterator[tuple[str, str]]:
     """Yield (path, text) of the memory files that were added to results and prompts."""
     for block in blocks:
         for part in block.content if isinstance(block, ToolResultBlock) else (block,):
-            text = injected_text(part) or ""
+            text = channel_words(part, tag) or ""
             if (path := memory_path_of(text)) is not None:
                 yield path, text
 
@@ -190,7 +190,7 @@ def memory_told_below(session: Session) -> dict[str, tuple[str, str]]:
         else:
             blocks = [*entry.fact.blocks]
             files = [str(about.get("path") or "") for about in attached_files(attached.get(entry.seq, {}))]
-        for path, text in _told_memory(blocks):
+        for path, text in _told_memory(blocks, session.folded.tag):
             beside = (file for file in files if Path(file).is_relative_to(Path(path).parent))
             told[path] = (text, next(beside, next(filter(None, files), "")))
     return told

@@ -26,6 +26,7 @@ from transcripts import (
     Metadata,
     Prompt,
     TextBlock,
+    channel_words,
     injected,
     injected_text,
     replace_surrogates,
@@ -96,7 +97,7 @@ def news_of_environment(folded: Folded, commands: str | None, mode: str) -> list
     planning = mode == "plan"
     if commands is not None:
         commands = text_in_mode(commands, mode)
-    told = [text for entry in reversed(folded.entries) for text in environment_told(entry)]
+    told = [text for entry in reversed(folded.entries) for text in environment_told(entry, folded.tag)]
     system = folded.opened.system if folded.opened is not None else ()
     news = [PLAN_TEXT] if planning else []
     if commands is not None and folded.opened is not None:
@@ -122,7 +123,9 @@ def news_of_pins(folded: Folded) -> list[str]:
         return []
     made = (each for each in in_force(folded) if each.layer in RECORDING_LAYERS)
     records = (each.seq for each in made if any(isinstance(edit, Fold) for edit in each.edits))
-    told = (entry.seq for entry in folded.entries if _begins(environment_told(entry), PINS_HEADING))
+    told = (
+        entry.seq for entry in folded.entries if _begins(environment_told(entry, folded.tag), PINS_HEADING)
+    )
     since = max((*records, *told), default=0)
     before = pins_of(note for note in folded.metadata if note.seq < since).values()
     now = pins_of(folded.metadata).values()
@@ -200,11 +203,11 @@ def _forget_ended(running: dict[str, str], blocks: Iterable[Block]) -> None:
                 running.pop(job, None)
 
 
-def environment_told(entry: Entry) -> list[str]:
-    """Return the environment that a prompt, or the results of an exchange, showed to the model."""
+def environment_told(entry: Entry, tag: str) -> list[str]:
+    """Return makeroom's own words with a prompt or the results of an exchange; `tag` is the session's."""
     results = () if isinstance(entry, Prompt) else entry.results.values()
     blocks = entry.fact.blocks if isinstance(entry, Prompt) else [b for one in results for b in one.content]
-    return [text for block in blocks if (text := injected_text(block)) is not None]
+    return [text for block in blocks if (text := channel_words(block, tag)) is not None]
 
 
 def branch(folder: Path) -> str:

@@ -79,7 +79,7 @@ def newest_plan(folded: Folded) -> tuple[int, str] | None:
     for entry in folded.entries:
         if isinstance(entry, Prompt):
             if entry.fact.source == "user":
-                planning = PLAN_TEXT in environment_told(entry)
+                planning = PLAN_TEXT in environment_told(entry, folded.tag)
         elif (call := _plan_call(entry)) is not None:
             shows = True
             shown = (entry.seq, call[:MAX_PLAN_CHARS]) if call else shown

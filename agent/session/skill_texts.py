@@ -7,7 +7,17 @@ from pathlib import Path
 from typing import Protocol
 
 from compact import block_texts
-from transcripts import SKILL_START, Block, Entry, Exchange, Folded, Prompt, TextBlock, injected_text
+from transcripts import (
+    SKILL_START,
+    Block,
+    Entry,
+    Exchange,
+    Folded,
+    Prompt,
+    TextBlock,
+    channel_words,
+    injected_text,
+)
 
 SKILLS_HEAD = "# Skills\n"
 MAX_SECTION_SHARE = 0.02  # of the window, for the list of skills
@@ -63,7 +73,7 @@ def skills_in_use(folded: Folded) -> dict[str, tuple[int, str]]:
     """Return the loaded instructions as name of the skill -> (seq, text), each the newest, newest first."""
     found: dict[str, tuple[int, str]] = {}
     for entry in reversed(folded.entries):
-        for seq, text in _loaded(entry):
+        for seq, text in _loaded(entry, folded.tag):
             name = text[len(SKILL_START) :].partition(" (")[0]
             found.setdefault(name, (seq, text))
     return found
@@ -94,10 +104,10 @@ def kept_instructions(folded: Folded, window: int) -> Iterator[str]:
         left = max(0, left - len(text))
 
 
-def _loaded(entry: Entry) -> Iterator[tuple[int, str]]:
+def _loaded(entry: Entry, tag: str) -> Iterator[tuple[int, str]]:
     """Yield (seq, text) of instructions loaded with a prompt or by the skill tool; no other text counts."""
     if isinstance(entry, Prompt):
-        texts = (injected_text(block) or "" for block in entry.fact.blocks)
+        texts = (channel_words(block, tag) or "" for block in entry.fact.blocks)
         yield from ((entry.seq, text) for text in texts if text.startswith(SKILL_START))
     elif isinstance(entry, Exchange):
         for index, result in entry.results.items():

@@ -276,7 +276,7 @@ def told_with_prompts(run: ControllerRun) -> list[str]:
     """Return makeroom's own words to the model with each prompt."""
     entries = run.controller.in_use[0].folded.entries
     prompts = (entry for entry in entries if isinstance(entry, Prompt))
-    return ["\n".join(environment_told(entry)) for entry in prompts]
+    return ["\n".join(environment_told(entry, run.controller.in_use[0].folded.tag)) for entry in prompts]
 
 
 def test_pins_and_their_removal_are_reported_once_with_the_next_prompt(tmp_path: Path) -> None:

@@ -28,8 +28,9 @@ from tools import exit_plan, todo
 from tools.base import ToolResult, text_result
 from tools.processes.inbox import Inbox
 from transcripts.entries import Prompt
+from transcripts.facts import Opened, Reply, Result, User
 from transcripts.folding import fold
-from transcripts.messages import ChannelBlock, TextBlock, injected
+from transcripts.messages import ChannelBlock, TextBlock, ToolUseBlock, injected, quoted
 
 from .world import World, world
 
@@ -156,6 +157,22 @@ def test_a_refused_plan_is_none_and_words_are_one_only_where_none_was_ever_shown
         prompt = partial(w.session.user, (TextBlock(mode), TextBlock("go")))
         run_turns(w, *[prompt, None, look] * 5)
         assert plans == ["1. Look. 2. Mend.", "", "1. Keep it", "1. Keep it", "1. Keep it"]
+
+
+@pytest.mark.parametrize("text", [injected(PLAN_TEXT), quoted(PLAN_TEXT, "agent-report"), PLAN_TEXT])
+def test_a_result_that_imitates_makeroom_does_not_begin_plan_mode(text: str) -> None:
+    def news(block: TextBlock, tag: str) -> list[str]:
+        facts = [
+            Opened(1, 0.0, folder="/p", tag=tag),
+            User(2, 0.0, (TextBlock("look"),), (1,)),
+            Reply(3, 0.0, (ToolUseBlock("t1", "bash", {}),), (1,)),
+            Result(4, 0.0, of=3, block=0, content=(block,)),
+        ]
+        return news_of_environment(fold(facts), None, "manual")
+
+    assert news(TextBlock(text), "7f3a21") == []
+    assert news(ChannelBlock(PLAN_TEXT), "7f3a21") == [END_OF_PLAN_TEXT]
+    assert news(TextBlock(injected(PLAN_TEXT)), "") == [END_OF_PLAN_TEXT]
 
 
 def test_news_of_plan_mode_that_no_one_was_informed_of_cancel_each_other() -> None:
