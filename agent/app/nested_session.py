@@ -54,6 +54,7 @@ from transcripts import (
     TextBlock,
     Usage,
     User,
+    injected_text,
     read_transcript,
 )
 
@@ -267,11 +268,12 @@ def undelivered_reports(
     that was cut off before it could report.
     """
     notes = {note.seq: note.about for note in session.folded.metadata if note.topic == AGENT_TOPIC}
-    told = _told_text(session)
+    told = _late_reports(session)
     reports = dict[int, TextBlock]()
     for seq, about in notes.items():
         label = f"{about.get('agent')} #{about.get('number')}"
-        if not about.get("background") or LATE_HEAD.format(label) in told:
+        head = f"{LATE_HEAD.format(label)} "
+        if not about.get("background") or any(text.startswith(head) for text in told):
             continue
         try:
             facts = read_transcript(ProjectRecords(home).path_of(str(about.get("session")))).facts
@@ -297,11 +299,11 @@ def _has_reported(facts: Sequence[Fact], since: int) -> bool:
     return newest is not None and newest.complete and not calls_of(newest)
 
 
-def _told_text(session: Session) -> str:
-    """Return all text in the user messages and results of a session."""
+def _late_reports(session: Session) -> list[str]:
+    """Return makeroom's additions to prompts and results, among them the reports of background agents."""
     facts = (fact for fact in session.folded.facts if isinstance(fact, User | Result))
     contents = (fact.blocks if isinstance(fact, User) else fact.content for fact in facts)
-    return "\n".join(block.text for each in contents for block in each if isinstance(block, TextBlock))
+    return [text for each in contents for block in each if (text := injected_text(block)) is not None]
 
 
 def _last_text(facts: Sequence[Fact], since: int) -> tuple[int, str]:

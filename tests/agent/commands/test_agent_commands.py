@@ -121,6 +121,7 @@ def test_an_agent_that_was_cut_off_before_it_could_report_is_reported_as_such_af
     async def work(run: ControllerRun) -> None:
         await run.do("go")
         await until(run, lambda pool: all(agent.requests for agent in pool.agents))
+        await run.do("again: has The agent explore #1 that you started in the background (do look) ended?")
         told = await run.do("/clear", f"/resume {run.controller.in_use[0].sid}")
         assert "explore #1 (do look) was cut off before it could report, in an earlier run" in told
         await run.do("again")
