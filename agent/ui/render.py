@@ -280,8 +280,9 @@ def _text_for_user(result: Result, whole: bool = False) -> str:
         return str(result.human["text"])
     if result.human.get("note") and not result.error:
         return ""
-    texts = (block for block in result.content if isinstance(block, TextBlock))
-    return "\n".join(block.text for block in texts if whole or not is_put_back(block))
+    output = result.content[:1]  # may begin like text that was put back, which follows it
+    added = (block for block in result.content[1:] if whole or not is_put_back(block))
+    return "\n".join(block.text for block in (*output, *added) if isinstance(block, TextBlock))
 
 
 def _shortened(event: events.ToolCallFinished, ctx: RenderContext) -> list[str]:
