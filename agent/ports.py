@@ -31,7 +31,8 @@ class PermissionQuestion(Struct, frozen=True):
     If the sandbox blocked an access of a call, `refused` names it, and the question is whether to run the
     call again: without the sandbox, or in it with the access `through` allowed. `remedy` is the flag that
     would have allowed it, for runs without a user. `call` is the id of the model's call, `input` its input.
-    `asker` is the agent that asks, "" for the session itself.
+    `asker` is the agent that asks, "" for the session itself. With `once` a rule requires approval each time,
+    so none can be given for longer.
     """
 
     tool: str
@@ -46,6 +47,7 @@ class PermissionQuestion(Struct, frozen=True):
     call: str = ""
     input: Mapping[str, Any] = field(default_factory=dict)
     asker: str = ""
+    once: bool = False
 
 
 class Allow(Struct, frozen=True):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
+    from .claude_restrictions import claude_rules
     from .composition import encoders
     from .config import Config, form_of, has_credentials, load_config, with_setting
     from .context_building import overheads, session_hooks
@@ -29,6 +30,7 @@ __all__ = [
     "RunSetup",
     "added_folders",
     "choose_items",
+    "claude_rules",
     "encoders",
     "form_of",
     "given_settings",
@@ -50,6 +52,7 @@ __getattr__ = lazy_door(
     __name__,
     {
         "composition": "encoders",
+        "claude_restrictions": "claude_rules",
         "config": "Config form_of has_credentials load_config with_setting",
         "context_building": "overheads session_hooks",
         "controller": "CommandTable Controller rewind_to",

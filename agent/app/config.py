@@ -10,6 +10,7 @@ import difflib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,6 +24,7 @@ from compact import POLICY_NAMES, CompactSettings, Prices
 from transcripts.secrets import secret_texts
 from transcripts.storage import is_foreign
 
+from .claude_restrictions import claude_rules
 from .flag_settings import GivenSettings
 from .options import EditingMode, ThemeName
 
@@ -55,6 +57,7 @@ class Config(Struct, frozen=True):
     permission_mode: Mode = "manual"
     allow: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
+    ask: tuple[Rule, ...] = ()
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     notify: bool = True  # notify of the end of a long turn and of questions while the terminal has no focus
     theme: ThemeName = "auto"
@@ -94,14 +97,14 @@ class Config(Struct, frozen=True):
 
 # A project's file comes with the checkout, so it can only tune and tighten.
 PROJECT_SETTINGS = (
-    "effort", "max_tokens", "context_window", "permission_mode", "deny", "sandbox", "compact",
+    "effort", "max_tokens", "context_window", "permission_mode", "deny", "ask", "sandbox", "compact",
 )  # fmt: skip
 GRANTED_SETTINGS = ("allow", "sandbox")  # in the file with the permissions granted for a project
 PROJECT_MODES = ("manual", "plan", "dontAsk")
 # A mistake in these settings is an error: ignoring it would leave open what it was meant to guard.
-GUARDING_SETTINGS = ("deny", "hooks", "sandbox", "compact")
+GUARDING_SETTINGS = ("deny", "ask", "hooks", "sandbox", "compact")
 UNREAD_FILES = ("settings.local.toml", "settings.json", "settings.local.json")  # names that other agents use
-MERGED_SETTINGS = ("allow", "deny", "hooks", "pass_env")  # the values of several files are joined
+MERGED_SETTINGS = ("allow", "deny", "ask", "hooks", "pass_env")  # the values of several files are joined
 
 
 def load_config(
@@ -120,9 +123,21 @@ def load_config(
         config = _with_projects_file(config, folder)
     if given.reads("local"):
         config = _with_file(config, permissions_path(user_dir, folder), GRANTED_SETTINGS)
+    config = _with_claude_rules(config, {"HOME": str(home), **environ}, folder, given)
     config = _with_environment(config, environ)
     config = _with_entries(config, "--settings", given.entries)
     return replace(config, warnings=(*config.warnings, *given.remarks))
+
+
+def _with_claude_rules(
+    config: Config, environ: Mapping[str, str], folder: Path, given: GivenSettings
+) -> Config:
+    """Return the config with the restrictions of Claude Code's settings files."""
+    found = claude_rules(environ, folder, given.reads)
+    for name, rules in (("deny", found.deny), ("ask", found.ask)):
+        for origin, of_file in groupby(rules, key=lambda rule: rule.origin):
+            config = _with_value(config, origin, name, tuple(of_file))
+    return replace(config, warnings=(*config.warnings, *found.warnings))
 
 
 def _with_projects_file(config: Config, folder: Path) -> Config:

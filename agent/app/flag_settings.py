@@ -52,12 +52,10 @@ def given_settings(text: str | None, sources: tuple[str, ...] | None, folder: Pa
     if not isinstance(permissions, dict) or not isinstance(environ, dict):
         raise ConfigError("--settings: permissions and env must be objects")
     entries, remarks = _own_entries(raw)
-    for name, others in (("allow", ()), ("deny", ()), ("ask", ())):
-        rules, unknown = _rules(permissions.get(name, others))
+    for name in ("allow", "deny", "ask"):
+        rules, unknown = _rules(permissions.get(name, ()))
         remarks += unknown
-        if name == "ask":
-            remarks += [f"--settings: permissions.ask {', '.join(rules)} has no effect here"] if rules else []
-        elif rules:
+        if rules:
             entries[name] = [*entries.get(name, []), *rules]
     if mode := permissions.get("defaultMode"):
         entries["permission_mode"] = mode_named(str(mode)) or mode

@@ -43,6 +43,7 @@ def permission_store(setup: RunSetup) -> PermissionStore:
         setup.mode,
         allow=allow,
         deny=deny,
+        ask=config.ask,
         folder=folder,
         home=home,
         reading=reading,

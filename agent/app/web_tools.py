@@ -23,12 +23,13 @@ def serves_web_tools(setup: RunSetup) -> bool:
 def web_tools(rules: PermissionRules) -> Iterator[dict[str, Any]]:
     """Yield the definitions to send. A tool is off without an allow rule, or if a rule denies all hosts.
 
-    Server-side tools cannot ask for approval, so a host is allowed in advance or not at all. The API takes
+    Server-side tools cannot ask for approval, so a host is allowed in advance or not at all, and hosts of ask
+    rules are not. The API takes
     either hosts to allow or hosts to block: if the rules allow hosts, the denied ones are removed from these.
     """
     for name in WEB_TOOLS:
         allowed = [rule.pattern for rule in rules.allow if rule.tool == name]
-        denied = [rule.pattern for rule in rules.deny if rule.tool == name]
+        denied = [rule.pattern for rule in (*rules.deny, *rules.ask) if rule.tool == name]
         if not allowed or None in denied:
             continue
         blocked = sorted(host for host in set(denied) if host is not None)

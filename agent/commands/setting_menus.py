@@ -86,7 +86,7 @@ def permission_menu(mode: str, rules: Iterable[tuple[str, str, str]], sandbox: b
     shown = [
         MenuRow(f"remove {rule}", title=f"{kind} {rule}", facts=(origin,)) for kind, rule, origin in rules
     ]
-    more = MenuRow("", title="add a rule…", facts=("/permissions allow RULE", "/permissions deny RULE"))
+    more = MenuRow("", title="add a rule…", facts=("/permissions allow RULE", "deny RULE", "ask RULE"))
     title = "Permissions: choose a mode, or a rule to remove"
     return Menu(title, (*modes, *shown, more), at=_place(modes, f"mode {mode}"))
 

@@ -23,6 +23,7 @@ from tools.base import ToolError
 from tools.text import pluralize
 from transcripts.secrets import mask
 
+from .importing_rules import import_rules
 from .running import usage_notice
 from .screen import choose_editing, set_theme
 from .setting_menus import effort_menu, mode_words, model_menu, permission_menu, settings_menu
@@ -45,6 +46,7 @@ PLAIN_SETTINGS = (
     "timeout",
     "allow",
     "deny",
+    "ask",
     "pass_env",
 )
 # Settings whose values are never shown -> the environment variable that each is read from.
@@ -60,6 +62,7 @@ OPTIONS_OF_FLAGS = {"context_window": "context_window", "compact.policy": "polic
 CHANGED_ELSEWHERE = {
     "allow": "use /permissions allow RULE to add one for this session; ",
     "deny": "use /permissions deny RULE to add one for this session; ",
+    "ask": "use /permissions ask RULE to add one for this session; ",
 }
 SAVE = "--save"  # of /model: for new sessions too
 SettingRow = tuple[str, Any, str]  # name, value, where it was set
@@ -173,12 +176,14 @@ async def set_permissions(controller: Controller, argument: str) -> Event | None
             return None if row is None else Notice(usage_of("permissions"))
         argument = row.value
     verb, _, rest = argument.partition(" ")
-    if verb not in ("", "mode", "allow", "deny", "remove", "explain"):
+    if verb not in ("", "mode", "allow", "deny", "ask", "remove", "import", "explain"):
         return usage_notice("permissions", f"unknown argument {verb!r}")
     try:
         if verb == "explain" and rest.strip():
             access = command_access(rest.strip(), controller.in_use[1].tool_context.cwd)
             return CommandOutput("\n".join(explain_line("bash", access, store.rules)))
+        if verb == "import":
+            return import_rules(controller, rest.strip())
         for text in _change_permissions(store, verb, rest.strip()):
             controller.emit(Notice(text))
     except (ValueError, ToolError) as error:
@@ -192,10 +197,10 @@ def _change_permissions(store: PermissionStore, verb: str, rest: str) -> list[st
         if rest not in MODES:
             raise ValueError(f"unknown mode {rest!r}; the modes are {', '.join(MODES)}")
         store.set_mode(rest)
-    elif verb in ("allow", "deny"):
-        add = store.allow if verb == "allow" else store.deny
+    elif verb in ("allow", "deny", "ask"):
+        adding = {"allow": store.allow, "deny": store.deny, "ask": store.ask}
         for rule in parse_rules(rest):
-            add(rule)
+            adding[verb](rule)
     elif verb == "remove":
         return _remove_rules(store, rest)
     elif verb == "explain":
@@ -204,7 +209,7 @@ def _change_permissions(store: PermissionStore, verb: str, rest: str) -> list[st
 
 
 def _remove_rules(store: PermissionStore, text: str) -> list[str]:
-    rules = [("allow", rule) for rule in store.rules.allow] + [("deny", rule) for rule in store.rules.deny]
+    rules = _rules_by_kind(store)
     known = {str(rule) for _, rule in rules}
     wanted = {text} if text in known else {str(rule) for rule in parse_rules(text)}
     if missing := wanted - known:
@@ -216,7 +221,7 @@ def _remove_rules(store: PermissionStore, text: str) -> list[str]:
             lines.append(f"removed {kind} {rule} ({_origin(store, rule)})")
         elif str(rule) in wanted:
             lines.append(f"cannot remove {kind} {rule}: remove it from {rule.origin} and restart")
-    return lines
+    return list(dict.fromkeys(lines))
 
 
 def _origin(store: PermissionStore, rule: Rule) -> str:
@@ -235,9 +240,15 @@ def _permission_lines(store: PermissionStore) -> list[str]:
 
 
 def _rule_rows(store: PermissionStore) -> list[tuple[str, str, str]]:
-    """Return the rules as (kind, rule, where it was set)."""
-    kinds = (("allow", store.rules.allow), ("deny", store.rules.deny))
-    return [(kind, str(rule), _origin(store, rule)) for kind, rules in kinds for rule in rules]
+    """Return the rules as (kind, rule, where it was set); several may translate one of another program."""
+    rows = ((kind, str(rule), _origin(store, rule)) for kind, rule in _rules_by_kind(store))
+    return list(dict.fromkeys(rows))
+
+
+def _rules_by_kind(store: PermissionStore) -> list[tuple[str, Rule]]:
+    rules = store.rules
+    kinds = (("allow", rules.allow), ("deny", rules.deny), ("ask", rules.ask))
+    return [(kind, rule) for kind, each in kinds for rule in each]
 
 
 def _first_argument(arguments: object) -> str:
@@ -392,5 +403,5 @@ def _shown_value(name: str, value: Any) -> str:
         return "set"
     if name == "hooks":
         return f"{pluralize(len(value), 'hook')} (see /hooks)"
-    text = ", ".join(map(str, value)) if isinstance(value, tuple | Mapping) else str(value)
+    text = ", ".join(dict.fromkeys(map(str, value))) if isinstance(value, tuple | Mapping) else str(value)
     return text.lower() if isinstance(value, bool) else text

@@ -175,10 +175,12 @@ COMMANDS: tuple[Command, ...] = (
             usage="[N | stop [N]]", aliases=("subagents",), during_turn="always"),
     Command("permissions", "settings.set_permissions",
             "Show or change the permission mode and the permission rules. Without arguments, choose a mode, "
-            "or a rule to remove. `mode NAME` changes the mode. `allow RULE` and `deny RULE` add a rule for "
-            "this session, and `remove RULE` removes one. `explain LINE` shows whether a command would be "
-            "allowed, and why.",
-            usage="[mode NAME | allow RULE | deny RULE | remove RULE | explain LINE]",
+            "or a rule to remove. `mode NAME` changes the mode. `allow RULE`, `deny RULE` and `ask RULE` add "
+            "a rule for this session, and `remove RULE` removes one. `import` lists the allow rules in "
+            "Claude Code's settings files, and `import RULE` or `import all` allows them in this project. "
+            "`explain LINE` shows whether a command would be allowed, and why.",
+            usage="[mode NAME | allow RULE | deny RULE | ask RULE | remove RULE | import [RULE] | "
+            "explain LINE]",
             aliases=("allowed-tools",), during_turn="bare", at_screen=True, looking=("explain",)),
     Command("sandbox", "system.show_sandbox",
             "Show or change the sandbox that commands run in. `auto`, `require`, `off` and `project` apply "

@@ -189,6 +189,7 @@ def _question(context: TurnContext, call: ParsedCall, verdict: Verdict) -> Permi
         preview=preview_of(context, call),
         call=call.use.id,
         input=call.use.input,
+        once=verdict.once,
     )
 
 
@@ -227,7 +228,7 @@ def _refused(answer: Deny) -> Permission:
 def _grant(
     context: TurnContext, emit: Emit, question: PermissionQuestion, verdict: Verdict, answer: Allow
 ) -> None:
-    if answer.scope == "session":
+    if answer.scope == "session" and not verdict.once:
         for rule in rules_for_session(question, verdict):
             context.permissions.allow(rule, question.access[0].cwd if question.access else "")
     elif answer.scope == "always" and verdict.prefix is not None:

@@ -126,7 +126,7 @@ class SessionSandbox(Struct):
         rules = self.permissions.rules
         if rules.mode == "plan":
             return ()
-        denied = {rule.pattern for rule in rules.deny if rule.tool == REACHING}
+        denied = {rule.pattern for rule in (*rules.deny, *rules.ask) if rule.tool == REACHING}
         found = (rule.pattern for rule in rules.allow if rule.tool == REACHING)
         return tuple(dict.fromkeys(host for host in found if host and host not in denied))
 

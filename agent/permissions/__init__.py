@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from .allow_rules import (
         opening_rule,
     )
+    from .claude_rules import (
+        translate_rule,
+    )
     from .explanation import (
         explain_line,
     )
@@ -78,11 +81,13 @@ __all__ = [
     "stored_openings",
     "stored_places",
     "stored_rules",
+    "translate_rule",
 ]
 __getattr__ = lazy_door(
     __name__,
     {
         "allow_rules": "opening_rule",
+        "claude_rules": "translate_rule",
         "explanation": "explain_line",
         "modes": "MODES Mode OUTSIDE WRITES_A_FILE client_mode mode_named",
         "permission_store": "PermissionStore SESSION_ORIGIN stored_openings stored_places stored_rules",

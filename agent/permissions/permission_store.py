@@ -76,6 +76,10 @@ class PermissionStore:
         """Add a deny rule for this session."""
         self.rules = replace(self.rules, deny=(*self.rules.deny, replace(rule, origin=SESSION_ORIGIN)))
 
+    def ask(self, rule: Rule) -> None:
+        """Add an ask rule for this session."""
+        self.rules = replace(self.rules, ask=(*self.rules.ask, replace(rule, origin=SESSION_ORIGIN)))
+
     def allow_always(self, rule: Rule, folder: str = "") -> None:
         """Add an allow rule for this session and permanently for the project. Raises as `store_rule`."""
         self.allow(rule, folder)
@@ -100,6 +104,7 @@ class PermissionStore:
             self.rules,
             allow=tuple(each for each in self.rules.allow if each is not rule),
             deny=tuple(each for each in self.rules.deny if each is not rule),
+            ask=tuple(each for each in self.rules.ask if each is not rule),
         )
 
     def let_through(self, action: str, *places: str) -> None:

@@ -48,6 +48,7 @@ class Rule(Struct, frozen=True, eq=False):
     exact    the pattern is one whole command line, and covers only that line
     granted  the rule comes from a command or skill, so it covers no path that is protected or outside the
              project; ignored when rules are compared
+    written  the rule of another program that this one translates, which is shown; ignored likewise
     """
 
     tool: str
@@ -55,6 +56,7 @@ class Rule(Struct, frozen=True, eq=False):
     origin: str = ""
     exact: bool = False
     granted: bool = False
+    written: str = ""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Rule):
@@ -80,7 +82,9 @@ class Rule(Struct, frozen=True, eq=False):
         return self.pattern == line.strip(_BLANKS)
 
     def __str__(self) -> str:
-        """Return the rule as it is stored, which `parse_rules` reads."""
+        """Return the rule as it is stored, which `parse_rules` reads, or as another program has it."""
+        if self.written:
+            return self.written
         if self.pattern is None:
             return self.tool
         text = re.sub(r"\\(?=[\\()]|\Z)", r"\\\\", self.pattern)

@@ -1,8 +1,8 @@
 """Judge calls: return a verdict for the accesses of a call, given the mode and the rules. Pure.
 
-Deny beats ask, and ask beats allow. The order is: deny rules, irreversible commands, the sandbox, allow
-rules, a question. A sandboxed command needs no approval. Without a sandbox, a line that cannot be parsed
-does.
+Deny beats ask, and ask beats allow. The order is: deny rules, ask rules, irreversible commands, the sandbox,
+allow rules, a question. A sandboxed command needs no approval. Without a sandbox, a line that cannot be
+parsed does.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 REPLACED = "it runs a program of the project that has changed since you allowed this line outside the sandbox"
 NO_SANDBOX = "the settings require a sandbox, and none is available here"
 NOT_IN_PLAN_MODE = "plan mode is on, and it allows no changes"
+_MAX_READABLE_CHARS = 10_000  # no one reads a longer line before allowing it
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 
@@ -49,6 +50,7 @@ class PermissionRules(Struct, frozen=True):
     sandbox_required  no command may run without a sandbox
     asks_sandboxed    sandboxed commands need approval too
     asks_edits        the project is not one, so edits need approval in the mode acceptEdits too
+    ask               rules for calls that need approval each time, in every mode
     opened            for each line that a rule runs outside the sandbox, the project's own programs in it
                       and the files that steer them, since sandboxed commands can replace those
     reading           proves commands read-only; without it none is
@@ -64,6 +66,7 @@ class PermissionRules(Struct, frozen=True):
     sandbox_required: bool = False
     asks_sandboxed: bool = False
     asks_edits: bool = False
+    ask: tuple[Rule, ...] = ()
     opened: Mapping[str, KnownPrograms] = field(default_factory=dict)
     reading: ReadingJudge | None = None
 
@@ -108,8 +111,11 @@ class PermissionRules(Struct, frozen=True):
         return replace(self, opened={**self.opened, line.strip(): known_programs(line, seen)})
 
     def may_search(self, tool: str, path: str) -> bool:
-        """Return whether the rules let a tool that searches directories show the content of this file."""
-        about = (rule for rule in self.deny if rule.names(tool) or rule.names(READING))
+        """Return whether the rules let a tool that searches directories show the content of this file.
+
+        A search cannot ask about single files, so it omits those that need approval.
+        """
+        about = (rule for rule in (*self.deny, *self.ask) if rule.names(tool) or rule.names(READING))
         return not any(rule.pattern is None or self.path_matches(rule.pattern, path) for rule in about)
 
     def path_matches(self, pattern: str, path: str) -> bool:
@@ -139,6 +145,7 @@ class Verdict(Struct, frozen=True):
     rule       the rule that decided, if one did
     sandboxed  the command runs in the sandbox if it is allowed
     binding    the user has to be asked, even if a hook allows the call
+    once       the user is asked each time, so approval holds for this call only
     """
 
     answer: Literal["allow", "ask", "deny"]
@@ -147,6 +154,7 @@ class Verdict(Struct, frozen=True):
     rule: Rule | None = None
     sandboxed: bool = False
     binding: bool = False
+    once: bool = False
 
     def reason(self, mode: Mode) -> str:
         """Return the reason for the verdict in one line; unlike `why` it is never empty."""
@@ -169,15 +177,37 @@ def judge_call(tool: str, accesses: Sequence[Access], rules: PermissionRules) ->
         binding = found.binding or verdict.binding
         if stricter > 0 or (stricter == 0 and says_more):
             verdict = found
-        if verdict.answer == "ask" and binding:
-            verdict = replace(verdict, binding=True)
+        if verdict.answer == "ask":
+            once = found.once or verdict.once
+            verdict = replace(verdict, binding=binding, once=once, prefix=None if once else verdict.prefix)
     if verdict.answer == "ask" and rules.mode == "dontAsk":
         return Verdict("deny", f"it needs approval, and the mode is dontAsk: {verdict.why}")
     return verdict
 
 
 def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
-    denial = _denial(tool, access, rules)
+    verdict = _judge_without_ask_rules(tool, access, rules)
+    if not rules.ask or verdict.answer == "deny":
+        return verdict
+    certainty, rule = _matching(rules.ask, tool, access, rules)
+    is_sure = certainty is Certainty.YES
+    if certainty is Certainty.NO or (not is_sure and rules.names_line(access.target)):
+        return verdict
+    why = f"the rule {rule} requires approval" if is_sure else f"the rule {rule}, which asks, may apply to it"
+    if verdict.answer == "ask":
+        return replace(verdict, why=verdict.why or why, binding=True, once=is_sure)
+    prefix = None if is_sure else _exact_rule(access)
+    return replace(verdict, answer="ask", why=why, prefix=prefix, rule=rule, binding=True, once=is_sure)
+
+
+def _exact_rule(access: Access) -> Rule | None:
+    """Return the rule for exactly the line of an access, None if it is too long to be read first."""
+    line = access.target
+    return exact_rule(RUNNING, line) if len(line) <= _MAX_READABLE_CHARS else None
+
+
+def _judge_without_ask_rules(tool: str, access: Access, rules: PermissionRules) -> Verdict:
+    denial = _matching(rules.deny, tool, access, rules)
     if denial.certainty is Certainty.YES:
         return Verdict("deny", f"the rule {denial.rule} denies this", rule=denial.rule)
     if access.kind == "none":
@@ -189,11 +219,10 @@ def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
     if verdict.answer == "deny" or _irreversible_effect(access, rules):
         return verdict
     if denial.certainty is Certainty.MAYBE and not rules.names_line(access.target):
-        is_readable = len(access.target) <= 10_000  # no one reads a longer line before allowing it
         return Verdict(
             "ask",
             f"it may run a command that the rule {denial.rule} denies",
-            prefix=exact_rule(RUNNING, access.target) if is_readable else None,
+            prefix=_exact_rule(access),
             rule=denial.rule,
             sandboxed=verdict.sandboxed,
             binding=True,
@@ -201,10 +230,10 @@ def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
     return verdict
 
 
-def _denial(tool: str, access: Access, rules: PermissionRules) -> Denial:
-    """Match an access with the deny rules. One for edit, read or bash applies to all tools of that kind."""
+def _matching(given: Sequence[Rule], tool: str, access: Access, rules: PermissionRules) -> Denial:
+    """Match an access with deny or ask rules. One for edit, read or bash is about all tools of that kind."""
     tools = (tool, {"write": EDITING, "read": READING, "run": RUNNING}.get(access.kind, tool))
-    about = [rule for rule in rules.deny if any(map(rule.names, tools))]
+    about = [rule for rule in given if any(map(rule.names, tools))]
     if access.kind == "run":
         return denial_of(about, access.target, rules.standpoint(access))
     for rule in about:

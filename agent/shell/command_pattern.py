@@ -2,7 +2,7 @@
 
 A pattern is used in two ways. An allow rule covers what the pattern says and nothing more: no option that
 runs or writes something else. A deny rule applies to the command however it is run: with other options in
-between, by any path, in any letter case.
+between, by any path, in any letter case. In it, a `*` between words stands for any number of them.
 """
 
 from __future__ import annotations
@@ -160,6 +160,8 @@ def _ways(word: str, following: str, pattern: str, with_values: frozenset[str] |
         return
     if fnmatchcase(word, pattern):
         yield _Way(words=1, found=1, certainty=Certainty.YES)
+    if pattern == "*":
+        yield _Way(words=1, found=0, certainty=Certainty.YES)
     if not word.startswith("-"):
         return
     if with_values is None or word not in with_values:

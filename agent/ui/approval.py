@@ -246,7 +246,7 @@ def _call_answers(question: PermissionQuestion) -> Iterator[ApprovalChoice]:
     if question.prefix is not None:
         text = f"Yes, and allow {_allowed_by(question.prefix)} in this session"
         yield ApprovalChoice("a", text=text, answer=Allow("session"))
-    elif not any(access.kind == "run" for access in question.access):
+    elif not question.once and not any(access.kind == "run" for access in question.access):
         special = [each for each in question.access if each.outside or each.protected]
         rules = [f"{question.tool}({each.target})" for each in special] or [question.tool]
         text = f"Yes, and allow {', '.join(map(_allowed_by, rules))} in this session"

@@ -1,0 +1,115 @@
+"""Read the permission rules in Claude Code's settings files.
+
+Its `deny` and `ask` rules can only restrict makeroom, so they are always in force, also those of a checkout.
+Its `allow` rules are not: they were granted to another program. `/permissions import` offers them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agent.permissions import Rule, known_rules, translate_rule
+from agent.settings_files import MAX_SETTINGS_BYTES, claude_folder
+from transcripts.storage import read_regular
+
+MANAGED_FOLDER = Path(
+    "/Library/Application Support/ClaudeCode" if sys.platform == "darwin" else "/etc/claude-code"
+)
+
+
+class ClaudeRules(Struct):
+    """The rules of all files, each with its file as origin.
+
+    allow     in force in Claude Code, but not here: of the user's own files, not of the checkout's
+    warnings  about files that cannot be read and restrictions that cannot be applied here
+    """
+
+    deny: tuple[Rule, ...] = ()
+    ask: tuple[Rule, ...] = ()
+    allow: tuple[Rule, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def claude_rules(
+    environ: Mapping[str, str],
+    folder: Path,
+    reads: Callable[[str], bool] = lambda source: True,
+    managed: Path = MANAGED_FOLDER,
+) -> ClaudeRules:
+    """Return the rules for the project `folder` of the managed files and of the sources to read."""
+    found = ClaudeRules()
+    for path, source in _files(environ, folder, managed):
+        if source != "managed" and not reads(source):
+            continue
+        try:
+            permissions = _permissions_in(path)
+        except (OSError, ValueError, RecursionError) as error:
+            why = (isinstance(error, OSError) and error.strerror) or str(error)
+            text = f"cannot read {path}: {why}. Its permission rules are not applied"
+            found.warnings = (*found.warnings, text)
+            continue
+        for kind in ("deny", "ask"):
+            rules, problems = _rules(permissions.get(kind), path, folder)
+            setattr(found, kind, (*getattr(found, kind), *rules))
+            found.warnings += tuple(f"{path}: cannot apply {kind} {problem}" for problem in problems)
+        if source != "project":
+            found.allow = (*found.allow, *_allowed(permissions.get("allow"), path))
+    return found
+
+
+def _files(environ: Mapping[str, str], folder: Path, managed: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the existing files with their sources."""
+    places = [
+        (managed / "managed-settings.json", "managed"),
+        *((path, "managed") for path in sorted(managed.glob("managed-settings.d/*.json"))),
+        (claude_folder(environ) / "settings.json", "user"),
+        (folder / ".claude" / "settings.json", "project"),
+        (folder / ".claude" / "settings.local.json", "local"),
+    ]
+    seen: set[Path] = set()
+    for path, source in places:
+        if path not in seen and path.exists():
+            seen.add(path)  # started in the home directory, the user's file is the project's too
+            yield path, source
+
+
+def _permissions_in(path: Path) -> Mapping[str, Any]:
+    """Return the table of permissions in a file. Raises OSError, ValueError and RecursionError."""
+    raw = json.loads(read_regular(path, MAX_SETTINGS_BYTES).removeprefix(b"\xef\xbb\xbf") or b"{}")
+    permissions = raw.get("permissions", {}) if isinstance(raw, dict) else None
+    if not isinstance(permissions, dict):
+        raise ValueError("`permissions` is not an object")
+    return permissions
+
+
+def _rules(texts: Any, path: Path, folder: Path) -> tuple[list[Rule], list[str]]:
+    """Return the rules in a list of a file, and a line for each that cannot be applied."""
+    if texts is None:
+        return [], []
+    if not isinstance(texts, list):
+        return [], ["rules: they are not a list"]
+    rules: list[Rule] = []
+    problems: list[str] = []
+    for text in map(str, texts):
+        try:
+            rules += (replace(rule, origin=str(path)) for rule in translate_rule(text, str(folder)))
+        except ValueError as error:
+            problems.append(f"{text}: {error}")
+    return rules, problems
+
+
+def _allowed(texts: Any, path: Path) -> list[Rule]:
+    """Return the allow rules in a list that mean the same here. A translation could allow more."""
+    rules: list[Rule] = []
+    for text in texts if isinstance(texts, list) else ():
+        with suppress(ValueError):  # it is only an offer
+            rules += (replace(rule, origin=str(path)) for rule in known_rules(str(text))[0])
+    return rules

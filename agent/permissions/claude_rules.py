@@ -1,0 +1,129 @@
+"""Translate the permission rules of Claude Code's settings to ours, so that they restrict at least as much.
+
+Commands are matched by words here, paths by globs whose `*` crosses slashes. Claude Code's paths are patterns
+as in a .gitignore: a name without a slash is meant in every directory, `**/` may stand for no directory, and
+a directory stands for everything in it. So one of its rules can become several of ours:
+
+    Read(./secrets/**)      read(secrets/**)
+    Read(.env)              read(.env), read(.env/*), read(*/.env), read(*/.env/*)
+    Bash(npm run test:*)    bash(npm run test), and the same with a last word like `test:unit`
+
+All of them are shown as the rule that was written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from glob import escape
+from itertools import islice, product
+from posixpath import normpath
+
+from msgspec.structs import replace
+
+from .rule_syntax import EDITING, FOREIGN_PREFIX, READING, RUNNING, WEB_TOOLS, Rule, known_rules
+
+_WRITTEN = re.compile(r"\s*([\w*-]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
+# Tools whose rules with a path are about every tool of a kind.
+_PATH_TOOLS = {
+    **dict.fromkeys(("read", "grep", "glob", "ls", "notebookread"), READING),
+    **dict.fromkeys(("edit", "write", "multiedit", "notebookedit"), EDITING),
+}
+_WITHOUT_ARGUMENTS = ("task", "agent")  # whose arguments no rule matches here
+_MAX_VARIANTS = 16  # of the words of a command
+_MAX_DOUBLE_STARS = 3  # `**/` of a pattern that are also read as no directory
+
+
+def translate_rule(text: str, folder: str) -> tuple[Rule, ...]:
+    """Return our rules for a rule of Claude Code, none if it is about a tool that does not exist here.
+
+    `folder` is the project, a real path. Raises ValueError if the rule has no counterpart, with the reason.
+    """
+    match = _WRITTEN.fullmatch(text)
+    if match is None:
+        raise ValueError("it is not a rule")
+    name = match[1]
+    lower = name.lower()
+    pattern = (match[2] or "").strip()
+    if lower == RUNNING:
+        rules = list(_about_commands(pattern))
+    elif pattern and lower in _PATH_TOOLS:
+        rules = [Rule(_PATH_TOOLS[lower], each) for each in path_patterns(pattern, folder)]
+    elif pattern and lower in _WITHOUT_ARGUMENTS:
+        raise ValueError("makeroom does not match the types of agents")
+    else:
+        rules = list(_about_others(name, pattern))
+    return tuple(replace(rule, written=text.strip()) for rule in rules)
+
+
+def _about_commands(pattern: str) -> Iterator[Rule]:
+    if pattern in ("", "*", ":*"):
+        yield Rule(RUNNING)
+        return
+    rule = _known(RUNNING, pattern.removesuffix(":*"))
+    if rule.exact:
+        yield rule
+        return
+    words = (rule.pattern or "").split()
+    choices = [list(_spread(word, at, len(words) - 1)) for at, word in enumerate(words)]
+    for chosen in islice(product(*choices), _MAX_VARIANTS):
+        yield replace(rule, pattern=" ".join(chosen))
+    if pattern.endswith(":*") and len(words) > 1:
+        yield replace(rule, pattern=f"{rule.pattern}:*")
+
+
+def _spread(word: str, at: int, last: int) -> Iterator[str]:
+    """Yield the forms of a word whose `*` at an edge may stand for several words, too."""
+    yield word
+    if len(word) > 1 and word.startswith("*"):
+        yield f"* {word}"
+        if at == 0:
+            yield f"* * {word}"
+    if len(word) > 1 and word.endswith("*") and at < last:
+        yield f"{word} *"
+
+
+def _about_others(name: str, pattern: str) -> Iterator[Rule]:
+    """Yield the rules about the web, MCP servers and tools whose arguments are not matched."""
+    host = pattern.removeprefix("domain:")
+    tool = f"{name}({pattern})" if pattern else name
+    if name.lower().replace("_", "") == WEB_TOOLS[1].replace("_", "") and pattern:
+        yield _known(WEB_TOOLS[1], host)
+        yield _known("net", host)
+    elif name.startswith(FOREIGN_PREFIX):
+        yield Rule(name)  # with an argument too, since ours do not match those of servers
+    else:
+        yield from known_rules(tool)[0]
+
+
+def _known(tool: str, pattern: str) -> Rule:
+    """Return a checked rule. Raises ValueError."""
+    return known_rules(str(Rule(tool, pattern)))[0][0]
+
+
+def path_patterns(text: str, folder: str) -> tuple[str, ...]:
+    """Return our patterns for a path of a rule, which may match more than it. Raises ValueError."""
+    if text.startswith("!"):
+        raise ValueError("exceptions with `!` are not supported")
+    anchored = "/" in text.rstrip("/").removesuffix("/**").removesuffix("/*")
+    path = text[1:] if text.startswith("/") else text.removeprefix("./")  # `//` begins an absolute path
+    path = path.rstrip("/")
+    if ".." in path.split("/"):
+        path = normpath(path if path.startswith(("/", "~/")) else f"{escape(folder)}/{path}")
+    if not path.strip("/") or path == "~":
+        raise ValueError("it names no path")
+    found: list[str] = []
+    for each in _without_double_stars(path):
+        places = (each,) if anchored or each.startswith(("/", "~/")) else (each, f"*/{each}")
+        for place in places:
+            found += (place,) if place.endswith("*") else (place, f"{place}/*")
+    return tuple(dict.fromkeys(found))
+
+
+def _without_double_stars(path: str) -> Iterator[str]:
+    """Yield the variants of a path in which each `**/` stands for directories or for none."""
+    parts = path.split("**/", _MAX_DOUBLE_STARS)
+    for joints in product(("*/", ""), repeat=len(parts) - 1):
+        variant = parts[0] + "".join(joint + part for joint, part in zip(joints, parts[1:], strict=True))
+        if variant.strip("/"):
+            yield variant

@@ -1,0 +1,170 @@
+"""Rules of Claude Code's settings files: they restrict makeroom at least as much as Claude Code."""
+
+import json
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from agent.app.claude_restrictions import claude_rules
+from agent.app.config import load_config
+from agent.permissions.claude_rules import path_patterns, translate_rule
+from agent.permissions.rule_syntax import Rule, parse_rules
+from agent.permissions.rules import PermissionRules, Verdict, judge_call
+from tools.base import Access
+
+FOLDER = "/w/app"
+HOME = "/home/u"
+
+
+def denying(*texts: str, kind: str = "deny", mode: str = "manual") -> PermissionRules:
+    rules = tuple(rule for text in texts for rule in translate_rule(text, FOLDER))
+    made = PermissionRules(mode, folder=FOLDER, home=HOME, sandboxed=True)  # type: ignore[arg-type]
+    return replace(made, **{kind: rules})
+
+
+def judged(tool: str, kind: str, target: str, rules: PermissionRules) -> Verdict:
+    outside = kind in ("read", "write") and not target.startswith(FOLDER)
+    return judge_call(tool, [Access(kind, target, outside=outside)], rules)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("rule", "denied", "others"),
+    [
+        ("Bash(rm *)", ["rm -rf x", "/bin/rm x", "ls; rm x"], ["rmdir x", "ls"]),
+        ("Bash(rm:*)", ["rm -rf x"], ["rmdir x"]),
+        (
+            "Bash(npm run test:*)",
+            ["npm run test", "npm run test -- -u", "npm run test:unit"],
+            ["npm run build"],
+        ),
+        ("Bash(curl http://localhost:*)", ["curl http://localhost:8080/x"], ["curl http://example.com"]),
+        ("Bash(git * main)", ["git push origin main", "git merge main"], ["git push origin dev"]),
+        ("Bash(*--force*)", ["git push --force-with-lease", "rm --force", "x--force y"], ["git push"]),
+        ("Bash(git *--hard*)", ["git reset --hard", "git --hard"], ["git reset"]),
+        ("Bash(git push* main)", ["git push main", "git push origin main"], ["git push origin dev"]),
+        ("Bash", ["ls"], []),
+        ("Bash(*)", ["ls"], []),
+    ],
+)
+def test_commands(rule: str, denied: list[str], others: list[str]) -> None:
+    rules = denying(rule)
+    assert [judged("bash", "run", line, rules).answer for line in denied] == ["deny"] * len(denied)
+    assert all(judged("bash", "run", line, rules).answer != "deny" for line in others)
+
+
+@pytest.mark.parametrize(
+    ("rule", "denied", "others"),
+    [
+        ("Read(./secrets/**)", ["/w/app/secrets/a", "/w/app/secrets/b/c"], ["/w/app/src/secrets.py"]),
+        ("Read(~/.zshrc)", ["/home/u/.zshrc"], ["/w/app/.zshrc"]),
+        ("Read(.env)", ["/w/app/.env", "/w/app/sub/.env"], ["/w/app/env"]),
+        ("Read(*.pem)", ["/w/app/a.pem", "/w/app/sub/a.pem"], ["/w/app/pem"]),
+        ("Read(build/)", ["/w/app/build/x", "/w/app/sub/build/x"], ["/w/app/builder"]),
+        ("Read(src/**/key.txt)", ["/w/app/src/key.txt", "/w/app/src/a/b/key.txt"], ["/w/app/key.txt"]),
+        ("Read(//etc/hosts)", ["/etc/hosts"], ["/w/app/etc/hosts"]),
+        ("Read(/src/a)", ["/w/app/src/a"], ["/src/a"]),
+        ("Read(../shared/**)", ["/w/shared/x"], ["/w/app/shared/x"]),
+        ("Read", ["/w/app/x"], []),
+        ("Glob(./secrets/**)", ["/w/app/secrets/a"], ["/w/app/a"]),
+    ],
+)
+def test_paths(rule: str, denied: list[str], others: list[str]) -> None:
+    rules = denying(rule)
+    assert [judged("read", "read", path, rules).answer for path in denied] == ["deny"] * len(denied)
+    assert all(judged("read", "read", path, rules).answer != "deny" for path in others)
+    assert not any(rules.may_search("grep", path) for path in denied)
+
+
+def test_edits_servers_and_hosts() -> None:
+    assert judged("write", "write", "/w/app/a", denying("Edit")).answer == "deny"
+    assert judged("edit", "write", "/w/app/docs/a", denying("Write(docs/**)")).answer == "deny"
+    tool = "mcp__files__remove"
+    for text in (tool, "mcp__files", "mcp__files__*"):
+        assert judged(tool, "server", "", denying(text)).answer == "deny"
+        assert judged("mcp__other__remove", "server", "", denying(text)).answer == "ask"
+    hosts = translate_rule("WebFetch(domain:example.com)", FOLDER)
+    assert hosts == (Rule("web_fetch", "example.com"), Rule("net", "example.com"))
+    assert translate_rule("NotebookRemix", FOLDER) == ()
+
+
+def test_what_has_no_counterpart_is_reported() -> None:
+    for text in (
+        "Read(!x)",
+        "Bash(echo '*' *)",
+        "Agent(Explore)",
+        "Read(/)",
+        "!",
+        "WebFetch(domain:*.x.com)",
+    ):
+        with pytest.raises(ValueError, match=r"."):
+            translate_rule(text, FOLDER)
+    assert path_patterns("a/**/b/**/c/**/d/**/e", FOLDER)[-1].startswith("a/b/c/d/**/e")
+
+
+def test_denial_names_the_rule_as_it_was_written() -> None:
+    verdict = judged("read", "read", "/w/app/sub/.env", denying("Read(.env)"))
+    assert verdict.why == "the rule Read(.env) denies this"
+
+
+@pytest.mark.parametrize("mode", ["manual", "acceptEdits", "bypassPermissions"])
+def test_an_ask_rule_asks_each_time_in_every_mode(mode: str) -> None:
+    rules = denying("Bash(git push *)", "Edit(./migrations/**)", kind="ask", mode=mode)
+    rules = replace(rules, allow=parse_rules("bash(git push), edit(migrations/**), open(git push)"))
+    for tool, kind, target in (("bash", "run", "git push"), ("edit", "write", "/w/app/migrations/1.sql")):
+        verdict = judged(tool, kind, target, rules)
+        assert (verdict.answer, verdict.binding, verdict.once, verdict.prefix) == ("ask", True, True, None)
+    assert judged("bash", "run", "git push", rules).why == "the rule Bash(git push *) requires approval"
+    assert judged("bash", "run", "git status", rules).answer == "allow"
+    assert judged("bash", "run", "git push", replace(rules, mode="dontAsk")).answer == "deny"
+    assert judged("bash", "run", "git push", replace(rules, deny=(Rule("bash"),))).answer == "deny"
+
+
+def test_an_ask_rule_that_may_apply_asks_until_the_line_is_allowed() -> None:
+    rules = denying("Bash(git push *)", kind="ask")
+    line = "$TOOL push"
+    verdict = judged("bash", "run", line, rules)
+    assert (verdict.answer, verdict.once, str(verdict.prefix)) == ("ask", False, f"bash(={line})")
+    assert verdict.prefix is not None
+    assert judged("bash", "run", line, replace(rules, allow=(verdict.prefix,))).answer == "allow"
+
+
+def _write(path: Path, **permissions: list[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"permissions": permissions}), "utf-8")
+
+
+def test_restrictions_of_all_files_are_in_force_and_allow_rules_of_none(tmp_path: Path) -> None:
+    home, folder, managed = tmp_path / "home", tmp_path / "app", tmp_path / "etc"
+    _write(managed / "managed-settings.json", deny=["Bash(rm *)"], allow=["Bash(make)"])
+    _write(managed / "managed-settings.d" / "10.json", ask=["WebFetch(domain:example.com)"])
+    _write(home / ".claude" / "settings.json", deny=["Read(~/.zshrc)", "Read(!x)"], allow=["Bash(ls:*)"])
+    _write(folder / ".claude" / "settings.json", deny=["Read(./secrets/**)"], allow=["Bash(evil)"])
+    _write(folder / ".claude" / "settings.local.json", ask=["Bash(git push:*)"], allow=["Edit"])
+    found = claude_rules({"HOME": str(home)}, folder, managed=managed)
+    assert list(dict.fromkeys(map(str, found.deny))) == ["Bash(rm *)", "Read(~/.zshrc)", "Read(./secrets/**)"]
+    assert list(dict.fromkeys(map(str, found.ask))) == ["WebFetch(domain:example.com)", "Bash(git push:*)"]
+    assert {rule.origin for rule in found.ask} == {
+        str(managed / "managed-settings.d" / "10.json"),
+        str(folder / ".claude" / "settings.local.json"),
+    }
+    assert list(map(str, found.allow)) == ["bash(make)", "bash(ls)", "edit"]
+    assert [line.partition(": ")[2] for line in found.warnings] == [
+        "cannot apply deny Read(!x): exceptions with `!` are not supported"
+    ]
+    config = load_config({}, folder, home)
+    assert {str(rule) for rule in config.deny} == {"Read(~/.zshrc)", "Read(./secrets/**)"}
+    assert (config.allow, list(dict.fromkeys(map(str, config.ask)))) == ((), ["Bash(git push:*)"])
+    of_project = claude_rules({"HOME": str(home)}, folder, lambda source: source == "project", managed)
+    assert {str(rule) for rule in of_project.deny} == {"Bash(rm *)", "Read(./secrets/**)"}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"), [("{", "Expecting"), ('{"permissions": 1}', "not an object"), ("[]", "not an object")]
+)
+def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path, text: str, why: str) -> None:
+    path = tmp_path / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_text(text, "utf-8")
+    (warning,) = claude_rules({"HOME": "/nowhere"}, tmp_path).warnings
+    assert str(path) in warning and why in warning and "permission rules are not applied" in warning
