@@ -2,6 +2,7 @@
 
 import pytest
 
+from tools.processes import output_folding
 from tools.processes.output_folding import fold_output
 
 from .bash_session import BashSession, text
@@ -18,7 +19,6 @@ PYTEST = [f"tests/test_a.py::test_{number} PASSED   [ {number:2d}%]" for number 
         [f"{word}TestCase/number_{number}" for number in range(20) for word in ("=== RUN   ", "--- PASS: ")],
         [f"ok  \texample.org/project/package_{number}\t0.{number}s" for number in range(40)],
         [f"ok {number} - it keeps what it is given" for number in range(40)],
-        [f"  ✓ keeps what it is given, case {number} (3 ms)" for number in range(40)],
     ],
 )
 def test_tests_that_passed_are_counted_and_what_failed_stays(lines: list[str]) -> None:
@@ -31,6 +31,90 @@ def test_tests_that_passed_are_counted_and_what_failed_stays(lines: list[str]) -
         "1 failed",
     ]
     assert fold_output(output, "make test 2>&1 | tail -50").split("\n") == told
+
+
+def test_check_marks_are_counted_as_what_they_are() -> None:
+    output = "\n".join(f"  ✓ keeps what it is given, case {number} (3 ms)" for number in range(40))
+    assert fold_output(output, "npx jest --verbose") == "[40 lines marked ✓]"
+
+
+def test_a_test_that_started_last_is_not_counted_as_passed() -> None:
+    passed = [f"{word}Test{number}" for number in range(20) for word in ("=== RUN   ", "--- PASS: ")]
+    output = "\n".join([*passed, "=== RUN   TestLast", "panic: out of range"])
+    assert fold_output(output, "go test -v").split("\n") == [
+        "[40 lines of passed tests]",
+        "=== RUN   TestLast",
+        "panic: out of range",
+    ]
+
+
+PERCENTAGES = (3, 9, 17, 30, 41, 55, 68, 80, 92, 99)
+NOT_PROGRESS = {
+    "linter": "ERROR src/mod_{n}.py: duplicated by {p}%",
+    "warnings": "warning: branch {n} covered by {p}%",
+    "pytest without a summary": "tests/test_{n}.py::test_a FAILED                 [ {p}%]",
+    "xdist": "[gw1] [ {p}%] FAILED tests/test_a.py::test_{n}",
+    "coverage": "shop/module_{n}.py      120     {n}    {p}%",
+    "go tool cover": "example.org/shop/f.go:{n}:\tTotal{n}\t{p}.0%",
+    "go test -cover": "ok  \texample.org/shop/p{n}\t0.0{n}s\tcoverage: {p}.1% of statements",
+    "go test without tests": "ok  \texample.org/shop/p{n}\t0.0{n}s [no tests to run]",
+    "perf": "    {p}.20%  shop  libc.so.6  [.] symbol_{n}",
+    "benchstat": "Total/{n}-8   92.41n ± 1%   80.12n ± 2%  +{p}.30% (p=0.000 n=10)",
+    "kubectl top": "node-{n}   {p}50m   {p}%   1200Mi   30%",
+    "df": "/dev/sda{n}   100G   {p}G   40G   {p}% /mnt/{n}",
+    "bundle sizes": "dist/chunk-{n}.js   {p}.12 kB │ gzip: {n}.20 kB │ {p}%",
+    "checks": "Checking package_{n} ... FAIL",
+    "checks that end differently": "Checking package_{n} ... {p}% of the licenses unknown",
+    "compilations": "Compiling module_{n} v0.{p}.1",
+    "requirements": "Requirement already satisfied: package{n} in ./lib (1.{p}.0)",
+    "packages": "Setting up package-{n} (1.{p}-2) ...",
+    "exit codes": "Running step 3: {p}% exit code {n}",
+    "measurements of one name": "training accuracy: {p}%",
+    "epochs": "Training epoch 3: {p}% loss=0.{n}4",
+    "tracebacks": "Running traceback of worker {p}%",
+    "panics": "Running {p}% thread panicked",
+    "percentages alone": "{p}%",
+    "timings": "sorting 1000 items: {p} ms",
+    "skipped tests": "ok {n} - parses the input # SKIP needs {p}% more memory",
+    "build steps": "[ {p}%] Building CXX object src/part_{n}.o",
+    "check marks with sizes": "  ✓ dist/chunk-{n}.js {p} kB",
+    "falling shares": "Sampling host at {r}%",
+}
+
+
+@pytest.mark.parametrize("kind", NOT_PROGRESS)
+def test_failures_tables_and_measurements_are_kept(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output_folding, "MIN_SAVED_CHARS", 1)
+    pattern = NOT_PROGRESS[kind]
+    output = "\n".join(pattern.format(n=n, p=p, r=100 - p) for n, p in enumerate(PERCENTAGES))
+    assert fold_output(output, "make") == output
+
+
+PROGRESS = {
+    "percentage": "Downloading layer {p}%",
+    "bar": "model.bin [{bar:<10}] {p}% 3.{n} MB/s eta 0:0{r}",
+    "block bar": "pulling ████████ {p}% ▕███▏ {n}.1 MB",
+    "counter": "Waiting for the rollout: {n} out of 10 replicas are updated",
+    "sizes": "Uploading {n}.5 MB/12.0 MB ({p}.1 MB/s)",
+    "wait": "aws_instance.web: Still creating... [{n}m0s elapsed]",
+    "dots of wget": " {n}50K .......... .......... .......... .......... .......... {p}% 1.68M {r}s",
+}
+
+
+@pytest.mark.parametrize("kind", PROGRESS)
+def test_progress_is_equal_but_for_its_share_time_and_speed(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output_folding, "MIN_SAVED_CHARS", 1)
+    lines = [
+        PROGRESS[kind].format(n=n, p=p, r=9 - n, bar="=" * n + ">" + " " * (9 - n))
+        for n, p in enumerate(PERCENTAGES)
+    ]
+    assert fold_output("\n".join(lines), "make").split("\n") == [
+        lines[0],
+        "[8 lines of progress]",
+        lines[-1],
+    ]
 
 
 def test_equal_lines_and_progress_are_counted() -> None:

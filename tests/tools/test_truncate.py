@@ -52,6 +52,14 @@ def test_progress_bars_are_left_in_their_final_state():
     assert printable("half\r") == "half"
 
 
+def test_a_failure_that_was_redrawn_is_kept_once_above_the_final_state():
+    drawn = "a: ok\rb: FAILED (3)\rc: ok\rdone          \nnext"
+    assert printable(drawn) == "b: FAILED (3)\ndone          \nnext"
+    assert printable("".join(f"ran {n}, {n // 9} failed\r" for n in range(50))) == "ran 49, 5 failed"
+    assert printable("ran 8, 2 errors\rran 9, 0 errors, done") == "ran 8, 2 errors\nran 9, 0 errors, done"
+    assert printable("1 of 9, 0 failed\rready           ") == "ready           "
+
+
 def test_backspaces_take_back():
     assert printable("B\bBo\bol\bld") == "Bold"
     assert printable("\bfirst\n\bsecond") == "first\nsecond", "but no line end, and not what is not there"

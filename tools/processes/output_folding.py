@@ -1,11 +1,14 @@
 """Fold repetitive lines in a command's output: equal lines, progress, passed tests.
 
-Each run of such lines becomes one line with their number. The output of commands that show files or changes
-is not folded, since it may be needed verbatim for an edit.
+Each run of such lines becomes one line with their number. Lines of progress are equal except for a share, a
+time or a speed: `Downloading layer 7%`. A line that reports a failure or a measurement is never folded, and
+neither are the rows of a table. The output of commands that show files or changes is not folded, since it may
+be needed verbatim for an edit.
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 MIN_EQUAL_LINES = 4  # consecutive lines to fold
 MIN_PROGRESS_LINES = 4
@@ -22,20 +25,40 @@ _PASSED = re.compile(
     r"(?>\S+?::)\S.* PASSED(?:\s+\[\s*\d+%\])?"  # pytest -v
     r"|\[gw\d+\](?: \[\s*\d+%\])? PASSED \S.*"  # pytest-xdist -v
     r"|test \S.* \.\.\. ok"  # cargo test
-    r"|\w+ \(\S+\) ?(?:\n.*)?\.\.\. ok"  # unittest -v
+    r"|\w+ \(\S+\) ?\.\.\. ok"  # unittest -v
     r"|\s*=== (?:RUN|PAUSE|CONT|NAME) .*|\s*--- PASS: .*"  # go test -v
-    r"|ok \d+(?: - .*)?"  # TAP
-    r"|(?:ok|\?) +\t\S+\t.*"  # go test: packages that passed, or have no tests
-    r"|\s*[✓✔√] .*"  # jest, mocha, vitest
+    r"|ok \d+(?!.*#\s*(?i:skip|todo))(?: - .*)?"  # TAP
+    r"|ok +\t\S+\t(?:\(cached\)|[\d.]+s)"  # go test: packages that passed; one with coverage is kept
     r"|\s*\[ +(?:RUN|OK) +\] .*"  # googletest
     r")\s*$"
 )
-_PROGRESS = re.compile(
-    r"\b\d{1,3}(?:\.\d+)? ?%|\[[=#>\-. ]{6,}\]|[█▉▊▋▌▍▎▏━]{3,}"
-    r"|^\s*(?:Downloading|Compiling|Checking|Fetching|Get:\d+|Unpacking|Preparing to unpack|Setting up|"
-    r"Selecting previously|Receiving objects|Resolving deltas|Collecting|Requirement already satisfied|"
-    r"npm http fetch)\b"
+_STARTED = re.compile(r"\s*(?:=== (?:RUN|PAUSE|CONT|NAME) |\[ +RUN +\])")
+_CHECKED = re.compile(  # jest, mocha, vitest; what a line reports beside a name and a duration is kept
+    r"^\s*[✓✔√] (?!.*(?:%|\||://|\b\d[\d.]*+ ?[kKMG]i?B\b|\d\.\d|tests?\)|(?i:skip|retr|warn|error|fail))).*$"
 )
+_REPORTS = re.compile(  # failures, ends and measurements, which are never progress
+    r"(?i)fail|error|warn|panic|traceback|exception|fatal|abort|exit|denied|refused|timed? ?out|kill|crash|"
+    r"cannot|unable|invalid|miss|not found|skip|pass|accura|cover|usage|used|utili|cpu|memory|loss|score|"
+    r"rate\b|recall|precision|hits?\b|took|latency|duration|average|mean|median"
+)
+_BAR = r"\[[=#>\-. ]{6,}\]|[█▉▊▋▌▍▎▏━╸╺]{3,}|(?:\.{10} ){2,}"
+_NUMBER = r"(?<![\w.,])\d[\d.,]*+"
+_SIZE = r"(?: ?(?:[kKMGT]i?B?|B|bytes))?"
+_SHARE = rf"{_NUMBER} ?%|{_NUMBER}{_SIZE}(?: ?/ ?| (?:out )?of )\d[\d.,]*+{_SIZE}(?![\w/])"
+_TIME = r"(?<![\w.])(?:\d+(?:\.\d+)?(?:ms|min|sec|[smh])){1,3}(?!\w)|(?<![\w:])\d+(?::\d\d){1,2}(?![\w:])"
+_SPEED = rf"{_NUMBER} ?(?:[kKMGT]i?)(?:B?/s|B)?(?!\w)"
+_HAS_BAR = re.compile(_BAR)
+_FIRST_SHARE = re.compile(_SHARE)
+_MOVING = re.compile(f"{_BAR}|{_SHARE}|{_TIME}|{_SPEED}")
+_ACTIVITY = re.compile(r"(?i)\b[a-z]+ing\b|\b(?:downloaded|uploaded|completed|progress|eta)\b")
+_WAIT = re.compile(r"(?i)\b(?:still|waiting|elapsed|remaining|left)\b")
+
+
+class _Step(NamedTuple):
+    """A line of progress: its text without what moves, and the share that is done, if it shows one."""
+
+    text: str
+    share: float | None
 
 
 def fold_output(text: str, command: str) -> str:
@@ -54,10 +77,13 @@ def _folded(lines: Sequence[str]) -> Iterator[str]:
         if line.strip() and (equal := _run(lines, at, line.__eq__)) >= MIN_EQUAL_LINES:
             yield from (line, f"[the same line {equal - 1} more times]")
             count = equal
-        elif (passed := _run(lines, at, _is_passed)) >= MIN_PASSED_TESTS:
+        elif (passed := _passed_run(lines, at)) >= MIN_PASSED_TESTS:
             yield f"[{passed} lines of passed tests]"
             count = passed
-        elif (moving := _run(lines, at, _is_progress)) >= MIN_PROGRESS_LINES:
+        elif (checked := _run(lines, at, _is_checked)) >= MIN_PASSED_TESTS:
+            yield f"[{checked} lines marked {line.lstrip()[0]}]"
+            count = checked
+        elif (moving := _progress_run(lines, at)) >= MIN_PROGRESS_LINES:
             yield from (line, f"[{moving - 2} lines of progress]", lines[at + moving - 1])
             count = moving
         else:
@@ -65,12 +91,57 @@ def _folded(lines: Sequence[str]) -> Iterator[str]:
         at += count
 
 
+def _passed_run(lines: Sequence[str], at: int) -> int:
+    """Return the length of a run of passed tests; one that only started at its end may not have passed."""
+    count = _run(lines, at, _is_passed)
+    while count and _STARTED.match(lines[at + count - 1]):
+        count -= 1
+    return count
+
+
 def _is_passed(line: str) -> bool:
     return _PASSED.match(line) is not None
 
 
-def _is_progress(line: str) -> bool:
-    return _PROGRESS.search(line) is not None and not _is_passed(line)
+def _is_checked(line: str) -> bool:
+    return _CHECKED.match(line) is not None
+
+
+def _progress_run(lines: Sequence[str], at: int) -> int:
+    """Return the length of the run of lines that are equal except for a share that does not decrease."""
+    first = _progress_step(lines[at])
+    if first is None:
+        return 0
+    end = at + 1
+    share = first.share
+    while end < len(lines) and (step := _progress_step(lines[end])) and step.text == first.text:
+        if step.share is not None and share is not None and step.share < share:
+            break
+        share = step.share
+        end += 1
+    return end - at
+
+
+def _progress_step(line: str) -> _Step | None:
+    """Return the step that a line of progress shows; None for every other line.
+
+    `Downloading 3 of 9` is a step. So is a line with a bar, or one that says how long something has been
+    waited for. A percentage alone is not: tables and measurements have them too.
+    """
+    if len(line) > 300 or _REPORTS.search(line):
+        return None
+    share = _FIRST_SHARE.search(line)
+    text = " ".join(_MOVING.sub(" # ", line).split())
+    if share is None:
+        return _Step(text, None) if "#" in text and _WAIT.search(text) else None
+    if not (_HAS_BAR.search(line) or _ACTIVITY.search(text)):
+        return None
+    return _Step(text, _first_number(share[0]))
+
+
+def _first_number(share: str) -> float | None:
+    number = re.match(r"\d+(?:\.\d+)?", share)
+    return float(number[0]) if number else None
 
 
 def _run(lines: Sequence[str], at: int, fits: Callable[[str], bool]) -> int:

@@ -15,6 +15,8 @@ _ESCAPE_SEQUENCE = lazy_pattern(
 )
 _ESCAPED_BYTE = lazy_bytes_pattern(rb"[^\t\n\x20-\x7e]")
 _ERASE_LINE = lazy_pattern(r"(?:\x1b\[|\x9b)[02]?K")
+_FAILURE = lazy_pattern(r"(?i)(?<!\b0 )\b(?:fail|error|fatal|panic|exception|traceback)")
+_DIGITS = lazy_pattern(r"\d+")
 _CONTROL_CHAR = lazy_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _TAG_CHAR = lazy_pattern("[\U000e0000-\U000e0fff]")
 _INVISIBLE_CHAR = lazy_pattern(f"[{INVISIBLE}]")
@@ -32,9 +34,11 @@ def printable(text: str) -> str:
     """Return the text as a terminal would have shown it, without control sequences, for the model.
 
     Control sequences and harmful invisible characters are removed. Of a line that was redrawn (a progress
-    bar), the final state is kept. Newlines and tabs are kept. `count_invisible` returns the number of hidden
-    characters.
+    bar), the final state is kept, and above it each earlier state that reports a failure. Newlines and tabs
+    are kept. `count_invisible` returns the number of hidden characters.
     """
+    if "\r" in text:
+        text = "\n".join(map(_with_overdrawn_failures, text.replace("\r\n", "\n").split("\n")))
     text = as_drawn(text)
     if not text.isascii():
         text = _INVISIBLE_CHAR.sub(_if_harmless, text)
@@ -92,6 +96,19 @@ def escaped(text: str, keep: str = "\n\t") -> str:
 
 def _if_harmless(found: re.Match[str]) -> str:
     return found[0] if is_harmless(found) else ""
+
+
+def _with_overdrawn_failures(line: str) -> str:
+    """Return the line below the failures that it reported before it was redrawn.
+
+    Of failures that differ in their numbers only, such as `3 failed`, the last one is kept.
+    """
+    if "\r" not in line:
+        return line
+    *earlier, final = line.rstrip("\r").split("\r")
+    failures = {_DIGITS.sub("", piece): piece for piece in earlier if _FAILURE.search(piece)}
+    failures.pop(_DIGITS.sub("", final), None)
+    return "\n".join((*failures.values(), line)) if failures else line
 
 
 def _final_state(line: str) -> str:
