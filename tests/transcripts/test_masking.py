@@ -3,7 +3,7 @@ import pytest
 from transcripts.codec import decode_line, encode_fact, mask_line
 from transcripts.facts import User
 from transcripts.messages import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, map_strings
-from transcripts.secrets.masking import SecretMasks, mask
+from transcripts.secrets.masking import SecretMasks, mask, mask_output
 
 # Put together here so that no scanner takes this file for a leak.
 SECRETS = [
@@ -43,12 +43,13 @@ def test_a_secret_is_masked_wherever_it_stands(secret: str, around: str) -> None
     [
         ("https://me:hunter22@host/x", "https://[password masked]@host/x"),
         ("postgres://app:p%40ss@db:5432/x", "postgres://[password masked]@db:5432/x"),
+        ("redis://app:Zx9!kq:1@db:6379", "redis://[password masked]@db:6379"),
         ("https://host/a:b@c", "https://host/a:b@c"),
         ("see http://example.com:8080/@me", "see http://example.com:8080/@me"),
     ],
 )
 def test_a_password_in_an_address_is_masked_and_the_address_kept(text: str, shown: str) -> None:
-    assert mask(text) == shown
+    assert mask(text) == mask_output(text) == shown
 
 
 @pytest.mark.parametrize(

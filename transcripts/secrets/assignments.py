@@ -77,10 +77,9 @@ def assigned_secrets(text: str, *, in_settings: bool = False) -> Iterator[tuple[
 def holds_secret(text: str) -> bool:
     """Return whether the text of a settings file contains a known form of a secret, or a literal password."""
     for form in SECRET_FORMS:
-        if any(hint in text for hint in form.hints):
-            for found in re.finditer(form.pattern, text):
-                if form.kind != "password" or is_literal(found[0].partition(":")[2]):
-                    return True
+        for found in form.finditer(text):
+            if form.kind != "password" or is_literal(form.secret_of(found[0])):
+                return True
     return any(True for _ in assigned_secrets(text, in_settings=True))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from .assignments import assigned_secrets, is_literal
-from .secret_forms import MIN_SECRET_CHARS, SECRET_FORMS
+from .secret_forms import MIN_SECRET_CHARS, SECRET_FORMS, SecretForm
 
 MASK_TEXT = "****"
 
@@ -23,8 +23,7 @@ MASK_TEXT = "****"
 def mask(text: str) -> str:
     """Return the text with everything that has the form of a secret replaced by its kind in brackets."""
     for form in SECRET_FORMS:
-        if any(hint in text for hint in form.hints):
-            text = re.sub(form.pattern, f"[{form.kind} masked]", text)
+        text = form.sub(f"[{form.kind} masked]", text)
     return _mask_assigned(text)
 
 
@@ -34,15 +33,13 @@ def mask_output(text: str) -> str:
     It may be source code: `https://{user}:{password}@host` and placeholders stay.
     """
     for form in SECRET_FORMS:
-        if any(hint in text for hint in form.hints):
-            text = re.sub(form.pattern, partial(_mask_literal, form.kind), text)
+        text = form.sub(partial(_mask_literal, form), text)
     return _mask_assigned(text)
 
 
-def _mask_literal(kind: str, found: re.Match[str]) -> str:
-    ending = {"password": ":", "authorization": " "}.get(kind)
-    kept = ending is not None and not is_literal(found[0].rpartition(ending)[2])
-    return found[0] if kept else f"[{kind} masked]"
+def _mask_literal(form: SecretForm, found: re.Match[str]) -> str:
+    kept = form.kind in ("password", "authorization") and not is_literal(form.secret_of(found[0]))
+    return found[0] if kept else f"[{form.kind} masked]"
 
 
 def _mask_assigned(text: str) -> str:

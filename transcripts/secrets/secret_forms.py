@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from urllib.parse import unquote
 
@@ -82,6 +82,23 @@ class SecretForm(Struct, frozen=True):
     kind: str
     hints: tuple[str, ...]
     pattern: str
+
+    def finditer(self, text: str) -> Iterator[re.Match[str]]:
+        """Return the matches in a text."""
+        return re.finditer(self.pattern, text) if self._may_be_in(text) else iter(())
+
+    def sub(self, replacement: str | Callable[[re.Match[str]], str], text: str) -> str:
+        """Return a text with every match replaced."""
+        return re.sub(self.pattern, replacement, text) if self._may_be_in(text) else text
+
+    def secret_of(self, found: str) -> str:
+        """Return the secret in a match: without the user before a password, or the beginning of a header."""
+        if self.kind == "password":
+            return found.partition(":")[2]
+        return found.split()[-1] if self.kind == "authorization" else found
+
+    def _may_be_in(self, text: str) -> bool:
+        return any(hint in text for hint in self.hints)
 
 
 def _form(kind: str, hints: str, pattern: str) -> SecretForm:
@@ -204,9 +221,8 @@ def _is_named(pattern: str, name: str) -> bool:
 def _parts(name: str, value: str) -> Iterator[str]:
     """Yield the parts of a value that are secret because of their form, whatever the variable's name."""
     for form in SECRET_FORMS:
-        if form.kind != "password" and any(hint in value for hint in form.hints):
-            for match in re.finditer(form.pattern, value):
-                yield match[0] if form.kind != "authorization" else match[0].rpartition(" ")[2]
+        if form.kind != "password":
+            yield from (form.secret_of(found[0]) for found in form.finditer(value))
     if "://" in value and (address := re.fullmatch(_ADDRESS, value.strip())) is not None:
         user = address[1]
         password = address[2] or ""
