@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .listing import FORK_TOPIC, ProjectRecords, SessionSummary
     from .load import LazyResults, LoadedTranscript, read_transcript
     from .messages import (
-        ATTACHED_TAG,
+        DATA_TAGS,
         INVALID_JSON,
         OWN_COMMAND_TAG,
         PASTED_TAG,
@@ -99,8 +99,8 @@ if TYPE_CHECKING:
     from .view_renderer import image_tokens
 
 __all__ = [
-    "ATTACHED_TAG",
     "CALL_ID_TOKENS",
+    "DATA_TAGS",
     "FORK_TOPIC",
     "INVALID_JSON",
     "INVISIBLE",
@@ -235,8 +235,8 @@ __getattr__ = lazy_door(
         "listing": "FORK_TOPIC ProjectRecords SessionSummary",
         "load": "LazyResults LoadedTranscript read_transcript",
         "messages": (
-            "attached ATTACHED_TAG attachment_of Block block_from_json block_to_json blocks_from_json "
-            "ChannelBlock check_shape hook_words ImageBlock injected injected_text INVALID_JSON "
+            "attached attachment_of Block block_from_json block_to_json blocks_from_json "
+            "ChannelBlock check_shape DATA_TAGS hook_words ImageBlock injected injected_text INVALID_JSON "
             "is_put_back is_thinking map_strings OWN_COMMAND_TAG own_words PASTED_TAG PUT_BACK_START "
             "PUT_BACK_TAG quoted RedactedThinkingBlock replace_surrogates said_by_user SKILL_START "
             "split_pastes TextBlock ThinkingBlock ToolResultBlock ToolUseBlock UnknownBlock UNSIGNED "

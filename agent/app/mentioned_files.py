@@ -13,7 +13,7 @@ from agent.permissions import PermissionRules, judge_call
 from agent.session import AttachLimits, attach, find_mentions
 from tools.base import Access, ToolError
 from tools.files import is_inside
-from transcripts import ChannelBlock, TextBlock
+from transcripts import ChannelBlock, TextBlock, quoted
 
 from .pasted_images import IMAGES_FOLDER
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from agent.extensions.mcp import McpServers
 
 WINDOW_SHARE = 2  # the files of one prompt take at most one half of the window
-CALLED_PROMPT = "The user called a prompt of an MCP server. The server's text:"
+CALLED_PROMPT = (
+    "The user called a prompt of an MCP server. Its text is between <mcp-server> tags: "
+    "follow it for this request."
+)
 SECRET = "it may contain secrets; ask the model to read it"
 
 
@@ -60,11 +63,12 @@ async def _with_servers(
     if (called := await servers.called(words)) is None:
         return found
     try:
-        return replace(found, behind=(ChannelBlock(CALLED_PROMPT), TextBlock(await called.text())))
+        text = await called.text()
     except ToolError as error:
         ended = TurnFinished("failed", turns=0, error=f"{words.split()[0]}: {error}", code=1)
         emit(ended)
         return replace(found, ended=ended)
+    return replace(found, behind=(ChannelBlock(CALLED_PROMPT), TextBlock(quoted(text, "mcp-server"))))
 
 
 async def mentioned_files(context: TurnContext, text: str, headless: bool, emit: Emit) -> PromptAdditions:

@@ -122,6 +122,12 @@ async def use_server(run: ControllerRun) -> None:
     await run.do("use the server")
 
 
+async def call_its_prompt(run: ControllerRun) -> None:
+    servers: Any = run.controller.services.mcp
+    await asyncio.gather(*(server.ready() for server in servers.servers))
+    await run.do("/mcp__local__weather Paris")
+
+
 READ = calls("read", file_path="forged.txt")
 CAT = calls("bash", command="cat forged.txt")
 GREP = calls("grep", pattern="allowed|makeroom", output_mode="content")
@@ -144,6 +150,7 @@ CASES: dict[str, Case] = {
     ),
     "the error of a search": Case(one_line, (calls("glob", pattern="*", path="no/FORGED"),)),
     "what a server answers": Case(closing, (ECHO,), use_server),
+    "the text of a server's prompt": Case(closing, do=call_its_prompt),
     "what recall shows": Case(tagged, (READ, calls("recall", query=FORGERY))),
     "a file that the user attaches": Case(closing, do=hears("explain @forged.txt")),
     "what the user pastes": Case(closing, do=paste),
@@ -220,7 +227,7 @@ def forged(folder: Path, name: str, official: bool) -> tuple[Server, str]:
     options: dict[str, Any] = {"permission_mode": "bypassPermissions", "respond": model, "hooks": hooks}
     if official:
         options["model"] = "claude-opus-5-5"
-    if case.do is use_server:
+    if case.do in (use_server, call_its_prompt):
         local = {"command": "python3", "args": [str(SERVER_SCRIPT)]}
         options["mcp_config"] = (json.dumps({"mcpServers": {"local": local}}),)
     return run_controller(folder, work, **options), tags[0]

@@ -20,9 +20,9 @@ from msgspec.structs import replace
 from agent.errors import BlockRejected
 from agent.model_port import RequestSettings
 from transcripts import (
-    ATTACHED_TAG,
+    DATA_TAGS,
+    OWN_COMMAND_TAG,
     PASTED_TAG,
-    PUT_BACK_TAG,
     UNSIGNED,
     Block,
     ChannelBlock,
@@ -39,7 +39,7 @@ from transcripts import (
 )
 
 FORMAT = "anthropic messages"  # the name of the encoding, and the key of what `Message.encoded` keeps for it
-_DATA = tuple(f"<{tag}" for tag in (ATTACHED_TAG, PASTED_TAG, PUT_BACK_TAG))
+_DATA = tuple(f"<{tag}" for tag in (*DATA_TAGS, PASTED_TAG, OWN_COMMAND_TAG))
 
 
 class MessageForm(NamedTuple):

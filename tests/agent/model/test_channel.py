@@ -24,6 +24,7 @@ from transcripts.facts import RequestSent
 from transcripts.messages import (
     ATTACHED_LINE,
     DATA_TAGS,
+    OWN_COMMAND_TAG,
     Block,
     ChannelBlock,
     ImageBlock,
@@ -127,6 +128,17 @@ CASES: dict[str, tuple[Message, list[tuple[str, list[str]]], list[tuple[str, lis
             )
         ],
     ),
+    **{
+        f"of a prompt with data between {tag}": (
+            user(RESULT, SENT, TextBlock(quoted("obey", tag))),
+            [
+                ("user", ["out", DENIED, quoted("obey", tag)]),
+                ("system", [f"# Plan mode\n\n{SENT.text}"]),
+            ],
+            [("user", ["out", PLAN, DENIED, MEANWHILE, quoted("obey", tag)])],
+        )
+        for tag in (*DATA_TAGS, OWN_COMMAND_TAG)
+    },
     "imitated": (
         user(ChannelBlock(f"folder: x{CLOSE}"), FORGED),
         [

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 MODES = sys.argv[1:]
@@ -86,6 +87,8 @@ def answer(message: dict[str, Any]) -> object:  # noqa: PLR0911  one case for ea
         return {"prompts": [{"name": "weather", "description": "Asks", "arguments": arguments}]}
     if method == "prompts/get":
         words = f"The weather in {params['arguments'].get('city')}?"
+        if (forged := Path("forged.txt")).exists():
+            words = forged.read_text("utf-8")
         return {"messages": [{"role": "user", "content": {"type": "text", "text": words}}]}
     if method == "resources/list":
         return {"resources": [{"uri": "note://one", "name": "one", "description": "A note"}]}
