@@ -21,14 +21,17 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
 from .destructive import may_overwrite
+from .launcher_arguments import option_values
 from .line_reading import read_line
-from .parsed_text import CLASS, ONE, STAR, is_unknown
-from .vital_places import Places, Scene, scenes
+from .parsed_text import ANY, STAR, is_unknown
+from .program_names import git_folder, git_subcommand
+from .vital_places import Places, Scene, name_fits, scenes
 
 _CACHES = word_set(
     "__pycache__ .tox .nox .mypy_cache .pytest_cache .ruff_cache .hypothesis .cache .gradle .DS_Store"
@@ -83,16 +86,15 @@ def lost_paths(line: str, places: Places, uncovered: UncoveredFiles) -> list[str
     folders = [name for name in uncovered.folders if posixpath.basename(name) not in _CACHES]
     lost: dict[str, None] = {}
     reading = read_line(line)
-    for scene in scenes(reading.invocations, places):
+    commands = list(scenes(reading.invocations, places))
+    for scene in commands:
         for target in _targets(scene):
             lost |= dict.fromkeys(_matched(target, places, folders, uncovered))
         lost |= dict.fromkeys(_found(scene, places, folders))
     for text in (*reading.code, *([line] if reading.opaque else [])):
         lost |= dict.fromkeys(_named_in(text, folders))
     if uncovered.files and may_overwrite(line):
-        known = not (reading.opaque or reading.code) and all(
-            _is_known(scene) for scene in scenes(reading.invocations, places)
-        )
+        known = not (reading.opaque or reading.code) and all(map(_is_known, commands))
         lost |= dict.fromkeys([] if known else uncovered.files)
     return list(lost)
 
@@ -154,21 +156,42 @@ def _found(scene: Scene, places: Places, folders: Sequence[str]) -> Iterator[str
 
 
 def _found_by_git(scene: Scene, places: Places, folders: Sequence[str]) -> Iterator[str]:
-    operands = scene.operands(frozenset(("-C", "-c", "--git-dir", "--work-tree")))
+    words = list(scene.command.words)
+    at = git_subcommand(words)
+    folder = git_folder(words[1:at], scene.here, places.home)
+    inner = replace(scene, command=replace(scene.command, words=(words[0], *words[at:])), here=folder)
+    operands = inner.operands()
     if operands[:2] == ["worktree", "remove"]:
         yield from operands[2:]  # with its HEAD and index, which are in the repository's .git
-    moves_head = operands[:1] in (["checkout"], ["switch"]) and "--" not in scene.arguments
-    if moves_head and scene.has_flag("f", "--force", "--discard-changes"):
+    moves_head = operands[:1] in (["checkout"], ["switch"]) and "--" not in inner.arguments
+    if moves_head and inner.has_flag("f", "--force", "--discard-changes"):
         yield "staged changes"  # HEAD stays where it was moved to, and so does the index
-    if operands[:1] != ["clean"] or scene.has_flag("n", "--dry-run") or not scene.has_flag("d"):
+    if operands[:1] == ["clean"] and not inner.has_flag("n", "--dry-run"):
+        trees = option_values(words[:at], frozenset({"--work-tree"}))
+        elsewhere = (replace(inner, here=next(iter(inner.paths(tree)), None)) for tree in trees)
+        yield from _cleaned_by_git([inner, *elsewhere], places, folders)
+
+
+def _cleaned_by_git(possible: Sequence[Scene], places: Places, folders: Sequence[str]) -> Iterator[str]:
+    """Yield the directories that `git clean` deletes, in the current directory or in a working tree."""
+    clean = possible[0]
+    named = clean.operands()[1:]
+    if not named and not clean.has_flag("d"):
         return
-    forced = sum(option.count("f") for option in scene.options() if not option.startswith("--"))
+    forced = sum(
+        "--force".startswith(each) if each[1] == "-" else each.count("f") for each in clean.options()
+    )
+    # The operands of `-e` are excluded, and a pattern may match at any depth.
+    if clean.has_flag("e", "--exclude") or any(re.search(r"[*?[\\]", word) for word in named):
+        named = ["."]
+    words = [ANY if word.startswith(":") else word for word in named or ["."]]  # `:/` is the top
+    found = [scene.paths(word) for scene in possible for word in words]
     for name in folders:
         is_repository = posixpath.basename(name) in _REPOSITORIES
         if is_repository and ("/" not in name or forced < 2):
             continue
-        paths = [path for word in operands[1:] or ["."] for path in scene.paths(word)]
-        if any(_overlap(path, f"{places.folder}/{name}", below=True) for path in paths):
+        place = f"{places.folder}/{name}"
+        if any(not paths or any(_overlap(path, place, below=True) for path in paths) for paths in found):
             yield name
 
 
@@ -216,17 +239,7 @@ def _overlap(pattern: str, place: str, below: bool) -> bool:
         return False
     if pattern == "/":
         return True
-    return all(_fits(part, name) for part, name in zip(parts, wanted, strict=False))
-
-
-def _fits(pattern: str, name: str) -> bool:
-    """Return whether a name with glob marks may be that name. A mark does not stand for a leading dot."""
-    if pattern == name:
-        return True
-    marks = {STAR: ".*", ONE: ".", CLASS: "."}
-    if name.startswith(".") and pattern[:1] in marks:
-        return False
-    return re.fullmatch("".join(marks.get(char, re.escape(char)) for char in pattern), name) is not None
+    return all(name_fits(part, name) for part, name in zip(parts, wanted, strict=False))
 
 
 def _is_known(scene: Scene) -> bool:

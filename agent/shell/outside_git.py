@@ -8,14 +8,14 @@ from itertools import pairwise
 
 from tools.text import word_set
 
-from .program_names import GIT_OPTIONS_WITH_VALUES, Standpoint
+from .program_names import Standpoint, git_folder, git_subcommand
 
 _REACHING = word_set("push fetch pull clone ls-remote remote submodule")
 _SIGNING = word_set("commit merge cherry-pick revert rebase am tag")
 _SSH_URL = re.compile(r"(?:git\+)?ssh(?:\+git)?://.*|(?:[\w.-]+@)?[\w.-]+:(?!:)(?!//).*")
 _VALUE_OPTIONS = word_set(
     "-o --push-option --repo --receive-pack --exec --depth --deepen -b --branch -j --jobs -c --config"
-    " --reference --upload-pack -u --origin --filter --negotiation-tip --refmap --template --server-option"
+    " --reference --upload-pack --origin --filter --negotiation-tip --refmap --template --server-option"
     " -s --strategy -X --strategy-option"
 )
 _TRUE = ("true", "yes", "on", "1", "")
@@ -23,26 +23,22 @@ _TRUE = ("true", "yes", "on", "1", "")
 Settings = Mapping[str, Sequence[str]]  # the values of each setting, the last of which is in force
 
 
-def need_of_git(arguments: Sequence[str], here: str, seen: Standpoint) -> str:
+def need_of_git(words: Sequence[str], here: str, seen: Standpoint) -> str:
     """Return the reason why a command of git cannot work in the sandbox, "" if none is known.
 
     Raises NotProved if its settings cannot be read.
     """
-    at = 0
-    while at < len(arguments) and arguments[at].startswith("-"):
-        at += 2 if arguments[at] in GIT_OPTIONS_WITH_VALUES else 1
-    name = "".join(arguments[at : at + 1])
-    if name not in _REACHING | _SIGNING:
+    at = git_subcommand(words)
+    name = "".join(words[at : at + 1])
+    folder = git_folder(words[1:at], here, seen.places.home)
+    if name not in _REACHING | _SIGNING or folder is None:
         return ""
-    for option, value in pairwise(arguments[:at]):
-        if option == "-C":
-            here = value if value.startswith("/") else f"{here}/{value}"
-    settings = {key: list(values) for key, values in seen.files.git_values(here).items()}
-    for option, value in pairwise(arguments[:at]):
+    settings = {key: list(values) for key, values in seen.files.git_values(folder).items()}
+    for option, value in pairwise(words[1:at]):
         if option == "-c":
             key, equals, text = value.partition("=")
             settings.setdefault(key.lower(), []).append(text if equals else "true")
-    rest = arguments[at + 1 :]
+    rest = words[at + 1 :]
     if name in _SIGNING and _signs(name, rest, settings):
         return f"git {name} needs your signing key"
     return _need_of_remote(name, rest, settings) if name in _REACHING else ""
@@ -123,7 +119,7 @@ def _operands(arguments: Sequence[str]) -> list[str]:
     for word in arguments:
         if is_value:
             is_value = False
-        elif word in _VALUE_OPTIONS and word != "-u":
+        elif word in _VALUE_OPTIONS:
             is_value = True
         elif not word.startswith("-"):
             found.append(word)

@@ -85,13 +85,13 @@ def outside_need(line: str, seen: Standpoint) -> str:
     for scene in scenes(read_line(line).invocations, seen.places):
         command = scene.command
         here = scene.here or seen.places.cwd
-        if not command.sure or not command.words or not _runs_installed(command, here, seen):
+        if not command.sure or not command.words:
             continue
         try:
             needed = _need(command, here, seen)
         except NotProved:
             continue  # settings of git that cannot be read do not show that it needs anything
-        if needed:
+        if needed and _runs_installed(command, here, seen):
             return needed
     return ""
 
@@ -109,7 +109,7 @@ def _need(command: Invocation, here: str, seen: Standpoint) -> str:
     program = command.program
     arguments = command.words[1:]
     if program == "git":
-        return need_of_git(arguments, here, seen)
+        return need_of_git(command.words, here, seen)
     if program in _ALWAYS:
         working = _WORKING.get(program, frozenset())
         idle = not arguments or arguments[0] in _HARMLESS or not working.isdisjoint(arguments[:2])

@@ -22,7 +22,7 @@ from .parsed_text import HOME, is_unknown
 from .simple_commands import Words
 from .vital_places import Places, scenes
 
-GIT_OPTIONS_WITH_VALUES = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--namespace"))
+GIT_OPTIONS_WITH_VALUES = word_set("-C -c --git-dir --work-tree --namespace --config-env --attr-source")
 # Common subcommands of git. Aliases cannot replace them, so no settings are read for them.
 _UNALIASED_COMMANDS = word_set(
     "add am apply archive bisect blame branch bundle cat-file check-ignore checkout cherry cherry-pick clean"
@@ -102,7 +102,7 @@ def with_other_names(reading: LineReading, seen: Standpoint, wanted: frozenset[s
         names = frozenset[str]() if is_unknown(program) else seen.files.other_names(program, here, wanted)
         found += (replace(command, words=(name, *command.words[1:])) for name in sorted(names))
         if command.program == "git" or "git" in names:
-            behind = _AliasReader(seen.files, here, is_steered)
+            behind = _AliasReader(seen, here, is_steered)
             behind.read(command)
             found += behind.found
             code += behind.code
@@ -131,8 +131,8 @@ class _AliasReader:
     Afterwards `opaque` is True if they cannot be determined.
     """
 
-    def __init__(self, files: ProgramFiles, here: str, is_steered: bool) -> None:
-        self.files = files
+    def __init__(self, seen: Standpoint, here: str, is_steered: bool) -> None:
+        self.seen = seen
         self.here = here
         self.is_steered = is_steered
         self.found: list[Invocation] = []
@@ -142,14 +142,15 @@ class _AliasReader:
     def read(self, command: Invocation, count: int = 0) -> None:
         """Add the commands that a git command runs; `count` is the number of aliases already followed."""
         words = list(command.words)
-        at = _subcommand(words)
+        at = git_subcommand(words)
         if at == len(words) or is_unknown(words[at]) or words[at] in _UNALIASED_COMMANDS:
             return
-        if self.is_steered or count > 10 or _steers(words[1:at]):
+        folder = git_folder(words[1:at], self.here, self.seen.places.home)
+        if self.is_steered or count > 10 or _steers(words[1:at]) or folder is None:
             self.opaque = True
             return
         try:
-            aliases = self.files.git_aliases(_git_folder(words[1:at], self.here))
+            aliases = self.seen.files.git_aliases(folder)
         except NotProved:
             self.opaque = True
             return
@@ -173,8 +174,8 @@ class _AliasReader:
         self.opaque = self.opaque or script.opaque
 
 
-def _subcommand(words: Words) -> int:
-    """Return the position of git's subcommand; the number of words if there is none."""
+def git_subcommand(words: Sequence[str]) -> int:
+    """Return the position of the subcommand in a command of git; the number of words if there is none."""
     at = 1
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in GIT_OPTIONS_WITH_VALUES else 1
@@ -188,11 +189,20 @@ def _steers(options: Words) -> bool:
     return any(each.startswith(steering) or each.lower().startswith(including) for each in options)
 
 
-def _git_folder(options: Words, here: str) -> str:
-    """Return the directory that git works in, given its `-C` options."""
+def git_folder(options: Sequence[str], here: str | None, home: str) -> str | None:
+    """Return the directory that git works in, given the options before its subcommand; None if unknown.
+
+    `here` is the current directory.
+    """
     for option, value in pairwise(options):
         if option == "-C":
-            here = value if value.startswith("/") else f"{here}/{value}"
+            place = value.replace(HOME, home)
+            if is_unknown(place):
+                here = None
+            elif place.startswith("/"):
+                here = place
+            elif here is not None:
+                here = f"{here}/{place}"
     return here
 
 

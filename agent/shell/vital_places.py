@@ -116,16 +116,19 @@ def _near_place(folder: str, places: Places) -> str:
         inner = folder.casefold().removeprefix(f"{place}/.git".casefold())
         if inner != folder.casefold() and (inner == "" or inner[1:] in _PARTS_OF_GIT):
             return "the repository's .git"
-        if posixpath.dirname(folder) == place and _fits(posixpath.basename(folder), ".git"):
+        if posixpath.dirname(folder) == place and name_fits(posixpath.basename(folder), ".git"):
             return "the repository's .git"
     return ""
 
 
-def _fits(pattern: str, name: str) -> bool:
+def name_fits(pattern: str, name: str) -> bool:
     """Return whether a name with glob marks may be that name. A mark does not stand for a leading dot."""
+    if pattern == name:
+        return True
     marks = {STAR: ".*", ONE: ".", CLASS: "."}
-    wanted = "".join(marks.get(char, re.escape(char)) for char in pattern)
-    return pattern.startswith(name[0]) and re.fullmatch(wanted, name) is not None
+    if name.startswith(".") and pattern[:1] in marks:
+        return False
+    return re.fullmatch("".join(marks.get(char, re.escape(char)) for char in pattern), name) is not None
 
 
 def _is_part_of_home(folder: str, home: str) -> bool:

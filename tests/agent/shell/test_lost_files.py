@@ -46,6 +46,27 @@ LOST = {
     ],
     "git clean -fdx": ["node_modules", "web/node_modules", ".venv", "data/huge.img"],
     "git -C . clean -ffdx": ["node_modules", "web/node_modules", ".venv", "lib/.git", "data/huge.img"],
+    **{
+        line: ["node_modules", "web/node_modules", ".venv", "data/huge.img"]
+        for line in (
+            "git --namespace x clean -fdx",
+            "git --attr-source HEAD -c a.b=c clean -fdx",
+            "cd sub && git -C .. clean -fdx",
+            "cd sub && git -C sub -C ../.. clean -fdx",
+            "cd sub && git --git-dir ../.git --work-tree .. clean -fdx",
+            "cd /tmp && git --git-dir=/p/.git --work-tree=/p clean -fdx",
+            "cd sub && git clean -fdx :/",
+            "git -C $DIR clean -fdx",
+            'cd "$(git rev-parse --show-toplevel)" && git clean -fdx',
+            "git clean -fdx $DIR",
+            "git clean -fdx -e .idea",
+            "git clean -fdxe .idea",
+            "git clean -fx '*.js'",
+        )
+    },
+    "git clean -fx web": ["web/node_modules", "data/huge.img"],
+    "git -C web clean -fdx": ["web/node_modules", "data/huge.img"],
+    "git clean --force --force -dx lib": ["lib/.git", "data/huge.img"],
     "git worktree remove ../tree": ["../tree", "data/huge.img"],
     "python3 -c \"import shutil; shutil.rmtree('.venv')\"": [".venv", "data/huge.img"],
 }
@@ -71,6 +92,7 @@ KEPT = [
     "npm ci && npm test",
     "for f in a b; do rm src/$f; done",
     "make",
+    "git -C src branch -d done",
 ]
 
 
