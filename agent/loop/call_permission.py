@@ -44,7 +44,6 @@ class Permission(Struct, frozen=True):
     why        the reason alone; "" if there is none other than the user's
     hint       advice to the model after a refusal
     notes      words of the hook and the user for the model, whether or not the call runs
-    by_user    the user or their hook denied the call
     said       the user's reason or remark, in their own words
     stop       the user ends the turn
     sandboxed  the command runs in the sandbox
@@ -56,7 +55,6 @@ class Permission(Struct, frozen=True):
     why: str = ""
     hint: str = HINT
     notes: tuple[str, ...] = ()
-    by_user: bool = False
     said: str = ""
     stop: bool = False
     sandboxed: bool = False
@@ -85,7 +83,7 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
         if hooked.veto is not None or hooked.stop is not None:
             reason = hooked.stop if hooked.veto is None else hooked.veto
             refusal = f"A hook of the user denied this call: {reason}"
-            return Permission(refusal, stop=hooked.stop is not None, by_user=True)
+            return Permission(refusal, stop=hooked.stop is not None)
         call, notes = _after_hook(context, emit, call, hooked)
     if context.sandbox is not None and any(access.kind == "run" for access in call.access):
         await _settle(context.sandbox, emit)
@@ -219,7 +217,6 @@ def _refused(answer: Deny) -> Permission:
         refusal=f"The user denied this call{reason}",
         shown=f"You denied this call{reason}",
         hint=HINT_AFTER_REASON if answer.reason else HINT,
-        by_user=True,
         said=answer.reason,
         stop=answer.stop,
     )

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     )
     from .program_names import (
         Standpoint,
-        own_programs_of,
         with_other_names,
     )
     from .project_environment import (
@@ -81,7 +80,6 @@ __all__ = [
     "lost_paths",
     "may_overwrite",
     "outside_need",
-    "own_programs_of",
     "parse_simple_commands",
     "read_line",
     "risky_lines",
@@ -95,7 +93,7 @@ __getattr__ = lazy_door(
         "line_reading": "Invocation LineReading read_line",
         "lost_files": "UncoveredFiles lost_paths",
         "outside_programs": "outside_need",
-        "program_names": "Standpoint own_programs_of with_other_names",
+        "program_names": "Standpoint with_other_names",
         "project_environment": "ProjectEnvironment",
         "read_only": "JudgedCommand ReadingJudge",
         "script_risks": "RiskyLine risky_lines",

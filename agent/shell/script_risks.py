@@ -36,7 +36,7 @@ _SHELLS = word_set("sh bash dash zsh ksh ash fish eval source .")
 _DELETERS = word_set("rm rmdir unlink shred srm wipe wipefs truncate rimraf trash trash-put dropdb mkfs")
 _DELETING_OPTIONS = {
     "find": ("-delete",),
-    "rsync": ("--del", "--delete", "--remove-source-files"),
+    "rsync": ("--del", "--remove-source-files"),
     "git": ("clean", "rm", "--hard", "-D", "drop", "--mirror"),
     "docker": ("rm", "rmi", "prune"),
     "kubectl": ("delete",),

@@ -39,7 +39,8 @@ from agent.permissions import (
 from agent.permissions.rules import REPLACED
 from agent.ports import Allow, Deny
 from agent.session.memory_files import memory_paths
-from agent.shell import KnownPrograms, ProjectEnvironment, own_programs_of
+from agent.shell import KnownPrograms, ProjectEnvironment
+from agent.shell.program_names import own_programs_of
 from agent.ui.approval import approval_choices, question_body
 from agent.ui.terminal_text import RenderContext, Theme
 from tests.strict_api.reply import Reply, calls
