@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from .file_restore import Action, RestoreStep, count_steps, plan_restore, restore
     from .git_restore import RefStep, plan_refs, restore_refs
     from .git_state import GitRunner
-    from .recorder import Checkpoints, shown_paths
-    from .snapshot import SKIPPED_FOLDERS, THEIRS
+    from .recorder import Checkpoints
+    from .snapshot import SKIPPED_FOLDERS, THEIRS, shown_paths
 
 __all__ = [
     "SKIPPED_FOLDERS",
@@ -40,7 +40,7 @@ __getattr__ = lazy_door(
         "file_restore": "Action RestoreStep count_steps plan_restore restore",
         "git_restore": "RefStep plan_refs restore_refs",
         "git_state": "GitRunner",
-        "recorder": "Checkpoints shown_paths",
-        "snapshot": "SKIPPED_FOLDERS THEIRS",
+        "recorder": "Checkpoints",
+        "snapshot": "SKIPPED_FOLDERS THEIRS shown_paths",
     },
 )

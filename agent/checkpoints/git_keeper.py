@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,7 +16,6 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from tools.files import one_line_path
 from tools.search import Checkout, GitFailed
 
 from .change_log import ChangeLog, RefChange
@@ -23,16 +23,19 @@ from .content_store import ContentStore
 from .git_state import (
     KEPT_REFS,
     STASH,
+    Fingerprint,
     GitRunner,
-    RepositoryPrint,
     RepositoryState,
+    fingerprint,
     kept_state,
-    repository_print,
     tag_objects,
+    why_failed,
 )
+from .snapshot import shown_paths
 from .store_folder import RECENT_LOG_S
 
 MAX_REPOSITORIES = 10  # of a project, those nearest to its top
+_TOO_MANY = f"only the {MAX_REPOSITORIES} git repositories nearest to the top are kept"
 
 
 class Repository(NamedTuple):
@@ -49,9 +52,9 @@ class Repository(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """The state of a repository when it had this print; None if commands cannot write there."""
+    """The state of a repository when it had this fingerprint; None if commands cannot write there."""
 
-    print: RepositoryPrint
+    fingerprint: Fingerprint
     state: RepositoryState | None
     seen_ns: int
 
@@ -74,8 +77,11 @@ class RefKeeper(Struct):
         """Keep the repositories that have changed; if `is_own`, record that commands changed them."""
         async with self._looking:
             shared: set[Path] = set()  # worktrees have refs in common, and an index each
-            for repository in await asyncio.to_thread(self._repositories, nested):
-                found = await asyncio.to_thread(repository_print, repository.top)
+            repositories = await asyncio.to_thread(self._repositories, nested)
+            self.unkept = {name: why for name, why in self.unkept.items() if why != _TOO_MANY}
+            self.unkept |= {each.name: _TOO_MANY for each in repositories[MAX_REPOSITORIES:]}
+            for repository in repositories[:MAX_REPOSITORIES]:
+                found = await asyncio.to_thread(fingerprint, repository.top)
                 if found is None:
                     continue  # commands that remove it need approval first
                 old = self._known.get(repository.name)
@@ -111,22 +117,22 @@ class RefKeeper(Struct):
         """Return the repositories that exist, those nearest to the top first. Blocks on the disk."""
         names = {"", *nested, *self._known}  # an incomplete scan may have missed a known one
         ordered = sorted(names, key=lambda name: (name.count("/"), name))
-        return [found for name in ordered if (found := self._find(name)) is not None][:MAX_REPOSITORIES]
+        return [found for name in ordered if (found := self._find(name)) is not None]
 
     def _find(self, name: str) -> Repository | None:
         checkout = Checkout(self.root / name) if name else Checkout.around(self.root)
         if checkout is None or not (checkout.top / ".git").exists():
             return None
-        return Repository(name, top=checkout.top, shared=checkout.shared_folder.resolve())
+        return Repository(name, top=checkout.top, shared=Path(os.path.realpath(checkout.shared_folder)))
 
     async def _look_at(
-        self, git: GitRunner, repository: Repository, found: RepositoryPrint
+        self, git: GitRunner, repository: Repository, found: Fingerprint
     ) -> RepositoryState | None:
         """Keep a repository if it has changed; return its new state, None if it has none."""
         name = repository.name
         known = self._known.get(name)
-        is_sure = known is not None and not known.print.hides_changes(known.seen_ns)
-        if known is not None and is_sure and known.print == found and name not in self.unkept:
+        is_sure = known is not None and not known.fingerprint.hides_changes(known.seen_ns)
+        if known is not None and is_sure and known.fingerprint == found and name not in self.unkept:
             return None
         seen_ns = time.time_ns()
         try:
@@ -134,7 +140,7 @@ class RefKeeper(Struct):
             if state is not None:
                 await self._store_tags(git, repository, state)
         except GitFailed as error:
-            self.unkept[name] = f"git failed: {error}"
+            self.unkept[name] = why_failed(error)
             return None
         self.unkept.pop(name, None)
         self._known[name] = _Known(found, state=state, seen_ns=seen_ns)
@@ -176,8 +182,8 @@ class RefKeeper(Struct):
             yield change("index", old.index, new.index, head.commit if head is not None else "")
 
     def gaps(self) -> list[str]:
-        """Return a line for each repository that could not be kept."""
-        return [
-            f"branches and stash of {one_line_path(repository or 'the repository')}: {why}"
-            for repository, why in sorted(self.unkept.items())
-        ]
+        """Return a line for each reason why repositories could not be kept."""
+        by_reason: dict[str, list[str]] = {}
+        for name, why in sorted(self.unkept.items()):
+            by_reason.setdefault(why, []).append(name or "the repository")
+        return [f"branches and stash of {shown_paths(names, 5)}: {why}" for why, names in by_reason.items()]

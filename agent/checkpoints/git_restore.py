@@ -17,7 +17,7 @@ from tools.search import GitFailed
 
 from .change_log import RefChange
 from .git_keeper import RefKeeper, Repository
-from .git_state import STASH, GitRunner, Head, RepositoryState
+from .git_state import STASH, GitRunner, Head, RepositoryState, why_failed
 from .recorder import Checkpoints
 
 RECOVERED = "refs/heads/makeroom-"  # branches for commits that no branch had
@@ -111,7 +111,7 @@ async def plan_refs(checkpoints: Checkpoints, to_seq: int, git: GitRunner) -> li
                 head = state.heads.get(str(repository.top), Head("", branch=""))
                 checked_out[name] = _CheckedOut(repository.shared, head)
         except GitFailed as error:
-            keeper.unkept[name] = f"git failed: {error}"
+            keeper.unkept[name] = why_failed(error)
     return list(_with_fitting_index(steps, checked_out))
 
 
@@ -214,7 +214,7 @@ async def restore_refs(
             repository = await keeper.repository(name)
             lines = await git(repository.top, _RESTORE, [word for _, *words in calls for word in words])
         except GitFailed as error:
-            failures |= dict.fromkeys(steps, f"git failed: {error}")
+            failures |= dict.fromkeys(steps, why_failed(error))
             continue
         for (step, *_), answer in zip(calls, lines.splitlines(), strict=False):
             if answer != "ok":

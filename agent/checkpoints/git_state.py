@@ -21,9 +21,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -39,6 +40,7 @@ STASH = "refs/stash"
 _PASSING_REFS = (KEPT_REFS, "refs/bisect/", "refs/rewritten/", "refs/worktree/", "refs/prefetch/", STASH)
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _MAX_ENTRIES = 20_000  # looked at to see whether a repository has changed
+_Stamp = tuple[str, int, int, int]  # a path in the git directory: time, inode number, size
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
 
 # $1 is the ref of this session, $2 the time before which those of others are dropped.
@@ -99,6 +101,18 @@ now=$(date +%s)
     echo "Keep what refs, reflogs, stash and index name, so that /rewind can restore it"
 } | "$0" hash-object -t commit -w --stdin >"$own/id" && "$0" update-ref "$1" "$(cat "$own/id")" || exit 11
 """
+# The exit codes of that script.
+_FAILED_STEPS = {
+    3: "cannot make a temporary directory",
+    4: "git cannot read the repository",
+    5: "git cannot list the refs",
+    6: "git cannot list the stash entries",
+    7: "git cannot list the worktrees",
+    8: "the index cannot be read",
+    9: "git cannot write to the repository",
+    10: "git cannot list the commits",
+    11: "git cannot write a commit and its ref",
+}
 TAG_OBJECTS = """
 printf '%s\\n' "$@" | exec "$0" cat-file --batch
 """
@@ -136,9 +150,12 @@ class RepositoryState(Struct):
 async def kept_state(git: GitRunner, top: Path, ref: str, dropped_before: int) -> RepositoryState | None:
     """Keep the state of a repository, and return it; None if commands cannot write there either.
 
-    Raises GitFailed.
+    Raises GitFailed with the reason.
     """
-    output = await git(top, KEEP, [ref, str(dropped_before)])
+    try:
+        output = await git(top, KEEP, [ref, str(dropped_before)])
+    except GitFailed as error:
+        raise GitFailed(why_failed(error, _FAILED_STEPS)) from error
     return None if output == "readonly\n" else parse_state(output)
 
 
@@ -170,6 +187,14 @@ def parse_state(output: str) -> RepositoryState:
     return state
 
 
+def why_failed(error: GitFailed, steps: Mapping[int, str] = MappingProxyType({})) -> str:
+    """Return the reason why a script failed, in words; `steps` are the exit codes of its own."""
+    (reason,) = error.args
+    if not isinstance(reason, int):
+        return str(reason)
+    return steps.get(reason, f"git failed with exit code {reason}")
+
+
 async def tag_objects(git: GitRunner, top: Path, ids: Sequence[str]) -> dict[str, str]:
     """Return the contents of annotated tags by their ids. Raises GitFailed."""
     data = os.fsencode(await git(top, TAG_OBJECTS, ids))
@@ -184,40 +209,48 @@ async def tag_objects(git: GitRunner, top: Path, ids: Sequence[str]) -> dict[str
     return found
 
 
-class RepositoryPrint(Struct, frozen=True):
-    """The times of what changes with the state of a repository; `newest_ns` is the last of them."""
+class Fingerprint(Struct, frozen=True):
+    """The times of what changes with the state of a repository; `newest_ns` is the last of them.
 
-    stamps: tuple[tuple[str, int, int, int], ...]
+    complete  False if there are too many refs or reflogs to look at all of them
+    """
+
+    stamps: tuple[_Stamp, ...]
     newest_ns: int
+    complete: bool
 
     def hides_changes(self, now_ns: int) -> bool:
-        """Return whether the clock of the file system may hide another change since."""
-        return self.newest_ns > now_ns - FILE_CLOCK_NS
+        """Return whether there may be another change since, which it or the file system's clock hides."""
+        return not self.complete or self.newest_ns > now_ns - FILE_CLOCK_NS
 
 
-def repository_print(top: Path) -> RepositoryPrint | None:
-    """Return the print of a repository, None if there is none.
+def fingerprint(top: Path) -> Fingerprint | None:
+    """Return the fingerprint of a repository, None if there is none.
 
     No link is followed below the git directory, and nothing is read but names and times.
     """
     checkout = Checkout(top)
-    found: list[tuple[str, int, int, int]] = []
+    found: list[_Stamp] = []
+    complete = True
     for folder in dict.fromkeys((checkout.git_folder, checkout.shared_folder)):
-        with suppress(OSError), closing(safe_open(str(folder.resolve()), _FOLDER_FLAGS)) as fd:
-            found += _stamps(fd)
-    return RepositoryPrint(tuple(found), max(each[1] for each in found)) if found else None
+        with suppress(OSError), closing(safe_open(os.path.realpath(folder), _FOLDER_FLAGS)) as fd:
+            complete = _add_stamps(fd, found) and complete
+    if not found:
+        return None
+    return Fingerprint(tuple(found), newest_ns=max(each[1] for each in found), complete=complete)
 
 
-def _stamps(git: int) -> Iterator[tuple[str, int, int, int]]:
+def _add_stamps(git: int, found: list[_Stamp]) -> bool:
+    """Add the stamps of a git directory; return False if it has too many entries to look at them all."""
     for name in ("HEAD", "ORIG_HEAD", "packed-refs", "index", "MERGE_HEAD"):
         with suppress(OSError):
-            yield _stamp(name, os.stat(name, dir_fd=git, follow_symlinks=False))
+            found.append(_stamp(name, os.stat(name, dir_fd=git, follow_symlinks=False)))
     left = _MAX_ENTRIES
-    waiting = ["refs", "logs", "reftable", "worktrees"]
+    waiting = ["logs", "worktrees", "reftable", "refs"]  # the last one first
     while waiting and left > 0:
         name = waiting.pop()
         with suppress(OSError), closing(safe_open(name, _FOLDER_FLAGS, base=git)) as fd:
-            yield _stamp(name, os.fstat(fd))
+            found.append(_stamp(name, os.fstat(fd)))
             with os.scandir(fd) as entries:
                 for entry in entries:
                     left -= 1
@@ -226,8 +259,9 @@ def _stamps(git: int) -> Iterator[tuple[str, int, int, int]]:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(f"{name}/{entry.name}")
                     elif name.startswith("worktrees/") and entry.name in ("HEAD", "index"):
-                        yield _stamp(f"{name}/{entry.name}", entry.stat(follow_symlinks=False))
+                        found.append(_stamp(f"{name}/{entry.name}", entry.stat(follow_symlinks=False)))
+    return not waiting
 
 
-def _stamp(name: str, found: os.stat_result) -> tuple[str, int, int, int]:
+def _stamp(name: str, found: os.stat_result) -> _Stamp:
     return (name, found.st_mtime_ns, found.st_ino, found.st_size)

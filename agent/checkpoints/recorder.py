@@ -17,7 +17,6 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from tools.files import one_line_path
 from tools.text import pluralize
 from transcripts import RECORDS_FOLDER
 
@@ -35,6 +34,7 @@ from .snapshot import (
     ProjectSnapshot,
     SnapshotLimits,
     parents,
+    shown_paths,
 )
 
 MANY_BYTES = 256 << 20  # after reading so much, stamps are saved for later sessions
@@ -320,12 +320,6 @@ class Checkpoints(Struct):
             if store.full:
                 lines.append(f"the checkpoint store is full: {store.folder}")
         return lines
-
-
-def shown_paths(paths: Sequence[str], most: int) -> str:
-    """Return some of the paths, with the number of those that are left out."""
-    more = f" and {len(paths) - most:,} more" if len(paths) > most else ""
-    return ", ".join(map(one_line_path, paths[:most])) + more
 
 
 def is_left(state: PathState, by_others: Sequence[PathState | None] | None) -> bool:

@@ -12,7 +12,7 @@ import math
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from operator import attrgetter
@@ -21,7 +21,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from tools.files import FileError, closing, read_at_most, safe_open
+from tools.files import FileError, closing, one_line_path, read_at_most, safe_open
 
 from .content_store import ContentStore
 from .large_contents import digest_of_file
@@ -270,6 +270,12 @@ class ProjectScanner(Struct):
 def parents(name: str) -> list[str]:
     """Return the directories that contain a relative path, outermost first."""
     return [str(folder) for folder in reversed(PurePosixPath(name).parents[:-1])]
+
+
+def shown_paths(paths: Sequence[str], most: int) -> str:
+    """Return some of the paths, with the number of those that are left out."""
+    more = f" and {len(paths) - most:,} more" if len(paths) > most else ""
+    return ", ".join(map(one_line_path, paths[:most])) + more
 
 
 def _stamp(found: os.stat_result) -> tuple[int, ...]:

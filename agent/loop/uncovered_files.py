@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from agent.checkpoints import Checkpoints, shown_paths
-from agent.shell import UncoveredFiles, lost_paths, may_overwrite, read_line
+from agent.shell import UncoveredFiles, changed_repositories, lost_paths
 from tools.base import Access
 from tools.processes import command_runner
 
@@ -16,7 +16,7 @@ from .context import TurnContext
 UNCOVERED = "the project is too large for a checkpoint, so its changes could not be undone"
 
 
-async def why_uncovered(context: TurnContext, accesses: Iterable[Access]) -> str:
+async def why_uncovered(context: TurnContext, accesses: Sequence[Access]) -> str:
     """Return the reason to ask before commands run, "" if whatever they may destroy can be restored."""
     checkpoints = context.checkpoints
     if checkpoints is None:
@@ -24,11 +24,12 @@ async def why_uncovered(context: TurnContext, accesses: Iterable[Access]) -> str
     covered = await asyncio.to_thread(checkpoints.recording.coverage)
     if covered == "nothing":
         return UNCOVERED
-    await keep_refs(checkpoints, context.tool_context)
+    runs = [access for access in accesses if access.kind == "run"]
+    if any(_changed(context, access, ("", *checkpoints.recording.nested)) for access in runs):
+        await keep_refs(checkpoints, context.tool_context)
     found: dict[str, None] = {}
-    for access in accesses:
-        if access.kind == "run":
-            found |= dict.fromkeys(_lost(context, checkpoints, access))
+    for access in runs:
+        found |= dict.fromkeys(_lost(context, checkpoints, access))
     return f"/rewind could not restore {shown_paths(list(found), 4)}" if found else ""
 
 
@@ -42,13 +43,10 @@ def _lost(context: TurnContext, checkpoints: Checkpoints, access: Access) -> lis
         others=[str(place) for place in profile.writable] if profile is not None else [],
     )
     lost = lost_paths(access.target, context.permissions.rules.places(access), uncovered)
-    if recording.keeper.unkept and may_change_refs(access.target):
-        lost += [f"branches and stash of {name or 'the repository'}" for name in recording.keeper.unkept]
-    return lost
+    unkept = _changed(context, access, list(recording.keeper.unkept))
+    return lost + [f"branches and stash of {name or 'the repository'}" for name in unkept]
 
 
-def may_change_refs(line: str) -> bool:
-    """Return whether a line runs git, or cannot be read."""
-    reading = read_line(line)
-    runs_git = any(command.program == "git" for command in reading.invocations)
-    return runs_git or (bool(reading.opaque or reading.code) and may_overwrite(line))
+def _changed(context: TurnContext, access: Access, repositories: Sequence[str]) -> list[str]:
+    """Return those of the repositories that a command may change."""
+    return changed_repositories(access.target, context.permissions.rules.places(access), repositories)

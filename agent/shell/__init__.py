@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from .destructive import (
         irreversible_commands,
         irreversible_effect,
-        may_overwrite,
     )
     from .line_reading import (
         Invocation,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     )
     from .lost_files import (
         UncoveredFiles,
+        changed_repositories,
         lost_paths,
     )
     from .outside_programs import (
@@ -74,11 +74,11 @@ __all__ = [
     "Standpoint",
     "UncoveredFiles",
     "Words",
+    "changed_repositories",
     "irreversible_commands",
     "irreversible_effect",
     "known_programs",
     "lost_paths",
-    "may_overwrite",
     "outside_need",
     "parse_simple_commands",
     "read_line",
@@ -89,9 +89,9 @@ __getattr__ = lazy_door(
     __name__,
     {
         "command_pattern": "Certainty CommandPattern",
-        "destructive": "irreversible_commands irreversible_effect may_overwrite",
+        "destructive": "irreversible_commands irreversible_effect",
         "line_reading": "Invocation LineReading read_line",
-        "lost_files": "UncoveredFiles lost_paths",
+        "lost_files": "UncoveredFiles changed_repositories lost_paths",
         "outside_programs": "outside_need",
         "program_names": "Standpoint with_other_names",
         "project_environment": "ProjectEnvironment",

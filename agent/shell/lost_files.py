@@ -99,6 +99,34 @@ def lost_paths(line: str, places: Places, uncovered: UncoveredFiles) -> list[str
     return list(lost)
 
 
+def changed_repositories(line: str, places: Places, repositories: Sequence[str]) -> list[str]:
+    """Return those of the git repositories whose refs a line may change.
+
+    They are named by their directories relative to the project, "" being the one that the project belongs to.
+    """
+    reading = read_line(line)
+    commands = [scene for scene in scenes(reading.invocations, places) if scene.command.words]
+    is_hidden = reading.opaque or any("git" in code for code in reading.code)
+    if is_hidden or not all(scene.program for scene in commands):
+        return list(repositories)
+    calls = [scene for scene in commands if scene.program == "git"]
+    return [name for name in repositories if any(_may_change(scene, places, name) for scene in calls)]
+
+
+def _may_change(scene: Scene, places: Places, repository: str) -> bool:
+    """Return whether a command of git may change a repository, as far as it works in its directory."""
+    words = scene.command.words
+    at = git_subcommand(words)
+    options = words[1:at]
+    reaches_others = any(each.startswith(("--git-dir", "--work-tree")) for each in options)
+    reaches_others = reaches_others or words[at : at + 1] == ("submodule",) or "--recurse-submodules" in words
+    folder = git_folder(options, scene.here, places.home)
+    if not repository or reaches_others or folder is None:
+        return True
+    place = f"{places.folder}/{repository}"
+    return any(f"{path}/".startswith(f"{place}/") for path in scene.paths(folder))
+
+
 def _targets(scene: Scene) -> Iterator[_Target]:
     """Yield the paths that a command changes, as far as its words name them."""
     for redirect in scene.command.redirects:

@@ -27,7 +27,7 @@ class Checkout(Struct, frozen=True):
     @property
     def git_folder(self) -> Path:
         """The git directory of this checkout."""
-        leads_to = small_text(self.top / ".git")
+        leads_to = _path_in(self.top / ".git")
         return self.top / (".git" if leads_to is None else leads_to.removeprefix("gitdir:").strip())
 
     @property
@@ -36,12 +36,18 @@ class Checkout(Struct, frozen=True):
         folder = self.git_folder
         if folder == self.top / ".git":
             return folder
-        return folder / (small_text(folder / "commondir") or "").strip()
+        return folder / (_path_in(folder / "commondir") or "").strip()
 
     @property
     def exclude_file(self) -> Path:
         """The file with the ignore patterns of this clone, which need not exist."""
         return self.shared_folder / "info" / "exclude"
+
+
+def _path_in(file: Path) -> str | None:
+    """Return the text of a file that should contain a path; None if there is none, or it cannot be one."""
+    text = small_text(file)
+    return None if text is None or "\0" in text else text
 
 
 def small_text(path: Path) -> str | None:

@@ -13,7 +13,7 @@ import pytest
 from agent.checkpoints.change_log import RefChange
 from agent.checkpoints.file_restore import plan_restore, restore
 from agent.checkpoints.git_restore import RefStep, plan_refs, restore_refs
-from agent.checkpoints.git_state import parse_state, repository_print
+from agent.checkpoints.git_state import fingerprint, parse_state
 from agent.checkpoints.recorder import Checkpoints
 from tools.search import GitFailed
 
@@ -296,6 +296,25 @@ def test_an_unchanged_repository_is_not_read_again(
     assert known >= 1 and git.runs == settled
 
 
+def test_a_repository_with_very_many_reflogs_is_read_each_time(
+    repository: Path, checkpoints: Checkpoints, git: Git
+) -> None:
+    logs = repository / ".git/logs/refs/heads"
+    for number in range(20_001):
+        os.mknod(logs / f"b{number}")
+    (logs / "more").mkdir()
+    for path in (repository / ".git").rglob("*"):
+        os.utime(path, (1, 1))
+    found = fingerprint(repository)
+    assert found is not None and not found.complete
+    assert {"refs/heads", "refs/tags"} <= {name for name, *_ in found.stamps}
+    run(checkpoints, git)
+    known = git.runs
+    run(checkpoints, git, "branch -D topic")
+    assert git.runs == known + 2
+    assert [step.name for step in planned(checkpoints, git)] == ["refs/heads/topic"]
+
+
 def test_a_commit_that_keeps_names_only_what_is_new(
     repository: Path, checkpoints: Checkpoints, git: Git
 ) -> None:
@@ -317,7 +336,29 @@ def test_a_repository_where_git_fails_is_named(repository: Path, checkpoints: Ch
     (repository / ".git/refs/heads/topic").write_text("no id\n")
     (repository / ".git/HEAD").write_text("nonsense\n")
     run(checkpoints, git)
-    assert any("branches and stash of the repository: git failed" in line for line in checkpoints.uncovered())
+    assert checkpoints.uncovered() == ["branches and stash of the repository: git cannot read the repository"]
+
+
+def test_repositories_beyond_the_limit_are_named(root: Path, checkpoints: Checkpoints, git: Git) -> None:
+    for number in range(12):
+        sh(root, f"mkdir -p a/r{number:02}; git init -q a/r{number:02}")
+    run(checkpoints, git)
+    assert checkpoints.uncovered() == [
+        "branches and stash of a/r10, a/r11: only the 10 git repositories nearest to the top are kept"
+    ]
+    sh(root, "rm -r a/r00 a/r01")
+    run(checkpoints, git)
+    assert checkpoints.uncovered() == []
+
+
+@pytest.mark.parametrize("written", ["gitdir: loop", "gitdir: a\0b", "gitdir: /proc/self/fd/0", ""])
+def test_a_git_file_that_leads_nowhere_is_no_repository(
+    root: Path, checkpoints: Checkpoints, git: Git, written: str
+) -> None:
+    (root / "loop").symlink_to("loop")
+    (root / ".git").write_text(written)
+    run(checkpoints, git)
+    assert git.runs == 0 and checkpoints.uncovered() == []
 
 
 @pytest.mark.parametrize("state", ["bare of everything", "without commits"])
@@ -376,9 +417,9 @@ def test_what_a_command_plants_in_a_repository_is_not_followed(
 ) -> None:
     secret = tmp_path / "secret"
     (secret / "key").mkdir(parents=True)
-    plain = repository_print(repository)
+    plain = fingerprint(repository)
     plant(repository / ".git", secret)
-    planted = repository_print(repository)
+    planted = fingerprint(repository)
     assert plain is not None and planted is not None and plain != planted
     assert not any(name.startswith("refs") for name, *_ in planted.stamps) or plant is _replaced_by_a_pipe
     assert "key" not in str(planted)

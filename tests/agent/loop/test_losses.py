@@ -184,6 +184,17 @@ def test_a_destructive_line_is_undone_or_asked_about(tmp_path: Path, line: str) 
             assert rewound(shell) == [] and state(shell.folder) == before
 
 
+@pytest.mark.parametrize(("line", "kept"), [("rm -rf .venv", False), ("git worktree remove -f tree", True)])
+def test_refs_are_kept_before_a_question_only_if_the_line_may_change_them(
+    tmp_path: Path, line: str, kept: bool
+) -> None:
+    shell = prepared(tmp_path.resolve() / "project")
+    shell.run([line], Deny(""))
+    refs = ["git", "for-each-ref", "refs/makeroom/keep"]
+    found = subprocess.run(refs, cwd=shell.folder, env=ENVIRON, check=True, capture_output=True)
+    assert bool(found.stdout) == kept
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.shell import Places, UncoveredFiles, lost_paths
+from agent.shell import Places, UncoveredFiles, changed_repositories, lost_paths
 
 PLACES = Places(folder="/p", home="/home/u", cwd="/p")
 UNCOVERED = UncoveredFiles(
@@ -104,3 +104,28 @@ def test_what_a_line_may_destroy_without_a_checkpoint(line: str) -> None:
 @pytest.mark.parametrize("line", KEPT)
 def test_a_line_that_destroys_only_what_can_be_restored_or_rebuilt(line: str) -> None:
     assert lost_paths(line, PLACES, UNCOVERED) == []
+
+
+ALL = ["", "a", "a/b", "c"]
+CHANGED = {
+    "git commit -m x": [""],
+    "git -C a branch -D x": ["", "a"],
+    "cd a/b && git stash drop": ["", "a", "a/b"],
+    "cd a/b && git -C ../../c/src reset --hard": ["", "c"],
+    "git -C $DIR gc": ALL,
+    "git --git-dir c/.git gc": ALL,
+    "git submodule update": ALL,
+    "git checkout --recurse-submodules x": ALL,
+    "python3 -c 'import os; os.system(\"git gc\")'": ALL,
+    "python3 -c 'print(1)'": [],
+    "bash -c 'cd c; git gc'": ["", "c"],
+    'eval "$LINE"': ALL,
+    "$TOOL x": ALL,
+    "rm -rf src": [],
+    "ls a": [],
+}
+
+
+@pytest.mark.parametrize("line", CHANGED)
+def test_the_repositories_that_a_line_may_change(line: str) -> None:
+    assert changed_repositories(line, PLACES, ALL) == CHANGED[line]
