@@ -63,23 +63,45 @@ class ModelError(AgentError):
     status: int | None = None
 
 
+FailureCause = Literal["server", "refused", "connection", "response"]
+"""Causes of failures that may pass, each of which has its own attempts:
+
+server      the server responded with an error
+refused     nothing listens at the address
+connection  there was no connection, or it ended before the response did
+response    the response is invalid
+"""
+
+
 class TransientError(ModelError):
     """An error that may not happen again.
 
+    cause        failures of the same cause share their attempts
     retry_after  seconds that the server asks to wait, or None
-    tries        the limit of attempts, if it is lower than the default
+    tries        the limit of attempts that end with this same error, if it is lower than the default
+    patience_s   seconds for which the request is repeated while nothing else happens, instead of a number of
+                 attempts, or None
     overloaded   another model may be available
     """
 
     code = 75
 
     def __init__(
-        self, text: str, retry_after: float | None = None, tries: int | None = None, overloaded: bool = False
+        self,
+        text: str,
+        retry_after: float | None = None,
+        *,
+        tries: int | None = None,
+        overloaded: bool = False,
+        cause: FailureCause = "server",
+        patience_s: float | None = None,
     ) -> None:
         super().__init__(text)
+        self.cause: FailureCause = cause
         self.overloaded = overloaded
         self.retry_after = retry_after
         self.tries = tries
+        self.patience_s = patience_s
 
 
 class PromptTooLong(ModelError):

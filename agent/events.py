@@ -76,7 +76,8 @@ class StreamAborted(Struct, frozen=True):
 class Retrying(Struct, frozen=True):
     """The request is sent again in `seconds`, as attempt `attempt` of `tries`; the wait can be cancelled.
 
-    `status` is the status of the server's answer, None if there was no answer.
+    status  the status of the server's answer, None if there was no answer
+    left_s  seconds after which there are no more attempts, if time counts instead of their number
     """
 
     reason: str
@@ -84,6 +85,7 @@ class Retrying(Struct, frozen=True):
     attempt: int
     tries: int
     status: int | None = None
+    left_s: float | None = None
 
 
 class ToolCallStarted(Struct, frozen=True):

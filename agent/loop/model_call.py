@@ -8,6 +8,7 @@ prompt that is too long. A broken stream is recorded as an incomplete reply, and
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Sequence
 
 from msgspec import Struct, field
@@ -25,7 +26,7 @@ from agent.errors import (
     TransientError,
 )
 from agent.events import Emit, Notice, ReplyFinished, RequestStarted, Retrying, StreamAborted
-from agent.model import UNREADABLE_TRIES, wait_before
+from agent.model import MAX_TRIES, Failures, ended_early
 from agent.model_port import RECORDED_SETTINGS, IncomingReply, ModelRequest
 from agent.session import Session
 from compact import (
@@ -66,7 +67,6 @@ _CHANGED_FEATURE: dict[Feature, str] = {
     "reasoning gaps": "the server requires reasoning with every tool call; sending empty reasoning if needed",
     "max_tokens": "the server requires max_completion_tokens instead of max_tokens",
 }
-STREAM_ENDED_EARLY = "the stream ended before the reply did"
 
 
 class Repairs(Struct):
@@ -96,6 +96,7 @@ async def call_model(session: Session, context: TurnContext, emit: Emit) -> Repl
     if context.max_cost is not None and session.cost >= context.max_cost:
         raise BudgetExceeded("the budget of this run is spent (--max-budget-usd)")
     repairs = Repairs()
+    failures = _no_failures(context, context.max_tries)
     attempt = 1
     while True:
         reply = IncomingReply()
@@ -106,7 +107,7 @@ async def call_model(session: Session, context: TurnContext, emit: Emit) -> Repl
             try:
                 await context.model.stream(request, reply, emit)
                 if not reply.complete:
-                    raise TransientError(STREAM_ENDED_EARLY, tries=UNREADABLE_TRIES)
+                    raise ended_early()
             except asyncio.CancelledError:
                 _keep_partial(session, reply, sent)
                 raise
@@ -130,7 +131,10 @@ async def call_model(session: Session, context: TurnContext, emit: Emit) -> Repl
                     _plan_for_cut(context, seen, sent.tokens, emit)
                 return fact
         if failed is not None:
-            attempt = await _wait_for_retry(context, failed, attempt, reply, emit)
+            attempt += 1
+            if await _falls_back(context, failed, failures, reply, emit):
+                failures = _no_failures(context, context.max_tries)
+                attempt = 1
 
 
 def _plan_for_cut(context: TurnContext, seen: int, sent: int, emit: Emit) -> None:
@@ -179,27 +183,50 @@ def _keep_partial(session: Session, reply: IncomingReply, sent: RequestSent) -> 
         session.reply(reply, sent.seq)
 
 
-async def _wait_for_retry(
-    context: TurnContext, error: TransientError, attempt: int, reply: IncomingReply, emit: Emit
-) -> int:
-    """Wait for the next attempt, which may be the fallback model's first, and return its number.
+def _no_failures(context: TurnContext, most: int) -> Failures:
+    """Return the count for a new request. Where the user has limited the attempts, time does not count."""
+    return Failures(most=min(most, context.max_tries), patient=context.max_tries >= MAX_TRIES)
+
+
+async def _falls_back(
+    context: TurnContext, error: TransientError, failures: Failures, reply: IncomingReply, emit: Emit
+) -> bool:
+    """Wait for the next attempt, and return whether it goes to the fallback model instead.
 
     Raises the error if there are no attempts left.
     """
     if reply.text:
         emit(StreamAborted(str(error), reply.text))
-    tries = min(error.tries or context.max_tries, context.max_tries)
-    seconds = wait_before(error, attempt, context.jitter(), tries) if attempt < tries else None
-    if seconds is None:
-        if not error.overloaded or context.fall_back is None:
-            raise error
-        fall_back = context.fall_back
-        context.fall_back = None
-        emit(Notice(f"{error}; continuing with {await fall_back()}", "warning"))
-        return 1
-    emit(Retrying(str(error), seconds=seconds, attempt=attempt + 1, tries=tries, status=error.status))
-    await context.clock.sleep(seconds)
-    return attempt + 1
+    seconds = _announce_retry(context, error, failures, emit)
+    if seconds is not None:
+        await context.clock.sleep(seconds)
+        return False
+    if not error.overloaded or context.fall_back is None:
+        raise error
+    fall_back = context.fall_back
+    context.fall_back = None
+    emit(Notice(f"{error}; continuing with {await fall_back()}", "warning"))
+    return True
+
+
+def _announce_retry(
+    context: TurnContext, error: TransientError, failures: Failures, emit: Emit
+) -> float | None:
+    """Count a failure, and return the seconds until the next attempt, None if there are none left."""
+    retry = failures.retry(error, now=context.clock.monotonic(), jitter=context.jitter())
+    if retry is None:
+        return None
+    emit(
+        Retrying(
+            str(error),
+            seconds=retry.seconds,
+            attempt=retry.attempt,
+            tries=retry.tries,
+            status=error.status,
+            left_s=retry.left_s,
+        )
+    )
+    return retry.seconds
 
 
 def _repair(session: Session, context: TurnContext, error: ModelError, repairs: Repairs, emit: Emit) -> None:
@@ -295,7 +322,8 @@ async def call_summarizer(
 ) -> SummaryReply:
     """Request a summary of the current view, and return the answer; a failure is returned as data."""
     repairs = Repairs()
-    for attempt in range(1, MAX_SUMMARY_TRIES + 1):
+    failures = _no_failures(context, MAX_SUMMARY_TRIES)
+    for attempt in itertools.count(1):
         reply = IncomingReply()
         emit(RequestStarted("summary", tokens=prompt_tokens(session, context), attempt=attempt))
         try:
@@ -303,8 +331,8 @@ async def call_summarizer(
             _record_summary_request(session, context, wanted, request, attempt)
             await context.model.stream(request, reply, lambda event: None)
             if reply.complete:
-                return _summary_reply(reply)
-            raise TransientError(STREAM_ENDED_EARLY, tries=UNREADABLE_TRIES)
+                break
+            raise ended_early()
         except PromptTooLong as error:
             return SummaryReply(None, failure=f"prompt too long: {error}", usage=reply.usage, too_long=True)
         except ModelError as error:
@@ -312,26 +340,15 @@ async def call_summarizer(
                 repairs.summary_by_model = True
                 text = f"the API could not write a summary ({error}); asking the model instead"
                 emit(Notice(text, "warning"))
-                continue
-            if not isinstance(error, TransientError):
-                if attempt == MAX_SUMMARY_TRIES or not _adapt(context, error, repairs, emit):
+            elif isinstance(error, TransientError):
+                seconds = _announce_retry(context, error, failures, emit)
+                if seconds is None:
                     return SummaryReply(None, failure=str(error), usage=reply.usage)
-                continue
-            seconds = wait_before(error, attempt, context.jitter()) if attempt < MAX_SUMMARY_TRIES else None
-            if seconds is None:
+                session.charge(reply.usage, context.summary_model)
+                await context.clock.sleep(seconds)
+            elif attempt >= MAX_SUMMARY_TRIES or not _adapt(context, error, repairs, emit):
                 return SummaryReply(None, failure=str(error), usage=reply.usage)
-            session.charge(reply.usage, context.summary_model)
-            emit(
-                Retrying(
-                    str(error),
-                    seconds=seconds,
-                    attempt=attempt + 1,
-                    tries=MAX_SUMMARY_TRIES,
-                    status=error.status,
-                )
-            )
-            await context.clock.sleep(seconds)
-    raise AssertionError("unreachable: the last attempt returns")
+    return _summary_reply(reply)
 
 
 def _summary_request(

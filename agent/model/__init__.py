@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from .anthropic.request import beta_header, encode_request
     from .chat_completions.chat_client import OPENAI_URL, ChatCompletionsModel
     from .chat_completions.chat_request import CHAT_FORMAT, OFFICIAL_CHAT_FORMAT, encode_chat_request
-    from .retry import MAX_TRIES, UNREADABLE_TRIES, wait_before
+    from .error_mapping import ended_early
+    from .retry import MAX_TRIES, Failures
     from .selection import ModelFactsCache, ModelSelection
 
 __all__ = [
@@ -22,17 +23,17 @@ __all__ = [
     "MAX_TRIES",
     "OFFICIAL_CHAT_FORMAT",
     "OPENAI_URL",
-    "UNREADABLE_TRIES",
     "AnthropicModel",
     "ChatCompletionsModel",
+    "Failures",
     "ModelFactsCache",
     "ModelSelection",
     "beta_header",
     "cloud_of",
     "encode_chat_request",
     "encode_request",
+    "ended_early",
     "markable_part",
-    "wait_before",
 ]
 __getattr__ = lazy_door(
     __name__,
@@ -44,7 +45,8 @@ __getattr__ = lazy_door(
         "anthropic.request": "beta_header encode_request",
         "chat_completions.chat_client": "ChatCompletionsModel OPENAI_URL",
         "chat_completions.chat_request": "CHAT_FORMAT OFFICIAL_CHAT_FORMAT encode_chat_request",
-        "retry": "MAX_TRIES UNREADABLE_TRIES wait_before",
+        "error_mapping": "ended_early",
+        "retry": "MAX_TRIES Failures",
         "selection": "ModelFactsCache ModelSelection",
     },
 )

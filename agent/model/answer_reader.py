@@ -17,11 +17,10 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 
 from agent.errors import RequestRejected, TransientError
-from agent.model.retry import UNREADABLE_TRIES
 from transcripts import INVALID_JSON, check_shape, replace_surrogates
 from transcripts.secrets import mask
 
-from .error_mapping import unreadable
+from .error_mapping import ended_early, invalid_response, quote, unreadable
 
 if TYPE_CHECKING:
     from http.cookiejar import CookieJar
@@ -74,8 +73,7 @@ async def refuse_failures(faults: type[Exception], response: Any) -> None:
     decompressing some kilobytes could take hours, during which no signal is handled.
     """
     if "," in response.headers.get("content-encoding", ""):
-        text = "the response is compressed more than once, which was not requested"
-        raise TransientError(text, tries=UNREADABLE_TRIES)
+        raise invalid_response("the response is compressed more than once, which was not requested")
     if not response.is_success:
         raise AnswerRefused(response.status_code, await beginning(response, faults), response.headers)
 
@@ -119,8 +117,22 @@ class EventStream(Struct):
                 for event in self._take(piece[at : at + _SLICE_BYTES]):
                     yield event
                 await asyncio.sleep(0)
-        for event in self._take(b"\n\n"):  # an event that ends with the response
+        for event in self._rest():
             yield event
+
+    def _rest(self) -> Iterator[tuple[str, str]]:
+        """Yield the event that ends with the response instead of a blank line, if it is complete.
+
+        Some servers omit the last line, but an event is also cut off where a connection breaks.
+        """
+        try:
+            rest = [*self._take(b"\n\n")]
+        except UnicodeDecodeError:
+            log.info("the response ended within a character")
+            return
+        for name, data in rest:
+            if data.strip() == "[DONE]" or _is_json(data):
+                yield name, data
 
     def _take(self, piece: bytes) -> Iterator[tuple[str, str]]:
         """Yield the events that a piece completes."""
@@ -177,7 +189,28 @@ async def whole_json(stream: EventStream) -> AsyncIterator[tuple[str, str]]:
         if size > MAX_EVENT_BYTES:
             raise RequestRejected(_too_much("it", MAX_EVENT_BYTES))
     stream.beginning = b"".join(pieces)
+    text = stream.beginning.decode("utf-8-sig", "ignore").strip()
+    if text.startswith("{") and not text.endswith("}"):
+        raise ended_early()
     yield "", stream.beginning.decode("utf-8-sig")
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def no_reply(stream: EventStream, content: str) -> TransientError:
+    """Return the error for a response with the content type `content` that ended before a reply began."""
+    said = stream.beginning.decode("utf-8", "replace")
+    if not said.strip() or content.startswith("text/event-stream"):
+        return ended_early()
+    return invalid_response(
+        f"expected a reply, but got {quote(content, 60)} (captive portal or proxy?): {quote(said)}"
+    )
 
 
 def _too_much(what: str, limit: int) -> str:

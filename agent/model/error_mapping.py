@@ -59,7 +59,8 @@ _WRONG_ENDPOINT = "unexpected endpoint"  # LM Studio, with a status of 200
 _HUNG_UP = lazy_pattern("disconnected|closed")  # in the HTTP client's error about a response that ended early
 _PROXY_HINT = "requires credentials: set HTTPS_PROXY=http://name:password@host"
 CONNECT_TIMEOUT_S = 10.0
-LOCAL = ("localhost", "127.0.0.1", "::1")
+LOCAL = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
+LOCAL_RESTART_S = 60.0  # a server on this machine that refuses connections may be restarting
 
 
 class ServerNames(Struct, frozen=True):
@@ -115,7 +116,7 @@ def _map_answer(  # noqa: C901, PLR0911  the order of the answers is the rule
     asked = retry_after(headers, now)
     if asked is not None and asked > MAX_RETRY_AFTER_S:  # too long to wait
         text += f" (the server asks to wait {asked / 60:,.0f} minutes)"
-    transient = TransientError(text, asked, tries, overloaded)
+    transient = TransientError(text, asked, tries=tries, overloaded=overloaded)
     if status in _SIZE_STATUSES or status >= 500 or status == 429:
         words = f"{message or body} {kind} {code}"
         if is_rate_limit(status, words):
@@ -240,19 +241,20 @@ def map_connection_error(place: str, host: str, error: BaseException, proxy: str
         )
     why = summarize_error(causes[-1])
     if _breaks_protocol(causes[-1]):
-        return TransientError(f"{place} does not respond with valid HTTP: {why}", tries=UNREADABLE_TRIES)
+        return invalid_response(f"{place} does not respond with valid HTTP: {why}")
     if any(type(cause).__name__ == "ProxyError" for cause in causes):
         if "407" in why:
             return AuthenticationError(f"the proxy for {place} {_PROXY_HINT}")
-        return TransientError(f"cannot connect to {place} through the proxy {proxy}: {why}")
-    # A server on this machine that refuses connections will hardly start by itself.
-    tries = 3 if (urlsplit(proxy).hostname or host) in LOCAL else None
+        return no_connection(f"cannot connect to {place} through the proxy {proxy}: {why}")
     where = _first_stop(place, proxy)
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
         remedy = "correct the proxy variable" if proxy else "start the server, or correct the base URL"
-        return TransientError(f"cannot connect to {where}: nothing is listening there; {remedy}", tries=tries)
+        text = f"cannot connect to {where}: nothing is listening there; {remedy}"
+        is_local = (urlsplit(proxy).hostname or host) in LOCAL
+        patience_s = LOCAL_RESTART_S if is_local else None
+        return TransientError(text, cause="refused", patience_s=patience_s)
     said = _first_words(causes[1:] or causes) or why  # the client's own message is always the same
-    return TransientError(f"cannot connect to {where}: {said}", tries=tries)
+    return no_connection(f"cannot connect to {where}: {said}")
 
 
 def _first_stop(place: str, proxy: str) -> str:
@@ -288,20 +290,33 @@ def map_transport_error(
     match error:
         case http.ConnectTimeout():
             where = _first_stop(place, proxy)
-            return TransientError(f"cannot connect to {where}: timed out after {CONNECT_TIMEOUT_S:.0f} s")
+            return no_connection(f"cannot connect to {where}: timed out after {CONNECT_TIMEOUT_S:.0f} s")
         case http.TimeoutException():
-            return TransientError(f"no data from {place} for {stall or 0:.0f} s")
+            return no_connection(f"no data from {place} for {stall or 0:.0f} s")
         case http.DecodingError():
             return unreadable(error, "")
         case http.HTTPError() | http.StreamError() | OSError():
-            tries = UNREADABLE_TRIES if _breaks_protocol(error) else None
-            return TransientError(f"the connection was lost: {summarize_error(error)}", tries=tries)
+            text = f"the connection was lost: {summarize_error(error)}"
+            return invalid_response(text) if _breaks_protocol(error) else no_connection(text)
     return unreadable(error, "")
+
+
+def no_connection(text: str) -> TransientError:
+    """Return the error for a connection that was not made, or that was lost before the response ended."""
+    return TransientError(text, cause="connection")
+
+
+def ended_early() -> TransientError:
+    """Return the error for a response that ended, properly or not, before the reply did."""
+    return no_connection("the stream ended before the reply did")
+
+
+def invalid_response(text: str) -> TransientError:
+    """Return the error for a response that makes no sense."""
+    return TransientError(text, cause="response", tries=UNREADABLE_TRIES)
 
 
 def unreadable(error: Exception, data: str) -> TransientError:
     """Return the error for an invalid response, with a quote from it."""
     why = f"{type(error).__name__}: {summarize_error(error)}"
-    return TransientError(
-        f"cannot parse the response: {quote(data)} ({quote(why, 100)})", tries=UNREADABLE_TRIES
-    )
+    return invalid_response(f"cannot parse the response: {quote(data)} ({quote(why, 100)})")

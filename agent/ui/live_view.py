@@ -57,6 +57,7 @@ class LiveView(Struct):
     thought: str = ""
     thinking_since: float | None = None
     retry_at: float | None = None
+    gives_up_at: float | None = None  # if the retries end at a time
     tries: str = ""  # of the retry
     question_since: float | None = None
     answered: bool = False  # whether any part of an answer arrived since the turn began
@@ -110,10 +111,11 @@ class LiveView(Struct):
             case events.ToolCallDelta(name, size):
                 self.label = f"Writing {one_line(name)} ({format_count(size)})"
                 self.answered = True
-            case events.Retrying(reason, seconds, attempt, tries, _):
-                self.label = one_line(reason)
-                self.tries = f"{attempt} of {tries}"
-                self.retry_at = now + seconds
+            case events.Retrying():
+                self.label = one_line(event.reason)
+                self.tries = f"{event.attempt} of {event.tries}"
+                self.retry_at = now + event.seconds
+                self.gives_up_at = None if event.left_s is None else now + event.left_s
             case events.ToolCallStarted(of, block, name, title):
                 self.calls[of, block] = RunningCall(name, title, started_at=now)
                 self.label = "Working"
@@ -221,7 +223,10 @@ def _spinner(live_view: LiveView, ctx: RenderContext, now: float, *, timed: bool
     if live_view.retry_at is not None:
         wait = round(live_view.retry_at - now)
         when = f"in {wait} s" if wait > 0 else "now"
-        rest = f"; retrying {when} ({live_view.tries})"
+        tries = live_view.tries
+        if live_view.gives_up_at is not None:
+            tries = f"gives up in {_whole_seconds(max(0, live_view.gives_up_at - now))}"
+        rest = f"; retrying {when} ({tries})"
         role = "warning"
     room = ctx.columns - 2 - len(rest)  # the time is shown at any width
     wanted = min(cell_width(label), ctx.columns // 2 - 1)

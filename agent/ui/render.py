@@ -125,7 +125,13 @@ def earlier_message(event: events.EarlierMessages, key: str) -> str:
 def retrying_message(event: events.Retrying) -> str:
     """Describe a retry, for faces that print lines; live_view shows a running clock instead."""
     when = f"in {event.seconds:.0f} s" if event.seconds >= 0.5 else "now"
-    return f"{one_line(event.reason)}; retrying {when} ({event.attempt} of {event.tries})"
+    return f"{one_line(event.reason)}; retrying {when} ({_attempts(event)})"
+
+
+def _attempts(event: events.Retrying) -> str:
+    if event.left_s is not None:
+        return f"gives up in {event.left_s:.0f} s"
+    return f"{event.attempt} of {event.tries}"
 
 
 def render_prompt(text: str, ctx: RenderContext) -> str:

@@ -34,6 +34,7 @@ from agent.model.answer_reader import (
     bounded,
     drain,
     no_cookies,
+    no_reply,
     parse_event,
     proxy_for,
     refuse_failures,
@@ -44,11 +45,10 @@ from agent.model.error_mapping import (
     map_connection_error,
     map_error,
     map_transport_error,
-    quote,
+    no_connection,
     summarize_error,
     unreadable,
 )
-from agent.model.retry import UNREADABLE_TRIES
 from agent.model.server_windows import checked_by_list, with_window
 from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest
 from transcripts import Block, UnknownBlock, block_to_json
@@ -233,11 +233,7 @@ class AnthropicModel(Struct):
                 await drain(events, (self.http.HTTPError, self.http.StreamError, OSError))
                 return
         if not reply.started:
-            said = stream.beginning.decode("utf-8", "replace")
-            raise TransientError(
-                f"expected a reply, but got {quote(content, 60)} (captive portal or proxy?): {quote(said)}",
-                tries=UNREADABLE_TRIES,
-            )
+            raise no_reply(stream, content)
 
 
 def _make_client(model: AnthropicModel, anthropic: Any) -> Any:
@@ -364,7 +360,7 @@ def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:  # no
         ):
             return map_transport_error(error.__cause__, http, server, model.stall, proxy_for(server))
         case sdk.APITimeoutError():
-            return TransientError(f"no data from {server} for {model.stall:.0f} s")
+            return no_connection(f"no data from {server} for {model.stall:.0f} s")
         case sdk.APIConnectionError():
             return map_connection_error(server, client.base_url.host, error, proxy_for(server))
         case sdk.CredentialsError():
@@ -376,5 +372,5 @@ def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:  # no
             return AuthenticationError("no credentials: set ANTHROPIC_API_KEY, or try --offline")
         case TimeoutError():
             text = f"the server kept the connection open but sent no content for {model.silence:.0f} s"
-            return TransientError(text)
+            return no_connection(text)
     return map_transport_error(error, http, server, model.stall, proxy_for(server))

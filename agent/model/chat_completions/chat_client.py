@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from agent.errors import AuthenticationError, ModelError, ModelNotFound, TransientError
+from agent.errors import AuthenticationError, ModelError, ModelNotFound
 from agent.events import Emit, Event
 from agent.model.answer_reader import (
     LOCAL_STALL_TIMEOUT_S,
@@ -29,6 +29,7 @@ from agent.model.answer_reader import (
     EventStream,
     drain,
     no_cookies,
+    no_reply,
     parse_event,
     proxy_for,
     refuse_failures,
@@ -39,10 +40,9 @@ from agent.model.error_mapping import (
     map_connection_error,
     map_error,
     map_transport_error,
-    quote,
+    no_connection,
     unreadable,
 )
-from agent.model.retry import UNREADABLE_TRIES
 from agent.model.server_windows import facts_from_list, listed_models, with_window
 from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest
 from transcripts import Block
@@ -203,9 +203,7 @@ class ChatCompletionsModel(Struct):
                 for event in _fed(reader, chunk, data):
                     emit(event)
         if not reply.started:
-            said = quote(stream.beginning.decode("utf-8", "replace"))
-            text = f"expected a reply, but got {quote(content, 60)}: {said}"
-            raise TransientError(text, tries=UNREADABLE_TRIES)
+            raise no_reply(stream, content)
         reader.end()
 
 
@@ -229,7 +227,7 @@ def _failures_mapped(model: ChatCompletionsModel) -> Iterator[None]:
         raise map_error(refused.status, refused.body, refused.headers, time.time(), CHAT_NAMES) from refused
     except TimeoutError as error:
         text = f"the server kept the connection open but sent no content for {model.silence:.0f} s"
-        raise TransientError(text) from error
+        raise no_connection(text) from error
     except (http.ConnectError, http.ProxyError, http.UnsupportedProtocol, http.InvalidURL) as error:
         host = urlsplit(model.server).hostname or ""
         raise map_connection_error(place, host, error, proxy_for(place)) from error

@@ -182,6 +182,8 @@ def _finished(block: _ChatBlock, number: int) -> Block:
     raw: dict[str, Any]
     match block.kind:
         case "tool input":
+            if not block.name:
+                raise ValueError("tool call without a name")
             raw = {"type": "tool_use", "id": block.id or f"call_{number}", "name": block.name}
             raw["input"] = parsed_input(block.text)
         case "thinking":

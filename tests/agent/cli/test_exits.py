@@ -77,7 +77,8 @@ def test_each_error_has_its_code_its_result_and_one_line(
     assert says_so in line
 
 
-def test_nothing_listening_is_worth_another_try_later(here: Run) -> None:
+def test_nothing_listening_is_worth_another_try_later(here: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAUDE_CODE_MAX_RETRIES", "1")
     with Server(ScriptedModel([])) as server:
         pass
     code, lines, err = here(server, "x")

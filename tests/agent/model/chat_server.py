@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import takewhile
 from threading import Thread
@@ -55,6 +55,7 @@ class ChatServer:
     """A context manager. Every body stands in `bodies`, what was rejected for what it is in `refused`.
 
     rejected_fields  fields that are refused by name, as by servers that do not know them
+    responder        answers instead of `replies`, from the request's body
     wants_reasoning  as some models do: each call has to come back with its reasoning
     about            what the list of models says of the one that there is, beside its id
     answers          bodies of other paths that are asked for
@@ -62,6 +63,7 @@ class ChatServer:
 
     def __init__(self) -> None:
         self.replies: list[ChatReply | Failure] = []
+        self.responder: Callable[[Mapping[str, Any]], ChatReply] | None = None
         self.rejected_fields: set[str] = set()
         self.window = 128_000
         self.wants_reasoning = False
@@ -138,7 +140,7 @@ class _Connection(BaseHTTPRequestHandler):
             told = f"maximum context length is {self.chat.window} tokens. However, your messages resulted in"
             self._error(400, f"This model's {told} {len(raw) // 4} tokens.")
             return
-        reply = self.chat.replies.pop(0)
+        reply = self.chat.responder(body) if self.chat.responder else self.chat.replies.pop(0)
         if isinstance(reply, Failure) and reply.body:
             self._send(reply.status, json.loads(reply.body), reply.headers)
             return

@@ -149,9 +149,9 @@ _HEADS = {
     "HTTP/1.0": odd(b"HTTP/1.0 200 OK\r\n\r\n" + start() + text() + end()),
     "no HTTP": senseless(start() + text() + end(), "does not respond with valid HTTP"),
     "a handshake": senseless(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"x" * 99, "HTTP"),
-    "an end at once": Hostile(b"", "tries 3", "disconnected"),
-    "an end behind the head": senseless(HEAD, "expected a reply"),
-    "a reset": Hostile(reset(b""), "tries 3", "reset"),
+    "an end at once": Hostile(b"", "tries 10", "disconnected"),
+    "an end behind the head": Hostile(HEAD, "tries 10", "ended before the reply"),
+    "a reset": Hostile(reset(b""), "tries 10", "reset"),
     "a reset within a text": Hostile(
         reset(HEAD + start() + begin(0) + delta(0, "text_delta", text="par")),
         "tries 10",
@@ -377,10 +377,11 @@ CHAT: dict[str, Hostile] = {
     "ids that are none": odd(
         _chat(
             _chat_call("{}", {"a": 1}, ["echo"], index=0),
-            _chat_call("[]", "../..", None, index=-1),
+            _chat_call("[]", "../..", 5, index=-1),
             reason="tool_calls",
         )
     ),
+    "a call without a name": senseless(_chat(_chat_call("{}", name=None), reason="tool_calls")),
     "an index that is a list": senseless(_chat(_chat_call("{}", index=[1]))),
     "a call that is none": senseless(_chat(_chunk(tool_calls=[5]))),
     "choices that are none": senseless(HEAD + b'data: {"choices":[5]}\n\n'),

@@ -51,7 +51,7 @@ def _answer(connection: socket.socket, answer: Answer, pem: Path | None, asked: 
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(pem)
             connection = context.wrap_socket(connection, server_side=True)
-        head, body = _received(connection)
+        head, body = received(connection)
         asked.append(head)
         if callable(answer):
             answer(connection, body) if len(signature(answer).parameters) > 1 else answer(connection)
@@ -59,7 +59,7 @@ def _answer(connection: socket.socket, answer: Answer, pem: Path | None, asked: 
             connection.sendall(answer)
 
 
-def _received(connection: socket.socket) -> tuple[bytes, bytes]:
+def received(connection: socket.socket) -> tuple[bytes, bytes]:
     """Read one request to its end; its head and its body."""
     data = b""
     while b"\r\n\r\n" not in data:

@@ -38,9 +38,32 @@ def events(text: bytes, size: int) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=repr)
 @pytest.mark.parametrize("size", [1, 2, 3, 1000])
 def test_events_are_the_same_with_any_line_ends_in_any_pieces(end: bytes, size: int) -> None:
-    text = ": hello|event: one|data: {|data:}|id: 3|||data||event:x||data: é"
+    text = ': hello|event: one|data: {|data:}|id: 3|||data||event:x||data: "é"'
     found = events(text.encode().replace(b"|", end), size)
-    assert found == [("one", "{\n}"), ("", ""), ("x", ""), ("", "é")]
+    assert found == [("one", "{\n}"), ("", ""), ("x", ""), ("", '"é"')]
+
+
+@pytest.mark.parametrize(
+    ("end", "counts"),
+    [
+        ('data: {"a":1}', True),
+        ('data: {"a":1}\n', True),
+        ("data: [DONE]", True),
+        ('data: {\ndata: "a":1}', True),
+        ('data: {"a":1', False),
+        ('data: {"a":1}\ndata: {', False),
+        ("data: [DONE", False),
+        ("data: not JSON", False),
+        ("data", False),
+        ("event: error", False),
+    ],
+)
+def test_an_event_that_ends_with_the_response_counts_only_if_it_is_complete(end: str, counts: bool) -> None:
+    assert len(events(b"data: whole\n\n" + end.encode(), 5)) == 1 + counts
+
+
+def test_a_response_that_ends_within_a_character_is_not_an_error() -> None:
+    assert events("data: whole\n\ndata: ü".encode()[:-1], 5) == [("", "whole")]
 
 
 def test_time_grows_with_the_size_of_an_event_alone() -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
+import re
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +61,18 @@ def chunked(body: bytes, size: bytes) -> bytes:
     return http(size + b"\r\n" + body + b"\r\n0\r\n\r\n", "200 OK", "transfer-encoding: chunked")
 
 
+def in_chunks(body: bytes, extension: bytes, trailers: bytes = b"", *headers: str) -> bytes:
+    pieces = (body[at : at + 33] for at in range(0, len(body), 33))
+    parts = b"".join(b"%X%b\r\n%b\r\n" % (len(piece), extension, piece) for piece in pieces)
+    return http(parts + b"0\r\n" + trailers + b"\r\n", "200 OK", "transfer-encoding: chunked", *headers)
+
+
+def mixed_lines(text: bytes) -> bytes:
+    """The text with each line end another one."""
+    ends = itertools.cycle((b"\n", b"\r", b"\r\n"))  # CR LF is one end
+    return b"".join(line + next(ends) for line in text.split(b"\n"))
+
+
 # What comes first, from the whole stream -> (is it tried again, does the turn succeed, its exit code).
 # A whole answer follows.
 Case = tuple[Callable[[bytes], bytes], bool, int]
@@ -73,7 +88,7 @@ CASES: dict[str, Case] = {
     "407": (lambda whole: error("407 Proxy Authentication Required"), False, 5),
     "302": (lambda whole: error("302 Found", "no", "location: http://127.0.0.1:1/x"), False, 1),
     "a broken pack": (
-        lambda whole: http(gzip.compress(whole)[:-40], "200 OK", "content-encoding: gzip"),
+        lambda whole: http(gzip.compress(whole)[:-90], "200 OK", "content-encoding: gzip"),
         True,
         0,
     ),
@@ -87,6 +102,27 @@ CASES: dict[str, Case] = {
     "lines of windows": (lambda whole: http(whole.replace(b"\n", b"\r\n")), False, 0),
     "said twice": (lambda whole: http(whole + whole[-60:]), False, 0),
     "to go on": (lambda whole: b"HTTP/1.1 100 Continue\r\n\r\n" + http(whole), False, 0),
+    "extended chunks": (lambda whole: in_chunks(whole, b';a=1;b="x y"'), False, 0),
+    "trailers": (lambda whole: in_chunks(whole, b"", b"x-checksum: 1\r\nx-more: 2\r\n"), False, 0),
+    "packed chunks": (
+        lambda whole: in_chunks(gzip.compress(whole), b"", b"", "content-encoding: gzip"),
+        False,
+        0,
+    ),
+    "deflated": (lambda whole: http(zlib.compress(whole), "200 OK", "content-encoding: deflate"), False, 0),
+    "hints": (lambda whole: b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n" + http(whole), False, 0),
+    "several promises": (lambda whole: b"HTTP/1.1 100 Continue\r\n\r\n" * 3 + http(whole), False, 0),
+    "old lines": (lambda whole: http(whole.replace(b"\n", b"\r")), False, 0),
+    "mixed lines": (lambda whole: http(mixed_lines(whole)), False, 0),
+    "comments": (lambda whole: http(b": on\n\n" + whole.replace(b"data:", b":\n: x\ndata:")), False, 0),
+    "other fields": (lambda whole: http(whole.replace(b"data:", b"id: 1\nretry: 5\nx\ndata:")), False, 0),
+    "no spaces": (lambda whole: http(whole.replace(b"data: ", b"data:")), False, 0),
+    "data in lines": (lambda whole: http(whole.replace(b"data: {", b"data: {\ndata:  ")), False, 0),
+    "names behind data": (lambda whole: http(re.sub(rb"(event:.*\n)(data:.*\n)", rb"\2\1", whole)), False, 0),
+    "no blank line at the end": (lambda whole: http(whole.rstrip(b"\n")), False, 0),
+    "many blank lines": (lambda whole: http(whole.replace(b"\n\n", b"\n\n\n\n")), False, 0),
+    "capital headers": (lambda whole: http(whole).replace(b"content-type", b"CONTENT-TYPE", 1), False, 0),
+    "a type with more": (lambda whole: http(whole, kind="text/event-stream;charset=UTF-8"), False, 0),
     "no kind": (lambda whole: http(whole).replace(b"content-type", b"x-type", 1), False, 0),
 }  # fmt: skip
 

@@ -1,30 +1,89 @@
 """Decisions about retries, and their pauses."""
 
+from collections.abc import Iterator
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.errors import RequestRejected, TransientError
-from agent.model.retry import MAX_RETRY_AFTER_S, MAX_TRIES, MAX_WAIT_S, wait_before
+from agent.errors import TransientError
+from agent.model.error_mapping import LOCAL_RESTART_S, ended_early, invalid_response
+from agent.model.retry import (
+    FIRST_WAIT_S,
+    MAX_PATIENT_WAIT_S,
+    MAX_RETRY_AFTER_S,
+    MAX_TRIES,
+    MAX_WAIT_S,
+    UNREADABLE_TRIES,
+    Failures,
+    Retry,
+)
+
+BUSY = TransientError("busy")
+REFUSED = TransientError("nothing listens", cause="refused", patience_s=LOCAL_RESTART_S)
 
 
-@given(st.integers(1, MAX_TRIES - 1), st.floats(0, 1))
-def test_waits_grow_and_stay_bounded(attempt: int, jitter: float) -> None:
-    wait = wait_before(TransientError("x"), attempt, jitter)
-    assert wait is not None
-    assert 0.3 <= wait <= MAX_WAIT_S
-    later = wait_before(TransientError("x"), attempt + 1, jitter)
-    assert later is None or later >= wait
+def retries(
+    *errors: TransientError, failures: Failures | None = None, jitter: float = 0.5
+) -> Iterator[Retry]:
+    """Yield the retries after the errors until there are none left; only the waits take time."""
+    failures = failures or Failures()
+    now = 100.0
+    for error in errors:
+        retry = failures.retry(error, now=now, jitter=jitter)
+        if retry is None:
+            return
+        now += retry.seconds
+        yield retry
 
 
-def test_after_ten_tries_there_is_no_other() -> None:
-    assert wait_before(TransientError("x"), MAX_TRIES, 0.5) is None
+@given(st.floats(0, 1))
+def test_waits_grow_and_stay_bounded(jitter: float) -> None:
+    waits = [retry.seconds for retry in retries(*[BUSY] * 20, jitter=jitter)]
+    assert waits == sorted(waits)
+    assert waits[0] >= 0.3 and waits[-1] <= MAX_WAIT_S
 
 
-def test_only_what_may_pass_is_tried_again() -> None:
-    assert wait_before(RequestRejected("x"), 1, 0.5) is None
+def test_after_ten_attempts_there_is_no_other() -> None:
+    found = [*retries(*[BUSY] * 20)]
+    assert [(retry.attempt, retry.tries) for retry in found] == [(at, 10) for at in range(2, 11)]
 
 
-def test_what_the_server_asks_for_is_waited_out_up_to_ten_minutes() -> None:
-    assert wait_before(TransientError("x", 120), 1, 0.5) == 120
-    assert wait_before(TransientError("x", MAX_RETRY_AFTER_S), 1, 0.5) == MAX_RETRY_AFTER_S
-    assert wait_before(TransientError("x", MAX_RETRY_AFTER_S + 1), 1, 0.5) is None
+def test_each_cause_has_its_own_attempts_and_waits() -> None:
+    found = [*retries(*[BUSY, ended_early()] * 20)]
+    assert len(found) == 2 * (MAX_TRIES - 1)
+    assert [retry.attempt for retry in found] == [at for at in range(2, 11) for _ in range(2)]
+    assert [retry.seconds for retry in found[:2]] == [FIRST_WAIT_S * 0.875] * 2
+
+
+def test_an_invalid_response_is_given_up_soon_only_where_it_is_the_same() -> None:
+    same = [*retries(*[invalid_response("x")] * 20)]
+    assert [(retry.attempt, retry.tries) for retry in same] == [(2, UNREADABLE_TRIES), (3, UNREADABLE_TRIES)]
+    assert len([*retries(*(invalid_response(f"x{at}") for at in range(20)))]) == MAX_TRIES - 1
+
+
+def test_a_server_that_refuses_connections_is_asked_often_for_a_minute() -> None:
+    found = [*retries(*[REFUSED] * 99)]
+    assert 50 < sum(retry.seconds for retry in found) <= LOCAL_RESTART_S
+    assert max(retry.seconds for retry in found) == MAX_PATIENT_WAIT_S
+    left = [retry.left_s or 0.0 for retry in found]
+    assert left[0] == LOCAL_RESTART_S and left == sorted(left, reverse=True)
+    assert all(retry.tries >= retry.attempt for retry in found)
+
+
+def test_the_minute_begins_again_once_the_server_was_there() -> None:
+    halves = [REFUSED] * 20
+    assert len([*retries(*halves, ended_early(), *halves)]) == 41
+
+
+def test_attempts_that_the_user_has_limited_are_as_many_with_a_server_that_refuses_connections() -> None:
+    assert len([*retries(*[REFUSED] * 99, failures=Failures(most=3, patient=False))]) == 2
+
+
+def test_the_wait_that_the_server_asks_for_is_respected_up_to_ten_minutes() -> None:
+    def asked(seconds: float) -> list[float]:
+        return [retry.seconds for retry in retries(TransientError("busy", seconds))]
+
+    assert asked(120) == [120]
+    assert asked(0.1) == [FIRST_WAIT_S * 0.875]
+    assert asked(MAX_RETRY_AFTER_S) == [MAX_RETRY_AFTER_S]
+    assert asked(MAX_RETRY_AFTER_S + 1) == []

@@ -26,6 +26,7 @@ from agent.ui.render import (
     render_markdown,
     render_plainly,
     render_prompt,
+    retrying_message,
 )
 from agent.ui.terminal_text import RenderContext, Theme
 from tests.sampling import sampled
@@ -165,6 +166,20 @@ def test_when_a_request_is_tried_again_is_seen_at_any_width(columns: int, shown:
     state.take(events.Retrying("529 overloaded_error: Overloaded", 7.0, 2, 10), 0.0)
     (line,) = draw_live_view(state, RenderContext(columns, Theme(False, False)), rows=20, now=0.0)
     assert without_sgr(line)[2:] == shown
+
+
+def test_the_time_until_retries_end_is_counted_down() -> None:
+    state, ctx = LiveView(), RenderContext(80, Theme(False, False))
+    state.start(0.0)
+    retrying = events.Retrying("nothing listens", 2.0, 3, 30, left_s=51.0)
+    state.take(retrying, 0.0)
+    lines = [without_sgr(draw_live_view(state, ctx, rows=20, now=now)[0])[2:] for now in (0.0, 1.0, 2.0)]
+    assert lines == [
+        "nothing listens; retrying in 2 s (gives up in 51 s) · Ctrl-C to interrupt",
+        "nothing listens; retrying in 1 s (gives up in 50 s) · Ctrl-C to interrupt",
+        "nothing listens; retrying now (gives up in 49 s) · Ctrl-C to interrupt",
+    ]
+    assert retrying_message(retrying) == "nothing listens; retrying in 2 s (gives up in 51 s)"
 
 
 def test_one_duration_is_shown_for_what_runs_and_none_while_a_question_waits() -> None:
