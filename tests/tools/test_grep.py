@@ -335,12 +335,28 @@ def test_a_file_of_utf_8_is_not_searched_in_another_encoding(searched: BashSessi
     (searched.folder / "kana.txt").write_text(
         "\u3042\u3044\u3046 \u9999 \u00c3\u00a9t\u00e9\n" * 3, encoding="utf-8"
     )
-    (searched.folder / "old.txt").write_bytes("\u00e3\u00e9\n".encode("cp1252"))
+    (searched.folder / "old.txt").write_bytes("n\u00e3o \u00e9\n".encode("cp1252"))
     for mode in ("content", "count", "files_with_matches"):
         for given in ({}, {"glob": "*.txt"}):
             shown = found(searched, "\u00e3", output_mode=mode, **given)
             assert [line.partition(":")[0] for line in shown] == ["old.txt"], shown
-    assert found(searched, "\u00e3\u00e9", output_mode="content") == ["old.txt:1:\u00e3\u00e9"]
+    assert found(searched, "\u00e3o \u00e9", output_mode="content") == ["old.txt:1:n\u00e3o \u00e9"]
+
+
+def test_a_file_is_searched_in_the_encoding_in_which_read_shows_it(searched: BashSession) -> None:
+    mixed = "\u9a5a\u304d \u98df\u3079\u308b \u65e5\u672c\u8a9e\n".encode() + b"a stray \xff\n"
+    (searched.folder / "mixed.txt").write_bytes(mixed)
+    sentence = "\u9a5a\u304d \u98df\u3079\u308b \u65e5\u672c\u8a9e\u306e\u6587\u7ae0\u3067\u3059\n"
+    (searched.folder / "kana.txt").write_bytes(sentence.encode("cp932"))
+    (searched.folder / "old.txt").write_bytes("un caf\u00e9 cr\u00e8me\n".encode("cp1252"))
+    for pattern, names in (
+        ("\u00e9", ["old.txt"]),
+        ("\u00e3", []),
+        ("\u65e5\u672c", ["kana.txt", "mixed.txt"]),
+    ):
+        for given in ({}, {"glob": "*.txt"}):
+            shown = text(do(searched, grep.TOOL, pattern=pattern, output_mode="content", **given))
+            assert [line.partition(":")[0] for line in shown.splitlines() if ":1:" in line] == names, shown
 
 
 def test_a_list_that_takes_long_is_cut_and_reported(

@@ -28,13 +28,12 @@ from transcripts.patterns import lazy_pattern
 from transcripts.storage import make_private_folders
 
 from .checkout import Checkout
-from .file_contents import begins_binary, with_lone_cr
+from .file_contents import begins_binary, detected_codecs, with_lone_cr
 from .found_lines import FoundReader, SearchOutput
 from .listing import file_states, hidden_by_patterns, is_ignored
 from .program import SEARCH_LIMIT_S, find_program, run_program, safe_path
 from .project_files import IDLE_FOLDERS
 
-OTHER_ENCODING = "windows-1252"  # of old files, in which letters of a pattern have other bytes than in UTF-8
 _ENCODING_NAMES = (("cp866", "ibm866"), ("cp932", "shift_jis"), ("cp874", "windows-874"), ("cp", "windows-"))
 _MIN_LARGE_BYTES = 1024 * 1024  # of a file that is checked before it is searched, since it may be binary
 _ACROSS_LINES = lazy_pattern(r"\n|(?<!\\)(?:\\\\)*\\n|\(\?[a-z]*s")
@@ -133,11 +132,12 @@ async def search_files(
     output = SearchOutput(message="ripgrep is not installed")
     if ripgrep is not None:
         output = await _run(context, request, [ripgrep], limit_s)
-        if not (output.message or output.stopped):
-            output = await _in_other_encodings(context, request, output, [ripgrep], limit_s)
     if output.message:
         ripgrep = None
         output = await _run(context, request, [], limit_s)
+    if not output.message:
+        program = [ripgrep] if ripgrep else []
+        output = await _in_other_encodings(context, request, output, program, limit_s)
     output = await _completed(context, request, output, ripgrep, limit_s)
     return replace(output, skipped=skipped, searched=len(names))
 
@@ -178,27 +178,40 @@ async def _in_other_encodings(
 ) -> SearchOutput:
     """Add the results in files that are not UTF-8, if letters of the pattern have other bytes in them.
 
-    The encodings of some files are known from reading them.
+    Each file is searched in the encoding in which `read` shows it: a file of mostly valid UTF-8 is not
+    searched again, since its bytes would match as other letters.
     """
     if request.pattern.isascii() or output.stopped:
         return output
-    invalid = SearchRequest(".*", request.folder, names=request.names, wanted=request.wanted, first_only=True)
-    odd = await _run(context, invalid, [*program, "--line-regexp", "--invert-match"], limit_s)
+    inverted = [*program, "--line-regexp", "--invert-match"] if program else []
+    pattern = ".*" if program else r"[\udc80-\udcff]"  # which a byte that is not UTF-8 becomes in Python
+    invalid = SearchRequest(
+        pattern, request.folder, names=request.names, wanted=request.wanted, first_only=True
+    )
+    odd = await _run(context, invalid, inverted, limit_s)
     states = await _known_files(request.folder, [*odd.lines])
-    told = defaultdict[str, list[str]](list)
-    for name in (name for name, state in states.items() if state.st_size <= MAX_WHOLE_BYTES):
-        seen = context.seen.get(f"{request.folder.rstrip('/')}/{name}")
-        encoding = seen.encoding.rstrip("?") if seen is not None else ""
-        for codec, spelling in _ENCODING_NAMES:
-            encoding = encoding.replace(codec, spelling)
-        told[encoding.replace("iso8859", "iso-8859").replace("_", "-") or OTHER_ENCODING].append(name)
-    told.pop("utf-8", None)
-    for encoding, names in told.items():
-        more = replace(request, names=names, encoding=encoding)
+    names = [name for name, state in states.items() if state.st_size <= MAX_WHOLE_BYTES]
+    folder = request.folder.rstrip("/")
+    known = {
+        name: seen.encoding.rstrip("?") for name in names if (seen := context.seen.get(f"{folder}/{name}"))
+    }
+    unread = [name for name in names if not known.get(name)]
+    codecs = known | await asyncio.to_thread(detected_codecs, folder, unread)
+    by_codec = defaultdict[str, list[str]](list)
+    for name, codec in codecs.items():
+        by_codec[codec].append(name)
+    for codec in by_codec.keys() - {"", "utf-8"}:
+        more = replace(request, names=by_codec[codec], encoding=codec)
         output = _joined(output, await _run(context, more, program[:1], limit_s))
         if output.stopped:
             break
     return output
+
+
+def _ripgrep_encoding(codec: str) -> str:
+    for python_name, name in _ENCODING_NAMES:
+        codec = codec.replace(python_name, name)
+    return codec.replace("iso8859", "iso-8859").replace("_", "-")
 
 
 def _joined(output: SearchOutput, more: SearchOutput) -> SearchOutput:
@@ -271,7 +284,7 @@ def _ripgrep(request: SearchRequest, names: str, program: Sequence[str]) -> list
     options += ["--multiline-dotall"] if request.across_lines else []
     options += ["--count", "--null", "--with-filename"] if request.counting and not across else ["--json"]
     options += ["--crlf"] if request.heeds_line_ends else []
-    options += [f"--encoding={request.encoding}"] if request.encoding else []
+    options += [f"--encoding={_ripgrep_encoding(request.encoding)}"] if request.encoding else []
     options += ["--max-count=1"] if request.first_only else []
     if not request.first_only:
         options += [f"--before-context={request.before}", f"--after-context={request.after}"]
@@ -292,4 +305,5 @@ def _python(request: SearchRequest, names: str) -> list[str]:
     flags = "".join(flag for flag, is_set in wanted.items() if is_set)
     script = str(Path(__file__).with_name("regex_search.py"))
     argv = [sys.executable, "-I", "-S", "-X", "utf8", script]
-    return [*argv, names, request.pattern, flags, str(request.before), str(request.after)]
+    around = (str(request.before), str(request.after))
+    return [*argv, names, request.pattern, flags, *around, request.encoding or "utf-8"]

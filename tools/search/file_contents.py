@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from tools.files import FileError, load_file, opened_file
+from tools.files import MAX_WHOLE_BYTES, FileError, load_file, opened_file
+from tools.text import decode_text
 
 _MAX_CR_BYTES = 16 * 1024 * 1024  # of a file that is checked for line ends
 _MAX_CR_FILES = 500
+_MAX_DETECTED_FILES = 500  # whose encoding is detected; each takes about a millisecond
 _FILE_HEAD_BYTES = 64 * 1024  # in which a binary file contains a NUL
 
 
@@ -22,6 +24,20 @@ def begins_binary(path: str) -> bool:
     except (OSError, FileError):
         return False
     return b"\0" in head and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+
+
+def detected_codecs(folder: str, names: Sequence[str]) -> dict[str, str]:
+    """Return the codec in which `read` shows each file (name below a directory) that is not valid UTF-8.
+
+    Files of mostly valid UTF-8 are left out, and so are those of unknown or wide encodings.
+    """
+    found = dict[str, str]()
+    for name in names[:_MAX_DETECTED_FILES]:
+        with suppress(OSError, FileError):
+            decoded = decode_text(load_file(f"{folder}/{name}", MAX_WHOLE_BYTES).data)
+            if decoded is not None and decoded[1].unit == 1 and decoded[1].codec != "utf-8":
+                found[name] = decoded[1].codec
+    return found
 
 
 def with_lone_cr(folder: str, sizes: Mapping[str, int]) -> list[str]:

@@ -24,11 +24,12 @@ _WIDE_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _MISREAD = r"(?<!\\)(?:\\\\)*(\\[<>]|\\b\{(?:start|end)(?:-half)?\})"
 
 
-def main(names: str, pattern: str, flags: str, before: str, after: str) -> int:
+def main(names: str, pattern: str, flags: str, before: str, after: str, codec: str = "utf-8") -> int:
     """Search the files of a list of NUL-terminated names.
 
     `flags` are letters: i case-insensitive, m multiline, s dots match newlines, c CR LF is a line end too, 1
-    only the first match of each file.
+    only the first match of each file. `codec` is that of files without a byte order mark; bytes that it does
+    not have become lone surrogates.
     """
     try:
         regex = _compiled(pattern, flags)
@@ -37,7 +38,7 @@ def main(names: str, pattern: str, flags: str, before: str, after: str) -> int:
         return 2
     for name in Path(names).read_bytes().split(b"\0")[:-1]:
         path = Path(name.decode("utf-8", "surrogateescape"))
-        text, is_binary = _text_of(path)
+        text, is_binary = _text_of(path, codec)
         if is_binary:
             if regex.search(text.replace("\0", "\n")):
                 _tell("end", path, binary_offset=text.index("\0"))
@@ -79,7 +80,7 @@ def _opened(path: Path) -> int:
         os.close(here)
 
 
-def _text_of(path: Path) -> tuple[str, bool]:
+def _text_of(path: Path, codec: str) -> tuple[str, bool]:
     """Return the text of a file and whether it is binary; no text if it is too large or unreadable."""
     try:
         opened = _opened(path)
@@ -91,18 +92,9 @@ def _text_of(path: Path) -> tuple[str, bool]:
             return "", False
     except OSError:
         return "", False
-    codec = _WIDE_MARKS.get(data[:2])
-    if codec:
-        return data.decode(codec, "replace"), False
-    is_binary = b"\0" in data
-    try:
-        return data.removeprefix(codecs.BOM_UTF8).decode("utf-8"), is_binary
-    except UnicodeDecodeError:
-        text = data.decode("utf-8", "surrogateescape")
-    strays = len(re.findall("[\udc80-\udcff]", text))
-    if len(data.translate(None, bytes(range(128)))) < 2 * strays:  # old files are mostly Windows-1252
-        return data.decode("cp1252", "surrogateescape"), is_binary
-    return text, is_binary
+    if wide := _WIDE_MARKS.get(data[:2]):
+        return data.decode(wide, "replace"), False
+    return data.removeprefix(codecs.BOM_UTF8).decode(codec, "surrogateescape"), b"\0" in data
 
 
 def _matches(regex: re.Pattern[str], text: str, lines: list[str], flags: str) -> Iterator[tuple[int, int]]:
