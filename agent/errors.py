@@ -138,15 +138,14 @@ class ThinkingRejected(ModelError):
 
 
 class BlockRejected(ModelError):
-    """The server rejected a content block; `message` and `block` are its indices in the request.
+    """The server rejected content blocks; `places` are their indices: of a message, and of a block in it.
 
-    Both are None if the server does not name the block; then the error is about an image.
+    There are none if the server does not name the block; then the error is about an image.
     """
 
-    def __init__(self, text: str, message: int | None = None, block: int | None = None) -> None:
+    def __init__(self, text: str, places: Sequence[tuple[int, int]] = ()) -> None:
         super().__init__(text)
-        self.message = message
-        self.block = block
+        self.places = tuple(places)
 
 
 class AuthenticationError(ModelError):

@@ -243,9 +243,12 @@ def _repair(session: Session, context: TurnContext, error: ModelError, repairs: 
             everything = Unthink(0, session.folded.last_seq)
             session.compacted("unthink", "reactive", (everything,), {"reason": str(error)})
             emit(Notice("the server rejected earlier thinking, which is no longer sent", "warning"))
-        case BlockRejected() if edit := _replace_block(session, error, repairs):
-            session.compacted("repair", "reactive", (edit,), {"reason": str(error)})
-            emit(Notice(f"the server rejected a block, which is now a placeholder: {error}", "warning"))
+        case BlockRejected() if edits := _replacements(session, error, repairs):
+            session.compacted("repair", "reactive", edits, {"reason": str(error)})
+            which = "a block, which is now a placeholder"
+            if len(edits) > 1:
+                which = f"{len(edits)} blocks, which are now placeholders"
+            emit(Notice(f"the server rejected {which}: {error}", "warning"))
         case OutputTooLong(window=int(window)):
             raise PromptTooLong(str(error), limit=window) from error
         case _:
@@ -280,12 +283,19 @@ def _adapt(context: TurnContext, error: ModelError, repairs: Repairs, emit: Emit
     return True
 
 
-def _replace_block(session: Session, error: BlockRejected, repairs: Repairs) -> Clear | None:
-    """Return the edit that removes the rejected block; None if that is impossible or was done already."""
-    part = _rejected_part(session.folded.view.sendable(), error)
-    if part is None or (part.seq, part.index) in repairs.blocks:
-        return None
-    repairs.blocks.add((part.seq, part.index))
+def _replacements(session: Session, error: BlockRejected, repairs: Repairs) -> tuple[Clear, ...]:
+    """Return the edits that remove the rejected blocks, but not those that were removed before."""
+    edits = []
+    for part in _rejected_parts(session.folded.view.sendable(), error):
+        edit = _replacement(part)
+        if edit is not None and (part.seq, part.index) not in repairs.blocks:
+            repairs.blocks.add((part.seq, part.index))
+            edits.append(edit)
+    return tuple(edits)
+
+
+def _replacement(part: Part) -> Clear | None:
+    """Return the edit that replaces a block by a placeholder, None if that is impossible."""
     text = f"[a block that the API rejected was here; recall r{part.seq} shows it]"
     match part.block:
         case ToolResultBlock():
@@ -301,15 +311,16 @@ def _replace_block(session: Session, error: BlockRejected, repairs: Repairs) -> 
     return None
 
 
-def _rejected_part(view: Sequence[Message], error: BlockRejected) -> Part | None:
-    """Return the part of the view that an error names, or the newest one with an image if it names none."""
-    if error.message is None or error.block is None:
+def _rejected_parts(view: Sequence[Message], error: BlockRejected) -> list[Part]:
+    """Return the parts of the view that an error names, or the newest one with an image if it names none."""
+    if not error.places:
         newest = (part for message in reversed(view) for part in reversed(message.parts))
-        return next((part for part in newest if _has_image(part.block)), None)
-    if error.message >= len(view) or error.block >= len(view[error.message].parts):
-        return None
-    found: Part = view[error.message].parts[error.block]
-    return found
+        return [part for part in newest if _has_image(part.block)][:1]
+    return [
+        view[message].parts[block]
+        for message, block in dict.fromkeys(error.places)
+        if message < len(view) and block < len(view[message].parts)
+    ]
 
 
 def _has_image(block: Block) -> bool:

@@ -230,6 +230,8 @@ async def drain(events: AsyncIterator[Any], faults: tuple[type[Exception], ...])
 
 def parse_event(name: str, data: str) -> Mapping[str, Any]:
     """Return the object of an event, with type "" if it has none. Raises TransientError for anything else."""
+    if name == "error":  # llama.cpp's data has neither this type nor a field "error"
+        return {"type": "error"}
     if name == "ping" or not data:
         return {"type": "ping"}
     try:

@@ -55,6 +55,13 @@ _IMAGE_REFUSED = lazy_pattern(
     r"image(?:_url| input|s)? (?:is|are) (?:not|only) supported|support image input|does not support images",
     re.I,
 )
+# llama.cpp: the model's output or the messages do not fit the chat template, which hardly ever passes.
+_TEMPLATE_MISFIT = lazy_pattern(
+    r"does not match the expected [\w-]+ format|failed to parse input at pos"
+    r"|parser for this template|chat template|jinja",
+    re.I,
+)
+_TEMPLATE_HINT = " (start the server with --jinja, or another --chat-template)"
 _WRONG_ENDPOINT = "unexpected endpoint"  # LM Studio, with a status of 200
 _HUNG_UP = lazy_pattern("disconnected|closed")  # in the HTTP client's error about a response that ended early
 _PROXY_HINT = "requires credentials: set HTTPS_PROXY=http://name:password@host"
@@ -109,9 +116,14 @@ def _map_answer(  # noqa: C901, PLR0911  the order of the answers is the rule
     if status == 404 or _WRONG_ENDPOINT in message.lower():
         place = f" ({names.place})" if _WRONG_ENDPOINT in message.lower() else ""
         return ModelNotFound(f"{text} (check the model's name and {names.url}{place})")
+    if status == 400 and (places := _rejected_places(body)):
+        return BlockRejected(text, places)
     if {code, kind} & _SPEND_LIMIT_CODES or "API usage limits" in message:
         return RequestRejected(text)
     tries = 1 if headers.get("x-should-retry") == "false" else None
+    if status >= 500 and _TEMPLATE_MISFIT.search(message):
+        text += _TEMPLATE_HINT
+        tries = UNREADABLE_TRIES
     overloaded = status == 529 or kind == "overloaded_error"
     asked = retry_after(headers, now)
     if asked is not None and asked > MAX_RETRY_AFTER_S:  # too long to wait
@@ -134,15 +146,16 @@ def _map_answer(  # noqa: C901, PLR0911  the order of the answers is the rule
 
 def _invalid(text: str, message: str, names: ServerNames) -> ModelError:
     block = _BLOCK_PATH.search(message)
-    if block and "Input tag" in message:  # this message lists all block types, including thinking
-        return BlockRejected(text, int(block[1]), int(block[2]))
+    place = [(int(block[1]), int(block[2]))] if block else []
+    if place and "Input tag" in message:  # this message lists all block types, including thinking
+        return BlockRejected(text, place)
     if "thinking" in message and (block or "signature" in message or "cannot be modified" in message):
         return ThinkingRejected(text)
     for pattern, feature in names.features.items():
         if re.search(pattern, message):
             return FieldRejected(text, feature)
-    if block:
-        return BlockRejected(text, int(block[1]), int(block[2]))
+    if place:
+        return BlockRejected(text, place)
     if "could not process image" in message.lower():
         return BlockRejected(text)
     return RequestRejected(text)
@@ -179,6 +192,16 @@ def _words_of(raw: Any) -> ErrorWords:
         message = f"{message}: {metadata['raw']}"  # OpenRouter: the message of the upstream provider
     kind = error.get("type") if error is not raw else raw.get("type")
     return ErrorWords(kind=_word(kind), message=_word(message), code=_word(code))
+
+
+def _rejected_places(body: str) -> list[tuple[int, int]]:
+    """Return the places of the blocks that an error lists in `details.paths`, such as too large images."""
+    try:
+        paths = json.loads(body)["error"]["details"]["paths"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return []
+    found = (_BLOCK_PATH.match(path) for path in paths if isinstance(path, str))
+    return [(int(each[1]), int(each[2])) for each in found if each]
 
 
 def _complaints(detail: Any) -> str:

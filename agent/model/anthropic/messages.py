@@ -194,15 +194,15 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def locate_in_view(error: BlockRejected, view: Sequence[Message], settings: RequestSettings) -> None:
-    """Change an error's indices from a message and a block as sent to a message and a part of the view."""
+    """Change an error's places from messages and blocks as sent to messages and parts of the view.
+
+    A place that shows no part becomes one outside of the view, since no place means that none is named.
+    """
     form = message_form(settings)
+    parts: dict[tuple[int, int], tuple[int, int]] = {}
     at = 0
     for index, message in enumerate(view):
         sent = as_sent(message, form)
-        if at == error.message and error.block is not None and error.block < len(sent.blocks):
-            error.message = index
-            error.block = sent.blocks[error.block].part
-            return
+        parts.update(((at, number), (index, block.part)) for number, block in enumerate(sent.blocks))
         at += 2 if sent.words else 1
-    if error.message is not None:  # a message that shows no part
-        error.message = len(view)
+    error.places = tuple(parts.get(place, (len(view), 0)) for place in error.places)

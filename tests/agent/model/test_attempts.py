@@ -131,6 +131,24 @@ def test_an_error_within_the_stream_counts_with_and_without_its_name() -> None:
             assert isinstance(failure(url), AuthenticationError)
 
 
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (
+            '{"code":401,"message":"who is it?","type":"authentication_error"}',
+            "401 authentication_error: who is it?",
+        ),
+        ('{"message":"who is it?","type":"authentication_error"}', "authentication_error: who is it?"),
+        ('{"code":401,"message":"who is it?"}', "401: who is it?"),
+        ("401: who is it?", "who is it?"),
+        ("", "no text"),
+    ],
+)
+def test_an_error_event_is_an_error_whatever_its_data_is(data: str, said: str) -> None:
+    with raw(sse(START, ("error", data))) as url:
+        assert said in str(failure(url))
+
+
 def forever(piece: bytes) -> Any:
     def answer(connection: socket.socket) -> None:
         connection.sendall(HEAD)

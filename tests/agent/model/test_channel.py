@@ -217,14 +217,13 @@ def test_a_rejected_block_is_found_in_the_view_behind_system_messages() -> None:
     reply = Message("assistant", (Part(TextBlock("yes"), 2, 0, PartKind.ASSISTANT, 1),), 2, 2)
     view = (user(OWN, GO), reply, user(OWN, image))
     settings = RequestSettings("m", 100, system_role=True, tag=TAG)
-    places = {(3, 0): (2, 1), (2, 0): (1, 0), (1, 0): (3, 0), (0, 0): (0, 1)}
-    for (message, block), place in places.items():
-        error = BlockRejected("bad", message, block)
-        locate_in_view(error, view, settings)
-        assert (error.message, error.block) == place, "of a system message none"
+    places = {(3, 0): (2, 1), (2, 0): (1, 0), (1, 0): (3, 0), (9, 9): (3, 0), (0, 0): (0, 1)}
+    error = BlockRejected("bad", [*places])
+    locate_in_view(error, view, settings)
+    assert error.places == (*places.values(),), "of a system message none"
     unnamed = BlockRejected("bad")
     locate_in_view(unnamed, view, settings)
-    assert unnamed.message is None
+    assert unnamed.places == ()
 
 
 def test_the_models_that_take_system_messages_are_those_of_the_documentation() -> None:

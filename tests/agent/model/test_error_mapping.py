@@ -75,7 +75,35 @@ def test_an_optional_field_is_named(text: str, field: str) -> None:
 def test_a_bad_image_names_its_block() -> None:
     found = error(400, INVALID, "messages.4.content.1.image: Could not process image")
     assert isinstance(found, BlockRejected)
-    assert (found.message, found.block) == (4, 1)
+    assert found.places == ((4, 1),)
+
+
+def test_images_that_are_too_large_are_named_in_the_details() -> None:
+    paths = ["messages.0.content.1", "messages.4.content.2.content.0", "system.0", None]
+    details = {"error_code": "image_dimensions_too_large", "max_side_length_pixels": 2000, "paths": paths}
+    message = "At least one of the image dimensions exceed max allowed size for many-image requests"
+    body = {"type": "error", "error": {"type": INVALID, "message": message, "details": details}}
+    found = map_error(400, json.dumps(body), {}, now=0.0, names=NAMES)
+    assert isinstance(found, BlockRejected) and found.places == ((0, 1), (4, 2))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The model produced output that does not match the expected peg-native format",
+        "Failed to parse input at pos 12: [TOOL",
+        "Unable to generate parser for this template. Automatic parser generation failed: x",
+        "tools param requires --jinja flag",
+    ],
+)
+def test_a_chat_template_that_does_not_fit_is_named_and_soon_given_up(text: str) -> None:
+    body = json.dumps({"error": {"code": 500, "message": text, "type": "server_error"}})
+    for status in (500, 200):  # as an error response, and within the stream
+        found = map_error(status, body, {}, now=0.0, names=NAMES)
+        assert isinstance(found, TransientError) and found.tries == 3
+        assert str(found) == (
+            f"500 server_error: {text} (start the server with --jinja, or another --chat-template)"
+        )
 
 
 @pytest.mark.parametrize(

@@ -334,6 +334,26 @@ def test_images_that_the_server_refuses_become_placeholders_one_by_one(tmp_path:
         assert str(w.server.requests[-1]["messages"]).count("a block that the API rejected was here") == 2
 
 
+def test_all_images_that_the_server_lists_become_placeholders_at_once(tmp_path: Path) -> None:
+    large = ImageBlock("image/png", "iVBORw0KGgoAAAAA")
+    details = {
+        "error_code": "image_dimensions_too_large",
+        "paths": ["messages.0.content.1", "messages.0.content.3"],
+    }
+    error = {"type": "invalid_request_error", "message": "images are too large", "details": details}
+    with world(["I see"], tmp_path) as w:
+        body = json.dumps({"type": "error", "error": error}).encode()
+        w.server.faults.add(Fault("status", status=400, body=body))
+        w.session.user((TextBlock("look"), large, TextBlock("and"), large))
+        assert w.run("well?").reason == "done"
+        assert len(w.server.requests) == 2
+        sent = [block["text"] for block in w.server.requests[-1]["messages"][0]["content"]]
+        assert [text.startswith("[a block that the API rejected") for text in sent[:4]] == [False, True] * 2
+        (notice,) = w.told(Notice)
+        assert notice.text.startswith("the server rejected 2 blocks, which are now placeholders: ")
+        w.check()
+
+
 def test_what_another_server_put_into_a_reply_is_left_out_when_this_one_rejects_it(tmp_path: Path) -> None:
     foreign = {"provider_specific_fields": None}
     blocks: list[Block] = [
