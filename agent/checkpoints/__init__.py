@@ -7,10 +7,11 @@ from transcripts.lazy_door import lazy_door
 if TYPE_CHECKING:
     from .change_log import FileChange, changed_files_since, copy_log
     from .comparison import differences
-    from .file_restore import Action, RestoreStep, count_steps, plan_restore, restore
-    from .git_restore import RefStep, plan_refs, restore_refs
+    from .file_restore import Action, RestoreStep
+    from .git_restore import RefStep
     from .git_state import GitRunner
     from .recorder import Checkpoints
+    from .rewind import RewindPlan, plan_rewind, restore_rewind
     from .snapshot import SKIPPED_FOLDERS, THEIRS, shown_paths
 
 __all__ = [
@@ -22,14 +23,12 @@ __all__ = [
     "GitRunner",
     "RefStep",
     "RestoreStep",
+    "RewindPlan",
     "changed_files_since",
     "copy_log",
-    "count_steps",
     "differences",
-    "plan_refs",
-    "plan_restore",
-    "restore",
-    "restore_refs",
+    "plan_rewind",
+    "restore_rewind",
     "shown_paths",
 ]
 __getattr__ = lazy_door(
@@ -37,10 +36,11 @@ __getattr__ = lazy_door(
     {
         "change_log": "FileChange changed_files_since copy_log",
         "comparison": "differences",
-        "file_restore": "Action RestoreStep count_steps plan_restore restore",
-        "git_restore": "RefStep plan_refs restore_refs",
+        "file_restore": "Action RestoreStep",
+        "git_restore": "RefStep",
         "git_state": "GitRunner",
         "recorder": "Checkpoints",
+        "rewind": "RewindPlan plan_rewind restore_rewind",
         "snapshot": "SKIPPED_FOLDERS THEIRS shown_paths",
     },
 )

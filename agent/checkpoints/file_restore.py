@@ -51,6 +51,11 @@ class RestoreStep(Struct, frozen=True):
     target: PathState
     folder: bool = False
 
+    @property
+    def title(self) -> str:
+        """The thing that the step restores: its path."""
+        return self.path
+
 
 def count_steps(steps: Iterable[RestoreStep]) -> str:
     """Return the number of files and of directories that the steps change, in words."""

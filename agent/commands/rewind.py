@@ -19,12 +19,10 @@ from agent.checkpoints import (
     GitRunner,
     RefStep,
     RestoreStep,
+    RewindPlan,
     changed_files_since,
-    count_steps,
-    plan_refs,
-    plan_restore,
-    restore,
-    restore_refs,
+    plan_rewind,
+    restore_rewind,
 )
 from agent.events import CommandOutput, Event, Notice, PromptRestored
 from agent.formatting import shorten
@@ -52,28 +50,6 @@ ACTION_LABELS: dict[Action, str] = {
     "lost": "cannot restore",
 }
 NO_CHECKPOINTS = "cannot compare or restore files: sessions with --no-session have no checkpoints"
-
-
-class RewindPlan(Struct, frozen=True):
-    """The steps that restore the files, and those that restore branches, tags and stash entries."""
-
-    files: list[RestoreStep]
-    refs: list[RefStep]
-
-    def __bool__(self) -> bool:
-        return bool(self.files or self.refs)
-
-    @property
-    def changed_since(self) -> int:
-        """The number of steps for what others have changed since."""
-        steps: list[RestoreStep | RefStep] = [*self.files, *self.refs]
-        return sum(step.changed_since for step in steps)
-
-    @property
-    def summary(self) -> str:
-        """The things that it restores, counted in words."""
-        refs = f"{len(self.refs)} in git" if self.refs else ""
-        return " and ".join(filter(None, (count_steps(self.files), refs)))
 
 
 class RewindPoint(Struct, frozen=True):
@@ -204,8 +180,7 @@ async def _plan(controller: Controller, point: RewindPoint) -> RewindPlan:
     checkpoints = None if why_no_files(controller) else checkpoints_of(controller)
     if checkpoints is None:
         return RewindPlan([], [])
-    files = await asyncio.to_thread(plan_restore, checkpoints, point.seq)
-    return RewindPlan(files, await plan_refs(checkpoints, point.seq, _git_of(controller)))
+    return await plan_rewind(checkpoints, point.seq, _git_of(controller))
 
 
 def _git_of(controller: Controller) -> GitRunner:
@@ -219,19 +194,10 @@ async def _restore_files(controller: Controller, plan: RewindPlan, with_changed:
         for gap in gaps:
             controller.emit(Notice(f"not covered: {gap}", "warning"))
         return Notice("no recorded changes to restore" if gaps else "no files to restore")
-    failures = await asyncio.to_thread(restore, checkpoints, plan.files, with_changed)
+    failures = await restore_rewind(checkpoints, plan, with_changed, _git_of(controller))
     for step, reason in failures.items():
-        controller.emit(Notice(f"{one_line_path(step.path)}: {reason}", "warning"))
-    # After the files: git looks at them.
-    failed = (
-        await restore_refs(checkpoints, plan.refs, with_changed, _git_of(controller)) if plan.refs else {}
-    )
-    for ref, reason in failed.items():
-        controller.emit(Notice(f"{one_line_path(ref.title)}: {reason}", "warning"))
-    done = RewindPlan(
-        [step for step in plan.files if step not in failures],
-        [step for step in plan.refs if step not in failed],
-    )
+        controller.emit(Notice(f"{one_line_path(step.title)}: {reason}", "warning"))
+    done = plan.without(failures)
     return Notice(f"restored {done.summary}" if done else "no files were restored")
 
 
@@ -274,21 +240,16 @@ def _changed_files_menu(count: int) -> Menu:
 
 
 def _described_plan(controller: Controller, plan: RewindPlan) -> CommandOutput:
-    lines = [*map(_ref_line, plan.refs), *map(_step_line, plan.files)]
+    lines = [*map(_step_line, plan.refs), *map(_step_line, plan.files)]
     more = [f"... and {len(lines) - MAX_LISTED_STEPS} more"] if len(lines) > MAX_LISTED_STEPS else []
     gaps = gaps_of(controller)
     steps = lines[:MAX_LISTED_STEPS]
     return CommandOutput("\n".join([*steps, *more, *(f"not covered: {gap}" for gap in gaps)]))
 
 
-def _step_line(step: RestoreStep) -> str:
-    counts = f"+{step.added} -{step.removed}" if step.added or step.removed else ""
-    return f"{ACTION_LABELS[step.action]:<14} {one_line_path(step.path)}  {counts}{_changed_mark(step)}"
-
-
-def _ref_line(step: RefStep) -> str:
-    return f"{ACTION_LABELS[step.action]:<14} {one_line_path(step.title)}{_changed_mark(step)}"
-
-
-def _changed_mark(step: RestoreStep | RefStep) -> str:
-    return "  (changed outside this session since)" if step.changed_since else ""
+def _step_line(step: RestoreStep | RefStep) -> str:
+    counts = ""
+    if isinstance(step, RestoreStep):
+        counts = f"  +{step.added} -{step.removed}" if step.added or step.removed else "  "
+    mark = "  (changed outside this session since)" if step.changed_since else ""
+    return f"{ACTION_LABELS[step.action]:<14} {one_line_path(step.title)}{counts}{mark}"

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from agent.app import NO_EFFORT, Controller, overheads
-from agent.checkpoints import RefStep, RestoreStep, plan_refs, plan_restore, restore, restore_refs
+from agent.checkpoints import plan_rewind, restore_rewind
 from agent.errors import AgentError
 from agent.extensions.mcp import McpServer
 from agent.loop import prompt_tokens
@@ -281,20 +281,16 @@ async def rewind_files(run: ControlRequests, body: Body) -> Answer:
         why = "no prompt has that id" if checkpoints else "there are no file checkpoints with --no-session"
         return {"canRewind": False, "error": why, "filesChanged": []}
     git = partial(run_git_script, context.tool_context)
-    steps = await asyncio.to_thread(plan_restore, checkpoints, seq)
-    refs = await plan_refs(checkpoints, seq, git)
-    failed: dict[RestoreStep, str] = {}
-    kept: dict[RefStep, str] = {}
-    if body.get("dry_run") is not True:
-        failed = await asyncio.to_thread(restore, checkpoints, steps, False)
-        kept = await restore_refs(checkpoints, refs, False, git)
-    errors = [f"{step.path}: {why}" for step, why in failed.items()]
-    errors += [f"{step.title}: {why}" for step, why in kept.items()]
+    dry_run = body.get("dry_run") is True  # only counts files
+    plan = await plan_rewind(checkpoints, seq, None if dry_run else git)
+    failed = {} if dry_run else await restore_rewind(checkpoints, plan, False, git)
+    done = plan.without(failed).files
+    errors = [f"{step.title}: {why}" for step, why in failed.items()]
     return {
         "canRewind": True,
-        "filesChanged": [step.path for step in steps if step not in failed],
-        "insertions": sum(step.added for step in steps),
-        "deletions": sum(step.removed for step in steps),
+        "filesChanged": [step.path for step in done],
+        "insertions": sum(step.added for step in done),
+        "deletions": sum(step.removed for step in done),
         **({"error": "; ".join(errors)} if errors else {}),
     }
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 import pytest
 
-from agent.checkpoints import plan_refs, plan_restore, restore, restore_refs
+from agent.checkpoints import plan_rewind, restore_rewind
 from agent.checkpoints.snapshot import SnapshotLimits
 from agent.ports import Deny
 from tests.agent.checkpoints.project import tree
@@ -153,16 +153,15 @@ def rewound(shell: SandboxedWorld) -> list[str]:
     context = shell.world.context
     assert context.checkpoints is not None
     checkpoints = context.checkpoints
-    failures = list(restore(checkpoints, plan_restore(checkpoints, 0), False).values())
 
-    async def refs() -> list[str]:
+    async def rewind() -> list[str]:
         git = partial(run_git_script, context.tool_context)
-        plan = await plan_refs(checkpoints, 0, git)
-        failed = await restore_refs(checkpoints, plan, False, git)
+        plan = await plan_rewind(checkpoints, 0, git)
+        failed = await restore_rewind(checkpoints, plan, False, git)
         await shell.runner.close()
         return list(failed.values())
 
-    return failures + asyncio.run(refs())
+    return asyncio.run(rewind())
 
 
 @pytest.mark.parametrize("line", LINES)
