@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         replace_surrogates,
         said_by_user,
         split_pastes,
+        unquoted_data,
         without_injected,
     )
     from .originals import NOTHING_SAID, Originals, Scope, is_recall_id
@@ -216,6 +217,7 @@ __all__ = [
     "text_for_model",
     "to_json_bytes",
     "tool_kind",
+    "unquoted_data",
     "visible_definition",
     "without_injected",
 ]
@@ -240,6 +242,7 @@ __getattr__ = lazy_door(
             "is_put_back is_thinking map_strings OWN_COMMAND_TAG own_words PASTED_TAG PUT_BACK_START "
             "PUT_BACK_TAG quoted RedactedThinkingBlock replace_surrogates said_by_user SKILL_START "
             "split_pastes TextBlock ThinkingBlock ToolResultBlock ToolUseBlock UnknownBlock UNSIGNED "
+            "unquoted_data "
             "Usage without_injected"
         ),
         "originals": "NOTHING_SAID Originals Scope is_recall_id",

@@ -19,8 +19,7 @@ from msgspec import Struct
 from .codec import BadLine, decode_line
 from .errors import AmbiguousSession, NoSuchSession, Unreadable
 from .facts import Fact, Metadata, Opened, User, name_of
-from .messages import TextBlock, said_by_user, split_pastes
-from .render_text import agent_label, agent_task
+from .render_text import agent_label, agent_task, prompt_title
 from .session_lock import RECORDS_FOLDER, path_of
 from .stored_outputs import OUTPUTS_FOLDER
 
@@ -178,7 +177,7 @@ def _summary(path: Path, found: os.stat_result, is_whole: bool) -> SessionSummar
         sid=path.stem,
         path=path,
         name="" if nested else name_of(notes),
-        first_prompt=task or (_first_text(prompts[min(prompts)]) if prompts else ""),
+        first_prompt=task or (prompt_title(prompts[min(prompts)]) if prompts else ""),
         last_active=_last_active([fact.ts for fact in facts], found.st_mtime),
         prompts=len(prompts),
         size=found.st_size,
@@ -193,13 +192,6 @@ def _last_active(stamps: Sequence[float], written: float) -> float:
     """Return the time of a session's last activity, or the file's mtime if a fact is in the future."""
     newest = max(stamps, default=written)
     return written if newest > time.time() + MAX_CLOCK_SKEW_S else newest
-
-
-def _first_text(fact: User) -> str:
-    """Return the first text of a prompt, on one line, without makeroom's own context."""
-    blocks = said_by_user(fact.blocks) or fact.blocks
-    texts = [block.text for block in blocks if isinstance(block, TextBlock)]
-    return " ".join("".join(split_pastes((texts or [""])[0])).split())
 
 
 def _head(file: BinaryIO) -> Iterator[bytes]:

@@ -51,7 +51,6 @@ MAX_INPUT_DEPTH = 100  # nesting of lists and objects
 # Names the field of thinking that a server does not sign and expects back unchanged.
 UNSIGNED = "unsigned"
 _PASTED = lazy_pattern(rf"<{PASTED_TAG} id=\d+>\n(.*?)\n</{PASTED_TAG}>", re.DOTALL)
-_CLOSED = lazy_pattern(rf"<\\(?=\s*/\s*{PASTED_TAG})", re.IGNORECASE)  # as `quoted` leaves it
 _EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
 JsonValue = TypeVar("JsonValue")
 
@@ -224,6 +223,20 @@ def quoted(text: str, tag: str, attributes: str = "") -> str:
     return f"<{tag}{attributes}>\n{closed}\n</{tag}>"
 
 
+def unquoted_data(text: str, tag: str) -> str | None:
+    """Return the data in a text that `quoted` made without attributes; None for any other text."""
+    opening = f"<{tag}>\n"
+    closing = f"\n</{tag}>"
+    if len(text) < len(opening + closing) or not (text.startswith(opening) and text.endswith(closing)):
+        return None
+    return _unescaped(text[len(opening) : -len(closing)], tag)
+
+
+def _unescaped(text: str, tag: str) -> str:
+    """Return data with its closing tags as they were before `quoted` escaped them."""
+    return re.sub(rf"<\\(?=\s*/\s*{tag})", "<", text, flags=re.IGNORECASE)
+
+
 def is_put_back(block: Block) -> bool:
     """Return whether a block of a result is text of an earlier one that was put back."""
     return isinstance(block, TextBlock) and block.text.startswith(PUT_BACK_START)
@@ -232,7 +245,7 @@ def is_put_back(block: Block) -> bool:
 def split_pastes(text: str) -> list[str]:
     """Split a prompt at what was pasted into it: typed, pasted, typed, ..., pasted, typed."""
     pieces = _PASTED.split(text)
-    pieces[1::2] = (_CLOSED.sub("<", piece) for piece in pieces[1::2])
+    pieces[1::2] = (_unescaped(piece, PASTED_TAG) for piece in pieces[1::2])
     return pieces
 
 

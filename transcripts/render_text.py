@@ -16,6 +16,7 @@ from unicodedata import normalize
 
 from .facts import Fact, Metadata, Opened, Reply, Result, User, name_of
 from .messages import (
+    OWN_COMMAND_TAG,
     Block,
     ImageBlock,
     RedactedThinkingBlock,
@@ -26,6 +27,8 @@ from .messages import (
     UnknownBlock,
     said_by_user,
     split_pastes,
+    typed_blocks,
+    unquoted_data,
     without_added,
     without_injected,
 )
@@ -172,11 +175,23 @@ def agent_task(opened: Opened) -> str:
     return " ".join(str(opened.about.get("task", "")).split()) if opened.parent else ""
 
 
+def prompt_title(prompt: User) -> str:
+    """Return what the user said with a prompt on one line, or else the command that they ran."""
+    texts = map(block_text, said_by_user(prompt.blocks) or typed_blocks(prompt.blocks))
+    said = "\n".join(_without_output(text) for text in texts)
+    return " ".join("".join(split_pastes(said)).split())
+
+
+def _without_output(text: str) -> str:
+    """Return a text of a prompt: of a command that the user ran only its line."""
+    own = unquoted_data(text, OWN_COMMAND_TAG)
+    return text if own is None else own.partition("\n")[0]
+
+
 def first_words(facts: Iterable[Fact]) -> str:
     """Return the beginning of a session's first prompt, on one line; "" if there is none."""
     prompts = (one for one in facts if isinstance(one, User) and one.source == "user")
-    texts = (content_text(said_by_user(one.blocks)) for one in islice(prompts, 1))
-    title = " ".join("".join(split_pastes("".join(texts))).split())
+    title = "".join(map(prompt_title, islice(prompts, 1)))
     return title if len(title) <= MAX_TITLE_OF_SESSION_CHARS else f"{title[:MAX_TITLE_OF_SESSION_CHARS]}…"
 
 

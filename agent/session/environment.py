@@ -49,10 +49,10 @@ END_OF_PLAN_TEXT = """\
 Plan mode is off. You may change files again."""
 _PLAN_START = "# Plan mode\nPlan mode is on"  # in sessions of every version
 PLAN_KEY = "plan mode"  # of news about it
-TYPED_HEAD = "The user said this with /compact:"  # before words that hold on
+TYPED_HEAD = "The user said this with /compact:"  # before words that stay in force
 _COMMAND_TEXTS = (*COMMAND_TEXTS, OPEN_TEXT)
 _PLAN_HEAD = "# Plan mode\n"
-RECORDING_LAYERS = ("summary", "ledger")  # whose folds hold the pins as they are then
+RECORDING_LAYERS = ("summary", "ledger")  # whose summaries contain the pins of that time
 _TELLS_OF_COMMANDS = ("[Background", COMMANDS_HEADING)
 _COMMAND_ENDED = lazy_pattern(r"^(?:\[|- )?Background command (b\d+) \(", re.MULTILINE)
 MAX_ENDED_LINE_CHARS = 200  # of a command line
@@ -129,8 +129,8 @@ def news_of_pins(folded: Folded) -> list[str]:
     since = max((*records, *told), default=0)
     before = pins_of(note for note in folded.metadata if note.seq < since).values()
     now = pins_of(folded.metadata).values()
-    lines = [f"- pinned by the user, holds from now on: {text}" for text in now if text not in before]
-    lines += [f"- no longer pinned, holds no more: {text}" for text in before if text not in now]
+    lines = [f"- pinned by the user; applies from now on: {text}" for text in now if text not in before]
+    lines += [f"- no longer pinned; no longer applies: {text}" for text in before if text not in now]
     return ["\n".join((PINS_HEADING, *lines))] if lines else []
 
 
@@ -139,7 +139,7 @@ def _begins(texts: Iterable[str], heading: str) -> bool:
 
 
 def note_news(session: Session, inbox: Inbox) -> None:
-    """Put into the record what became of late news, for the next run of the program."""
+    """Record what became of late news, for the next run of makeroom."""
     for about in inbox.notes():
         session.add_metadata(NEWS_TOPIC, replace_surrogates(about))
 
@@ -167,9 +167,7 @@ def _forget_told(folded: Folded, notes: Sequence[Metadata], inbox: Inbox) -> Non
 
 
 def news_of_ended_commands(folded: Folded) -> tuple[int, str] | None:
-    """Report the background commands that the model knows as running and that ended with an earlier run of
-    the program.
-    """
+    """Report the background commands that ended with an earlier run and that the model takes for running."""
     running = dict[str, str]()
     begun = dict[str, int]()  # id -> command line, seq of what began it
     for entry in folded.entries:
@@ -184,8 +182,8 @@ def news_of_ended_commands(folded: Folded) -> tuple[int, str] | None:
                     del running[job]
             _forget_ended(running, result.content)
     lines = [
-        f"- Background command {job} ({shorten(' '.join(line.split()), MAX_ENDED_LINE_CHARS)}) runs no more: "
-        "it ended with the run of the program that started it"
+        f"- Background command {job} ({shorten(' '.join(line.split()), MAX_ENDED_LINE_CHARS)}) "
+        "was killed when makeroom exited"
         for job, line in running.items()
     ]
     first = min((begun[job] for job in running), default=0)
@@ -211,7 +209,7 @@ def environment_told(entry: Entry, tag: str) -> list[str]:
 
 
 def branch(folder: Path) -> str:
-    """The branch that is checked out, with where that is, or a description of what there is instead."""
+    """Return the branch that is checked out with its repository, or a description if there is neither."""
     checkout = Checkout.around(folder)
     if checkout is None:
         return "no repository"

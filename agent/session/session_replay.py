@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -22,8 +21,18 @@ from agent.events import (
 from agent.formatting import shorten
 from compact import compaction_notice, is_told
 from tools.base import Tool, ToolError, parse_arguments
-from transcripts import FORK_TOPIC, Entry, Exchange, Metadata, Prompt, Result, ToolUseBlock, attachment_of
-from transcripts.patterns import lazy_pattern
+from transcripts import (
+    FORK_TOPIC,
+    OWN_COMMAND_TAG,
+    Entry,
+    Exchange,
+    Metadata,
+    Prompt,
+    Result,
+    ToolUseBlock,
+    attachment_of,
+    unquoted_data,
+)
 from transcripts.search import short_sid
 
 from .session import Session, text_of_reply
@@ -36,7 +45,6 @@ MAX_ANSWER_CHARS = 12_000  # of one answer, which is cut at the end of a line
 MAX_PROMPT_LINES = 20  # of one prompt; a longer one is cut to SHOWN_PROMPT_LINES
 SHOWN_PROMPT_LINES = 8
 MAX_OPEN_CALL_CHARS = 80  # of a call that never ended
-_OWN_COMMAND = lazy_pattern(r"<command-of-the-user>\n\$ (.*?)\n(.*)\n</command-of-the-user>", re.DOTALL)
 
 
 def show_replayed(session: Session, tools: Mapping[str, Tool], emit: Emit, policy: str = "thrifty") -> None:
@@ -144,9 +152,11 @@ def _compactions_told(session: Session, since: int, policy: str) -> Iterator[tup
 
 def _prompt_events(prompt: Prompt) -> Iterator[Event]:
     for text in prompt.texts:
-        if own := _OWN_COMMAND.fullmatch(text):
-            yield PromptReplayed(f"!{own[1]}")
-            yield CommandOutput(own[2])
+        own = unquoted_data(text, OWN_COMMAND_TAG)
+        if own is not None and own.startswith("$ "):
+            command, _, output = own.removeprefix("$ ").partition("\n")
+            yield PromptReplayed(f"!{command}")
+            yield CommandOutput(output)
         else:
             yield PromptReplayed(_cut_prompt(text, prompt.seq))
     for attachment in filter(None, map(attachment_of, prompt.fact.blocks)):

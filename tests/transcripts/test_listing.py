@@ -11,7 +11,7 @@ from transcripts.codec import encode_fact
 from transcripts.errors import AmbiguousSession, NoSuchSession
 from transcripts.facts import Fact, Metadata, Opened, Reply, User
 from transcripts.listing import MAX_END_BYTES, ProjectRecords
-from transcripts.messages import TextBlock
+from transcripts.messages import Block, ImageBlock, TextBlock, quoted
 from transcripts.render_text import session_title
 from transcripts.secrets.masking import SecretMasks
 from transcripts.session_lock import RECORDS_FOLDER
@@ -62,6 +62,25 @@ def test_what_hooks_and_own_commands_added_does_not_name_a_session(tmp_path: Pat
     keep(tmp_path, "s1", opened(tmp_path), User(2, 1000.0, blocks))
     assert [one.first_prompt for one in ProjectRecords(tmp_path).sessions()] == ["mend the parser"]
     assert session_title([User(2, 1000.0, blocks)], "s1") == "mend the parser"
+
+
+@pytest.mark.parametrize(
+    ("blocks", "title"),
+    [
+        ((TextBlock("<command-of-the-user>\n$ ls -l\na.py\n</command-of-the-user>"),), "$ ls -l"),
+        (
+            (TextBlock("see"), TextBlock(f"{quoted('a </pasted>', 'pasted', ' id=1')} now")),
+            "see a </pasted> now",
+        ),
+        ((ImageBlock("image/png", "AAAA"),), "[image, image/png, 3 bytes]"),
+    ],
+)
+def test_a_session_has_the_same_title_in_a_list_and_by_itself(
+    tmp_path: Path, blocks: tuple[Block, ...], title: str
+) -> None:
+    keep(tmp_path, "s1", opened(tmp_path), User(2, 1000.0, blocks))
+    assert [one.first_prompt for one in ProjectRecords(tmp_path).sessions()] == [title]
+    assert session_title([User(2, 1000.0, blocks)], "s1") == title
 
 
 def test_sessions_are_listed_by_their_last_fact_and_not_by_file_times(tmp_path: Path) -> None:

@@ -121,10 +121,10 @@ def began_at(folded: Folded) -> float:
 def _fact_markdown(fact: Fact, folded: Folded) -> Iterator[str]:
     match fact:
         case User(source="user"):
-            yield from (quoted(block) for block in fact.blocks if is_added(block))
+            yield from (blockquote(block) for block in fact.blocks if is_added(block))
             yield f"## You\n\n{content_text(without_added(fact.blocks))}"
         case User():
-            yield from map(quoted, fact.blocks)
+            yield from map(blockquote, fact.blocks)
         case Reply():
             for index, block in enumerate(fact.blocks):
                 if isinstance(block, ToolUseBlock):
@@ -132,7 +132,7 @@ def _fact_markdown(fact: Fact, folded: Folded) -> Iterator[str]:
                 elif isinstance(block, TextBlock | ImageBlock):
                     yield block_text(block)
                 elif is_thinking(block) and block_text(block):
-                    yield quoted(block)
+                    yield blockquote(block)
             yield "" if fact.complete else "*(interrupted)*"
         case Result():
             name = "Error" if fact.error else "Result"
@@ -143,7 +143,7 @@ def _fact_markdown(fact: Fact, folded: Folded) -> Iterator[str]:
             yield f"---\n\n*Compaction {fact.id}: {words}*\n\n---"
 
 
-def quoted(block: Block) -> str:
+def blockquote(block: Block) -> str:
     """Return a block as a quote, for text that neither the user nor the model wrote to the other."""
     return f"> {block_text(block)}".replace("\n", "\n> ")
 

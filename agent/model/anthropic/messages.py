@@ -45,13 +45,13 @@ _DATA = tuple(f"<{tag}" for tag in (*DATA_TAGS, PASTED_TAG, OWN_COMMAND_TAG))
 class MessageForm(NamedTuple):
     """The settings that decide how a message is encoded.
 
-    signed       unsigned thinking is left out
-    system_role  the model supports messages of role "system"
-    tag          the suffix of the tags around makeroom's own words elsewhere
-    key          the key of the bytes in `Message.encoded`
+    omits_unsigned  unsigned thinking is left out
+    system_role     the model supports messages of role "system"
+    tag             the suffix of the tags around makeroom's own words elsewhere
+    key             the key of the bytes in `Message.encoded`
     """
 
-    signed: bool = False
+    omits_unsigned: bool = False
     system_role: bool = False
     tag: str = ""
     key: str = FORMAT
@@ -78,9 +78,9 @@ class SentMessage(NamedTuple):
 
 def message_form(settings: RequestSettings) -> MessageForm:
     """Return the form of the messages of a request with these settings."""
-    signed = "unsigned thinking" in settings.rejected
-    key = f"{FORMAT}, {signed=}, {settings.system_role=}, {settings.tag}"
-    return MessageForm(signed, settings.system_role, settings.tag, key)
+    omits_unsigned = "unsigned thinking" in settings.rejected
+    key = f"{FORMAT}, {omits_unsigned=}, {settings.system_role=}, {settings.tag}"
+    return MessageForm(omits_unsigned, settings.system_role, settings.tag, key)
 
 
 def encode_message(
@@ -117,8 +117,10 @@ def as_sent(message: Message, form: MessageForm) -> SentMessage:
     parts = enumerate(part.block for part in message.parts)
     if message.role == "assistant":
         blocks = [SentBlock(at, block, block_to_json(block)) for at, block in parts]
-        if any(UNSIGNED in each.raw for each in blocks):
-            blocks = [_without_label(each) for each in blocks if not (form.signed and UNSIGNED in each.raw)]
+        if form.omits_unsigned:
+            blocks = [each for each in blocks if UNSIGNED not in each.raw]
+        elif any(UNSIGNED in each.raw for each in blocks):
+            blocks = [_without_label(each) for each in blocks]
         return SentMessage("assistant", blocks)
     if form.system_role and (sent := _with_words_behind(message, form.tag)) is not None:
         return sent

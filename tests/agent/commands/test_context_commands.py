@@ -285,14 +285,14 @@ def test_pins_and_their_removal_are_reported_once_with_the_next_prompt(tmp_path:
     async def work(run: ControllerRun) -> None:
         await run.do("/pin answer in French", "hello", "/pin use metric units", "hello", "hello")
         first, second, third = told_with_prompts(run)
-        assert "- pinned by the user, holds from now on: answer in French" in first
-        assert "holds from now on: use metric units" in second and "French" not in second
+        assert "- pinned by the user; applies from now on: answer in French" in first
+        assert "applies from now on: use metric units" in second and "French" not in second
         assert third == ""
         await run.do(READ_ALL, "/compact", "hello")
         assert "# Pins" not in str(run.bodies()[0]) and told_with_prompts(run)[-1] == ""
         await run.do("/pin remove 1", "hello", "hello")
         *_, told, last = told_with_prompts(run)
-        assert told == "# Pins\n- no longer pinned, holds no more: answer in French" and last == ""
+        assert told == "# Pins\n- no longer pinned; no longer applies: answer in French" and last == ""
 
     run_controller(tmp_path, work)
 
@@ -306,10 +306,10 @@ def test_commands_that_ended_with_an_earlier_run_are_reported_as_ended(tmp_path:
         assert "b1 is running" in str(run.bodies()[0])
         await run.do("/clear", f"/resume {sid}", "hello", "/clear", f"/resume {sid}", "hello")
         *_, told, last = told_with_prompts(run)
-        assert "- Background command b1 (sleep 60) runs no more: it ended with the run" in told
+        assert "- Background command b1 (sleep 60) was killed when makeroom exited" in told
         assert last == ""
         await run.do(READ_ALL, "/compact")
-        assert "sleep 60) runs no more" not in str(run.bodies()[0])
+        assert "sleep 60) was killed" not in str(run.bodies()[0])
 
     run_controller(tmp_path, work)
 

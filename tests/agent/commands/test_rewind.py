@@ -382,16 +382,16 @@ def test_news_that_an_earlier_run_reported_is_reported_again_where_its_prompt_is
         await run.do("hello", "run `cat gate` in the background", "!echo walrus")
         await again(run)  # what waited waits
         await run.do("and on")
-        assert told(run, b"$ echo walrus") == told(run, b"runs no more") == 1
+        assert told(run, b"$ echo walrus") == told(run, b"was killed when makeroom exited") == 1
         await again(run)
         await run.do("more")
-        assert told(run, b"$ echo walrus") == told(run, b"runs no more") == 1
+        assert told(run, b"$ echo walrus") == told(run, b"was killed when makeroom exited") == 1
         await again(run)
         await run.do("/rewind 3 conversation")
         await again(run)
         await run.do("and on", "and on")
-        assert told(run, b"$ echo walrus") == told(run, b"runs no more") == 1
+        assert told(run, b"$ echo walrus") == told(run, b"was killed when makeroom exited") == 1
         await run.do("/rewind 2 conversation", "and on")
-        assert told(run, b"$ echo walrus") == told(run, b"runs no more") == 0
+        assert told(run, b"$ echo walrus") == told(run, b"was killed when makeroom exited") == 0
 
     run_controller(tmp_path, work)

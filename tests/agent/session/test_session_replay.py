@@ -17,7 +17,7 @@ from compact.tokens import TokenCounter
 from tools.bash import TOOL as BASH
 from transcripts.facts import Clear, Reply, Result, User
 from transcripts.folding import Folded
-from transcripts.messages import ATTACHED_LINE, Block, TextBlock, ToolUseBlock, injected
+from transcripts.messages import ATTACHED_LINE, Block, TextBlock, ToolUseBlock, injected, quoted
 
 TOOLS = {"bash": BASH}
 
@@ -104,11 +104,11 @@ def test_of_a_long_prompt_the_first_lines_are_shown() -> None:
 
 def test_what_the_program_and_the_user_put_before_a_prompt_is_distinguished() -> None:
     one = session()
-    own = "<command-of-the-user>\n$ make\nall built\n</command-of-the-user>"
+    own = quoted("$ make\nall </command-of-the-user> built", "command-of-the-user")
     prompt(one, injected("Date: today"), own, "<hook>\nwords\n</hook>", "and now?")
     assert replayed(one)[:3] == [
         PromptReplayed("!make"),
-        CommandOutput("all built"),
+        CommandOutput("all </command-of-the-user> built"),
         PromptReplayed("and now?"),
     ]
 
