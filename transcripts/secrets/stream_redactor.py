@@ -10,7 +10,7 @@ from .masking import MASK_TEXT, SecretMasks, mask_output
 
 MAX_LINE_BYTES = 16 * 1024  # of a line that is masked as a whole; a longer one is masked in pieces
 _KEY_BEGIN = lazy_bytes_pattern(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY")
-_KEY_SO_FAR = lazy_bytes_pattern(rb"[\w+/=.~%!@#$&*-]\Z")
+_KEY_CHARACTER = lazy_bytes_pattern(rb"[\w+/=.~%!@#$&*-]")
 _KEY_END = lazy_bytes_pattern(rb"-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----")
 # A line of a key, possibly after the name and number that grep prints, or a header in the key.
 _KEY_LINE = lazy_bytes_pattern(
@@ -50,7 +50,7 @@ class StreamRedactor:
     def _by_lines(self, data: bytes) -> bytes:
         text = self._line + data
         whole = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
-        if len(text) - whole > MAX_LINE_BYTES or not _KEY_SO_FAR.search(text):
+        if len(text) - whole > MAX_LINE_BYTES or not _KEY_CHARACTER.match(text[-1:]):
             whole = len(text)
         self._line = text[whole:]
         return self._masked(text[:whole])
