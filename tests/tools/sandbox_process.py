@@ -128,6 +128,9 @@ async def main(who: str, kind: str = "") -> None:
         restrict(kind)
     home, project = PLACE / "home", PLACE / "project"
     os.environ["HOME"] = str(home)
+    # The sandbox hides the homes of other users, except those with programs on the path. The interpreter that
+    # makes the attempts may be in one of them: pyenv and uv install it there.
+    os.environ["PATH"] += f":{Path(sys.executable).resolve().parent}"
     for name in [name for name in os.environ if name.startswith(("XDG_", "GIT_"))]:
         del os.environ[name]
     lay_out(PLACE)

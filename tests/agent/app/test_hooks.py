@@ -30,9 +30,18 @@ tr a-z A-Z <"$file" >formatted && mv formatted "$file"; echo formatted"""
 DENIAL = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}}
 
 
+def real_home() -> Path:
+    """The user's home, whatever HOME says."""
+    return Path(pwd.getpwuid(os.geteuid()).pw_dir).resolve()
+
+
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxedSession]:
     made = sandboxed_session(tmp_path_factory.mktemp("hooks"))
+    assert isinstance(made.context.environ, dict)
+    made.context.environ["PATH"] += (
+        f":{real_home()}/bin"  # or the sandbox would hide it as the home of another user
+    )
     yield made
     made.end()
 
@@ -51,7 +60,7 @@ def sandbox(session: SandboxedSession) -> SessionSandbox:
 @pytest.fixture
 def outside() -> Iterator[Path]:
     """A directory that is neither in the project nor below a directory for temporary files."""
-    home = Path(pwd.getpwuid(os.geteuid()).pw_dir).resolve()
+    home = real_home()
     if not os.access(home, os.W_OK) or str(home).startswith(("/tmp", "/var/tmp")):
         pytest.skip("there is no place to write outside of the project")
     folder = Path(tempfile.mkdtemp(prefix="makeroom-test-", dir=home))
