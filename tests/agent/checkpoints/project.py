@@ -2,6 +2,7 @@
 
 import os
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,3 +49,8 @@ def write(checkpoints: Checkpoints, path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     checkpoints.finish()
+
+
+def copy_tree(template: Path, folder: Path) -> None:
+    """Copy a prepared project with its modes, times and links: making its commits takes ten times as long."""
+    subprocess.run(["cp", "-a", f"{template}/.", folder], check=True)

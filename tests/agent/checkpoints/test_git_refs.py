@@ -17,7 +17,7 @@ from agent.checkpoints.git_state import fingerprint, parse_state
 from agent.checkpoints.recorder import Checkpoints
 from tools.search import GitFailed
 
-from .project import Seq
+from .project import Seq, copy_tree
 
 PRUNE = ("reflog expire --expire=now --expire-unreachable=now --all", "gc -q --prune=now")
 AUTHOR = {
@@ -60,9 +60,10 @@ def git() -> Git:
     return Git()
 
 
-@pytest.fixture
-def repository(root: Path) -> Path:
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with two branches, tags, two stash entries and staged changes."""
+    root = tmp_path_factory.mktemp("template")
     lines = """
         git init -q -b main .
         echo .transcripts >.git/info/exclude
@@ -73,6 +74,14 @@ def repository(root: Path) -> Path:
         echo staged >s; git add s; echo later >s
     """
     sh(root, lines)
+    return root
+
+
+@pytest.fixture
+def repository(root: Path, template: Path) -> Path:
+    """A copy of the template, for one test."""
+    copy_tree(template, root)
+    sh(root, "git update-index -q --refresh || true")  # copies have other inodes than the index says
     return root
 
 
@@ -107,38 +116,53 @@ def described(root: Path) -> str:
     return sh(root, f"{refs}; {stash}; git ls-files -s; git status -sb; git fsck --no-dangling 2>&1; cat *")
 
 
+@pytest.fixture(scope="module")
+def before(template: Path) -> str:
+    """The description of each repository before a command."""
+    return described(template)
+
+
+DESTROYED = [
+    ("branch -D topic",),
+    ("tag -d heavy light",),
+    ("tag -f heavy main", "tag -fam other light main"),
+    ("stash drop",),
+    ("stash clear",),
+    ("stash drop stash@{1}",),
+    ("stash pop -q || true",),
+    ("reset -q --hard HEAD~2",),
+    ("checkout -q -f topic", "branch -f main HEAD~2", "checkout -q main"),
+    ("commit -q --amend -m amended -a",),
+    ("checkout -q -B main topic~3",),
+    ("branch -M topic renamed", "branch -D renamed"),
+    ("update-ref -d refs/heads/topic",),
+    ("reset -q -- s",),
+    ("reset -q",),
+    ("branch -D topic", "tag -d heavy light", "stash clear", "reset -q --hard HEAD~1"),
+    ("worktree add -q ../wt topic", "-C ../wt rebase -q --onto main~1 main", "worktree remove ../wt"),
+]
+
+
 @pytest.mark.parametrize(
-    "lines",
+    ("lines", "pruned"),
     [
-        ("branch -D topic",),
-        ("tag -d heavy light",),
-        ("tag -f heavy main", "tag -fam other light main"),
-        ("stash drop",),
-        ("stash clear",),
-        ("stash drop stash@{1}",),
-        ("stash pop -q || true",),
-        ("reset -q --hard HEAD~2",),
-        ("checkout -q -f topic", "branch -f main HEAD~2", "checkout -q main"),
-        ("commit -q --amend -m amended -a",),
-        ("checkout -q -B main topic~3",),
-        ("branch -M topic renamed", "branch -D renamed"),
-        ("update-ref -d refs/heads/topic",),
-        ("reset -q -- s",),
-        ("reset -q",),
-        ("branch -D topic", "tag -d heavy light", "stash clear", "reset -q --hard HEAD~1"),
-        ("worktree add -q ../wt topic", "-C ../wt rebase -q --onto main~1 main", "worktree remove ../wt"),
+        *((lines, True) for lines in DESTROYED),
+        # Restoring is easier where git still has the objects.
+        *(
+            pytest.param(lines, False, marks=pytest.mark.sweep if place % 4 else ())
+            for place, lines in enumerate(DESTROYED)
+        ),
     ],
 )
-@pytest.mark.parametrize("pruned", [False, True])
 def test_what_a_command_destroys_comes_back(
-    repository: Path, checkpoints: Checkpoints, git: Git, lines: tuple[str, ...], pruned: bool
+    repository: Path, checkpoints: Checkpoints, git: Git, before: str, lines: tuple[str, ...], pruned: bool
 ) -> None:
-    before = described(repository)
     run(checkpoints, git, *lines, *(PRUNE if pruned else ()))
     assert rewind(checkpoints, git) == {}
-    extra = [line for line in described(repository).splitlines() if line not in before.splitlines()]
+    after = described(repository)
+    extra = [line for line in after.splitlines() if line not in before.splitlines()]
     assert all("refs/heads/renamed" in line for line in extra)
-    assert [line for line in before.splitlines() if line not in described(repository).splitlines()] == []
+    assert [line for line in before.splitlines() if line not in after.splitlines()] == []
     assert planned(checkpoints, git) == []
 
 

@@ -43,6 +43,7 @@ from agent.shell import KnownPrograms, ProjectEnvironment
 from agent.shell.program_names import own_programs_of
 from agent.ui.approval import approval_choices, question_body
 from agent.ui.terminal_text import RenderContext, Theme
+from tests.agent.checkpoints.project import copy_tree
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.scripted_model import Step
 from tools.bash import TOOL
@@ -83,11 +84,15 @@ class SandboxedWorld:
     checkpoint_limits: SnapshotLimits = field(default_factory=SnapshotLimits)
     before_each: Callable[[], None] = lambda: None
     mode: Mode = "manual"
+    template: Path | None = None  # copied in place of an empty repository
     world: World = field(init=False)
 
     def __post_init__(self) -> None:
         for folder in (self.folder, self.folder.parent / "home"):
             folder.mkdir(parents=True)
+        if self.template is not None:
+            copy_tree(self.template, self.folder)
+            return
         environ = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null"}
         subprocess.run(["git", "init", "-q", self.folder], check=True, env=environ)
 
