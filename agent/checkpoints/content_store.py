@@ -57,7 +57,8 @@ class ContentStore(Struct):
     def measure(self) -> None:
         """Make the directory, and remove unneeded contents if it is too large. Done once, unless it fails."""
         if self._used_bytes is None and make_store_folder(self.folder):
-            self._used_bytes = prune(self.folder, self.max_bytes // 2)
+            with suppress(OSError):
+                self._used_bytes = prune(self.folder, self.max_bytes // 2)
             self.large.measure()
 
     def get(self, digest: str) -> bytes | None:

@@ -39,14 +39,14 @@ class LargeContents(Struct):
     full: bool = False
     _left_bytes: int | None = None  # None until the directory has been made and measured
 
-    def put(self, fd: int, size: int, is_late: Callable[[], bool]) -> str | None:
+    def put(self, fd: int, size: int, is_late: Callable[[], bool]) -> str:
         """Store the contents of an open file.
 
-        Returns their hash, "" if they do not fit or the disk fails, None if there was no time to finish.
+        Returns their hash, "" if they do not fit, the disk fails or there was no time to finish.
         """
         self.measure()
         if self._left_bytes is None or size > self._left_bytes:
-            return self._stored_already(fd)
+            return self._stored_already(fd, is_late)
         temporary = self.folder / f".{os.getpid()}-{threading.get_ident()}"
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
@@ -62,14 +62,14 @@ class LargeContents(Struct):
                 temporary.unlink()
         return digest
 
-    def _stored_already(self, fd: int) -> str:
+    def _stored_already(self, fd: int, is_late: Callable[[], bool]) -> str:
         """Return the hash of a file that does not fit; "" unless the same contents are stored already."""
         with suppress(OSError):
-            digest = _digest_of(fd)
+            digest = _digest_of(fd, is_late)
             if digest in self:
                 os.utime(self.path(digest))
                 return digest
-        self.full = True
+        self.full = self.full or not is_late()
         return ""
 
     def _keep(self, temporary: Path, digest: str, size: int) -> None:
@@ -98,7 +98,8 @@ class LargeContents(Struct):
         """Open stored contents for reading, checked. Raises OSError if they are missing or damaged."""
         if digest not in self:
             raise FileNotFoundError(errno.ENOENT, "its stored contents are missing")
-        with _opened(self.path(digest)) as stored:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with closing(os.open(self.path(digest), flags)) as stored:
             if _digest_of(stored) != digest:
                 raise OSError(errno.EIO, "its stored contents are damaged")
             yield stored
@@ -125,21 +126,18 @@ def digest_of_file(path: str) -> str:
     return ""
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    with closing(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)) as fd:
-        yield fd
-
-
-def _digest_of(fd: int) -> str:
+def _digest_of(fd: int, is_late: Callable[[], bool] = lambda: False) -> str:
+    """Return the hash of an open file, "" if it became late. Raises OSError."""
     found = hashlib.sha256()
     while piece := os.read(fd, PIECE_BYTES):
+        if is_late():
+            return ""
         found.update(piece)
     return found.hexdigest()
 
 
-def _copy(source: int, target: int, max_bytes: int, is_late: Callable[[], bool]) -> tuple[str | None, int]:
-    """Copy an open file; return (hash, bytes), with None for the hash if it became late. Raises OSError."""
+def _copy(source: int, target: int, max_bytes: int, is_late: Callable[[], bool]) -> tuple[str, int]:
+    """Copy an open file; return (hash, bytes), with "" for the hash if it became late. Raises OSError."""
     is_clone = _cloned(source, target)
     reading = target if is_clone else source
     os.lseek(reading, 0, os.SEEK_SET)
@@ -150,7 +148,7 @@ def _copy(source: int, target: int, max_bytes: int, is_late: Callable[[], bool])
         if copied > max_bytes:
             raise OSError(errno.EFBIG, "it grew while being copied")
         if is_late():
-            return None, copied
+            return "", copied
         found.update(piece)
         if not is_clone:
             write_all(piece, target)

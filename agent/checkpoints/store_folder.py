@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,10 +34,10 @@ def prune(folder: Path, max_bytes: int) -> int:
 
     Most contents were stored by a snapshot before a command that then did not change the files. No log names
     them, and they are stored again when needed. The logs and pending snapshots of the sessions are in the
-    parent of `folder`.
+    parent of `folder`. Raises OSError if these cannot be read.
     """
     now = time.time()
-    found = [(path, path.stat()) for path in folder.rglob("*") if path.is_file()]
+    found = list(_files(folder))
     size = sum(stat.st_size for _, stat in found)
     if size <= max_bytes:
         return size
@@ -48,11 +50,21 @@ def prune(folder: Path, max_bytes: int) -> int:
     return size
 
 
+def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield the files below a directory. Other processes may remove some in the meantime."""
+    for above, _, names in os.walk(folder):
+        for name in names:
+            path = Path(above, name)
+            with suppress(FileNotFoundError):
+                yield path, path.lstat()
+
+
 def _needed_hashes(folder: Path, now: float) -> set[str]:
     """Return the hashes in recent logs and in the snapshots before unfinished commands."""
     needed: set[str] = set()
     for path in folder.iterdir():
-        is_recent = now - path.stat().st_mtime < RECENT_LOG_S
-        if path.suffix == ".look" or (path.suffix == ".jsonl" and is_recent):
-            needed.update(match.decode() for match in _HASH.findall(path.read_bytes()))
+        with suppress(FileNotFoundError):
+            is_recent = now - path.stat().st_mtime < RECENT_LOG_S
+            if path.suffix == ".look" or (path.suffix == ".jsonl" and is_recent):
+                needed.update(match.decode() for match in _HASH.findall(path.read_bytes()))
     return needed

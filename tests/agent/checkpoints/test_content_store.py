@@ -143,6 +143,22 @@ def test_only_old_contents_that_nothing_needs_are_pruned_and_only_when_there_is_
     assert kept == {b"used again", b"fresh"} and left == size - len(zlib.compress(b"old", 1))
 
 
+def test_a_log_that_disappears_while_contents_are_pruned_needs_none_of_them(root: Path) -> None:
+    contents = store(root)
+    contents.put(b"old")
+    (contents.folder.parent / "gone.jsonl").symlink_to("nowhere")
+    (old,) = stored_files(root)
+    age(old, 2 * FRESH_CONTENT_S)
+    assert prune(contents.folder, 0) == 0 and not old.exists()
+
+
+def test_a_log_that_cannot_be_read_stops_the_pruning_and_the_storing(root: Path) -> None:
+    store(root).put(b"old")
+    (store(root).folder.parent / "odd.jsonl").mkdir()
+    full = store(root, 1)
+    assert full.put(b"new") == "" and full.get(hashlib.sha256(b"old").hexdigest()) == b"old"
+
+
 def test_nothing_is_written_through_a_link(root: Path, tmp_path: Path) -> None:
     (tmp_path / "victim").write_text("theirs")
     (root / f"a.{os.getpid()}").symlink_to(tmp_path / "victim")

@@ -191,3 +191,11 @@ def test_copies_take_at_most_a_tenth_of_the_free_disk(root: Path) -> None:
     with (root / "a").open("rb") as file:
         assert store.put(file.fileno(), free // 5, lambda: False) == "" and store.full
         assert store.put(file.fileno(), 1, lambda: False)
+
+
+def test_a_file_that_does_not_fit_is_not_read_to_its_end_when_time_is_up(root: Path) -> None:
+    store = LargeContents(root / ".transcripts" / "checkpoints" / "large", max_bytes=LARGE - 1)
+    (root / "big").write_bytes(noise(1))
+    with (root / "big").open("rb") as file:
+        assert store.put(file.fileno(), LARGE, is_late=lambda: True) == "" and not store.full
+        assert file.tell() < LARGE
