@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .permission_loading import home_of, permission_store
     from .project_approval import choose_items, item_lines, project_items, record_decision
     from .setup import RunSetup
-    from .unusual_places import with_place
+    from .unusual_places import check_folder
 
 __all__ = [
     "EDITING_MODES",
@@ -29,6 +29,7 @@ __all__ = [
     "Options",
     "RunSetup",
     "added_folders",
+    "check_folder",
     "choose_items",
     "claude_rules",
     "encoders",
@@ -44,7 +45,6 @@ __all__ = [
     "record_decision",
     "rewind_to",
     "session_hooks",
-    "with_place",
     "with_prompt_files",
     "with_setting",
 ]
@@ -61,6 +61,6 @@ __getattr__ = lazy_door(
         "permission_loading": "home_of permission_store",
         "project_approval": "choose_items item_lines project_items record_decision",
         "setup": "RunSetup",
-        "unusual_places": "with_place",
+        "unusual_places": "check_folder",
     },
 )

@@ -38,7 +38,7 @@ from tools.registry import BuiltinTools, join_tools
 from transcripts import RecordsGuard
 
 from .project_approval import settle_project_items
-from .project_place import settle_place
+from .project_place import ask_for_folder_access
 from .setup import RunSetup
 from .structured_output import StructuredOutput, structured_output
 
@@ -179,7 +179,7 @@ class Services(Struct):
 
     async def settle(self) -> None:
         """Ask the user about undecided items of the project, and load the approved ones."""
-        self.setup = await settle_place(self.setup, self.chooser, self.emit)
+        self.setup = await ask_for_folder_access(self.setup, self.chooser, self.emit)
         self.approvals = await settle_project_items(self.setup, self.chooser, self.emit)
         await self.read_approved()
         for warning in await self.find_skills():

@@ -48,14 +48,15 @@ def permission_store(setup: RunSetup) -> PermissionStore:
         home=home,
         reading=reading,
         asks_sandboxed=options.asks_client,
-        asks_edits=bool(setup.place),
+        asks_edits=bool(setup.why_no_project),
+        opened=stored_openings(path),
     )
-    for line in {rule.pattern for rule in allow if rule.tool == OPENING and rule.pattern is not None}:
+    opening = {rule.pattern.strip() for rule in allow if rule.tool == OPENING and rule.pattern is not None}
+    for line in opening - rules.opened.keys():
         rules = rules.noting_programs(line)
-    rules = replace(rules, opened={**rules.opened, **stored_openings(path)})
     places = stored_places(path) if reads_stored else {}
     sandbox = setup.sandbox.with_entries(places)
-    if setup.place:
+    if setup.why_no_project:
         sandbox = replace(sandbox, project="read-only")
     return PermissionStore(rules, path, sandbox=sandbox)
 

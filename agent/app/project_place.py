@@ -21,34 +21,26 @@ from .project_approval import record_decision
 from .setup import RunSetup
 
 
-async def settle_place(setup: RunSetup, chooser: Chooser | None, emit: Emit) -> RunSetup:
+async def ask_for_folder_access(setup: RunSetup, chooser: Chooser | None, emit: Emit) -> RunSetup:
     """Ask what commands may change in a directory that is not a project; return the setup with the answer.
 
     If no user can choose, the directory stays read-only, with a warning. Raises ChoiceCancelled.
     """
-    if not setup.place:
+    why = setup.why_no_project
+    if not why:
         return setup
     where = short_path(str(setup.folder))
     if setup.mode == "bypassPermissions":
-        emit(
-            Notice(
-                f"{where} is {setup.place}, not a project; commands can change everything in it", "warning"
-            )
-        )
+        emit(Notice(f"{where} is {why}, not a project; commands can change everything in it", "warning"))
         return setup
-    item = ProjectItem("directory", name=setup.place, shows="writable", content=b"writable")
+    item = ProjectItem("directory", name=why, shows="writable", content=b"writable")
     approvals = await asyncio.to_thread(Approvals, setup.config.state_dir / "approvals.json", setup.folder)
     if approvals.allows(item):
-        return replace(setup, place="")
-    warning = (
-        f"{where} is {setup.place}, not a project; it is read-only for commands, and edits need approval"
-    )
+        return replace(setup, why_no_project="")
+    warning = f"{where} is {why}, not a project; it is read-only for commands, and edits need approval"
     if chooser is None:
-        emit(
-            Notice(
-                f"{warning}. Choose a project with -C, or run makeroom in a terminal to decide.", "warning"
-            )
-        )
+        remedy = "Choose a project with -C, or run makeroom in a terminal to decide."
+        emit(Notice(f"{warning}. {remedy}", "warning"))
         return setup
     emit(Notice(warning, "warning"))
     menu = question_menu(
@@ -61,6 +53,6 @@ async def settle_place(setup: RunSetup, chooser: Chooser | None, emit: Emit) -> 
     if answer is None or answer.value == "nothing":
         return setup
     if answer.value == "quit":
-        raise ChoiceCancelled(f"start makeroom in a project directory, since {where} is {setup.place}")
+        raise ChoiceCancelled(f"start makeroom in a project directory, since {where} is {why}")
     record_decision(approvals, [item], True, emit)
-    return replace(setup, place="")
+    return replace(setup, why_no_project="")

@@ -25,11 +25,11 @@ CYCLED_MODES: tuple[Mode, ...] = ("manual", "acceptEdits", "plan")
 class RunSetup(Struct, frozen=True):
     """The setup of a run; flags take precedence over settings. `folder` is the project's real path.
 
-    added      real paths of additional directories
-    sources    tools that an embedding program offers
-    hooks      hooks of an embedding program; they run before those of the settings
-    place      the reason why the directory is not a project, which keeps it read-only; "" otherwise
-    key_names  names of the keys by action; the screen replaces them with the user's own key bindings
+    added           real paths of additional directories
+    sources         tools that an embedding program offers
+    hooks           hooks of an embedding program; they run before those of the settings
+    why_no_project  the reason why the directory is not a project, which keeps it read-only; "" otherwise
+    key_names       names of the keys by action; the screen replaces them with the user's own key bindings
     """
 
     options: Options
@@ -40,7 +40,7 @@ class RunSetup(Struct, frozen=True):
     added: tuple[Path, ...] = ()
     sources: tuple[ToolSource, ...] = ()
     hooks: Hooks | None = None
-    place: str = ""
+    why_no_project: str = ""
     key_names: dict[str, str] = field(default_factory=lambda: {**KEY_NAMES})
 
     @property

@@ -23,20 +23,20 @@ _NETWORK_TYPES = re.compile(r"nfs\d?|cifs|smb\d?|smbfs|afs|ceph|glusterfs|lustre
 _NETWORK_PROGRAMS = re.compile(r"fuse\.(?:sshfs|rclone|davfs2?|s3fs|gcsfuse|curlftpfs|glusterfs|ceph.*)")
 
 
-def with_place(setup: RunSetup) -> RunSetup:
+def check_folder(setup: RunSetup) -> RunSetup:
     """Return the setup with the reason why its directory is not a project, if there is one.
 
     Raises UsageError if sessions cannot be stored there either.
     """
-    place = unusual_place(setup.folder, setup.environ)
-    if place and not setup.options.no_session and not os.access(setup.folder, os.W_OK):
+    why = why_no_project(setup.folder, setup.environ)
+    if why and not setup.options.no_session and not os.access(setup.folder, os.W_OK):
         raise UsageError(
-            f"cannot store sessions in {setup.folder}, which is {place}; start in a project or use -C"
+            f"cannot store sessions in {setup.folder}, which is {why}; start in a project or use -C"
         )
-    return replace(setup, place=place)
+    return replace(setup, why_no_project=why)
 
 
-def unusual_place(folder: Path, environ: Mapping[str, str], login_home: Path | None = None) -> str:
+def why_no_project(folder: Path, environ: Mapping[str, str], login_home: Path | None = None) -> str:
     """Return the reason why a directory (a real path) is not a project, in words; "" if it may be one.
 
     `login_home` is the home directory that the system names for the user. The one in HOME may be in a

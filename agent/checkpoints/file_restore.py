@@ -59,8 +59,9 @@ class RestoreStep(Struct, frozen=True):
 
 def count_steps(steps: Iterable[RestoreStep]) -> str:
     """Return the number of files and of directories that the steps change, in words."""
-    counts = Counter("folder" if step.folder else "file" for step in steps)
-    return " and ".join(pluralize(counts[kind], kind) for kind in ("file", "folder") if counts[kind])
+    counts = Counter("directory" if step.folder else "file" for step in steps)
+    plurals = {"file": "files", "directory": "directories"}
+    return " and ".join(pluralize(counts[kind], kind, plurals[kind]) for kind in plurals if counts[kind])
 
 
 def plan_restore(checkpoints: Checkpoints, to_seq: int) -> list[RestoreStep]:

@@ -18,10 +18,10 @@ from agent.app import (
     Options,
     RunSetup,
     added_folders,
+    check_folder,
     given_settings,
     has_credentials,
     load_config,
-    with_place,
     with_prompt_files,
 )
 from agent.errors import AgentError, AuthenticationError, UsageError
@@ -87,7 +87,7 @@ def with_errors_reported(
 
 
 def _begin(options: Options) -> int:
-    setup = with_place(run_setup(options))
+    setup = check_folder(run_setup(options))
     if options.resume is not None or options.continue_:
         from .session_choice import with_session  # saves a new session 60 ms
 

@@ -76,7 +76,7 @@ class SessionSandbox(Struct):
         Raises ConfigError if the settings require a sandbox and there is none.
         """
         async with self._settling:
-            await self._raise()
+            await self._apply()
         if self.permissions.rules.sandbox_required and self.level == "none":
             raise ConfigError(
                 f'sandbox is "require", but commands cannot be sandboxed here ({self.why}).'
@@ -86,9 +86,9 @@ class SessionSandbox(Struct):
     async def settle(self) -> None:
         """Adapt the sandbox to the mode, the rules and the settings. Await it before a command is judged."""
         async with self._settling:
-            await self._raise()
+            await self._apply()
             if self.has_network and await self._open_network():
-                await self._raise()
+                await self._apply()
 
     def profile(self) -> SandboxProfile:
         """Return the profile of commands now: the project's, with the accesses that the user allows."""
@@ -144,7 +144,8 @@ class SessionSandbox(Struct):
             os.close(descriptor)
         self._held = descriptors
 
-    async def _raise(self) -> None:
+    async def _apply(self) -> None:
+        """Use the profile for the present settings and files, and note what the sandbox can do with it."""
         store = self.permissions
         runner = command_runner(self.tools)
         holds = False  # Landlock does not protect modes, owners and times

@@ -49,7 +49,7 @@ class PermissionRules(Struct, frozen=True):
     sandbox_holds     in the sandbox commands can write none of the user's files
     sandbox_required  no command may run without a sandbox
     asks_sandboxed    sandboxed commands need approval too
-    asks_edits        the project is not one, so edits need approval in the mode acceptEdits too
+    asks_edits        edits need approval in the mode acceptEdits too, since the directory is not a project
     ask               rules for calls that need approval each time, in every mode
     opened            for each line that a rule runs outside the sandbox, the project's own programs in it
                       and the files that steer them, since sandboxed commands can replace those

@@ -11,9 +11,9 @@ import pytest
 from agent.app.config import Config
 from agent.app.options import Options
 from agent.app.permission_loading import permission_store
-from agent.app.project_place import settle_place
+from agent.app.project_place import ask_for_folder_access
 from agent.app.setup import RunSetup
-from agent.app.unusual_places import is_on_network, unusual_place, with_place
+from agent.app.unusual_places import check_folder, is_on_network, why_no_project
 from agent.errors import ChoiceCancelled, UsageError
 from agent.events import Event, Notice
 from agent.permissions import judge_call
@@ -28,14 +28,14 @@ from tools.base import Access
 def setup_at(folder: Path, home: Path, **options: object) -> RunSetup:
     config = Config(state_dir=home / "state", user_dir=home / "config")
     setup = RunSetup(Options(**options), config, folder, {"HOME": str(home)})  # type: ignore[arg-type]
-    return with_place(setup)
+    return check_folder(setup)
 
 
 def settled(setup: RunSetup, *answers: str, attended: bool = True) -> tuple[RunSetup, str]:
     """Return the setup after the question, and the notices; every answer has to be asked for."""
     told: list[Event] = []
     chooser = ScriptedChooser(*answers)
-    done = asyncio.run(settle_place(setup, chooser if attended else None, told.append))
+    done = asyncio.run(ask_for_folder_access(setup, chooser if attended else None, told.append))
     assert chooser.values == []
     return done, "\n".join(event.text for event in told if isinstance(event, Notice))
 
@@ -55,7 +55,7 @@ def settled(setup: RunSetup, *answers: str, attended: bool = True) -> tuple[RunS
 def test_homes_and_their_parents_are_not_projects(folder: str, reason: str) -> None:
     """The parent of a home that only HOME names may be a project."""
     environ = {"HOME": "/elsewhere/home"}
-    assert unusual_place(Path(folder), environ, Path("/srv/people/ann")) == reason
+    assert why_no_project(Path(folder), environ, Path("/srv/people/ann")) == reason
 
 
 def as_another_user(work: Callable[[], str]) -> str:
@@ -86,10 +86,10 @@ def test_a_directory_of_another_user_is_not_a_project() -> None:
         os.chown(folder, 12345, 12345)
         folder.chmod(0o777)
         environ = {"HOME": "/elsewhere"}
-        assert as_another_user(lambda: unusual_place(folder, environ, Path("/elsewhere"))) == (
+        assert as_another_user(lambda: why_no_project(folder, environ, Path("/elsewhere"))) == (
             "a directory of another user"
         )
-        assert unusual_place(folder, environ, Path("/elsewhere")) == ""  # for root
+        assert why_no_project(folder, environ, Path("/elsewhere")) == ""  # for root
 
 
 @pytest.mark.parametrize(
@@ -121,14 +121,16 @@ def test_a_home_is_read_only_unless_the_user_decides_otherwise_once(tmp_path: Pa
 
 def test_no_answer_leaves_it_read_only_and_the_user_may_quit(tmp_path: Path) -> None:
     setup = setup_at(tmp_path, tmp_path)
-    assert settled(setup, "")[0].place
+    assert settled(setup, "")[0].why_no_project
     with pytest.raises(ChoiceCancelled, match="start makeroom in a project directory"):
         settled(setup, "quit")
 
 
 def test_a_script_is_told_that_its_directory_is_read_only(tmp_path: Path) -> None:
     held, text = settled(setup_at(tmp_path, tmp_path), attended=False)
-    assert held.place and text.endswith("Choose a project with -C, or run makeroom in a terminal to decide.")
+    assert held.why_no_project and text.endswith(
+        "Choose a project with -C, or run makeroom in a terminal to decide."
+    )
 
 
 def test_a_project_is_not_asked_about(tmp_path: Path) -> None:
@@ -142,7 +144,7 @@ def test_a_project_is_not_asked_about(tmp_path: Path) -> None:
 def test_where_sessions_cannot_be_stored_there_is_one_sentence() -> None:
     def start() -> str:
         try:
-            return setup_at(Path("/"), Path("/elsewhere")).place
+            return setup_at(Path("/"), Path("/elsewhere")).why_no_project
         except UsageError as error:
             return str(error)
 

@@ -186,12 +186,12 @@ def test_directories_and_files_are_counted_apart(tmp_path: Path) -> None:
         await run.do("run `mkdir -p d/e; touch d/e/a d/b; rm kept`", "run `touch kept c; rm c`")
         run.controller.chooser = chooser
         await run.do("/rewind")
-        assert run.text().endswith("\nrestored 2 files and 2 folders")
+        assert run.text().endswith("\nrestored 2 files and 2 directories")
 
     run_controller(tmp_path, work)
     facts = [row.facts[1] for row in chooser.menus[0].rows]
     assert facts == ["1 file changed since", "2 files changed since"]
-    assert chooser.menus[1].rows[1].title == "The files: 2 files and 2 folders, +0 -0"
+    assert chooser.menus[1].rows[1].title == "The files: 2 files and 2 directories, +0 -0"
 
 
 def test_what_others_changed_stays_unless_it_is_asked_for(tmp_path: Path) -> None:
