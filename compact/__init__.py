@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .page_references import is_result_id, pages_referred_to, with_result_id
     from .pipeline import REACTIVE_RUNGS, dry_run, plan, quiet_below
     from .prices import PriceList, Prices, Spending
-    from .replacement import COMMANDS_HEADING, PINS_HEADING
+    from .replacement import COMMANDS_HEADING, DIRECTORY_HEADING, PINS_HEADING
     from .report import LAYERS_TOLD, compaction_notice, is_told, rewrite_told
     from .restoring import FileTouch, NeededText, PutBackRules
     from .settings import POLICY_NAMES, CompactSettings, ContextWindow, WindowState
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COMMANDS_HEADING",
+    "DIRECTORY_HEADING",
     "LAYERS_TOLD",
     "MIN_LINE_CHARS",
     "OLD_TEXT_ARGUMENTS",
@@ -114,7 +115,7 @@ __getattr__ = lazy_door(
         "page_references": "is_result_id pages_referred_to with_result_id",
         "pipeline": "REACTIVE_RUNGS dry_run plan quiet_below",
         "prices": "PriceList Prices Spending",
-        "replacement": "COMMANDS_HEADING PINS_HEADING",
+        "replacement": "COMMANDS_HEADING DIRECTORY_HEADING PINS_HEADING",
         "report": "LAYERS_TOLD compaction_notice is_told rewrite_told",
         "restoring": "FileTouch NeededText PutBackRules",
         "settings": "POLICY_NAMES CompactSettings ContextWindow WindowState",

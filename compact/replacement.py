@@ -30,6 +30,7 @@ STATE_HEADING = "## Current state"
 # Headings of environment texts that the replacement shows from live values instead.
 PINS_HEADING = "# Pins"
 COMMANDS_HEADING = "# Background commands"
+DIRECTORY_HEADING = "# Current directory"
 _FROM_FACT = lazy_pattern(r"[a-z -]+ \(r(\d+)\):")  # a line of the live state
 LOCAL_SUMMARY_HEADING = "## Local summary (collected by makeroom; newest and most used first)"
 WORDS_HEADING = "## All user messages, verbatim (newest last)"
@@ -166,7 +167,7 @@ def _environment(situation: Situation, entries: Sequence[Entry], room: int) -> I
             if text is None or text.startswith(SKILL_START):
                 continue
             kind = text.strip().partition("\n")[0]
-            if kind not in (PINS_HEADING, COMMANDS_HEADING):
+            if kind not in (PINS_HEADING, COMMANDS_HEADING, DIRECTORY_HEADING):
                 newest[kind] = (entry.seq, text.strip())
     shown = dict[str, str]()
     for kind, (seq, text) in sorted(newest.items(), key=lambda item: len(item[1][1])):

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .load import LazyResults, LoadedTranscript, read_transcript
     from .messages import (
         DATA_TAGS,
+        GIT_STATE_TAG,
         INVALID_JSON,
         OWN_COMMAND_TAG,
         PASTED_TAG,
@@ -103,6 +104,7 @@ __all__ = [
     "CALL_ID_TOKENS",
     "DATA_TAGS",
     "FORK_TOPIC",
+    "GIT_STATE_TAG",
     "INVALID_JSON",
     "INVISIBLE",
     "JOINERS",
@@ -237,13 +239,12 @@ __getattr__ = lazy_door(
         "listing": "FORK_TOPIC ProjectRecords SessionSummary",
         "load": "LazyResults LoadedTranscript read_transcript",
         "messages": (
-            "attached attachment_of Block block_from_json block_to_json blocks_from_json "
-            "ChannelBlock check_shape DATA_TAGS hook_words ImageBlock injected injected_text INVALID_JSON "
+            "attached attachment_of Block block_from_json block_to_json blocks_from_json ChannelBlock "
+            "check_shape DATA_TAGS GIT_STATE_TAG hook_words ImageBlock injected injected_text INVALID_JSON "
             "is_put_back is_thinking map_strings OWN_COMMAND_TAG own_words PASTED_TAG PUT_BACK_START "
             "PUT_BACK_TAG quoted RedactedThinkingBlock replace_surrogates said_by_user SKILL_START "
-            "split_pastes TextBlock ThinkingBlock ToolResultBlock ToolUseBlock UnknownBlock UNSIGNED "
-            "unquoted_data "
-            "Usage without_injected"
+            "split_pastes TextBlock ThinkingBlock ToolResultBlock ToolUseBlock UnknownBlock unquoted_data "
+            "UNSIGNED Usage without_injected"
         ),
         "originals": "NOTHING_SAID Originals Scope is_recall_id",
         "records_guard": "RecordsGuard",

@@ -31,9 +31,17 @@ from agent.loop import (
 )
 from agent.permissions import Mode
 from agent.ports import Approver, Chooser, CommandSummary, HookEvent, Status, WaitingPrompts
-from agent.session import Session, environment_news, note_news, record_opening
+from agent.session import (
+    Environment,
+    Session,
+    environment_news,
+    git_state,
+    is_told_environment,
+    note_news,
+    record_opening,
+)
 from compact import WindowState
-from tools.files import FileError
+from tools.files import FileError, shown_cwd
 from tools.processes import command_runner, new_listeners
 from transcripts import (
     Block,
@@ -380,14 +388,17 @@ async def prompt_blocks(
     if tell is not None:
         await tell_prompt_cost(session, context, (*named, *content), tell)
     tools = context.tool_context
-    news = environment_news(
-        session.folded,
-        folder=tools.folder,
-        now=context.clock.now(),
+    is_new = not is_told_environment(session.folded, tools.folder)
+    git = await git_state(tools, context.compaction.window.size) if is_new else []
+    environment = Environment(
+        tools.folder,
+        model=context.settings.model,
+        cwd=shown_cwd(tools),
         commands=context.sandbox.text if context.sandbox is not None else None,
         mode=context.permissions.rules.mode,
     )
-    before: list[TextBlock] = [*map(ChannelBlock, news)]
+    news = environment_news(session.folded, environment, context.clock.now())
+    before: list[TextBlock] = [*map(ChannelBlock, news), *git]
     waiting = tools.inbox.take(session.folded.last_seq + 1) if tools.inbox.waiting else ()
     before += [each for each in waiting if each not in before]
     return (*before, *named, *earlier, *content)

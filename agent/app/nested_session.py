@@ -36,7 +36,7 @@ from agent.loop import (
     late_report,
     run_turn,
 )
-from agent.session import Session, calls_of, environment_context, text_of_reply
+from agent.session import Environment, Session, calls_of, environment_context, text_of_reply
 from compact import Spending, TokenCounter, call_label
 from tools.processes import BackgroundJob, command_runner
 from tools.spawning import SpawnRequest, SpawnResult
@@ -153,7 +153,7 @@ class NestedRun(Struct):
             about=call.about,
             tag=settings.tag,
         )
-        environment = environment_context(folder, self.context.clock.now())
+        environment = environment_context(Environment(folder, settings.model), self.context.clock.now())
         self.session.user((ChannelBlock(environment), *skills, TextBlock(call.request.prompt)))
 
     async def work(self) -> SpawnResult:

@@ -42,6 +42,7 @@ from compact import (
     largest_blocks_sentence,
     plan,
 )
+from tools.files import shown_cwd
 from transcripts import (
     ChannelBlock,
     Fold,
@@ -259,6 +260,8 @@ def situation_of(session: Session, context: TurnContext) -> Situation:
 def live_state(session: Session, context: TurnContext) -> Iterator[str]:
     """Yield the state besides the conversation, one line each: mode, commands, agents, plan, to-do list."""
     yield f"permission mode: {context.permissions.rules.mode}"
+    if (cwd := shown_cwd(context.tool_context)) != ".":
+        yield f"commands run in: {cwd}"
     jobs = context.tool_context.jobs
     for job in jobs.running if jobs is not None else ():
         yield f"background command {job.id} is running: {' '.join(job.line.split())[:120]}"

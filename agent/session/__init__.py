@@ -8,8 +8,10 @@ if TYPE_CHECKING:
     from .environment import (
         TYPED_HEAD,
         BranchWatch,
+        Environment,
         environment_context,
         environment_news,
+        is_told_environment,
         note_news,
         post_planning,
         restore_news,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from .mentions import AttachLimits, attach, find_mentions
     from .plan_and_todo import newest_plan, newest_todos, todo_lines
     from .repository import SessionRepository, load_deferred
+    from .repository_state import git_state
     from .session import NESTED_TOPIC, Session, calls_of, record_opening, text_of_reply
     from .session_replay import show_replayed
     from .skill_texts import (
@@ -51,6 +54,7 @@ __all__ = [
     "TYPED_HEAD",
     "AttachLimits",
     "BranchWatch",
+    "Environment",
     "Session",
     "SessionRepository",
     "agent_prompt",
@@ -63,8 +67,10 @@ __all__ = [
     "environment_news",
     "find_memory",
     "find_mentions",
+    "git_state",
     "hidden_instructions",
     "instructions_text",
+    "is_told_environment",
     "kept_chars",
     "kept_instructions",
     "load_deferred",
@@ -93,7 +99,8 @@ __getattr__ = lazy_door(
     __name__,
     {
         "environment": (
-            "BranchWatch environment_context environment_news note_news post_planning restore_news TYPED_HEAD"
+            "BranchWatch Environment environment_context environment_news is_told_environment note_news "
+            "post_planning restore_news TYPED_HEAD"
         ),
         "memory_files": (
             "chars_left find_memory memory_below memory_of memory_path_of memory_text passed_over "
@@ -102,6 +109,7 @@ __getattr__ = lazy_door(
         "mentions": "AttachLimits attach find_mentions",
         "plan_and_todo": "newest_plan newest_todos todo_lines",
         "repository": "SessionRepository load_deferred",
+        "repository_state": "git_state",
         "session": "NESTED_TOPIC Session calls_of record_opening text_of_reply",
         "session_replay": "show_replayed",
         "skill_texts": "hidden_instructions instructions_text kept_chars kept_instructions skills_section",

@@ -1,8 +1,9 @@
-"""The environment of the model: date, directory and branch with the first prompt, and changes later.
+"""The environment of the model: date, model, directory and branch with the first prompt, and changes later.
 
-Changes are those of the mode, the sandbox and the pins, and background commands that ended with an earlier
-run. The branch is read from files: git would run programs that the repository's configuration names, before
-the user has allowed anything.
+Changes are those of the model, the current directory, the mode, the sandbox and the pins, and background
+commands that ended with an earlier run. They are sent with the next prompt, so that the cached beginning of
+the conversation holds. The branch is read from files: git would run programs that the repository's
+configuration names, before the user has allowed anything.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from msgspec import Struct
+
 from agent.formatting import shorten
-from compact import COMMANDS_HEADING, PINS_HEADING, block_texts, in_force, pins_of
+from compact import COMMANDS_HEADING, DIRECTORY_HEADING, PINS_HEADING, block_texts, in_force, pins_of
 from tools.processes import Inbox
 from tools.search import Checkout
 from transcripts import (
@@ -48,6 +51,9 @@ END_OF_PLAN_TEXT = """\
 # Plan mode
 Plan mode is off. You may change files again."""
 _PLAN_START = "# Plan mode\nPlan mode is on"  # in sessions of every version
+ENVIRONMENT_HEADING = "# Environment"
+MODEL_HEADING = "# Model"
+_MODEL_LINE = "Model: "
 PLAN_KEY = "plan mode"  # of news about it
 TYPED_HEAD = "The user said this with /compact:"  # before words that stay in force
 _COMMAND_TEXTS = (*COMMAND_TEXTS, OPEN_TEXT)
@@ -61,31 +67,88 @@ MAX_HEAD_BYTES = 4_096  # of the file that names the branch
 MAX_NAME_CHARS = 200  # of a folder or branch: the name comes with the project and may be anything
 
 
-def environment_context(folder: Path, now: float) -> str:
-    """Date, folder, system and branch, a line each."""
+class Environment(Struct, frozen=True):
+    """The environment of a session as it is now.
+
+    cwd       the directory that commands run in, as `shown_cwd` returns it
+    commands  the part of the system prompt about commands; None: nothing is known
+    mode      the permission mode
+    """
+
+    folder: Path
+    model: str
+    cwd: str = "."
+    commands: str | None = None
+    mode: str = ""
+
+
+def environment_context(now_is: Environment, now: float) -> str:
+    """Return date, model, directory, system and branch, a line each."""
     lines = [
-        "# Environment",
+        ENVIRONMENT_HEADING,
         f"Date: {datetime.fromtimestamp(now).astimezone():%A %Y-%m-%d %H:%M %Z}",
-        f"Project folder: {_name(folder)}",
+        f"{_MODEL_LINE}{_name(now_is.model)}",
+        f"Project directory: {_name(now_is.folder)} (relative paths in file tools are of it)",
         f"System: {platform.system()} {platform.machine()}",
-        f"Git: {branch(folder)}",
+        f"Git: {branch(now_is.folder)}",
     ]
     return "\n".join(lines)
 
 
-def environment_news(
-    folded: Folded, *, folder: Path, now: float, commands: str | None, mode: str
-) -> list[str]:
-    """Return the news of the environment before a prompt; see `news_of_environment`."""
-    opened = folded.opened
+def is_told_environment(folded: Folded, folder: Path) -> bool:
+    """Return whether the model was told the environment of this directory."""
+    return folded.opened is not None and folded.opened.folder == str(folder) and bool(folded.entries)
+
+
+def environment_news(folded: Folded, now_is: Environment, now: float) -> list[str]:
+    """Return the environment if it was not told yet, and what has changed in it, before a prompt."""
     news: list[str] = []
-    if opened is None or opened.folder != str(folder) or not folded.entries:
-        news.append(environment_context(folder, now))
-    if opened is not None or mode == "plan":  # else nothing that could have changed was sent
-        news += news_of_environment(folded, commands, mode)
+    if not is_told_environment(folded, now_is.folder):
+        news.append(environment_context(now_is, now))
+    elif not _knows_model(folded, now_is.model):
+        news.append(_model_text(now_is.model))
+    if not _knows_cwd(folded, now_is.cwd):
+        news.append(_cwd_text(now_is.cwd))
+    if folded.opened is not None or now_is.mode == "plan":  # else nothing that could have changed was sent
+        news += news_of_environment(folded, now_is.commands, now_is.mode)
     if folded.metadata:
         news += news_of_pins(folded)
     return news
+
+
+def _model_text(model: str) -> str:
+    return f"{MODEL_HEADING}\nThe model is {_name(model)} from now on."
+
+
+def _cwd_text(cwd: str) -> str:
+    where = "the project directory" if cwd == "." else _name(cwd)
+    return f"{DIRECTORY_HEADING}\nCommands run in {where}."
+
+
+def _knows_model(folded: Folded, model: str) -> bool:
+    """Return whether this model is the one that was named last; older sessions only recorded it."""
+    line = f"\n{_MODEL_LINE}{_name(model)}\n"
+    for entry in reversed(folded.entries):
+        for text in environment_told(entry, folded.tag):
+            if text.startswith(MODEL_HEADING):
+                return text == _model_text(model)
+            if text.startswith(ENVIRONMENT_HEADING) and f"\n{_MODEL_LINE}" in text:
+                return line in text
+    return folded.opened is None or folded.opened.model == model
+
+
+def _knows_cwd(folded: Folded, cwd: str) -> bool:
+    """Return whether results and prompts last named this as the directory of commands."""
+    for entry in reversed(folded.entries):
+        if isinstance(entry, Prompt):
+            texts = [
+                text for text in environment_told(entry, folded.tag) if text.startswith(DIRECTORY_HEADING)
+            ]
+            if texts:
+                return texts[-1] == _cwd_text(cwd)
+        elif moves := {one.seq: one.about["cwd"] for one in entry.results.values() if "cwd" in one.about}:
+            return bool(moves[max(moves)] == cwd)
+    return cwd == "."
 
 
 def news_of_environment(folded: Folded, commands: str | None, mode: str) -> list[str]:

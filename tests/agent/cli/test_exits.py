@@ -123,7 +123,7 @@ def test_a_record_that_cannot_be_made_is_reported_with_a_result(here: Run, tmp_p
 
 
 def test_a_fault_of_our_own_still_has_its_result(here: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.session.environment.environment_context", lambda folder, now: 1 / 0)
+    monkeypatch.setattr("agent.session.environment.environment_context", lambda now_is, now: 1 / 0)
     with Server(ScriptedModel(["hi"])) as server:
         code, lines, err = here(server, "x")
     assert (code, lines[-1]["type"]) == (1, "result")

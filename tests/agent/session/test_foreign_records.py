@@ -37,8 +37,8 @@ def test_a_transcript_of_another_project_continues_here_and_the_model_is_informe
     server = run_controller(here, work, resume=path.stem)
     assert f"directory has changed from {there} to {here}" in words[0]
     first, *_, last = server.requests[-1]["messages"]
-    assert f"Project folder: {there}" in first["content"][0]["text"]
-    assert f"Project folder: {here}" in last["content"][0]["text"]
+    assert f"Project directory: {there}" in first["content"][0]["text"]
+    assert f"Project directory: {here}" in last["content"][0]["text"]
     opened = [fact.folder for fact in read_transcript(path).facts if isinstance(fact, Opened)]
     assert opened == [str(there), str(here)]
     server = run_controller(here, work, resume=path.stem)
