@@ -10,7 +10,7 @@ from agent.events import Emit, Event, Notice, TurnFinished
 from agent.formatting import shorten
 from agent.loop import TurnContext, run_turn
 from agent.ports import HookEvent, Hooks
-from agent.session import Session, text_of_reply
+from agent.session import Session, newest_answer
 from transcripts import ChannelBlock, TextBlock, hook_words
 
 from .structured_output import ANSWER_REMINDER, MAX_REMINDERS, StructuredOutput
@@ -82,8 +82,7 @@ async def stop_veto(
     """
     if context.hooks is None or vetoes >= 3:  # more vetoes would be an endless loop
         return ""
-    last = session.folded.last_reply
-    about = {"answer": text_of_reply(last) if last is not None else "", "again": vetoes > 0}
+    about = {"answer": newest_answer(session.folded.facts).text, "again": vetoes > 0}
     answer = await context.hooks.run(event, about)
     return "" if answer.stop is not None else answer.veto or ""
 

@@ -36,7 +36,7 @@ from agent.loop import (
     late_report,
     run_turn,
 )
-from agent.session import Environment, Session, calls_of, environment_context, text_of_reply
+from agent.session import Answer, Environment, Session, calls_of, environment_context, newest_answer
 from compact import Spending, TokenCounter, call_label
 from tools.processes import BackgroundJob, command_runner
 from tools.spawning import SpawnRequest, SpawnResult
@@ -233,7 +233,8 @@ class NestedRun(Struct):
 
     def _result(self, turns: int, error: str) -> SpawnResult:
         agent = self.call.agent
-        seq, whole = _last_text(self.session.folded.facts, self.since)
+        seqs, whole = _last_answer(self.session.folded.facts, self.since)
+        pieces = " and ".join(f"{self.session.sid}/r{seq}" for seq in seqs)
         shown = shortened_report(whole, self.call.services.counter)
         left = ", ".join(f"{job.id} ({' '.join(job.line.split())[:80]})" for job in self.commands)
         return SpawnResult(
@@ -242,7 +243,7 @@ class NestedRun(Struct):
             turns=turns,
             error=error,
             label=agent.label,
-            recall=f"{self.session.sid}/r{seq}" if shown != whole else "",
+            recall=pieces if shown != whole else "",
             dollars=agent.dollars,
             tokens=agent.tokens,
             stops=agent.stops,
@@ -282,7 +283,7 @@ def undelivered_reports(
             continue
         since = int(about.get("since") or 0)
         how = "it ended in an earlier run of makeroom"
-        text = shortened_report(_last_text(facts, since)[1], counter)
+        text = shortened_report(_last_answer(facts, since).text, counter)
         if not _has_reported(facts, since):
             how = "it was cut off when an earlier run of makeroom ended"
             last = " Its last message:" if text else ""
@@ -306,14 +307,13 @@ def _late_reports(session: Session) -> list[str]:
     return [text for each in contents for block in each if (text := injected_text(block)) is not None]
 
 
-def _last_text(facts: Sequence[Fact], since: int) -> tuple[int, str]:
-    """Return (seq, text) of the newest reply after fact `since` that has text; (0, "") if there is none.
+def _last_answer(facts: Sequence[Fact], since: int) -> Answer:
+    """Return the newest answer after fact `since`; an empty one if there is none.
 
     Terminal control sequences are removed, as from everything that the calling model reads.
     """
-    replies = (fact for fact in reversed(facts) if isinstance(fact, Reply) and fact.seq > since)
-    found = ((fact.seq, text) for fact in replies if (text := printable(text_of_reply(fact)).strip()))
-    return next(found, (0, ""))
+    answer = newest_answer(facts, since)
+    return answer._replace(text=printable(answer.text).strip())
 
 
 def shortened_report(text: str, counter: TokenCounter) -> str:

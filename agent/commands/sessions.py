@@ -18,9 +18,9 @@ from agent.formatting import shorten, unquoted
 from agent.loop import show_resumed, tokens_when_cold
 from agent.menus import in_use_menu, session_line, session_menu
 from agent.ports import Chooser
-from agent.session import text_of_reply
+from agent.session import answers_of
 from tools.processes import filter_environment
-from transcripts import Exchange, Opened, SessionInUse, SessionSummary
+from transcripts import Folded, Opened, Prompt, SessionInUse, SessionSummary
 from transcripts.export import conversation_text, export_text, write_private
 
 from .running import usage_notice
@@ -160,11 +160,15 @@ async def export_session(controller: Controller, argument: str) -> Event | None:
     return Notice(f"wrote {path}")
 
 
+def _answers(folded: Folded) -> list[str]:
+    """Return the answers that were not followed by calls, the newest first."""
+    shown = (entry.fact for entry in folded.entries if isinstance(entry, Prompt) or not entry.uses)
+    return [answer.text.strip() for answer in reversed(answers_of(shown))]
+
+
 async def copy_answer(controller: Controller, argument: str) -> Event | None:
     """Run /copy."""
-    entries = controller.in_use[0].folded.entries
-    texts = [text_of_reply(one.fact).strip() for one in entries if isinstance(one, Exchange) and not one.uses]
-    answers = [text for text in reversed(texts) if text]
+    answers = _answers(controller.in_use[0].folded)
     if not answers:
         return Notice("no answer to copy yet")
     number = 1

@@ -32,10 +32,17 @@ MAX_PAUSES = 10  # times in a row that a reply that paused for server-side tools
 
 
 class Progress(Struct):
-    """The progress of a turn: its replies, and how many of the newest had to be continued."""
+    """The progress of a turn: its replies, how many were continued in a row, and the text of the last one."""
 
     replies: int = 0
     continuations: int = 0
+    text: str = ""
+
+    def repeats(self, reply: Reply) -> bool:
+        """Return whether the reply, which continues the last one, has the same text."""
+        last = self.text
+        self.text = text_of_reply(reply).strip()
+        return self.continuations > 0 and self.text != "" and self.text == last
 
 
 async def run_turn(session: Session, context: TurnContext, emit: Emit) -> TurnFinished:
@@ -72,9 +79,12 @@ async def _run(session: Session, context: TurnContext, emit: Emit, progress: Pro
         elif (words := await _continuation(session, context, emit, reply)) is None:
             return _finished(reply, progress)
         else:
+            if progress.repeats(reply):
+                return _given_up("the reply was cut off, and its continuation was the same text", progress)
             progress.continuations += 1
             if progress.continuations > (MAX_CONTINUATIONS if words else MAX_PAUSES):
-                return _given_up(words, progress)
+                what = "empty" if words == REPLY_WAS_EMPTY else "cut off"
+                return _given_up(f"the reply was {what} {progress.continuations} times", progress)
             if words:
                 session.user((ChannelBlock(words),), "harness")
     turns = pluralize(progress.replies, "turn")
@@ -111,9 +121,7 @@ async def _continuation(session: Session, context: TurnContext, emit: Emit, repl
     return None if text_of_reply(reply).strip() else REPLY_WAS_EMPTY
 
 
-def _given_up(words: str, progress: Progress) -> TurnFinished:
-    what = "empty" if words == REPLY_WAS_EMPTY else "cut off"
-    cause = f"the reply was {what} {progress.continuations} times"
+def _given_up(cause: str, progress: Progress) -> TurnFinished:
     return TurnFinished(
         "failed", turns=progress.replies, error=f"{cause}; send 'continue' to resume", code=1, cause=cause
     )

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
+    from .answers import Answer, answers_of, joined_pieces, newest_answer, was_cut
     from .environment import (
         TYPED_HEAD,
         BranchWatch,
@@ -52,12 +53,14 @@ if TYPE_CHECKING:
 __all__ = [
     "NESTED_TOPIC",
     "TYPED_HEAD",
+    "Answer",
     "AttachLimits",
     "BranchWatch",
     "Environment",
     "Session",
     "SessionRepository",
     "agent_prompt",
+    "answers_of",
     "attach",
     "calls_of",
     "channel_rules",
@@ -71,6 +74,7 @@ __all__ = [
     "hidden_instructions",
     "instructions_text",
     "is_told_environment",
+    "joined_pieces",
     "kept_chars",
     "kept_instructions",
     "load_deferred",
@@ -78,6 +82,7 @@ __all__ = [
     "memory_of",
     "memory_path_of",
     "memory_text",
+    "newest_answer",
     "newest_plan",
     "newest_todos",
     "note_news",
@@ -93,11 +98,13 @@ __all__ = [
     "text_of_reply",
     "todo_lines",
     "unread_memory",
+    "was_cut",
     "with_command_text",
 ]
 __getattr__ = lazy_door(
     __name__,
     {
+        "answers": "Answer answers_of joined_pieces newest_answer was_cut",
         "environment": (
             "BranchWatch Environment environment_context environment_news is_told_environment note_news "
             "post_planning restore_news TYPED_HEAD"

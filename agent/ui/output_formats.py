@@ -22,6 +22,7 @@ from agent.app import OUTPUT_FORMATS
 from agent.errors import BudgetExceeded
 from agent.formatting import client_name
 from agent.ports import Status
+from agent.session import joined_pieces, was_cut
 from compact import Spending
 from transcripts import INVISIBLE, Reply, Result, TextBlock, ToolUseBlock, Usage
 from transcripts.patterns import lazy_pattern
@@ -224,10 +225,12 @@ class RunOutput:
                 self._requested_at = time.monotonic()
             case events.ReplyFinished(reply):
                 self._end_request()
+                continues = self._last is not None and was_cut(self._last)
                 self._last = reply
                 self._usage += reply.usage
                 texts = [block.text for block in reply.blocks if isinstance(block, TextBlock) and block.text]
-                self.answer = "\n\n".join(texts) or self.answer
+                text = "\n\n".join(texts)
+                self.answer = joined_pieces((self.answer, text)) if continues else text or self.answer
             case events.StreamAborted():
                 self._end_request()
             case events.ToolCallFinished(of, block, "StructuredOutput", _, Result(error=False)):

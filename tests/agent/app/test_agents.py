@@ -85,6 +85,13 @@ def test_a_long_report_is_cut_and_recall_returns_it_in_full(project: Path) -> No
     assert run.services.counter.text(shown) < MAX_REPORT_TOKENS + 100
 
 
+def test_a_report_that_was_cut_off_and_continued_is_joined(project: Path) -> None:
+    first = Reply([says("The first half, ")], "max_tokens")
+    model = parts(go=[Reply([task("look")]), "done"], look=[first], Continue=["the second half."])
+    run = run_agents(project, model)
+    assert run.texts()[0].startswith("The first half, the second half.\n[")
+
+
 def test_the_last_request_that_an_agent_may_send_is_for_its_report(project: Path) -> None:
     again: list[Reply | str] = [Reply([task("look", "explore")]), "done"]
     model = parts(go=["well"], again=again, look=[READ, READ], This=["all I found"])
@@ -114,7 +121,7 @@ def test_a_report_reaches_the_model_without_what_only_a_terminal_obeys(project: 
         ),
         (
             Reply([says("a part")], "max_tokens"),
-            "the reply was cut off 4 times. Give a new agent a smaller task.",
+            "the reply was cut off, and its continuation was the same text. Give a new agent a smaller task.",
         ),
     ],
 )

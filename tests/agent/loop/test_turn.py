@@ -322,14 +322,22 @@ def test_a_reply_cut_at_max_tokens_is_carried_on(tmp_path: Path) -> None:
 
 
 def test_a_reply_is_carried_on_three_times_in_a_row_and_calls_begin_the_count_again(tmp_path: Path) -> None:
-    cut = Answer([says("a part")], "max_tokens")
-    with world([cut, cut, cut, Answer([calls("echo")]), cut, cut, cut, "done"], tmp_path) as w:
+    cut = [Answer([says(f"part {number}")], "max_tokens") for number in range(4)]
+    with world([*cut[:3], Answer([calls("echo")]), *cut[:3], "done"], tmp_path) as w:
         assert w.run() == TurnFinished("done", 8)
         w.check()
-    with world([cut, Answer([calls("echo")]), cut, cut, cut, cut], tmp_path) as w:
+    with world([cut[0], Answer([calls("echo")]), *cut], tmp_path) as w:
         cause = "the reply was cut off 4 times"
         error = f"{cause}; send 'continue' to resume"
         assert w.run() == TurnFinished("failed", 6, error, 1, cause)
+
+
+def test_a_continuation_with_the_same_text_ends_the_turn(tmp_path: Path) -> None:
+    cut = Answer([says("a part")], "max_tokens")
+    with world([cut, cut, "never asked for"], tmp_path) as w:
+        cause = "the reply was cut off, and its continuation was the same text"
+        assert w.run() == TurnFinished("failed", 2, f"{cause}; send 'continue' to resume", 1, cause)
+        w.check()
 
 
 def test_a_call_cut_at_max_tokens_is_not_run(tmp_path: Path) -> None:

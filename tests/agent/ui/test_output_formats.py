@@ -68,6 +68,15 @@ TURN = (
 )
 
 
+def test_a_reply_that_was_cut_off_and_continued_is_one_answer():
+    pieces = (("One, tw", "max_tokens"), ("o, thr", "max_tokens"), ("ee.", "end_turn"))
+    replies = [Reply(seq, 0.0, (TextBlock(text),), stop=stop) for seq, (text, stop) in enumerate(pieces)]
+    run = Run("json").show(*map(events.ReplyFinished, replies), events.TurnFinished("done", 3))
+    assert run.objects()[-1]["result"] == "One, two, three."
+    run = Run("text").show(*map(events.ReplyFinished, [CALL, *replies]), events.TurnFinished("done", 4))
+    assert run.out.getvalue() == "One, two, three.\n"
+
+
 def test_text_puts_only_the_final_answer_on_stdout():
     run = Run("text").show(events.Notice("careful", "warning"), *TURN)
     assert run.out.getvalue() == "Two files\u2028here ?.\n"

@@ -1,0 +1,61 @@
+"""The answers of the model: the texts of its replies, with the pieces of one that was cut off joined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from transcripts import Fact, Reply, Result, User
+
+from .session import calls_of, text_of_reply
+
+
+class Answer(NamedTuple):
+    """An answer; `seqs` are the replies that contain its pieces."""
+
+    seqs: tuple[int, ...]
+    text: str
+
+
+def was_cut(reply: Reply) -> bool:
+    """Return whether a reply reached a limit within its text, so that the next one continues it."""
+    is_full = reply.stop in ("max_tokens", "model_context_window_exceeded")
+    return is_full and reply.complete and not calls_of(reply)
+
+
+def answers_of(facts: Iterable[Fact], since: int = 0) -> list[Answer]:
+    """Return the answers after fact `since`, in order."""
+    found = list[dict[int, str]]()
+    continues = False
+    for fact in facts:
+        if fact.seq <= since:
+            continue
+        if isinstance(fact, Result) or (isinstance(fact, User) and fact.source == "user"):
+            continues = False
+        elif isinstance(fact, Reply) and (text := text_of_reply(fact)).strip():
+            if not continues:
+                found.append({})
+            found[-1][fact.seq] = text
+            continues = was_cut(fact)
+    return [Answer(tuple(pieces), joined_pieces(pieces.values())) for pieces in found]
+
+
+def newest_answer(facts: Iterable[Fact], since: int = 0) -> Answer:
+    """Return the newest answer after fact `since`; an empty one if there is none."""
+    return next(reversed(answers_of(facts, since)), Answer((), ""))
+
+
+def joined_pieces(pieces: Iterable[str]) -> str:
+    """Return the pieces of one answer as one text, without the words that a piece repeats of the last one.
+
+    A repetition has 24 to 400 characters; shorter ones occur by chance.
+    """
+    whole = last = ""
+    for piece in pieces:
+        if piece == last:
+            continue
+        last = piece
+        longest = min(len(whole), len(piece), 400)
+        sizes = (size for size in range(longest, 23, -1) if whole.endswith(piece[:size]))
+        whole += piece[next(sizes, 0) :]
+    return whole
