@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from agent.formatting import own_name
-from transcripts import Exchange, Folded, Prompt, Result, TextBlock
+from transcripts import Exchange, Folded, Opened, Reply, Result, TextBlock, User, channel_words
 
-from .environment import PLAN_TEXT, environment_told
+from .environment import PLAN_TEXT
 
 PLAN_TOOL = "exit_plan"
 MAX_PLAN_CHARS = 20_000  # of a plan that a summary repeats; recall shows the rest
@@ -66,27 +66,46 @@ def todo_lines(items: tuple[TodoItem, ...]) -> list[str]:
     return [f"[{item.status or '?'}] {item.content}" for item in items]
 
 
+class _PlanTrail(Struct):
+    """The plans among the facts read so far.
+
+    tag       the suffix of the tags around makeroom's own words
+    planning  the last prompt of the user was in plan mode
+    shown     seq of a reply -> the plan that it showed, "" for one that the user denied
+    said      the last answer in plan mode, with the seq of its reply
+    """
+
+    looked_at: int = 0
+    tag: str = ""
+    planning: bool = False
+    shown: dict[int, str] = field(default_factory=dict)
+    said: tuple[int, str] | None = None
+
+
 def newest_plan(folded: Folded) -> tuple[int, str] | None:
-    """Return (seq of the reply, text) of the newest plan; None without one.
+    """Return (seq of the reply, text) of the newest plan; None without one. Each fact is read once.
 
     It is the newest plan that the model showed and the user did not deny, with the user's changes. If the
     model never showed one, as models without that tool do, it is its last answer in plan mode.
     """
-    shown: tuple[int, str] | None = None
-    said: tuple[int, str] | None = None
-    planning = False
-    shows = False
-    for entry in folded.entries:
-        if isinstance(entry, Prompt):
-            if entry.fact.source == "user":
-                planning = PLAN_TEXT in environment_told(entry, folded.tag)
-        elif (call := _plan_call(entry)) is not None:
-            shows = True
-            shown = (entry.seq, call[:MAX_PLAN_CHARS]) if call else shown
-        elif planning:
-            texts = [block.text for block in entry.fact.blocks if isinstance(block, TextBlock)]
-            said = (entry.seq, "\n".join(texts)[:MAX_PLAN_CHARS]) if any(texts) else said
-    return shown if shows else said
+    trail = folded.memo(_PlanTrail)
+    for fact in folded.facts[trail.looked_at :]:
+        match fact:
+            case Opened():
+                trail.tag = fact.tag
+            case User(source="user"):
+                trail.planning = any(channel_words(block, trail.tag) == PLAN_TEXT for block in fact.blocks)
+            case Reply() if trail.planning:
+                texts = [block.text for block in fact.blocks if isinstance(block, TextBlock)]
+                trail.said = (fact.seq, "\n".join(texts)[:MAX_PLAN_CHARS]) if any(texts) else trail.said
+            case Result():
+                exchange = folded.conversation.exchange_of(fact.of)
+                if exchange is not None and (shown := _plan_call(exchange)) is not None:
+                    trail.shown[exchange.seq] = shown[:MAX_PLAN_CHARS]
+    trail.looked_at = len(folded.facts)
+    if not trail.shown:
+        return trail.said
+    return max(((seq, plan) for seq, plan in trail.shown.items() if plan), default=None)
 
 
 def _plan_call(exchange: Exchange) -> str | None:

@@ -6,15 +6,17 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
+from msgspec import Struct, field
+
 from compact import block_texts
 from transcripts import (
     SKILL_START,
-    Block,
-    Entry,
-    Exchange,
+    Fact,
     Folded,
-    Prompt,
+    Opened,
+    Result,
     TextBlock,
+    User,
     channel_words,
     injected_text,
 )
@@ -69,14 +71,32 @@ def instructions_text(name: str, folder: Path, body: str) -> str:
     return f"{SKILL_START}{name} (its files are in {folder}):\n\n{body.strip()}"
 
 
+class _SkillTrail(Struct):
+    """The instructions loaded by the facts read so far: skill -> (seq, text), the newest last.
+
+    `tag` is the suffix of the tags around makeroom's own words.
+    """
+
+    looked_at: int = 0
+    tag: str = ""
+    loaded: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+
 def skills_in_use(folded: Folded) -> dict[str, tuple[int, str]]:
-    """Return the loaded instructions as name of the skill -> (seq, text), each the newest, newest first."""
-    found: dict[str, tuple[int, str]] = {}
-    for entry in reversed(folded.entries):
-        for seq, text in _loaded(entry, folded.tag):
+    """Return the loaded instructions as name of the skill -> (seq, text), each the newest, newest first.
+
+    Each fact is read once.
+    """
+    trail = folded.memo(_SkillTrail)
+    for fact in folded.facts[trail.looked_at :]:
+        if isinstance(fact, Opened):
+            trail.tag = fact.tag
+        for text in _loaded(folded, fact, trail.tag):
             name = text[len(SKILL_START) :].partition(" (")[0]
-            found.setdefault(name, (seq, text))
-    return found
+            trail.loaded.pop(name, None)
+            trail.loaded[name] = (fact.seq, text)
+    trail.looked_at = len(folded.facts)
+    return dict(reversed(trail.loaded.items()))
 
 
 def hidden_instructions(folded: Folded) -> dict[str, str]:
@@ -104,20 +124,19 @@ def kept_instructions(folded: Folded, window: int) -> Iterator[str]:
         left = max(0, left - len(text))
 
 
-def _loaded(entry: Entry, tag: str) -> Iterator[tuple[int, str]]:
-    """Yield (seq, text) of instructions loaded with a prompt or by the skill tool; no other text counts."""
-    if isinstance(entry, Prompt):
-        texts = (channel_words(block, tag) or "" for block in entry.fact.blocks)
-        yield from ((entry.seq, text) for text in texts if text.startswith(SKILL_START))
-    elif isinstance(entry, Exchange):
-        for index, result in entry.results.items():
-            if entry.uses[index].name == SKILL_TOOL:
-                yield from ((result.seq, text) for text in _texts(result.content))
+def _loaded(folded: Folded, fact: Fact, tag: str) -> Iterator[str]:
+    """Yield the instructions loaded with a prompt or by the skill tool; no other text counts."""
+    if isinstance(fact, User):
+        texts = (channel_words(block, tag) or "" for block in fact.blocks)
+    elif isinstance(fact, Result) and _is_of_skill_tool(folded, fact):
+        parts = (part for part in fact.content if isinstance(part, TextBlock))
+        texts = (injected_text(part) or part.text.strip("\n") for part in parts)
+    else:
+        return
+    yield from (text for text in texts if text.startswith(SKILL_START))
 
 
-def _texts(blocks: Iterable[Block]) -> Iterator[str]:
-    for block in blocks:
-        if isinstance(block, TextBlock):
-            text = injected_text(block) or block.text.strip("\n")
-            if text.startswith(SKILL_START):
-                yield text
+def _is_of_skill_tool(folded: Folded, result: Result) -> bool:
+    exchange = folded.conversation.exchange_of(result.of)
+    use = exchange.uses.get(result.block) if exchange is not None else None
+    return use is not None and use.name == SKILL_TOOL

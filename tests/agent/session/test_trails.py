@@ -1,0 +1,103 @@
+"""Plans, to-do lists and skills in use: each fact is read once, and every prefix of a transcript agrees."""
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from agent.session.environment import PLAN_TEXT, environment_told
+from agent.session.plan_and_todo import newest_plan, newest_todos
+from agent.session.session import text_of_reply
+from agent.session.skill_texts import instructions_text, skills_in_use
+from transcripts.entries import Prompt
+from transcripts.facts import Fact, Opened, Reply, Result, Rewound, User
+from transcripts.folding import Folded, fold
+from transcripts.messages import Block, ChannelBlock, TextBlock, ToolUseBlock, injected
+
+TAG = "7f3a21"
+
+
+def random_facts(seed: int) -> list[Fact]:
+    """Return a session with plans, lists and skills, whose results may be late, missing, twice or denied."""
+    random = Random(seed)
+    facts: list[Fact] = [Opened(1, 0.0, folder="/p", tag=random.choice(["", TAG]))]
+    calls: list[tuple[int, int]] = []
+
+    def skill() -> str:
+        name = random.choice("abc")
+        return instructions_text(name, Path("/skills") / name, f"version {len(facts)}")
+
+    def prompt(seq: int) -> Fact:
+        words = random.choice([PLAN_TEXT, skill(), "# Environment"])
+        own = random.choice([ChannelBlock(words), TextBlock(injected(words)), TextBlock(words)])
+        return User(seq, 0.0, (own, TextBlock("go")), source=random.choice(["user", "user", "harness"]))
+
+    def reply(seq: int) -> Fact:
+        blocks: list[Block] = [TextBlock(f"answer {seq}")] if random.random() < 0.7 else []
+        for _ in range(random.randrange(3)):
+            calls.append((seq, len(blocks)))
+            given = {"plan": f"plan {seq}.{len(blocks)}", "todos": [{"content": f"{seq}"}]}
+            blocks.append(
+                ToolUseBlock(f"t{len(calls)}", random.choice(["exit_plan", "skill", "todo", "ls"]), given)
+            )
+        return Reply(seq, 0.0, tuple(blocks), complete=random.random() < 0.9)
+
+    def result(seq: int) -> Fact:
+        of, block = random.choice(calls[-4:]) if calls else (1, 0)
+        about: dict[str, Any] = random.choice(
+            [{}, {"approved": False}, {"approved": True, "plan": f"changed {seq}"}]
+        )
+        content = (TextBlock(skill()),)
+        return Result(seq, 0.0, of=of, block=block, content=content, error=random.random() < 0.2, about=about)
+
+    def rewind(seq: int) -> Fact:
+        return Rewound(seq, 0.0, to=random.randint(2, seq))
+
+    kinds: list[Callable[[int], Fact]] = [prompt, reply, reply, result, result, result]
+    for seq in range(2, 60):
+        facts.append((rewind if random.random() < 0.03 else random.choice(kinds))(seq))
+    return facts
+
+
+def told(folded: Folded) -> tuple[object, ...]:
+    return newest_plan(folded), newest_todos(folded), [*skills_in_use(folded).items()]
+
+
+def plan_by_entries(folded: Folded) -> tuple[int, str] | None:
+    """Return what `newest_plan` should, found by looking at all entries in order."""
+    shown = said = None
+    planning = shows = False
+    for entry in folded.entries:
+        if isinstance(entry, Prompt):
+            if entry.fact.source == "user":
+                planning = PLAN_TEXT in environment_told(entry, folded.tag)
+            continue
+        results = [entry.results.get(at) for at, use in entry.uses.items() if use.name == "exit_plan"]
+        if call := next((result for result in results if result is not None and not result.error), None):
+            shows = True
+            plan = str(call.about.get("plan") or entry.uses[call.block].input["plan"])
+            shown = (entry.seq, plan) if call.about.get("approved", True) else shown
+        elif planning and (text := text_of_reply(entry.fact)):
+            said = (entry.seq, text)
+    return shown if shows else said
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_prefix_tells_the_same_whether_it_was_read_at_once_or_in_parts(seed: int) -> None:
+    random = Random(seed)
+    facts = random_facts(seed)
+    grown = Folded()
+    for count, fact in enumerate(facts, 1):
+        grown.apply(fact)
+        if random.random() < 0.5:
+            whole = fold(facts[:count])
+            assert told(grown) == told(whole)
+            assert newest_plan(whole) == plan_by_entries(whole)
+
+
+def test_the_random_sessions_have_plans_lists_and_skills_to_tell_of() -> None:
+    ends = [told(fold(random_facts(seed))) for seed in range(40)]
+    for kind in range(3):
+        assert sum(bool(end[kind]) for end in ends) > 20
