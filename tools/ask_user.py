@@ -10,7 +10,16 @@ from msgspec import Meta, Struct, to_builtins
 from tools.parameters import Arguments
 from transcripts import about_said
 
-from .base import Tool, ToolCall, ToolContext, ToolError, ToolResult, decision_result, no_access
+from .base import (
+    SMALL_WINDOW_TOKENS,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    decision_result,
+    no_access,
+)
 from .user_answer import ANSWERS, NOBODY_THERE
 
 MAX_QUESTIONS = 4
@@ -88,4 +97,5 @@ recommendation first.""",
     preview=_preview,
     run=ask_user,
     for_agents=False,
+    least_window=SMALL_WINDOW_TOKENS + 1,
 )

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tools.processes import CommandContext
 from tools.sandbox import BlockedAccess, UnblockDecision
@@ -25,6 +26,7 @@ from transcripts.patterns import lazy_pattern
 from .spawning import SpawnRequest, SpawnResult
 from .user_answer import AskUser, PlanMode
 
+SMALL_WINDOW_TOKENS = 16_384  # in a window of at most this size, all tools would take a fifth or more
 _TOOL_NAME = lazy_pattern(r"[\w-]+", re.ASCII)
 # How tools of other programs call our parameters, in lower case and without `_`.
 _FOREIGN_PARAMETERS = {
@@ -207,8 +209,8 @@ class ArgumentsModel(Protocol):
         """The input as an instance, and what is wrong with it."""
 
     @classmethod
-    def sent_schema(cls) -> Mapping[str, Any]:
-        """The JSON Schema that the model is sent."""
+    def sent_schema(cls, brief: bool = False) -> Mapping[str, Any]:
+        """The JSON Schema that the model is sent; `brief`: without the parameters that are details."""
 
 
 class Tool(Struct, frozen=True):
@@ -245,6 +247,9 @@ class Tool(Struct, frozen=True):
     parallel: bool = False  # whether it may run together with calls beside it: it changes nothing itself
     acts: bool = False  # whether a parallel tool has others change something: its start is recorded
     for_agents: bool = True  # whether nested sessions are offered it
+    least_window: int = 0  # tokens; in a smaller window it is offered only if the user names it
+    brief: str = ""  # the description in a small window; "" for the same one
+    is_brief: bool = False  # the model is sent the description and parameters for a small window
     preview: Callable[[Any, ToolContext], Mapping[str, Any]] | None = None
     record: Callable[[ToolResult, ToolContext, int], None] | None = None
     resolve: Resolve | None = None
@@ -252,6 +257,10 @@ class Tool(Struct, frozen=True):
     def __post_init__(self) -> None:
         if not _TOOL_NAME.fullmatch(self.name) or self.kind not in get_args(ToolKind):
             raise ValueError(f"no tool can have the name {self.name!r} and the kind {self.kind!r}")
+
+    def in_brief(self) -> Tool:
+        """Return the tool as it is offered in a small window."""
+        return replace(self, description=self.brief or self.description, is_brief=True)
 
     def parameters(self) -> dict[str, bool]:
         """Return the names of the parameters, and whether each is required."""

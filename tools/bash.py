@@ -18,7 +18,7 @@ from tools.access import command_access, normal_line
 from tools.bash_attempts import run_attempts, spool_of, telling_why_not
 from tools.bash_result import job_result
 from tools.files import shown_cwd
-from tools.parameters import Arguments
+from tools.parameters import DETAIL, Arguments
 from tools.processes import (
     CommandLimits,
     CommandRequest,
@@ -52,10 +52,11 @@ class BashArguments(Arguments):
     timeout: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(description="Time limit in milliseconds (default 120000, maximum 600000)."),
+        DETAIL,
     ] = None
-    description: Annotated[str | None, Meta(description="Purpose of the command in five to ten words.")] = (
-        None
-    )
+    description: Annotated[
+        str | None, Meta(description="Purpose of the command in five to ten words."), DETAIL
+    ] = None
     run_in_background: Annotated[
         bool, Meta(description="Start the command and return at once with a job id.")
     ] = False
@@ -65,7 +66,7 @@ class BashArguments(Arguments):
     ] = None
     kill: Annotated[bool, Meta(description="With `job`: kill it and everything it started.")] = False
     restart: Annotated[
-        bool, Meta(description="Return to the project directory before running the command.")
+        bool, Meta(description="Return to the project directory before running the command."), DETAIL
     ] = False
 
 
@@ -271,4 +272,7 @@ end with the session.
     title=_title,
     access=required_access,
     run=run_guarded,
+    brief="""\
+Run a command line with bash; returns stdout and stderr. The current directory persists, variables do not. \
+There is no terminal: use non-interactive options. Use run_in_background for servers and long commands.""",
 )

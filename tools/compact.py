@@ -37,4 +37,6 @@ recall returns the original of everything that was shortened.""",
     title=lambda arguments: arguments.focus.strip() or "free context",
     access=no_access,
     run=ask_for_compaction,
+    least_window=8_000,
+    brief="Free context: older parts of the conversation are shortened before the next request.",
 )

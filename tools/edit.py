@@ -169,4 +169,7 @@ that read puts before each line.
     EditArguments,
     _plan_edit,
     _describe,
+    brief="""\
+Replace old_string by new_string in a file that you have read. Copy old_string exactly, without line \
+numbers; it must be unique unless replace_all is set.""",
 )

@@ -64,12 +64,14 @@ def changing_tool(
     arguments: type[A],
     plan: Callable[[A, str, ToolContext], PlannedChange],
     describe: Callable[[A, str, PlannedChange], str],
+    brief: str,
 ) -> Tool:
     """A tool that changes one file.
 
     plan      works the change out, from the arguments, the real path and the context. Blocking. Raises
               ToolError with the reason why it cannot be made, OSError.
     describe  the text for the model, from the arguments, the path as it is shown, and the change made
+    brief     the description in a small window
     """
 
     def preview(given: A, context: ToolContext) -> Mapping[str, Any]:
@@ -104,6 +106,7 @@ def changing_tool(
         access=access,
         run=run,
         preview=preview,
+        brief=brief,
     )
 
 

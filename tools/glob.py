@@ -37,7 +37,7 @@ from tools.search import file_states, list_folder
 from tools.text import has_surrogate, mark_stray_bytes, pluralize
 from transcripts.patterns import lazy_pattern
 
-from .base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from .base import SMALL_WINDOW_TOKENS, Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 
 MAX_FOUND_LINES = 200  # shown at once unless the call says otherwise
 MAX_NOTED_FILES = 3  # of binary files that match, and of links that lead nowhere
@@ -327,4 +327,5 @@ directory.""",
     access=GlobArguments.access,
     run=find_files,
     parallel=True,
+    least_window=SMALL_WINDOW_TOKENS + 1,
 )

@@ -25,7 +25,7 @@ from tools.search import (
 )
 from tools.text import mark_stray_bytes, pluralize, without_tags
 
-from .base import Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from .base import SMALL_WINDOW_TOKENS, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from .glob import (
     MAX_NOTED_FILES,
     SearchArguments,
@@ -228,4 +228,5 @@ or directory.
     access=GrepArguments.access,
     run=search,
     parallel=True,
+    least_window=SMALL_WINDOW_TOKENS + 1,
 )

@@ -12,7 +12,7 @@ from tools.access import command_access
 from tools.parameters import Arguments
 from tools.processes import BackgroundJob, CommandRunner, LineNews, command_runner
 
-from .base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from .base import SMALL_WINDOW_TOKENS, Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from .bash import BashArguments, run_guarded
 
 
@@ -73,4 +73,5 @@ grep --line-buffered.""",
     title=lambda arguments: " ⏎ ".join(arguments.command.strip().splitlines()),
     access=required_access,
     run=watch_command,
+    least_window=SMALL_WINDOW_TOKENS + 1,
 )

@@ -23,6 +23,9 @@ from .base import Access, ToolContext, WrongValue
 _UNADVERTISED = "unadvertised"
 UNADVERTISED = Meta(extra_json_schema={_UNADVERTISED: True})
 """Marks a parameter that is accepted, but not in the schema that the model gets."""
+_DETAIL = "detail"
+DETAIL = Meta(extra_json_schema={_DETAIL: True})
+"""Marks a parameter that is accepted, but not in the schema that the model gets in a small window."""
 
 
 class Arguments(Struct, forbid_unknown_fields=True, kw_only=True, dict=True):
@@ -59,9 +62,9 @@ class Arguments(Struct, forbid_unknown_fields=True, kw_only=True, dict=True):
         return (None, wrong) if wrong else (cls(**values), [])
 
     @classmethod
-    def sent_schema(cls) -> Mapping[str, Any]:
+    def sent_schema(cls, brief: bool = False) -> Mapping[str, Any]:
         """See tools.base.ArgumentsModel."""
-        return _schema_of(cls)
+        return _schema_of(cls, brief)
 
 
 @cache
@@ -103,12 +106,19 @@ def _wrong_value(arguments: type[Arguments], name: str, value: Any, message: str
 
 
 @cache
-def _schema_of(arguments: type[Arguments]) -> dict[str, Any]:
+def _schema_of(arguments: type[Arguments], brief: bool = False) -> dict[str, Any]:
     """Return the JSON Schema of a tool's arguments; made once for all sessions of a process."""
     made = json.schema(arguments)
     schema: dict[str, Any] = _plain(made, made["$defs"])
-    properties = schema["properties"].items()
-    return {**schema, "properties": {name: each for name, each in properties if _UNADVERTISED not in each}}
+    left_out = {_UNADVERTISED, _DETAIL} if brief else {_UNADVERTISED}
+    properties = {
+        name: {key: value for key, value in each.items() if key != _DETAIL}
+        for name, each in schema["properties"].items()
+        if left_out.isdisjoint(each)
+    }
+    if brief:
+        del schema["additionalProperties"]  # a wrong name is an error that says so
+    return {**schema, "properties": properties}
 
 
 def _plain(schema: Any, parts: Mapping[str, Any]) -> Any:

@@ -341,4 +341,5 @@ continue. Use offset and limit for parts of large files; a negative offset count
     run=read_file,
     parallel=True,
     record=record_read,
+    brief="Read a file, or list a directory. Each line is prefixed with its number and a tab.",
 )

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 from msgspec.structs import replace
 
-from tools.parameters import Arguments
+from tools.parameters import DETAIL, Arguments
 from transcripts import RECALLED_KEY, Originals, TextBlock
 
 from .base import Tool, ToolCall, ToolError, ToolResult, no_access, text_result
@@ -27,10 +27,11 @@ class RecallArguments(Arguments):
     scope: Annotated[
         Literal["session", "project"],
         Meta(description="project: also search earlier sessions of this project."),
+        DETAIL,
     ] = "session"
     offset: Annotated[int, Meta(ge=0, description="First character, counted from 0.")] = 0
     limit: Annotated[
-        int, Meta(ge=1, description="Maximum number of characters (default and maximum 30000).")
+        int, Meta(ge=1, description="Maximum number of characters (default and maximum 30000)."), DETAIL
     ] = MAX_PAGE_CHARS
 
 
@@ -103,4 +104,5 @@ A file may have changed since then: read it again before you edit it.""",
     access=no_access,
     run=recall_original,
     parallel=True,
+    brief="Return the original of text that was cleared or summarized: by its id (r57), or by a query.",
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from . import BUILTIN
-from .base import ArgumentsModel, Tool
+from .base import Tool
 
 
 class BuiltinTools:
@@ -57,9 +57,11 @@ def definitions(tools: Iterable[Tool]) -> tuple[dict[str, Any], ...]:
     return tuple(
         {"name": tool.name, "description": tool.description, "input_schema": dict(schema), "kind": tool.kind}
         for tool in tools
-        for schema in (_schema(tool.arguments),)
+        for schema in (_schema(tool),)
     )
 
 
-def _schema(arguments: type[ArgumentsModel] | Mapping[str, Any]) -> Mapping[str, Any]:
-    return arguments if isinstance(arguments, Mapping) else arguments.sent_schema()
+def _schema(tool: Tool) -> Mapping[str, Any]:
+    if isinstance(tool.arguments, Mapping):
+        return tool.arguments
+    return tool.arguments.sent_schema(tool.is_brief)

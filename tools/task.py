@@ -10,7 +10,7 @@ from tools.parameters import Arguments
 from tools.spawning import SpawnRequest, SpawnResult, report_text, spawn_figures
 from transcripts import about_said
 
-from .base import Tool, ToolCall, ToolError, ToolResult, no_access, text_result
+from .base import SMALL_WINDOW_TOKENS, Tool, ToolCall, ToolError, ToolResult, no_access, text_result
 
 DEFAULT_AGENT = "general"
 
@@ -84,4 +84,5 @@ its report, so pass on what matters.
     parallel=True,
     acts=True,
     for_agents=False,
+    least_window=SMALL_WINDOW_TOKENS + 1,
 )

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from tools.parameters import Arguments
 
-from .base import Tool, ToolCall, ToolError, ToolResult, no_access, text_result
+from .base import SMALL_WINDOW_TOKENS, Tool, ToolCall, ToolError, ToolResult, no_access, text_result
 
 MAX_TODOS = 50
 MAX_TODO_CHARS = 10_000  # of all items: each record of a compaction repeats the list
@@ -57,4 +57,5 @@ mark items completed as soon as they are done.""",
     title=_title,
     access=no_access,
     run=set_todos,
+    least_window=SMALL_WINDOW_TOKENS + 1,
 )

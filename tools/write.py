@@ -101,4 +101,5 @@ Create a file, with its parent directories, or replace its whole content.
     WriteArguments,
     _plan_write,
     _describe,
+    brief="Create a file, or replace its whole content; read an existing file first.",
 )

@@ -33,7 +33,7 @@ from agent.ports import Approver, Chooser, CommandSummary, ToolSource, WaitingPr
 from agent.session import SessionRepository
 from compact import TokenCounter, load_counter
 from tools import BUILTIN, CONDITIONAL
-from tools.base import Tool
+from tools.base import SMALL_WINDOW_TOKENS, Tool
 from tools.registry import BuiltinTools, join_tools
 from transcripts import RecordsGuard
 
@@ -116,9 +116,6 @@ def encoders() -> Mapping[str, Callable[[ModelRequest], bytes]]:
     }
 
 
-SMALL_WINDOW_TOKENS = 16_384  # in a window of at most this size, all tools would take a fifth or more
-# Tools not offered in a small window unless --tools names them: bash replaces them, or they are dispensable.
-LEFT_OUT_OF_SMALL_WINDOWS = frozenset({"grep", "glob", "todo", "task", "ask_user", "monitor"})
 # In a window of at most this size, a rough count of the first prompts may be too inaccurate.
 EXACTLY_COUNTED_WINDOW_TOKENS = 64_000
 TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)
@@ -206,13 +203,16 @@ class Services(Struct):
             raise ConfigError(str(error)) from error
         wanted = self.setup.options.tools
         if wanted is None:
-            left_out = self._left_out()
+            left_out = self._left_out(joined)
             wanted = tuple(name for name in joined if name not in left_out)
-        self.tools = offered_tools(joined, wanted)
+        offered = offered_tools(joined, wanted)
+        if self.window <= SMALL_WINDOW_TOKENS:
+            offered = {name: tool.in_brief() for name, tool in offered.items()}
+        self.tools = offered
 
-    def _left_out(self) -> Set[str]:
+    def _left_out(self, tools: Mapping[str, Tool]) -> Set[str]:
         """Return the names of the tools that are of no use in this run, unless a flag names them."""
-        left_out = set(LEFT_OUT_OF_SMALL_WINDOWS) if self.window <= SMALL_WINDOW_TOKENS else set()
+        left_out = {name for name, tool in tools.items() if self.window < tool.least_window}
         options = self.setup.options
         if options.headless and not options.asks_client:  # no one can answer
             left_out |= {"ask_user"} if self.setup.mode == "plan" else {"ask_user", "exit_plan"}

@@ -6,6 +6,7 @@ line each, and few of them.
 
 from __future__ import annotations
 
+from tools.base import SMALL_WINDOW_TOKENS
 from tools.processes import CommandContext
 from tools.search import Checkout, GitFailed, run_git_script
 from tools.text import escaped, mark_stray_bytes, pluralize
@@ -14,7 +15,6 @@ from transcripts import GIT_STATE_TAG, TextBlock, quoted
 MAX_FILES = 8
 MAX_COMMITS = 5
 MAX_LINE_CHARS = 100
-SMALL_WINDOW_TOKENS = 16_384  # up to this size, half as much is shown
 LIMIT_S = 1.0  # the first request waits for it
 # `git status` may run the filters that a repository's own settings define, so that it is left out with these;
 # submodules have settings of their own.
@@ -36,7 +36,7 @@ async def git_state(context: CommandContext, window: int) -> list[TextBlock]:
     checkout = Checkout.around(context.folder)
     if checkout is None:
         return []
-    share = 2 if window <= SMALL_WINDOW_TOKENS else 1
+    share = 2 if window <= SMALL_WINDOW_TOKENS else 1  # half as much is shown in a small window
     try:
         output = await run_git_script(
             context, context.folder, _SCRIPT, [str(MAX_COMMITS // share)], limit_s=LIMIT_S

@@ -52,8 +52,7 @@ TOOL_LINES: tuple[tuple[str, str], ...] = (
     ("edit", "Read a file before you change it, and look before you overwrite."),
     (
         "bash",
-        "Each bash call is a new shell; its current directory persists; file tools take paths relative to "
-        "the project. Commands have no terminal: use non-interactive flags.",
+        "The current directory of bash persists, but file tools take paths relative to the project.",
     ),
     (
         "",

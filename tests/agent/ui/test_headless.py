@@ -210,6 +210,27 @@ def test_a_small_window_has_fewer_tools_unless_they_are_named(here: Run) -> None
     assert ["grep and glob" in prompt for prompt in prompts] == [False, False, True]
 
 
+@pytest.mark.parametrize(("window", "most"), [("4096", 1_500), ("8192", 2_000)])
+def test_in_a_very_small_window_the_prompt_is_short_and_the_tools_work(
+    here: Run, tmp_path: Path, window: str, most: int
+) -> None:
+    (tmp_path / "a.txt").write_text("old\n")
+    steps: list[Step] = [
+        Reply([calls("read", file_path="a.txt")]),
+        Reply([calls("edit", file_path="a.txt", old_string="old", new_string="new")]),
+        Reply([calls("write", file_path="b.txt", content="x", timeout=3)]),
+        Reply([calls("write", file_path="b.txt", content="x")]),
+        Reply([calls("bash", command="cat a.txt b.txt > c.txt", timeout=9_000)]),
+        "done",
+    ]
+    with Server(ScriptedModel(steps)) as server:
+        done = here(server, "x", "--context-window", window, "--permission-mode", "bypassPermissions")
+        first = server.requests[0]
+    assert (done.returncode, (tmp_path / "c.txt").read_text()) == (0, "new\nx"), done.stderr
+    sent = json.dumps([first["system"], first["tools"]], ensure_ascii=False, separators=(",", ":"))
+    assert len(sent) / 3.5 <= most
+
+
 def test_settings_and_directories_can_be_given(here: Run, tmp_path: Path) -> None:
     other = tmp_path.parent / f"{tmp_path.name}-other"
     other.mkdir()
