@@ -113,11 +113,21 @@ def _searchable_text(fact: Fact, outputs: Path) -> str:
         case Result() if fact.stored is not None:
             return OutputsFolder(outputs).read(fact.stored) or fact_text(fact)
         case Reply():
-            said = (block for block in fact.blocks if not _is_recall(block))
-            return content_text(tuple(said))
+            return "\n\n".join(_searchable_block(block) for block in fact.blocks if not _is_recall(block))
         case Result() if not fact.about.get(RECALLED_KEY):
             return content_text(without_injected(fact.content))
     return ""
+
+
+def _searchable_block(block: Block) -> str:
+    """Return the text of a block of a reply; of a call its values, as all calls have the same keys."""
+    if not isinstance(block, ToolUseBlock):
+        return block_text(block)
+    values = (
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for value in block.input.values()
+    )
+    return "\n".join((block.name, *values))
 
 
 def _is_recall(block: Block) -> bool:

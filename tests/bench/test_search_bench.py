@@ -1,8 +1,8 @@
 """Recall, speed and index size of searches. Only shares are asserted.
 
 `MAKEROOM_RECORDINGS=FOLDER python -m pytest -m bench -n 0 -s tests/bench/test_search_bench.py` also asks
-recorded sessions about themselves (search_cases.py), in two halves. MAKEROOM_SEARCH_MB sets the size of the
-large record that is searched (default: 60).
+recorded sessions about themselves (search_cases.py), in two halves, and all of them what a developer may look
+for later (recorded_questions.py). MAKEROOM_SEARCH_MB sets the size of the large record (default: 60).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bench.recorded_questions import RECORDED_QUESTIONS
 from tests.bench.search_cases import cases_of
 from transcripts.codec import encode_fact
 from transcripts.facts import Fact, Reply, Result, User
@@ -139,6 +140,37 @@ def test_recorded_sessions_answer_questions_about_themselves(tmp_path: Path) -> 
         print(f"\n{name}: {found[name]} of {count}, {100 * found[name] / count:.0f} %", end="")
     print(f"\n{1000 * spent / asked.total():.1f} ms of CPU a query")
     assert found.total() >= MIN_FOUND_SHARE * asked.total()
+
+
+def test_questions_of_a_developer_are_answered_better_than_by_plain_fts5(tmp_path: Path) -> None:
+    folder = os.environ.get("MAKEROOM_RECORDINGS")
+    for path, facts in zip(sorted(Path(folder).glob("*.jsonl")) if folder else (), recordings(), strict=True):
+        write(tmp_path, path.stem, facts)
+    update_index(tmp_path, lambda: False)
+    sids, table = recorded_sids(tmp_path), plain_fts5(tmp_path)
+    merits: dict[str, list[float]] = {}
+    for number, asked in enumerate(RECORDED_QUESTIONS):
+        answers = {
+            seq
+            for seq, text in table.execute("SELECT seq, text FROM t WHERE sid = ?", (asked.session,))
+            if asked.answer in text
+        }
+        words = " OR ".join(f'"{word}"' for word in re.findall(r"\w+", asked.question))
+        plain = table.execute(
+            "SELECT sid, seq FROM t WHERE t MATCH ? ORDER BY rank LIMIT 20", (words,)
+        ).fetchall()
+        ours = search_records(tmp_path, asked.question, sids, 20, 60).found
+        for name, hits in (("plain", plain), ("ours", [(one.sid, one.fact.seq) for one in ours])):
+            ranks = (at for at, (sid, seq) in enumerate(hits, 1) if sid == asked.session and seq in answers)
+            merits.setdefault(f"{name}, half {'ab'[number % 2]}", []).append(1 / next(ranks, 1_000))
+    for name, each in sorted(merits.items()):
+        among = sum(merit >= 0.2 for merit in each) / len(each)
+        print(
+            f"\n{name}: mean reciprocal rank {sum(each) / len(each):.3f}, among five {100 * among:.0f} %",
+            end="",
+        )
+    for half in "ab":
+        assert sum(merits[f"ours, half {half}"]) >= sum(merits[f"plain, half {half}"])
 
 
 def work(files: Iterator[tuple[Path, str]], size: int) -> Iterator[Fact]:

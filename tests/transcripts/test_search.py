@@ -116,7 +116,7 @@ def test_accents_are_found_however_they_are_written(
     write(tmp_path, "s", User(2, NOON, (TextBlock("Ein anderer Satz: hler, ubersicht, ce, line."),)))
     for word in ("Zähler", "übersicht", "Céline"):
         hit = search_records(tmp_path, normalize(asked, word), ["s"], 1, 60).found[0]
-        assert (hit.fact.seq, hit.beside) == (1, False)
+        assert hit.fact.seq == 1
         assert hit.text[hit.start :].startswith(word)
 
 
@@ -215,16 +215,40 @@ def test_what_copies_of_a_session_share_is_found_once_in_the_first_that_is_named
     for sid in "cdefgh":
         write(project, sid, *FIRST, User(6, NOON + 90, (TextBlock(f"The backoff of {sid} is random."),)))
     found = search_records(project, "random backoff jitter", list(sids), 12).found
-    assert len({(one.fact.seq, one.fact.ts, one.text) for one in found}) == len(found) == 11
+    assert len({(one.fact.seq, one.fact.ts, one.text) for one in found}) == len(found) == 8
     first = next(sid for sid in sids if sid != "b")
     assert {one.sid for one in found if one.fact.seq in (2, 3)} == {first}
 
 
-def test_a_turn_is_found_by_the_words_of_its_neighbours(project: Path) -> None:
-    assert set(found(project, "colour")) == {"b1", "b2"}
-    answer = search_records(project, "colour", ["b"], 5, 60).found[1]
-    (hit,) = make_hits([answer], "b", project)
-    assert hit.lines(NOON + 61)[0].endswith("assistant, nearby") and hit.to_json(NOON)["beside"]
+def test_the_words_of_the_facts_around_one_count_for_it(project: Path) -> None:
+    for sid, question in (("c", "What does the harbour cost?"), ("d", "What does it cost?")):
+        answer = Reply(2, NOON + ord(sid), (TextBlock("Twenty crowns a night."),))
+        write(project, sid, User(1, NOON, (TextBlock(question),)), answer)
+    assert found(project, "harbour crowns") == ["c1", "c2", "d2"]
+
+
+def test_a_prompt_is_ranked_above_output_with_the_same_words(project: Path) -> None:
+    text = (TextBlock("The walrus sleeps on the beach."),)
+    written = [
+        fact
+        for seq in range(1, 40, 2)
+        for fact in (Reply(seq, NOON, (CALL,)), Result(seq + 1, NOON, seq, 0, text))
+    ]
+    write(
+        project,
+        "c",
+        *written[:20],
+        User(50, NOON, text),
+        *(replace(fact, seq=fact.seq + 60) for fact in written[20:]),
+    )
+    assert found(project, "walrus beach", limit=1) == ["c50"]
+
+
+def test_the_values_of_a_call_are_found_by_whole_words_and_not_by_its_keys(project: Path) -> None:
+    call = ToolUseBlock("t1", "edit", {"file_path": "a.go", "new_string": "x\nporcupine\n\twalrus()"})
+    write(project, "c", Reply(1, NOON, (call,)))
+    assert found(project, "porcupine") == found(project, "walrus") == ["c1"]
+    assert "c1" not in found(project, "new_string")
 
 
 def test_a_result_knows_its_call_and_where_the_words_stand(project: Path) -> None:
@@ -255,9 +279,7 @@ def test_an_excerpt_shows_no_bare_tags_nor_what_was_added_to_a_result(project: P
         Result(3, NOON, 2, 1, (TextBlock("not approved"), news)),
     )
     hits = make_hits(search_records(project, "walrus", ["c"], 5, 60).found, "c", project)
-    assert [(hit.id, hit.excerpt) for hit in hits if not hit.beside] == [
-        ("r1", ("$ make walrus", "and now the walrus"))
-    ]
+    assert [(hit.id, hit.excerpt) for hit in hits] == [("r1", ("$ make walrus", "and now the walrus"))]
 
 
 def test_earlier_searches_are_not_found(project: Path) -> None:
@@ -296,7 +318,7 @@ def test_what_is_appended_is_found_at_once_and_a_torn_line_when_it_is_whole(proj
 def test_records_that_are_gone_are_not_found(project: Path) -> None:
     assert set(found(project, "bikeshed")[:2]) == {"a5", "b1"}
     (project / RECORDS_FOLDER / "a.jsonl").unlink()
-    assert found(project, "bikeshed")[:2] == ["b1", "b2"]
+    assert found(project, "bikeshed") == ["b1"]
 
 
 @pytest.mark.parametrize("kept", ["index", "no index"])
@@ -442,14 +464,14 @@ def test_to_index_does_not_mark_a_record_as_read(project: Path) -> None:
 def test_an_index_of_records_that_are_mostly_gone_begins_again(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filling, "MIN_STALE_PASSAGES", 0)
+    monkeypatch.setattr(filling, "MIN_STALE_FACTS", 0)
     update_index(project, lambda: False)
     (project / RECORDS_FOLDER / "a.jsonl").unlink()
     update_index(project, lambda: False)
     with open_database(project) as database:
         index = SearchIndex(database)
         assert index.count_with(QueryTerm("jitter"), range(1 << 62)) == 0 < index.count()
-    assert set(found(project, "bikeshed")) == {"b1", "b2"}
+    assert found(project, "bikeshed") == ["b1"]
 
 
 @pytest.fixture

@@ -31,12 +31,13 @@ def test_text_without_spaces_is_found_by_pairs() -> None:
 
 
 def test_line_numbers_hashes_and_blobs_are_left_out() -> None:
-    assert document_terms("     7\tword\n  1234→pear\n12:plum src/a_b.go:17") == {
+    assert set(document_terms("     7\tword\n  1234→pear\n12:plum src/a_b.go:17")) == {
         *("word", "pear", "plum", "src", "go", "ab", "abgo")
     }
     assert len(document_terms("a_" * 250_000 + "b")) == 1
     blob = "".join(random.Random(1).choices(string.ascii_letters + string.digits, k=100_000))
-    assert document_terms(blob) == {blob[:12].lower()} and document_terms("Z" * 500_000) == {"z" * 40}
+    assert list(document_terms(blob)) == [blob[:12].lower()]
+    assert list(document_terms("Z" * 500_000)) == ["z" * 40]
 
 
 HASH = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
@@ -44,8 +45,10 @@ HASH = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
 @pytest.mark.parametrize("of", [64, 40, 20, 16])
 def test_of_a_hash_the_beginning_is_held_and_looked_for(of: int) -> None:
-    assert document_terms(HASH[:of]) == {"9f86d081884c"} and texts(HASH[:of]) == {"9f86d081884c"}
-    assert {"sha256", "9f86d081884c"} <= document_terms(f"sha256:{HASH[:of]}") & texts(f"sha256-{HASH[:of]}")
+    assert set(document_terms(HASH[:of])) == {"9f86d081884c"} and texts(HASH[:of]) == {"9f86d081884c"}
+    assert {"sha256", "9f86d081884c"} <= set(document_terms(f"sha256:{HASH[:of]}")) & texts(
+        f"sha256-{HASH[:of]}"
+    )
     assert texts(HASH[:8]) == {"9f86d081"} and texts("20261123150405123") == {"20261123150405123"}
 
 
@@ -54,7 +57,7 @@ def test_a_long_name_is_held_by_its_parts_and_whole() -> None:
     assert {"abstract", "singleton", "proxy", "configuration"} < set(document_terms(name)) == texts(name)
     assert name.lower()[:40] in texts(name)
     long = "pneumono" * 6
-    assert document_terms(long) == {long[:40]} == texts(long)
+    assert set(document_terms(long)) == {long[:40]} == texts(long)
 
 
 @pytest.mark.parametrize(

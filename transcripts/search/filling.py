@@ -1,8 +1,7 @@
 """Fill the search index from the transcripts, and keep it small.
 
-A passage is one fact or a few consecutive short ones, such as a call and its result: together they take less
-space and are found more often. The index contains no text; everything that is shown is read from the
-transcript.
+Each fact with text is one document of the index. The index contains no text; everything that is shown is read
+from the transcript.
 """
 
 from __future__ import annotations
@@ -15,23 +14,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..codec import BadLine, decode_line
-from ..facts import Fact, Opened, Result, Rewound
+from ..facts import Fact, Opened, Result, Rewound, User
 from ..load import MAX_LINE_BYTES
 from ..render_text import indexed_text
 from ..secrets.masking import mask
 from ..storage.disk import opened_unread
 from ..stored_outputs import OUTPUTS_FOLDER
 from .index_file import record_path
-from .words import document_terms
+from .words import USER_TERM, document_terms
 
 if TYPE_CHECKING:
     import sqlite3
 
 BATCH_BYTES = 4 << 20  # of a transcript, read in one transaction
-MAX_TERMS = 60  # of a passage after adding a fact
-MAX_TERMS_WITH_RESULT = 200  # of a passage after adding the result of a call
+MIN_DIGITS = 3  # of a number in a result; shorter ones stand in most outputs
+MAX_TEXT_CHARS = 1_000_000  # of a fact; what stands behind is not found
 MIN_MERGED_PAGES = 64  # of the words table; a smaller one is not merged
-MIN_STALE_PASSAGES = 1_000  # of removed transcripts; with fewer the index is not rebuilt
+MIN_STALE_FACTS = 1_000  # of removed transcripts; with fewer the index is not rebuilt
 _READ_KINDS = tuple(b'"kind":"%s"' % kind for kind in (b"user", b"reply", b"result", b"rewound", b"opened"))
 
 
@@ -67,8 +66,8 @@ class IndexFiller:
             if sid not in wanted:
                 self._drop(file)
         (held,) = self._db.execute("SELECT count(*) FROM words_docsize").fetchone()
-        (known,) = self._db.execute("SELECT count(*) FROM passages").fetchone()
-        is_stale = bool(held - known > max(MIN_STALE_PASSAGES, 0.3 * known))
+        (known,) = self._db.execute("SELECT count(*) FROM facts").fetchone()
+        is_stale = bool(held - known > max(MIN_STALE_FACTS, 0.3 * known))
         if is_stale:
             self._db.execute("PRAGMA user_version = 0")
         return is_stale
@@ -114,7 +113,7 @@ class IndexFiller:
 
     def _drop(self, file: int) -> None:
         """Forget a transcript. Its words stay until the index is rebuilt, but lead nowhere."""
-        for table in ("passages", "rewound", "opened"):
+        for table in ("facts", "rewound", "opened"):
             self._db.execute(f"DELETE FROM {table} WHERE file = ?", (file,))
         self._db.execute("DELETE FROM files WHERE id = ?", (file,))
 
@@ -131,21 +130,18 @@ class IndexFiller:
                     break
                 batch.add(line, end)
                 end += len(line)
-            batch.write_passage()
             mark = os.pread(fd, 32, max(0, end - 32))  # includes a checksum
             self._db.execute("UPDATE files SET size = ?, mark = ? WHERE id = ?", (end, mark, known.id))
         return IndexedFile(known.id, end)
 
 
 class _Batch:
-    """Lines of a transcript that are read in one transaction, and the current passage."""
+    """Lines of a transcript that are read in one transaction."""
 
     def __init__(self, database: sqlite3.Connection, file: int, outputs: Path) -> None:
         self._db = database
         self._file = file
         self._outputs = outputs
-        self._terms = set[str]()
-        self._first = self._last = self._at = 0
 
     def add(self, line: bytes, at: int) -> None:
         """Add the line at offset `at` of the file."""
@@ -159,29 +155,22 @@ class _Batch:
             self._db.execute("INSERT INTO rewound VALUES (?, ?, ?)", (self._file, fact.to, fact.seq))
         if isinstance(fact, Opened):
             self._db.execute("INSERT INTO opened VALUES (?, ?, ?)", (self._file, fact.seq, at))
-        text = indexed_text(fact, self._outputs)[:1_000_000]
+        text = indexed_text(fact, self._outputs)[:MAX_TEXT_CHARS]
         if not text.strip():
             return
-        terms = document_terms(mask(text)) | _about(fact)
-        most = MAX_TERMS_WITH_RESULT if isinstance(fact, Result) else MAX_TERMS
-        if self._terms and len(self._terms | terms) > most:
-            self.write_passage()
-        if not self._terms:
-            self._first = fact.seq
-            self._at = at
-        self._terms |= terms
-        self._last = fact.seq
+        terms = document_terms(mask(text))
+        if isinstance(fact, Result):
+            terms = {
+                term: times for term, times in terms.items() if len(term) >= MIN_DIGITS or not term.isdigit()
+            }
+        self._write(fact, terms | _about(fact), at)
 
-    def write_passage(self) -> None:
-        """Write the current passage, if there is one."""
-        if not self._terms:
-            return
-        id = self._db.execute("INSERT INTO words (text) VALUES (?)", (" ".join(self._terms),)).lastrowid
-        values = (id, self._file, self._first, self._last, self._at)
-        self._db.execute("INSERT INTO passages VALUES (?, ?, ?, ?, ?)", values)
+    def _write(self, fact: Fact, terms: dict[str, int], at: int) -> None:
+        repeated = (term for term, times in terms.items() for _ in range(times))
+        id = self._db.execute("INSERT INTO words (text) VALUES (?)", (" ".join(repeated),)).lastrowid
+        self._db.execute("INSERT INTO facts VALUES (?, ?, ?, ?)", (id, self._file, fact.seq, at))
         query = "UPDATE files SET lowest = coalesce(lowest, ?), highest = ? WHERE id = ?"
         self._db.execute(query, (id, id, self._file))
-        self._terms.clear()
 
 
 def _stamp(found: os.stat_result) -> str:
@@ -189,8 +178,10 @@ def _stamp(found: os.stat_result) -> str:
     return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
 
 
-def _about(fact: Fact) -> set[str]:
-    """Return the terms of a fact besides its text: the day, the month and the file."""
-    terms = set(time.strftime("%Y%m%d %B", time.gmtime(fact.ts)).lower().split())
+def _about(fact: Fact) -> dict[str, int]:
+    """Return the terms of a fact besides its text: day, month, file, and that the user wrote it."""
+    terms = dict.fromkeys(time.strftime("%Y%m%d %B", time.gmtime(fact.ts)).lower().split(), 1)
+    if isinstance(fact, User):
+        terms[USER_TERM] = 1
     path = fact.about.get("path") if isinstance(fact, Result) else None
     return terms | document_terms(path) if isinstance(path, str) else terms

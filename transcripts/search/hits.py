@@ -28,7 +28,6 @@ class Hit(Struct, frozen=True):
     kind     the speaker, or the call that a result answers
     changed  the file has changed since; None if there was no file, or one outside the project
     offset   of the match in the original, in characters, if that has several pages; otherwise 0
-    beside   only the neighbouring facts contain the words
     rewound  a rewind removed the fact from the conversation
     """
 
@@ -41,7 +40,6 @@ class Hit(Struct, frozen=True):
     path: str = ""
     changed: bool | None = None
     offset: int = 0
-    beside: bool = False
     rewound: bool = False
 
     def lines(self, now: float) -> list[str]:
@@ -49,7 +47,6 @@ class Hit(Struct, frozen=True):
         sid, slash, place = self.id.rpartition("/")
         head = f"{short_sid(sid)}{slash}{place}  {format_age(self.ts, now)}  {self.kind}"
         head += ", rewound" if self.rewound else ""
-        head += ", nearby" if self.beside else ""
         head += f", from character {self.offset:,}" if self.offset else ""
         head += {True: ", file changed since", False: ", file unchanged", None: ""}[self.changed]
         return [head, *(f"    {line}" for line in self.excerpt)]
@@ -85,7 +82,6 @@ def _hit(one: Found, here: str, project: Path, mask: Callable[[str], str]) -> Hi
         path=path if isinstance(path, str) else "",
         changed=_has_changed(project, one.folder, path, about.get("sha256")),
         offset=one.start if len(one.text) > 30_000 else 0,  # longer texts are recalled in pages
-        beside=one.beside,
         rewound=one.rewound,
     )
 

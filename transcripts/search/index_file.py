@@ -23,15 +23,13 @@ from ..storage.disk import make_private_folders, opened_fd
 if TYPE_CHECKING:
     import sqlite3
 
-INDEX_VERSION = 9  # changing it rebuilds every index
+INDEX_VERSION = 10  # changing it rebuilds every index
 SCHEMA = """
     CREATE TABLE files (
         id INTEGER PRIMARY KEY AUTOINCREMENT, sid TEXT UNIQUE, size INTEGER, mark BLOB, stamp TEXT,
         lowest INTEGER, highest INTEGER
     );
-    CREATE TABLE passages (
-        id INTEGER PRIMARY KEY, file INTEGER, first INTEGER, last INTEGER, at INTEGER
-    );
+    CREATE TABLE facts (id INTEGER PRIMARY KEY, file INTEGER, seq INTEGER, at INTEGER);
     CREATE TABLE rewound (file INTEGER, first INTEGER, last INTEGER);
     CREATE TABLE opened (file INTEGER, seq INTEGER, at INTEGER);
     CREATE VIRTUAL TABLE words USING fts5(

@@ -1,15 +1,15 @@
 """Search transcripts for the facts that match a query best.
 
-FTS5 ranks the passages (bm25). The facts of the best ones are then read from the transcript and ranked by how
-many of the words each contains, and how close together. If the index cannot be used, the transcripts are read
-completely.
+FTS5 ranks the facts (bm25), and the words of the facts before and after one count a little for it. The best
+are then read from the transcript, and those with more of the words come first. If the index cannot be used,
+the transcripts are read completely.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from heapq import nlargest
 from pathlib import Path
@@ -26,16 +26,16 @@ from ..render_text import call_of, indexed_text
 from ..storage.disk import opened_regular
 from ..stored_outputs import OUTPUTS_FOLDER
 from .filling import IndexFiller
-from .index import FoundPassage, SearchIndex
+from .index import Place, SearchIndex
 from .index_file import IndexUnavailable, open_database, record_path
 from .placing import Matcher
 from .words import QueryTerm, query_terms
 
-MAX_PASSAGES = 12  # read from the transcripts
-NEIGHBOUR_WEIGHT = 0.15  # of the better neighbour of a passage
-CLOSENESS_WEIGHT = 1.0  # of the share of the query in one place
-UNPLACED_WEIGHT = 0.1  # of any fact in a matching passage
-BESIDE_WEIGHT = 0.5  # of words that only a neighbouring fact contains
+# The weights were chosen on the questions in tests/bench/recorded_questions.py and the dialogues of LoCoMo.
+MAX_READ = 12  # facts read from the transcripts
+MIN_RANKED = 100  # facts among which the neighbours of one are looked for
+NEIGHBOUR_WEIGHTS = {1: 0.25, 2: 0.2}  # of the better fact at this distance
+SHARE_WEIGHT = 0.2  # of the share of the query that a fact contains; the best score by FTS5 counts as 1
 REWOUND_WEIGHT = 0.5  # of a fact that a rewind removed from the conversation
 MAX_TERMS_WITH_SLIPS = 8  # misspellings are corrected only in queries with at most this many terms
 UPDATE_S = 2.0  # spent on indexing recently appended facts; the rest is not found yet
@@ -44,8 +44,7 @@ UPDATE_S = 2.0  # spent on indexing recently appended facts; the rest is not fou
 class Found(Struct, frozen=True):
     """A fact that matches a query; the best match in `text` is at the offset `start`.
 
-    `beside`: only neighbouring facts contain the words. `call`: the call that a result answers. `folder`: the
-    directory of the session at that time, "" if unknown.
+    `call`: the call that a result answers. `folder`: the directory of the session then, "" if unknown.
     """
 
     sid: str
@@ -53,7 +52,6 @@ class Found(Struct, frozen=True):
     text: str
     start: int
     score: float
-    beside: bool = False
     call: ToolUseBlock | None = None
     folder: str = ""
     rewound: bool = False
@@ -102,12 +100,16 @@ def search_facts(outputs: Path, query: str, sid: str, facts: Sequence[Fact], lim
         return ()
     by_seq = {fact.seq: fact for fact in facts}
     stretches = [range(fact.to, fact.seq) for fact in facts if isinstance(fact, Rewound)]
-    judged = (
-        one.rewound_if(any(one.fact.seq in stretch for stretch in stretches))
-        for one in _judged(facts, sid, outputs, Matcher(dict.fromkeys(terms, 1.0)))
-    )
+    matcher = Matcher(dict.fromkeys(terms, 1.0))
+    judged = list[Found]()
+    for fact in facts:
+        text = indexed_text(fact, outputs)
+        placed = matcher.place(text)
+        if placed.stems:
+            one = _judged(fact, text, sid, matcher, placed.closest)
+            judged.append(one.rewound_if(any(fact.seq in stretch for stretch in stretches)))
     found = list[Found]()
-    for one in nlargest(limit, (one for one in judged if not one.beside), key=_merit):
+    for one in nlargest(limit, judged, key=_merit):
         opened = (fact for fact in reversed(facts) if isinstance(fact, Opened) and fact.seq < one.fact.seq)
         reply = by_seq.get(one.fact.of) if isinstance(one.fact, Result) else None
         found.append(one.with_origin(reply, next(opened, None)))
@@ -117,7 +119,7 @@ def search_facts(outputs: Path, query: str, sid: str, facts: Sequence[Fact], lim
 def _ranked(
     home: Path, index: SearchIndex, terms: Sequence[QueryTerm], sids: Sequence[str], limit: int
 ) -> tuple[Found, ...]:
-    """Return the best facts of the best passages."""
+    """Return the best facts."""
     ids = index.ids_of(sids)
     counts = _counts(index, terms, ids)
     if not counts:
@@ -127,72 +129,68 @@ def _ranked(
         {term: math.log(1 + (max(0, known - count) + 0.5) / (count + 0.5)) for term, count in counts.items()}
     )
     order = {sid: at for at, sid in enumerate(sids)}
-    best = dict[tuple[int, float, str], tuple[Found, FoundPassage]]()
-    for passage in _weighed(index, counts, ids, max(limit, MAX_PASSAGES)):
-        if passage.sid not in order:
+    best = dict[tuple[int, float, str], tuple[Found, Place]]()
+    places = [place for place in _weighed(index, counts, ids, 3 * limit) if place.sid in order]
+    for place in places:
+        if len(best) >= max(limit, MAX_READ):
+            break
+        fact = _fact_at(home, place)
+        if fact is None:
             continue
-        facts = _facts_of(home, passage)
-        for one in _judged(facts, passage.sid, home / OUTPUTS_FOLDER, matcher, passage.score):
-            one = one.rewound_if(index.is_rewound(passage.file, one.fact.seq))
-            # If a session and its copies share a fact, keep that of the first session.
-            key = (one.fact.seq, one.fact.ts, one.text)
-            if key not in best or order[one.sid] < order[best[key][0].sid]:
-                best[key] = one, passage
+        text = indexed_text(fact, home / OUTPUTS_FOLDER)
+        one = _judged(fact, text, place.sid, matcher, place.score / places[0].score)
+        one = one.rewound_if(index.is_rewound(place.file, place.seq))
+        # If a session and its copies share a fact, keep that of the first session.
+        key = (fact.seq, fact.ts, text)
+        if key not in best or order[one.sid] < order[best[key][0].sid]:
+            best[key] = one, place
     made = list[Found]()
-    for one, passage in nlargest(limit, best.values(), key=lambda each: _merit(each[0])):
+    for one, place in nlargest(limit, best.values(), key=lambda each: _merit(each[0])):
         reply = opened = None
         if isinstance(one.fact, Result):
-            of = one.fact.of
-            reply = next(
-                (fact for fact in _facts_of(home, index.passage_before(passage, of)) if fact.seq == of), None
-            )
-            opened = next(_facts_of(home, index.opening_before(passage, one.fact.seq)), None)
+            reply = _fact_at(home, index.place_before(place, one.fact.of))
+            opened = _fact_at(home, index.opening_before(place))
         made.append(one.with_origin(reply, opened))
     return tuple(made)
 
 
-def _weighed(index: SearchIndex, counts: dict[QueryTerm, int], ids: range, most: int) -> list[FoundPassage]:
-    """Return the best passages by their own words and those of their neighbours."""
-    ranked = {passage.id: passage for passage in index.rank(counts, ids, 3 * most)}
-    weighed = list[FoundPassage]()
-    for passage in ranked.values():
-        near = (ranked.get(passage.id + step) for step in (-1, 1))
-        best = max((one.score for one in near if one and one.file == passage.file), default=0.0)
-        weighed.append(passage._replace(score=passage.score + NEIGHBOUR_WEIGHT * best))
-    return nlargest(most, weighed, key=lambda passage: passage.score)
+def _weighed(index: SearchIndex, counts: dict[QueryTerm, int], ids: range, most: int) -> list[Place]:
+    """Return the best facts by their own words and those of their neighbours, the best first."""
+    ranked = {place.id: place for place in index.rank(counts, ids, max(most, MIN_RANKED))}
+    weighed = list[Place]()
+    for place in ranked.values():
+        score = place.score
+        for distance, weight in NEIGHBOUR_WEIGHTS.items():
+            near = (ranked.get(place.id + step) for step in (-distance, distance))
+            score += weight * max((one.score for one in near if one and one.file == place.file), default=0.0)
+        weighed.append(place._replace(score=score))
+    return sorted(weighed, key=lambda place: -place.score)
 
 
-def _judged(
-    facts: Iterable[Fact], sid: str, outputs: Path, matcher: Matcher, score: float = 1.0
-) -> Iterator[Found]:
-    """Yield the facts of a passage with this score, each scored by its text and its neighbours."""
-    texts = ((fact, indexed_text(fact, outputs)) for fact in facts)
-    read = [(fact, text, matcher.place(text)) for fact, text in texts if text.strip()]
-    for at, (fact, text, placed) in enumerate(read):
-        around = frozenset[str]().union(*(each.stems for _, _, each in read[max(0, at - 1) : at + 2]))
-        share = matcher.share(placed.stems) + BESIDE_WEIGHT * matcher.share(around - placed.stems)
-        merit = math.sqrt(score) * (UNPLACED_WEIGHT + share + CLOSENESS_WEIGHT * placed.closest)
-        yield Found(sid=sid, fact=fact, text=text, start=placed.start, score=merit, beside=not placed.stems)
+def _judged(fact: Fact, text: str, sid: str, matcher: Matcher, score: float) -> Found:
+    """Return a fact with the score that FTS5 gave it, where the best has 1, and that of its text."""
+    placed = matcher.place(text)
+    merit = score + SHARE_WEIGHT * matcher.share(placed.stems)
+    return Found(sid=sid, fact=fact, text=text, start=placed.start, score=merit)
 
 
 def _merit(one: Found) -> tuple[float, float, int]:
     return one.score, one.fact.ts, one.fact.seq
 
 
-def _facts_of(home: Path, passage: FoundPassage | None) -> Iterator[Fact]:
-    """Yield the facts of a passage; none if the transcript has changed meanwhile."""
-    if passage is None:
-        return
-    with suppress(OSError, BadLine), opened_regular(record_path(home, passage.sid)) as file:
-        file.seek(passage.at)
+def _fact_at(home: Path, place: Place | None) -> Fact | None:
+    """Return the fact at a place; None if the transcript has changed meanwhile."""
+    if place is None:
+        return None
+    with suppress(OSError, BadLine), opened_regular(record_path(home, place.sid)) as file:
+        file.seek(place.at)
         fact, _ = decode_line(file.readline(MAX_LINE_BYTES))
-        while passage.first <= fact.seq <= passage.last:
-            yield fact
-            fact, _ = decode_line(file.readline(MAX_LINE_BYTES))
+        return fact if fact.seq == place.seq else None
+    return None
 
 
 def _counts(index: SearchIndex, terms: Sequence[QueryTerm], ids: range) -> dict[QueryTerm, int]:
-    """Count the passages with each term; a term without any is tried as a prefix, then as a misspelling."""
+    """Count the facts with each term; a term without any is tried as a prefix, then as a misspelling."""
     counts = dict[QueryTerm, int]()
     for term in terms:
         count = index.count_with(term, ids)

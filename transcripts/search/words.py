@@ -9,6 +9,7 @@ accents.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import accumulate, pairwise
@@ -22,6 +23,7 @@ MAX_QUERY_TERMS = 32  # the longest terms of a long query
 MAX_TERM_CHARS = 40  # the beginning of a long word
 MAX_DATA_CHARS = 12  # the beginning of a hash or other data, enough to distinguish it
 MAX_FOLDERS = 3  # the last directories of a path
+USER_TERM = "zzwrittenbyuser"  # of every fact that the user wrote: rare where tools write most of the record
 
 # Thai to Myanmar, Khmer, the scripts of Chinese, Japanese and Korean.
 _UNSPACED = (
@@ -71,11 +73,17 @@ class QueryTerm(Struct, frozen=True):
         return self.text if is_whole else self.text[: max(3, len(self.text) - 3)]
 
 
-def document_terms(text: str) -> set[str]:
-    """Return the terms of a text in lower case, without stop words."""
+def document_terms(text: str) -> dict[str, int]:
+    """Return the terms of a text in lower case, without stop words: 2 for a term that is repeated, else 1.
+
+    More repeats than one hardly change bm25, and take space.
+    """
     shown = _SHOWN_LINE_NUMBER.sub(" ", text)
-    names = (_NAME if text.isascii() else _NAME_OR_EMOJI).findall(shown)
-    return set[str]().union(*map(name_terms, set(names))) - STOP_WORDS
+    found = dict[str, int]()
+    for name, times in Counter((_NAME if text.isascii() else _NAME_OR_EMOJI).findall(shown)).items():
+        for term in name_terms(name):
+            found[term] = 2 if times > 1 or term in found else 1
+    return {term: times for term, times in found.items() if term not in STOP_WORDS}
 
 
 def query_terms(query: str) -> tuple[QueryTerm, ...]:
