@@ -42,13 +42,12 @@ Way = list[tuple[str, str]]
 def ways(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Way]:
     """(file, function) on each way, in runs of the whole program."""
     found: dict[str, Way] = {}
+    folders = {name: tmp_path_factory.mktemp(name) for name in CALLS}
     for name, reply in CALLS.items():
-        traced = run_traced(tmp_path_factory.mktemp(name), [reply, "done"], "-p", "go", "--yolo")
+        traced = run_traced(folders[name], [reply, "done"], "-p", "go", "--yolo")
         found[name] = traced["result"]
         found.setdefault("prompt", traced["prompt"])
-    folder = tmp_path_factory.mktemp("compaction")
-    run_traced(folder, [CALLS["read"], "done"], "-p", "go")
-    found["compaction"] = run_traced(folder, ["a summary"], "-c", "-p", "/compact")["compaction"]
+    found["compaction"] = run_traced(folders["read"], ["a summary"], "-c", "-p", "/compact")["compaction"]
     found["question"] = question_on_screen(tmp_path_factory.mktemp("question"))
     return found
 

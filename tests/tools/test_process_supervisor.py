@@ -230,8 +230,8 @@ def zombies() -> int:
     return sum(1 for parent, state, _ in rows if parent in ours and state.startswith("Z"))
 
 
-def test_sixty_commands_leave_no_zombie_and_no_descriptor(shell: BashSession) -> None:
-    count(shell, 60)
+def test_twenty_commands_leave_no_zombie_and_no_descriptor(shell: BashSession) -> None:
+    count(shell, 20)
 
 
 @pytest.mark.sweep
