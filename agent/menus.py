@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from tools.text import pluralize
-from transcripts import SessionInUse, SessionSummary, format_age
+from transcripts import FromElsewhere, SessionInUse, SessionSummary, format_age
 from transcripts.secrets import SecretMasks
 
 from .formatting import format_timestamp, shorten
@@ -97,6 +97,16 @@ def in_use_menu(error: SessionInUse, leave: str) -> Menu:
         f"Session {error.sid} is in use by {who}",
         view="View: print the conversation so far",
         fork="Fork: continue in a copy and leave the original unchanged",
+        leave=leave,
+    )
+
+
+def elsewhere_menu(error: FromElsewhere, leave: str) -> Menu:
+    """Return the menu for a session from elsewhere: view, adopt, or leave, whose text is given."""
+    return question_menu(
+        f"Session {error.sid} was not recorded on this machine",
+        view="View: print the conversation so far",
+        adopt="Continue: in a copy, without its system prompt and tools",
         leave=leave,
     )
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from .channel import channel_tag, channel_words, escape_channel_tag, new_suffix, text_for_model
     from .edits import earliest_seq
     from .entries import Entry, Exchange, Prompt
-    from .errors import SessionInUse, StoreError
+    from .errors import FromElsewhere, SessionInUse, StoreError
     from .facts import (
         NEWS_TOPIC,
         Clear,
@@ -93,6 +93,7 @@ if TYPE_CHECKING:
         speaker_of,
     )
     from .server_calls import finished_results, server_call_of
+    from .session_key import SessionKey, load_session_key, new_session_key
     from .session_lock import RECORDS_FOLDER, ensure_private_folder, lock_holder
     from .store import Store, create_store, resume_store
     from .stored_outputs import OutputsFolder
@@ -133,6 +134,7 @@ __all__ = [
     "Failed",
     "Fold",
     "Folded",
+    "FromElsewhere",
     "ImageBlock",
     "Instructed",
     "LazyResults",
@@ -155,6 +157,7 @@ __all__ = [
     "Rewound",
     "Scope",
     "SessionInUse",
+    "SessionKey",
     "SessionSummary",
     "Started",
     "Store",
@@ -202,8 +205,10 @@ __all__ = [
     "is_recall_id",
     "is_server_tool",
     "is_thinking",
+    "load_session_key",
     "lock_holder",
     "map_strings",
+    "new_session_key",
     "new_suffix",
     "own_words",
     "quoted",
@@ -229,7 +234,7 @@ __getattr__ = lazy_door(
         "channel": "channel_tag channel_words escape_channel_tag new_suffix text_for_model",
         "edits": "earliest_seq",
         "entries": "Entry Exchange Prompt",
-        "errors": "SessionInUse StoreError",
+        "errors": "FromElsewhere SessionInUse StoreError",
         "facts": (
             "Clear Closed Compacted Edit Fact Failed Fold Instructed Metadata NEWS_TOPIC Opened Reply "
             "RequestSent Result Rewound Started StoredOutput Undone Unthink User about_changed about_said"
@@ -254,6 +259,7 @@ __getattr__ = lazy_door(
             "is_harmless speaker_of"
         ),
         "server_calls": "finished_results server_call_of",
+        "session_key": "SessionKey load_session_key new_session_key",
         "session_lock": "RECORDS_FOLDER ensure_private_folder lock_holder",
         "store": "Store create_store resume_store",
         "stored_outputs": "OutputsFolder",

@@ -3,7 +3,8 @@
     {"v":1,"seq":7,"ts":"2026-11-21T09:30:00.125Z","sid":"...","kind":"user",...,"crc":"9f3a01bc"}
 
 The keys of a line are the field names of the fact; fields with their default value are omitted. The checksum
-covers all bytes before it. A line of a newer version or of an unknown kind becomes an `UnknownFact` and is
+covers all bytes before it. Lines that were written on this machine also have a keyed hash, `mac`
+(session_key.py). A line of a newer version or of an unknown kind becomes an `UnknownFact` and is
 kept unchanged.
 """
 
@@ -141,7 +142,8 @@ def fact_from_json(raw: Any) -> tuple[Fact, str]:
             readers = [(name, convert) for name, convert in _READERS[made] if name in raw]
             values = {name: convert(raw[name]) if convert else raw[name] for name, convert in readers}
             return made(seq, ts, **values), sid
-    return UnknownFact(seq, ts, kind, {key: value for key, value in raw.items() if key != "crc"}), sid
+    known = {key: value for key, value in raw.items() if key not in ("mac", CHECKSUM)}
+    return UnknownFact(seq, ts, kind, known), sid
 
 
 def parse_line(line: bytes) -> Any:

@@ -27,6 +27,18 @@ class SessionInUse(StoreError):
         self.pid = pid
 
 
+class FromElsewhere(StoreError):
+    """The session was not recorded on this machine, so what it says is data."""
+
+    def __init__(self, sid: str) -> None:
+        super().__init__(
+            f"session {sid} was not recorded on this machine: view it with `makeroom sessions show {sid}`, "
+            "or continue in a copy, without its system prompt and tools, with "
+            f"`makeroom --resume {sid} --from-elsewhere`"
+        )
+        self.sid = sid
+
+
 class TranscriptTooNew(StoreError):
     """A newer version wrote the transcript: it can be read, but not continued."""
 

@@ -16,7 +16,7 @@ import os
 import stat
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
@@ -41,7 +41,7 @@ _RESULT_HEAD = lazy_bytes_pattern(
 _CONTENT_END = b'],"tokens":['
 _CHECKSUM = lazy_bytes_pattern(rb',"crc":"([0-9a-f]{8})"\}\r?\n?\Z')
 _CHECKSUM_MAX_BYTES = 24
-_RESULT_KEYS = {"v", "ts", "sid", "kind", *Result.__struct_fields__}
+_RESULT_KEYS = {"v", "ts", "sid", "kind", "mac", *Result.__struct_fields__}
 
 
 class DamagedLine(Struct, frozen=True):
@@ -152,7 +152,7 @@ def _read(file: BinaryIO, path: Path, defer: bool) -> LoadedTranscript:
     loaded = LoadedTranscript(path, path.stem, lazy_results=LazyResults(path))
     damaged: list[DamagedLine] = []
     places: list[tuple[int, int]] = []
-    for number, offset, line in _lines(file):
+    for number, offset, line in lines_of(file):
         loaded.size = offset + len(line)
         if line.isspace() and line.endswith(b"\n"):
             loaded.whole_size = loaded.size
@@ -164,9 +164,9 @@ def _read(file: BinaryIO, path: Path, defer: bool) -> LoadedTranscript:
             fact, sid = lazy or decode_line(line)
         except BadLine as error:
             damaged.append(DamagedLine(number, offset=offset, why=str(error)))
-            if (found := _record_at_end(line)) is None:
+            if (found := fact_at_end(line)) is None:
                 continue
-            fact, sid = found
+            fact, sid = decode_line(found)
         loaded.sid = loaded.sid if loaded.facts else sid
         loaded.facts.append(fact)
         places.append((number, offset))
@@ -183,7 +183,7 @@ def _read(file: BinaryIO, path: Path, defer: bool) -> LoadedTranscript:
     return loaded
 
 
-def _lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
+def lines_of(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
     """Yield (number, offset, line) of each line; one that is too long comes in pieces that are not facts."""
     number = 1
     offset = 0
@@ -193,8 +193,8 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
         number += line.endswith(b"\n")
 
 
-def _record_at_end(line: bytes) -> tuple[Fact, str] | None:
-    """Return the fact at the end of a line that begins with something else, and its session id; or None.
+def fact_at_end(line: bytes) -> bytes | None:
+    """Return the end of a line that is a fact, if the line begins with something else; else None.
 
     The line may begin with zeros from a power loss, or with a torn fact to which another program appended.
     Quotes within a fact are escaped, so only a real beginning can match, and the checksum confirms it.
@@ -204,10 +204,9 @@ def _record_at_end(line: bytes) -> tuple[Fact, str] | None:
         at = line.rfind(b'{"v":', 0, at)
         if at <= 0:
             return None
-        try:
-            return decode_line(line[at:])
-        except BadLine:
-            continue
+        with suppress(BadLine):
+            decode_line(line[at:])
+            return line[at:]
     return None
 
 

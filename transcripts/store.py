@@ -23,6 +23,7 @@ from .facts import Closed, Fact, Instructed, Metadata, Opened
 from .journal import Journal
 from .load import MAX_LINE_BYTES, LoadedTranscript, read_transcript
 from .secrets.masking import SecretMasks
+from .session_key import SessionKey
 from .session_lock import new_sid, path_of
 from .storage.disk import DISK, Disk, read_regular
 from .view import to_json_bytes
@@ -30,11 +31,13 @@ from .view import to_json_bytes
 Warn = Callable[[str], None]
 
 
-def create_store(project: Path, sid: str | None, warn: Warn, disk: Disk = DISK) -> Store:
+def create_store(
+    project: Path, sid: str | None, warn: Warn, disk: Disk = DISK, *, key: SessionKey | None = None
+) -> Store:
     """Create the store of a new session, with a random id if `sid` is None.
 
     The file is created with the first fact that is worth keeping. `warn` shows one line to the user, such as
-    that the disk fails.
+    that the disk fails. The lines are signed with `key`.
 
     Raises Unreadable if the id is taken or invalid or the directory of transcripts is not safe to use, and
     SessionInUse if another process holds the lock of this id.
@@ -43,10 +46,12 @@ def create_store(project: Path, sid: str | None, warn: Warn, disk: Disk = DISK) 
     path = path_of(project, sid)
     if os.path.lexists(path):
         raise Unreadable(f"cannot create session {sid}: {path} exists; choose another id")
-    return _locked(Store(Journal(path, disk), sid, warn))
+    return _locked(Store(Journal(path, disk), sid, warn, key))
 
 
-def resume_store(path: Path, warn: Warn, disk: Disk = DISK) -> tuple[Store, LoadedTranscript]:
+def resume_store(
+    path: Path, warn: Warn, disk: Disk = DISK, *, key: SessionKey | None = None
+) -> tuple[Store, LoadedTranscript]:
     """Open the store of an existing session and load its transcript, which is locked first, then read.
 
     Results that are not shown are left in the file. A torn tail is saved in `<sid>.torn` and truncated before
@@ -54,7 +59,7 @@ def resume_store(path: Path, warn: Warn, disk: Disk = DISK) -> tuple[Store, Load
     still read the session.
     """
     journal = Journal(path, disk)
-    store = _locked(Store(journal, path.stem, warn))
+    store = _locked(Store(journal, path.stem, warn, key))
     try:
         loaded = read_transcript(path, disk, defer=True)
         loaded.require_known_format()
@@ -86,8 +91,9 @@ class Store:
     is_begun  the session has a fact that is worth a file: one without a prompt leaves none
     """
 
-    def __init__(self, journal: Journal, sid: str, warn: Warn) -> None:
+    def __init__(self, journal: Journal, sid: str, warn: Warn, key: SessionKey | None = None) -> None:
         self.journal = journal
+        self._key = key
         self.sid = sid
         self._masks = SecretMasks()
         self._hidden = tuple[bytes, ...]()
@@ -113,9 +119,8 @@ class Store:
     def append(self, fact: Fact, durable: bool = False) -> None:
         """Append one fact; with `durable` it is on the disk when this returns, or the user was warned."""
         line = encode_fact(fact, self.sid)
-        self.pending.append(
-            mask_line(line, self._masks) if any(map(line.__contains__, self._hidden)) else line
-        )
+        line = mask_line(line, self._masks) if any(map(line.__contains__, self._hidden)) else line
+        self.pending.append(line if self._key is None else self._key.sign(line))
         self.is_begun = self.is_begun or not isinstance(fact, Opened | Instructed | Metadata | Closed)
         if self.is_begun:
             self._save(durable)
@@ -181,12 +186,18 @@ class Store:
                 )
                 return
             loaded.facts += [fact for fact, _ in new]
-            self.pending += [line for _, line in new]
+            self.pending += [self._signed(line) for _, line in new]
             self.sync()
             if new:
                 self._warn(f"added {_entries(len(new))} of an earlier run that were only in {saved}")
             if not self.pending and not self.failure:
                 saved.unlink()
+
+    def _signed(self, line: bytes) -> bytes:
+        """Return a line of an earlier run with the hash of this machine."""
+        if self._key is None or self._key.signed(line):
+            return line
+        return self._key.sign(line.rstrip(b"\r\n") + b"\n")
 
     def warn_of_failure(self, error: Exception) -> None:
         """Warn the user that the disk fails, once until it works again."""

@@ -353,6 +353,7 @@ def make_services(
         masks=setup.masks,
         guard=RecordsGuard(setup.folder, places=setup.spare_places, tell=tell) if keep else None,
         first_sid=setup.options.session_id,
+        key=setup.session_key(tell) if keep else None,
     )
     services = Services(
         setup,

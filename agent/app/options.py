@@ -57,6 +57,7 @@ class Options(NamedTuple):
     continue_: bool = False
     resume: str | None = None
     fork_session: bool = False
+    from_elsewhere: bool = False
     at: int | None = None
     offline: bool = False
     sample: bool = False

@@ -14,7 +14,7 @@ from agent.loop import ActiveSession, TurnContext
 from agent.ports import HookEvent
 from agent.session import Session, record_opening, restore_news, with_command_text
 from tools.processes import command_runner
-from transcripts import RequestSent
+from transcripts import FromElsewhere, RequestSent
 
 from .agent_start import give_agents
 from .composition import Services
@@ -42,6 +42,8 @@ class SessionFactory:
         options = self.services.setup.options
         if options.resume is None:
             return self.new()
+        if options.from_elsewhere:
+            return self.adopt(options.resume)
         forked = options.fork_session
         return self.fork_of(options.resume, options.at) if forked else self.resume(options.resume)
 
@@ -53,6 +55,13 @@ class SessionFactory:
         if self._repository.is_recording(wanted):
             return self._start(self._repository.adopt(Path(wanted).expanduser()))
         return self._start(self._repository.reopen(self._repository.named(wanted)))
+
+    def adopt(self, wanted: str) -> ActiveSession:
+        """Resume like `resume`, a session from elsewhere in a copy. Raises StoreError and UsageError."""
+        try:
+            return self.resume(wanted)
+        except FromElsewhere:
+            return self._start(self._repository.adopt(self._repository.named(wanted)))
 
     def fork(self, session: Session) -> ActiveSession:
         """Return a copy of a session in use."""

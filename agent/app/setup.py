@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field, structs
@@ -14,6 +14,7 @@ from agent.formatting import KEY_NAMES
 from agent.permissions import Mode, SandboxSettings
 from agent.ports import Clock, Hooks, SystemClock, ToolSource
 from compact import CompactSettings
+from transcripts import SessionKey, load_session_key, new_session_key
 from transcripts.secrets import SecretMasks, secret_values
 
 from .config import Config
@@ -53,6 +54,20 @@ class RunSetup(Struct, frozen=True):
         """Return the places for a copy of the transcripts while commands run, the preferred place first."""
         temporary = Path(tempfile.gettempdir()) / f"makeroom-records-{os.geteuid()}"
         return self.config.state_dir / "records", temporary
+
+    def session_key(self, tell: Callable[[str], None]) -> SessionKey:
+        """Return the key of this machine's sessions; if it cannot be stored, one for this run.
+
+        `tell` takes a line about that.
+        """
+        try:
+            return load_session_key(self.config.state_dir, self.folder)
+        except (OSError, ValueError) as error:
+            tell(
+                f"cannot store the key of sessions in {self.config.state_dir}: {error}. Later runs will ask "
+                "before they continue this session"
+            )
+            return new_session_key()
 
     @property
     def names_model(self) -> bool:

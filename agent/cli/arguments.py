@@ -78,6 +78,8 @@ def parser() -> OneLineParser:
     forking = "with -c or -r: continue in a copy and leave the original unchanged"
     add("--fork-session", action="store_true", help=forking)
     add("--at", type=_fact_number, metavar="ID", help="with -c or -r: fork from this point (such as r57)")
+    foreign = "with -c or -r: also continue a session that was not recorded on this machine, in a copy"
+    add("--from-elsewhere", action="store_true", help=foreign)
     add("--no-session", "--no-session-persistence", action="store_true", help="keep no transcript")
     add = made.add_argument_group("permissions").add_argument
     add("--permission-mode", type=_mode, metavar="MODE", help=", ".join(MODES))
@@ -116,6 +118,10 @@ def parse(argv: Sequence[str]) -> Options:
         made.error("--fork-session requires --continue or --resume")
     if given.at is not None and not continues:
         made.error("--at requires --continue or --resume")
+    if given.from_elsewhere and not continues:
+        made.error("--from-elsewhere requires --continue or --resume")
+    if given.from_elsewhere and (given.fork_session or given.at is not None):
+        made.error("--from-elsewhere cannot be used with --fork-session or --at")
     if given.no_session and continues:
         made.error("--no-session cannot be used with --continue or --resume")
     if given.output_format != "text" and not given.headless and given.input_format == "text":

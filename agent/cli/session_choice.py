@@ -1,6 +1,7 @@
 """Choose the session to resume before the screen is shown: by name, the newest, or from a list.
 
-If another process has the session open, the user may view it or continue in a copy.
+If another process has the session open, or it was not recorded on this machine, the user may view it or
+continue in a copy.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from msgspec.structs import replace
 
 from agent.app import Options, RunSetup
 from agent.errors import ChoiceCancelled, UsageError
-from agent.menus import Menu, MenuRow, in_use_menu, session_menu
+from agent.menus import Menu, MenuRow, elsewhere_menu, in_use_menu, session_menu
 from agent.session import SessionRepository
 from agent.ui import at_screen, at_terminal, one_line
-from transcripts import SessionInUse, lock_holder
+from transcripts import FromElsewhere, SessionInUse, lock_holder
 
 from .sessions_command import run_sessions
 
@@ -26,7 +27,8 @@ def with_session(setup: RunSetup) -> RunSetup | None:
     Raises UsageError, StoreError, ChoiceCancelled.
     """
     options = setup.options
-    repository = SessionRepository(setup.folder, keep=True, tell=lambda text: None)
+    key = setup.session_key(lambda text: None)  # warned of when the session begins
+    repository = SessionRepository(setup.folder, keep=True, tell=lambda text: None, key=key)
     if options.resume and repository.is_recording(options.resume):
         return setup
     if options.continue_:
@@ -34,6 +36,11 @@ def with_session(setup: RunSetup) -> RunSetup | None:
     else:
         path = repository.named(options.resume or _pick(repository, setup))
     chosen = replace(setup, options=options._replace(continue_=False, resume=path.stem))
+    if not options.from_elsewhere:
+        try:
+            repository.require_own(path)
+        except FromElsewhere as error:
+            return _resolve_foreign(chosen, error)
     pid = None if options.fork_session else lock_holder(path)
     return chosen if pid is None else _resolve_in_use(chosen, SessionInUse(path.stem, pid or None))
 
@@ -62,6 +69,21 @@ def _resolve_in_use(setup: RunSetup, error: SessionInUse) -> RunSetup | None:
             return None
         case "fork":
             return replace(setup, options=setup.options._replace(fork_session=True))
+        case _:
+            raise ChoiceCancelled(str(error))
+
+
+def _resolve_foreign(setup: RunSetup, error: FromElsewhere) -> RunSetup | None:
+    if not _can_ask(setup.options):
+        raise error
+    row = _choose(elsewhere_menu(error, "Quit"), setup.options)
+    match row.value if row else "leave":
+        case "view":
+            run_sessions(["show", error.sid], setup.folder)
+            return None
+        case "adopt":
+            options = setup.options._replace(from_elsewhere=True, fork_session=False, at=None)
+            return replace(setup, options=options)
         case _:
             raise ChoiceCancelled(str(error))
 

@@ -16,11 +16,11 @@ from agent.errors import UsageError
 from agent.events import ClipboardCopy, CommandOutput, Event, Notice
 from agent.formatting import shorten, unquoted
 from agent.loop import show_resumed, tokens_when_cold
-from agent.menus import in_use_menu, session_line, session_menu
+from agent.menus import elsewhere_menu, in_use_menu, session_line, session_menu
 from agent.ports import Chooser
 from agent.session import answers_of
 from tools.processes import filter_environment
-from transcripts import Folded, Opened, Prompt, SessionInUse, SessionSummary
+from transcripts import Folded, FromElsewhere, Opened, Prompt, SessionInUse, SessionSummary
 from transcripts.export import conversation_text, export_text, write_private
 
 from .running import usage_notice
@@ -103,18 +103,23 @@ async def resume_session(controller: Controller, argument: str) -> Event | None:
     try:
         await controller.use(*controller.factory.resume(argument))
         await controller.factory.restore_choices(*controller.in_use)
-    except SessionInUse as error:
+    except (SessionInUse, FromElsewhere) as error:
         if chooser is None:
             raise
-        row = await chooser.choose(in_use_menu(error, "Stay in this session"))
+        stay = "Stay in this session"
+        in_use = isinstance(error, SessionInUse)
+        menu = in_use_menu(error, stay) if isinstance(error, SessionInUse) else elsewhere_menu(error, stay)
+        row = await chooser.choose(menu)
         if row is not None and row.value == "view":
             folder = controller.setup.folder
             masks = controller.setup.masks
             text = await asyncio.to_thread(conversation_text, error.sid, folder, masks)
             return CommandOutput(text)
-        if row is None or row.value != "fork":
+        if row is None or row.value not in ("fork", "adopt"):
             return None
-        await controller.use(*controller.factory.fork_of(error.sid), source="fork")
+        factory = controller.factory
+        copy = factory.fork_of(error.sid) if in_use else factory.adopt(error.sid)
+        await controller.use(*copy, source="fork")
     show_resumed(*controller.in_use, controller.emit, tokens_when_cold)
     return None
 

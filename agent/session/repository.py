@@ -24,18 +24,26 @@ from compact import TokenCounter, load_counter
 from transcripts import (
     FORK_TOPIC,
     RECORDS_FOLDER,
+    Block,
+    ChannelBlock,
     Charge,
     Fact,
+    FromElsewhere,
     LazyResults,
     LoadedTranscript,
     Opened,
     Originals,
     ProjectRecords,
     RecordsGuard,
+    Reply,
+    Result,
+    SessionKey,
     SessionSummary,
     Store,
     StoreError,
+    TextBlock,
     Usage,
+    User,
     create_store,
     fold,
     read_transcript,
@@ -60,6 +68,7 @@ class SessionRepository(Struct):
     masks      secrets that no transcript may contain
     guard      protects transcripts from commands that could reach them
     first_sid  the id of the first new session
+    key        signs transcripts, and recognizes those from elsewhere; None: they are not signed
     home       the directory that contains .transcripts and .task_outputs
     """
 
@@ -72,6 +81,7 @@ class SessionRepository(Struct):
     guard: RecordsGuard | None = None
     indexing: IndexThread = field(default_factory=IndexThread)
     first_sid: str | None = None
+    key: SessionKey | None = None
     home: Path = Path()
 
     def __post_init__(self) -> None:
@@ -91,7 +101,8 @@ class SessionRepository(Struct):
 
     def reopen(self, path: Path) -> Session:
         """Return a recorded session, to be continued. Raises StoreError."""
-        store, loaded = resume_store(path, self.tell)
+        self.require_own(path)
+        store, loaded = resume_store(path, self.tell, key=self.key)
         if torn := loaded.torn_size:
             self.tell(f"moved an incomplete last line of the transcript ({torn} bytes) to {loaded.sid}.torn")
         if bad := loaded.damaged:
@@ -103,6 +114,7 @@ class SessionRepository(Struct):
 
     def fork(self, path: Path, at: int | None = None) -> Session:
         """Return a copy of a recorded session, up to fact `at`. Raises StoreError and UsageError."""
+        self.require_own(path)
         loaded = read_transcript(path)
         loaded.require_known_format()
         return self._copy(loaded.sid, loaded.facts if at is None else _facts_up_to(loaded, at), at)
@@ -123,13 +135,23 @@ class SessionRepository(Struct):
     def adopt(self, path: Path) -> Session:
         """Return a new session that begins with the session in a file, ours or another agent's.
 
+        Its system prompt, tools and compactions are left behind, and makeroom's own words in it are data.
         Raises UsageError.
         """
         try:
             imported = import_session(read_regular(path, MAX_RECORDING_BYTES), self.counter.blocks)
         except (OSError, ValueError) as error:
             raise UsageError(f"cannot continue {path}: {error}") from error
-        return self._with_facts(fold(imported.facts).facts)
+        return self._with_facts([_as_data(fact) for fact in fold(imported.facts).facts])
+
+    def require_own(self, path: Path) -> None:
+        """Raise FromElsewhere if a transcript was not written on this machine."""
+        try:
+            is_foreign = self.key is not None and self.key.is_from_elsewhere(path)
+        except OSError as error:
+            raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
+        if is_foreign:
+            raise FromElsewhere(path.stem)
 
     def _copy(self, original: str, facts: Sequence[Fact], at: int | None = None) -> Session:
         """Return a session with these facts (up to `at`), its original's checkpoints and a new name."""
@@ -145,7 +167,7 @@ class SessionRepository(Struct):
         return session
 
     def _with_facts(self, facts: Sequence[Fact]) -> Session:
-        store = create_store(self.home, unused_sid(self), self.tell)
+        store = create_store(self.home, unused_sid(self), self.tell, key=self.key)
         self._take(store)
         for fact in facts:
             store.append(fact)
@@ -227,6 +249,17 @@ class SessionRepository(Struct):
         self.indexing.end(wait=not self.keep)
         if not self.keep:
             shutil.rmtree(self.home, ignore_errors=True)
+
+
+def _as_data(fact: Fact) -> Fact:
+    """Return a fact without words of makeroom's own, which anybody may have written."""
+    if isinstance(fact, User | Reply):
+        return replace(fact, blocks=tuple(map(_plain, fact.blocks)))
+    return replace(fact, content=tuple(map(_plain, fact.content))) if isinstance(fact, Result) else fact
+
+
+def _plain(block: Block) -> Block:
+    return TextBlock(block.text) if isinstance(block, ChannelBlock) else block
 
 
 def _of_a_user(facts: Iterable[Fact]) -> list[Fact]:

@@ -27,21 +27,22 @@ def test_a_transcript_of_another_project_continues_here_and_the_model_is_informe
     there, here = tmp_path / "there", tmp_path / "here"
     for folder in (there, here):
         (folder / ".transcripts").mkdir(parents=True, mode=0o700)
-    run_controller(there, greet)
+    state = {"state_dir": tmp_path / "state"}
+    run_controller(there, greet, configured=state)
     path = Path(shutil.copy(record_of(there), here / ".transcripts"))
     words: list[str] = []
 
     async def work(run: ControllerRun) -> None:
         words.append(await run.do("hello again"))
 
-    server = run_controller(here, work, resume=path.stem)
+    server = run_controller(here, work, resume=path.stem, configured=state)
     assert f"directory has changed from {there} to {here}" in words[0]
     first, *_, last = server.requests[-1]["messages"]
     assert f"Project directory: {there}" in first["content"][0]["text"]
     assert f"Project directory: {here}" in last["content"][0]["text"]
     opened = [fact.folder for fact in read_transcript(path).facts if isinstance(fact, Opened)]
     assert opened == [str(there), str(here)]
-    server = run_controller(here, work, resume=path.stem)
+    server = run_controller(here, work, resume=path.stem, configured=state)
     assert "so far" not in words[1] and len(server.requests[-1]["messages"][-1]["content"]) == 1
 
 

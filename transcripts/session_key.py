@@ -1,0 +1,138 @@
+"""Recognize the transcripts that were written on this machine, by a keyed hash in each line.
+
+A repository can contain a `.transcripts` directory, and anybody can compute a checksum. So each line that is
+appended also has a keyed hash, whose key is in the state directory of the user, which no command can read:
+
+    {"v":1,"seq":7,...,"mac":"5ad1...32 hex digits","crc":"9f3a01bc"}
+
+It covers everything before it, the session id included. A transcript with a fact that has none is "from
+elsewhere". Transcripts of versions without the hash are adopted: those that a project contained before the
+key was made, if makeroom had been used on this machine until then. They are recognized by their inode, which
+a checkout cannot choose.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, field
+
+from .codec import BadLine, decode_line
+from .load import fact_at_end, lines_of
+from .session_lock import RECORDS_FOLDER
+from .storage import make_private_folders, opened_regular, read_regular, replace_file
+
+_MAX_FILE_BYTES = 1 << 20
+_MAC_BYTES = 16
+_MAC = b',"mac":"'
+_CRC = b',"crc":"'
+_CRC_END = len(_CRC) + len('xxxxxxxx"}')
+_MAC_END = len(_MAC) + 2 * _MAC_BYTES + len('"')
+
+
+class _StoredKey(Struct):
+    """The key as it is stored, and the time in ns before which transcripts without a hash were made here."""
+
+    key: str
+    adopts_before: int
+
+
+class SessionKey(Struct, frozen=True):
+    """The key of this machine's transcripts; `adopted` has the inode and size of older ones by their name."""
+
+    key: bytes
+    adopted: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    def sign(self, line: bytes) -> bytes:
+        """Return a line of a transcript with its hash and a new checksum."""
+        head = line[: -_CRC_END - 1]
+        body = b'%b%b%b"' % (head, _MAC, self._hash(head))
+        return b'%b%b%08x"}\n' % (body, _CRC, zlib.crc32(body))
+
+    def signed(self, line: bytes) -> bool:
+        """Return whether a line has the hash of this machine."""
+        body = line.rstrip(b"\r\n")[:-_CRC_END]
+        head = body[:-_MAC_END]
+        tail = body[-_MAC_END:]
+        return tail.startswith(_MAC) and tail[len(_MAC) : -1] == self._hash(head)
+
+    def _hash(self, head: bytes) -> bytes:
+        return blake2b(head, key=self.key, digest_size=_MAC_BYTES).hexdigest().encode()
+
+    def is_from_elsewhere(self, path: Path) -> bool:
+        """Return whether a transcript contains a fact that was not written here. Raises OSError."""
+        with opened_regular(path) as file:
+            found = os.fstat(file.fileno())
+            inode, known = self.adopted.get(path.name, (0, 0))
+            adopted = known if inode == found.st_ino else 0
+            for _, offset, line in lines_of(file):
+                if offset < adopted or self.signed(line) or line.isspace():
+                    continue
+                fact = line if _is_fact(line) else fact_at_end(line)
+                if fact is not None and not self.signed(fact):
+                    return True
+        return False
+
+
+def _is_fact(line: bytes) -> bool:
+    with suppress(BadLine):
+        decode_line(line)
+        return True
+    return False
+
+
+def load_session_key(state_dir: Path, project: Path) -> SessionKey:
+    """Return the key, which is made first if there is none, and adopt the project's older transcripts.
+
+    Raises OSError if the key cannot be read or written, or is not a key.
+    """
+    stored = _stored_key(state_dir)
+    name = hashlib.sha256(os.fsencode(project)).hexdigest()[:16]
+    path = state_dir / "adopted" / f"{name}.json"
+    try:
+        adopted = msgspec.json.decode(read_regular(path, _MAX_FILE_BYTES), type=dict[str, tuple[int, int]])
+    except (FileNotFoundError, msgspec.DecodeError):
+        adopted = _older_transcripts(project / RECORDS_FOLDER, stored.adopts_before)
+        make_private_folders(path.parent)
+        replace_file(path, msgspec.json.encode(adopted))
+    return SessionKey(bytes.fromhex(stored.key), adopted)
+
+
+def _stored_key(state_dir: Path) -> _StoredKey:
+    path = state_dir / "session_key.json"
+    with suppress(FileNotFoundError):
+        return msgspec.json.decode(read_regular(path, _MAX_FILE_BYTES), type=_StoredKey)
+    was_used = state_dir.is_dir()
+    make_private_folders(state_dir)
+    new = state_dir / f"session_key.{os.getpid()}"
+    made = _StoredKey(os.urandom(32).hex(), adopts_before=0)
+    replace_file(new, msgspec.json.encode(made))
+    if was_used:  # by the clock of the file system, which also dates the transcripts
+        made.adopts_before = new.stat().st_ctime_ns
+        replace_file(new, msgspec.json.encode(made))
+    with suppress(FileExistsError):  # another process was first
+        path.hardlink_to(new)
+    new.unlink()
+    return msgspec.json.decode(read_regular(path, _MAX_FILE_BYTES), type=_StoredKey)
+
+
+def new_session_key() -> SessionKey:
+    """Return a key for this run alone."""
+    return SessionKey(os.urandom(32))
+
+
+def _older_transcripts(folder: Path, before: int) -> dict[str, tuple[int, int]]:
+    """Return the inode and size of each transcript that has not been touched since that time."""
+    found: dict[str, tuple[int, int]] = {}
+    for path in folder.glob("*.jsonl") if before else ():
+        state = path.lstat()
+        if state.st_ctime_ns < before:
+            found[path.name] = (state.st_ino, state.st_size)
+    return found
