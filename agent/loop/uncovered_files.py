@@ -36,8 +36,9 @@ async def why_uncovered(context: TurnContext, accesses: Sequence[Access]) -> str
 def _lost(context: TurnContext, checkpoints: Checkpoints, access: Access) -> list[str]:
     recording = checkpoints.recording
     profile = command_runner(context.tool_context).profile
+    links = [f"{name}/.git" for name in recording.nested]  # files in worktrees; the sandbox keeps them
     uncovered = UncoveredFiles(
-        folders=recording.skipped,
+        folders=[*dict.fromkeys([*recording.skipped, *links])],
         rebuildable=recording.rebuildable,
         files=recording.unkept,
         others=[str(place) for place in profile.writable] if profile is not None else [],

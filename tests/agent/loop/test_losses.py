@@ -105,6 +105,8 @@ LINES: dict[str, Outcome] = {
     "git clean -fdxq": "asked",
     "git clean -ffdxq": "asked",
     "rm -rf sub": "asked",
+    "rm -rf tree": "asked",
+    "rm tree/.git": "asked",
     "rm .git/index": "asked",
     "rm -rf .git/logs/refs": "asked",
     "find . -name main -delete": "asked",
