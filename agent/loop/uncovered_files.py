@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from agent.checkpoints import Checkpoints, shown_paths
-from agent.shell import UncoveredFiles, changed_repositories, lost_paths
+from agent.shell import UncoveredFiles, changed_repositories, lines_behind, lost_paths
 from tools.base import Access
 from tools.processes import command_runner
 
@@ -43,7 +43,12 @@ def _lost(context: TurnContext, checkpoints: Checkpoints, access: Access) -> lis
         files=recording.unkept,
         others=[str(place) for place in profile.writable] if profile is not None else [],
     )
-    lost = lost_paths(access.target, context.permissions.rules.places(access), uncovered)
+    rules = context.permissions.rules
+    places = rules.places(access)
+    lost = lost_paths(access.target, places, uncovered)
+    if rules.reading is not None:
+        for line, inner in lines_behind(access.target, places, rules.reading):
+            lost += lost_paths(line, inner, uncovered)
     unkept = _changed(context, access, list(recording.keeper.unkept))
     return lost + [f"branches and stash of {name or 'the repository'}" for name in unkept]
 

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from .project_environment import (
         ProjectEnvironment,
     )
+    from .project_scripts import (
+        lines_behind,
+    )
     from .read_only import (
         JudgedCommand,
         ReadingJudge,
@@ -78,6 +81,7 @@ __all__ = [
     "irreversible_commands",
     "irreversible_effect",
     "known_programs",
+    "lines_behind",
     "lost_paths",
     "outside_need",
     "parse_simple_commands",
@@ -95,6 +99,7 @@ __getattr__ = lazy_door(
         "outside_programs": "outside_need",
         "program_names": "Standpoint with_other_names",
         "project_environment": "ProjectEnvironment",
+        "project_scripts": "lines_behind",
         "read_only": "JudgedCommand ReadingJudge",
         "script_risks": "RiskyLine risky_lines",
         "simple_commands": "Glob Words parse_simple_commands",

@@ -9,7 +9,8 @@ Before a command may destroy such files the user is asked. A line is compared wi
     git clean -fdx              removes untracked directories in any depth
 
 Caches are not protected, as programs make them again. A directory of dependencies that a manifest beside it
-can rebuild may be removed as a whole by a line that names it. What a program of the project does is unknown.
+can rebuild may be removed as a whole by a line that names it. What a program of the project does is unknown;
+the lines of its makefiles and packages are judged like others (project_scripts.py).
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tools.files import is_inside
 
+from .git_files import file_bytes
 from .git_settings import GitSettings
 from .option_syntax import NotProved
 from .reading_programs import Reading
@@ -81,6 +82,14 @@ class ProjectPrograms:
     def may_write(self, path: str) -> bool:
         """See program_names.ProgramFiles."""
         return os.access(path, os.W_OK)
+
+    def text(self, path: str) -> str:
+        """See program_names.ProgramFiles."""
+        try:
+            is_own = is_inside(os.path.realpath(path), self.folder)
+            return file_bytes(path, 1_000_000).decode("utf-8", "replace") if is_own else ""
+        except (NotProved, ValueError):
+            return ""
 
     def git_values(self, folder: str) -> Mapping[str, Sequence[str]]:
         """See program_names.ProgramFiles."""

@@ -67,6 +67,9 @@ class ProgramFiles(Protocol):
     def may_write(self, path: str) -> bool:
         """Return whether the user may write to an existing path."""
 
+    def text(self, path: str) -> str:
+        """Return the text of a regular file in the project; "" if it cannot be read."""
+
     def git_values(self, folder: str) -> Mapping[str, Sequence[str]]:
         """Return the values of each setting of git, such as `remote.origin.url`. Raises NotProved."""
 

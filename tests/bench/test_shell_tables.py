@@ -89,6 +89,10 @@ class AnyProject:
         """See ProgramFiles."""
         return False
 
+    def text(self, path: str) -> str:
+        """See ProgramFiles."""
+        return ""
+
     def git_values(self, folder: str) -> Mapping[str, Sequence[str]]:
         """See ProgramFiles."""
         return {}

@@ -34,7 +34,7 @@ echo x >node_modules/pkg/index.js; echo x >.venv/lib/site.py; echo x >tools/venv
 ln -s src/a.py link; ln -s src dirlink; chmod 750 src/a.py; echo c >__pycache__/a.pyc
 printf '%s\\n' .venv node_modules '*.sqlite' >.gitignore
 for n in 1 2 3 4 5 6 7 8 9; do echo $n >many/$n.txt; done
-printf 'clean:\\n\\trm -rf src docs\\n' >Makefile
+printf 'clean:\\n\\trm -rf src docs\\nwipe: clean\\n\\t@rm -rf .venv\\n' >Makefile
 git init -q sub; git -C sub commit -q --allow-empty -m sub; echo s >sub/s
 echo '.transcripts' >.git/info/exclude
 git add src docs Makefile .gitignore; git commit -qm one; echo two >src/a.py; git commit -qam two
@@ -65,6 +65,7 @@ LINES: dict[str, Outcome] = {
     "cat package.json >docs/d.md": "restored",
     "tar cf docs/d.md src": "restored",
     "make clean": "restored",
+    "make wipe": "asked",
     "gzip data/db.sqlite": "restored",
     "mv data elsewhere; rm -r elsewhere": "restored",
     "python3 -c \"import shutil; shutil.rmtree('src')\"": "restored",

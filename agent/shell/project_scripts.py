@@ -1,0 +1,166 @@
+"""Find the command lines behind `make TARGET` and `npm run NAME`, as far as the project's files show them.
+
+With this Makefile, `make wipe` runs the lines `echo wiping` and `rm -rf .venv build`:
+
+    OUT := build
+    wipe: tell
+            @rm -rf .venv $(OUT)
+    tell:
+            @echo wiping
+
+What cannot be determined without running make is left out: included files, functions, pattern rules and
+undefined variables. The files are read through a port.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from tools.text import word_set
+from transcripts.patterns import lazy_pattern
+
+from .launcher_arguments import option_values
+from .line_reading import read_line
+from .program_names import ProgramFiles
+from .vital_places import Places, Scene, scenes
+
+_MAKERS = word_set("make gmake")
+_MAKE_VALUES = word_set("-C --directory -f --file --makefile -I --include-dir -o -W")
+_RUNNERS = word_set("npm pnpm yarn bun")
+_BARE_SCRIPTS = word_set("test start stop restart")  # npm runs these without `run`
+_MAX_DEPTH = 3  # scripts that run scripts
+_MAX_LINES = 200
+# A command may write these files, and variables in variables grow without limit.
+_MAX_FILE_CHARS = 200_000
+_MAX_TEXT_CHARS = 10_000
+_MAX_VALUE_CHARS = 2_000
+_ASSIGNMENT = lazy_pattern(r"(?:(?:export|override)\s+)?([\w.-]+)\s*([:?+!]{0,3})=\s*(.*)")
+_VARIABLE = lazy_pattern(r"\$(?:\(([\w.@-]+)\)|\{([\w.@-]+)\}|([@A-Za-z]))")
+_CALL = lazy_pattern(r"\$\((?!shell\b)[^()]*\)|\$\{[^{}]*\}|\$[<^?*+|%]")
+
+
+class _Makefile(Struct):
+    """The rules and variables of a makefile; targets are in their order."""
+
+    variables: dict[str, str]
+    needs: dict[str, list[str]] = field(default_factory=dict)
+    recipes: dict[str, list[str]] = field(default_factory=dict)
+
+
+def lines_behind(line: str, places: Places, files: ProgramFiles) -> Iterator[tuple[str, Places]]:
+    """Yield the command lines of the project's scripts that a line runs, each with its directories."""
+    waiting = [(line, places, 0)]
+    count = 0
+    while waiting and count < _MAX_LINES:
+        text, here, depth = waiting.pop()
+        if depth > 0:
+            count += 1
+            yield text, here
+        if depth < _MAX_DEPTH:
+            for scene in scenes(read_line(text).invocations, here):
+                found = _script_lines(scene, files)
+                waiting += ((each, replace(places, cwd=folder), depth + 1) for each, folder in found)
+
+
+def _script_lines(scene: Scene, files: ProgramFiles) -> Iterator[tuple[str, str]]:
+    """Yield (line, directory) for what a command runs."""
+    if scene.here is None:
+        return
+    if scene.program in _MAKERS:
+        yield from _make_lines(scene, scene.here, files)
+    elif scene.program in _RUNNERS:
+        yield from _package_lines(scene, scene.here, files)
+
+
+def _make_lines(scene: Scene, here: str, files: ProgramFiles) -> Iterator[tuple[str, str]]:
+    """Yield the recipes of the targets that a command makes, each line with the makefile's directory."""
+    words = list(scene.command.words)
+    for folder in option_values(words, frozenset(("-C", "--directory"))):
+        here = posixpath.normpath(posixpath.join(here, folder))
+    named = list(option_values(words, frozenset(("-f", "--file", "--makefile"))))
+    candidates = named[:1] or ["GNUmakefile", "makefile", "Makefile"]
+    text = next(filter(None, (files.text(posixpath.join(here, name)) for name in candidates)), "")
+    operands = [word for word in scene.operands(_MAKE_VALUES) if not word.isdigit()]  # `-j 4`
+    given = dict(word.split("=", 1) for word in operands if "=" in word)
+    made = _parsed(text, given)
+    targets = [word for word in operands if "=" not in word]
+    first = [name for name in made.recipes if not name.startswith(".")][:1]
+    for name in _reached(made, targets or first):
+        for line in made.recipes[name]:
+            yield _expanded(line, {**made.variables, "@": name}), here
+
+
+def _parsed(text: str, given: dict[str, str]) -> _Makefile:
+    """Parse a makefile; the variables `given` on the command line override its own."""
+    made = _Makefile({"RM": "rm -f", "MAKE": "make", **given})
+    current: Sequence[str] = ()
+    for line in text[:_MAX_FILE_CHARS].replace("\\\n\t", " ").replace("\\\n", " ").splitlines():
+        if line.startswith("\t"):
+            for name in current:
+                made.recipes[name].append(line.strip().lstrip("@-+ "))
+        elif assigned := _ASSIGNMENT.fullmatch(line.strip()):
+            name, operator, value = assigned.groups()
+            known = made.variables.get(name)
+            if operator == "+" and known:
+                made.variables[name] = f"{known} {value}"
+            elif name not in given and (operator != "?" or known is None):
+                made.variables[name] = value
+        elif ":" in line and line[0] not in "#: ":
+            names, _, rest = line.partition(":")
+            needs, _, recipe = rest.removeprefix(":").partition("#")[0].partition(";")
+            current = _expanded(names, made.variables).split()
+            for name in current:
+                made.needs.setdefault(name, []).extend(_expanded(needs, made.variables).split())
+                made.recipes.setdefault(name, []).extend([recipe.strip()] if recipe else [])
+    return made
+
+
+def _reached(made: _Makefile, targets: Sequence[str]) -> list[str]:
+    """Return the targets that making `targets` may make, with those that they need."""
+    found: dict[str, None] = {}
+    waiting = list(targets)
+    while waiting:
+        name = waiting.pop()
+        if name in made.recipes and name not in found:
+            found[name] = None
+            waiting += made.needs[name]
+    return list(found)
+
+
+def _expanded(text: str, variables: dict[str, str]) -> str:
+    """Return a text of a makefile with its variables; undefined ones and functions are empty."""
+
+    def value(found: re.Match[str]) -> str:
+        return variables.get(found[1] or found[2] or found[3], "")[:_MAX_VALUE_CHARS]
+
+    pieces = text[:_MAX_TEXT_CHARS].split("$$")
+    for _ in range(5):  # variables in variables
+        pieces = [_VARIABLE.sub(value, piece)[:_MAX_TEXT_CHARS] for piece in pieces]
+    return "$".join(_CALL.sub("", piece) for piece in pieces)
+
+
+def _package_lines(scene: Scene, here: str, files: ProgramFiles) -> Iterator[tuple[str, str]]:
+    """Yield the script of a package that a command runs, and those that run before and after it."""
+    words = scene.operands(word_set("--prefix -C --dir --cwd -w --workspace"))
+    for folder in option_values(list(scene.command.words), word_set("--prefix -C --dir --cwd")):
+        here = posixpath.normpath(posixpath.join(here, folder))
+    if words[:1] in (["run"], ["run-script"]):
+        words = words[1:]
+    elif scene.program == "npm" and not _BARE_SCRIPTS.intersection(words[:1]):
+        return
+    while words and not (text := files.text(posixpath.join(here, "package.json"))):
+        if here in (scene.places.folder, "/"):
+            return
+        here = posixpath.dirname(here)
+    try:
+        scripts = json.loads(text)["scripts"] if words else {}
+        found = [scripts.get(f"{kind}{words[0]}") for kind in ("pre", "", "post")] if scripts else []
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return  # npm cannot read it either
+    yield from ((line, here) for line in found if isinstance(line, str))

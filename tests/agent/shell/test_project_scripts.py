@@ -1,0 +1,101 @@
+"""Command lines behind `make TARGET` and `npm run NAME`."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from agent.shell import Places, ProjectEnvironment, lines_behind
+
+MAKEFILE = """
+OUT := build
+OUT += dist
+VENV ?= .venv
+DIRS = $(OUT) ${VENV}
+.PHONY: all wipe
+all: build/x ; echo all
+build/x: x.c
+	gcc -o $@ $<
+wipe: tell
+	@rm -rf \\
+	$(DIRS)
+	-$(RM) *.log $(wildcard *.o) $(UNDEFINED)
+ifdef DEEP
+	for d in a b; do rm -rf $$d; done
+endif
+tell:
+	@echo wiping
+	$(MAKE) -C sub clean
+one two: ; rm $@
+"""
+SCRIPTS = """{"scripts": {"clean": "rimraf node_modules dist", "preclean": "npm run tell", "tell": "echo",
+"test": "jest", "loop": "npm run loop", "odd": 3}}"""
+WIPING = ["echo wiping", "make -C sub clean", "rm -f *.log  ", "for d in a b; do rm -rf $d; done"]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    (tmp_path / "other.mk").write_text("x:\n\techo other\n")
+    (tmp_path / "sub" / "makefile").write_text("clean:\n\trm -rf ../.git\n")
+    (tmp_path / "package.json").write_text(SCRIPTS)
+    return tmp_path.resolve()
+
+
+def behind(root: Path, line: str) -> list[tuple[str, str]]:
+    places = Places(folder=str(root), home="/home/u", cwd=str(root))
+    files = ProjectEnvironment(str(root), {"PATH": os.environ["PATH"]})
+    found = lines_behind(line, places, files)
+    return sorted((text, os.path.relpath(each.cwd, root)) for text, each in found)
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        ("make", ["echo all", "gcc -o build/x "]),
+        ("make -j 4 wipe", [*WIPING, "rm -rf  build dist .venv"]),
+        ("make VENV=env wipe", [*WIPING, "rm -rf  build dist env"]),
+        ("make two", ["rm two"]),
+        ("make -f other.mk", ["echo other"]),
+        ("make missing; ls", []),
+        ("npm run clean", ["rimraf node_modules dist", "npm run tell", "echo"]),
+        ("cd sub && yarn tell", ["echo"]),
+        ("npm test", ["jest"]),
+        ("npm ci", []),
+        ("npm run odd; npm run missing; npm run", []),
+        ("npm run loop", ["npm run loop"] * 3),
+        ("bash -c 'make tell'", ["echo wiping", "make -C sub clean"]),
+    ],
+)
+def test_the_lines_that_a_script_of_the_project_runs(root: Path, line: str, lines: list[str]) -> None:
+    found = behind(root, line)
+    assert sorted(text for text, folder in found if folder == ".") == sorted(lines)
+    below = ["rm -rf ../.git"] if "make -C sub clean" in lines else []
+    assert [text for text, folder in found if folder == "sub"] == below
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"scripts": 5}', '{"scripts": []}', "\0", "[" * 100_000])
+def test_a_file_that_is_not_as_it_should_be_has_no_lines(root: Path, content: str) -> None:
+    for name in ("package.json", "Makefile"):
+        (root / name).write_text(content)
+    assert behind(root, "make; npm run clean") == []
+
+
+def test_a_makefile_that_grows_when_it_is_expanded_takes_little_time(root: Path) -> None:
+    variables = "".join(f"V{n} = " + f"$(V{n + 1})" * 20_000 + "\n" for n in range(9))
+    (root / "Makefile").write_text(f"all:\n\techo $(V0)\n{variables}a{' ' * 50_000}b:\n{'$(V0): x' * 9}")
+    start = time.process_time()
+    assert all(len(text) <= 10_000 for text, _ in behind(root, "make"))
+    assert time.process_time() - start < 2
+
+
+def test_a_file_outside_the_project_or_a_pipe_is_not_read(
+    root: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside") / "Makefile"
+    outside.write_text("all:\n\techo secret\n")
+    (root / "linked").symlink_to(outside)
+    os.mkfifo(root / "pipe")
+    assert behind(root, f"make -f linked; make -f pipe; make -f {outside}") == []
