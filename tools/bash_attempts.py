@@ -85,7 +85,9 @@ async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimit
     refusal = None
     if request.sandboxed and profile is not None and not end.why:
         refusal = runner.blocked_access(request, profile, spool, began, failed=bool(end.code))
-    result = _with_guarded(command_result(end, request.line, spool, context, limits), guarded)
+    unreached = [f"[no connection: {why}; the host is allowed]" for why in runner.unreached_hosts(began)]
+    result = command_result(end, request.line, spool, context, limits)
+    result = _with_lines(result, [*guarded, *unreached])
     if refusal is None or end.code:
         return CommandAttempt(result, spool=spool, folder=end.folder, refusal=refusal)
     told = f"[{refusal}, although the command exited with code 0. {ADVICE_IF_NEEDED}]"
@@ -94,8 +96,8 @@ async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimit
     )
 
 
-def _with_guarded(result: ToolResult, reports: Sequence[str]) -> ToolResult:
-    """The result with what a sandboxed command did to guarded files, for the model and the user."""
+def _with_lines(result: ToolResult, reports: Sequence[str]) -> ToolResult:
+    """Return the result with lines about guarded files and unreachable hosts, for the model and the user."""
     if not reports:
         return result
     text = "\n".join(reports)

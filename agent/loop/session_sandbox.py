@@ -192,6 +192,7 @@ class SessionSandbox(Struct):
                     self._proxy_folder / "proxy", environ=self.tools.environ
                 )
                 command_runner(self.tools).refused_hosts = self._proxy.refused_since
+                command_runner(self.tools).unreached_hosts = self._proxy.unreached_since
         if self._proxy is not None:
             self._proxy.use_hosts(self.hosts())
         return starting and self._proxy is not None

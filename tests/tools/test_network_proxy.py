@@ -646,6 +646,8 @@ def test_tunnels_and_requests_go_through_the_users_own_proxy(tmp_path: Path, cer
                 writer.transport.abort()
                 status, _, writer = await connected(ours, "other.example:443")
                 assert status_of(status) == 502
+                assert ours.refused_since(0) == () and "refused other.example" in ours.unreached_since(0)[0]
+                assert ours.unreached_since(time.monotonic()) == ()
                 writer.close()
                 await ours.close()
         assert b"Proxy-Authorization: Basic bWU6cEBzcw==\r\n" in seen[0].replace(b"proxy-auth", b"Proxy-Auth")

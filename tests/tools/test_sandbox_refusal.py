@@ -320,3 +320,12 @@ def test_an_endless_output_is_judged_by_its_end_and_at_once(run: SandboxedRun) -
     noise = "'" * 3_000_000 + "\n" + "permission denied: '" * 100_000
     assert found(run, noise) is None
     assert found(run, noise + "\ntouch: cannot touch '{home}/x': Read-only file system") is not None
+
+
+def test_an_allowed_host_without_a_connection_is_not_blocked(run: SandboxedRun) -> None:
+    message = "curl: (56) CONNECT tunnel failed, response 502"
+    assert found(replace(run, line="curl https://a.example", failed=True), message) is not None
+    unreached = replace(run, line="curl https://a.example", unreached=("a.example cannot be resolved",))
+    assert found(unreached, message) is None
+    other = found(replace(unreached, hosts=("b.example",)), message)
+    assert other is not None and other.target == "b.example"

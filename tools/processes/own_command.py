@@ -97,9 +97,14 @@ def _refusal(
 ) -> BlockedAccess | None:
     if profile is None:
         return None
-    hosts = runner.refused_hosts(since)
     return find_blocked_access(
         SandboxedRun(
-            line, cwd=runner.context.folder, output=err, profile=profile, private=runner.scratch, hosts=hosts
+            line,
+            cwd=runner.context.folder,
+            output=err,
+            profile=profile,
+            private=runner.scratch,
+            hosts=runner.refused_hosts(since),
+            unreached=runner.unreached_hosts(since),
         )
     )

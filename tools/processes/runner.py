@@ -40,9 +40,7 @@ DRAIN_LIMIT_S = 0.3  # for output left in the pipe when the shell has ended
 _END_LIMIT_S = 3.0  # for the supervisor to end one command; after that all commands are ended
 _SWITCHED_OFF = ("off", "0", "no", "false")  # values of MAKEROOM_NAMESPACE
 
-RefusedHosts = Callable[
-    [float], Sequence[str]
-]  # the hosts that the proxy refused since that time.monotonic()
+HostsSince = Callable[[float], Sequence[str]]  # what the proxy reports since that time.monotonic()
 
 
 class CommandRunner:
@@ -54,7 +52,8 @@ class CommandRunner:
         self.jobs: dict[str, BackgroundJob] = {}
         self.foreground: set[asyncio.Future[None]] = set()  # each moves its command to the background
         self.profile: SandboxProfile | None = None  # for sandboxed commands; made when the supervisor starts
-        self.refused_hosts: RefusedHosts = lambda since: ()
+        self.refused_hosts: HostsSince = lambda since: ()
+        self.unreached_hosts: HostsSince = lambda since: ()  # why allowed hosts could not be reached
         self.guard = project_guard(context.folder, context.journals.parent)
         self.records: RecordsGuard | None = None  # set once a command has run that can see our transcripts
         self.published: PublishedPorts | None = None  # set once a port was published
@@ -201,6 +200,7 @@ class CommandRunner:
                 profile=profile,
                 private=self.scratch,
                 hosts=self.refused_hosts(since),
+                unreached=self.unreached_hosts(since),
                 loopback=self._supervisor is None or self._supervisor.sandbox == "namespaces",
                 failed=failed,
             )

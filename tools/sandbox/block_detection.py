@@ -86,6 +86,7 @@ class SandboxedRun(Struct, frozen=True):
     output    the end of its output
     private   the directories for its temporary files
     hosts     the hosts that the network proxy refused during the run
+    unreached why it could not reach hosts that are allowed
     loopback  it has a loopback interface, so the sandbox does not block localhost
     failed    its exit code is not 0
     """
@@ -96,6 +97,7 @@ class SandboxedRun(Struct, frozen=True):
     profile: SandboxProfile
     private: Path | None = None
     hosts: Sequence[str] = ()
+    unreached: Sequence[str] = ()
     loopback: bool = True
     failed: bool = True
 
@@ -247,7 +249,7 @@ def _refused_host(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess | No
     message = lines[found[0]] if found else ""
     if run.hosts:
         return BlockedAccess("reach", target=run.hosts[0], program=_program(message, run.line))
-    if not found:
+    if not found or run.unreached:
         return None
     above = lines[max(0, found[0] - _LINES_BEFORE) : found[0]]
     hosts = [host for text in (message, *reversed(above), run.line) for host in _named_hosts(text)]

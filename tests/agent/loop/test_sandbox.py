@@ -546,6 +546,7 @@ def test_a_host_that_the_proxy_refused_needs_approval_and_kept_as_a_rule(shell: 
     assert question.through == "reach files.example"
     assert stored_rules(shell.granted) == (Rule(REACHING, "files.example"),)
     assert "403" not in (shell.folder / "answer").read_text()
+    assert "[no connection: files.example " in shell.texts and "; the host is allowed]" in shell.texts
 
 
 def test_what_was_blocked_in_a_line_that_succeeded_is_reported_without_a_question(

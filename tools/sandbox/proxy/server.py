@@ -68,6 +68,7 @@ class NetworkProxy:
         self._connect = connect
         self._limits = limits
         self._refused: deque[tuple[float, str]] = deque(maxlen=1_000)
+        self._unreached: deque[tuple[float, str]] = deque(maxlen=1_000)
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
@@ -94,6 +95,10 @@ class NetworkProxy:
         resolved to a private address.
         """
         return tuple(dict.fromkeys(host for at, host in self._refused if at >= mark))
+
+    def unreached_since(self, mark: float) -> tuple[str, ...]:
+        """Return why allowed hosts could not be reached since `mark`, a sentence each, oldest first."""
+        return tuple(dict.fromkeys(why for at, why in self._unreached if at >= mark))
 
     async def start(self) -> None:
         self._server = await asyncio.start_unix_server(self._accept, self.path)
@@ -176,6 +181,7 @@ class NetworkProxy:
         except HostNotPublic as error:
             raise RequestRefused(403, str(error), host) from error
         except HostUnreachable as error:
+            self._unreached.append((time.monotonic(), str(error)))
             raise RequestRefused(502, str(error)) from error
 
     async def _tunnel(self, client: ClientEnd, route: HostConnection, host: str, port: int) -> None:
