@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from transcripts.storage import read_regular
+from transcripts.storage import opened_regular
 
 if TYPE_CHECKING:
     from yaml import SafeLoader
 
 MAX_MARKDOWN_BYTES = 64 * 1024
+MAX_SKILL_BYTES = 256 * 1024  # of a file that is read when it is used; before, its first MAX_MARKDOWN_BYTES
 MAX_FRONTMATTER_CHARS = 16 * 1024
 
 
@@ -30,17 +32,28 @@ class Markdown(Struct, frozen=True):
 
 def read_markdown(path: Path) -> Markdown:
     """Return the file's fields and text. Raises ValueError, in one line, for a file that cannot be used."""
+    return _read(path, MAX_MARKDOWN_BYTES)
+
+
+def read_head(path: Path) -> Markdown:
+    """Return the file's fields and the beginning of its text. Raises ValueError as `read_markdown` does."""
+    return _read(path, MAX_SKILL_BYTES)
+
+
+def _read(path: Path, max_bytes: int) -> Markdown:
     try:
-        data = read_regular(path, MAX_MARKDOWN_BYTES)
+        with opened_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            data = file.read(MAX_MARKDOWN_BYTES)
     except OSError as error:
         raise ValueError(error.strerror or str(error)) from error
+    if size > max_bytes:
+        raise ValueError(f"it is larger than {max_bytes:,} bytes")
     return parse_markdown(data)
 
 
 def parse_markdown(data: bytes) -> Markdown:
     """Return the fields and text of a file's content. Raises ValueError as `read_markdown` does."""
-    if len(data) > MAX_MARKDOWN_BYTES:
-        raise ValueError(f"it has more than {MAX_MARKDOWN_BYTES:,} bytes")
     text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
     frame = re.match(r"---[ \t]*\n(?:(.*?)\n)?---[ \t]*(?:\n|\Z)", text, re.DOTALL)
     if frame is None:

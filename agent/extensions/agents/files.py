@@ -5,7 +5,9 @@ A definition of the project is used once its content is approved.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +23,7 @@ from .builtin import BUILTIN_AGENTS
 from .definitions import AgentDefinition, given_agents, read_agent
 
 AGENTS_FOLDER = "agents"
+MAX_FILES = 500  # of one directory and those below it
 
 
 class AgentFile(NamedTuple):
@@ -122,16 +125,23 @@ def _project_files(folder: Path, environ: Mapping[str, str], problems: list[str]
 
 
 def _read(folder: Path, problems: list[str]) -> Iterator[AgentFile]:
-    """Yield the Markdown files of a directory, by name."""
-    try:
-        paths = sorted(path for path in folder.iterdir() if path.suffix == ".md")
-    except OSError:
-        return
-    for path in paths[:200]:
+    """Yield the Markdown files below a directory, by path."""
+    paths = islice(_markdown_below(folder), MAX_FILES + 1)
+    for number, path in enumerate(paths):
+        if number == MAX_FILES:
+            problems.append(f"{folder} has more than {MAX_FILES} agents, of which only the first are read")
+            return
         try:
             yield AgentFile(path, read_regular(path, MAX_MARKDOWN_BYTES))
         except OSError as error:
             problems.append(f"the agent in {path} is ignored: {error.strerror or error}")
+
+
+def _markdown_below(folder: Path) -> Iterator[Path]:
+    """Yield the Markdown files of a directory and those below it. Links to directories are not followed."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (Path(place, name) for name in sorted(names) if name.endswith(".md"))
 
 
 def _shown(content: bytes) -> str:

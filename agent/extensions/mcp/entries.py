@@ -66,11 +66,25 @@ def canonical_bytes(raw: RawEntry) -> bytes:
 
 
 def servers_in(data: object, place: str) -> dict[str, RawEntry]:
-    """Return the servers of a file's content. Raises ValueError with a line that names the place."""
+    """Return the servers of a file's content, which may be the value of `mcpServers` alone.
+
+    Raises ValueError with a line that names the place.
+    """
     found = data.get("mcpServers", {}) if isinstance(data, dict) else None
+    if isinstance(data, dict) and is_flat(data):
+        found = data
     if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
         raise ValueError(f'{place}: it must have the form {{"mcpServers": {{"name": {{...}}}}}}')
     return found
+
+
+def is_flat(data: Mapping[str, Any]) -> bool:
+    """Return whether the servers of a file are its own entries, as in the files of plugins."""
+    return (
+        "mcpServers" not in data
+        and bool(data)
+        and all(isinstance(each, dict) and ("command" in each or "url" in each) for each in data.values())
+    )
 
 
 def read_entry(name: str, raw: RawEntry, scope: Scope, environ: Mapping[str, str]) -> ServerEntry:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from agent.errors import UsageError
 from transcripts.storage import make_private_folders, read_regular, replace_file
 
-from .entries import RawEntry, ServerEntry, read_entry, servers_in
+from .entries import RawEntry, ServerEntry, is_flat, read_entry, servers_in
 
 MAX_MCP_FILE_BYTES = 4 * 1024 * 1024
 FileScope = Literal["local", "project", "user"]
@@ -64,7 +64,7 @@ class ServerFiles(Struct, frozen=True):
     def has(self, scope: FileScope, name: str) -> bool:
         """Return true if the file of a scope has an entry of that name."""
         try:
-            return name in (_read_json(self.path(scope)).get("mcpServers") or {})
+            return name in self.raw_entries(scope)
         except (OSError, ValueError):
             return False
 
@@ -152,7 +152,7 @@ def store_entry(path: Path, name: str, raw: RawEntry | None) -> bool:
     servers.pop(name, None)
     if raw is not None:
         servers[name] = raw
-    _write(path, {**data, "mcpServers": servers})
+    _write(path, servers if is_flat(data) else {**data, "mcpServers": servers})
     return existed
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.extensions.approvals import ProjectItem
-from agent.extensions.frontmatter import MAX_MARKDOWN_BYTES, parse_markdown
+from agent.extensions.frontmatter import MAX_SKILL_BYTES, parse_markdown
 from transcripts.storage import read_regular
 
 from .files import Skill, check_origin, read_skills, skill_of
@@ -41,7 +41,7 @@ def open_skill(skill: Skill) -> OpenedSkill:
     """Read the file of a command or skill again. Raises OSError and ValueError if it cannot be used."""
     if skill.top is not None:
         check_origin(skill.path, skill.top)  # commands can change it between two checks
-    content = read_regular(skill.path, MAX_MARKDOWN_BYTES)
+    content = read_regular(skill.path, MAX_SKILL_BYTES)
     markdown = parse_markdown(content)
     place = SkillPlace(folder=skill.folder, kind=skill.kind, scope=skill.scope, top=skill.top)
     now = replace(skill_of(markdown, skill.path, place), name=skill.name)

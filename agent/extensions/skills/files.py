@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from agent.extensions.frontmatter import Markdown, read_markdown
+from agent.extensions.frontmatter import Markdown, read_head
 from tools.files import is_inside
 from tools.guarded import is_protected
 from transcripts.storage import trusted_owners
@@ -83,7 +83,7 @@ def read_skills(place: SkillPlace, warnings: list[str]) -> Iterator[Skill]:
         try:
             if place.top is not None:
                 check_origin(path, place.top)
-            yield skill_of(read_markdown(path), path, place)
+            yield skill_of(read_head(path), path, place)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
             warnings.append(f"{path}: {reason} (ignored)")

@@ -31,9 +31,12 @@ class GivenValues(Struct, frozen=True):
 
 @cache
 def _place() -> re.Pattern[str]:
-    """Match a placeholder for a value: `$ARGUMENTS[1]`, `$ARGUMENTS`, `$1`, `${VARIABLE}`, `$name`."""
+    """Match a placeholder for a value: `$ARGUMENTS[1]`, `$ARGUMENTS`, `$1`, `${VARIABLE}`, `$name`.
+
+    Amounts such as `$150` and `$1.50` are no placeholders.
+    """
     return re.compile(
-        r"(?P<escaped>\\)?\$(?:ARGUMENTS\[(?P<at>\d{1,6})\]|(?P<all>ARGUMENTS)\b|(?P<number>\d+)"
+        r"(?P<escaped>\\)?\$(?:ARGUMENTS\[(?P<at>\d{1,6})\]|(?P<all>ARGUMENTS)\b|(?P<number>\d)(?![.,]?\d)"
         r"|\{(?P<variable>[A-Z_]+)\}|(?P<name>[A-Za-z_][\w-]*))"
     )
 
@@ -47,12 +50,12 @@ def _place_or_line() -> re.Pattern[str]:
 
 
 def _counts_from_zero(text: str) -> bool:
-    return re.search(r"\$0(?!\d)|\$ARGUMENTS\[", text) is not None
+    return re.search(r"\$0(?![.,]?\d)|\$ARGUMENTS\[", text) is not None
 
 
 def counts_from_one(text: str) -> bool:
     """Return true if `$1` is the first argument, as in older files. Newer ones start at 0, and show it."""
-    return re.search(r"(?<!\\)\$[1-9]", text) is not None and not _counts_from_zero(text)
+    return re.search(r"(?<!\\)\$1(?![.,]?\d)", text) is not None and not _counts_from_zero(text)
 
 
 def written_lines(text: str) -> list[str]:
@@ -117,7 +120,7 @@ class _Filling:
         elif match["at"] is not None:
             at = int(match["at"])
         else:
-            at = int(match["number"][:6]) - self._first
+            at = int(match["number"]) - self._first
         return self._words[at] if 0 <= at < len(self._words) else None
 
 

@@ -55,6 +55,12 @@ def test_every_field_of_a_file_counts_and_others_are_passed_over(tmp_path: Path)
     assert (made.skills, made.background, made.prompt) == (("pdf",), True, "You review. Be reviewer.")
 
 
+def test_agents_in_directories_below_are_found(tmp_path: Path) -> None:
+    put(tmp_path / "home/.claude/agents/engineering/web", "reviewer")
+    put(tmp_path / "home/.claude/agents/.git", "ghost")
+    assert known(tmp_path)[0].keys() == {*BUILTIN_AGENTS, "reviewer"}
+
+
 def test_a_project_s_agent_counts_once_its_bytes_are_approved(tmp_path: Path) -> None:
     path = put(tmp_path / "p/.claude/agents", "reviewer")
     assert "reviewer" not in known(tmp_path)[0]

@@ -53,6 +53,17 @@ def test_an_entry_that_cannot_be_used_says_why(raw: dict[str, object], word: str
     assert word in read_entry("a", raw, "user", {}).problem
 
 
+def test_a_file_may_contain_the_servers_alone(tmp_path: Path) -> None:
+    files = ServerFiles(
+        folder=tmp_path, user_dir=tmp_path / "user", given=('{"b": {"url": "https://b.example"}}',)
+    )
+    files.path("project").write_text('{"a": {"command": "a-server"}}')
+    assert [entry.name for entry in files.servers({}).entries] == ["a", "b"]
+    assert store_entry(files.path("project"), "c", {"command": "c-server"}) is False
+    assert list(json.loads(files.path("project").read_text())) == ["a", "c"]
+    assert files.has("project", "c") and files.remove("project", "a") and not files.has("project", "a")
+
+
 def test_what_is_shown_of_a_server_holds_no_secret() -> None:
     def shows(**raw: object) -> str:
         return read_entry("a", raw, "user", {"KEY": "k"}).shows

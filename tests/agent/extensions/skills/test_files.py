@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import asdict
 
 from agent.extensions.frontmatter import parse_markdown
-from agent.extensions.skills.approval import skill_items
+from agent.extensions.skills.approval import open_skill, skill_items
 from agent.extensions.skills.library import SkillLibrary, load_library
 from agent.extensions.skills.substitution import written_lines
 from agent.ports import CommandSummary
@@ -150,6 +150,13 @@ def test_each_file_that_cannot_be_used_is_one_warning_and_harms_no_other(project
     found = library(project, home)
     assert list(found.skills) == ["good"]
     assert sorted(warning.partition(": ")[0] for warning in found.warnings) == sorted(map(str, bad))
+
+
+def test_a_large_skill_is_listed_by_its_head_and_read_when_it_is_used(project: Path, home: Path) -> None:
+    put(project / ".claude/skills/api/SKILL.md", f"---\ndescription: API\n---\n{'page é ' * 20_000}the end")
+    found = library(project, home)
+    assert found.warnings == [] and found.skills["api"].description == "API"
+    assert open_skill(found.skills["api"]).body.endswith("the end")
 
 
 def test_a_home_that_is_the_directory_is_not_a_project(home: Path) -> None:

@@ -74,3 +74,9 @@ def test_a_value_within_a_command_line_defines_no_further_line() -> None:
 )
 def test_older_files_count_from_one(text: str, from_one: bool) -> None:
     assert counts_from_one(text) is from_one
+
+
+def test_amounts_are_no_placeholders() -> None:
+    text = "At $150/hour or $1.50, $1,000 in all; the first is $1."
+    assert "".join(map(str, fill_in(text, GivenValues("Ann")))) == text.replace("is $1.", "is Ann.")
+    assert not counts_from_one("It costs $150 or $5/month.")
