@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec import Struct, field
 from msgspec.structs import astuple
 
@@ -113,10 +114,9 @@ class ChangeLog(Struct):
 
     def save_snapshot(self, seq: int, snapshot: ProjectSnapshot) -> None:
         """Save the snapshot taken before a command while that runs, so that a crash does not lose it."""
-        states = {name: _packed(state) for name, state in snapshot.states.items()}
         with self._noting_failure():
             path = self._path("look", make=True)
-            replace_private(path, json.dumps([seq, snapshot.complete, states]).encode())
+            replace_private(path, _encoded([seq, snapshot.complete, snapshot.states]))
 
     def load_snapshot(self) -> tuple[int, ProjectSnapshot] | None:
         """Return the seq and snapshot of a command that an earlier run did not see end; None without one."""
@@ -129,9 +129,8 @@ class ChangeLog(Struct):
 
     def save_stamps(self, stamps: Stamps) -> None:
         """Save the stamps of files for later sessions, so that they need not read all files again."""
-        packed = {name: (stamp, _packed(state)) for name, (stamp, state) in stamps.items()}
         with self._noting_failure():
-            replace_private(self._path("stamps", make=True).with_stem("all"), json.dumps(packed).encode())
+            replace_private(self._path("stamps", make=True).with_stem("all"), _encoded(stamps))
 
     def load_stamps(self) -> Stamps:
         """Return the stamps of files that the newest session saved; empty if it saved none."""
@@ -263,6 +262,14 @@ def changed_files_since(changes: Iterable[FileChange], seqs: Iterable[int]) -> d
                 differing.add(change.path)
         counts[seq] = len(differing)
     return counts
+
+
+def _encoded(value: Any) -> bytes:
+    """Return JSON of states by path."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:  # a path is not valid UTF-8
+        return json.dumps(value, default=_packed).encode()
 
 
 def _packed(state: PathState) -> tuple[str, int, str, str]:

@@ -17,6 +17,8 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from tools.processes import CommandContext
+from tools.search import GitIndex
 from tools.text import pluralize
 from transcripts import RECORDS_FOLDER
 
@@ -113,7 +115,8 @@ class SharedRecording(Struct):
             self.newly_read = 0
             self.newly_read_bytes = 0
             # A later session tries to store the other files again.
-            self.log.save_stamps({name: each for name, each in self.scanner.stamps.items() if each[1].value})
+            stamps = self.scanner.stamps.items()
+            self.log.save_stamps({name: one for name, one in stamps if one[1].value and not one[1].blob})
         if not snapshot.complete and self.complete:
             count = len(snapshot.states)
             self.log.note_gap(f"only {count:,} files of the project could be checked in time")
@@ -208,6 +211,14 @@ class Checkpoints(Struct):
         is_own = is_own or shared.running > self._commanding  # another command may have changed it
         await shared.keeper.look(git, nested=shared.nested, seq=self.seq(), is_own=is_own)
 
+    def use_git(self, context: CommandContext) -> None:
+        """Let git find what changes in a large repository. Call this in the event loop, before all others."""
+        index = self.scanner.index
+        if index is None:
+            self.scanner.index = GitIndex(context, self.root)
+        else:
+            index.context = context  # that of an agent ends before the session
+
     def for_agent(self) -> Checkpoints:
         """Return the recorder of a session that works for a call of this one."""
         return Checkpoints(
@@ -290,10 +301,10 @@ class Checkpoints(Struct):
         shared.crashed = False
         after = self.recording.scan()
         theirs = shared.left_by_others()
-        for name in sorted((before.states.keys() | after.states.keys()) - shared.announced):
-            old = before.at(name)
+        changed = {name: before.at(name) for name in after.changed_since(before) - shared.announced}
+        for name, old in sorted(self.scanner.with_stored_contents(changed).items()):
             new = after.at(name)
-            if new == UNSEEN:
+            if new == UNSEEN or new.blob:
                 new = self.scanner.state(name, self.limits.max_file_bytes)
             if old not in (new, UNSEEN) and self.scanner.differ(name, old, new):
                 left = new

@@ -1,30 +1,40 @@
 """Snapshots of a project's files, with their contents stored: small files first, then large ones.
 
 A file is only read again if its times, size or inode have changed, or if it changed so shortly before the
-last scan that its timestamp could hide another change. Links are recorded, never followed. The states of all
-files are taken before any contents are read, so in a large project it takes several scans to store all
-contents. Files whose contents are not stored are listed: nothing can bring those back.
+last scan that its timestamp could hide another change. Likewise a directory is only listed again if its times
+have changed. Links are recorded, never followed. The states of all files are taken before any contents are
+read, so in a large project it takes several scans to store all contents. Files whose contents are not stored
+are listed: nothing can bring those back.
+
+In a large git repository the contents of tracked files are not stored until a command changes them, since
+git has them: their state names the blob. git also finds those that have changed since
+(tools/search/git_index.py).
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tools.files import FileError, closing, one_line_path, read_at_most, safe_open
+from tools.search import Blob, GitFailed, GitIndex
 
 from .content_store import ContentStore
 from .large_contents import digest_of_file
+
+log = logging.getLogger(__name__)
 
 SKIPPED_FOLDERS = {
     *(".git", ".hg", ".svn", ".jj", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox"),
@@ -40,6 +50,7 @@ _MANIFESTS = {  # files beside a directory of dependencies that can rebuild it
 }
 FILE_CLOCK_NS = 50_000_000  # five times the coarsest resolution of file times
 MANY_FILES = 2_000  # from this number listing the store is faster than looking up each file
+_IN_GIT = "git:"  # before the id of a blob
 _name_of = attrgetter("name")
 MAX_ANNOUNCED_FILE_BYTES = 16 << 20  # of a file that write or edit is about to change
 
@@ -60,8 +71,10 @@ class SnapshotLimits(Struct, frozen=True):
     max_large_store_bytes: int = 2 << 30
 
 
-class PathState(Struct, frozen=True):
+class PathState(Struct, frozen=True, array_like=True):
     """The state of a path. `value` is the hash of a file's contents, or the target of a link.
+
+    In a snapshot `value` may also be `git:` with the id of a blob that contains the file's contents.
 
     The kind "none" is a missing path, "other" a pipe, socket or device, "unseen" a path that no scan reached.
     A file whose contents are not stored has no `value` but a `stamp` of size and time, to detect changes.
@@ -75,6 +88,12 @@ class PathState(Struct, frozen=True):
     @property
     def restorable(self) -> bool:
         return self.kind in ("none", "link", "dir") or (self.kind == "file" and bool(self.value))
+
+    @property
+    def blob(self) -> str:
+        """The id of the blob in git that contains the contents, "" if they are stored here."""
+        is_in_git = self.kind == "file" and self.value.startswith(_IN_GIT)
+        return self.value.removeprefix(_IN_GIT) if is_in_git else ""
 
 
 Stamps = dict[str, tuple[tuple[int, ...], PathState]]  # path -> (fields of os.stat, state)
@@ -119,16 +138,43 @@ class ProjectSnapshot(Struct):
                 found.append(name)
         return found
 
+    def changed_since(self, before: ProjectSnapshot) -> set[str]:
+        """Return the paths whose states differ, without comparing those that are the same object."""
+        earlier = before.states
+        found = {
+            name
+            for name, state in self.states.items()
+            if (old := earlier.get(name)) is not state and old != state
+        }
+        return found.union(name for name in earlier if name not in self.states)
+
     def at(self, path: str) -> PathState:
         """Return the state of a path; unseen if the scan did not reach it."""
         return self.states.get(path, NOTHING if self.complete else UNSEEN)
+
+
+class _NewFile(NamedTuple):
+    """A file whose contents are not known yet."""
+
+    name: str
+    path: str
+    found: os.stat_result
+
+
+class _Listing(NamedTuple):
+    """The names in a directory, as long as it has this `stamp`."""
+
+    stamp: tuple[int, ...]
+    files: Sequence[str]
+    folders: Sequence[str]
+    skipped: Sequence[str]
 
 
 class ProjectScanner(Struct):
     """Reads the states of the paths below `root`, a real path, and stores the contents of its files.
 
     `clock` (in seconds) limits a scan, `wall` is the clock of the file system. `stamps` contains the last
-    state of each file that `os.stat` alone can prove unchanged.
+    state of each file that `os.stat` alone can prove unchanged, `tracked` those of them that `index` watches.
     """
 
     root: Path
@@ -137,6 +183,9 @@ class ProjectScanner(Struct):
     clock: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
     stamps: Stamps = field(default_factory=dict)
+    tracked: Stamps = field(default_factory=dict)
+    index: GitIndex | None = None  # None without git
+    _listings: dict[str, _Listing] = field(default_factory=dict)
 
     def scan(self, reading_share: float = 1.0) -> ProjectSnapshot:
         """Return the state of the whole project, except directories without work. Blocks on the disk.
@@ -144,37 +193,22 @@ class ProjectScanner(Struct):
         It uses `reading_share` of the time for contents.
         """
         began_ns = int(self.wall() * 1e9)
-        end = self.clock() + self.limits.max_seconds
         snapshot = ProjectSnapshot()
         stamps: Stamps = {}
-        new: list[tuple[str, str, os.stat_result]] = []
-        large: list[tuple[str, str, os.stat_result]] = []
-        stored = self.store.digests() if len(self.stamps) > MANY_FILES else self.store
-        for name, entry in _walk(self.root, snapshot.skipped):
-            if len(snapshot.states) >= self.limits.max_files or self.clock() > end:
-                snapshot.complete = False
-                break
-            try:
-                found = entry.stat(follow_symlinks=False)
-                if stat.S_ISDIR(found.st_mode):
-                    snapshot.states[name] = _folder_state(stat.S_IMODE(found.st_mode))
-                elif (known := self._unchanged(name, found, stored)) is not None:
-                    stamps[name] = known
-                    snapshot.states[name] = known[1]
-                elif stat.S_ISREG(found.st_mode) and found.st_size <= self.limits.max_large_file_bytes:
-                    small = found.st_size <= self.limits.max_file_bytes
-                    (new if small else large).append((name, entry.path, found))
-                    snapshot.states[name] = NOTHING  # preserves the order
-                else:
-                    snapshot.states[name] = self._noted(stamps, name, entry.path, found, began_ns)
-            except FileNotFoundError:
-                continue
+        reading = None
+        if not self.stamps and self.index is not None and self.index.is_large:
+            reading = self.index.start_reading()
+        new = self._find_new(snapshot, stamps, began_ns)
+        if len(new) > MANY_FILES:
+            new = self._take_from_git(new, reading, stamps, snapshot)
+        small = [one for one in new if one.found.st_size <= self.limits.max_file_bytes]
+        large = [one for one in new if one.found.st_size > self.limits.max_file_bytes]
         # Newest first: old files are rarely the only copy.
-        new.sort(key=lambda one: one[2].st_mtime_ns, reverse=True)
-        new += sorted(large, key=lambda one: one[2].st_size)
+        small.sort(key=lambda one: one.found.st_mtime_ns, reverse=True)
+        large.sort(key=lambda one: one.found.st_size)
         end = self.clock() + self.limits.max_reading_seconds * reading_share
         give_up = end + self.limits.max_reading_seconds  # for a file that was begun in time
-        for name, path, found in new:
+        for name, path, found in (*small, *large):
             if self.clock() <= end:
                 snapshot.states[name] = self._noted(stamps, name, path, found, began_ns, give_up)
                 snapshot.read += 1
@@ -184,6 +218,138 @@ class ProjectScanner(Struct):
                 snapshot.unread += 1
         self.stamps = stamps
         return snapshot
+
+    def _find_new(self, snapshot: ProjectSnapshot, stamps: Stamps, began_ns: int) -> list[_NewFile]:
+        """Take the states of all paths that have not changed, and return the files to read."""
+        end = self.clock() + self.limits.max_seconds
+        tracked = self._unchanged_tracked()
+        stored = self.store.digests() if len(self.stamps) - len(tracked) > MANY_FILES else self.store
+        listings: dict[str, _Listing] = {}
+        new: list[_NewFile] = []
+        states = snapshot.states
+        waiting = [""]
+        while waiting:
+            folder = waiting.pop()
+            listing = self._list(folder, states, began_ns)
+            if listing is None:
+                continue
+            listings[folder] = listing
+            snapshot.skipped += listing.skipped
+            waiting += reversed(listing.folders)
+            for name in listing.files:
+                if (known := tracked.get(name)) is None:
+                    if len(states) >= self.limits.max_files or self.clock() > end:
+                        snapshot.complete = False
+                        waiting.clear()
+                        break
+                    known = self._look_at(name, states, stored, new, began_ns)
+                if known is not None:
+                    stamps[name] = known
+                    states[name] = known[1]
+        self._listings = listings
+        return new
+
+    def _look_at(
+        self,
+        name: str,
+        states: dict[str, PathState],
+        stored: set[str] | ContentStore,
+        new: list[_NewFile],
+        began_ns: int,
+    ) -> tuple[tuple[int, ...], PathState] | None:
+        """Return the stamp and state of a path that has not changed; else add it to `states` or `new`."""
+        path = f"{self.root}/{name}"
+        try:
+            found = os.lstat(path)
+            known = self._unchanged(name, found, stored)
+            if known is None:
+                if stat.S_ISREG(found.st_mode) and found.st_size <= self.limits.max_large_file_bytes:
+                    new.append(_NewFile(name, path, found))
+                    states[name] = NOTHING  # preserves the order
+                else:
+                    own: Stamps = {}
+                    states[name] = self._noted(own, name, path, found, began_ns)
+                    known = own.get(name)
+        except FileNotFoundError:
+            return None
+        return known
+
+    def _list(self, folder: str, states: dict[str, PathState], began_ns: int) -> _Listing | None:
+        """Return the names in a directory, and add its state; None if it no longer exists.
+
+        A directory that cannot be listed is treated as empty.
+        """
+        path = f"{self.root}/{folder}" if folder else str(self.root)
+        try:
+            found = os.lstat(path)
+        except OSError:
+            return None
+        if folder:
+            states[folder] = _folder_state(stat.S_IMODE(found.st_mode))
+        stamp = (found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev)
+        known = self._listings.get(folder)
+        if known is not None and known.stamp == stamp:
+            return known
+        settled = max(found.st_mtime_ns, found.st_ctime_ns) < began_ns - FILE_CLOCK_NS
+        return _listed(path, f"{folder}/" if folder else "", stamp if settled else ())
+
+    def _unchanged_tracked(self) -> Stamps:
+        """Return the files in git that have not changed since the index was read."""
+        if self.tracked and self.index is not None:
+            try:
+                for name in self.index.changed():
+                    self.tracked.pop(name, None)
+            except GitFailed:
+                self.tracked = {}
+        return self.tracked
+
+    def _take_from_git(
+        self,
+        new: list[_NewFile],
+        reading: Future[Mapping[str, Blob]] | None,
+        stamps: Stamps,
+        snapshot: ProjectSnapshot,
+    ) -> list[_NewFile]:
+        """Note the files whose contents are in git, and return the others."""
+        if self.index is None or not self.index.is_large:
+            return new
+        try:
+            blobs = (reading or self.index.start_reading()).result()
+        except GitFailed:
+            return new
+        settled_ns = self.index.settled_ns - FILE_CLOCK_NS
+        self.tracked = {}  # the copy of the index that it was compared with is gone
+        others = []
+        for one in new:
+            found = one.found
+            blob = blobs.get(one.name)
+            if (
+                blob is not None
+                and blob.size == found.st_size <= self.limits.max_file_bytes
+                and max(found.st_mtime_ns, found.st_ctime_ns) < settled_ns
+            ):
+                state = PathState("file", stat.S_IMODE(found.st_mode), _IN_GIT + blob.ident)
+                known = (_stamp(found), state)
+                self.tracked[one.name] = stamps[one.name] = known
+                snapshot.states[one.name] = state
+            else:
+                others.append(one)
+        return others
+
+    def with_stored_contents(self, states: Mapping[str, PathState]) -> dict[str, PathState]:
+        """Return the states with the contents of blobs in git stored here. What git no longer has is lost."""
+        idents = sorted({state.blob for state in states.values() if state.blob})
+        contents: dict[str, bytes] = {}
+        if self.index is not None and idents:
+            try:
+                contents = self.index.contents(idents)
+            except GitFailed as error:
+                log.warning("git cannot give back what a command changed: %s", error)
+        digests = {ident: self.store.put(content) for ident, content in contents.items()}
+        return {
+            name: replace(state, value=digests.get(state.blob, "")) if state.blob else state
+            for name, state in states.items()
+        }
 
     def _noted(
         self,
@@ -264,7 +430,8 @@ class ProjectScanner(Struct):
         known = self.stamps.get(name)
         if known is None or known[0] != _stamp(found):
             return None
-        return known if known[1].value == "" or known[1].value in stored else None
+        state = known[1]
+        return known if state.value == "" or state.blob or state.value in stored else None
 
 
 def parents(name: str) -> list[str]:
@@ -287,25 +454,22 @@ def _folder_state(mode: int) -> PathState:
     return PathState("dir", mode)
 
 
-def _walk(root: Path, skipped: list[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield every relative path below `root` and its entry, each directory before its contents, in order.
-
-    Directories that cannot be listed are treated as empty; the names of those that are skipped are added to
-    `skipped`.
-    """
-    waiting = [("", str(root))]
-    while waiting:
-        above, folder = waiting.pop()
-        entries: list[os.DirEntry[str]] = []
-        with suppress(OSError), os.scandir(folder) as listed:
-            entries.extend(listed)
-        folders = []
-        for entry in sorted(entries, key=_name_of):
-            name = above + entry.name
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name in SKIPPED_FOLDERS:
-                    skipped.append(name)
-                    continue
-                folders.append((f"{name}/", entry.path))
-            yield name, entry
-        waiting += reversed(folders)
+def _listed(path: str, prefix: str, stamp: tuple[int, ...]) -> _Listing:
+    """List a directory; names begin with `prefix`. Nothing is known of one that cannot be listed."""
+    try:
+        with os.scandir(path) as entries:
+            found = sorted(entries, key=_name_of)
+    except OSError:
+        return _Listing((), files=(), folders=(), skipped=())
+    files: list[str] = []
+    folders: list[str] = []
+    skipped: list[str] = []
+    for entry in found:
+        name = prefix + entry.name
+        if not entry.is_dir(follow_symlinks=False):
+            files.append(name)
+        elif entry.name in SKIPPED_FOLDERS:
+            skipped.append(name)
+        else:
+            folders.append(name)
+    return _Listing(stamp, files=files, folders=folders, skipped=skipped)

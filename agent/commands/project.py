@@ -99,6 +99,7 @@ async def show_diff(controller: Controller, argument: str) -> Event | None:
     why = why_no_files(controller)
     if checkpoints is None or why:
         return Notice(why, "warning")
+    checkpoints.use_git(controller.in_use[1].tool_context)
     await asyncio.to_thread(checkpoints.end_crashed)
     found = await asyncio.to_thread(differences, checkpoints)
     path = unquoted(argument).removeprefix("./").rstrip("/")

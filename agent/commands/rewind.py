@@ -72,6 +72,7 @@ async def rewind(controller: Controller, argument: str) -> Event | None:
     if not points:
         return Notice("nothing to rewind: no earlier prompts")
     if checkpoints := checkpoints_of(controller):
+        checkpoints.use_git(controller.in_use[1].tool_context)
         await asyncio.to_thread(checkpoints.end_crashed)
     if argument:
         return await _rewind(controller, points, argument)

@@ -29,6 +29,8 @@ async def checkpointed(
     Emits one warning about files that cannot be covered. The list is filled when the call has ended.
     """
     changed: list[FileChange] = []
+    if tools is not None:
+        checkpoints.use_git(tools)
     await asyncio.to_thread(checkpoints.end_crashed)
     known = len(checkpoints.log.changes)
     if tools is not None:

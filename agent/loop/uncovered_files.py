@@ -21,6 +21,7 @@ async def why_uncovered(context: TurnContext, accesses: Sequence[Access]) -> str
     checkpoints = context.checkpoints
     if checkpoints is None:
         return ""
+    checkpoints.use_git(context.tool_context)
     covered = await asyncio.to_thread(checkpoints.recording.coverage)
     if covered == "nothing":
         return UNCOVERED

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from .checkout import Checkout
     from .engine import SearchRequest, can_search_folders, search_files, search_folder
     from .found_lines import FoundLine, SearchOutput
+    from .git_index import Blob, GitIndex
     from .git_script import GitFailed, run_git_script
     from .listing import file_states, list_folder
     from .program import SEARCH_LIMIT_S, find_program
@@ -15,9 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SEARCH_LIMIT_S",
+    "Blob",
     "Checkout",
     "FoundLine",
     "GitFailed",
+    "GitIndex",
     "SearchOutput",
     "SearchRequest",
     "can_search_folders",
@@ -36,6 +39,7 @@ __getattr__ = lazy_door(
         "checkout": "Checkout",
         "engine": "SearchRequest can_search_folders search_files search_folder",
         "found_lines": "FoundLine SearchOutput",
+        "git_index": "Blob GitIndex",
         "git_script": "GitFailed run_git_script",
         "listing": "file_states list_folder",
         "program": "SEARCH_LIMIT_S find_program",

@@ -98,35 +98,41 @@ async def _output(context: CommandContext, folder: str, script: Sequence[str], l
     try:
         supervisor = await command_runner(context).supervisor()
         with tempfile.TemporaryDirectory(dir=supervisor.private, prefix="git-") as own:
-            environ = _environment(context, Path(folder), Path(own))
+            environ = git_environment(context, Path(folder), Path(own))
             return await run_script(context, folder=folder, script=script, environ=environ, limit_s=limit_s)
     except (SupervisorLost, OSError) as error:
         raise GitFailed(str(error)) from error
 
 
-def _environment(context: CommandContext, folder: Path, own: Path) -> dict[str, str]:
-    """Make the git directory `own` for a directory's working tree; return the environment to use it."""
+def git_environment(
+    context: CommandContext, folder: Path, own: Path, settings: Sequence[str] = ()
+) -> dict[str, str]:
+    """Make the git directory `own` for a directory's working tree; return the environment to use it.
+
+    `settings` are lines of its section [core].
+    """
     (own / "HEAD").write_text("ref: refs/heads/main\n")
     for name in ("objects", "refs", "info"):
         (own / name).mkdir()
     checkout = Checkout.around(folder)
-    settings = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n"
+    own_settings = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n"
+    own_settings += "".join(f"\t{each}\n" for each in settings)
     added = {
         "GIT_DIR": str(own),
         "GIT_WORK_TREE": str(folder if checkout is None else checkout.top),
         "GIT_ALLOW_PROTOCOL": "none",
     }
     if checkout is None:
-        settings += "\texcludesFile = /dev/null\n"
+        own_settings += "\texcludesFile = /dev/null\n"
     else:
         git = checkout.git_folder
         if (git / "CONFIG").exists():  # the way git detects a case-insensitive file system
-            settings += "\tignoreCase = true\n\tprecomposeUnicode = true\n"
+            own_settings += "\tignoreCase = true\n\tprecomposeUnicode = true\n"
         patterns = small_text(checkout.exclude_file) or ""
         (own / "info" / "exclude").write_text(patterns, "utf-8", "surrogateescape")
         added |= {
             "GIT_INDEX_FILE": str(git / "index"),
             "GIT_OBJECT_DIRECTORY": str(checkout.shared_folder / "objects"),
         }
-    (own / "config").write_text(settings)
+    (own / "config").write_text(own_settings)
     return {**environment_for_git(context), **hardened_git({}), **added, "PATH": safe_path(context)}

@@ -1,0 +1,222 @@
+"""Tracked files of a large repository come back although no copy of them is kept before a command."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.checkpoints.file_restore import plan_restore, restore
+from agent.checkpoints.recorder import Checkpoints
+from agent.checkpoints.snapshot import PathState
+from tests.tools.bash_session import BashSession
+
+from .project import Seq, tree
+from .test_git_refs import sh
+
+OLD_S = 1_600_000_000
+
+
+@pytest.fixture
+def session(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BashSession]:
+    """A session in a project in which git is asked for any number of files."""
+    monkeypatch.setattr("tools.search.git_index._MIN_INDEX_BYTES", 0)
+    monkeypatch.setattr("agent.checkpoints.snapshot.MANY_FILES", 0)
+    session = BashSession(root)
+    session.how()
+    yield session
+    session.close()
+    session.runner.close()
+
+
+@pytest.fixture
+def in_session(session: BashSession, checkpoints: Checkpoints) -> Callable[[Callable[[], object]], None]:
+    """Run something in a thread of the session, as a command whose changes are recorded."""
+
+    async def work(command: Callable[[], object]) -> None:
+        checkpoints.use_git(session.context)
+        await asyncio.to_thread(checkpoints.begin)
+        await asyncio.to_thread(command)
+        await asyncio.to_thread(checkpoints.finish)
+
+    return lambda command: session.runner.run(work(command))
+
+
+def commit(root: Path, *lines: str) -> None:
+    """Commit all files, as long ago: what changed in the second of the commit is copied."""
+    begin = ("git init -q -b main .", "printf '.t*\\njournals\\n' >.git/info/exclude")
+    sh(root, "\n".join((*begin, *lines, "git add . && git commit -qm all")))
+    settle(root)
+
+
+def settle(root: Path) -> None:
+    """Let the second pass in which the files changed, as git's index does not tell changes in it apart."""
+    newest = max(path.lstat().st_ctime for path in root.rglob("*"))
+    while int(time.time()) - 0.06 < newest:
+        pass
+    os.utime(root / ".git/index", ns=(time.time_ns(), time.time_ns()))  # the file system's clock is behind
+
+
+def states_in_git(checkpoints: Checkpoints) -> set[str]:
+    return {name for name, (_, state) in checkpoints.scanner.stamps.items() if state.blob}
+
+
+def rewound(checkpoints: Checkpoints) -> list[str]:
+    """Restore everything, and return the actions."""
+    steps = plan_restore(checkpoints, 0)
+    assert restore(checkpoints, steps, with_changed=False) == {}
+    return [f"{step.action} {step.path}" for step in steps]
+
+
+def test_what_a_command_does_to_tracked_files_is_undone(
+    root: Path, checkpoints: Checkpoints, in_session: Callable[[Callable[[], object]], None]
+) -> None:
+    """Without a copy of any file that does not change."""
+    commit(
+        root, "mkdir d; for n in 1 2 3 4 5 6 7 8; do seq $n >d/f$n; done", "chmod 600 d/f4; chmod 755 d/f5"
+    )
+    (root / "untracked").write_text("mine")
+    before = tree(root)
+
+    def command() -> None:
+        sh(root, "echo x >>d/f1; rm d/f2; chmod 640 d/f3; echo y >d/f4; rm d/f5 untracked; echo new >d/new")
+        sh(root, "touch d/f6; cp d/f7 d/other; mv d/other d/f7")
+
+    in_session(command)
+    assert len(list((root / ".transcripts/checkpoints/objects").rglob("??*/*"))) < 12
+    assert [each.path for each in checkpoints.log.changes] == [
+        *("d/f1", "d/f2", "d/f3", "d/f4", "d/f5", "d/new", "untracked")
+    ], "touched and rewritten files have not changed"
+    assert all(each.before.restorable for each in checkpoints.log.changes)
+    in_session(lambda: (root / "d/f8").write_text("later"))
+    assert states_in_git(checkpoints) == set() or "d/f8" not in states_in_git(checkpoints)
+    rewound(checkpoints)
+    assert tree(root) == before
+
+
+def test_a_change_that_keeps_the_size_and_time_of_a_tracked_file_is_seen(
+    root: Path, checkpoints: Checkpoints, in_session: Callable[[Callable[[], object]], None]
+) -> None:
+    commit(root, "echo one >a; echo one >b; touch -d @1600000000 a b")
+
+    def change() -> None:
+        (root / "a").write_text("two\n")
+        os.utime(root / "a", (OLD_S, OLD_S))
+
+    in_session(lambda: None)
+    assert states_in_git(checkpoints) == {"a", "b"}
+    in_session(change)
+    assert [each.path for each in checkpoints.log.changes] == ["a"]
+    assert rewound(checkpoints) == ["restore a"] and (root / "a").read_text() == "one\n"
+
+
+def test_files_whose_contents_differ_from_gits_are_copied(
+    root: Path, checkpoints: Checkpoints, in_session: Callable[[Callable[[], object]], None]
+) -> None:
+    """Converted line ends, filters, and files that git does not compare."""
+    commit(
+        root,
+        r"git config filter.secret.clean 'tr x y'; git config filter.secret.smudge 'tr y x'",
+        r"printf '*.txt text\n*.key filter=secret\n' >.gitattributes; git add .gitattributes",
+        r"printf 'a\r\nb\r\n' >dos.txt; echo xx >k.key; for n in plain assumed sparse; do echo $n >$n; done",
+    )
+    sh(root, "git update-index --assume-unchanged assumed && git update-index --skip-worktree sparse")
+    sh(root, "echo other-than-git >assumed; echo other-than-git >sparse")
+    settle(root)
+    before = tree(root)
+    in_session(lambda: None)
+    assert states_in_git(checkpoints) == {".gitattributes", "plain"}
+    in_session(lambda: sh(root, "rm dos.txt k.key plain assumed sparse"))
+    rewound(checkpoints)
+    assert tree(root) == before
+
+
+def test_files_that_changed_in_the_second_of_the_index_are_copied(
+    root: Path, checkpoints: Checkpoints, in_session: Callable[[Callable[[], object]], None]
+) -> None:
+    """Their times do not tell a later change from one that git has seen."""
+    commit(root, "echo one >a; echo one >b")
+    now = (root / "a").stat()
+    os.utime(root / ".git/index", ns=(now.st_ctime_ns, now.st_ctime_ns))
+    in_session(lambda: None)
+    assert states_in_git(checkpoints) == set() and checkpoints.recording.coverage() == "all"
+
+
+def test_another_branch_and_back(
+    root: Path, checkpoints: Checkpoints, in_session: Callable[[Callable[[], object]], None]
+) -> None:
+    """The index is read again after many changes."""
+    commit(root, "for n in 1 2 3; do mkdir d$n; echo $n >d$n/f; done")
+    before = tree(root)
+    sh(
+        root,
+        "git checkout -qb other; git rm -q d1/f; echo o >d2/f; echo n >d3/n; git add .; git commit -qm o",
+    )
+    sh(root, "git checkout -q main; git update-index --refresh")
+    settle(root)
+    in_session(lambda: sh(root, "git checkout -q other"))
+    assert {each.path for each in checkpoints.log.changes} == {"d1", "d1/f", "d2/f", "d3/n"}
+    rewound(checkpoints)
+    assert {name: each for name, each in tree(root).items() if ".git" not in name} == {
+        name: each for name, each in before.items() if ".git" not in name
+    }
+
+
+def test_a_later_run_restores_what_a_crash_left(
+    root: Path,
+    seq: Seq,
+    session: BashSession,
+    checkpoints: Checkpoints,
+    in_session: Callable[[Callable[[], object]], None],
+) -> None:
+    commit(root, "echo one >a; echo one >b")
+
+    async def crash() -> None:
+        checkpoints.use_git(session.context)
+        await asyncio.to_thread(checkpoints.begin)
+        (root / "a").write_text("half of it")
+
+    async def recover(later: Checkpoints) -> None:
+        later.use_git(session.context)
+        await asyncio.to_thread(later.end_crashed)
+
+    session.runner.run(crash())
+    assert states_in_git(checkpoints) == {"a", "b"}
+    later = Checkpoints(root, "s1", seq)
+    session.runner.run(recover(later))
+    steps = plan_restore(later, 0)
+    restore(later, steps, with_changed=True)
+    assert [step.path for step in steps] == ["a"] and (root / "a").read_text() == "one\n"
+
+
+def test_contents_that_git_has_lost_are_reported(
+    root: Path, checkpoints: Checkpoints, in_session: Callable[[Callable[[], object]], None]
+) -> None:
+    commit(root, "echo one >a; echo one >b")
+    in_session(lambda: sh(root, "rm -rf .git a"))
+    assert [(each.path, each.before.restorable) for each in checkpoints.log.changes] == [("a", False)]
+    assert any("too large or unreadable" in line for line in checkpoints.uncovered())
+    in_session(lambda: (root / "b").write_text("two"))
+    assert checkpoints.log.changes[-1].before == checkpoints.scanner.state("b") or (
+        checkpoints.log.changes[-1].before.value == ""
+    )
+
+
+def test_directories_are_listed_again_when_their_times_change(
+    root: Path, checkpoints: Checkpoints, in_session: Callable[[Callable[[], object]], None]
+) -> None:
+    commit(root, "mkdir -p a/b/c empty; echo 1 >a/b/c/f; echo 2 >a/f")
+    in_session(lambda: None)
+    in_session(
+        lambda: sh(root, "mkdir -p a/b/new/deep; echo 3 >a/b/new/deep/f; rmdir empty; chmod 700 a/b/c")
+    )
+    assert {each.path for each in checkpoints.log.changes} == {
+        *("a/b/c", "a/b/new", "a/b/new/deep", "a/b/new/deep/f", "empty")
+    }
+    in_session(lambda: sh(root, "rm -r a/b; ln -s /etc a/b"))
+    assert {each.path for each in checkpoints.log.changes[5:]} >= {"a/b", "a/b/c/f", "a/b/new/deep/f"}
+    assert checkpoints.scanner.state("a/b") == PathState("link", value="/etc")
