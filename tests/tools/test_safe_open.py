@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -122,6 +123,19 @@ def test_work_that_hangs_is_given_up_and_the_session_lives(files: FileSession):
     assert asyncio.run(session()) > 10
     hung.set()
     assert left.wait(30)
+
+
+@pytest.mark.skipif(not LINUX, reason="no CPU clocks of other threads")
+def test_work_that_computes_is_not_taken_for_a_file_system_that_is_silent():
+    def compute(abandoned: threading.Event, seconds: float = 0.4) -> str:
+        until = time.thread_time() + seconds
+        while time.thread_time() < until and not abandoned.is_set():
+            pass
+        return "done"
+
+    assert asyncio.run(in_thread(0.2, compute)) == "done"
+    with pytest.raises(FileError, match="the file system responds"):
+        asyncio.run(in_thread(0.05, lambda abandoned: compute(abandoned, 60.0)))
 
 
 @needs_root

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from .daemon_threads import FileSystemSilent, in_daemon_thread
+from .daemon_threads import MAX_LIMITS, FileSystemSilent, WorkTooLong, in_daemon_thread
 from .errors import FileError
 from .paths import one_line_path
 
@@ -49,13 +49,18 @@ class FileContent(Struct, frozen=True):
 
 
 async def in_thread(timeout_s: float, work: Callable[[threading.Event], T]) -> T:
-    """Run the work as `in_daemon_thread` does, but raise FileError after `timeout_s`."""
+    """Run the work as `in_daemon_thread` does, but raise FileError if it takes too long."""
     try:
         return await in_daemon_thread(timeout_s, work)
     except FileSystemSilent:
         raise FileError(
             f"The file system did not respond within {timeout_s:g} s.\n"
             "It may be a dead network mount, or an endless file. Tell the user, or continue without it."
+        ) from None
+    except WorkTooLong:
+        raise FileError(
+            f"This did not finish within {MAX_LIMITS * timeout_s:g} s; the file system responds.\n"
+            "Name a smaller directory or file, or use bash."
         ) from None
 
 
