@@ -145,7 +145,7 @@ class ToolContext(CommandContext):
     """The context of a session's tools. One value for each session; only tools change its content.
 
     `in_view` tells whether the result with that seq still stands unchanged in the conversation; `compact`
-    asks for a compaction before the next request, and takes what to keep in detail.
+    asks for a compaction before the next request, takes what to keep in detail, and returns what will happen.
 
     Contract of `spawn`: the nested session has a transcript of its own, linked to the calling one by
     `parent`. It shares the calling session's process supervisor, so its commands end with that session; its
@@ -158,7 +158,7 @@ class ToolContext(CommandContext):
 
     in_view: Callable[[int], bool] = lambda seq: False
     lookup: Callable[[], Originals] | None = None  # the record as it is now; None outside a session
-    compact: Callable[[str], None] = lambda focus: None
+    compact: Callable[[str], str] = lambda focus: "This session is not compacted."
     page_bytes: Callable[[], int] = lambda: sys.maxsize  # of one page of a tool that pages, by the window
     locks: dict[str, Any] = field(default_factory=dict)  # real path -> asyncio.Lock: one change at a time
     may_read: Callable[[str, str], bool] = lambda tool, path: True  # what searches may see

@@ -18,11 +18,7 @@ class CompactArguments(Arguments):
 
 
 async def ask_for_compaction(arguments: CompactArguments, call: ToolCall) -> ToolResult:
-    call.context.compact(arguments.focus.strip())
-    return text_result(
-        "The conversation will be compacted before the next request, unless that would free too little.",
-        human={"note": "before the next request"},
-    )
+    return text_result(call.context.compact(arguments.focus.strip()))
 
 
 TOOL = Tool(

@@ -23,6 +23,7 @@ from agent.loop import (
     TurnContext,
     attached_files,
     note_attached,
+    request_compaction,
 )
 from agent.model import MAX_TRIES, ModelSelection
 from agent.model_port import ModelFacts, RequestSettings, output_room
@@ -107,7 +108,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
         services.mcp.renew = partial(renew_tools, services, session, context)
         tools.servers = services.mcp
     tools.page_bytes = lambda: context.compaction.page_bytes
-    context.tool_context.compact = lambda focus: context.compaction.request(focus)
+    context.tool_context.compact = partial(request_compaction, session, context)
     return context
 
 

@@ -13,7 +13,7 @@ from agent.app.agent_start import give_skills
 from agent.errors import UsageError
 from agent.extensions.agents import AGENTS_HEAD, REPORT_RULES, AgentDefinition
 from agent.extensions.mcp import restricted_tool
-from agent.loop import MAX_AGENT_REQUESTS, Agent, CompactionState, TurnContext, same_tool
+from agent.loop import MAX_AGENT_REQUESTS, Agent, CompactionState, TurnContext, request_compaction, same_tool
 from agent.model_port import RequestSettings
 from agent.permissions import FOREIGN_PREFIX
 from agent.session import Session, agent_prompt
@@ -79,7 +79,6 @@ async def nested_context(call: NestedCall, session: Session, changed: Callable[[
         lookup=partial(call.services.repository.originals, session),
         inbox=Inbox(),
         plan_mode=None,
-        compact=state.request,
         page_bytes=lambda: state.page_bytes,
         spawn=None,
     )
@@ -103,6 +102,7 @@ async def nested_context(call: NestedCall, session: Session, changed: Callable[[
         agents=None,
         follows_memory=context.follows_memory and (definition is None or definition.memory),
     )
+    own.compact = partial(request_compaction, session, nested)
     give_skills(call.services, session, nested)
     return nested
 

@@ -6,7 +6,13 @@ from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
     from .agent_pool import AGENT_TOPIC, LATE_HEAD, MAX_AGENT_REQUESTS, Agent, AgentPool, Place, late_report
-    from .compaction import CompactionRequest, compact_context, situation_of, tokens_when_cold
+    from .compaction import (
+        CompactionRequest,
+        compact_context,
+        request_compaction,
+        situation_of,
+        tokens_when_cold,
+    )
     from .context import ActiveSession, CompactionState, TurnContext
     from .cost_preview import OTHER_MODEL, show_resumed, tell_cold_cost, tell_prompt_cost
     from .embedded_commands import StoppedByUser, embedded_output
@@ -52,6 +58,7 @@ __all__ = [
     "note_attached",
     "note_files",
     "prompt_tokens",
+    "request_compaction",
     "run_turn",
     "same_tool",
     "show_resumed",
@@ -67,7 +74,7 @@ __getattr__ = lazy_door(
     __name__,
     {
         "agent_pool": "AGENT_TOPIC Agent AgentPool LATE_HEAD MAX_AGENT_REQUESTS Place late_report",
-        "compaction": "CompactionRequest compact_context situation_of tokens_when_cold",
+        "compaction": "CompactionRequest compact_context request_compaction situation_of tokens_when_cold",
         "context": "ActiveSession CompactionState TurnContext",
         "cost_preview": "OTHER_MODEL show_resumed tell_cold_cost tell_prompt_cost",
         "embedded_commands": "StoppedByUser embedded_output",

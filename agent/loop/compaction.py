@@ -62,6 +62,10 @@ TOO_LARGE = "the server rejected the prompt as too large"
 COUNTED = "the prompt exceeds the context window by the server's count"
 MIN_ASKED_SHARE = 0.7  # of the window: a smaller prompt is not counted by the server
 MIN_NEW_SHARE = 0.1  # of the window: with less new text, the prompt is not counted either
+SUMMARY_FOLLOWS = (
+    "Older messages will be summarized before the next request; a note follows if that frees too little. "
+    "Continue with the work."
+)
 NOT_COMPACTED = "The conversation was not compacted: {}. Continue with the work."
 
 
@@ -117,6 +121,21 @@ async def compact_if_due(session: Session, context: TurnContext, emit: Emit) -> 
     if changed or context.clock.now() - asked.ts > state.settings.cache_ttl_s:
         less = LESS_NOW if context.advises else ""
         tell_cold_cost(session, context, emit, why_cold(session, context), less)
+
+
+def request_compaction(session: Session, context: TurnContext, focus: str) -> str:
+    """Request a compaction before the next request; return for the model what will happen.
+
+    Nothing is requested if the plan for the conversation so far has nothing to do.
+    """
+    planned = _advance(plan(situation_of(session, context), "tool", focus))
+    if isinstance(planned, SummaryRequest):
+        context.compaction.requested_focus = focus
+        return SUMMARY_FOLLOWS
+    if not planned.proposals:
+        return NOT_COMPACTED.format(planned.note or "nothing can be cleared")
+    context.compaction.requested_focus = focus
+    return "Before the next request, older text will be cleared or summarized. Continue with the work."
 
 
 def tokens_when_cold(session: Session, context: TurnContext) -> int:

@@ -58,10 +58,6 @@ class CompactionState(Struct):
     def __post_init__(self) -> None:
         self.use_window(self.window)
 
-    def request(self, focus: str) -> None:
-        """Request a compaction before the next request; `focus` names what to keep in detail."""
-        self.requested_focus = focus
-
     def use_window(self, window: ContextWindow) -> None:
         """Plan for another window from now on."""
         self.window = window

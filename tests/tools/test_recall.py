@@ -130,13 +130,11 @@ def test_what_cannot_be_recalled_is_reported(originals: Originals | None, given:
         ask(originals, **given)
 
 
-def test_compact_asks_for_a_compaction_and_answers_at_once():
-    asked: list[str] = []
-    context = ToolContext(Path("/"), Path("/"), NOWHERE, NOWHERE, compact=asked.append)
+def test_compact_answers_with_what_will_happen():
+    context = ToolContext(Path("/"), Path("/"), NOWHERE, NOWHERE, compact=lambda focus: f"kept: {focus}")
     arguments = parse_arguments(compact.TOOL, {"focus": " the parser "})
     result = asyncio.run(run_tool(compact.TOOL, arguments, ToolCall(context)))
-    assert asked == ["the parser"]
-    assert "before the next request" in text(result)
+    assert text(result) == "kept: the parser"
     assert compact.TOOL.title(parse_arguments(compact.TOOL, {})) == "free context"
 
 

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent.events import ContextCompacted, Notice, ReplyFinished
-from agent.loop.compaction import TOO_LARGE
+from agent.loop.compaction import NOT_COMPACTED, SUMMARY_FOLLOWS, TOO_LARGE, request_compaction
 from agent.loop.turn import CUT_OFF
 from agent.ports import Allow, Deny, HookAnswer
 from compact.prices import Prices
@@ -106,6 +106,30 @@ def test_the_model_is_informed_with_the_next_request_that_nothing_came_of_the_co
             "text",
         ]
         assert note.text in last[1]["text"] and "was not compacted" in last[1]["text"]
+
+
+def test_a_requested_compaction_is_announced_only_if_there_is_something_to_do(tmp_path: Path) -> None:
+    call = Answer([calls("echo")])
+    summary = Answer([says("<summary>much was done</summary>")])
+    with loud(replace(SUMMARY, trigger=90_000), tmp_path, *([call] * 6), summary, "done") as w:
+        told = list[str]()
+
+        async def run(arguments: Any, call: Any) -> ToolResult:
+            request = len(w.server.requests)
+            if request in (1, 6):
+                told.append(request_compaction(w.session, w.context, "the plan"))
+            assert w.context.compaction.requested_focus == ("the plan" if request == 6 else None)
+            return text_result(f"result {request} " * 1_500)
+
+        w.replace_run("echo", run)
+        assert w.run().reason == "done"
+        assert told == [
+            NOT_COMPACTED.format(
+                "not summarized: the context has only 538 tokens (minimum 1,000, setting "
+                "[compact] min_compact_size)"
+            ),
+            SUMMARY_FOLLOWS,
+        ]
 
 
 @pytest.mark.parametrize("block", [says("<summary>much was done</summary>"), calls("echo")])
