@@ -160,6 +160,10 @@ def _with_entries(
     config: Config, path: Path | str, entries: Mapping[str, Any], allowed: Sequence[str] = ()
 ) -> Config:
     """Return the config with the entries of a settings file, or of a flag that replaces one."""
+    if not allowed or "allow" in allowed:
+        entries, unusable = _with_usable_rules(entries)
+        ignored = (f"{path}: {problem} (this rule is ignored)" for problem in unusable)
+        config = replace(config, warnings=(*config.warnings, *ignored))
     values, problems = _checked(entries)
     for name, entry in entries.items():
         if name in problems:
@@ -179,6 +183,16 @@ def _with_entries(
             continue
         config = replace(config, warnings=(*config.warnings, f"{path}: {problem} (ignored)"))
     return config
+
+
+def _with_usable_rules(entries: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
+    """Return the entries without the allow rules that cannot be read, and the problem with each of them."""
+    texts = entries.get("allow")
+    if not isinstance(texts, list):
+        return entries, []
+    found = [(text, _checked({"allow": [text]})[1]) for text in texts]
+    usable = [text for text, problems in found if not problems]
+    return {**entries, "allow": usable}, [problems["allow"] for _, problems in found if problems]
 
 
 def _with_stricter_sandbox(

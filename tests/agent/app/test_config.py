@@ -144,7 +144,20 @@ def test_an_unknown_name_is_reported_with_the_nearest_and_ignored(home: Home, en
 
 def test_a_mistake_in_what_allows_is_a_warning(home: Home) -> None:
     home.write("allow = ['bsh(git status)']")
-    assert home.load().warnings[0].endswith("did you mean 'bash(git status)'? (ignored)")
+    assert home.load().warnings[0].endswith("did you mean 'bash(git status)'? (this rule is ignored)")
+
+
+def test_a_rule_that_cannot_be_read_is_named_and_the_others_allow(home: Home) -> None:
+    home.write("allow = ['bash(git status)', 'bash(npm', 'net(1.2.3.4)', 5, 'net(a.example)']")
+    config = home.load()
+    assert [(rule.tool, rule.pattern) for rule in config.allow] == [
+        ("bash", "git status"),
+        ("net", "a.example"),
+    ]
+    assert ["bash(npm" in config.warnings[0], "1.2.3.4" in config.warnings[1]] == [True, True]
+    assert all(warning.endswith(" (this rule is ignored)") for warning in config.warnings)
+    home.write("allow = 'bash'")
+    assert not home.load().allow, "a text is not a list"
 
 
 @pytest.mark.parametrize("value", ["'soon'", "true", "0", "nan", "inf", "[1]"])
