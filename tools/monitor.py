@@ -36,16 +36,16 @@ async def watch_command(arguments: MonitorArguments, call: ToolCall) -> ToolResu
     started = await run_guarded(background, call)
     runner = command_runner(call.context)
     job = runner.jobs[str(started.about["job"])]
-    news = LineNews(job.inbox, job.id, job.since, call.context.masks.text)
+    news = _JobNews(job)
+    news.take_new()
     take = job.command.take
-    news.take(job.spool.tail())
     seconds = min(arguments.timeout / 1000, 1_800.0)
     ending = asyncio.ensure_future(_end_in_time(runner, job, news, seconds))
 
     def take_too(data: bytes) -> None:
         take(data)
         if not ending.done():
-            news.take(data)
+            news.take_new()
 
     job.command.take = take_too
     told = f"Watching as {job.id} for at most {seconds:g} s. New lines arrive with your next results."
@@ -53,7 +53,26 @@ async def watch_command(arguments: MonitorArguments, call: ToolCall) -> ToolResu
     return text_result(text, human={"note": f"{job.id} is watched"}, about={"job": job.id})
 
 
-async def _end_in_time(runner: CommandRunner, job: BackgroundJob, news: LineNews, seconds: float) -> None:
+class _JobNews:
+    """The new lines of a command, as its spool keeps them: in one piece, and with secrets masked."""
+
+    def __init__(self, job: BackgroundJob) -> None:
+        self._spool = job.spool
+        self._taken = 0  # bytes
+        self._lines = LineNews(job.inbox, job.id, job.since)
+
+    def take_new(self) -> None:
+        data, _ = self._spool.since(self._taken)
+        self._taken = self._spool.total
+        self._lines.take(data)
+
+    def end(self) -> None:
+        """Take the rest, which the spool held back until the command ended."""
+        self.take_new()
+        self._lines.end()
+
+
+async def _end_in_time(runner: CommandRunner, job: BackgroundJob, news: _JobNews, seconds: float) -> None:
     """Kill the command when its time is up; its last lines are reported."""
     with suppress(TimeoutError):
         await asyncio.wait_for(job.has_ended.wait(), seconds)

@@ -49,6 +49,15 @@ def test_new_lines_of_a_watched_command_are_reported_once_and_its_end_too(shell:
     assert "[b1 wrote 2 new lines]\ntwo\nthree" in words and "[Background command b1 (echo one;" in words
 
 
+def test_secrets_in_watched_lines_are_masked_like_in_other_output(shell: BashSession) -> None:
+    secrets = "echo sk-ant-x7Kp22Lq9zAb; echo DB_PASSWORD=Zx9-kq1-77f; printf 'and sk-ant-x7Kp22Lq9'"
+    watch(shell, f"{secrets}; while [ ! -e go ]; do sleep 0.01; done; echo; {secrets}")
+    (shell.folder / "go").touch()
+    shell.wait_for("b1")
+    masked = "[Anthropic key masked]\nDB_PASSWORD=[secret masked]\nand [Anthropic key masked]"
+    assert f"{masked}\n{masked}\n" in told(shell, 2)
+
+
 def test_a_watched_command_ends_when_its_time_is_up(shell: BashSession) -> None:
     watch(shell, "sleep 300", timeout=50)
     assert " stopped, exit code 143" in told(shell, 1)
@@ -57,15 +66,15 @@ def test_a_watched_command_ends_when_its_time_is_up(shell: BashSession) -> None:
 
 def test_no_request_carries_more_than_a_thousand_characters_and_the_newest_lines_win() -> None:
     inbox = Inbox()
-    news = LineNews(inbox, "b1", 0, lambda line: line.replace("secret", "*"))
-    news.take("".join(f"line {at} secret \x1b[31m\n" for at in range(500)).encode())
+    news = LineNews(inbox, "b1", 0)
+    news.take("".join(f"line {at} \x1b[31m\n" for at in range(500)).encode())
     news.take(b"caf\xc3")
     news.take(b"\xa9\n\n" + b"x" * 5_000 + b"\n")
     (words,) = (news.text for news in inbox.take())
     opening, *_, closing = words.split("\n")
     assert (opening, closing) == ("<background-output>", "</background-output>")
     words = words.removeprefix(f"{opening}\n").removesuffix(f"\n{closing}")
-    assert len(words) <= MAX_LINE_NEWS_CHARS and "secret" not in words and "\x1b" not in words
+    assert len(words) <= MAX_LINE_NEWS_CHARS and "\x1b" not in words
     head, *lines = words.split("\n")
     assert head.startswith("[b1 wrote 502 new lines, the first ") and lines[-2:] == ["café", "x" * 300]
     assert f"the first {502 - len(lines)} omitted here" in head

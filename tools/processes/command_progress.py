@@ -50,11 +50,10 @@ class ProgressThrottle:
 class LineNews:
     """Posts the new lines of a command under one key: the newest unreported ones and their number."""
 
-    def __init__(self, inbox: Inbox, job: str, since: int, mask: Callable[[str], str]) -> None:
+    def __init__(self, inbox: Inbox, job: str, since: int) -> None:
         self._inbox = inbox
         self._job = job
         self._since = since
-        self._mask = mask
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._unfinished = ""
         self._untold: list[str] = []
@@ -62,7 +61,7 @@ class LineNews:
         self._number = 0  # of the pending note
 
     def take(self, data: bytes) -> None:
-        """Take output as it arrives."""
+        """Take output as it arrives, with secrets masked."""
         *lines, rest = (self._unfinished + self._decoder.decode(data)).split("\n")
         self._unfinished = rest[-_MAX_UNFINISHED_CHARS:]
         self._post(lines)
@@ -82,7 +81,7 @@ class LineNews:
             self._count = 0
             self._number = self._number + 1
         self._count += len(shown)
-        self._untold += (self._mask(line)[:300] for line in shown[-MAX_LINE_NEWS_CHARS:])
+        self._untold += (line[:300] for line in shown[-MAX_LINE_NEWS_CHARS:])
         while sum(len(line) + 1 for line in self._untold) > MAX_LINE_NEWS_CHARS - len(self._head()):
             del self._untold[0]
         told = quoted("\n".join([self._head(), *self._untold]), "background-output")
