@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tools.files import write_recovery
+from tools.files.opening import FileContent
 from tools.files.write_recovery import create_locked, journal, recover, try_lock
 
 OLD, NEW = b"the old content\n", b"THE NEW CONTENT, longer\n"
@@ -86,6 +88,27 @@ def test_a_journal_that_cannot_be_read_is_removed(journals: Path, head: bytes):
     (journals / "other").write_bytes(head)
     assert recover(journals) == []
     assert [path.name for path in journals.iterdir()] == ["other"]
+
+
+def test_the_journal_of_a_file_that_cannot_be_read_now_is_kept(
+    file: Path, journals: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(path: str, max_bytes: int) -> FileContent:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), path)
+
+    file.write_bytes(NEW[:5] + OLD[5:] + NEW[len(OLD) :])
+    leave_journal(journals, file, OLD, NEW)
+    with monkeypatch.context() as network_mount:
+        network_mount.setattr(write_recovery, "load_file", fail)
+        assert recover(journals) == []
+    assert recover(journals) == [str(file)]
+    assert file.read_bytes() == OLD
+
+
+def test_the_journal_of_a_file_that_was_removed_is_removed(file: Path, journals: Path):
+    leave_journal(journals, file, OLD, NEW)
+    assert recover(journals) == []
+    assert list(journals.iterdir()) == []
 
 
 def test_the_journal_of_a_living_writer_is_left_alone(file: Path, journals: Path):

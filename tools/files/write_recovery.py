@@ -80,6 +80,7 @@ def recover(folder: Path) -> list[str]:
     """Process the journals of killed writers; return the paths whose old content was restored.
 
     A file that is neither complete nor partly overwritten was changed by another program, and is not touched.
+    The journal of a file that cannot be read or written for now is kept.
     """
     restored: list[str] = []
     for file in list(folder.glob("*.undo")):
@@ -109,8 +110,12 @@ def _parsed(data: bytes) -> tuple[str, bytes, bytes] | None:
 def _restore(path: str, old: bytes, new: bytes) -> bool:
     try:
         current = load_file(path, _MAX_JOURNAL_BYTES).data
-    except (OSError, FileError):
+    except (FileNotFoundError, NotADirectoryError, FileError):
         return False
+    except OSError as error:
+        if error.errno == errno.ELOOP:  # another program has put a link in its place
+            return False
+        raise
     if current in (old, new) or not _is_partly_overwritten(current, old, new):
         return False
     with opened_path(path, os.O_WRONLY | os.O_NONBLOCK) as descriptor:
