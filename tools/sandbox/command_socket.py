@@ -121,9 +121,11 @@ class CommandSocket:
         """Start a command without waiting. It runs once `pid` is known. `take` gets its output.
 
         `start` contains the `path` of the program's file, its `argv` with its name first, its `env` and its
-        directory `cwd`. Raises SupervisorLost.
+        directory `cwd`. The descriptors `talk` are closed here. Raises SupervisorLost.
         """
         if not self.socket.open:
+            for fd in talk:
+                os.close(fd)
             raise SupervisorLost("the process that runs commands has ended")
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
@@ -140,8 +142,11 @@ class CommandSocket:
         `take` gets its standard error.
         """
         ours, theirs = socket.socketpair()
-        with theirs:
-            command = self.run(take, (os.dup(theirs.fileno()),), talks=True, **start)
+        try:
+            command = self.run(take, (theirs.detach(),), talks=True, **start)
+        except BaseException:
+            ours.close()
+            raise
         return command, ours
 
     async def connect(self, host: str, port: int) -> socket.socket:
