@@ -81,11 +81,15 @@ async def _search(record: Originals, arguments: RecallArguments, own: str) -> To
         text = f"Nothing in this {arguments.scope} fits: {words}{elsewhere}"
         return text_result(text, human={"note": "nothing found"})
     shown = hits[offset:wanted]
+    if not shown:
+        text = f"[offset {offset} is past the end: {len(hits)} found]"
+        return text_result(text, human={"note": "past the end"})
     note = ""
     lines = [line for hit in shown for line in hit.lines(time.time())]
     if len(hits) > wanted:
         note = ", there are more"
-        lines.append(f"[{wanted} shown{note}; continue with offset={wanted}]")
+        following = f"continue with offset={wanted}" if wanted < _MAX_FOUND else "search for other words"
+        lines.append(f"[{wanted} shown{note}; {following}]")
     return text_result("\n".join(lines), human={"note": f"{len(shown)} found{note}"})
 
 

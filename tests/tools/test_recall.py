@@ -99,6 +99,11 @@ def test_words_are_looked_for():
     assert ask(originals, query="apple").about == ask(originals, id="r7").about == {RECALLED_KEY: True}
     assert ask(originals, query="apple").human == {"note": "8 found, there are more"}
     assert ask(originals, query="apple", offset=20).human == {"note": "5 found"}
+    assert text(ask(originals, query="apple", offset=25)) == "[offset 25 is past the end: 25 found]"
+    many = Originals(**{f"r{n}": "apple" for n in range(200)})
+    assert text(ask(many, query="apple", offset=96)).endswith(
+        "[100 shown, there are more; search for other words]"
+    )
     twice = Originals(**{"r5": "a pear", "r98": "which pear?", "r99": '{"query": "pear"}', "r99.0": "pear"})
     assert text(ask(twice, query="pear")).splitlines()[1:] == ["    a pear"]  # not what is in view
     assert text(ask(originals, query="pear")).startswith("Nothing in this session fits: pear; scope")
