@@ -247,12 +247,15 @@ def job_result(
     if len(shown) > uncut or missing:
         first, last = cut_at_lines(shown[:first_chars], shown[-last_chars:])
         shown = last if missing else f"{first}\n[...]\n{last}"
-        shown = f"[older output is omitted; all of it is{where}]\n{shown}"
+        everything = f"; all of it is{where}" if where else ""
+        shown = f"[older output is omitted{everything}]\n{shown}"
     took = (job.ended if job.ended is not None else now) - job.began
-    notes = [
-        f"[job {job.id}: {job.state}, {took:.1f} s; "
-        f"{f'output{where}' if where else 'no output' if job.ended is not None else 'no output so far'}]"
-    ]
+    output = f"output{where}"
+    if not where and job.spool.total:
+        output = f"its output is not stored: {job.spool.error}"
+    elif not where:
+        output = "no output" if job.ended is not None else "no output so far"
+    notes = [f"[job {job.id}: {job.state}, {took:.1f} s; {output}]"]
     runner = command_runner(context)
     notes += [f"[{port_note(port, runner)}]" for port in ports]
     if refusal := runner.blocked_access_of(job):

@@ -106,6 +106,16 @@ def test_processes_that_a_command_left_behind_are_announced_in_a_sentence(shell:
     assert " ended with all of its processes, after " in words
 
 
+def test_omitted_output_that_no_file_holds_is_reported_as_such(shell: BashSession) -> None:
+    (shell.folder / ".task_outputs").write_text("in the way")
+    shell.run("seq 20000", run_in_background=True)
+    shell.wait_for("b1")
+    announced = shell.context.inbox.take()[0].text
+    assert "finished, exit code 0" in announced and "Its output is not stored: " in announced
+    said = shell.say(job="b1")
+    assert said.startswith("[older output is omitted]\n1\n2\n") and "; its output is not stored: " in said
+
+
 def test_a_look_at_what_a_command_left_behind_shows_only_what_came_since(shell: BashSession) -> None:
     shell.run("(until [ -e go ]; do sleep 0.01; done; echo later) & echo up")
     assert shell.say(job="b1").startswith("[job b1: running, ")

@@ -239,6 +239,8 @@ class CommandRunner:
         took = (job.ended or job.began) - job.began
         stored = job.spool.stored(self.context.folder)
         where = f" Output: {stored.path} ({stored.size:,} bytes)." if stored else " It had no output."
+        if stored is None and job.spool.total:
+            where = f" Its output is not stored: {job.spool.error}."
         line = job.line.strip()[:200]
         refusal = self.blocked_access_of(job)
         refused = f" It was {refusal}." if refusal is not None else ""
