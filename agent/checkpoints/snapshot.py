@@ -30,6 +30,7 @@ from msgspec.structs import replace
 
 from tools.files import FileError, closing, one_line_path, read_at_most, safe_open
 from tools.search import Blob, GitFailed, GitIndex
+from tools.text import pluralize
 
 from .content_store import ContentStore
 from .large_contents import digest_of_file
@@ -185,6 +186,7 @@ class ProjectScanner(Struct):
     stamps: Stamps = field(default_factory=dict)
     tracked: Stamps = field(default_factory=dict)
     index: GitIndex | None = None  # None without git
+    activity: str = "comparing the project's files"  # of the scan that is running, for the user
     _listings: dict[str, _Listing] = field(default_factory=dict)
 
     def scan(self, reading_share: float = 1.0) -> ProjectSnapshot:
@@ -195,12 +197,15 @@ class ProjectScanner(Struct):
         began_ns = int(self.wall() * 1e9)
         snapshot = ProjectSnapshot()
         stamps: Stamps = {}
+        self.activity = "comparing the project's files"
         reading = None
         if not self.stamps and self.index is not None and self.index.is_large:
             reading = self.index.start_reading()
         new = self._find_new(snapshot, stamps, began_ns)
         if len(new) > MANY_FILES:
             new = self._take_from_git(new, reading, stamps, snapshot)
+        if new:
+            self.activity = f"keeping copies of {pluralize(len(new), 'changed file')}"
         small = [one for one in new if one.found.st_size <= self.limits.max_file_bytes]
         large = [one for one in new if one.found.st_size > self.limits.max_file_bytes]
         # Newest first: old files are rarely the only copy.

@@ -89,7 +89,7 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
         await _settle(context.sandbox, emit)
     verdict = judge_call(call.tool.name, call.access, context.permissions.rules)
     if verdict.sandboxed and verdict.answer == "allow":
-        verdict = await _as_covered(context, call, verdict)
+        verdict = await _as_covered(context, emit, call, verdict)
     if hooked.decision is not None:
         verdict = _with_decision(verdict, hooked.decision, context.permissions.rules.mode)
     if verdict.answer == "deny":
@@ -111,7 +111,7 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
     return Permission(notes=notes, sandboxed=verdict.sandboxed, call=call, said=said)
 
 
-async def _as_covered(context: TurnContext, call: ParsedCall, verdict: Verdict) -> Verdict:
+async def _as_covered(context: TurnContext, emit: Emit, call: ParsedCall, verdict: Verdict) -> Verdict:
     """Return the verdict, changed to a question if the checkpoint that replaces it cannot be made."""
     rules = context.permissions.rules
     if context.checkpoints is None or rules.asks_sandboxed or rules.mode != "manual":
@@ -119,7 +119,7 @@ async def _as_covered(context: TurnContext, call: ParsedCall, verdict: Verdict) 
     asked = judge_call(call.tool.name, call.access, replace(rules, asks_sandboxed=True))
     if asked.answer == "allow":
         return verdict
-    why = await why_uncovered(context, call.access)
+    why = await why_uncovered(context, emit, call.access)
     return replace(asked, why=why) if why else verdict
 
 

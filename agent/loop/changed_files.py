@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -16,6 +17,8 @@ from tools.search import run_git_script
 from tools.text import pluralize
 from transcripts import TextBlock, about_changed
 
+T = TypeVar("T")
+SLOW_S = 1.0  # after which the user is told what a command waits for
 _BY_OTHERS = "by another session too"
 MAX_TOLD_FILES = 8  # of all kinds; the model can list more itself
 
@@ -31,29 +34,47 @@ async def checkpointed(
     changed: list[FileChange] = []
     if tools is not None:
         checkpoints.use_git(tools)
-    await asyncio.to_thread(checkpoints.end_crashed)
+    await scanned(checkpoints, emit, checkpoints.end_crashed)
     known = len(checkpoints.log.changes)
     if tools is not None:
-        await asyncio.to_thread(checkpoints.begin)
-        await keep_refs(checkpoints, tools)
+        await scanned(checkpoints, emit, checkpoints.begin)
+        await keep_refs(checkpoints, emit, tools)
         if warning := checkpoints.recording.take_warning():
             emit(Notice(warning, "warning"))
     try:
         yield changed
     finally:
-        await asyncio.shield(_finish(checkpoints, tools))
+        await asyncio.shield(_finish(checkpoints, emit, tools))
         changed += checkpoints.log.changes[known:]
 
 
-async def keep_refs(checkpoints: Checkpoints, tools: ToolContext, is_own: bool = False) -> None:
+async def scanned(checkpoints: Checkpoints, emit: Emit, work: Callable[[], T]) -> T:
+    """Run a function that may scan the project in a thread. If it is slow, tell the user what it does."""
+    return await _told_if_slow(emit, asyncio.to_thread(work), lambda: checkpoints.scanner.activity)
+
+
+async def keep_refs(checkpoints: Checkpoints, emit: Emit, tools: ToolContext, is_own: bool = False) -> None:
     """Keep what the project's git repositories refer to, before or after (`is_own`) a command."""
-    await checkpoints.keep_refs(partial(run_git_script, tools), is_own)
+    work = checkpoints.keep_refs(partial(run_git_script, tools), is_own)
+    await _told_if_slow(emit, work, lambda: "keeping branches, stash and index of git")
 
 
-async def _finish(checkpoints: Checkpoints, tools: ToolContext | None) -> None:
+async def _told_if_slow(emit: Emit, work: Coroutine[Any, Any, T], doing: Callable[[], str]) -> T:
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({task}, timeout=SLOW_S)
+        if not task.done():
+            emit(Notice(f"{doing()}..."))
+        return await task
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+
+
+async def _finish(checkpoints: Checkpoints, emit: Emit, tools: ToolContext | None) -> None:
     if tools is not None:
-        await keep_refs(checkpoints, tools, is_own=True)
-    await asyncio.to_thread(checkpoints.finish)
+        await keep_refs(checkpoints, emit, tools, is_own=True)
+    await scanned(checkpoints, emit, checkpoints.finish)
 
 
 def with_changed_files(result: ToolResult, changes: Sequence[FileChange], told: bool) -> ToolResult:

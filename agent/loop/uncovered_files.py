@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from agent.checkpoints import Checkpoints, shown_paths
+from agent.events import Emit
 from agent.shell import UncoveredFiles, changed_repositories, lines_behind, lost_paths
 from tools.base import Access
 from tools.processes import command_runner
 
-from .changed_files import keep_refs
+from .changed_files import keep_refs, scanned
 from .context import TurnContext
 
 UNCOVERED = "the project is too large for a checkpoint, so its changes could not be undone"
 
 
-async def why_uncovered(context: TurnContext, accesses: Sequence[Access]) -> str:
+async def why_uncovered(context: TurnContext, emit: Emit, accesses: Sequence[Access]) -> str:
     """Return the reason to ask before commands run, "" if whatever they may destroy can be restored."""
     checkpoints = context.checkpoints
     if checkpoints is None:
         return ""
     checkpoints.use_git(context.tool_context)
-    covered = await asyncio.to_thread(checkpoints.recording.coverage)
+    covered = await scanned(checkpoints, emit, checkpoints.recording.coverage)
     if covered == "nothing":
         return UNCOVERED
     runs = [access for access in accesses if access.kind == "run"]
     if any(_changed(context, access, ("", *checkpoints.recording.nested)) for access in runs):
-        await keep_refs(checkpoints, context.tool_context)
+        await keep_refs(checkpoints, emit, context.tool_context)
     found: dict[str, None] = {}
     for access in runs:
         found |= dict.fromkeys(_lost(context, checkpoints, access))

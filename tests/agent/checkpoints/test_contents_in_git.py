@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 from agent.checkpoints.file_restore import plan_restore, restore
 from agent.checkpoints.recorder import Checkpoints
 from agent.checkpoints.snapshot import PathState
+from agent.events import Event, Notice
+from agent.loop.changed_files import scanned
 from tests.tools.bash_session import BashSession
 
 from .project import Seq, tree
@@ -220,3 +223,29 @@ def test_directories_are_listed_again_when_their_times_change(
     in_session(lambda: sh(root, "rm -r a/b; ln -s /etc a/b"))
     assert {each.path for each in checkpoints.log.changes[5:]} >= {"a/b", "a/b/c/f", "a/b/new/deep/f"}
     assert checkpoints.scanner.state("a/b") == PathState("link", value="/etc")
+
+
+def test_a_slow_scan_says_what_it_waits_for(
+    root: Path, session: BashSession, checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And only then."""
+    monkeypatch.setattr("agent.loop.changed_files.SLOW_S", 0.05)
+    (root / "a").write_text("one")
+    told = threading.Event()
+    notices: list[str] = []
+
+    def emit(event: Event) -> None:
+        assert isinstance(event, Notice)
+        notices.append(event.text)
+        told.set()
+
+    def slow_clock() -> float:
+        if checkpoints.scanner.activity.startswith("keeping"):
+            told.wait(30)
+        return 0.0
+
+    checkpoints.scanner.clock = slow_clock
+    session.runner.run(scanned(checkpoints, emit, checkpoints.begin))
+    assert notices == ["keeping copies of 1 changed file..."]
+    session.runner.run(scanned(checkpoints, emit, lambda: None))
+    assert len(notices) == 1
