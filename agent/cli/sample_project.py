@@ -95,6 +95,9 @@ if __name__ == "__main__":
 def with_sample(options: Options) -> Options:
     """Create the sample project if needed; returns the options of a run in it. Raises UsageError."""
     folder = Path(options.folder or "") / SAMPLE_FOLDER
+    if (folder / "README.md").is_file():
+        remark = f"continuing in the sample project {folder}; delete it to begin with a new one"
+        options = options._replace(remarks=(*options.remarks, remark))
     try:
         make_sample(folder)
     except OSError as error:

@@ -93,7 +93,7 @@ def _findings(controller: Controller) -> Iterator[Finding]:
         found = shutil.which(name, path=setup.environ.get("PATH", ""))
         yield "" if found else use, name, found or "not on PATH"
     path = setup.config.user_dir / "settings.toml"
-    warnings = "; ".join(setup.config.warnings)
+    warnings = "; ".join(one for one in setup.config.warnings if one not in setup.options.remarks)
     yield f"fix it in {path}" if warnings else "", "settings", warnings or "valid"
     if not setup.options.offline:
         found_key = has_credentials(setup.config, setup.environ, Path.home())

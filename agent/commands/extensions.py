@@ -19,6 +19,7 @@ from transcripts.export import conversation_text
 
 from .running import usage_notice
 from .screen import MAX_SUMMARY_CHARS, skill_help
+from .settings import shown_settings_path
 
 
 async def show_trust(controller: Controller, argument: str) -> Event | None:
@@ -164,6 +165,6 @@ async def show_hooks(controller: Controller, argument: str) -> Event | None:
         lines.append(f"disabled until approved (see /trust): {pluralize(len(waiting), 'hook')}")
     controller.emit(CommandOutput("\n".join(lines) or "No hooks."))
     return Notice(
-        f"define hooks in [hooks] of {config.user_dir / 'settings.toml'}, or in settings files of Claude"
+        f"define hooks in [hooks] of {shown_settings_path(config)}, or in settings files of Claude"
         f" Code; the events are {', '.join(HookEvent)}"
     )

@@ -86,7 +86,7 @@ async def show_status(controller: Controller, argument: str) -> Event | None:
         f"permission  {context.permissions.rules.mode}",
         *([f"sandbox     {context.sandbox.line}"] if context.sandbox is not None else ()),
         f"policy      {context.compaction.settings.policy}",
-        f"settings    {controller.setup.config.user_dir / 'settings.toml'}",
+        f"settings    {shown_settings_path(controller.setup.config)}",
     ]
     return CommandOutput("\n".join(lines))
 
@@ -268,9 +268,14 @@ async def show_settings(controller: Controller, argument: str) -> Event | None:
         shown = [(name, _shown_value(name, value), origin) for name, value, origin in rows]
         row = await controller.chooser.choose(settings_menu(shown))
         return await _change_setting(controller, row.value) if row is not None else None
-    path = controller.setup.config.user_dir / "settings.toml"
     controller.emit(CommandOutput("\n".join(setting_lines(controller))))
-    return Notice(f"change settings permanently in {path}")
+    return Notice(f"change settings permanently in {shown_settings_path(controller.setup.config)}")
+
+
+def shown_settings_path(config: Config) -> str:
+    """Return the path of the user's settings file, and whether it has yet to be created."""
+    path = config.user_dir / "settings.toml"
+    return str(path) if path.exists() else f"{path} (not created yet)"
 
 
 def setting_lines(controller: Controller) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from compact import is_result_id
 from transcripts import ChannelBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
 from transcripts.patterns import lazy_pattern
 
@@ -80,7 +81,8 @@ def read_view(messages: Sequence[Message]) -> Iterator[Step]:
                 yield Step("reply", block.text)
             case ToolUseBlock():
                 result = results.get(block.id, ToolResultBlock(block.id, (), is_error=True))
-                texts = [part.text for part in result.content if isinstance(part, TextBlock)]
+                parts = (part for part in result.content if isinstance(part, TextBlock))
+                texts = [part.text for part in parts if not is_result_id(part)]
                 yield Step(
                     "call", text="\n".join(texts), tool=block.name, input=block.input, failed=result.is_error
                 )

@@ -240,10 +240,11 @@ class PlainRepl:
                     session.result()
                 return code
             finally:
-                sid = self._driver.status().session
+                status = self._driver.status()
                 await self._driver.close()
-                if self._prompted and at_terminal() and not self._driver.status().unsaved:
-                    view.emit(events.Notice(f"Resume this session with: makeroom --resume {sid}"))
+                if self._prompted and at_terminal() and not status.unsaved:
+                    resume = f"makeroom {status.start_flags}--resume {status.session}"
+                    view.emit(events.Notice(f"Resume this session with: {resume}"))
 
     async def _run_lines(self, prompt: str) -> None:
         await self._driver.ready()

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from agent.app.session_status import StatusCommand, display_name
+from agent.app.options import Options
+from agent.app.session_status import StatusCommand, display_name, start_flags
 from agent.ports import Status
 from agent.ui.layout import status_line
 from agent.ui.terminal_text import RenderContext, Theme, foreign_line
@@ -127,3 +128,11 @@ def test_of_an_own_line_only_colours_reach_the_terminal() -> None:
 )
 def test_a_model_is_named_in_the_usual_way(model: str, name: str) -> None:
     assert display_name(model) == name
+
+
+def test_the_flags_to_repeat_lead_to_the_same_sessions_and_model() -> None:
+    assert start_flags(Options()) == ""
+    assert start_flags(Options(offline=True, folder="my project")) == "--offline -C 'my project' "
+    made = Options(offline=True, sample=True, folder="makeroom-sample")
+    assert start_flags(made) == "--offline --sample "
+    assert start_flags(made._replace(folder="x/makeroom-sample")) == "--offline --sample -C x "

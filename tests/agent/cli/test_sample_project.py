@@ -34,7 +34,9 @@ def test_the_sample_project_is_made_once_and_its_program_runs(
         options.context_window == SAMPLE_WINDOW_TOKENS and len(list((folder / "logs").iterdir())) == LOG_FILES
     )
     (folder / "README.md").write_text("mine")
-    assert with_sample(Options(folder=str(tmp_path), context_window=9)).context_window == 9
+    again = with_sample(Options(folder=str(tmp_path), context_window=9))
+    assert again.context_window == 9 and options.remarks == ()
+    assert again.remarks == (f"continuing in the sample project {folder}; delete it to begin with a new one",)
     assert (options.window_flag, Options().window_flag) == ("--sample", "--context-window")
     assert (folder / "README.md").read_text() == "mine"
     monkeypatch.setattr("sys.argv", ["report.py", str(folder / "logs" / "station-1.txt")])
@@ -54,7 +56,8 @@ def test_git_does_not_show_the_sample_project_also_in_a_worktree(tmp_path: Path)
     git("commit", "-q", "--allow-empty", "-m", "first", at=main)
     git("worktree", "add", "-q", str(tree), at=main)
     for place in (main, sub, sub, tree):
-        assert with_sample(Options(folder=str(place))).remarks == ()
+        remarks = with_sample(Options(folder=str(place))).remarks
+        assert not any("cannot" in remark for remark in remarks)
     assert [git("status", "--porcelain", at=place) for place in (main, tree)] == ["", ""]
     lines = (main / ".git" / "info" / "exclude").read_text().splitlines()
     assert [line for line in lines if "sample" in line] == ["/makeroom-sample/", "/sub/makeroom-sample/"]
@@ -108,3 +111,10 @@ def test_a_place_where_it_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "makeroom-sample").write_text("a file")
     with pytest.raises(UsageError, match="cannot create the sample project"):
         with_sample(Options(folder=str(tmp_path)))
+
+
+def test_the_demo_does_not_quote_the_id_of_a_result(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    done = run_here(tmp_path, capfd, None, "read pytest.ini", "--offline", "--sample")
+    assert "[pytest]" in done.stdout and "this result" not in done.stdout

@@ -488,6 +488,18 @@ def test_a_command_line_is_explained_by_its_simple_commands(tmp_path: Path) -> N
     run_controller(tmp_path, work, allowed_tools=("bash(pytest)",))
 
 
+def test_a_settings_file_that_does_not_exist_is_shown_as_such(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        path = run.controller.setup.config.user_dir / "settings.toml"
+        for command in ("/status", "/config"):
+            assert f"{path} (not created yet)" in await run.do(command)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+        assert str(path) in (shown := await run.do("/status")) and "not created" not in shown
+
+    run_controller(tmp_path, work)
+
+
 def test_the_status_names_the_window_and_where_its_size_comes_from(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         assert "window      50,000 tokens (from --sample)" in await run.do("/status")
