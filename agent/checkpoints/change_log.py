@@ -41,9 +41,10 @@ class RefChange(Struct):
 
     repository  the working tree relative to the project; "" is the one that the project belongs to
     name        a ref, refs/stash for an entry of the stash, HEAD for a commit checked out without a branch,
-                or index
+                branch for the one that is checked out, or index
     note        the message of a stash entry, the hash of the stored content of an annotated tag, the working
-                tree of a HEAD, or the commit that was checked out when the index was like that
+                tree of a HEAD, the branches before and after with a space between them ("" for none), or the
+                commit that was checked out when the index was like that
     """
 
     seq: int
@@ -237,7 +238,7 @@ def _ref_change(raw: Any) -> RefChange:
     """Return a change from the fields of a line. Raises ValueError if makeroom did not write it."""
     seq, repository, name, before, after, note = raw
     change = RefChange(int(seq), repository=repository, name=name, before=before, after=after, note=note)
-    is_named = name in ("HEAD", "index") or (name.startswith("refs/") and ".." not in name)
+    is_named = name in ("HEAD", "branch", "index") or (name.startswith("refs/") and ".." not in name)
     is_inside = not repository.startswith("/") and ".." not in repository.split("/")
     if not (is_named and is_inside and all(_OBJECT_ID.fullmatch(each) for each in (before, after))):
         raise ValueError(f"not a change of a ref: {raw!r}")

@@ -22,6 +22,7 @@ from .change_log import ChangeLog, RefChange
 from .content_store import ContentStore
 from .git_state import (
     KEPT_REFS,
+    NO_HEAD,
     STASH,
     Fingerprint,
     GitRunner,
@@ -89,7 +90,11 @@ class RefKeeper(Struct):
                 if is_own and old is not None and old.state is not None and new is not None:
                     changes = self._changes(seq, repository, old.state, new)
                     self.log.add_refs(
-                        [each for each in changes if repository.shared not in shared or each.name == "index"]
+                        [
+                            each
+                            for each in changes
+                            if repository.shared not in shared or each.name in ("branch", "index")
+                        ]
                     )
                 shared.add(repository.shared)
 
@@ -177,9 +182,12 @@ class RefKeeper(Struct):
         for tree, commit in old.detached.items():
             if commit != (after := new.detached.get(tree, "")):
                 yield change("HEAD", commit, after, tree)
+        head = old.heads.get(str(repository.top), NO_HEAD)
+        left = new.heads.get(str(repository.top), NO_HEAD)
+        if head.branch != left.branch:
+            yield change("branch", head.commit, left.commit, f"{head.branch} {left.branch}")
         if old.index != new.index:
-            head = old.heads.get(str(repository.top))
-            yield change("index", old.index, new.index, head.commit if head is not None else "")
+            yield change("index", old.index, new.index, head.commit)
 
     def gaps(self) -> list[str]:
         """Return a line for each reason why repositories could not be kept."""

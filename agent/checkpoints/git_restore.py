@@ -1,4 +1,4 @@
-"""Restore what commands destroyed in git repositories: branches, tags, stash entries and the index.
+"""Restore what commands changed in git repositories: branches, tags, stash entries, HEAD and the index.
 
 A branch that was moved is put back only if its old commit is not part of the new one: commits that were added
 stay, commits that were replaced (by a reset, an amend or a rebase) come back.
@@ -17,7 +17,7 @@ from tools.search import GitFailed
 
 from .change_log import RefChange
 from .git_keeper import RefKeeper, Repository
-from .git_state import STASH, GitRunner, Head, RepositoryState, why_failed
+from .git_state import NO_HEAD, STASH, GitRunner, Head, RepositoryState, why_failed
 from .recorder import Checkpoints
 
 RECOVERED = "refs/heads/makeroom-"  # branches for commits that no branch had
@@ -48,6 +48,7 @@ while [ $# -gt 0 ]; do
             error=$("$0" stash store -q -m "$2" "$3" 2>&1)
             ;;
         tag) error=$(printf %s "$2" | "$0" hash-object -t tag -w --stdin 2>&1 >/dev/null) ;;
+        head) error=$("$0" symbolic-ref -m 'makeroom: restored' HEAD "$2" 2>&1) ;;
         index) error=$("$0" read-tree "$3" 2>&1) ;;
     esac
     if [ $? = 0 ]; then echo ok; else printf '%s\\n' "${error:-git failed}" | head -n 1; fi
@@ -59,11 +60,12 @@ done
 class RefStep(Struct, frozen=True):
     """One step of a restore in a git repository.
 
-    name           the ref, refs/stash for an entry of the stash, or index
+    name           the ref, refs/stash for an entry of the stash, HEAD, or index
     target         the object that it names afterwards
     now            the object that it names now, "" for none
     changed_since  others have changed it after the session did
-    note           the message of a stash entry, or the hash of the content of an annotated tag
+    note           the message of a stash entry, the hash of the content of an annotated tag, or the branch
+                   that is checked out again
     """
 
     repository: str
@@ -83,6 +85,8 @@ class RefStep(Struct, frozen=True):
         within = f" of {self.repository}" if self.repository else ""
         if self.name == "index":
             return f"the staged changes{within}"
+        if self.name == "HEAD":
+            return f"HEAD at branch {self.note.removeprefix('refs/heads/')}{within}"
         if self.name == STASH:
             return f"the stash entry '{self.note}' ({short}){within}"
         name = f"{kind} {self.name.split('/', 2)[2]}" if kind else self.name
@@ -108,32 +112,36 @@ async def plan_refs(checkpoints: Checkpoints, to_seq: int, git: GitRunner) -> li
             state = await keeper.state(git, repository)
             if state is not None:
                 steps += await _steps(repository, git, state, changes)
-                head = state.heads.get(str(repository.top), Head("", branch=""))
-                checked_out[name] = _CheckedOut(repository.shared, head)
+                head = state.heads.get(str(repository.top), NO_HEAD)
+                checked_out[name] = _CheckedOut(repository.shared, head=head, refs=state.refs)
         except GitFailed as error:
             keeper.unkept[name] = why_failed(error)
-    return list(_with_fitting_index(steps, checked_out))
+    return list(_fitting(steps, checked_out))
 
 
 class _CheckedOut(NamedTuple):
-    """The HEAD of a working tree, and the git directory that has its branch."""
+    """The HEAD of a working tree, the git directory that has its branch, and the refs there."""
 
     shared: Path
     head: Head
+    refs: Mapping[str, str]
 
 
-def _with_fitting_index(
-    steps: Sequence[RefStep], checked_out: Mapping[str, _CheckedOut]
-) -> Iterator[RefStep]:
-    """Yield the steps, with those for an index only if its commit will be checked out again."""
+def _fitting(steps: Sequence[RefStep], checked_out: Mapping[str, _CheckedOut]) -> Iterator[RefStep]:
+    """Yield the steps: HEAD only if its branch will exist, an index only if HEAD will be at its commit."""
     # Worktrees have branches in common; other repositories have branches of the same name.
     targets = {(checked_out[step.repository].shared, step.name): step.target for step in steps}
+    branches = {step.repository: step.note for step in steps if step.name == "HEAD"}
     for step in steps:
-        shared, head = checked_out[step.repository]
-        if step.name != "index":
+        shared, head, refs = checked_out[step.repository]
+        branch = branches.get(step.repository, head.branch)
+        missing = "" if step.repository in branches else head.commit
+        commit = targets.get((shared, branch), refs.get(branch, missing))
+        if step.name == "index":
+            if step.note == commit:
+                yield replace(step, note="")
+        elif step.name != "HEAD" or commit:
             yield step
-        elif step.note == targets.get((shared, head.branch), head.commit):
-            yield replace(step, note="")
 
 
 async def _steps(
@@ -144,7 +152,8 @@ async def _steps(
     for change in changes:
         first.setdefault(change.key, change)
         last[change.key] = change
-    possible = [step for key in first for step in _possible(first[key], last[key], state)]
+    head = state.heads.get(str(repository.top), NO_HEAD)
+    possible = [step for key in first for step in _possible(first[key], last[key], state, head)]
     # Commits that a branch still has, or any ref if no branch had them, are not lost.
     pairs = {
         step: (step.target, step.now)
@@ -160,8 +169,11 @@ async def _steps(
     return [step for step in possible if step not in contained]
 
 
-def _possible(first: RefChange, last: RefChange, state: RepositoryState) -> Iterator[RefStep]:
+def _possible(first: RefChange, last: RefChange, state: RepositoryState, head: Head) -> Iterator[RefStep]:
     """Yield the step for one thing that changed, if it may have to be restored."""
+    if first.name == "branch":
+        yield from _checkout(first, last, head)
+        return
     target = first.before
     name = first.name
     note = first.note
@@ -185,6 +197,21 @@ def _possible(first: RefChange, last: RefChange, state: RepositoryState) -> Iter
         changed_since=first.name != "HEAD" and now != last.after,
         note=note,
     )
+
+
+def _checkout(first: RefChange, last: RefChange, head: Head) -> Iterator[RefStep]:
+    """Yield the step that makes HEAD name its former branch; nothing is checked out."""
+    branch = first.note.partition(" ")[0]
+    if branch.startswith("refs/heads/") and branch != head.branch:
+        yield RefStep(
+            first.repository,
+            name="HEAD",
+            action="restore",
+            target=first.before,
+            now=head.commit,
+            changed_since=head.branch != last.note.partition(" ")[2],
+            note=branch,
+        )
 
 
 async def restore_refs(
@@ -227,6 +254,8 @@ def _calls(keeper: RefKeeper, step: RefStep) -> Iterator[tuple[RefStep, str, str
     """Yield the arguments of the script for a step."""
     if step.name == STASH:
         yield (step, "stash", step.note, step.target, "")
+    elif step.name == "HEAD":
+        yield (step, "head", step.note, "", "")
     elif step.name == "index":
         yield (step, "index", "", step.target, "")
     else:

@@ -19,6 +19,7 @@ from tools.search import GitFailed
 
 from .project import Seq, copy_tree
 
+DESCRIBED = "git status -sb; git ls-files -s; git fsck --no-dangling 2>&1"
 PRUNE = ("reflog expire --expire=now --expire-unreachable=now --all", "gc -q --prune=now")
 AUTHOR = {
     f"GIT_{who}_{what}": f"{who.lower()}@example.org"
@@ -191,6 +192,39 @@ def test_a_merge_with_conflicts_is_kept_without_an_index(
     assert rewind(checkpoints, git) == {}
     assert sh(repository, f"git cat-file -t {blob} && git rev-parse -q --verify topic")
     assert (repository / "a").read_text() == "both\n"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("stash -q", "checkout -q topic"),
+        ("stash -q", "checkout -q --detach topic"),
+        ("checkout -q -f topic", "branch -D main"),
+        ("checkout -q -b new", "commit -qam new"),
+        ("checkout -q --orphan new", "-C . rm -rfq ."),
+        ("branch -m main renamed",),
+    ],
+)
+def test_the_branch_that_was_checked_out_is_again(
+    repository: Path, checkpoints: Checkpoints, git: Git, lines: tuple[str, ...], seq: Seq
+) -> None:
+    before = sh(repository, DESCRIBED)
+    run(checkpoints, git, *lines)
+    after = sh(repository, "git symbolic-ref -q HEAD || git rev-parse HEAD")
+    assert rewind(checkpoints, git) == {} and planned(checkpoints, git) == []
+    assert sh(repository, DESCRIBED) == before
+    assert sh(repository, "git symbolic-ref HEAD") == "refs/heads/main" != after
+
+
+def test_a_branch_that_the_user_checked_out_since_stays(
+    repository: Path, checkpoints: Checkpoints, git: Git
+) -> None:
+    run(checkpoints, git, "stash -q", "checkout -q topic")
+    sh(repository, "git checkout -q -b mine")
+    steps = [step for step in planned(checkpoints, git) if step.name == "HEAD"]
+    assert [step.title for step in steps] == ["HEAD at branch main"] and steps[0].changed_since
+    assert steps[0] in asyncio.run(restore_refs(checkpoints, steps, False, git))
+    assert sh(repository, "git symbolic-ref HEAD") == "refs/heads/mine"
 
 
 def test_new_commits_and_new_branches_stay(repository: Path, checkpoints: Checkpoints, git: Git) -> None:

@@ -85,6 +85,8 @@ LINES: dict[str, Outcome] = {
     "git clean -fd docs many": "restored",
     "git checkout -q HEAD~1 -- src": "restored",
     "git checkout -f HEAD~1": "asked",
+    "git checkout -q other": "restored",
+    "git -C tree switch -q --orphan empty": "restored",
     "git reset -q --hard": "restored",
     "git reset -q --hard HEAD~1": "restored",
     "git stash drop": "restored",
@@ -190,7 +192,7 @@ def state(folder: Path) -> tuple[dict[str, tuple[object, ...]], str]:
     refs = "git -C $r for-each-ref --format='%(objectname) %(refname)' refs/heads refs/tags"
     line = (
         f"for r in . sub tree; do {refs};"
-        " git -C $r ls-files -s; git -C $r fsck --no-dangling; done;"
+        " git -C $r ls-files -s; git -C $r symbolic-ref HEAD; git -C $r fsck --no-dangling; done;"
         " git reflog show --format='%H %gs' refs/stash --; cat node_modules/pkg/* .venv/lib/* tools/venv/*"
     )
     done = subprocess.run(["bash", "-c", line], cwd=folder, env=ENVIRON, capture_output=True)
