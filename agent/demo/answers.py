@@ -62,7 +62,7 @@ def describe_success(call: Step) -> str:
     lines = text.rstrip("\n").split("\n")
     count = f"{len(lines)} line{'s' * (len(lines) != 1)}"
     match call.tool:
-        case "read" if len(lines) == 1 and text.startswith(("[", "<")):
+        case "read" if len(lines) == 1 and call.text.startswith(("[", "<")):  # no line of a file
             return f"I read `{call.path}`, but its text is no longer in the context."
         case "read":
             names = ", ".join(f"`{name}`" for name in re.findall(_DEFINITION, text)[:SHOWN_LINES])
