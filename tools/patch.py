@@ -44,14 +44,16 @@ _OMISSION = lazy_pattern(
     r"[^\n]{0,80}$",
     re.IGNORECASE | re.MULTILINE,
 )
-# The same in words alone, or dots alone: a comment that may be meant as it is, unless lines vanish with it.
+# The same in words alone, in brackets, or dots alone: it may be meant as it is, unless lines vanish with it.
 _PLAIN_OMISSION = lazy_pattern(
-    r"^[ \t]*+(?:#|//|/\*|<!--|--|;|%|\{/\*)[ \t]*+[\[(<]?(?:"
-    r"(?:keep |leave )?(?:the |your )?(?:existing|previous|original|remaining|other|same) "
-    r"(?:code|implementation|contents?|logic|methods|functions|imports|body|lines)"
-    r"|(?:the )?(?:rest|remainder) of (?:the |this |your )?(?:existing |original )?(?:code|file|function"
-    r"|method|class|implementation|module|body|contents?|logic|script|component|document|page)"
-    r"|unchanged|no changes?|same as (?:before|above)|code(?= )|omitted|\.{3}|…"
+    r"^[ \t]*+(?:(?:#|//|/\*|<!--|--|;|%|\{/\*)[ \t]*+[\[(<]?|(?:\.{3} ?|… ?)?[\[(](?![ .…\])]*$)[ .…]*)(?:"
+    r"(?:keep |leave )?(?:the |your )?(?:existing|previous|original|remaining|other|same|unchanged) "
+    r"(?:code|implementation|contents?|logic|methods|functions|imports|body|lines|fields|cases|tests)"
+    r"|(?:keep |leave )?(?:the )?(?:rest|remainder) of (?:the |this |your )?(?:existing |original )?(?:"
+    r"code|file|functions?|methods?|class(?:es)?|implementation|module|body|contents?|logic|script|component|document"
+    r"|page|query|fields|cases|imports|tests|table|list|styles|routes|section|config(?:uration)?)"
+    r"|(?:keep |leave )the rest"
+    r"|unchanged|no changes?|same as (?:before|above)|code(?= )|omitted|snip(?:ped)?|\.{3}|…"
     r")(?: (?:goes|is|are|stays?|remains?|kept|here|below|above|unchanged|omitted|the same|as (?:is|before)"
     r"|for brevity))*[ .…:\])>]*(?:\*/\}?|-->)?[ \t]*$",
     re.IGNORECASE | re.MULTILINE,

@@ -439,6 +439,16 @@ LOSING_OMISSIONS = [
     "<!-- same as before -->",
     "# ...",
     "// Keep the existing implementation.",
+    "// rest of methods ...",
+    "(unchanged code ...)",
+    "    (rest of code ...)",
+    "... (remaining code unchanged)",
+    "[... rest of file ...]",
+    "// (unchanged code ...)",
+    "/* rest of methods ... */",
+    "-- rest of query",
+    "// leave the rest unchanged",
+    "// snip",
 ]
 
 
@@ -469,6 +479,11 @@ def test_a_comment_for_code_that_is_left_out_is_not_written(files: FileSession, 
 )
 def test_other_dots_and_comments_are_written(files: FileSession, line: str):
     assert edited(files, b"a\n", "a", line) == f"{line}\n".encode()
+
+
+@pytest.mark.parametrize("line", ["[...]", "(...)", "...", "(existing)", "[the_rest]", "(rest, of, code)"])
+def test_brackets_that_are_code_are_written_where_lines_vanish(files: FileSession, line: str):
+    assert edited(files, b"a\nb\nc\n", "a\nb\nc", f"x = 1\n{line}") == f"x = 1\n{line}\n".encode()
 
 
 def test_a_miss_in_a_huge_file_is_reported_in_bounded_time(files: FileSession):
