@@ -68,8 +68,8 @@ class GrepArguments(SearchArguments):
         int,
         Meta(ge=0, le=MAX_CONTEXT_LINES, description="Lines of context around each match (content only)."),
     ] = 0
-    before: Annotated[int, Meta(ge=0, le=MAX_CONTEXT_LINES), UNADVERTISED] = field(default=0, name="-B")
-    after: Annotated[int, Meta(ge=0, le=MAX_CONTEXT_LINES), UNADVERTISED] = field(default=0, name="-A")
+    before: Annotated[int, Meta(ge=-1, le=MAX_CONTEXT_LINES), UNADVERTISED] = field(default=-1, name="-B")
+    after: Annotated[int, Meta(ge=-1, le=MAX_CONTEXT_LINES), UNADVERTISED] = field(default=-1, name="-A")
     numbered: Annotated[bool, UNADVERTISED] = field(default=True, name="-n")
     multiline: Annotated[bool, UNADVERTISED] = False
 
@@ -88,7 +88,9 @@ class GrepArguments(SearchArguments):
         """Return the number of lines shown before and after each match."""
         if self.output_mode != "content":
             return 0, 0
-        return self.before or self.context, self.after or self.context
+        before = self.context if self.before < 0 else self.before
+        after = self.context if self.after < 0 else self.after
+        return before, after
 
 
 def _title(arguments: GrepArguments) -> str:

@@ -315,6 +315,8 @@ def test_other_names_of_options_are_understood_or_named() -> None:
 
     assert read(output_mode="content", **{"-A": 2, "-B": "10"}).around == (10, 2)
     assert read(output_mode="content", **{"-C": 3, "-A": 1}).around == (3, 1)
+    assert read(output_mode="content", **{"-C": 3, "-B": 0}).around == (0, 3)
+    assert read(output_mode="content", **{"-A": 1}).around == (0, 1)
     assert read(**{"-i": "true"}).ignore_case and read(ignore_case=True).ignore_case
     assert read(type="rust").glob == "*.rs" and read(type="go", glob="x*").glob == "x*"
     assert (read(include="*.c").glob, read(multiline=True).multiline) == ("*.c", True)
