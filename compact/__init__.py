@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .local_summary import pins_of
     from .page_references import is_result_id, pages_referred_to, with_result_id
     from .pipeline import REACTIVE_RUNGS, dry_run, plan, quiet_below
-    from .prices import PriceList, Prices, Spending
+    from .prices import NEVER_PAYS_BACK, PriceList, Prices, Spending
     from .replacement import COMMANDS_HEADING, DIRECTORY_HEADING, PINS_HEADING
     from .report import LAYERS_TOLD, compaction_notice, is_told, rewrite_told
     from .restoring import FileTouch, NeededText, PutBackRules
@@ -43,6 +43,7 @@ __all__ = [
     "DIRECTORY_HEADING",
     "LAYERS_TOLD",
     "MIN_LINE_CHARS",
+    "NEVER_PAYS_BACK",
     "OLD_TEXT_ARGUMENTS",
     "PINS_HEADING",
     "POLICY_NAMES",
@@ -114,7 +115,7 @@ __getattr__ = lazy_door(
         "local_summary": "pins_of",
         "page_references": "is_result_id pages_referred_to with_result_id",
         "pipeline": "REACTIVE_RUNGS dry_run plan quiet_below",
-        "prices": "PriceList Prices Spending",
+        "prices": "NEVER_PAYS_BACK PriceList Prices Spending",
         "replacement": "COMMANDS_HEADING DIRECTORY_HEADING PINS_HEADING",
         "report": "LAYERS_TOLD compaction_notice is_told rewrite_told",
         "restoring": "FileTouch NeededText PutBackRules",

@@ -13,6 +13,7 @@ from transcripts import Usage
 from transcripts.patterns import lazy_pattern
 
 MILLION = 1_000_000
+NEVER_PAYS_BACK = 100_000  # calls, which no session makes
 SEARCH_DOLLARS = 0.01  # per web search by the service; page fetches are free
 
 
@@ -128,8 +129,15 @@ class RewriteBill(Struct, frozen=True):
         return self.rewritten * (prices.write - prices.read)
 
     def pays_back(self, prices: Prices) -> int:
-        """Return the number of calls, the next one included, after which the change has paid for itself."""
-        return max(0, ceil(self.extra(prices) / max(1e-9, self.freed * prices.read)))
+        """Return the number of calls, the next one included, after which the change has paid for itself.
+
+        NEVER_PAYS_BACK if no call becomes cheaper, or by too little.
+        """
+        extra = self.extra(prices)
+        saved = self.freed * prices.read
+        if extra <= 0:
+            return 0
+        return min(ceil(extra / saved), NEVER_PAYS_BACK) if saved > 0 else NEVER_PAYS_BACK
 
     def warm(self, prices: Prices) -> float:
         """Return the dollars of the rewrite while the cache is warm."""

@@ -15,6 +15,7 @@ from agent.loop import CompactionRequest, TurnContext, compact_context, prompt_t
 from agent.menus import Menu, MenuRow
 from agent.session import NESTED_TOPIC, TYPED_HEAD, Session, load_deferred, note_news, record_opening
 from compact import (
+    NEVER_PAYS_BACK,
     Calibration,
     CannotChange,
     CompactionPlan,
@@ -115,7 +116,8 @@ def _figures(made: Compacted) -> str:
     if "before" in report and "after" in report:
         text += f"  {int(report['before']):,} -> {int(report['after']):,} tokens"
     if (calls := report.get("pays_back_calls")) is not None:
-        text += f", pays off after {pluralize(int(calls), 'call')}"
+        after = f"pays off after {pluralize(int(calls), 'call')}"
+        text += f", {after}" if calls < NEVER_PAYS_BACK else ", does not pay off"
     return text
 
 

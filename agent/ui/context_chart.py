@@ -21,7 +21,8 @@ def render_context_chart(event: events.ContextChart, ctx: RenderContext) -> str:
     rows = [(one_line(label), tokens) for label, tokens in event.rows]
     used, total = chart_usage(event)
     title = one_line(event.title)
-    figure = f"{format_count(used)} of {format_count(total)} ({whole_percent(used, total)}%)"
+    window = event.total or total
+    figure = f"{format_count(used)} of {format_count(window)} ({whole_percent(used, window)}%)"
     fits = cell_width(title) + 2 + len(figure) <= ctx.columns
     headline = [f"{title}  {figure}"] if fits else [title, figure]
     lines = [ctx.clipped("bold", line) for line in headline]
@@ -29,7 +30,7 @@ def render_context_chart(event: events.ContextChart, ctx: RenderContext) -> str:
 
 
 def chart_usage(event: events.ContextChart) -> tuple[int, int]:
-    """Return the used tokens and the total tokens, which are at least 1."""
+    """Return the used tokens and the tokens to draw: the window, or what is used if that is more."""
     used = sum(tokens for _, tokens in event.rows)
     return used, max(event.total, used, 1)
 
@@ -37,7 +38,8 @@ def chart_usage(event: events.ContextChart) -> tuple[int, int]:
 def plain_chart(event: events.ContextChart) -> str:
     """Draw the context without a map: a headline, and a line for each row and for the free tokens."""
     used, total = chart_usage(event)
-    headline = f"{escape_prose(event.title)}: {used:,} of {total:,} tokens ({whole_percent(used, total)}%)"
+    window = event.total or total
+    headline = f"{escape_prose(event.title)}: {used:,} of {window:,} tokens ({whole_percent(used, window)}%)"
     shares = (*event.rows, (FREE_ROW, total - used))
     return "\n".join([headline, *(f"  {escape_prose(label)}: {share:,}" for label, share in shares)])
 

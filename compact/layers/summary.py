@@ -14,6 +14,7 @@ from compact.folding import Shrink, fold_before, fold_history, has_old_entries, 
 from compact.hazards import cheapness
 from compact.identifiers import joined_text
 from compact.local_summary_text import coverage
+from compact.prices import NEVER_PAYS_BACK
 from compact.replacement import local_summary_before, summary_in
 from compact.report import fits, propose
 from compact.settings import (
@@ -162,7 +163,8 @@ def _does_not_pay(situation: Situation) -> str:
     if calls <= situation.settings.batch_interval_calls * cheapness(situation.prices.read):
         return ""
     frees = f"it would free about {freed:,} of {situation.tokens:,} tokens"
-    return f"not summarized: {frees} and pay for itself only after {calls:,} calls"
+    when = f"only after {calls:,} calls" if calls < NEVER_PAYS_BACK else "in no foreseeable number of calls"
+    return f"not summarized: {frees} and pay for itself {when}"
 
 
 def _is_right_after_another(situation: Situation) -> bool:

@@ -3,7 +3,7 @@
 import pytest
 
 from agent.replay.policies import PRICE_TIERS
-from compact.prices import PRICES_BY_MODEL, PriceList, Prices, RewriteBill
+from compact.prices import NEVER_PAYS_BACK, PRICES_BY_MODEL, PriceList, Prices, RewriteBill
 from compact.settings import CompactSettings, ContextWindow, WindowState
 from transcripts.messages import Usage
 
@@ -52,6 +52,8 @@ def test_a_change_pays_back_by_what_is_not_read_any_more():
     assert bill.extra(prices) == pytest.approx(1_150)
     assert bill.pays_back(prices) == 5
     assert RewriteBill(0, 1_000, 2_299).pays_back(prices) == 6
+    assert RewriteBill(0, 1_000, 0).pays_back(prices) == NEVER_PAYS_BACK
+    assert RewriteBill(0, 1_000_000, 1).pays_back(prices) == NEVER_PAYS_BACK
     assert bill.warm(prices) == pytest.approx(1_250 * 3 / 1_000_000)
     assert bill.cold(prices) == pytest.approx(1.25 * 1_500 * 3 / 1_000_000)
 

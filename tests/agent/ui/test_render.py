@@ -89,6 +89,10 @@ def test_a_window_that_is_nearly_full_is_not_reported_to_be_full(capsys):
 def test_how_full_a_window_is_is_rounded_alike(capsys):
     status = Status("m", 29_800, 1_000_000, "NORMAL", 0.0, "manual", "s", "/w")
     assert "3% of 1.0M" in without_sgr(status_line(status, 0, RenderContext(100, Theme(False))))
+    chart = ContextChart("m", (("tool results", 33_340),), 33_000)
+    assert "33k of 33k (101%)" in without_sgr(render_event(chart, RenderContext(80, Theme(False))))
+    plain_view().emit(chart)
+    assert "m: 33,340 of 33,000 tokens (101%)" in capsys.readouterr().out
     chart = ContextChart("m", (("tool results", 29_800),), 1_000_000)
     drawn = without_sgr(render_event(chart, RenderContext(100, Theme(False))))
     assert "30k of 1.0M (3%)" in drawn and "97.0%" in drawn
