@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from agent.errors import AgentError
 from agent.events import Emit, Notice
-from agent.permissions import REACHING, Rule, opening_rule, parse_rules
+from agent.permissions import REACHING, Rule, barring_rule, opening_rule, parse_rules
 from agent.ports import Allow, Deny, PermissionQuestion
 from tools.guarded import steers_git, worktree_places
 from tools.sandbox import BlockedAccess, SandboxProfile, UnblockDecision, host_name, short_path
@@ -64,6 +64,9 @@ class Leaving(Struct):
         store = self.context.permissions
         if not store.rules.may_leave:
             return self._no(f"the mode is {store.rules.mode}: access outside the sandbox is denied")
+        rule = barring_rule(store.rules, refusal.target) if refusal.action != "reach" else None
+        if rule in store.rules.deny:
+            return self._no(f"the rule {rule} denies this")
         question, passage = self._question(refusal)
         began = self.context.clock.monotonic()
         answer = await self.context.approver.ask(question)
@@ -109,6 +112,8 @@ class Leaving(Struct):
             and not sandbox.has_network
         ):
             passage = None  # no rule opens a network in a sandbox without one
+        if passage is not None and barring_rule(self.context.permissions.rules, passage.target) is not None:
+            passage = None  # an ask rule asks each time
         folder = str(self.context.tool_context.folder)
         rule = opening_rule(call.access[0].target)
         reaching = passage is not None and passage.action == "reach"

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent.errors import ConfigError
-from agent.permissions import REACHING, PermissionStore
+from agent.permissions import REACHING, PermissionStore, barred_paths
 from agent.session import command_text
 from tools.base import ToolContext
 from tools.files import FILE_TIMEOUT_S, FileError, in_thread
@@ -96,10 +96,13 @@ class SessionSandbox(Struct):
         sandbox = self.permissions.sandbox
         read = {self._place(text) for text in sandbox.read}
         planning = self.permissions.planning
+        unreadable, unwritable = barred_paths(self.permissions.rules)
+        hidden = (*(place for place in base.hidden if place not in read), *unreadable)
         return replace(
             base,
             writable=() if planning else base.writable,
-            hidden=tuple(place for place in base.hidden if place not in read),
+            read_only=tuple(dict.fromkeys((*base.read_only, *unwritable))),
+            hidden=tuple(dict.fromkeys(hidden)),
             project_writable=sandbox.project == "writable" and not planning,
             proxy=self._proxy.path if self._proxy is not None else None,
         )

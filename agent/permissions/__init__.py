@@ -52,6 +52,10 @@ if TYPE_CHECKING:
         SandboxSettings,
         sandbox_entries,
     )
+    from .withheld import (
+        barred_paths,
+        barring_rule,
+    )
 
 __all__ = [
     "EDITING",
@@ -70,6 +74,8 @@ __all__ = [
     "Rule",
     "SandboxSettings",
     "Verdict",
+    "barred_paths",
+    "barring_rule",
     "client_mode",
     "explain_line",
     "judge_call",
@@ -87,6 +93,7 @@ __getattr__ = lazy_door(
     __name__,
     {
         "allow_rules": "opening_rule",
+        "withheld": "barred_paths barring_rule",
         "claude_rules": "translate_rule",
         "explanation": "explain_line",
         "modes": "MODES Mode OUTSIDE WRITES_A_FILE client_mode mode_named",

@@ -84,6 +84,8 @@ class SandboxedWorld:
     checkpoint_limits: SnapshotLimits = field(default_factory=SnapshotLimits)
     before_each: Callable[[], None] = lambda: None
     mode: Mode = "manual"
+    deny: tuple[Rule, ...] = ()
+    ask: tuple[Rule, ...] = ()
     template: Path | None = None  # copied in place of an empty repository
     world: World = field(init=False)
 
@@ -134,7 +136,9 @@ class SandboxedWorld:
     @property
     def store(self) -> PermissionStore:
         reading = ProjectEnvironment(str(self.folder), {"PATH": os.environ["PATH"]})
-        rules = PermissionRules(folder=str(self.folder), reading=reading, mode=self.mode)
+        rules = PermissionRules(
+            folder=str(self.folder), reading=reading, mode=self.mode, deny=self.deny, ask=self.ask
+        )
         return PermissionStore(rules, self.granted, sandbox=self.chosen)
 
     @property
@@ -167,6 +171,24 @@ class SandboxedWorld:
 @pytest.fixture
 def shell(tmp_path: Path) -> SandboxedWorld:
     return SandboxedWorld(tmp_path.resolve() / "project")
+
+
+def test_commands_cannot_read_or_write_what_rules_withhold_from_the_file_tools(tmp_path: Path) -> None:
+    deny = (Rule("read", "secrets/**"), Rule("edit", "docs/*"), Rule("read", "absent"), Rule("read", "*.x"))
+    shell = SandboxedWorld(tmp_path.resolve() / "project", deny=deny, ask=(Rule("read", "notes"),))
+    for name in ("secrets/key", "docs/page", "notes", "plain"):
+        (shell.folder / name).parent.mkdir(exist_ok=True)
+        (shell.folder / name).write_text(f"text of {name}")
+    lines = ["cat secrets/key", "sh -c 'cat s*/k*'", "echo x >>docs/page", "cat notes", "cat plain"]
+    shell.run(lines, Deny())
+    if (sandbox := shell.world.context.sandbox) is None or sandbox.level == "landlock":
+        pytest.skip("Landlock hides nothing within a project")
+    assert "text of secrets" not in shell.texts and "text of notes" not in shell.texts
+    assert "text of plain" in shell.texts and (shell.folder / "docs/page").read_text() == "text of docs/page"
+    assert "the rule read(secrets/**) denies this" in shell.texts
+    assert "the rule edit(docs/*) denies this" in shell.texts
+    (question,) = shell.world.approver.questions
+    assert question.refused.startswith("blocked: read notes") and not question.through
 
 
 def test_a_command_needs_no_question_and_what_it_changed_is_listed(shell: SandboxedWorld) -> None:
