@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .errors import FromElsewhere, SessionInUse, StoreError
     from .facts import (
         NEWS_TOPIC,
+        TAIL_TOPIC,
         Clear,
         Closed,
         Compacted,
@@ -120,6 +121,7 @@ __all__ = [
     "RECORDS_FOLDER",
     "RECORD_FOLDERS",
     "SKILL_START",
+    "TAIL_TOPIC",
     "UNSIGNED",
     "Block",
     "ChannelBlock",
@@ -237,6 +239,7 @@ __getattr__ = lazy_door(
         "errors": "FromElsewhere SessionInUse StoreError",
         "facts": (
             "Clear Closed Compacted Edit Fact Failed Fold Instructed Metadata NEWS_TOPIC Opened Reply "
+            "TAIL_TOPIC "
             "RequestSent Result Rewound Started StoredOutput Undone Unthink User about_changed about_said"
         ),
         "file_states": "RECORD_FOLDERS",

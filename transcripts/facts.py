@@ -18,6 +18,9 @@ SAID_KEY = "said"  # a key of `Result.about`, see `Result.said`
 CHANGED_KEY = "changed"  # a key of `Result.about`, see `Result.changed_files`
 NEWS_TOPIC = "news"  # a topic of metadata: a note of an inbox, which refers to facts of its session by number
 
+# A topic of metadata: bytes `start` to `end` of the file are another continuation, now the session `session`.
+TAIL_TOPIC = "second tail"
+
 
 class Clear(Struct, frozen=True):
     """Show `text` instead of one field of a block.

@@ -15,7 +15,7 @@ import gc
 import os
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
@@ -27,7 +27,7 @@ from transcripts.patterns import lazy_bytes_pattern
 
 from .codec import FORMAT_VERSION, BadLine, decode_line, fact_from_json, parse_line
 from .errors import NoSuchSession, StoreError, TranscriptTooNew, Unreadable
-from .facts import Compacted, Fact, Opened, Result, Rewound, Undone, UnknownFact
+from .facts import TAIL_TOPIC, Compacted, Fact, Metadata, Opened, Result, Rewound, Undone, UnknownFact
 from .folding import Folded, fold, replace_facts
 from .storage.disk import DISK, Disk, opened_fd
 
@@ -50,6 +50,18 @@ class DamagedLine(Struct, frozen=True):
     line: int
     offset: int
     why: str
+
+
+class SecondTail(Struct, frozen=True):
+    """Facts at the end of a file that continue an earlier fact in another way than those before them.
+
+    Two processes wrote to the file, where no lock kept them apart. `start` and `end` are offsets in bytes.
+    """
+
+    line: int
+    start: int
+    end: int
+    facts: tuple[Fact, ...]
 
 
 class LazyResults(dict[int, tuple[int, int]]):
@@ -90,6 +102,7 @@ class LoadedTranscript(Struct):
     whole_size         the end of the last valid line, in bytes
     size               of the file; the data between `whole_size` and the end is torn
     ends_with_newline  the last valid line ends with a newline
+    second_tails       other continuations, which are not in `facts`
     damaged            damaged lines between valid ones, which stay in the file
     version            the newest format version in it; above codec.FORMAT_VERSION it must not be written to
     lazy_results       the results whose content was left in the file
@@ -101,6 +114,7 @@ class LoadedTranscript(Struct):
     whole_size: int = 0
     size: int = 0
     ends_with_newline: bool = True
+    second_tails: tuple[SecondTail, ...] = ()
     damaged: tuple[DamagedLine, ...] = ()
     version: int = FORMAT_VERSION
     lazy_results: LazyResults = field(default_factory=LazyResults)
@@ -175,6 +189,8 @@ def _read(file: BinaryIO, path: Path, defer: bool) -> LoadedTranscript:
             loaded.version = max(loaded.version, version if isinstance(version, int) else 0)
         loaded.whole_size = loaded.size
         loaded.ends_with_newline = line.endswith(b"\n")
+    _leave_out_known_tails(loaded, places)
+    loaded.second_tails = tuple(_take_second_tails(loaded, places))
     damaged += _put_in_order(loaded, places)
     damaged.sort(key=lambda each: each.line)
     loaded.damaged = tuple(each for each in damaged if each.offset < loaded.whole_size)
@@ -208,6 +224,41 @@ def fact_at_end(line: bytes) -> bytes | None:
             decode_line(line[at:])
             return line[at:]
     return None
+
+
+def _leave_out_known_tails(loaded: LoadedTranscript, places: list[tuple[int, int]]) -> None:
+    """Remove the facts of second tails that have become sessions of their own."""
+    notes = [fact.about for fact in loaded.facts if isinstance(fact, Metadata) and fact.topic == TAIL_TOPIC]
+    for note in notes:
+        start, end = note.get("start"), note.get("end")
+        if not (isinstance(start, int) and isinstance(end, int)):
+            continue
+        known = range(start, end)
+        kept = [at for at, (_, offset) in enumerate(places) if offset not in known]
+        loaded.facts = [loaded.facts[at] for at in kept]
+        places[:] = [places[at] for at in kept]
+
+
+def _take_second_tails(loaded: LoadedTranscript, places: list[tuple[int, int]]) -> list[SecondTail]:
+    """Remove and return the second tails: runs at the end with a fact of another content."""
+    facts = loaded.facts
+    starts = [at for at in range(1, len(facts)) if facts[at].seq <= facts[at - 1].seq]
+    found: list[SecondTail] = []
+    end = loaded.whole_size
+    for start in reversed(starts):
+        before = {fact.seq: fact for fact in reversed(facts[:start])}  # the first of each number
+        other = next((at for at in range(start, len(facts)) if _differs(facts[at], before)), None)
+        if other is None:
+            break
+        number, offset = places[start]
+        found.append(SecondTail(number, start=offset, end=end, facts=tuple(facts[other:])))
+        end = offset
+        del facts[start:], places[start:]
+    return found[::-1]
+
+
+def _differs(fact: Fact, before: Mapping[int, Fact]) -> bool:
+    return before.get(fact.seq, fact) != fact
 
 
 def _put_in_order(loaded: LoadedTranscript, places: list[tuple[int, int]]) -> Iterator[DamagedLine]:

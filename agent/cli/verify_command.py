@@ -126,6 +126,8 @@ def verify_record(home: Path, sid: str) -> Verified:
     if loaded.damaged:
         damaged = loaded.damaged[0]
         raise Difference(f"line {damaged.line} is damaged: {damaged.why}")
+    for tail in loaded.second_tails:
+        raise Difference(f"line {tail.line}: a second continuation from r{tail.facts[0].seq} begins here")
     if not loaded.facts:
         raise Difference("the transcript is empty")
     verified = Verified(torn=loaded.torn_size)

@@ -24,6 +24,7 @@ from compact import TokenCounter, load_counter
 from transcripts import (
     FORK_TOPIC,
     RECORDS_FOLDER,
+    TAIL_TOPIC,
     Block,
     ChannelBlock,
     Charge,
@@ -110,7 +111,23 @@ class SessionRepository(Struct):
         self._take(store)
         session = Session(store.sid, store, fold(loaded.facts), self.counter, self.now)
         session.deferred = loaded.lazy_results
+        if loaded.second_tails:
+            self._separate_tails(session, path)
         return session
+
+    def _separate_tails(self, session: Session, path: Path) -> None:
+        """Make a session of each second tail of a transcript, and note in that where the tail is."""
+        loaded = read_transcript(path)
+        for tail in loaded.second_tails:
+            at = tail.facts[0].seq
+            earlier = [fact for fact in loaded.facts if fact.seq < at]
+            fork = self._copy(session.sid, [*earlier, *tail.facts], at)
+            fork.close("left")
+            session.add_metadata(TAIL_TOPIC, {"start": tail.start, "end": tail.end, "session": fork.sid})
+            self.tell(
+                f"two processes continued this session from r{at}: it continues with the first, and the"
+                f" second is now session {fork.sid}"
+            )
 
     def fork(self, path: Path, at: int | None = None) -> Session:
         """Return a copy of a recorded session, up to fact `at`. Raises StoreError and UsageError."""

@@ -9,7 +9,19 @@ from msgspec.structs import replace
 
 from transcripts.codec import decode_line, encode_fact, seal
 from transcripts.errors import NoSuchSession, Unreadable
-from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, Result, Rewound, Undone, User
+from transcripts.facts import (
+    TAIL_TOPIC,
+    Clear,
+    Compacted,
+    Fact,
+    Fold,
+    Metadata,
+    Reply,
+    Result,
+    Rewound,
+    Undone,
+    User,
+)
 from transcripts.folding import Folded, fold
 from transcripts.load import MIN_LAZY_LINE_BYTES, read_transcript
 from transcripts.messages import TextBlock, ToolUseBlock
@@ -276,3 +288,30 @@ def test_results_that_were_rewound_away_stay_in_the_file(path: Path) -> None:
     loaded = read_transcript(path, defer=True)
     assert sorted(loaded.lazy_results) == [5, 7]
     same_state(fold(loaded.facts), fold(as_recorded(facts)))
+
+
+def another(fact: Fact) -> Fact:
+    return replace(fact, ts=fact.ts + 1)
+
+
+def test_a_second_continuation_is_kept_apart(path: Path) -> None:
+    """Its facts are not mixed with those of the first, even where only it has their numbers."""
+    longer = [*map(another, FACTS[-3:]), User(FACTS[-1].seq + 1, 9.0, (TextBlock("more"),), (1,))]
+    for facts in (FACTS[-4:-3], []):  # it may repeat what both have
+        path.write_bytes(b"".join(lines_of([*FACTS, *facts, *longer])))
+        loaded = read_transcript(path)
+        (tail,) = loaded.second_tails
+        assert (loaded.facts, loaded.damaged, tail.line) == (FACTS, (), len(FACTS) + 1)
+        assert list(tail.facts) == longer and tail.end == path.stat().st_size == loaded.whole_size
+    note = Metadata(FACTS[-1].seq + 1, 10.0, TAIL_TOPIC, {"start": tail.start, "end": tail.end})
+    path.write_bytes(path.read_bytes() + b"".join(lines_of([note])))
+    loaded = read_transcript(path)
+    assert (loaded.facts, loaded.second_tails, loaded.damaged) == ([*FACTS, note], (), ())
+
+
+def test_several_second_continuations_are_kept_apart(path: Path) -> None:
+    tails = [list(map(another, FACTS[-3:])), list(map(another, map(another, FACTS[-2:])))]
+    path.write_bytes(b"".join(lines_of([*FACTS, *tails[0], *tails[1]])))
+    loaded = read_transcript(path)
+    assert [list(tail.facts) for tail in loaded.second_tails] == tails and loaded.facts == FACTS
+    assert loaded.second_tails[0].end == loaded.second_tails[1].start

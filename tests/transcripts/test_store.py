@@ -407,7 +407,7 @@ def test_what_was_saved_elsewhere_and_does_not_fit_any_more_is_refused(
     assert apart.read_bytes() == changed
     with store.path.open("ab") as file:
         file.write(changed)
-    assert next(bad.line for bad in read_transcript(store.path).damaged) == len(TURN) + 1
+    assert [tail.line for tail in read_transcript(store.path).second_tails] == [len(TURN) + 1]
 
 
 @pytest.mark.parametrize("in_the_way", ["file", "link"])

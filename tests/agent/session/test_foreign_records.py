@@ -91,3 +91,35 @@ def test_a_clock_that_goes_back_a_day_between_two_turns_changes_no_order(tmp_pat
 def test_one_damaged_record_is_reported_in_the_singular() -> None:
     assert damaged_text(1, 7) == "skipped 1 damaged line in the transcript: line 7"
     assert damaged_text(1_200, 7) == "skipped 1,200 damaged lines in the transcript; the first is line 7"
+
+
+def test_two_continuations_of_a_session_become_two_sessions(tmp_path: Path) -> None:
+    """As where no lock kept two processes apart, or a sync tool joined two copies of a file."""
+    run_controller(tmp_path, greet)
+    path = record_of(tmp_path)
+    begun = path.read_bytes()
+    ends = []
+    told: list[str] = []
+    for word in ("first", "second"):
+        path.write_bytes(begun)
+
+        async def go_on(run: ControllerRun, word: str = word) -> None:
+            await run.do(f"echo the {word}")
+
+        run_controller(tmp_path, go_on, resume=path.stem)
+        ends.append(path.read_bytes()[len(begun) :])
+    path.write_bytes(begun + ends[0] + ends[1])
+
+    async def look(run: ControllerRun) -> None:
+        told.append(run.text())
+        shown = str(run.controller.in_use[0].folded.view)
+        assert "the first" in shown and "the second" not in shown
+        await run.do("hello again")
+
+    run_controller(tmp_path, look, resume=path.stem)
+    (other,) = set((tmp_path / ".transcripts").glob("*.jsonl")) - {path}
+    assert f"the second is now session {other.stem}" in told[0] and "damaged" not in told[0]
+    assert b"the second" in other.read_bytes() and b"the first" not in other.read_bytes()
+    run_controller(tmp_path, look, resume=path.stem)
+    assert "two processes" not in told[1] and "damaged" not in told[1]
+    assert set((tmp_path / ".transcripts").glob("*.jsonl")) == {path, other}
