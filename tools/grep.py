@@ -23,7 +23,7 @@ from tools.search import (
     search_files,
     search_folder,
 )
-from tools.text import mark_stray_bytes, pluralize, without_tags
+from tools.text import has_surrogate, mark_stray_bytes, pluralize, without_tags
 
 from .base import SMALL_WINDOW_TOKENS, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from .glob import (
@@ -99,6 +99,10 @@ def _title(arguments: GrepArguments) -> str:
 
 
 async def search(arguments: GrepArguments, call: ToolCall, limit_s: float = SEARCH_LIMIT_S) -> ToolResult:
+    if "\0" in arguments.pattern or has_surrogate(arguments.pattern):
+        raise ToolError(
+            "The pattern contains a NUL or half of a surrogate pair, which is not in any text.\nLeave it out."
+        )
     context = call.context
     root = arguments.root(context)
     before, after = arguments.around

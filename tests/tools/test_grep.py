@@ -488,3 +488,9 @@ def test_a_file_is_searched_in_the_encoding_in_which_it_was_read(project: BashSe
     project.context.seen[str(project.folder / "old.c")] = replace(seen, encoding=codec)
     found = text(do(project, grep.TOOL, pattern=word, output_mode="content"))
     assert found == f"old.c:1:int x; // {word}"
+
+
+@pytest.mark.parametrize("pattern", ["nee\0dle", "need\ud83dle"])
+def test_a_pattern_that_no_text_can_fit_is_refused(searched: BashSession, pattern: str) -> None:
+    with pytest.raises(ToolError, match="not in any text"):
+        do(searched, grep.TOOL, pattern=pattern)

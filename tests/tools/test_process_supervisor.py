@@ -76,6 +76,18 @@ def drive(
     return agent
 
 
+@pytest.mark.parametrize("argument", ["a\0b", "a\ud83d"])
+def test_a_program_with_an_impossible_argument_fails_alone(shell: BashSession, argument: str) -> None:
+    async def start() -> None:
+        supervisor = await command_runner(shell.context).supervisor()
+        command = supervisor.run(print, path="/bin/echo", argv=["echo", argument], env={}, cwd="/")
+        assert str(await command.pid) == "[Errno 22] Invalid argument"
+
+    shell.run("sleep 300", run_in_background=True)
+    shell.runner.run(start())
+    assert shell.say(job="b1").startswith("[job b1: running, ")
+
+
 HIDING = [
     "sleep 300 & sleep 300",
     "setsid sleep 300",

@@ -116,8 +116,8 @@ class CommandRunner:
         written = self.profile.writable if self.profile is not None else ()
         await (self.guard.begin(written) if sandboxed else self.guard.check())
         report = (supervisor.scratch if sandboxed else self._private) / f"cwd-{self._count}"
-        shell = shell_for(self.context, line, self._private, report)
         try:
+            shell = shell_for(self.context, line, self._private, report)
             if sandboxed:
                 await self.sandbox()
             command = supervisor.run(
