@@ -186,7 +186,7 @@ class ProjectScanner(Struct):
     stamps: Stamps = field(default_factory=dict)
     tracked: Stamps = field(default_factory=dict)
     index: GitIndex | None = None  # None without git
-    activity: str = "comparing the project's files"  # of the scan that is running, for the user
+    activity: str = "comparing the project's files"  # at present, for the user
     _listings: dict[str, _Listing] = field(default_factory=dict)
 
     def scan(self, reading_share: float = 1.0) -> ProjectSnapshot:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -34,10 +34,10 @@ async def checkpointed(
     changed: list[FileChange] = []
     if tools is not None:
         checkpoints.use_git(tools)
-    await scanned(checkpoints, emit, checkpoints.end_crashed)
+    await told_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.end_crashed))
     known = len(checkpoints.log.changes)
     if tools is not None:
-        await scanned(checkpoints, emit, checkpoints.begin)
+        await told_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.begin))
         await keep_refs(checkpoints, emit, tools)
         if warning := checkpoints.recording.take_warning():
             emit(Notice(warning, "warning"))
@@ -48,23 +48,19 @@ async def checkpointed(
         changed += checkpoints.log.changes[known:]
 
 
-async def scanned(checkpoints: Checkpoints, emit: Emit, work: Callable[[], T]) -> T:
-    """Run a function that may scan the project in a thread. If it is slow, tell the user what it does."""
-    return await _told_if_slow(emit, asyncio.to_thread(work), lambda: checkpoints.scanner.activity)
-
-
 async def keep_refs(checkpoints: Checkpoints, emit: Emit, tools: ToolContext, is_own: bool = False) -> None:
     """Keep what the project's git repositories refer to, before or after (`is_own`) a command."""
-    work = checkpoints.keep_refs(partial(run_git_script, tools), is_own)
-    await _told_if_slow(emit, work, lambda: "keeping branches, stash and index of git")
+    checkpoints.scanner.activity = "keeping the branches, stash and index of git"
+    await told_if_slow(checkpoints, emit, checkpoints.keep_refs(partial(run_git_script, tools), is_own))
 
 
-async def _told_if_slow(emit: Emit, work: Coroutine[Any, Any, T], doing: Callable[[], str]) -> T:
+async def told_if_slow(checkpoints: Checkpoints, emit: Emit, work: Coroutine[Any, Any, T]) -> T:
+    """Await work on the checkpoints. After `SLOW_S` the user is told what it does."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.wait({task}, timeout=SLOW_S)
         if not task.done():
-            emit(Notice(f"{doing()}..."))
+            emit(Notice(f"{checkpoints.scanner.activity}..."))
         return await task
     except asyncio.CancelledError:
         task.cancel()
@@ -74,7 +70,7 @@ async def _told_if_slow(emit: Emit, work: Coroutine[Any, Any, T], doing: Callabl
 async def _finish(checkpoints: Checkpoints, emit: Emit, tools: ToolContext | None) -> None:
     if tools is not None:
         await keep_refs(checkpoints, emit, tools, is_own=True)
-    await scanned(checkpoints, emit, checkpoints.finish)
+    await told_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.finish))
 
 
 def with_changed_files(result: ToolResult, changes: Sequence[FileChange], told: bool) -> ToolResult:

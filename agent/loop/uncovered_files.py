@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from agent.checkpoints import Checkpoints, shown_paths
@@ -10,7 +11,7 @@ from agent.shell import UncoveredFiles, changed_repositories, lines_behind, lost
 from tools.base import Access
 from tools.processes import command_runner
 
-from .changed_files import keep_refs, scanned
+from .changed_files import keep_refs, told_if_slow
 from .context import TurnContext
 
 UNCOVERED = "the project is too large for a checkpoint, so its changes could not be undone"
@@ -22,7 +23,7 @@ async def why_uncovered(context: TurnContext, emit: Emit, accesses: Sequence[Acc
     if checkpoints is None:
         return ""
     checkpoints.use_git(context.tool_context)
-    covered = await scanned(checkpoints, emit, checkpoints.recording.coverage)
+    covered = await told_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.recording.coverage))
     if covered == "nothing":
         return UNCOVERED
     runs = [access for access in accesses if access.kind == "run"]

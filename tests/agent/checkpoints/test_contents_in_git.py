@@ -15,7 +15,7 @@ from agent.checkpoints.file_restore import plan_restore, restore
 from agent.checkpoints.recorder import Checkpoints
 from agent.checkpoints.snapshot import PathState
 from agent.events import Event, Notice
-from agent.loop.changed_files import scanned
+from agent.loop.changed_files import told_if_slow
 from tests.tools.bash_session import BashSession
 
 from .project import Seq, tree
@@ -245,7 +245,7 @@ def test_a_slow_scan_says_what_it_waits_for(
         return 0.0
 
     checkpoints.scanner.clock = slow_clock
-    session.runner.run(scanned(checkpoints, emit, checkpoints.begin))
+    session.runner.run(told_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.begin)))
     assert notices == ["keeping copies of 1 changed file..."]
-    session.runner.run(scanned(checkpoints, emit, lambda: None))
+    session.runner.run(told_if_slow(checkpoints, emit, asyncio.to_thread(list)))
     assert len(notices) == 1
