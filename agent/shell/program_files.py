@@ -12,9 +12,8 @@ import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 
-from tools.files import is_inside
+from tools.files import FileError, closing, is_inside, read_at_most, safe_open
 
-from .git_files import file_bytes
 from .git_settings import GitSettings
 from .option_syntax import NotProved
 from .reading_programs import Reading
@@ -85,10 +84,13 @@ class ProjectPrograms:
 
     def text(self, path: str) -> str:
         """See program_names.ProgramFiles."""
+        path = os.path.normpath(path)
+        if not is_inside(path, self.folder):
+            return ""
         try:
-            is_own = is_inside(os.path.realpath(path), self.folder)
-            return file_bytes(path, 1_000_000).decode("utf-8", "replace") if is_own else ""
-        except (NotProved, ValueError):
+            with closing(safe_open(path, os.O_RDONLY | os.O_NONBLOCK)) as fd:
+                return read_at_most(fd, 1_000_000).decode("utf-8", "replace")
+        except (OSError, FileError, ValueError):
             return ""
 
     def git_values(self, folder: str) -> Mapping[str, Sequence[str]]:

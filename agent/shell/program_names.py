@@ -68,7 +68,7 @@ class ProgramFiles(Protocol):
         """Return whether the user may write to an existing path."""
 
     def text(self, path: str) -> str:
-        """Return the text of a regular file in the project; "" if it cannot be read."""
+        """Return the text of a file in the project; "" if it is too large or its path has a link."""
 
     def git_values(self, folder: str) -> Mapping[str, Sequence[str]]:
         """Return the values of each setting of git, such as `remote.origin.url`. Raises NotProved."""

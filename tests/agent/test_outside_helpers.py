@@ -17,6 +17,7 @@ from agent.checkpoints.recorder import Checkpoints
 from agent.extensions.hooks.file_digest import named_files
 from agent.extensions.skills.files import read_skills
 from agent.extensions.skills.places import SkillPlace
+from agent.shell import ProjectEnvironment
 from agent.ui.completion import matching_paths
 from tests.agent.checkpoints.project import Seq
 from tools.sandbox.guards.guarded_state import guarded_state
@@ -67,6 +68,9 @@ def export(project: Path) -> object:
 HELPERS: dict[str, Helper] = {
     "checkpoints and /diff": diff,
     "hooks": after(lambda project: named_files("bash place/file.md", project, {"PATH": os.defpath})),
+    "makefiles and packages": after(
+        lambda project: ProjectEnvironment(str(project), {}).text(str(project / "place/file.md"))
+    ),
     "skills and commands": after(skills),
     "the project guard": after(lambda project: guarded_state(str(project))),
     "shared files": after(lambda project: changed_links(project, 0)),
@@ -134,7 +138,9 @@ def test_no_helper_hangs_or_shows_what_is_hidden(
     assert (project.parent / "hidden/file.md").read_text() == f"{HIDDEN}\n"
 
 
-@pytest.mark.parametrize("name", ["checkpoints and /diff", "grep", "the project guard"])
+@pytest.mark.parametrize(
+    "name", ["checkpoints and /diff", "grep", "makefiles and packages", "the project guard"]
+)
 def test_no_race_shows_what_is_hidden(project: Path, name: str, capfd: pytest.CaptureFixture[str]) -> None:
     over = threading.Event()
     file = project / "place/file.md"
