@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent.shell import Certainty, Invocation, LineReading, irreversible_commands, irreversible_effect
+from transcripts.patterns import lazy_pattern
 
 from .allow_rules import Coverage, CoveredCommand, coverage
 from .deny_rules import forbids_command, reading_for
-from .rule_syntax import Rule
+from .rule_syntax import REACHING, Rule
 from .rules import PermissionRules, judge_call
 
 if TYPE_CHECKING:
     from tools.base import Access
 
 _MAX_COMMAND_CHARS = 100
+_NAMED_HOST = lazy_pattern(r"(?:\bhttps?://(?:[^@/\s]*@)?|\bgit@)((?:[A-Za-z\d-]+\.)+[A-Za-z\d-]+)")
 
 
 def explain_line(tool: str, access: Access, rules: PermissionRules) -> list[str]:
@@ -27,6 +29,8 @@ class _Explanation:
 
     def __init__(self, tool: str, access: Access, rules: PermissionRules) -> None:
         self.tool = tool
+        self.target = access.target
+        self.reachable = {rule.pattern for rule in rules.allow if rule.tool == REACHING}
         self.verdict = judge_call(tool, [access], rules)
         self.why = self.verdict.reason(rules.mode)
         self.deny = [rule for rule in rules.deny if rule.tool == tool]
@@ -53,7 +57,17 @@ class _Explanation:
             found.append(f"  only a rule for all of {self.tool} or for exactly this line allows it")
         if self.reading.opaque:
             found.append("  it may run other commands that cannot be determined from the line")
-        return found
+        return found + (self._hosts() if self.verdict.sandboxed and self.verdict.answer != "deny" else [])
+
+    def _hosts(self) -> list[str]:
+        """Return a line for each host that the command line names: whether the sandbox lets it be reached."""
+        hosts = dict.fromkeys(host.lower() for host in _NAMED_HOST.findall(self.target))
+        return [
+            f"  the rule {REACHING}({host}) lets it reach {host}"
+            if host in self.reachable
+            else f"  the sandbox blocks {host}; you are asked when the command tries to reach it"
+            for host in hosts
+        ]
 
     def _rows(self) -> list[str]:
         """Return a row for each distinct command."""

@@ -11,7 +11,7 @@ from agent.permissions.rule_syntax import parse_rules
 from tests.agent.shell.reading_project import ReadingProject
 from tools.base import Access
 
-RULES = parse_rules("bash(=make > log), bash(pytest), open(git push)")
+RULES = parse_rules("bash(=make > log), bash(pytest), open(git push), net(a.example)")
 NO_RULE = "  irreversible commands need approval in every mode, and no rule allows them"
 ONLY_EXACT = "  only a rule for all of bash or for exactly this line allows it"
 NOT_PLAIN = "it contains more than plain words (such as ~, $x or > file)"
@@ -36,6 +36,17 @@ def test_what_the_sandbox_or_the_mode_lets_run_needs_no_rule(project: ReadingPro
     assert explained(project, "rm -rf ../x", mode="bypassPermissions")[1:] == [
         f"  rm -rf ../x  {doubt}; the mode is bypassPermissions"
     ]
+
+
+def test_each_named_host_is_reported_as_allowed_or_blocked(project: ReadingProject) -> None:
+    line = "curl https://a.example/x && curl https://me:pass@B.example:8080/y"
+    hosts = [
+        "  the rule net(a.example) lets it reach a.example",
+        "  the sandbox blocks b.example; you are asked when the command tries to reach it",
+    ]
+    assert explained(project, line)[-2:] == hosts
+    assert not set(hosts) & set(explained(project, line, sandbox=False))
+    assert not set(hosts) & set(explained(project, "cat notes.example"))
 
 
 def test_without_a_sandbox_the_rule_that_would_allow_a_line_is_reported(project: ReadingProject) -> None:
