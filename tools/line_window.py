@@ -87,7 +87,7 @@ def number_lines(window: LineWindow) -> str:
 
 @functools.lru_cache(maxsize=8)
 def _line_prefixes(first: int, count: int) -> list[str]:
-    """Yield the prefix of each line, the end of the line before included. Most reads begin with line 1."""
+    """Return the prefix of each line, with the end of the line before. Most reads begin with line 1."""
     return [f"\n{number}\t" for number in range(first, first + count)]
 
 

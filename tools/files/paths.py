@@ -91,7 +91,7 @@ def canonical_path(path: str) -> str:
 
 
 def links_on_way(path: str) -> list[str]:
-    """Yield the links that an absolute path leads through, then its target.
+    """Return the links that an absolute path leads through, then its target.
 
     Parts that do not exist are kept unchanged. There are at most MAX_LINKS + 1 paths, since links may form
     loops.

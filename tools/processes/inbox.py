@@ -1,4 +1,4 @@
-"""Late news for the model: what happens beside its work waits here for the next request."""
+"""News for the model about events outside of its calls. They wait here for the next request."""
 
 from __future__ import annotations
 
@@ -8,32 +8,34 @@ from typing import Any
 
 from transcripts import ChannelBlock, TextBlock
 
-OF_THIS_RUN = -1  # instead of a seq: news that a later run reports again, or has no use for
+OF_THIS_RUN = -1  # instead of a seq: news that a later run finds out again or does not need
 _UNKEYED = "#"
 
 
 class Inbox:
-    """News that no request has carried yet, in the order in which it came. For the event loop's thread.
+    """News that no request has contained yet, in the order of arrival. Belongs to the event loop's thread.
 
-    A turn that runs takes it with its next result, one that begins with its prompt: whoever posts need not
-    know which. What is taken counts as told, until a rewind takes out the fact that carried it. So that a
-    later run of the program can tell it again, `notes` go into the session's record, and back by `restore`.
+    A running turn takes the news with its next result, and a new turn with its prompt. News that was taken
+    counts as sent until a rewind removes the fact that contained it. `notes` returns the changes for the
+    session's transcript, and `restore` reads them in a later run of makeroom.
     """
 
     def __init__(self) -> None:
         self.waiting: dict[str, TextBlock] = {}
-        self._since: dict[str, int] = {}  # by key, of news that wait or were sent
-        self._told: dict[str, tuple[int, TextBlock]] = {}  # by key: the seq of the fact that carried it, it
-        self.changed: dict[str, None] = {}  # keys of what is to be noted
+        self._since: dict[str, int] = {}  # by key, of waiting and of sent news
+        self._told: dict[
+            str, tuple[int, TextBlock]
+        ] = {}  # by key: (seq of the fact that contained the news, the news)
+        self.changed: dict[str, None] = {}  # keys of the news that `notes` has to return
         self._heir: Inbox | None = None
 
     def post(self, news: str | TextBlock, key: str = "", since: int = OF_THIS_RUN) -> None:
-        """Queue news for the model, in place of that under the same key ("" is none).
+        """Queue news for the model. News with the same key is replaced; "" is no key.
 
-        A string is makeroom's own words; a block goes as it is: data, or the user's words. `since` is the seq
-        of the fact that what it tells of began with; below 1: no rewind takes that out.
+        A string is makeroom's own words. A block is sent unchanged: data, or the user's words. `since` is the
+        seq of the fact with which the reported event began; below 1, a rewind never removes the news.
         """
-        if self._heir is not None:  # of another session, with seqs of its own
+        if self._heir is not None:  # belongs to another session, which numbers its facts separately
             self._heir.post(news, key)
             return
         self.withdraw(key)
@@ -44,7 +46,7 @@ class Inbox:
         self._note([key] if key.startswith(_UNKEYED) else ())
 
     def withdraw(self, key: str) -> None:
-        """Remove the note under this key: the model knows it by now."""
+        """Remove the news with this key, because the model knows it already."""
         self.waiting.pop(key, None)
 
     def take(self, seq: int = 0) -> list[TextBlock]:
@@ -55,20 +57,20 @@ class Inbox:
         return news
 
     def count_as_told(self, key: str, seq: int) -> None:
-        """Mark the note waiting under this key, if any, as given in other words by a fact from `seq` on."""
+        """Count waiting news with this key as sent: a fact from `seq` on reports it in other words."""
         if (news := self.waiting.pop(key, None)) is not None:
             self._told[key] = seq, news
             self._note([key])
 
     @property
     def reader(self) -> Inbox:
-        """The one from which what is posted here is taken."""
+        """The inbox from which the news posted here is taken."""
         return self if self._heir is None else self._heir.reader
 
     def rewound(self, last: int) -> None:
-        """Queue again what no prompt and no result up to the fact `last`, the newest of them, has shown.
+        """Queue the news again that was sent after the fact `last`, the newest one that a rewind left.
 
-        Not what began after that, nor what is older than what waits under the same key.
+        News about events that began later is dropped, and so is news whose key has newer waiting news.
         """
         lost = [key for key, (seq, _) in self._told.items() if seq > last]
         again = {key: self._told.pop(key)[1] for key in lost if key not in self.waiting}
@@ -76,14 +78,14 @@ class Inbox:
         self._note(key for key in self.waiting if key.startswith(_UNKEYED))
 
     def _note(self, keys: Iterable[str]) -> None:
-        """Record a note that a later run of the program can use."""
+        """Mark news as changed, so that a later run of makeroom learns of it."""
         self.changed |= dict.fromkeys(key for key in keys if self._since[key] != OF_THIS_RUN)
 
     def notes(self) -> list[dict[str, Any]]:
-        """Return the changes since the last time: {"key", "since", "text", "own", "told"} of each, given by
-        that fact.
+        """Return the changes since the last call, each as {"key", "since", "text", "own", "told"}.
 
-        0: it waits. Of what waits, that which has no key: other news a later run finds out by itself.
+        "told" is the seq of the fact that contained the news, or 0 if it waits. Waiting news with a key is
+        left out, because a later run finds it out again.
         """
         notes = []
         for key in self.changed:
@@ -97,7 +99,7 @@ class Inbox:
         return notes
 
     def restore(self, notes: Iterable[Mapping[str, Any]]) -> None:
-        """Take the notes of earlier runs, in order: sent news can be sent again, waiting news still wait."""
+        """Read the notes of earlier runs, in order. Waiting news waits again, and sent news can be resent."""
         for note in notes:
             key = str(note["key"])
             news = _news_of(note)
@@ -111,7 +113,7 @@ class Inbox:
                 self.waiting[key] = news
 
     def hand_over(self, heir: Inbox) -> None:
-        """Pass the waiting notes, and all that are posted from now on, to `heir`."""
+        """Pass the waiting news, and all that is posted from now on, to `heir`."""
         self._heir = heir
         for key, news in self.waiting.items():
             heir.post(news, "" if key.startswith(_UNKEYED) else key)
@@ -119,6 +121,6 @@ class Inbox:
 
 
 def _news_of(note: Mapping[str, Any]) -> TextBlock:
-    """Return the news that a note holds; in notes from before "own" others began with a tag or a command."""
+    """Return the news of a note. Before "own", data began with a tag, and words of the user with a slash."""
     text = str(note["text"])
     return ChannelBlock(text) if note.get("own", not text.startswith(("<", "/"))) else TextBlock(text)

@@ -181,7 +181,7 @@ def _not_utf8(data: bytes, told: str) -> tuple[str, TextForm]:
 
 
 def _likely_codecs(data: bytes, told: str, is_legacy: bool) -> Iterator[tuple[str, bool]]:
-    """Return legacy encodings, the likely ones first, and whether each is certain."""
+    """Yield (legacy encoding, whether it is certain), the likely ones first."""
     if told.startswith("utf-8"):
         return
     if told:

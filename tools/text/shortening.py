@@ -33,7 +33,7 @@ def cut_at_lines(head: str, tail: str) -> tuple[str, str]:
 
 
 def cut_around(line: str, start: int) -> str:
-    """Cut a line around the text at `start`; also return the number of characters left out."""
+    """Cut a long line around the text at `start`, with the numbers of characters that are left out."""
     if len(line) <= _MAX_FOUND_CHARS:
         return line
     first = start - _FOUND_LEAD_CHARS if start > _MAX_FOUND_CHARS - _FOUND_LEAD_CHARS else 0
