@@ -163,4 +163,4 @@ def _package_lines(scene: Scene, here: str, files: ProgramFiles) -> Iterator[tup
         found = [scripts.get(f"{kind}{words[0]}") for kind in ("pre", "", "post")] if scripts else []
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return  # npm cannot read it either
-    yield from ((line, here) for line in found if isinstance(line, str))
+    yield from ((line[:_MAX_TEXT_CHARS], here) for line in found if isinstance(line, str))

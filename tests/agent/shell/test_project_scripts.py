@@ -1,5 +1,6 @@
 """Command lines behind `make TARGET` and `npm run NAME`."""
 
+import json
 import os
 import time
 from pathlib import Path
@@ -83,11 +84,12 @@ def test_a_file_that_is_not_as_it_should_be_has_no_lines(root: Path, content: st
     assert behind(root, "make; npm run clean") == []
 
 
-def test_a_makefile_that_grows_when_it_is_expanded_takes_little_time(root: Path) -> None:
+def test_scripts_that_grow_when_they_are_expanded_take_little_time(root: Path) -> None:
     variables = "".join(f"V{n} = " + f"$(V{n + 1})" * 20_000 + "\n" for n in range(9))
     (root / "Makefile").write_text(f"all:\n\techo $(V0)\n{variables}a{' ' * 50_000}b:\n{'$(V0): x' * 9}")
+    (root / "package.json").write_text(json.dumps({"scripts": {"a": "npm run a; " * 50_000}}))
     start = time.process_time()
-    assert all(len(text) <= 10_000 for text, _ in behind(root, "make"))
+    assert all(len(text) <= 10_000 for text, _ in behind(root, "make; npm run a"))
     assert time.process_time() - start < 2
 
 
