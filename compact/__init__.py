@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
+    from .block_tracker import tracking_steps
     from .breakpoints import cache_breakpoints
     from .clearing import call_label
     from .context_figures import ContextReport, context_report
@@ -98,12 +99,14 @@ __all__ = [
     "rewrite_told",
     "strings",
     "summary_messages",
+    "tracking_steps",
     "trim_page",
     "with_result_id",
 ]
 __getattr__ = lazy_door(
     __name__,
     {
+        "block_tracker": "tracking_steps",
         "breakpoints": "cache_breakpoints",
         "clearing": "call_label",
         "context_figures": "ContextReport context_report",

@@ -74,8 +74,12 @@ class BlockTracker(Struct):
 
     def advance(self, folded: Folded) -> None:
         """Process the entries that were added since the last call."""
-        entries = folded.entries
-        while self._entries < len(entries):
+        for _ in self.steps(folded):
+            pass
+
+    def steps(self, folded: Folded) -> Iterator[None]:
+        """Process one of these entries with each step; `advance` may be called in between."""
+        while self._entries < len(entries := folded.entries):
             entry = entries[self._entries]
             if isinstance(entry, Prompt):
                 self._use(names("\n".join(block_texts(entry.fact.blocks))), is_reply=False)
@@ -85,6 +89,7 @@ class BlockTracker(Struct):
             else:
                 self._add_exchange(folded, entry)
             self._entries += 1
+            yield
 
     def shown(self, folded: Folded) -> Sequence[TrackedBlock]:
         """Return the blocks that the view shows in full, oldest first."""
@@ -285,6 +290,11 @@ def _pages_meant(folded: Folded, read: Result) -> set[int]:
         found.add(same)
     facts = [fact_at(folded, seq) for seq in found]
     return found.union(*(pages_referred_to(fact.content) for fact in facts if isinstance(fact, Result)))
+
+
+def tracking_steps(folded: Folded) -> Iterator[None]:
+    """Update the tracker of a session, one entry with each step: all of a long session take a second."""
+    return folded.memo(BlockTracker).steps(folded)
 
 
 def tracker_of(folded: Folded) -> BlockTracker:

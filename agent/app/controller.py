@@ -28,6 +28,7 @@ from agent.loop import (
     tell_prompt_cost,
     text_named,
     tokens_when_cold,
+    track_blocks,
 )
 from agent.permissions import Mode
 from agent.ports import Approver, Chooser, CommandSummary, HookEvent, Status, WaitingPrompts
@@ -128,6 +129,7 @@ class Controller:
         self.emit = self.services.emit
         self._ready: asyncio.Task[None] | None = None
         self._start_hooks: asyncio.Task[None] | None = None  # finished before the first prompt is sent
+        self._tracking: asyncio.Task[None] | None = None  # made before the first prompt needs it
         self._status = SessionStatus(self.services)
 
     @property
@@ -179,6 +181,8 @@ class Controller:
         self.context = context
         missing = await start_sandbox(session, context)
         self._start_hooks = asyncio.ensure_future(ask_start_hooks(context, source))
+        if session.folded.compactions and not self.setup.options.headless:
+            self._tracking = asyncio.ensure_future(track_blocks(session))  # while the user types
         return missing
 
     async def prompt(
@@ -257,9 +261,9 @@ class Controller:
 
     async def _end_session(self, reason: str) -> None:
         await self._status.end()
-        if self._start_hooks is not None:
-            self._start_hooks.cancel()
-            await asyncio.gather(self._start_hooks, return_exceptions=True)
+        for task in filter(None, (self._start_hooks, self._tracking)):
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
         if self.session is not None and self.context is not None:
             await end_session(self.session, self.context, reason)
 

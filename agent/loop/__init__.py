@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         note_files,
         tell_memory_below,
         text_named,
+        track_blocks,
     )
     from .turn import run_turn
     from .unknown_tools import same_tool
@@ -69,6 +70,7 @@ __all__ = [
     "text_named",
     "text_of",
     "tokens_when_cold",
+    "track_blocks",
 ]
 __getattr__ = lazy_door(
     __name__,
@@ -83,7 +85,7 @@ __getattr__ = lazy_door(
         "tool_executor": "text_of",
         "touched_files": (
             "ATTACHED_TOPIC NO_ADDITIONS PromptAdditions attached_files memory_told_below note_attached "
-            "note_files tell_memory_below text_named"
+            "note_files tell_memory_below text_named track_blocks"
         ),
         "turn": "run_turn",
         "unknown_tools": "same_tool",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 
 from agent.events import Emit, Notice, TurnFinished
 from agent.session import Session, kept_chars, memory_below, memory_of, memory_path_of, memory_text
-from compact import FileTouch, NeededText, PutBackRules, trim_page, with_result_id
+from compact import FileTouch, NeededText, PutBackRules, tracking_steps, trim_page, with_result_id
 from tools.base import ToolContext, ToolResult
 from tools.files import FileError, in_thread, load_file, resolve_path
 from tools.text import decode_text, unify_newlines
@@ -38,6 +39,7 @@ from .context import CompactionState, TurnContext
 ATTACHED_TOPIC = "attached"
 MAX_FILE_BYTES = 1024 * 1024  # of a file that is read here
 LOOK_TIMEOUT_S = 2.0  # for all files together
+SLICE_S = 0.01  # of work between which other tasks run
 
 
 def content_of(
@@ -94,9 +96,23 @@ async def text_named(session: Session, state: CompactionState, content: Sequence
     return [TextBlock(quoted(block.text, PUT_BACK_TAG)) for block in blocks]
 
 
+async def track_blocks(session: Session) -> None:
+    """Bring the tracker of a session's blocks up to date in slices, between which keys are handled.
+
+    After a long session was resumed, it has to process all entries.
+    """
+    now = asyncio.get_running_loop().time
+    began = now()
+    for _ in tracking_steps(session.folded):
+        if now() - began >= SLICE_S:
+            await asyncio.sleep(0)
+            began = now()
+
+
 async def _needed(session: Session, state: CompactionState, touch: FileTouch) -> NeededText | None:
     if not state.settings.automatic:
         return None
+    await track_blocks(session)
     rules = PutBackRules(
         state.settings, prices=state.prices, count=state.counter.text, whole=partial(_whole, session.deferred)
     )

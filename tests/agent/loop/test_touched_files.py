@@ -16,6 +16,9 @@ from agent.app.controller import prompt_blocks
 from agent.checkpoints.recorder import Checkpoints
 from agent.events import Notice
 from agent.loop.loop_detection import TIMES
+from agent.loop.touched_files import text_named, track_blocks
+from agent.session.session import Session
+from compact.block_tracker import tracker_of
 from compact.identifiers import joined_text
 from compact.settings import CompactSettings
 from tests.strict_api.reply import Reply, calls
@@ -283,3 +286,38 @@ def test_lines_are_put_back_from_a_result_that_reported_a_memory_file_too(tmp_pa
         turns(made, "look", "on", between=clear)
         (said,) = put_back(made)
         assert said.rstrip().endswith(TEXT.rstrip())
+
+
+def test_the_blocks_of_a_long_session_are_tracked_in_slices_with_other_tasks_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.loop.touched_files.SLICE_S", 0.0)
+
+    async def measured(made: World) -> tuple[int, int]:
+        turns = 0
+
+        async def count_turns() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        other = asyncio.ensure_future(count_turns())
+        state = made.context.compaction
+        named = (text_named(made.session, state, (TextBlock(f"see {name}"),)) for name in ("a.py", "b.py"))
+        await asyncio.gather(track_blocks(made.session), *named)
+        other.cancel()
+        return turns, len(made.session.folded.entries)
+
+    with cleared(tmp_path, *["more"] * 40) as made:
+        run(made)
+        for number in range(40):
+            made.say(f"prompt {number} about file_{number}.py")
+        resumed = fold(made.record.facts)
+        made.session = Session("test", made.record, resumed, made.context.compaction.counter, made.clock.now)
+        turns, entries = asyncio.run(measured(made))
+        assert turns > entries // 3 and entries > 40
+        tracker = tracker_of(resumed)
+        expected = tracker_of(fold(made.record.facts))
+        assert tracker.calls == expected.calls == 3
+        assert len(tracker.blocks) == len(expected.blocks) > 0
