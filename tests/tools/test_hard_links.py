@@ -2,10 +2,12 @@
 
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tools.sandbox.guards import hard_links
 from tools.sandbox.guards.hard_links import changed_links, tell_changed_links
 
 from .sandbox_session import SandboxedSession, sandboxed_session
@@ -75,3 +77,18 @@ def test_after_sandboxed_commands_they_are_looked_for_once(shared: Path, sandbox
     assert "node_modules/.pnpm/a/index.js" in told
     assert looked() == []
     sandboxed.end()
+
+
+def test_a_file_that_is_removed_meanwhile_is_passed_over(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk = hard_links._files
+
+    def removing(folder: str) -> Iterator[os.DirEntry[str]]:
+        for entry in walk(folder):
+            if entry.path.endswith("a/index.js"):
+                Path(entry.path).unlink()
+            yield entry
+
+    monkeypatch.setattr(hard_links, "_files", removing)
+    assert changed_links(shared, 0.0) == [f"node_modules/.pnpm/{name}/index.js" for name in ("b", "same")]

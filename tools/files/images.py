@@ -35,7 +35,7 @@ class BadImage(Exception):
 
 
 def media_type(head: bytes) -> str | None:
-    """Return the media type of an image that the API accepts, by its first 16 bytes; "" for any other."""
+    """Return the media type of an image that the API accepts, by its first 16 bytes; None for others."""
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for magic, kind in _MAGIC_BYTES.items() if head.startswith(magic)), None)

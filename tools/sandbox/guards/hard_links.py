@@ -38,7 +38,10 @@ def changed_links(folder: Path, since: float) -> list[str]:
     found: dict[int, list[str]] = defaultdict(list)
     names: dict[int, int] = {}
     for entry in _files(str(folder)):
-        state = entry.stat(follow_symlinks=False)
+        try:
+            state = entry.stat(follow_symlinks=False)
+        except OSError:
+            continue  # it has just been removed
         if state.st_nlink > 1 and state.st_ctime > since - _CLOCK_S:
             found[state.st_ino].append(os.path.relpath(entry.path, folder))
             names[state.st_ino] = state.st_nlink
