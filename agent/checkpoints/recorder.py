@@ -202,6 +202,13 @@ class Checkpoints(Struct):
     def scanner(self) -> ProjectScanner:
         return self.recording.scanner
 
+    @property
+    def is_recording(self) -> bool:
+        """Return whether `finish` has anything to record; a call that only reads never has."""
+        shared = self.recording
+        left = shared.before is not None and not shared.running
+        return left or self._commanding or bool(self._unfinished)
+
     async def keep_refs(self, git: GitRunner, is_own: bool) -> None:
         """Keep what git repositories refer to, and if `is_own`, record that commands changed it.
 

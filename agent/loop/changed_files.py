@@ -34,7 +34,8 @@ async def checkpointed(
     changed: list[FileChange] = []
     if tools is not None:
         checkpoints.use_git(tools)
-    await told_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.end_crashed))
+    if checkpoints.recording.crashed:
+        await told_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.end_crashed))
     known = len(checkpoints.log.changes)
     if tools is not None:
         await told_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.begin))
@@ -70,7 +71,8 @@ async def told_if_slow(checkpoints: Checkpoints, emit: Emit, work: Coroutine[Any
 async def _finish(checkpoints: Checkpoints, emit: Emit, tools: ToolContext | None) -> None:
     if tools is not None:
         await keep_refs(checkpoints, emit, tools, is_own=True)
-    await told_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.finish))
+    if checkpoints.is_recording:
+        await told_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.finish))
 
 
 def with_changed_files(result: ToolResult, changes: Sequence[FileChange], told: bool) -> ToolResult:
