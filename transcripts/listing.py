@@ -99,6 +99,14 @@ class ProjectRecords(Struct, frozen=True):
         now = time.time()
         return sorted(listed, key=lambda one: (*_newest_first(one.last_active, now), one.sid))
 
+    def title_of(self, sid: str) -> str:
+        """Return the name of a session, or its first prompt; "" if it cannot be read."""
+        path = self.path_of(sid)
+        with suppress(OSError):
+            one = _summary(path, path.stat(), is_whole=False)
+            return one.name or one.first_prompt if one is not None else ""
+        return ""
+
     def continuable(self) -> list[SessionSummary]:
         """Return the sessions with a prompt that are not nested, most recent first. Raises StoreError."""
         return [one for one in self.sessions() if one.is_continuable]

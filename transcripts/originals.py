@@ -77,7 +77,13 @@ class Originals(Struct, frozen=True):
             every = recorded_sids(home) if scope == "project" else (self.sid,)
             sids = sorted(every, key=lambda sid: sid != self.sid)  # this session comes before its copies
             found += search_records(home, words, sids, limit).found
-        return make_hits(found[:limit], self.sid, self.project)
+        hits = make_hits(found[:limit], self.sid, self.project)
+        if home is None or scope == "session":
+            return hits
+        titles = {
+            sid: ProjectRecords(home).title_of(sid) for sid in {hit.session for hit in hits} - {self.sid}
+        }
+        return [replace(hit, title=titles.get(hit.session, "")) for hit in hits]
 
     def prompt_in_view(self) -> str:
         """Return the id of the user's latest prompt, "" if the context does not show all of it."""

@@ -19,7 +19,9 @@ from msgspec.structs import replace
 from transcripts.codec import encode_fact
 from transcripts.facts import Fact, Reply, Result, Rewound, StoredOutput, User
 from transcripts.file_states import SEARCH_FOLDER, RecordFiles
+from transcripts.folding import fold
 from transcripts.messages import TextBlock, ToolUseBlock
+from transcripts.originals import Originals
 from transcripts.search import filling, make_hits, recorded_sids, search_facts, search_records, update_index
 from transcripts.search import index_file as database_file
 from transcripts.search.index import SearchIndex
@@ -332,6 +334,33 @@ def test_what_was_rewound_is_found_last_and_says_so(
     assert [(hit.id, hit.rewound) for hit in hits[:2]] == [("r7", False), ("r5", True)]
     assert ", rewound" in hits[1].lines(NOON)[0] and ", rewound" not in hits[0].lines(NOON)[0]
     assert hits[1].to_json(NOON)["rewound"] is True
+
+
+@pytest.mark.parametrize("kept", ["index", "no index"])
+def test_a_decision_precedes_later_searches_for_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch, kept: str
+) -> None:
+    if kept == "no index":
+        monkeypatch.setattr(database_file, "SCHEMA", "CREATE VIRTUAL TABLE words USING nothing();")
+    recall = ToolUseBlock("t2", "recall", {"query": "retention of audit logs"})
+    decision = "We keep audit logs for ninety days, which is the retention that the auditors accept."
+    write(
+        project,
+        "d",
+        User(1, NOON, (TextBlock(decision),)),
+        Reply(2, NOON, (recall,)),
+        Result(3, NOON, 2, 0, (TextBlock("retention of audit logs: r1"),)),
+    )
+    assert found(project, "retention of audit logs", "d") == ["d1", "d3"]
+
+
+def test_hits_of_other_sessions_name_their_session(project: Path) -> None:
+    def hits(scope: Literal["session", "project"]) -> list[str]:
+        here = Originals(fold(SECOND), project / OUTPUTS_FOLDER, sid="b", home=project, project=project)
+        return [hit.lines(NOON)[0] for hit in here.find("bikeshed", scope)]
+
+    assert any(line.startswith("a/r5") and 'in "How do we retry?"' in line for line in hits("project"))
+    assert not any(' in "' in line for line in hits("session"))
 
 
 def test_a_record_that_was_replaced_is_read_again(project: Path) -> None:

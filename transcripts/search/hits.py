@@ -19,6 +19,7 @@ from ..storage.disk import read_regular
 from .ranking import Found
 
 MAX_EXCERPT_LINE_CHARS = 160  # of a line of an excerpt
+MAX_TITLE_CHARS = 50
 
 
 class Hit(Struct, frozen=True):
@@ -29,6 +30,7 @@ class Hit(Struct, frozen=True):
     changed  the file has changed since; None if there was no file, or one outside the project
     offset   of the match in the original, in characters, if that has several pages; otherwise 0
     rewound  a rewind removed the fact from the conversation
+    title    the name of another session, or the beginning of its first prompt
     """
 
     id: str
@@ -41,6 +43,7 @@ class Hit(Struct, frozen=True):
     changed: bool | None = None
     offset: int = 0
     rewound: bool = False
+    title: str = ""
 
     def lines(self, now: float) -> list[str]:
         """Return the hit as lines of text."""
@@ -49,6 +52,7 @@ class Hit(Struct, frozen=True):
         head += ", rewound" if self.rewound else ""
         head += f", from character {self.offset:,}" if self.offset else ""
         head += {True: ", file changed since", False: ", file unchanged", None: ""}[self.changed]
+        head += f'  in "{_cut(self.title, MAX_TITLE_CHARS)}"' if self.title else ""
         return [head, *(f"    {line}" for line in self.excerpt)]
 
     def to_json(self, now: float) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from ..messages import ToolUseBlock
 from ..render_text import call_of, indexed_text
 from ..storage.disk import opened_regular
 from ..stored_outputs import OUTPUTS_FOLDER
+from ..tool_kinds import tool_kind
 from .filling import IndexFiller
 from .index import Place, SearchIndex
 from .index_file import IndexUnavailable, open_database, record_path
@@ -37,6 +38,7 @@ MIN_RANKED = 100  # facts among which the neighbours of one are looked for
 NEIGHBOUR_WEIGHTS = {1: 0.25, 2: 0.2}  # of the better fact at this distance
 SHARE_WEIGHT = 0.2  # of the share of the query that a fact contains; the best score by FTS5 counts as 1
 REWOUND_WEIGHT = 0.5  # of a fact that a rewind removed from the conversation
+SEARCH_WEIGHT = 0.5  # of the result of an earlier search
 MAX_TERMS_WITH_SLIPS = 8  # misspellings are corrected only in queries with at most this many terms
 UPDATE_S = 2.0  # spent on indexing recently appended facts; the rest is not found yet
 
@@ -61,9 +63,15 @@ class Found(Struct, frozen=True):
         return replace(self, score=self.score * REWOUND_WEIGHT, rewound=True) if is_rewound else self
 
     def with_origin(self, reply: Fact | None, opened: Fact | None) -> Found:
-        """Return it with the call that it answers, and the directory of its session at that time."""
+        """Return it with the call that it answers, and the directory of its session at that time.
+
+        The result of an earlier search repeats words of its query and of other facts, so it counts less.
+        """
         call = call_of(reply, self.fact) if isinstance(self.fact, Result) else None
-        return replace(self, call=call, folder=opened.folder if isinstance(opened, Opened) else "")
+        is_search = call is not None and tool_kind(call.name) in ("recalls", "searches")
+        score = self.score * SEARCH_WEIGHT if is_search else self.score
+        folder = opened.folder if isinstance(opened, Opened) else ""
+        return replace(self, call=call, folder=folder, score=score)
 
 
 class SearchResult(Struct, frozen=True):
@@ -109,11 +117,11 @@ def search_facts(outputs: Path, query: str, sid: str, facts: Sequence[Fact], lim
             one = _judged(fact, text, sid, matcher, placed.closest)
             judged.append(one.rewound_if(any(fact.seq in stretch for stretch in stretches)))
     found = list[Found]()
-    for one in nlargest(limit, judged, key=_merit):
+    for one in nlargest(2 * limit, judged, key=_merit):
         opened = (fact for fact in reversed(facts) if isinstance(fact, Opened) and fact.seq < one.fact.seq)
         reply = by_seq.get(one.fact.of) if isinstance(one.fact, Result) else None
         found.append(one.with_origin(reply, next(opened, None)))
-    return tuple(found)
+    return tuple(nlargest(limit, found, key=_merit))
 
 
 def _ranked(
@@ -145,13 +153,13 @@ def _ranked(
         if key not in best or order[one.sid] < order[best[key][0].sid]:
             best[key] = one, place
     made = list[Found]()
-    for one, place in nlargest(limit, best.values(), key=lambda each: _merit(each[0])):
+    for one, place in nlargest(2 * limit, best.values(), key=lambda each: _merit(each[0])):
         reply = opened = None
         if isinstance(one.fact, Result):
             reply = _fact_at(home, index.place_before(place, one.fact.of))
             opened = _fact_at(home, index.opening_before(place))
         made.append(one.with_origin(reply, opened))
-    return tuple(made)
+    return tuple(nlargest(limit, made, key=_merit))
 
 
 def _weighed(index: SearchIndex, counts: dict[QueryTerm, int], ids: range, most: int) -> list[Place]:
