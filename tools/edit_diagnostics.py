@@ -8,11 +8,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 from functools import partial
 from time import thread_time
+from typing import NamedTuple
 
+from tools.text import pluralize
 from transcripts import INVISIBLE
 from transcripts.patterns import lazy_pattern
 
@@ -22,7 +25,15 @@ _SEARCH_LIMIT_S = 0.2  # of computing, for a similar block; the best one found b
 _MIN_LIKENESS = 0.6  # from which a block is worth showing, as difflib counts
 _MIN_DONE_CHARS = 4  # of new_string near the best match, to tell that the edit was made already
 _MIN_FAR_DONE_CHARS = 30  # the same where nothing in the file is like old_string
-_MAX_BLOCK_LINES = 12  # of the file that are shown
+_MIN_SURE_LIKENESS = 1.0  # of lines that the file has, from which no similar line is sought
+_MAX_ANCHORS = 8  # wanted lines, the longest ones, around which places are compared
+_MAX_PLACES = 12  # of one such line
+_MIN_ANCHOR_CHARS = 4
+_SLACK_LINES = 12  # that the file may have more than old_string
+_MAX_OMITTED_LINES = 300  # the same where old_string has dots for lines that are left out
+_MAX_UNLIKE_LINES = 3  # at either end
+_MAX_NAMED_RANGES = 6
+_MAX_BLOCK_LINES = 60  # of the file that are shown
 _LEAD_LINES = 3  # shown before the first line that differs in a block that is cut
 _MAX_LINE_CHARS = 500  # of a line that are compared and shown
 _LEAD_CHARS = 200  # shown before the first character that differs in a line that is cut
@@ -33,6 +44,7 @@ _CHUNK_CHARS = 1_024
 _MAX_COMPARED_CHARS = 2_000  # of a block, to name the characters that differ
 _MAX_NAMED_CHARS = 6
 _LINE_NUMBER = lazy_pattern(r"^ *\d+(?:\t|→|\|| \| |: ?)", re.MULTILINE)
+_DOTS = lazy_pattern(r"\s*(?:#|//|--|/\*)?\s*(?:\.{3}|…)\s*(?:\*/)?\s*")
 _SPACE_OR_TAB = lazy_pattern(r"[ \t\r\f\v]+")
 _TYPOGRAPHY = str.maketrans("‘’‚‛“”„‟′″‐‑‒–—―−", "''''\"\"\"\"'\"-------")
 _UNSEEN_CHARS = lazy_pattern(f"[{INVISIBLE}]")
@@ -66,20 +78,22 @@ def diagnose_mismatch(flat: str, old: str, new: str) -> str:
 
 def _almost_there(flat: str, old: str) -> str:
     """Describe a difference of white space, similar characters, or escapes alone; "" for more."""
+    lines = flat.split("\n")
     wanted = old.strip("\n").split("\n")
     for simple in (_one_blank, _no_blanks):
         if (first := _find_block(flat, old, simple)) is not None:
-            shown = _excerpt(flat, first, wanted)
+            shown = _excerpt(lines, first, first + len(wanted), wanted)
             return f"Only white space differs (tabs, spaces, blank ends). The file has:\n{shown}"
     for simple in (_plain_characters, _plain_and_no_blanks):
         if (first := _find_block(flat, old, simple)) is not None:
-            block = flat.split("\n")[first : first + len(wanted)]
+            block = lines[first : first + len(wanted)]
             if len(block) == 1:  # the text may be anywhere in a long line
                 at = _place_in(block[0], wanted[0])
                 block = [block[0][at : at + len(wanted[0])] if at else block[0]]
             named = _differing_characters("\n".join(block), old)
             also = "" if simple is _plain_characters else ", and white space"
-            return f"Only {_ALIKE}{also}{named}. The file has:\n{_excerpt(flat, first, wanted)}"
+            shown = _excerpt(lines, first, first + len(wanted), wanted)
+            return f"Only {_ALIKE}{also}{named}. The file has:\n{shown}"
     plain = old.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"').replace("\\\\", "\\")
     place = flat.find(plain) if plain != old else -1
     if place >= 0:
@@ -146,15 +160,16 @@ def _named(text: str) -> str:
 
 
 def _nearest(flat: str, old: str, new: str) -> str:
+    lines = flat.split("\n")
     wanted = old.strip("\n").split("\n")
-    blocks = _similar_blocks(flat.split("\n"), wanted)
-    likeness, first, anchor = max(blocks, default=(0.0, 0, 0), key=lambda found: found[0])
-    is_near = likeness >= _MIN_LIKENESS
-    if done := _line_of_done(flat, old, new, anchor + 1 if is_near else None):
+    found = max(_alignments(lines, wanted), default=None, key=lambda found: found.likeness)
+    is_near = found is not None and found.likeness >= _MIN_LIKENESS
+    if done := _line_of_done(flat, old, new, found.anchor + 1 if found and is_near else None):
         return f"new_string is already in the file, on line {done}: the edit seems to be done."
-    if not is_near:
+    if found is None or not is_near:
         return "Nothing like it was found. Read the file again and copy the text exactly."
-    return f"The nearest text is this; copy it exactly:\n{_excerpt(flat, first, wanted)}"
+    shown = _excerpt(lines, found.first, found.last + 1, wanted)
+    return f"The nearest text is this; copy it exactly:\n{shown}"
 
 
 def _line_of_done(flat: str, old: str, new: str, near: int | None) -> int:
@@ -190,13 +205,42 @@ def _next_whole(text: str, piece: str, start: int = 0) -> int:
     return -1
 
 
-def _similar_blocks(lines: list[str], wanted: list[str]) -> Iterator[tuple[float, int, int]]:
-    """(likeness, index of the first line, of the alike one) around lines that are like the longest wanted."""
-    anchor = max(range(len(wanted)), key=lambda index: len(wanted[index].strip()))
-    target = wanted[anchor].strip()[:_MAX_LINE_CHARS]
+class _Alignment(NamedTuple):
+    """The file's lines that stand for the wanted ones, by their indexes; `anchor` is among them."""
+
+    likeness: float
+    anchor: int
+    first: int
+    last: int
+
+
+def _alignments(lines: Sequence[str], wanted: Sequence[str]) -> Iterator[_Alignment]:
+    """Yield the places of the wanted lines around one that the file has, or that is like the longest one."""
+    until = thread_time() + _SEARCH_LIMIT_S
+    places = defaultdict[str, list[int]](list)
+    for index, line in enumerate(lines):
+        places[line.strip()].append(index)
+    longest = sorted(range(len(wanted)), key=lambda index: -len(wanted[index].strip()))
+    best = 0.0
+    done = set[int]()
+    for anchor in longest[:_MAX_ANCHORS]:
+        text = wanted[anchor].strip()
+        for index in places[text][:_MAX_PLACES] if len(text) >= _MIN_ANCHOR_CHARS else ():
+            if index - anchor not in done and thread_time() < until:
+                done.add(index - anchor)
+                found = _aligned(lines, wanted, (index, anchor), 1.0)
+                best = max(best, found.likeness)
+                yield found
+    if best < _MIN_SURE_LIKENESS and longest:
+        for likeness, index in _like_the(wanted[longest[0]], lines, until):
+            yield _aligned(lines, wanted, (index, longest[0]), likeness)
+
+
+def _like_the(wanted: str, lines: Sequence[str], until: float) -> Iterator[tuple[float, int]]:
+    """Yield (likeness, index) of the lines that are like a wanted one."""
+    target = wanted.strip()[:_MAX_LINE_CHARS]
     if not target:
         return
-    until = thread_time() + _SEARCH_LIMIT_S
     matcher = SequenceMatcher(None, "", target, False)
     for index, line in enumerate(lines):
         if thread_time() > until:
@@ -206,30 +250,91 @@ def _similar_blocks(lines: list[str], wanted: list[str]) -> Iterator[tuple[float
         matcher.set_seq1(text[at : at + (len(target) if at else _MAX_LINE_CHARS)])
         if matcher.real_quick_ratio() < _MIN_LIKENESS or matcher.quick_ratio() < _MIN_LIKENESS:
             continue
-        likeness = matcher.ratio()
-        if likeness >= _MIN_LIKENESS:
-            first = max(0, index - anchor)
-            block = zip(lines[first : first + len(wanted)], wanted, strict=False)
-            same = sum(one.strip() == two.strip() for one, two in block)
-            yield likeness + same / len(wanted), first, index
+        if (likeness := matcher.ratio()) >= _MIN_LIKENESS:
+            yield likeness, index
 
 
-def _excerpt(flat: str, first: int, wanted: Sequence[str]) -> str:
-    """The lines from the index `first` on that stand for the wanted ones, numbered.
+def _aligned(
+    lines: Sequence[str], wanted: Sequence[str], anchor: tuple[int, int], likeness: float
+) -> _Alignment:
+    """Align the wanted lines with the file's around `anchor`, a pair of indexes with lines of that likeness.
 
-    Of many those around the first that differs, with a note; of long ones what is around the text.
+    Blank lines do not count, nor does the indentation. Wanted lines before the first or after the last
+    aligned one stand for as many lines of the file, at most _MAX_UNLIKE_LINES.
     """
-    lines = flat.split("\n")[first : first + len(wanted)]
-    pairs = enumerate(zip(lines, wanted, strict=False))
-    differs = next((at for at, (one, two) in pairs if one != two), 0)
-    start = max(0, min(differs - _LEAD_LINES, len(lines) - _MAX_BLOCK_LINES))
-    shown = lines[start : start + _MAX_BLOCK_LINES]
-    rows = [f"{first + at + 1}\t{_cut(line, wanted[at])}" for at, line in enumerate(shown, start)]
-    if len(shown) < len(lines):
+    index, own = anchor
+    dots = any(_DOTS.fullmatch(line) for line in wanted)
+    reach = len(wanted) + (_MAX_OMITTED_LINES if dots else _SLACK_LINES)
+    near = range(max(0, index - reach), min(len(lines), index + reach + 1))
+    theirs = [at for at in near if lines[at].strip()]
+    ours = [at for at, line in enumerate(wanted) if line.strip()]
+    matcher = SequenceMatcher(
+        None, [lines[at].strip() for at in theirs], [wanted[at].strip() for at in ours], False
+    )
+    blocks = matcher.get_matching_blocks()
+    pairs = {theirs[a + at]: ours[b + at] for a, b, size in blocks for at in range(size)}
+    if own not in pairs.values():
+        pairs[index] = own
+    same = sum(len(wanted[at].strip()) for at in pairs.values())
+    share = same / (sum(len(wanted[at].strip()) for at in ours) or 1)
+    order = _without_strays(sorted(pairs.items()), lines, _MAX_OMITTED_LINES if dots else 0)
+    before = sum(1 for at in ours if at < order[0][1])
+    after = sum(1 for at in ours if at > order[-1][1])
+    first = order[0][0]
+    last = order[-1][0]
+    above = [at for at in range(first - 1, -1, -1) if lines[at].strip()][: min(before, _MAX_UNLIKE_LINES)]
+    below = [at for at in range(last + 1, len(lines)) if lines[at].strip()][: min(after, _MAX_UNLIKE_LINES)]
+    return _Alignment(
+        likeness * _MIN_LIKENESS + share, anchor=index, first=min([first, *above]), last=max([last, *below])
+    )
+
+
+def _without_strays(
+    pairs: list[tuple[int, int]], lines: Sequence[str], allowed: int
+) -> list[tuple[int, int]]:
+    """Return the pairs without short lines at either end that are far from the rest, such as a brace."""
+    for end, near in ((0, 1), (-1, -2)):
+        while len(pairs) > 1:
+            gap = abs(pairs[end][0] - pairs[near][0]) - abs(pairs[end][1] - pairs[near][1])
+            if gap <= max(allowed, _SLACK_LINES // 2) or len(lines[pairs[end][0]].strip()) > 2 * _SLACK_LINES:
+                break
+            del pairs[end]
+    return pairs
+
+
+def _excerpt(lines: Sequence[str], first: int, end: int, wanted: Sequence[str]) -> str:
+    """The lines of the indexes first..end-1, numbered; a note says what differs from the wanted ones.
+
+    Of many those around the first that differs are shown; of long ones what is around the text.
+    """
+    found = lines[first:end]
+    own = {at: at for at in range(len(found))}
+    differing = list[str]()
+    extra = 0
+    differs = 0
+    for tag, i1, i2, j1, j2 in reversed(SequenceMatcher(None, found, wanted, False).get_opcodes()):
+        own |= {i1 + at: min(j1 + at, j2 - 1) for at in range(i2 - i1) if j2 > j1}
+        if tag != "equal":
+            differs = i1
+            extra += max(0, (j2 - j1) - (i2 - i1))
+            if i2 > i1:
+                differing.insert(0, f"{first + i1 + 1}" + (f"-{first + i2}" if i2 - i1 > 1 else ""))
+    start = max(0, min(differs - _LEAD_LINES, len(found) - _MAX_BLOCK_LINES))
+    shown = found[start : start + _MAX_BLOCK_LINES]
+    rows = [
+        f"{first + at + 1}\t{_cut(line, wanted[min(own.get(at, 0), len(wanted) - 1)])}"
+        for at, line in enumerate(shown, start)
+    ]
+    if len(shown) < len(found):
         rows.append(
-            f"[{len(shown)} of the {len(lines)} lines {first + 1}-{first + len(lines)}; "
+            f"[{len(shown)} of the {len(found)} lines {first + 1}-{first + len(found)}; "
             f"the first that differs is line {first + differs + 1}]"
         )
+    elif len(found) > 1 or extra:
+        named = ", ".join(differing[:_MAX_NAMED_RANGES]) + (", ..." if differing[_MAX_NAMED_RANGES:] else "")
+        notes = [f"differing lines: {named}"] if differing else []
+        notes += [f"old_string has {pluralize(extra, 'line')} more"] if extra else []
+        rows += [f"[{'; '.join(notes)}]"] if notes else []
     return "\n".join(rows)
 
 

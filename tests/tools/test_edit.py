@@ -393,14 +393,14 @@ def test_an_edit_is_called_done_only_where_the_text_was_nearly_found(files: File
 
 
 def test_a_hint_that_is_cut_says_so_and_shows_where_it_differs(files: FileSession):
-    lines = [f"value_{number} = {number}" for number in range(40)]
+    lines = [f"value_{number} = {number}" for number in range(140)]
     files.seen("f", "\n".join(lines).encode())
-    wanted = [*lines[5:25], "value_25  =  25", *lines[26:30]]
+    wanted = [*lines[5:95], "value_95  =  95", *lines[96:105]]
     told = files.refused("edit", file_path="f", old_string="\n".join(wanted), new_string="x")
-    assert "26\tvalue_25 = 25" in told and "6\tvalue_5" not in told
-    assert "[12 of the 25 lines 6-30; the first that differs is line 26]\nString: " in told
+    assert "96\tvalue_95 = 95" in told and "6\tvalue_5\n" not in told
+    assert "[60 of the 100 lines 6-105; the first that differs is line 96]\nString: " in told
     short = files.refused("edit", file_path="f", old_string="value_1  =  1\nvalue_2 = 2", new_string="x")
-    assert "\n3\tvalue_2 = 2\nString: " in short
+    assert "\n3\tvalue_2 = 2\n[differing lines: 2]\nString: " in short
 
 
 @pytest.mark.parametrize(
