@@ -80,7 +80,7 @@ def _folded(lines: Sequence[str]) -> Iterator[str]:
         elif (passed := _passed_run(lines, at)) >= MIN_PASSED_TESTS:
             yield f"[{passed} lines of passed tests]"
             count = passed
-        elif (checked := _run(lines, at, _is_checked)) >= MIN_PASSED_TESTS:
+        elif (checked := _run(lines, at, _CHECKED.match)) >= MIN_PASSED_TESTS:
             yield f"[{checked} lines marked {line.lstrip()[0]}]"
             count = checked
         elif (moving := _progress_run(lines, at)) >= MIN_PROGRESS_LINES:
@@ -93,18 +93,10 @@ def _folded(lines: Sequence[str]) -> Iterator[str]:
 
 def _passed_run(lines: Sequence[str], at: int) -> int:
     """Return the length of a run of passed tests; one that only started at its end may not have passed."""
-    count = _run(lines, at, _is_passed)
+    count = _run(lines, at, _PASSED.match)
     while count and _STARTED.match(lines[at + count - 1]):
         count -= 1
     return count
-
-
-def _is_passed(line: str) -> bool:
-    return _PASSED.match(line) is not None
-
-
-def _is_checked(line: str) -> bool:
-    return _CHECKED.match(line) is not None
 
 
 def _progress_run(lines: Sequence[str], at: int) -> int:
@@ -136,15 +128,11 @@ def _progress_step(line: str) -> _Step | None:
         return _Step(text, None) if "#" in text and _WAIT.search(text) else None
     if not (_HAS_BAR.search(line) or _ACTIVITY.search(text)):
         return None
-    return _Step(text, _first_number(share[0]))
+    number = re.match(r"\d+(?:\.\d+)?", share[0])
+    return _Step(text, float(number[0]) if number else None)
 
 
-def _first_number(share: str) -> float | None:
-    number = re.match(r"\d+(?:\.\d+)?", share)
-    return float(number[0]) if number else None
-
-
-def _run(lines: Sequence[str], at: int, fits: Callable[[str], bool]) -> int:
+def _run(lines: Sequence[str], at: int, fits: Callable[[str], object]) -> int:
     """Return the length of the run of matching lines that begins at `at`."""
     end = at
     while end < len(lines) and fits(lines[end]):
