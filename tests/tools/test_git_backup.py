@@ -1,8 +1,11 @@
 """A repository that a command emptied is put back: references, index and objects."""
 
 import os
+import resource
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -62,6 +65,40 @@ def test_a_directory_that_only_its_content_was_taken_from_is_put_back(project: P
         shutil.rmtree(folder)
     assert f"emptied .git: {part} were restored" in backup.restore()[0]
     assert state(project) == before
+
+
+@contextmanager
+def full_disk(room: int) -> Iterator[None]:
+    """Let every file end after so many bytes, as on a disk that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_copy_that_does_not_fit_on_the_disk_leaves_the_one_before(project: Path) -> None:
+    backup = backup_of(project)
+    backup.keep()
+    before = (project / ".git" / "index").read_bytes()
+    (project / "file").write_text("three\n")
+    git(project, "add", "file")
+    with full_disk(20):
+        backup.keep()
+    assert (backup.kept / "index").read_bytes() == before
+    assert sorted(path.name for path in backup.kept.iterdir()) == ["HEAD", "index", "objects", "refs"]
+
+
+def test_a_file_that_does_not_fit_on_the_disk_is_not_put_back_in_part(project: Path) -> None:
+    backup = backup_of(project)
+    backup.keep()
+    index = project / ".git" / "index"
+    index.unlink()
+    shutil.rmtree(project / ".git" / "refs")
+    with full_disk(60):
+        (line,) = backup.restore()
+    assert "refs were restored" in line and "index" not in line and not index.exists()
 
 
 def test_what_changed_since_is_kept_in_its_last_state(project: Path) -> None:

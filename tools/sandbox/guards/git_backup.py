@@ -146,9 +146,7 @@ class GitBackup(Struct):
             if folders and folders[0] == "objects":
                 os.link(self.kept / path, name, dst_dir_fd=place, follow_symlinks=False)
             else:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-                with closing(os.open(name, flags, 0o644, dir_fd=place)) as made:
-                    os.write(made, (self.kept / path).read_bytes())
+                _write_new(place, name, (self.kept / path).read_bytes())
         except OSError:
             return False
         finally:
@@ -161,6 +159,19 @@ def _put_aside_if_replaced(top: int, name: str) -> None:
     with suppress(FileNotFoundError):
         if not stat.S_ISDIR(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode):
             os.rename(name, f"{name}.replaced-{os.urandom(4).hex()}", src_dir_fd=top, dst_dir_fd=top)
+
+
+def _write_new(folder: int, name: str, data: bytes) -> None:
+    """Write a new file into an open directory, all of it or none. Raises OSError."""
+    with closing(
+        os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=folder)
+    ) as made:
+        try:
+            with open(made, "wb", closefd=False) as file:
+                file.write(data)
+        except OSError:
+            os.unlink(name, dir_fd=folder)
+            raise
 
 
 def _let_go(packs: Path) -> None:

@@ -102,7 +102,7 @@ def copy_state_file(top: int, path: str, target: Path, known: Seen | None) -> Se
     """Copy a file of an open git directory, unless it is as `known`; return its stamp if it was copied.
 
     Returns None for files that are too large, of another kind, or do not look like what git writes there.
-    Raises OSError.
+    Raises OSError, and leaves an earlier copy as it is then.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
     with os.fdopen(safe_open(path, flags, base=top), "rb") as file:
@@ -116,12 +116,17 @@ def copy_state_file(top: int, path: str, target: Path, known: Seen | None) -> Se
         if (short and file.read(1)) or not re.fullmatch(_FORMS[kind], beginning, re.DOTALL):
             return None
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with target.open("wb") as copy:
-            copy.write(beginning)
-            left = state.st_size - len(beginning)  # so that a file that grows has an end
-            while left > 0 and (piece := file.read(min(left, 1 << 20))):
-                copy.write(piece)
-                left -= len(piece)
+        new = target.with_name(f"{target.name}.lock")  # no reference has such a name
+        try:
+            with new.open("wb") as copy:
+                copy.write(beginning)
+                left = state.st_size - len(beginning)  # so that a file that grows has an end
+                while left > 0 and (piece := file.read(min(left, 1 << 20))):
+                    copy.write(piece)
+                    left -= len(piece)
+            new.replace(target)
+        finally:
+            new.unlink(missing_ok=True)
     return seen
 
 
