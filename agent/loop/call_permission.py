@@ -83,7 +83,7 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
         if hooked.veto is not None or hooked.stop is not None:
             reason = hooked.stop if hooked.veto is None else hooked.veto
             refusal = f"A hook of the user denied this call: {reason}"
-            return Permission(refusal, stop=hooked.stop is not None)
+            return Permission(refusal, why=f"a hook: {reason}", stop=hooked.stop is not None)
         call, notes = _after_hook(context, emit, call, hooked)
     if context.sandbox is not None and any(access.kind == "run" for access in call.access):
         await _settle(context.sandbox, emit)

@@ -64,6 +64,24 @@ def test_each_call_says_on_standard_error_why_it_was_denied(here: Run) -> None:
     assert sandboxed.endswith("(blocked: write /opt/x (touch))") or NO_USER in sandboxed
 
 
+@pytest.mark.parametrize(
+    ("command", "limit", "why"),
+    [
+        ("echo 'use make test' >&2; exit 2", 20, "(denied: a hook: use make test)"),
+        ("sleep 60", 0.1, "(denied: a hook: the hook PreToolUse (sleep 60) took longer than 0.1 s)"),
+        ("echo '{no'", 20, "(denied: a hook: the hook PreToolUse (echo '{no') answered with invalid JSON: "),
+    ],
+)
+def test_a_call_that_a_hook_denied_or_failed_to_judge_is_shown_with_the_reason(
+    here: Run, tmp_path: Path, command: str, limit: float, why: str
+) -> None:
+    hook = {"type": "command", "command": command, "timeout": limit}
+    settings = json.dumps({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}]}})
+    with Server(ScriptedModel([Reply([calls("bash", command="pytest")]), "the answer"])) as server:
+        done = here(server, "go", "--settings", settings)
+    assert f"● bash  pytest  {why}" in done.stderr
+
+
 def test_stream_json_has_the_lines_that_wrappers_know(here: Run) -> None:
     with Server(ScriptedModel([Reply([calls("bash", command="echo hi")]), "the\u2028answer"])) as server:
         done = here(server, "go", "--output-format", "stream-json", "--allowedTools", "bash")
