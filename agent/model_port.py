@@ -171,6 +171,7 @@ class ModelFacts(Struct, frozen=True):
     window_source   the source of the window size in words; "": it is a guess
     cuts_silently   the server truncates a prompt that is too long, and answers the rest (Ollama)
     system_role     the model supports messages of role "system" among the others
+    retires_on      the date of the model's scheduled retirement as YYYY-MM-DD; "" if there is none
     """
 
     id: str
@@ -185,6 +186,7 @@ class ModelFacts(Struct, frozen=True):
     window_source: str = ""
     cuts_silently: bool = False
     system_role: bool = False
+    retires_on: str = ""
 
 
 class ModelCatalog(Struct, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -117,6 +118,7 @@ def encoders() -> Mapping[str, Callable[[ModelRequest], bytes]]:
 
 
 # In a window of at most this size, a rough count of the first prompts may be too inaccurate.
+RETIREMENT_NOTICE_S = 60 * 86_400.0  # before a model retires; providers announce it that early
 EXACTLY_COUNTED_WINDOW_TOKENS = 64_000
 TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)
 
@@ -237,6 +239,15 @@ class Services(Struct):
             self.warn(
                 f"the context window is set to {given:,} tokens, but the server reports {facts.window:,} "
                 f"({facts.window_source}). If it rejects a request as too large, its limit is used."
+            )
+
+    def warn_of_retirement(self) -> None:
+        """Warn if the model is to be retired soon, from when on its requests fail."""
+        facts = self.selection.facts
+        soon = datetime.fromtimestamp(self.setup.clock.now() + RETIREMENT_NOTICE_S, UTC)
+        if facts.retires_on and facts.retires_on <= soon.date().isoformat():
+            self.warn(
+                f"{facts.id} is scheduled to retire on {facts.retires_on}; change the model with /model"
             )
 
     def summaries(self) -> list[CommandSummary]:

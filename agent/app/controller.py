@@ -291,6 +291,7 @@ async def _first_session(controller: Controller) -> ActiveSession:
     if controller.setup.options.resume is not None:
         await controller.factory.restore_choices(session, context)
     controller.services.warn_of_window()
+    controller.services.warn_of_retirement()
     if controller.first_mode != controller.setup.mode:
         context.permissions.set_mode(controller.first_mode)
     return session, context

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from agent.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
+from agent.events import Event, Notice, TextDelta, ThinkingDelta, ToolCallDelta
 from agent.model.answer_reader import (
     MAX_BLOCKS,
     MAX_CALL_NAME_CHARS,
@@ -26,6 +26,7 @@ from agent.model.answer_reader import (
     too_large,
 )
 from agent.model_port import IncomingReply, PendingBlock
+from tools.text import printable
 from transcripts import (
     UNSIGNED,
     Block,
@@ -86,6 +87,7 @@ class MessageAccumulator(Struct):
                 stop = event["delta"].get("stop_reason")
                 self.reply.stop = reply_label(stop) if stop else self.reply.stop
                 self._count(event.get("usage"))
+                return _refusal_notice(event["delta"].get("stop_details"))
             case "message_stop":
                 self.reply.complete = self.reply.stop is not None and not self._open
         return None
@@ -163,6 +165,16 @@ def message_events(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield {"type": "content_block_stop", "index": index}
     yield {"type": "message_delta", "delta": message, "usage": message.get("usage")}
     yield {"type": "message_stop"}
+
+
+def _refusal_notice(details: Any) -> Notice | None:
+    """Return the notice about the reason for a refusal: its category, its explanation, or both."""
+    if not isinstance(details, dict) or details.get("type") != "refusal":
+        return None
+    said = (details.get("category"), details.get("explanation"))
+    words = ": ".join(each for each in said if isinstance(each, str) and each)
+    reason = " ".join(printable(replace_surrogates(words[:500])).split())
+    return Notice(f"the provider's reason for the refusal: {reason}", "warning") if reason else None
 
 
 def _check_block(raw: Mapping[str, Any]) -> None:

@@ -58,6 +58,7 @@ CATALOG = ModelCatalog(
         replace(_claude("claude-opus-4-5", 200_000, 64_000, binds=False), thinking=False),
     ),
 )
+_DATE = lazy_pattern(r"\d{4}-\d\d-\d\d(?!\d)")
 _DATE_SUFFIX = lazy_pattern(r"-\d{8}$")
 
 
@@ -87,6 +88,9 @@ def facts_from_endpoint(facts: ModelFacts, answer: Mapping[str, Any], official: 
         facts = replace(facts, window=window, window_source="/v1/models: max_input_tokens", known=True)
     if is_believable(max_output):
         facts = replace(facts, max_output=max_output)
+    retires_at = answer.get("retires_at")
+    if isinstance(retires_at, str) and _DATE.match(retires_at):
+        facts = replace(facts, retires_on=retires_at[:10])
     capabilities = answer.get("capabilities")
     if not isinstance(capabilities, Mapping):
         return facts

@@ -5,6 +5,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -508,6 +509,20 @@ def test_the_status_names_the_window_and_where_its_size_comes_from(tmp_path: Pat
         assert "tokens (assumed, set it with --context-window)" in await run.do("/status")
 
     run_controller(tmp_path, work, context_window=50_000, window_flag="--sample")
+
+
+def test_a_model_that_retires_soon_is_reported_at_the_start(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        services = run.controller.services
+        facts = services.selection.facts
+        for days, is_told in ((-3, True), (59, True), (62, False)):
+            date = datetime.fromtimestamp(run.controller.setup.clock.now() + days * 86_400, UTC).date()
+            services.selection.facts = replace(facts, retires_on=date.isoformat())
+            services.warn_of_retirement()
+            told = f"{facts.id} is scheduled to retire on {date}; change the model with /model"
+            assert (told in run.text()) == is_told
+
+    run_controller(tmp_path, work)
 
 
 def test_a_window_that_is_set_larger_than_the_server_reported_is_reported_and_corrected_for_good(

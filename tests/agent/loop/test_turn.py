@@ -356,6 +356,15 @@ def test_a_refusal_of_the_model_ends_the_turn_and_runs_nothing(
         assert w.ran["echo"] == [] and len(w.server.requests) == 1
 
 
+def test_the_reason_for_a_refusal_is_shown(tmp_path: Path) -> None:
+    details = {"type": "refusal", "category": "cyber", "explanation": "It could\nharm \ud800."}
+    with world([Answer([], "refusal", stop_details=details), "there"], tmp_path) as w:
+        assert w.run().reason == "refused"
+        assert [notice.text for notice in w.told(Notice)] == [
+            "the provider's reason for the refusal: cyber: It could harm ?."
+        ]
+
+
 def test_an_empty_reply_is_asked_again_and_never_sent_back(tmp_path: Path) -> None:
     with world([Answer([], "end_turn"), "there"], tmp_path) as w:
         assert w.run().reason == "done"

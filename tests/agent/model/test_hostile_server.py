@@ -189,6 +189,14 @@ def test_a_hostile_answer_about_a_model_is_not_a_fact(monkeypatch: pytest.Monkey
     assert set(asyncio.run(ask_all())) == {AnthropicModel("http://x", "key").known_facts("m")}
 
 
+@pytest.mark.parametrize("told", ["soon", "2027-1-1", "20270105", 5, None, ["2027-01-05"], "\x1b[31m"])
+def test_a_retirement_that_is_not_a_date_is_not_a_fact(told: Any) -> None:
+    known = facts_from_catalog("claude-opus-4-6", True)
+    assert facts_from_endpoint(known, {"retires_at": told}, True) == known
+    dated = facts_from_endpoint(known, {"retires_at": "2027-01-05T00:00:00Z"}, True)
+    assert dated.retires_on == "2027-01-05"
+
+
 @pytest.mark.parametrize("told", [0, -1, True, 1e999, float("nan"), 10**4000, "many", [], None])
 def test_a_window_or_an_output_beyond_reason_is_not_a_fact(told: Any) -> None:
     known = facts_from_catalog("claude-opus-4-6", True)
