@@ -114,7 +114,7 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
 def known_rules(text: str) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
     """Read the rules about known tools; return them, and a message for each rule about an unknown tool.
 
-    Raises ValueError for a text that is not a list of rules, and for rules that cannot match anything.
+    Raises ValueError for a text that is not a rule, and for rules that cannot match anything.
     """
     found: list[Rule] = []
     others: list[str] = []
@@ -237,7 +237,7 @@ def _path_pattern(pattern: str) -> str:
 
 
 def _no_rules(text: str) -> ValueError:
-    return ValueError(f"{text!r} is not a list of rules; write tool or tool(pattern): edit, bash(git status)")
+    return ValueError(f"{text!r} is not a rule; write tool or tool(pattern): edit, bash(git status)")
 
 
 def _nearest(text: str) -> str:

@@ -338,7 +338,7 @@ def test_rules_are_written_as_fingers_know_them() -> None:
         "write(docs/*)",
     ]
     for bad in ("", "what?", "bash(", "bash(git", "edit; write", "frobnicate", "mcp__"):
-        with pytest.raises(ValueError, match=r"is not a list of rules|unknown tool"):
+        with pytest.raises(ValueError, match=r"is not a rule|unknown tool"):
             parse_rules(bad)
     assert parse_rules("bash(make > a\nmake b)") == (Rule("bash", "make > a\nmake b", exact=True),)
     assert parse_rules("mcp__Files__read") == (Rule("mcp__Files__read"),)
