@@ -13,7 +13,7 @@ from agent.events import Emit, Notice
 from agent.permissions import REACHING, Rule, barring_rule, opening_rule, parse_rules
 from agent.ports import Allow, Deny, PermissionQuestion
 from tools.guarded import steers_git, worktree_places
-from tools.sandbox import BlockedAccess, SandboxProfile, UnblockDecision, host_name, short_path
+from tools.sandbox import BlockedAccess, SandboxProfile, UnblockDecision, host_name, local_port, short_path
 
 from .call_permission import ParsedCall, grant_always, remark_note
 from .context import TurnContext
@@ -185,6 +185,8 @@ def passage_for(refusal: BlockedAccess, profile: SandboxProfile, home: Path) -> 
 
 
 def _way_to_host(host: str) -> Passage | None:
+    if local_port(host):
+        return Passage("reach", host)
     with suppress(ValueError):
         return Passage("reach", host_name(host))
     return None  # not a host name, or an IP address

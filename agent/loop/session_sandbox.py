@@ -22,10 +22,10 @@ from agent.session import command_text
 from tools.base import ToolContext
 from tools.files import FILE_TIMEOUT_S, FileError, in_thread
 from tools.processes import command_runner
-from tools.sandbox import SandboxLevel, SandboxProfile, SupervisorLost, sandbox_profile
+from tools.sandbox import SandboxLevel, SandboxProfile, SupervisorLost, local_port, sandbox_profile
 
 if TYPE_CHECKING:
-    from tools.sandbox import NetworkProxy
+    from tools.sandbox import LocalPorts, NetworkProxy
 
 _PASSING = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
 NOT_WANTED = "switched off"
@@ -56,6 +56,7 @@ class SessionSandbox(Struct):
     _files: list[tuple[int, int, int]] = field(default_factory=list)
     _held: list[int] = field(default_factory=list)  # descriptors of the writable directories
     _proxy: NetworkProxy | None = None
+    _ports: LocalPorts | None = None
     _proxy_folder: Path | None = None
 
     @property
@@ -105,6 +106,7 @@ class SessionSandbox(Struct):
             hidden=tuple(dict.fromkeys(hidden)),
             project_writable=sandbox.project == "writable" and not planning,
             proxy=self._proxy.path if self._proxy is not None else None,
+            ports=self._ports.sockets if self._ports is not None else (),
         )
 
     def _look_around(self) -> tuple[SandboxProfile, list[int], list[tuple[int, int, int]]]:
@@ -139,6 +141,9 @@ class SessionSandbox(Struct):
         if self._proxy is not None:
             await self._proxy.close()
             self._proxy = None
+        if self._ports is not None:
+            await self._ports.close()
+            self._ports = None
         if self._proxy_folder is not None:
             shutil.rmtree(self._proxy_folder, ignore_errors=True)
 
@@ -196,9 +201,25 @@ class SessionSandbox(Struct):
                 )
                 command_runner(self.tools).refused_hosts = self._proxy.refused_since
                 command_runner(self.tools).unreached_hosts = self._proxy.unreached_since
-        if self._proxy is not None:
-            self._proxy.use_hosts(self.hosts())
-        return starting and self._proxy is not None
+        if self._proxy is None:
+            return False
+        hosts = self.hosts()
+        self._proxy.use_hosts(hosts)
+        return await self._open_ports(filter(None, map(local_port, hosts))) or starting
+
+    async def _open_ports(self, ports: Iterable[int]) -> bool:
+        """Let commands reach ports of this machine. Returns whether they could reach others before."""
+        wanted = tuple(ports)
+        if self._ports is None:
+            if not wanted or self._proxy_folder is None:
+                return False
+            from tools.sandbox import LocalPorts  # saves other sessions 10 ms
+
+            self._ports = LocalPorts(self._proxy_folder / "ports")
+        before = self._ports.sockets
+        with suppress(OSError):  # as without the proxy: the command reports that it cannot connect
+            await self._ports.use(wanted)
+        return self._ports.sockets != before
 
     def _place(self, text: str) -> Path:
         """Return the real path of a directory in the settings."""

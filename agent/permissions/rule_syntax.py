@@ -3,7 +3,8 @@
 For bash the pattern is the start of a simple command, word by word (`bash(git status)`, `bash(npm run *)`,
 also written `npm run:*`). A pattern with more than plain words is one whole line (`bash(make > log)`). For
 the other tools it is a glob over the path, relative to the project. Two names are about the sandbox:
-`open(line)` runs that command line outside the sandbox, `net(host)` lets sandboxed commands reach that host.
+`open(line)` runs that command line outside the sandbox, `net(host)` lets sandboxed commands reach that host,
+or a port of this machine (`net(localhost:5432)`).
 `web_search` and `web_fetch`, which the service runs, take a host: `web_fetch(docs.python.org)`.
 
 Parentheses within a pattern are balanced or escaped with a backslash. A backslash before a parenthesis or
@@ -21,7 +22,7 @@ from msgspec import Struct
 
 from agent.formatting import own_name
 from tools import BUILTIN, CONDITIONAL
-from tools.sandbox import host_name
+from tools.sandbox import host_name, local_port
 from tools.text import word_set
 
 EDITING = "edit"  # a rule about this tool is about every tool that writes files
@@ -206,6 +207,8 @@ def _checked_rule(name: str, written: str | None) -> Rule:
         raise ValueError(f"its parentheses are empty; write {name} for every use of {name}")
     if name == RUNNING:
         return Rule(name, pattern, exact=exact or _is_whole_line(pattern))
+    if name == REACHING and (port := local_port(pattern.lower())):
+        return Rule(name, f"localhost:{port}")
     if name == REACHING or name in WEB_TOOLS:
         return Rule(name, host_name(re.sub(r":(?:80|443)\Z", "", pattern.removeprefix("domain:"))))
     return Rule(name, pattern if name == OPENING or name not in BUILTIN else _path_pattern(pattern))

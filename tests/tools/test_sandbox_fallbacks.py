@@ -154,7 +154,7 @@ def test_the_options_for_bwrap_are_in_an_order_in_which_the_last_one_lies_above(
     (home / ".ssh").mkdir(parents=True)
     profile: dict[str, Any] = {
         "folder": str(project), "private": str(home), "scratch": str(home), "writable": [], "proxy": None,
-        "shown": [], "program": [],
+        "ports": [], "shown": [], "program": [],
         "hidden": [str(home / ".ssh"), str(project / ".env"), str(project.parent), str(project / "gone")],
         "read_only": [str(project / ".git/config")], "records": [str(project / ".transcripts")],
         "project_writable": True, "pinned": [],

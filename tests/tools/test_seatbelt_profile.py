@@ -16,6 +16,7 @@ PROFILE: dict[str, Any] = {
     "hidden": ["/Users/me/.ssh"],
     "records": ["/Users/me/work/.transcripts"],
     "project_writable": True,
+    "ports": [],
 }
 
 
@@ -88,6 +89,10 @@ def test_the_only_network_is_the_port_of_the_proxy() -> None:
     assert "remote" not in seatbelt_profile(PROFILE)
     (line,) = [each for each in seatbelt_profile(PROFILE, 4711).splitlines() if "remote" in each]
     assert line == '(allow network-outbound (remote ip "localhost:4711"))'
+    (line,) = [
+        each for each in seatbelt_profile({**PROFILE, "ports": ["/x/5432"]}).splitlines() if "remote" in each
+    ]
+    assert line == '(allow network-outbound (remote ip "localhost:5432"))'
 
 
 def test_a_profile_that_names_nothing_makes_no_rule_without_a_place() -> None:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from .guards.project_guard import project_guard
     from .profile import SandboxLevel, SandboxProfile, SandboxSetting
     from .project_profile import sandbox_profile
-    from .proxy.hosts import host_name
+    from .proxy.hosts import host_name, local_port
+    from .proxy.local_ports import LocalPorts
     from .proxy.server import NetworkProxy
     from .published_ports import PublishedPorts
     from .supervisor_client import Supervisor, start_supervisor
@@ -23,6 +24,7 @@ __all__ = [
     "MAX_SCANNED_CHARS",
     "BlockedAccess",
     "CommandHandle",
+    "LocalPorts",
     "NetworkProxy",
     "PublishedPorts",
     "SandboxLevel",
@@ -34,6 +36,7 @@ __all__ = [
     "UnblockDecision",
     "find_blocked_access",
     "host_name",
+    "local_port",
     "project_guard",
     "sandbox_profile",
     "short_path",
@@ -48,7 +51,8 @@ __getattr__ = lazy_door(
         "guards.project_guard": "project_guard",
         "profile": "SandboxLevel SandboxProfile SandboxSetting",
         "project_profile": "sandbox_profile",
-        "proxy.hosts": "host_name",
+        "proxy.hosts": "host_name local_port",
+        "proxy.local_ports": "LocalPorts",
         "proxy.server": "NetworkProxy",
         "published_ports": "PublishedPorts",
         "supervisor_client": "Supervisor start_supervisor",

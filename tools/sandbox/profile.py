@@ -34,6 +34,7 @@ class SandboxProfile(Struct, frozen=True):
     caches            directories of package managers, each under a private layer, kept in `cache_layers`
     project_writable  False in plan mode and with `sandbox.project = "read-only"`
     proxy             the Unix socket of the session's network proxy; None for no network
+    ports             Unix sockets that lead to ports of this machine, each named for its port
     """
 
     folder: Path
@@ -48,3 +49,4 @@ class SandboxProfile(Struct, frozen=True):
     cache_layers: Path | None = None
     project_writable: bool = True
     proxy: Path | None = None
+    ports: tuple[Path, ...] = ()

@@ -6,8 +6,10 @@ import asyncio
 import os
 import pwd
 import shutil
+import socketserver
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -569,6 +571,28 @@ def test_a_host_that_the_proxy_refused_needs_approval_and_kept_as_a_rule(shell: 
     assert stored_rules(shell.granted) == (Rule(REACHING, "files.example"),)
     assert "403" not in (shell.folder / "answer").read_text()
     assert "[no connection: files.example " in shell.texts and "; the host is allowed]" in shell.texts
+
+
+def test_a_port_of_this_machine_is_reached_once_the_user_allows_it(shell: SandboxedWorld) -> None:
+    class Greeting(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.sendall(b"welcome " + self.request.recv(100))
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Greeting) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        port = server.server_address[1]
+        ask = f"(exec 3<>/dev/tcp/127.0.0.1/{port} && echo $0 >&3 && head -1 <&3)"
+        ask = f"{ask} || (echo localhost:{port}: connection refused && false)"  # as clients report it
+        other = f"(exec 3<>/dev/tcp/127.0.0.1/{port + 1}) 2>&1 | grep -c refused"
+        shell.run([ask, ask, other], Allow("through"))
+        server.shutdown()
+    if (sandbox := shell.world.context.sandbox) is None or not sandbox.has_network:
+        pytest.skip("Landlock allows no network")
+    (question,) = shell.world.approver.questions
+    assert question.refused.startswith(f"blocked: reach localhost:{port}")
+    assert question.through == f"reach localhost:{port}"
+    assert stored_rules(shell.granted) == (Rule(REACHING, f"localhost:{port}"),)
+    assert shell.texts.count("welcome ") == 2
 
 
 def test_what_was_blocked_in_a_line_that_succeeded_is_reported_without_a_question(

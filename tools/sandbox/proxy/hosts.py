@@ -2,6 +2,7 @@
 
 A rule `net(registry.example)` names exactly one host. Hosts are compared as lower-case text, so everything
 that programs could interpret differently is rejected: addresses in any form, a trailing dot, non-ASCII names.
+A rule `net(localhost:5432)` names one port of this machine.
 """
 
 from __future__ import annotations
@@ -33,3 +34,10 @@ def host_name(text: str) -> str:
 def shown_host(text: str) -> str:
     """Return a host as the client wrote it, safe to print in a line."""
     return text[:80].encode("unicode_escape").decode("ascii")
+
+
+def local_port(text: str) -> int | None:
+    """Return the port of `localhost:PORT`, None for anything else."""
+    host, _, port = text.rpartition(":")
+    is_port = port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 65_536
+    return int(port) if host == "localhost" and is_port else None

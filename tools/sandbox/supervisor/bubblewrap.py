@@ -50,7 +50,8 @@ def exec_bwrap(profile: dict[str, Any], end: socket.socket, writer: int, hello: 
     if not os.path.exists(secret):
         os.close(os.open(secret, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0))
     environ = {**usual_variables(profile), **private_caches(profile["caches"], [])}
-    given = json.dumps({"hello": hello, "proxy": profile["proxy"], "environ": environ})
+    network = {"proxy": profile["proxy"], "ports": profile["ports"]}
+    given = json.dumps({"hello": hello, **network, "environ": environ})
     python = [
         sys.executable,
         "-P",
@@ -101,8 +102,8 @@ def bwrap_arguments(profile: dict[str, Any], secret: str) -> list[str]:
     for place in filter(os.path.exists, sorted({*places, *as_they_are})):
         bind = "--ro-bind" if place in as_they_are else "--bind"
         shown += [project if place == profile["folder"] else bind, place, place]
-    if profile["proxy"]:
-        shown += ["--ro-bind", profile["proxy"], profile["proxy"]]
+    for path in filter(None, (profile["proxy"], *profile["ports"])):
+        shown += ["--ro-bind", path, path]
     hidden = [path for path in profile["hidden"] if os.path.exists(path)]
     around = [path for path in hidden if any(inside(place, path) for place in (*places, *needed))]
     arguments += _masks(around, "0755", secret) + shown

@@ -128,7 +128,7 @@ def _enter_namespaces(request: SandboxRequest) -> SandboxedStart:
     if child:
         drop_capabilities()
         close_all_but(*([listener.fileno()] if listener else []))
-        os._exit(os.waitstatus_to_exitcode(wait_for(child, listener, proxy)) & 0xFF)
+        os._exit(os.waitstatus_to_exitcode(wait_for(child, listener, proxy, profile["ports"])) & 0xFF)
     call("prctl", PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     # The new namespace has a copy of it, which contains the current directory.
     os.fchdir(profile["stage"])

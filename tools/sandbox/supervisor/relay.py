@@ -2,7 +2,8 @@
 
 The relay runs in their network namespace, but outside their mount and PID namespaces, so no command can see
 it. It listens on a loopback port and joins each connection to the proxy's Unix socket. It inspects nothing.
-The proxy decides which hosts may be reached.
+The proxy decides which hosts may be reached. For each port of this machine that the user allowed it also
+listens on that port, and joins connections to the socket that leads there.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import select
 import socket
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 
 _MAX_CONNECTIONS = 256  # at the same time; more are closed immediately
@@ -32,17 +34,42 @@ def proxy_environment(port: int) -> dict[str, str]:
     return {**wanted, **{name.lower(): value for name, value in wanted.items()}, "NODE_USE_ENV_PROXY": "1"}
 
 
-def serve_relay(listener: socket.socket, proxy: str, until: int) -> None:
-    """Join connections of the listener to the socket at the path `proxy` until the descriptor is readable."""
-    relay = _Relay(listener, proxy)
+def open_ports(ports: Sequence[str]) -> dict[int, tuple[socket.socket, str]]:
+    """Listen on the loopback ports for which sockets are named; return listeners and sockets by descriptor.
+
+    A port on which a command listens already is omitted: it belongs to that command.
+    """
+    found: dict[int, tuple[socket.socket, str]] = {}
+    for path in ports:
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        # An earlier sandbox of the session, in the same network, may still listen for its own jobs.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        try:
+            listener.bind(("127.0.0.1", int(os.path.basename(path))))
+            listener.listen(64)
+        except OSError:
+            listener.close()
+        else:
+            found[listener.fileno()] = (listener, path)
+    return found
+
+
+def serve_relay(listener: socket.socket, proxy: str, until: int, ports: Sequence[str] = ()) -> None:
+    """Join connections of the listener to the socket at the path `proxy` until the descriptor is readable.
+
+    `ports` are sockets that lead to ports of this machine.
+    """
+    relay = _Relay()
+    listeners = {listener.fileno(): (listener, proxy), **open_ports(ports)}
     relay.poller.register(until, select.POLLIN)
-    relay.poller.register(listener, select.POLLIN)
+    for fd in listeners:
+        relay.poller.register(fd, select.POLLIN)
     while True:
         for fd, _ in relay.poller.poll():
             if fd == until:
                 return
-            if fd == listener.fileno():
-                relay.accept()
+            if fd in listeners:
+                relay.accept(*listeners[fd])
             elif fd in relay.ends:
                 relay.move(relay.ends[fd])
 
@@ -82,20 +109,19 @@ class _End:
 class _Relay:
     """The joined pairs, and the events they wait for."""
 
-    def __init__(self, listener: socket.socket, proxy: str) -> None:
-        self.listener = listener
-        self.proxy = proxy
+    def __init__(self) -> None:
         self.poller = select.poll()
         self.ends: dict[int, _End] = {}
 
-    def accept(self) -> None:
+    def accept(self, listener: socket.socket, target: str) -> None:
+        """Join the next connection of a listener to the socket at the path `target`."""
         with suppress(OSError):
-            inner, _ = self.listener.accept()
+            inner, _ = listener.accept()
             outer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
                 if len(self.ends) >= 2 * _MAX_CONNECTIONS:
                     raise OSError("too many connections")
-                outer.connect(self.proxy)
+                outer.connect(target)
             except OSError:
                 inner.close()
                 outer.close()
@@ -141,9 +167,9 @@ class _Relay:
             self.poller.unregister(end.fd)
 
 
-def wait_for(child: int, listener: socket.socket | None, proxy: str) -> int:
+def wait_for(child: int, listener: socket.socket | None, proxy: str, ports: Sequence[str]) -> int:
     """Relay, if there is a proxy, until a child ends; return its raw wait status."""
     if listener is not None and sys.platform == "linux":
         with suppress(OSError):
-            serve_relay(listener, proxy, os.pidfd_open(child))
+            serve_relay(listener, proxy, os.pidfd_open(child), ports)
     return os.waitpid(child, 0)[1]

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import sys
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .relay import open_listener, proxy_environment, serve_relay
@@ -73,7 +74,8 @@ def serve_sandboxed(request: SandboxRequest, start: SandboxedStart, relay: int |
 def serve_within(end: str, writer: str, given: str) -> None:
     """Serve the descriptor `end` as the first process in the namespaces that bwrap made.
 
-    `given` is JSON: the first message `hello`, additional environment `environ`, the socket `proxy`.
+    `given` is JSON: the first message `hello`, additional environment `environ`, the sockets `proxy` and
+    `ports`.
     """
     values = json.loads(given)
     for fd in (end, writer):
@@ -86,20 +88,20 @@ def serve_within(end: str, writer: str, given: str) -> None:
     if values["proxy"]:
         listener = open_listener()
         environ |= proxy_environment(listener.getsockname()[1])
-        relay = fork_relay(listener, values["proxy"])
+        relay = fork_relay(listener, values["proxy"], values["ports"])
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stderr.fileno())
     os.close(null)
     serve_sandboxed(request, SandboxedStart(environ), relay)
 
 
-def fork_relay(listener: socket.socket, proxy: str) -> int:
+def fork_relay(listener: socket.socket, proxy: str, ports: Sequence[str] = ()) -> int:
     """Relay in a process of its own, which ends with its parent."""
     reader, writer = os.pipe()
     pid = os.fork()
     if not pid:
         close_all_but(listener.fileno(), reader)
-        serve_relay(listener, proxy, reader)
+        serve_relay(listener, proxy, reader, ports)
         os._exit(0)
     os.close(reader)
     listener.close()

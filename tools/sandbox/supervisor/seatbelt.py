@@ -30,7 +30,8 @@ _BASE = """\
 def seatbelt_profile(profile: dict[str, Any], proxy_port: int | None = None) -> str:
     """Return the text for sandbox-exec. All paths of the profile are real, as the system compares real ones.
 
-    `proxy_port` is the only port of this machine that can be connected to. Raises ValueError for a path with
+    `proxy_port` and the ports that the user allowed are the only ones of this machine that can be connected
+    to. Raises ValueError for a path with
     characters that a profile cannot contain.
     """
     writable = [*profile["writable"], profile["scratch"]]
@@ -38,8 +39,9 @@ def seatbelt_profile(profile: dict[str, Any], proxy_port: int | None = None) -> 
         writable.append(profile["folder"])
     hidden = [*profile["hidden"], *profile["records"]]
     lines = [_BASE, _rule("allow", "file-write*", writable), _rule("allow", "network*", writable)]
-    if proxy_port is not None:
-        lines.append(f'(allow network-outbound (remote ip "localhost:{proxy_port:d}"))')
+    ports = [] if proxy_port is None else [proxy_port]
+    for port in (*ports, *(int(os.path.basename(path)) for path in profile["ports"])):
+        lines.append(f'(allow network-outbound (remote ip "localhost:{port:d}"))')
     lines.append(_rule("deny", "file-read* file-write*", hidden))
     lines.append(_rule("deny", "file-write*", profile["read_only"]))
     ways = sorted({way for path in (*profile["read_only"], *hidden) for way in _ways_to(path, writable)})
