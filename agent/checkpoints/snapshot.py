@@ -13,13 +13,15 @@ git has them: their state names the blob. git also finds those that have changed
 
 from __future__ import annotations
 
+import gc
 import logging
 import math
 import os
 import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
@@ -72,7 +74,7 @@ class SnapshotLimits(Struct, frozen=True):
     max_large_store_bytes: int = 2 << 30
 
 
-class PathState(Struct, frozen=True, array_like=True):
+class PathState(Struct, frozen=True, array_like=True, gc=False):
     """The state of a path. `value` is the hash of a file's contents, or the target of a link.
 
     In a snapshot `value` may also be `git:` with the id of a blob that contains the file's contents.
@@ -201,9 +203,10 @@ class ProjectScanner(Struct):
         reading = None
         if not self.stamps and self.index is not None and self.index.is_large:
             reading = self.index.start_reading()
-        new = self._find_new(snapshot, stamps, began_ns)
-        if len(new) > MANY_FILES:
-            new = self._take_from_git(new, reading, stamps, snapshot)
+        with _collector_paused():
+            new = self._find_new(snapshot, stamps, began_ns)
+            if len(new) > MANY_FILES:
+                new = self._take_from_git(new, reading, stamps, snapshot)
         if new:
             self.activity = f"keeping copies of {pluralize(len(new), 'changed file')}"
         small = [one for one in new if one.found.st_size <= self.limits.max_file_bytes]
@@ -266,7 +269,7 @@ class ProjectScanner(Struct):
         path = f"{self.root}/{name}"
         try:
             found = os.lstat(path)
-            known = self._unchanged(name, found, stored)
+            known = self._unchanged(name, found, stored) if self.stamps else None
             if known is None:
                 if stat.S_ISREG(found.st_mode) and found.st_size <= self.limits.max_large_file_bytes:
                     new.append(_NewFile(name, path, found))
@@ -437,6 +440,18 @@ class ProjectScanner(Struct):
             return None
         state = known[1]
         return known if state.value == "" or state.blob or state.value in stored else None
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Pause the garbage collector while many objects are made that stay."""
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
 
 
 def parents(name: str) -> list[str]:
