@@ -59,6 +59,7 @@ _PLAIN_OMISSION = lazy_pattern(
     re.IGNORECASE | re.MULTILINE,
 )
 _MIN_LOST_LINES = 2
+_NEWLINE = lazy_pattern("\r\n|\n|\r")
 _STORED_OUTPUT_TAG = "<persisted-output"
 
 
@@ -118,16 +119,21 @@ def any_overlap(places: list[int], size: int) -> bool:
 def splice(source: SourceText, places: list[int], old: str, new: str) -> bytes:
     """The bytes with `new` instead of `old` (both with unified line ends) at places that do not overlap.
 
-    Lines that stay as they are keep their line end; new ones get the most frequent one of the file. Raises
-    UnicodeEncodeError where `new` does not exist in the file's encoding, NotRepresentable where the place has
-    no counterpart in the bytes, or where a line end would merge with one outside.
+    Lines that stay as they are keep their line end; new ones get that of the line that they replace or of
+    their neighbours. Raises UnicodeEncodeError where `new` does not exist in the file's encoding,
+    NotRepresentable where the place has no counterpart in the bytes, or where a line end would merge with one
+    outside.
     """
     form = source.form
     pieces: list[bytes] = []
     done = 0
-    for start, end in _byte_spans(source, places, len(old)):
+    for place, (start, end) in zip(places, _byte_spans(source, places, len(old)), strict=True):
         before = form.decode(source.data[start:end])
-        pieces += (source.data[done:start], form.encode(_with_newlines_of(before, new, form.newline)))
+        newline = _newline_near(source, source.raw(place), source.raw(place + len(old)))
+        pieces += (
+            source.data[done:start],
+            form.encode(_with_newlines_of(before, new, newline, common=form.newline)),
+        )
         done = end
     spliced = b"".join([*pieces, source.data[done:]])
     if "\r" in source.text:
@@ -166,24 +172,39 @@ def _byte_size(form: TextForm, text: str) -> int:
     return len(form.encode(text))
 
 
-def _with_newlines_of(before: str, new: str, newline: str) -> str:
-    """`new` with the file's line ends; lines that `before` had already keep theirs."""
-    newline = newline or "\n"
-    if "\r" not in before:
-        uniform = newline == "\n" or "\n" not in before
-    else:
-        uniform = unify_newlines(before).replace("\n", newline) == before
-    if uniform or "\n" not in new:
+def _newline_near(source: SourceText, start: int, end: int) -> str:
+    """Return the line end of the line in which a piece of the text ends, else of the last one before it."""
+    if "\r" not in source.text:
+        return "\n"
+    following = _NEWLINE.search(source.text, end)
+    if following is not None:
+        return following[0]
+    ends = _NEWLINE.findall(source.text, max(0, source.text.rfind("\n", 0, start) - 1), start)
+    return ends[-1] if ends else source.form.newline or "\n"
+
+
+def _with_newlines_of(before: str, new: str, newline: str, *, common: str) -> str:
+    """`new` with the file's line ends: lines that `before` has keep theirs, others take their neighbours'.
+
+    `newline` is the line end that follows, for lines without a neighbour in `before`; `common` is used
+    between neighbours that differ.
+    """
+    if "\n" not in new or unify_newlines(before).replace("\n", newline) == before:
         return new.replace("\n", newline) if newline != "\n" else new
     kept = re.findall("[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+$", before)
     wanted = re.findall("[^\n]*\n|[^\n]+$", new)
+    ends = [found[0] if (found := _NEWLINE.search(line)) else newline for line in kept]
     styled: list[str] = []
     matcher = difflib.SequenceMatcher(None, [unify_newlines(line) for line in kept], wanted, False)
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
         if tag == "equal":
             styled += kept[i1:i2]
-        else:
-            styled += [line.replace("\n", newline) for line in wanted[j1:j2]]
+            continue
+        own = ends[i1:i2]
+        if not own:
+            around = {*ends[max(0, i1 - 1) : i1], *(ends[i1 : i1 + 1] or [newline])}
+            own = [*around] if len(around) == 1 else [common or newline]
+        styled += [line.replace("\n", own[min(at, len(own) - 1)]) for at, line in enumerate(wanted[j1:j2])]
     mixed = "".join(styled)
     return mixed if unify_newlines(mixed) == new else new.replace("\n", newline)  # a lone CR met an LF
 

@@ -656,7 +656,9 @@ def assert_only_the_span(before: bytes, after: bytes, text: str, old: str, new: 
     assert after.startswith(head) and after.endswith(tail)
     middle = form.decode(after[len(head) : len(after) - len(tail)])
     assert unify_newlines(middle) == new
-    allowed = {common_newline(text) or "\n", *re.findall("\r\n|\r|\n", text[start:end])}
+    ends = "\r\n|\r|\n"
+    near = re.findall(ends, text[end:])[:1] or re.findall(ends, text[:start])[-1:]
+    allowed = {common_newline(text) or "\n", *re.findall(ends, text[start:end]), *near}
     assert set(re.findall("\r\n|\r|\n", middle)) <= allowed
 
 

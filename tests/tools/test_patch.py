@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 
 import pytest
@@ -169,3 +170,33 @@ def test_every_place_is_found_and_neighbours_do_not_overlap(
 ):
     assert find_all(flat, piece) == places
     assert any_overlap(places, len(piece)) is overlapping
+
+
+def test_new_lines_take_the_line_end_of_their_neighbours() -> None:
+    """Runs of lines with each line end; edits within a run, whose neighbours agree."""
+    rng = random.Random(5)
+    checked = 0
+    for _ in range(105):
+        ends = [end for _ in range(6) for end in [rng.choice(("\n", "\r\n"))] * rng.randrange(3, 6)]
+        names = [f"line {number}" for number in range(len(ends))]
+        data = "".join(f"{name}{end}" for name, end in zip(names, ends, strict=True)).encode()
+        decoded = decode_text(data)
+        assert decoded is not None
+        source = source_text(data, *decoded)
+        at = next(
+            at
+            for at in rng.sample(range(1, len(ends) - 1), len(ends) - 2)
+            if len({*ends[at - 1 : at + 2]}) == 1
+        )
+        one, two = names[at], names[at + 1]
+        for old, new in (
+            (f"{one}\n{two}", f"{one}\nnew 1\nnew 2\n{two}"),
+            (one, "new 1\nnew 2"),
+            (f"{one}\n", f"new 1\n{one}\n"),
+        ):
+            places = [source.flat.index(f"{old}\n" if old == one else old)]
+            spliced = splice(source, places, old, new).decode()
+            added = re.findall(r"new \d(\r\n|\n)", spliced)
+            assert {*added} == {ends[at]} and len(added) == new.count("new"), (old, spliced)
+            checked += 1
+    assert checked == 315
