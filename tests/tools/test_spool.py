@@ -3,6 +3,7 @@
 import ctypes
 import hashlib
 import os
+import resource
 import shutil
 from pathlib import Path
 
@@ -183,3 +184,21 @@ def test_a_prompt_is_not_held_back_and_a_key_in_two_pieces_is_masked() -> None:
     assert redactor.feed(CLOUD[:9].encode()) == b""
     assert redactor.feed(CLOUD[9:].encode() + b"\n") == b"[AWS key id masked]\n"
     assert redactor.feed(b"\xff\xfe text\n") == b"\xff\xfe text\n"
+
+
+def test_of_a_file_that_does_not_fit_on_the_disk_again_the_size_that_was_written_counts(
+    tmp_path: Path,
+) -> None:
+    spool = Spool(tmp_path / "out" / "o.txt")
+    spool.feed(b"line\n" * 1_000)
+    spool.keep()
+    spool.path.unlink()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_001, before[1]))
+    try:
+        spool.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    stored = spool.stored(tmp_path)
+    assert stored is not None and stored.size == spool.path.stat().st_size == 1_001
+    assert stored.sha256 == hashlib.sha256(spool.path.read_bytes()).hexdigest() and spool.error

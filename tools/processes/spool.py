@@ -149,8 +149,11 @@ class Spool:
             return
         OutputsFolder(self.path.parent).make()
         self._file = self._create_file()
-        for piece in read_pieces(removed.fileno(), 0, self.written):
-            self._file.write(piece)
+        size = self.written
+        self.written = 0
+        self._hash = hashlib.sha256()
+        for piece in read_pieces(removed.fileno(), 0, size):
+            self._write(piece)
         removed.close()
 
     def _is_in_place(self, file: BinaryIO) -> bool:
