@@ -37,7 +37,10 @@ def shown_host(text: str) -> str:
 
 
 def local_port(text: str) -> int | None:
-    """Return the port of `localhost:PORT`, None for anything else."""
+    """Return the port of `localhost:PORT`, None for anything else.
+
+    Ports below 1024 are not among them: the relay has no privileges to listen there.
+    """
     host, _, port = text.rpartition(":")
-    is_port = port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 65_536
+    is_port = port.isascii() and port.isdecimal() and len(port) <= 5 and 1_024 <= int(port) < 65_536
     return int(port) if host == "localhost" and is_port else None
