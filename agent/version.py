@@ -1,3 +1,3 @@
 """The version, a literal so that `--version` reads no package metadata."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

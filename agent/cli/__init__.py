@@ -6,6 +6,7 @@ from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
     from .arguments import parse, subcommand_of
+    from .completion_command import run_completion
     from .launch import run
     from .mcp_command import run_mcp
     from .permissions_command import run_permissions
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "parse",
     "run",
+    "run_completion",
     "run_mcp",
     "run_permissions",
     "run_recall",
@@ -27,6 +29,7 @@ __getattr__ = lazy_door(
     __name__,
     {
         "arguments": "parse subcommand_of",
+        "completion_command": "run_completion",
         "launch": "run",
         "mcp_command": "run_mcp",
         "permissions_command": "run_permissions",

@@ -17,14 +17,20 @@ from agent.version import __version__
 from .client_flags import add_client_flags, joined_values, settle_client_flags
 from .command_words import OneLineParser, Subcommand, find_subcommand
 
-EXIT_CODES = """\
+# Usage -> purpose, by name.
+COMMAND_HELP = {
+    "completion SHELL": "print a script that completes the command line in bash, zsh or fish",
+    "mcp": "list, add and remove MCP servers",
+    "permissions check": "show whether commands would be allowed",
+    "recall WORDS": "search the sessions of this directory",
+    "replay FILE...": "compare the cost of compaction policies on recorded sessions",
+    "sessions": "list, show, search and export sessions",
+    "verify [SESSION]": "check that a transcript reproduces the requests that were sent",
+}
+_COMMANDS = "\n".join(f"  makeroom {usage:<18}  {text}" for usage, text in COMMAND_HELP.items())
+EXIT_CODES = f"""\
 commands:
-  makeroom mcp                 list, add and remove MCP servers
-  makeroom permissions check   show whether commands would be allowed
-  makeroom recall WORDS        search the sessions of this directory
-  makeroom replay FILE...      compare the cost of compaction policies on recorded sessions
-  makeroom sessions            list, show, search and export sessions
-  makeroom verify [SESSION]    check that a transcript reproduces the requests that were sent
+{_COMMANDS}
 
 exit codes:
   0 success
