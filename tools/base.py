@@ -9,7 +9,7 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -213,6 +213,13 @@ class ArgumentsModel(Protocol):
         """The JSON Schema that the model is sent; `brief`: without the parameters that are details."""
 
 
+class ToolAdvice(NamedTuple):
+    """A last line of a tool's description, for when one of the `tools` is offered; `{}` stands for these."""
+
+    tools: str
+    line: str
+
+
 class Tool(Struct, frozen=True):
     """A tool: how it is offered to the model, judged, run and recorded. Made of plain functions.
 
@@ -249,6 +256,7 @@ class Tool(Struct, frozen=True):
     for_agents: bool = True  # whether nested sessions are offered it
     least_window: int = 0  # tokens; in a smaller window it is offered only if the user names it
     brief: str = ""  # the description in a small window; "" for the same one
+    advice: ToolAdvice | None = None
     is_brief: bool = False  # the model is sent the description and parameters for a small window
     preview: Callable[[Any, ToolContext], Mapping[str, Any]] | None = None
     record: Callable[[ToolResult, ToolContext, int], None] | None = None
@@ -260,7 +268,17 @@ class Tool(Struct, frozen=True):
 
     def in_brief(self) -> Tool:
         """Return the tool as it is offered in a small window."""
-        return replace(self, description=self.brief or self.description, is_brief=True)
+        return replace(self, description=self.brief or self.description, advice=None, is_brief=True)
+
+    def described(self, offered: Collection[str]) -> str:
+        """Return the description, with the advice about those other tools that are offered too."""
+        if self.advice is None:
+            return self.description
+        named = [name for name in self.advice.tools.split() if name in offered]
+        if not named:
+            return self.description
+        line = self.advice.line.format(" and ".join(filter(None, (", ".join(named[:-1]), named[-1]))))
+        return f"{self.description}\n{line}"
 
     def parameters(self) -> dict[str, bool]:
         """Return the names of the parameters, and whether each is required."""

@@ -34,6 +34,7 @@ from transcripts import OutputsFolder
 from .base import (
     Access,
     Tool,
+    ToolAdvice,
     ToolCall,
     ToolContext,
     ToolError,
@@ -265,8 +266,8 @@ it changes. Variables, functions and aliases do not persist.
 - Output beyond 30,000 characters is cut in the middle; the result names the file with all of it.
 - A command that exceeds its time limit is killed with everything it started. For servers, watchers and long \
 builds use run_in_background: it returns a job id at once, and you are notified when the job finishes. Jobs \
-end with the session.
-- Prefer the read, grep, glob, edit and write tools for files.""",
+end with the session.""",
+    advice=ToolAdvice("read grep glob edit write", "- For files, prefer {}."),
     arguments=BashArguments,
     kind="runs",
     title=_title,

@@ -25,7 +25,16 @@ from tools.search import (
 )
 from tools.text import has_surrogate, mark_stray_bytes, pluralize, without_tags
 
-from .base import SMALL_WINDOW_TOKENS, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from .base import (
+    SMALL_WINDOW_TOKENS,
+    Tool,
+    ToolAdvice,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    text_result,
+)
 from .glob import (
     MAX_NOTED_FILES,
     SearchArguments,
@@ -226,8 +235,8 @@ Search file contents for a regular expression.
 - Returns file names, newest first; output_mode "content" returns lines as path:line:text, "count" the \
 number of matching lines. Page through the result with head_limit and offset.
 - Files that git ignores, makeroom's transcripts and secrets are excluded, unless path names an ignored file \
-or directory.
-- Prefer it to grep in bash.""",
+or directory.""",
+    advice=ToolAdvice("bash", "- Prefer it to grep in {}."),
     arguments=GrepArguments,
     kind="searches",
     title=_title,

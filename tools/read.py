@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 from msgspec.structs import replace
 
-from tools.base import Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from tools.base import Tool, ToolAdvice, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from tools.file_errors import os_errors_explained
 from tools.files import (
     FILE_TIMEOUT_S,
@@ -332,8 +332,8 @@ Read a file. Each line is prefixed with its number and a tab, which are not part
 
 - Returns up to 2,000 lines and 50 KB, each line up to 2,000 characters; the end of the result says where to \
 continue. Use offset and limit for parts of large files; a negative offset counts from the end.
-- PNG, JPEG, GIF and WebP files are shown as images. A directory is listed.
-- Read a file before you change it with edit or write.""",
+- PNG, JPEG, GIF and WebP files are shown as images. A directory is listed.""",
+    advice=ToolAdvice("edit write", "- Read a file before you change it."),
     arguments=ReadArguments,
     kind="reads",
     title=_title,

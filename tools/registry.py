@@ -54,8 +54,15 @@ def definitions(tools: Iterable[Tool]) -> tuple[dict[str, Any], ...]:
 
     Byte-stable: keys in a fixed order, without the titles that the schema generator adds.
     """
+    tools = tuple(tools)
+    offered = {tool.name for tool in tools}
     return tuple(
-        {"name": tool.name, "description": tool.description, "input_schema": dict(schema), "kind": tool.kind}
+        {
+            "name": tool.name,
+            "description": tool.described(offered),
+            "input_schema": dict(schema),
+            "kind": tool.kind,
+        }
         for tool in tools
         for schema in (_schema(tool),)
     )

@@ -48,7 +48,7 @@ WORKING_LINES: tuple[tuple[str, str], ...] = (
 )
 TOOL_LINES: tuple[tuple[str, str], ...] = (
     ("", "Put independent calls into one reply."),
-    ("bash grep glob", "Prefer read, edit, grep and glob to shell equivalents."),
+    ("bash read grep glob", "Prefer read, grep and glob to shell equivalents."),
     ("edit", "Read a file before you change it, and look before you overwrite."),
     (
         "bash",

@@ -102,3 +102,18 @@ assert not heavy & set(sys.modules), heavy & set(sys.modules)
 assert tools.BUILTIN[1] == "read"
 """
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_a_description_gives_advice_only_about_tools_that_are_offered_too():
+    tools = {tool.name: tool for tool in load_builtin_tools()}
+
+    def described(*names: str) -> dict[str, str]:
+        return {each["name"]: each["description"] for each in definitions(tools[name] for name in names)}
+
+    explore = described("bash", "read", "recall")
+    assert (
+        explore["bash"].endswith("\n- For files, prefer read.") and "before you change" not in explore["read"]
+    )
+    assert "grep" not in described("bash", "edit")["bash"] and "in bash" not in described("grep")["grep"]
+    assert described("bash", "read", "grep")["bash"].endswith("prefer read and grep.")
+    assert described("read", "edit")["read"].endswith("\n- Read a file before you change it.")
