@@ -1,4 +1,4 @@
-# makeroom in a container: docker build -t makeroom . && docker run --rm -it -v "$PWD:/work" -e ANTHROPIC_API_KEY makeroom
+# makeroom in a container: docker build -t makeroom . && docker run -it -v "$PWD:/work" -e ANTHROPIC_API_KEY makeroom
 #
 # Without user namespaces, which Docker's default profile denies, commands run under Landlock where the kernel has
 # it; /status says which sandbox is in use. With --security-opt seccomp=unconfined --security-opt
