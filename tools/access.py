@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from tools.files import Workspace, canonical_path, is_inside
-from tools.guarded import HOME_SECRETS, MEMORY_NAMES, guarded_in_project, is_protected
+from tools.guarded import HOME_SECRETS, LOCAL_MEMORY_NAME, MEMORY_NAMES, guarded_in_project, is_protected
 from tools.text import word_set
 
 from .base import Access, ToolError
@@ -61,7 +61,8 @@ def _is_guarded(path: str, context: Workspace) -> bool:
     if any(is_inside(path, folder) for folder in ours):
         return True
     fixed = chain.from_iterable(guarded_in_project(str(each))[0] for each in (context.folder, *context.added))
-    if any(is_inside(path, each) for each in fixed if os.path.basename(each) not in MEMORY_NAMES):
+    memory = (*MEMORY_NAMES, LOCAL_MEMORY_NAME)
+    if any(is_inside(path, each) for each in fixed if os.path.basename(each) not in memory):
         return True
     try:
         found = os.lstat(path)

@@ -39,6 +39,7 @@ from agent.session import (
     skills_section,
     system_prompt,
 )
+from agent.settings_files import claude_folder
 from compact import LAYERS_TOLD, ContextWindow, PriceList, TokenCounter, pages_referred_to
 from tools.base import ToolContext
 from tools.files import recover
@@ -224,11 +225,12 @@ def how_to_think(setup: RunSetup, facts: ModelFacts) -> tuple[bool, str | None]:
 
 def _new_system_prompt(services: Services, tag: str) -> tuple[str, ...]:
     setup = services.setup
-    user_dir = setup.config.user_dir
     options = setup.options
-    sources = options.setting_sources
     memory = find_memory(
-        setup.folder, user_dir, lambda path: sources is None or _source_of(path, user_dir) in sources
+        setup.folder,
+        setup.config.user_dir,
+        claude_folder(setup.environ),
+        scopes=options.setting_sources,
     )
     _warn_of_size(services, memory)
     texts = system_prompt(memory, services.tools, options.append_system_prompt, options.system_prompt)
@@ -263,10 +265,6 @@ def _style(services: Services) -> str:
     except ValueError as error:
         services.warn(str(error))
         return ""
-
-
-def _source_of(path: Path, user_dir: Path) -> str:
-    return "user" if path.parent == user_dir else "project"
 
 
 def summary_model(services: Services) -> str:

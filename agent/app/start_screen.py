@@ -10,6 +10,7 @@ from agent.events import Emit, Notice
 from agent.formatting import shorten
 from agent.ports import Status
 from agent.session import BranchWatch, unread_memory
+from agent.settings_files import claude_folder
 from agent.version import __version__
 from tools.sandbox import short_path
 from transcripts import ProjectRecords, format_age
@@ -47,7 +48,8 @@ async def open_run(services: Services) -> bool:
     config = services.setup.config
     folder = services.setup.folder
     options = services.setup.options
-    for warning in (*config.warnings, *unread_memory(folder, config.user_dir)):
+    unread = unread_memory(folder, config.user_dir, claude_folder(services.setup.environ))
+    for warning in (*config.warnings, *unread):
         services.warn(warning)
     model = services.selection.facts.id
     if options.headless or options.resume is not None or not model:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from agent.app import Controller, home_of
+from agent.app import Controller
 from agent.checkpoints import differences
 from agent.events import CommandOutput, Event, Notice, ToolCallProgress, ToolCallStarted
 from agent.formatting import format_duration, shorten, unquoted, with_keys
@@ -23,6 +23,7 @@ from agent.session import (
     system_prompt,
     todo_lines,
 )
+from agent.settings_files import claude_folder
 from tools.base import Advice, ToolCall, ToolError, ToolInterrupted, ToolResult, parse_arguments
 from tools.files import FileError, one_line_path
 from tools.guarded import MEMORY_NAMES
@@ -65,7 +66,8 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
     folder = controller.setup.folder
     user_dir = controller.setup.config.user_dir
     used = memory_of(context.settings.system)
-    now = memory_of(system_prompt(find_memory(folder, user_dir), ()))
+    claude = claude_folder(controller.setup.environ)
+    now = memory_of(system_prompt(find_memory(folder, user_dir, claude), ()))
     lines = []
     for path, text in used.items():
         note = ""
@@ -80,11 +82,8 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
         shown = os.path.relpath(file, folder) if file else "a prompt"
         lines.append(f"{context.compaction.counter.text(text):>8,} tokens  {name}  (loaded with {shown})")
     lines += [f"     not read  {path}  (created since)" for path in now if path not in used]
-    home = home_of(controller.setup.environ)
-    for other in passed_over(folder, home, {**used, **now}):
-        own = other.parent == home / ".claude"
-        instead = f"makeroom reads {user_dir / MEMORY_NAMES[0]}" if own else "import it with @ and its path"
-        lines.append(f"     not read  {other}  (of Claude Code; {instead})")
+    for other, why in passed_over(folder, user_dir, claude, used={**used, **now}).items():
+        lines.append(f"     not read  {other}  ({why})")
     if not lines:
         names = " or ".join(MEMORY_NAMES)
         places = f"{folder} or {user_dir}"

@@ -1,4 +1,7 @@
-"""The memory files: AGENTS.md, else CLAUDE.md, of the user and of the project.
+"""The memory files: AGENTS.md, else those of Claude Code, of the user and of the project.
+
+Claude Code's are, in its order: CLAUDE.md, .claude/CLAUDE.md, .claude/rules/**/*.md and CLAUDE.local.md, and
+those in ~/.claude for the user. A directory with an AGENTS.md speaks through that alone.
 
 Each is sent to the model without its HTML comments, followed by the files that it imports (`@path`). A
 project's files come with its checkout, so a link or an import must not reveal other files or secrets.
@@ -7,15 +10,18 @@ project's files come with its checkout, so a link or an import must not reveal o
 from __future__ import annotations
 
 import codecs
+import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from agent.checkpoints import SKIPPED_FOLDERS
 from tools.files import is_inside
-from tools.guarded import MEMORY_NAMES, is_protected
+from tools.guarded import LOCAL_MEMORY_NAME, MEMORY_NAMES, is_protected
 from tools.text import count_invisible, decode_text, is_plain, mark_stray_bytes, printable
 from transcripts.patterns import lazy_pattern
 from transcripts.storage import opened_regular, trusted_owners
@@ -29,7 +35,8 @@ MAX_IMPORTS = 100  # looked up for one memory file
 _IMPORT = lazy_pattern(r"(?<![^\s(])@((?:[^\s\\@]|\\ ){1,1000})")
 _AFTER_IMPORT = ".,;:!?)"  # what may follow an import in a sentence
 _CODE_OR_COMMENT = lazy_pattern(r"^[ \t]*(?P<fence>`{3,}(?=[^`\n]*$)|~{3,})|(?P<span>`+)|<!--", re.MULTILINE)
-_FOREIGN_MEMORY = ("CLAUDE.local.md", ".claude/CLAUDE.md")
+MAX_RULE_FILES = 200  # of one .claude/rules
+MAX_RULE_FOLDERS = 100
 # Directories of other projects' files, whose instructions are not followed.
 _FOREIGN_FOLDERS = SKIPPED_FOLDERS | {"site-packages", "vendor"}
 _AWAY = "leads out of the project or to a secret"
@@ -39,16 +46,32 @@ _CUT_NOTE = lazy_pattern(
 )
 
 
-def memory_paths(folder: Path, user_dir: Path) -> list[Path]:
-    """Return the memory files that apply: the user's, then from the repository's top down to `folder`."""
-    return [path for path, why in _memory_candidates(folder, user_dir) if not why]
+class MemoryFile(NamedTuple):
+    """A memory file that applies, unless there is a reason `why` it is ignored.
+
+    top    the directory that its imports may not leave
+    scope  the setting source that it belongs to
+    """
+
+    path: Path
+    top: Path
+    scope: Literal["user", "project", "local"] = "project"
+    why: str = ""
 
 
-def unread_memory(folder: Path, user_dir: Path) -> list[str]:
+def memory_files(folder: Path, user_dir: Path, claude: Path | None = None) -> list[MemoryFile]:
+    """Return the memory files that apply: the user's, then from the repository's top down to `folder`.
+
+    `user_dir` is our settings directory, `claude` that of the user's own Claude Code files.
+    """
+    return [file for file in _candidates(folder, user_dir, claude) if not file.why]
+
+
+def unread_memory(folder: Path, user_dir: Path, claude: Path | None = None) -> list[str]:
     """Return a line about each memory file that is ignored or not completely sent to the model."""
-    candidates = list(_memory_candidates(folder, user_dir))
-    ignored = [f"{path} {why} (ignored)" for path, why in candidates if why]
-    for path, text, why in _with_imports([path for path, why in candidates if not why], user_dir):
+    candidates = list(_candidates(folder, user_dir, claude))
+    ignored = [f"{file.path} {file.why} (ignored)" for file in candidates if file.why]
+    for path, text, why in _with_imports([file for file in candidates if not file.why]):
         if why:
             ignored.append(f"{path} {why} (ignored)")
         elif len(text) > MAX_MEMORY_CHARS:
@@ -56,36 +79,85 @@ def unread_memory(folder: Path, user_dir: Path) -> list[str]:
     return ignored
 
 
-def passed_over(folder: Path, home: Path, used: Iterable[str]) -> list[Path]:
-    """Return the existing memory files of Claude Code, except those `used` under their path or a link."""
-    paths = [home / ".claude" / MEMORY_NAMES[1]]
+def passed_over(folder: Path, user_dir: Path, claude: Path, used: Iterable[str]) -> dict[Path, str]:
+    """Return the existing memory files of Claude Code that are not `used`, with the reasons."""
+    instead = dict.fromkeys(_of_claude(claude), user_dir)
     for place in reversed(repository_folders(folder)):
-        paths += [place / name for name in (*MEMORY_NAMES, *_FOREIGN_MEMORY)]
+        paths = (*(place / name for name in MEMORY_NAMES), *_of_claude(place / ".claude"))
+        instead = dict.fromkeys((*paths, place / LOCAL_MEMORY_NAME), place) | instead
     known = {Path(path).resolve() for path in used}
-    return [path for path in dict.fromkeys(paths) if path.is_file() and path.resolve() not in known]
+    unused = [path for path in instead if path.is_file() and path.resolve() not in known]
+    return {path: _why_passed_over(path, instead[path]) for path in unused}
 
 
-def _memory_candidates(folder: Path, user_dir: Path) -> Iterator[tuple[Path, str]]:
-    """Yield each directory's first usable memory file, after the unusable ones with their reasons."""
-    return _candidates_in((user_dir, *reversed(repository_folders(folder))), folder, user_dir)
+def _why_passed_over(path: Path, place: Path) -> str:
+    """Return the reason why a file is not used; a memory file in `place` precedes it."""
+    others = (place / name for name in MEMORY_NAMES if place / name != path)
+    found = next((other for other in others if other.is_file()), None)
+    return f"{found} takes its place" if found is not None else "empty or not readable"
 
 
-def _candidates_in(places: Iterable[Path], folder: Path, user_dir: Path | None) -> Iterator[tuple[Path, str]]:
+def _candidates(folder: Path, user_dir: Path, claude: Path | None) -> Iterator[MemoryFile]:
+    """Yield the memory files, each directory's unusable ones before the usable ones."""
+    own = [_checked(MemoryFile(user_dir / name, user_dir, "user")) for name in MEMORY_NAMES]
+    found = _until_usable(own)
+    if claude is not None and all(file.why for file in found):
+        of_claude = [_checked(MemoryFile(path, claude, "user")) for path in _of_claude(claude)]
+        found += [file for file in of_claude if file is not None]
+    yield from found
+    yield from _of_directories(reversed(repository_folders(folder)), folder, claude)
+
+
+def _of_directories(places: Iterable[Path], folder: Path, claude: Path | None) -> Iterator[MemoryFile]:
+    """Yield the memory files of directories in the checkout that contains `folder`."""
     trusted = trusted_owners(folder)
+    own = None if claude is None else claude.resolve()
     for place in places:
-        for path in (place / name for name in MEMORY_NAMES):
-            try:
-                found = path.stat()
-                link = path.lstat()
-            except OSError:
-                continue
-            if not stat.S_ISREG(found.st_mode):
-                yield path, "is not a regular file"
-            elif place != user_dir and not {found.st_uid, link.st_uid} <= trusted:
-                yield path, "belongs to another user"
-            else:
-                yield path, ""
-                break
+        top = repository_folders(place)[-1]
+        preferred, *_ = names = [MemoryFile(place / name, top) for name in MEMORY_NAMES]
+        found = _until_usable(_checked(file, trusted) for file in names)
+        yield from found
+        if found and found[-1] == preferred:
+            continue
+        below = () if place / ".claude" == own else _of_claude(place / ".claude")
+        others = [MemoryFile(path, top) for path in below]
+        others.append(MemoryFile(place / LOCAL_MEMORY_NAME, top, "local"))
+        yield from filter(None, (_checked(file, trusted) for file in others))
+
+
+def _of_claude(folder: Path) -> Iterator[Path]:
+    """Yield the places of memory files in a `.claude`: its CLAUDE.md and its rules, by name."""
+    yield folder / MEMORY_NAMES[1]
+    walk = islice(os.walk(folder / "rules"), MAX_RULE_FOLDERS)  # a link may lead to a large tree
+    rules = (Path(place, name) for place, _, names in walk for name in names if name.endswith(".md"))
+    yield from sorted(islice(rules, MAX_RULE_FILES))
+
+
+def _until_usable(files: Iterable[MemoryFile | None]) -> list[MemoryFile]:
+    """Return the existing files up to the first usable one."""
+    found: list[MemoryFile] = []
+    for file in filter(None, files):
+        found.append(file)
+        if not file.why:
+            break
+    return found
+
+
+def _checked(file: MemoryFile, trusted: Set[int] | None = None) -> MemoryFile | None:
+    """Return an existing file, with the reason if it is unusable; None if there is none.
+
+    `trusted` are the owners that a file of a checkout may have.
+    """
+    try:
+        found = file.path.stat()
+        link = file.path.lstat()
+    except OSError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        return file._replace(why="is not a regular file")
+    if trusted is not None and not {found.st_uid, link.st_uid} <= trusted:
+        return file._replace(why="belongs to another user")
+    return file
 
 
 def repository_folders(folder: Path) -> list[Path]:
@@ -130,19 +202,20 @@ def _shown(text: str, most: int) -> str:
 
 
 def find_memory(
-    folder: Path, user_dir: Path, is_wanted: Callable[[Path], bool] = lambda path: True
+    folder: Path, user_dir: Path, claude: Path | None = None, *, scopes: Sequence[str] | None = None
 ) -> list[tuple[Path, str]]:
-    """Return the memory files that apply and are wanted, with their contents; see `read_memory`."""
-    return read_memory([path for path in memory_paths(folder, user_dir) if is_wanted(path)], user_dir)
+    """Return the memory files of these scopes (None for all) with their contents; see `read_memory`."""
+    files = memory_files(folder, user_dir, claude)
+    return read_memory([file for file in files if scopes is None or file.scope in scopes])
 
 
-def read_memory(paths: Sequence[Path], user_dir: Path) -> list[tuple[Path, str]]:
+def read_memory(files: Sequence[MemoryFile]) -> list[tuple[Path, str]]:
     """Return the memory files with their contents; a file that is empty or cannot be read is skipped.
 
     A project's files come with its checkout: a link there must not reveal other files or secrets. The imports
     of a memory file follow it, under their real paths.
     """
-    return [(path, text) for path, text, why in _with_imports(paths, user_dir) if not why]
+    return [(path, text) for path, text, why in _with_imports(files) if not why]
 
 
 def memory_below(folder: Path, path: Path, known: Iterable[str]) -> list[tuple[Path, str]]:
@@ -155,31 +228,28 @@ def memory_below(folder: Path, path: Path, known: Iterable[str]) -> list[tuple[P
         return []
     places = reversed([place for place in path.parents if place != folder and place.is_relative_to(folder)])
     with suppress(OSError):
-        found = [each for each, why in _candidates_in(places, folder, None) if not why]
-        return [(each, text) for each, text, why in _with_imports(found, None, known) if not why]
+        found = [file for file in _of_directories(places, folder, None) if not file.why]
+        return [(each, text) for each, text, why in _with_imports(found, known) if not why]
     return []
 
 
-def _with_imports(
-    paths: Sequence[Path], user_dir: Path | None, known: Iterable[str] = ()
-) -> Iterator[tuple[Path, str, str]]:
+def _with_imports(files: Sequence[MemoryFile], known: Iterable[str] = ()) -> Iterator[tuple[Path, str, str]]:
     """Yield (path, text, reason why it is ignored) of the memory files, each followed by its imports."""
-    seen = {*map(Path, known), *(path.resolve() for path in paths)}
-    for path in paths:
-        if path.parent != user_dir and _leads_away(path.resolve(), repository_folders(path.parent)[-1]):
-            yield path, "[not read: a link out of the project or to a secret]", ""
+    seen = {*map(Path, known), *(file.path.resolve() for file in files)}
+    for file in files:
+        if file.scope != "user" and _leads_away(file.path.resolve(), file.top):
+            yield file.path, "[not read: a link out of the project or to a secret]", ""
         else:
-            text, names, why = _read_memory_file(path)
+            text, names, why = _read_memory_file(file.path)
             if text or why:
-                yield path, text, why
-            yield from _imports(path, names, path.parent == user_dir, seen)
+                yield file.path, text, why
+            yield from _imports(file, names, seen)
 
 
-def _imports(path: Path, names: Sequence[str], own: bool, seen: set[Path]) -> Iterator[tuple[Path, str, str]]:
-    """Yield the imports of a memory file like `_with_imports`; `own`: the file is the user's own."""
-    top = path.parent if own else repository_folders(path.parent)[-1]
+def _imports(memory: MemoryFile, names: Sequence[str], seen: set[Path]) -> Iterator[tuple[Path, str, str]]:
+    """Yield the imports of a memory file like `_with_imports`."""
     left = MAX_MEMORY_CHARS
-    waiting = [(path, name, 1) for name in reversed(names)]
+    waiting = [(memory.path, name, 1) for name in reversed(names)]
     for _ in range(MAX_IMPORTS):
         if not waiting:
             return
@@ -188,7 +258,7 @@ def _imports(path: Path, names: Sequence[str], own: bool, seen: set[Path]) -> It
         if target is None or target in seen:
             continue
         seen.add(target)
-        why = _why_not_imported(target, top, own, depth)
+        why = _why_not_imported(target, memory.top, memory.scope == "user", depth)
         text = ""
         if not why:
             text, further, why = _read_memory_file(target)

@@ -32,10 +32,26 @@ def found(project: Path, *files: str) -> tuple[set[str], set[str]]:
 
 
 def test_what_steers_programs_and_what_is_secret_is_found_near_the_root(project: Path) -> None:
-    files = ("AGENTS.md", ".vscode/tasks.json", ".github/a.yml", ".makeroom/settings.toml", ".npmrc", "a.py")
+    files = (
+        "AGENTS.md",
+        "CLAUDE.local.md",
+        ".vscode/tasks.json",
+        ".github/a.yml",
+        ".makeroom/settings.toml",
+        ".npmrc",
+        "a.py",
+    )
     nested = ("packages/a/.npmrc", "packages/a/.env.local", ".env", ".env.example", "deploy/id_rsa")
     fixed, secret = found(project, *files, *nested)
-    assert fixed == {"AGENTS.md", ".vscode", ".github", ".makeroom", ".npmrc", "packages/a/.npmrc"}
+    assert fixed == {
+        "AGENTS.md",
+        "CLAUDE.local.md",
+        ".vscode",
+        ".github",
+        ".makeroom",
+        ".npmrc",
+        "packages/a/.npmrc",
+    }
     assert secret == {".env", "packages/a/.env.local", "deploy/id_rsa"}
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .names import HOME_SECRETS, MEMORY_NAMES, is_protected, repositories_in_index
+    from .names import HOME_SECRETS, LOCAL_MEMORY_NAME, MEMORY_NAMES, is_protected, repositories_in_index
     from .places import (
         git_folders,
         guarded_elsewhere,
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HOME_SECRETS",
+    "LOCAL_MEMORY_NAME",
     "MEMORY_NAMES",
     "git_folders",
     "guarded_elsewhere",
@@ -35,7 +36,7 @@ __all__ = [
 __getattr__ = lazy_door(
     __name__,
     {
-        "names": "HOME_SECRETS MEMORY_NAMES is_protected repositories_in_index",
+        "names": "HOME_SECRETS LOCAL_MEMORY_NAME MEMORY_NAMES is_protected repositories_in_index",
         "secret_names": "may_be_secret sounds_secret",
         "places": (
             "git_folders guarded_elsewhere guarded_in_project linked_in secrets_of_home steers_git "

@@ -30,10 +30,9 @@ GUARDED_FILES = word_set(
     " authorized_keys crontab sudoers .mise.toml mise.toml .nvim.lua .lvimrc .woodpecker.yml"
     " .bazelrc .rprofile .pdbrc .pnp.cjs .pnp.loader.mjs sitecustomize.py usercustomize.py"
 )
-MEMORY_NAMES = (
-    "AGENTS.md",
-    "CLAUDE.md",
-)  # of memory files, which every session reads; the preferred one first
+# Of memory files, which every session reads; the preferred one first, and the user's own in a checkout.
+MEMORY_NAMES = ("AGENTS.md", "CLAUDE.md")
+LOCAL_MEMORY_NAME = "CLAUDE.local.md"
 # Reading these needs approval: secrets, and other sessions. Other files are read all the time.
 SECRET_FOLDERS = word_set(".makeroom .transcripts .ssh .aws .gnupg .kube .docker")
 SECRET_CONFIG_FOLDERS = word_set("makeroom")

@@ -31,6 +31,7 @@ from .names import (
     GUARDED_FILES,
     GUARDED_FOLDERS,
     HOME_SECRETS,
+    LOCAL_MEMORY_NAME,
     MEMORY_NAMES,
     SECRET_FOLDERS,
     repositories_in_index,
@@ -51,10 +52,8 @@ _PASSED_OVER = word_set(
 )
 _ELSEWHERE = {".git", ".makeroom", ".npmrc", *RECORD_FOLDERS}  # handled separately, or needed by its program
 _SECRET = SECRET_FOLDERS - _ELSEWHERE
-_FIXED = (GUARDED_FILES | GUARDED_FOLDERS | {name.lower() for name in MEMORY_NAMES} | _ELSEWHERE) - {
-    ".git",
-    *RECORD_FOLDERS,
-}
+_MEMORY = {name.lower() for name in (*MEMORY_NAMES, LOCAL_MEMORY_NAME)}
+_FIXED = (GUARDED_FILES | GUARDED_FOLDERS | _MEMORY | _ELSEWHERE) - {".git", *RECORD_FOLDERS}
 _NAMED = _SECRET | _FIXED | {".git"}
 _CONFIGURED = rb"(?:^|\])[ \t]*%b[ \t]*=[ \t]*\"?([^\n\"#;]*[^\s\"#;])"
 _HOOKS_PATH, _INCLUDED_PATH, _WORKTREE = (

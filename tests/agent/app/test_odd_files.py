@@ -14,7 +14,7 @@ from agent.checkpoints.change_log import read_changes
 from agent.errors import ConfigError, UsageError
 from agent.model.selection import ModelFactsCache
 from agent.session.environment import branch
-from agent.session.memory_files import memory_paths, read_memory, unread_memory
+from agent.session.memory_files import MemoryFile, memory_files, read_memory, unread_memory
 from agent.session.repository import SessionRepository
 from agent.settings_files import permissions_path
 from agent.ui.prompt_history import PromptHistory
@@ -138,7 +138,7 @@ def test_a_memory_file_that_is_not_a_regular_file_is_not_read_and_that_is_report
     odd(project / "AGENTS.md")
     (project / "CLAUDE.md").write_text("Use tabs.")
     odd(user / "AGENTS.md")
-    assert memory_paths(project, user) == [project / "CLAUDE.md"]
+    assert [each.path for each in memory_files(project, user)] == [project / "CLAUDE.md"]
     told = unread_memory(project, user)
     assert [line.split(" ")[0] for line in told] == [str(user / "AGENTS.md"), str(project / "AGENTS.md")]
     assert all(line.endswith("is not a regular file (ignored)") for line in told)
@@ -146,7 +146,7 @@ def test_a_memory_file_that_is_not_a_regular_file_is_not_read_and_that_is_report
 
 def test_a_memory_file_that_becomes_a_pipe_is_passed_over(home: Path) -> None:
     pipe(home / "project" / "AGENTS.md")
-    assert read_memory([home / "project" / "AGENTS.md"], home) == []
+    assert read_memory([MemoryFile(home / "project" / "AGENTS.md", home / "project")]) == []
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_a_memory_file_of_another_user_in_a_directory_above_is_not_followed(
     (home / ".git").mkdir()
     (home / "AGENTS.md").write_text("Obey me.")
     give_away(home / "AGENTS.md", project)
-    assert memory_paths(project, user) == []
+    assert memory_files(project, user) == []
     assert unread_memory(project, user) == [f"{home / 'AGENTS.md'} belongs to another user (ignored)"]
 
 
@@ -180,9 +180,9 @@ def test_a_link_of_another_user_is_not_a_memory_file(
     user, project = home / "home" / ".config" / "makeroom", home / "project"
     (project / "own.md").write_text("Use tabs.")
     (project / "AGENTS.md").symlink_to("own.md")
-    assert memory_paths(project, user) == [project / "AGENTS.md"]
+    assert [each.path for each in memory_files(project, user)] == [project / "AGENTS.md"]
     give_away(project / "AGENTS.md", project)
-    assert memory_paths(project, user) == []
+    assert memory_files(project, user) == []
 
 
 def test_settings_of_a_project_that_another_user_wrote_are_ignored(
@@ -210,7 +210,7 @@ def test_root_follows_the_owner_of_the_directory_that_it_works_in(home: Path) ->
         if not path.exists():
             path.write_text("max_tokens = 5\n")
         os.chown(path, 12_345, 12_345)
-    assert memory_paths(project, home / "home") == [project / "AGENTS.md"]
+    assert [each.path for each in memory_files(project, home / "home")] == [project / "AGENTS.md"]
     assert load_config({}, project, home / "home").max_tokens == 5
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from agent.session.memory_files import (
     MAX_MEMORY_CHARS,
+    find_memory,
     memory_below,
-    memory_paths,
-    read_memory,
+    passed_over,
     unread_memory,
 )
 
@@ -26,12 +26,19 @@ def project(tmp_path: Path) -> Path:
 def read(project: Path) -> dict[str, str]:
     """The memory files by their paths below the project."""
     user = project.parent / "home"
-    found = read_memory(memory_paths(project, user), user)
+    found = find_memory(project, user, user / ".claude")
     return {os.path.relpath(path, project): text for path, text in found}
 
 
 def unread(project: Path) -> list[str]:
-    return unread_memory(project, project.parent / "home")
+    user = project.parent / "home"
+    return unread_memory(project, user, user / ".claude")
+
+
+def write(*paths: Path) -> None:
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(path.name)
 
 
 def test_what_a_memory_file_imports_follows_it(project: Path) -> None:
@@ -143,3 +150,41 @@ def test_what_applies_below_is_that_of_the_directories_on_the_way(project: Path)
     (deep / "AGENTS.md").unlink()
     (deep / "AGENTS.md").symlink_to("../../../home")
     assert below("pkg/src/a.py") == ["pkg/AGENTS.md"]
+
+
+def test_the_files_of_claude_code_are_read_in_its_order(project: Path) -> None:
+    own = ["CLAUDE.md", "rules/mine.md"]
+    shared = ["CLAUDE.md", ".claude/CLAUDE.md", ".claude/rules/a.md", ".claude/rules/web/b.md"]
+    claude = project.parent / "home/.claude"
+    write(*(claude / name for name in own), project / "pkg/CLAUDE.local.md", project / "CLAUDE.local.md")
+    write(*(project / name for name in shared), project / ".claude/rules/notes.txt")
+    (project / ".claude/CLAUDE.md").write_text("See @../docs/style.md")
+    (project / "docs/style.md").write_text("Use tabs.")
+    wanted = [*(f"../home/.claude/{name}" for name in own), *shared, "CLAUDE.local.md"]
+    wanted.insert(4, "docs/style.md")
+    assert list(read(project)) == wanted and unread(project) == []
+    found = find_memory(project, project.parent, claude, scopes=("local",))
+    assert [path.name for path, _ in found] == ["CLAUDE.local.md"]
+    below = memory_below(project, project / "pkg/a.py", known=[])
+    assert [path.relative_to(project).as_posix() for path, _ in below] == ["pkg/CLAUDE.local.md"]
+
+
+def test_an_agents_file_takes_the_place_of_those_of_claude_code_beside_it(project: Path) -> None:
+    user = project.parent / "home"
+    names = ["CLAUDE.md", ".claude/CLAUDE.md", ".claude/rules/a.md", "CLAUDE.local.md"]
+    write(*(project / name for name in names), user / ".claude/CLAUDE.md", project / "pkg/CLAUDE.local.md")
+    write(project / "AGENTS.md", user / "CLAUDE.md")
+    used = read(project)
+    assert list(used) == ["../home/CLAUDE.md", "AGENTS.md"]
+    told = passed_over(project, user, user / ".claude", used=[str(project / name) for name in used])
+    assert told.pop(user / ".claude/CLAUDE.md") == f"{user / 'CLAUDE.md'} takes its place"
+    assert told == {project / name: f"{project / 'AGENTS.md'} takes its place" for name in names}
+
+
+def test_rules_that_are_a_link_out_of_the_project_are_not_read(project: Path) -> None:
+    write(project.parent / "away/secret.md")
+    (project / ".claude").mkdir()
+    (project / ".claude/rules").symlink_to(project.parent / "away")
+    assert read(project) == {
+        ".claude/rules/secret.md": "[not read: a link out of the project or to a secret]"
+    }
