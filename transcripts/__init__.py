@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .file_states import RECORD_FOLDERS
     from .folding import Charge, Folded, RequestSize, fold
     from .listing import FORK_TOPIC, ProjectRecords, SessionSummary
-    from .load import LazyResults, LoadedTranscript, read_transcript
+    from .load import LazyResults, LoadedTranscript, read_transcript, without_garbage_collection
     from .messages import (
         DATA_TAGS,
         GIT_STATE_TAG,
@@ -228,6 +228,7 @@ __all__ = [
     "tool_kind",
     "unquoted_data",
     "visible_definition",
+    "without_garbage_collection",
     "without_injected",
 ]
 __getattr__ = lazy_door(
@@ -245,7 +246,7 @@ __getattr__ = lazy_door(
         "file_states": "RECORD_FOLDERS",
         "folding": "Charge Folded RequestSize fold",
         "listing": "FORK_TOPIC ProjectRecords SessionSummary",
-        "load": "LazyResults LoadedTranscript read_transcript",
+        "load": "LazyResults LoadedTranscript read_transcript without_garbage_collection",
         "messages": (
             "attached attachment_of Block block_from_json block_to_json blocks_from_json ChannelBlock "
             "check_shape DATA_TAGS GIT_STATE_TAG hook_words ImageBlock injected injected_text INVALID_JSON "

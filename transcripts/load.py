@@ -140,7 +140,7 @@ def read_transcript(path: Path, disk: Disk = DISK, *, defer: bool = False) -> Lo
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
             raise Unreadable(f"cannot read {path}: it is not a regular file")
-        with os.fdopen(fd, "rb", buffering=1 << 20) as file, _without_garbage_collection():
+        with os.fdopen(fd, "rb", buffering=1 << 20) as file, without_garbage_collection():
             return _read(file, path, defer)
     except FileNotFoundError as error:
         raise NoSuchSession(f"session file {path} does not exist") from error
@@ -151,8 +151,8 @@ def read_transcript(path: Path, disk: Disk = DISK, *, defer: bool = False) -> Lo
 
 
 @contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Disable the garbage collector, which would traverse all facts repeatedly although all of them stay."""
+def without_garbage_collection() -> Iterator[None]:
+    """Pause the garbage collector, which would traverse many new objects repeatedly although all stay."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -13,15 +13,13 @@ git has them: their state names the blob. git also finds those that have changed
 
 from __future__ import annotations
 
-import gc
 import logging
 import math
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
@@ -33,6 +31,7 @@ from msgspec.structs import replace
 from tools.files import FileError, closing, one_line_path, read_at_most, safe_open
 from tools.search import Blob, GitFailed, GitIndex
 from tools.text import pluralize
+from transcripts import without_garbage_collection
 
 from .content_store import ContentStore
 from .large_contents import digest_of_file
@@ -203,7 +202,7 @@ class ProjectScanner(Struct):
         reading = None
         if not self.stamps and self.index is not None and self.index.is_large:
             reading = self.index.start_reading()
-        with _collector_paused():
+        with without_garbage_collection():
             new = self._find_new(snapshot, stamps, began_ns)
             if len(new) > MANY_FILES:
                 new = self._take_from_git(new, reading, stamps, snapshot)
@@ -440,18 +439,6 @@ class ProjectScanner(Struct):
             return None
         state = known[1]
         return known if state.value == "" or state.blob or state.value in stored else None
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Pause the garbage collector while many objects are made that stay."""
-    is_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if is_enabled:
-            gc.enable()
 
 
 def parents(name: str) -> list[str]:
