@@ -53,12 +53,26 @@ ANALYSIS = """\
 First write an <analysis>, in which you go through the conversation in order and collect what matters; it is \
 discarded. Then write"""
 REMINDER = "\nReminder: text only, no tool calls. End your answer with <summary>...</summary>."
+AGAIN = (
+    "\nYour last answer announced a summary without giving one. Write all nine sections with their content."
+)
 INSTRUCTION_TOKENS = 700  # of all of these, about
 SHORTENING_SHARE = 5  # each further request omits 1/5 of the window more
 LEFT_OUT_TEXT = "[The oldest part of this conversation is omitted here.]"
 LEFT_OUT_TOKENS = 12
 _ANALYSIS = lazy_pattern(r"<analysis>.*?(?:</analysis>|(?=<summary>)|\Z)", re.DOTALL)
 _SUMMARY = lazy_pattern(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
+_BARE_HEADING = lazy_pattern(
+    r"[#* ]*+(?:\d\.? *)?[#* ]*+(?:primary request and intent|key technical concepts|files and code"
+    r"|errors and fixes|problem solving|all user messages|pending tasks|current work|next step|summary)"
+    r"[:.* ]*",
+    re.IGNORECASE,
+)
+_ANNOUNCEMENT = lazy_pattern(
+    r"(?:sure|certainly|okay|ok|of course)?[,.!]? *(?:here(?:'s| is)|this is|below is|the following is"
+    r"|i will now|i'll now|i have) (?:\w+ ){0,3}summar\w+[^.:]{0,100}[.:]?",
+    re.IGNORECASE,
+)
 
 
 def summary_instructions(focus: str, thinks: bool) -> str:
@@ -95,11 +109,26 @@ def request_summary(situation: Situation, focus: str) -> Generator[SummaryReques
         )
         reason = reply.failure or ""
         if not reply.too_long:
-            return _summary_in(reply, situation)
+            summary = _summary_in(reply, situation)
+            if _is_hollow(summary):
+                reply = yield SummaryRequest(
+                    instructions + AGAIN, leave_out=leave_out, max_tokens=output, edits=situation.lasting
+                )
+                summary = _summary_in(reply, situation)
+            if _is_hollow(summary):
+                raise SummaryFailed("the answer had no content, also when asked again")
+            return summary
         over = max(over, 0) + window // SHORTENING_SHARE
         leave_out = max(leave_out + 1, _oldest_exchanges(situation, over))
     asked = f"asked {settings.summary_max_requests} times, omitting more each time"
     raise SummaryFailed(f"{reason} ({asked})")
+
+
+def _is_hollow(summary: str) -> bool:
+    """Return whether a summary is only an announcement, or headings without text."""
+    lines = [line.strip() for line in summary.split("\n") if line.strip()]
+    content = [line for line in lines if not _BARE_HEADING.fullmatch(line)]
+    return not content or (len(content) == 1 and _ANNOUNCEMENT.fullmatch(content[0]) is not None)
 
 
 def _oldest_exchanges(situation: Situation, tokens: int) -> int:

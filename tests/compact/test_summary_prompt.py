@@ -5,6 +5,7 @@ import pytest
 from agent.model.anthropic.messages import encode_message
 from compact.situation import SummaryReply, SummaryRequest
 from compact.summary_prompt import (
+    AGAIN,
     ANALYSIS,
     INSTRUCTIONS,
     REMINDER,
@@ -98,6 +99,28 @@ def test_an_answer_that_is_none_is_a_failure(reply, failure):
 )
 def test_the_summary_is_taken_without_analysis_and_tags(text):
     assert ask(session(), answered(text))[1] == "this"
+
+
+HOLLOW = [
+    "Here is a summary of the conversation",
+    "<summary>Sure, here's the summary of our conversation so far:</summary>",
+    "<summary>\n1. Primary request and intent:\n\n## 2. Key technical concepts\n**3. Next step**\n</summary>",
+]
+
+
+@pytest.mark.parametrize("text", HOLLOW)
+def test_a_summary_without_content_is_asked_for_once_more(text):
+    requests, summary = ask(session(), answered(text), answered("<summary>this</summary>"))
+    assert summary == "this" and requests[1].instructions == requests[0].instructions + AGAIN
+    requests, failure = ask(session(), answered(text), answered(text))
+    assert len(requests) == 2 and isinstance(failure, SummaryFailed)
+    assert str(failure) == "the answer had no content, also when asked again"
+
+
+def test_a_short_summary_with_content_is_taken():
+    text = "Here is the summary: the parser was fixed in parser.py"
+    assert ask(session(), answered(text))[1] == text
+    assert ask(session(), answered("1. Primary request and intent: fix it"))[1].endswith("fix it")
 
 
 def test_a_request_that_is_too_long_is_asked_again_with_less():
