@@ -18,13 +18,17 @@ SEARCH_DOLLARS = 0.01  # per web search by the service; page fetches are free
 
 
 class Prices(Struct, frozen=True):
-    """`input` and `output` in dollars per million tokens; the others as multiples of `input`."""
+    """`input` and `output` in dollars per million tokens; the others as multiples of `input`.
+
+    `is_guess` is set if the model's prices are unknown: they serve for planning, and are not shown.
+    """
 
     input: float = 3.0
     output: float = 15.0
     write: float = 1.25
     write_hour: float = 2.0
     read: float = 0.1
+    is_guess: bool = False
 
     def cost(self, usage: Usage) -> float:
         """Return the dollars of a usage, output included."""
@@ -94,7 +98,7 @@ class PriceList(Struct, frozen=True):
 
     def planning(self, model: str) -> Prices:
         """Return the prices to plan with: for an unknown model the defaults of `Prices`, a middling guess."""
-        return self.known(model) or Prices()
+        return self.known(model) or Prices(is_guess=True)
 
     def spending(self, model: str, usage: Usage) -> Spending:
         """Return the cost of one request.

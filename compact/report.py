@@ -74,7 +74,7 @@ def propose(
         "freed": freed,
         "predicted_cost_usd": round(bill.warm(prices), 6),
         "cold_cost_usd": round(bill.cold(prices), 6),
-        "extra_cost_usd": round(prices.dollars(bill.extra(prices)), 6),
+        "extra_cost_usd": 0.0 if prices.is_guess else round(prices.dollars(bill.extra(prices)), 6),
         "pays_back_calls": 0 if situation.cache_is_cold else bill.pays_back(prices),
         "rewritten": bill.rewritten,
         "cold": situation.cache_is_cold,
@@ -110,7 +110,7 @@ def rewrite_told(situation: Situation) -> str:
     "" where the cost is small, or the cache has expired anyway.
     """
     folded = situation.folded
-    if folded.last_request is None or situation.cache_is_cold:
+    if folded.last_request is None or situation.cache_is_cold or situation.prices.is_guess:
         return ""
     since = situation.now - situation.settings.cache_ttl_s
     cached = cached_messages(folded, folded, folded.last_seq + 1, since)
@@ -209,9 +209,13 @@ def predicted_and_real_cost(folded: Folded, made: Compacted, known: PriceList) -
     """Compare the estimated cost of compaction `made` with that of the request after it, in one line.
 
     Both are the cost of the tokens that the request could not read from the cache, at the prices of its
-    model. "" where nothing was estimated.
+    model. "" where nothing was estimated, or the prices of the model are unknown.
     """
     report = made.report
+    before = (fact for fact in reversed(folded.facts) if isinstance(fact, Opened) and fact.seq < made.seq)
+    opened = next(before, None)
+    if opened is not None and known.known(opened.model) is None:
+        return ""
     if "predicted_cost_usd" not in report or "rewritten" not in report:
         return ""
     cost = report["predicted_cost_usd"]

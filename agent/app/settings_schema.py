@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from msgspec import ValidationError, convert
+from msgspec.structs import replace
 
 from agent.extensions.hooks import HookTable, read_hooks, status_command
 from agent.permissions import MODES, SANDBOX_MODES, Rule, parse_rules, sandbox_entries
@@ -83,7 +84,7 @@ def _prices(table: dict[str, Any]) -> dict[str, Prices]:
             )
         full = numbers["input"] or 1.0  # if input is free, so are its multiples
         multiples = {PRICE_MULTIPLES[name]: cost / full for name, cost in rest.items()}
-        made[model] = Prices(**numbers, **multiples)
+        made[model] = replace(Prices(numbers["input"], numbers["output"]), **multiples)
     return made
 
 

@@ -208,8 +208,11 @@ def _summary_price(situation: Situation, planned: CompactionPlan, cached: bool) 
     if cached:
         rate = prices.write if situation.cache_is_cold else prices.read
     written = sum(situation.scaled(report["summary_tokens"]) for report in reports)
+    tokens = f"{situation.tokens:,} tokens in, {written:,} out"
+    if prices.is_guess:
+        return f"  the summary takes about {tokens}"
     dollars = prices.dollars(rate * situation.tokens) + prices.cost(Usage(output=written))
-    return f"  the summary costs about ${dollars:.2f} ({situation.tokens:,} tokens in, {written:,} out)"
+    return f"  the summary costs about ${dollars:.2f} ({tokens})"
 
 
 async def undo_compaction(controller: Controller, argument: str) -> Event | None:

@@ -74,7 +74,8 @@ def tell_cold_cost(
     tokens = prompt_tokens(session, context) if cached else cold(session, context)
     uncached = max(0, tokens - cached)
     dollars = _dollars(uncached, tokens - uncached, prices, cached=bool(context.settings.cache))
-    if _dollars(uncached, 0, prices, cached=bool(context.settings.cache)) >= MIN_TOLD_DOLLARS:
+    written = _dollars(uncached, 0, prices, cached=bool(context.settings.cache))
+    if written >= MIN_TOLD_DOLLARS and not prices.is_guess:
         which = "the next" if less == LESS_BEFORE else "this"
         less = NO_LESS if less and _is_just_compacted(session) else less
         advice = f"; {less}" if less else ""
@@ -131,6 +132,8 @@ async def tell_prompt_cost(
     sent, an estimate is wrong by up to a half.
     """
     state = context.compaction
+    if state.prices.is_guess:
+        return
     price = state.prices.dollars(state.prices.write if context.settings.cache else 1.0)
     slope = Calibration.of(session.folded).text_slope(session.folded)
     tokens = round(sum(state.counter.blocks(tuple(blocks))) * slope)

@@ -15,7 +15,7 @@ def test_the_longest_prefix_of_a_models_name_counts():
     assert known("us.anthropic.claude-sonnet-4-5-20250929-v1:0") == PRICES_BY_MODEL["claude-sonnet-4-5"]
     assert known("anthropic/claude-sonnet-5-5") == PRICES_BY_MODEL["claude-sonnet-5-5"]
     for unknown in ("someone-else", "claude-opus-5-6", "claude-fable-5-2", ""):
-        assert known(unknown) is None and PriceList().planning(unknown) == Prices()
+        assert known(unknown) is None and PriceList().planning(unknown) == Prices(is_guess=True)
 
 
 def test_the_band_of_a_request_is_the_one_of_its_whole_prompt():

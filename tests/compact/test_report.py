@@ -40,6 +40,17 @@ def test_what_came_is_what_the_next_request_could_not_read_from_the_cache():
     assert abs(came - (1.25 * usage.cache_written + 7) * 3 / 1_000_000) < 0.001
 
 
+def test_no_dollars_are_shown_for_a_model_whose_price_is_unknown():
+    world = World(CompactSettings(), window=40_000)
+    world.prices = Prices(is_guess=True)
+    world.user("begin")
+    for at in range(12):
+        world.call("bash", "line " * 1_000, command=f"make part{at}")
+    world.compact("manual")
+    (made,) = world.folded.compactions
+    assert made.report["extra_cost_usd"] == 0.0 and made.report["predicted_cost_usd"] > 0.0
+
+
 def test_undoing_is_billed_if_the_cache_no_longer_holds_what_it_restores():
     world, _ = compacted()
     world.undo()
@@ -55,6 +66,9 @@ def test_undoing_is_billed_if_the_cache_no_longer_holds_what_it_restores():
         r" \(next request: (.*) tokens of cache write, ~\$0.06\)", rewrite_told(world.situation)
     )
     assert told is not None
+    world.prices = Prices(is_guess=True)
+    assert rewrite_told(world.situation) == "", "dollars of a guess are not shown"
+    world.prices = Prices()
     assert int(told[1].replace(",", "")) == pytest.approx(world.folded.view.tokens, rel=0.01)
     world.now += world.settings.cache_ttl_s
     assert rewrite_told(world.situation) == "", "a cache that has expired is told of when it goes on"
