@@ -161,6 +161,8 @@ class Services(Struct):
         environ = self.setup.environ
         sources = self.setup.options.setting_sources
         self.approved = await asyncio.to_thread(approved_settings, self.approvals, folder, environ, sources)
+        self.setup = replace(self.setup, variables=self.approved.variables)
+        self.repository.masks = self.setup.masks
         places = AgentPlaces(
             folder=folder,
             environ=environ,
@@ -181,13 +183,28 @@ class Services(Struct):
         self.setup = await ask_for_folder_access(self.setup, self.chooser, self.emit)
         self.approvals = await settle_project_items(self.setup, self.chooser, self.emit)
         await self.read_approved()
+        self._use_approved_model()
         for warning in await self.find_skills():
             self.warn(warning)
+
+    def _use_approved_model(self) -> None:
+        """Use the model of Claude Code's settings files if no setting of our own names one."""
+        setup = self.setup
+        name = self.approved.model
+        if not name or setup.model_name or setup.options.offline or setup.config.provider != "anthropic":
+            return
+        id = self.selection.model.catalog.resolve(name)
+        if not self.selection.knows(id):
+            self.warn(f"unknown model {name!r} in a settings file of Claude Code (ignored); see /model")
+            return
+        origins = {**setup.config.origins, "model": "settings of Claude Code"}
+        self.setup = replace(setup, config=replace(setup.config, model=name, origins=origins))
+        self.selection.facts = self.selection.model.known_facts(id)
 
     async def warm(self) -> None:
         """Load the slow parts: tools, client, tokenizer table, model. `settle` must have returned."""
         for source in self.sources:
-            await source.open(self.setup.folder, self.setup.environ)
+            await source.open(self.setup.folder, self.setup.program_environ)
         await asyncio.to_thread(self.selection.model.connect)
         await self.selection.choose(self.setup.model_name)
         if self.window <= EXACTLY_COUNTED_WINDOW_TOKENS:
@@ -316,7 +333,7 @@ def mcp_servers(services: Services) -> McpServers | None:
             approved=lambda item: services.approvals.allows(item),
             waits=streams and bool(options.mcp_config),
             attended=not options.headless,
-            mask=setup.masks.all,
+            mask=lambda text: services.setup.masks.all(text),
             tell=services.warn,
         )
     )

@@ -260,7 +260,7 @@ def _with_value(config: Config, origin: str, name: str, value: Any) -> Config:
     if name == "sandbox":
         value = config.sandbox.with_entries(value)
     if name == "hooks":
-        remarks = (f"{origin}: hooks: {remark}" for remark in value.remarks)
+        remarks = (f"{origin}: hooks: {remark}" for remark in (*value.remarks, *value.unknown.values()))
         config = replace(config, warnings=(*config.warnings, *remarks))
         value = value.entries
     if name in MERGED_SETTINGS:

@@ -169,7 +169,7 @@ def tool_context_of(services: Services, session: Session) -> ToolContext:
         journals=setup.config.state_dir.resolve() / "journals",
         in_view=lambda seq: shows(session.folded, seq),
         lookup=partial(services.repository.originals, session),
-        environ=setup.environ,
+        environ=setup.program_environ,
         session=session.sid,
         attended=not setup.options.headless and setup.options.input_format == "text",
         pass_env=frozenset(setup.config.pass_env),

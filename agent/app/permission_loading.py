@@ -35,7 +35,7 @@ def permission_store(setup: RunSetup) -> PermissionStore:
     stored = stored_rules(path) if reads_stored else ()
     allow = (*configured, *stored, *_from_flag("--allowedTools", options.allowed_tools))
     deny = (*config.deny, *_from_flag("--disallowedTools", options.disallowed_tools))
-    environ = filter_environment(setup.environ, config.pass_env)
+    environ = filter_environment(setup.program_environ, config.pass_env)
     reading = ProjectEnvironment(str(setup.folder), environ)
     folder = str(setup.folder)
     home = str(home_of(setup.environ))

@@ -29,6 +29,7 @@ class RunSetup(Struct, frozen=True):
     added           real paths of additional directories
     sources         tools that an embedding program offers
     hooks           hooks of an embedding program; they run before those of the settings
+    variables       approved ones of settings files, for commands, hooks and servers
     why_no_project  the reason why the directory is not a project, which keeps it read-only; "" otherwise
     key_names       names of the keys by action; the screen replaces them with the user's own key bindings
     """
@@ -41,13 +42,19 @@ class RunSetup(Struct, frozen=True):
     added: tuple[Path, ...] = ()
     sources: tuple[ToolSource, ...] = ()
     hooks: Hooks | None = None
+    variables: Mapping[str, str] = {}
     why_no_project: str = ""
     key_names: dict[str, str] = field(default_factory=lambda: {**KEY_NAMES})
 
     @property
+    def program_environ(self) -> Mapping[str, str]:
+        """Return the environment of commands, hooks and servers, before it is filtered for them."""
+        return {**self.environ, **self.variables}
+
+    @property
     def masks(self) -> SecretMasks:
         """Our own credentials and all other secrets in the environment, which no transcript may contain."""
-        return SecretMasks((*self.config.secrets, *secret_values(self.environ)))
+        return SecretMasks((*self.config.secrets, *secret_values(self.program_environ)))
 
     @property
     def spare_places(self) -> tuple[Path, ...]:

@@ -7,6 +7,7 @@ import os
 from contextlib import suppress
 
 from agent.events import Emit, Notice
+from agent.extensions import ProjectItem
 from agent.formatting import shorten
 from agent.ports import Status
 from agent.session import BranchWatch, unread_memory
@@ -16,6 +17,7 @@ from tools.sandbox import short_path
 from transcripts import ProjectRecords, format_age
 
 from .composition import Services
+from .project_approval import record_decision
 from .setup import RunSetup
 
 HELP_HINT = "/help lists commands and keys"
@@ -51,11 +53,27 @@ async def open_run(services: Services) -> bool:
     unread = unread_memory(folder, config.user_dir, claude_folder(services.setup.environ))
     for warning in (*config.warnings, *unread):
         services.warn(warning)
+    _tell_ignored(services)
     model = services.selection.facts.id
     if options.headless or options.resume is not None or not model:
         return False
     announce(services.setup, model, services.emit)
     return True
+
+
+def _tell_ignored(services: Services) -> None:
+    """Name the entries without effect in settings files of Claude Code, once until they change."""
+    by_file: dict[str, list[str]] = {}
+    for each in services.approved.ignored:
+        by_file.setdefault(short_path(str(each.path)), []).append(each.name)
+    if not by_file:
+        return
+    parts = (f"{', '.join(dict.fromkeys(names))} in {path}" for path, names in by_file.items())
+    text = f"without effect: {shorten('; '.join(parts), 400)} (see /doctor)"
+    item = ProjectItem("notice", name="ignored settings", shows="", content=text.encode())
+    if services.approvals.decided(item) is None:
+        services.emit(Notice(text))
+        record_decision(services.approvals, [item], True, services.emit)
 
 
 def starting_status(services: Services) -> Status:

@@ -48,7 +48,12 @@ async def _use_approved(controller: Controller) -> None:
     services = controller.services
     session, context = controller.in_use
     known = services.agents
+    before = services.approved
     await services.read_approved()
+    if services.approved.variables != before.variables:
+        services.emit(Notice("run /clear to use the variables in a new session"))
+    if services.approved.model != before.model:
+        services.emit(Notice("the model applies when makeroom starts again; /model changes it now"))
     new = {name: each for name, each in services.agents.items() if each != known.get(name)}
     section = agents_section(new)
     if section:  # the system prompt does not change until the next session

@@ -7,7 +7,13 @@ from transcripts.lazy_door import lazy_door
 if TYPE_CHECKING:
     from .answers import HookFailed, hook_answer
     from .asking import AskedHooks, JoinedHooks
-    from .claude_settings import HOOK_KINDS, ApprovedSettings, approved_settings, settings_items
+    from .claude_settings import (
+        HOOK_KINDS,
+        ApprovedSettings,
+        IgnoredSetting,
+        approved_settings,
+        settings_items,
+    )
     from .commands import RunCommand, command_hooks
     from .entries import HookEntry
     from .file_digest import named_files
@@ -23,6 +29,7 @@ __all__ = [
     "HookFailed",
     "HookTable",
     "IdleNotices",
+    "IgnoredSetting",
     "JoinedHooks",
     "NotifyingApprover",
     "RunCommand",
@@ -40,7 +47,7 @@ __getattr__ = lazy_door(
     {
         "answers": "HookFailed hook_answer",
         "asking": "AskedHooks JoinedHooks",
-        "claude_settings": "HOOK_KINDS ApprovedSettings approved_settings settings_items",
+        "claude_settings": "HOOK_KINDS ApprovedSettings IgnoredSetting approved_settings settings_items",
         "commands": "RunCommand command_hooks",
         "entries": "HookEntry",
         "file_digest": "named_files",

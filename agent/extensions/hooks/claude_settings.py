@@ -1,36 +1,55 @@
-"""Read hooks, the status line and the output style in Claude Code's settings files.
+"""Read hooks, status line, output style, variables and model in Claude Code's settings files.
 
-The user's own file was written for another program, so it needs one approval. A project's files need one for
-each command, which covers the command and the project's own programs in it.
+The user's own file was written for another program, so its hooks need one approval. A project's files need
+one for each command, which covers the command and the project's own programs in it. Variables and the model
+need one for each file, again when they change. Permission rules are read elsewhere.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
 from agent.errors import ConfigError
 from agent.extensions.approvals import Approvals, ProjectItem
 from agent.settings_files import claude_folder, read_settings
-from tools.text import pluralize
+from tools.text import pluralize, printable
+from transcripts.secrets import secret_values
 from transcripts.storage import is_foreign, read_regular
 
 from .entries import HookEntry
 from .file_digest import named_files
-from .table import read_hooks, status_command
+from .table import HookTable, read_hooks, status_command
 
 HOOK_KINDS = ("hook", "hook file")  # of the items to approve
 Source = Literal["user", "project", "local"]
+# Entries that are used, here or where permission rules are loaded.
+_USED = {
+    "hooks", "statusLine", "outputStyle", "disableAllHooks", "env", "model", "permissions", "$schema",
+}  # fmt: skip
+_USED_PERMISSIONS = ("allow", "deny", "ask")
+# Variables that makeroom and the loader of programs read themselves, or that move its own files.
+_OF_THE_PROGRAM = re.compile(r"(?:ANTHROPIC|CLAUDE|MAKEROOM|OPENAI|XDG|LD|DYLD)_\w*|HOME|BASH_ENV|ENV")
+
+
+class IgnoredSetting(NamedTuple):
+    """An entry of a settings file that has no effect, with the reason."""
+
+    path: Path
+    name: str
+    why: str
 
 
 class ClaudeSettings(Struct, frozen=True):
     """The content of a settings file; `problems` are for the user.
 
     status_line  the command that writes the status line, "" for none
+    variables    those to set for commands, hooks and servers
     hooks_off    hooks are disabled: those of the file, or of all files if it is the user's own
     """
 
@@ -39,8 +58,11 @@ class ClaudeSettings(Struct, frozen=True):
     hooks: tuple[HookEntry, ...] = ()
     status_line: str = ""
     output_style: str = ""
+    variables: Mapping[str, str] = {}
+    model: str = ""
     hooks_off: bool = False
     problems: tuple[str, ...] = ()
+    ignored: tuple[IgnoredSetting, ...] = ()
 
     @property
     def acts(self) -> bool:
@@ -51,14 +73,19 @@ class ClaudeSettings(Struct, frozen=True):
 class ApprovedSettings(Struct, frozen=True):
     """The approved part of all files.
 
+    model     the default model
     problems  of files that may act, not of the others
+    ignored   entries without effect, of all files
     files     by command line: the digest of the project's files that it names, as they were approved
     """
 
     hooks: tuple[HookEntry, ...] = ()
     status_line: str = ""
     output_style: str = ""
+    variables: Mapping[str, str] = {}
+    model: str = ""
     problems: tuple[str, ...] = ()
+    ignored: tuple[IgnoredSetting, ...] = ()
     files: Mapping[str, str] = {}
 
 
@@ -77,12 +104,16 @@ def approved_settings(
     named: dict[str, str] = {}
     status_line = ""
     output_style = ""
+    variables: dict[str, str] = {}
+    model = ""
     files = [each for each in _read_files(folder, environ) if sources is None or each.source in sources]
     for found in files:
         allowed = [part for part in _parts(found, folder, environ) if approvals.allows(part.item)]
         for part in allowed:
             hooks += () if found.hooks_off else part.hooks
             status_line = part.status_line or status_line
+            variables |= part.variables
+            model = part.model or model
             for line in (*(entry.run for entry in part.hooks), part.status_line):
                 named |= {line: part.files} if part.files else {}
         output_style = found.output_style or output_style
@@ -93,7 +124,10 @@ def approved_settings(
         hooks=tuple(hooks),
         status_line=status_line,
         output_style=output_style,
+        variables=variables,
+        model=model,
         problems=tuple(problems),
+        ignored=tuple(entry for each in files for entry in each.ignored),
         files=named,
     )
 
@@ -110,7 +144,7 @@ def _read_files(folder: Path, environ: Mapping[str, str]) -> list[ClaudeSettings
     for path, source in of_project:
         if path != user and path.exists() and not is_foreign(path, folder):
             found.append(_read_toml(path, source) if path.suffix == ".toml" else _read_json(path, source))
-    return [each for each in found if each.acts or each.problems or each.output_style or each.hooks_off]
+    return found
 
 
 def _read_toml(path: Path, source: Source) -> ClaudeSettings:
@@ -130,15 +164,37 @@ def _read_json(path: Path, source: Source) -> ClaudeSettings:
         return ClaudeSettings(path, source, problems=(f"{path}: not a JSON object (its hooks are ignored)",))
     table = read_hooks(raw.get("hooks"), str(path))
     style = raw.get("outputStyle")
+    model = raw.get("model")
+    variables = raw.get("env")
+    given = variables if isinstance(variables, dict) else {}
     return ClaudeSettings(
         path,
         source,
         hooks=table.entries,
         status_line=status_command(raw.get("statusLine")),
         output_style=style if isinstance(style, str) else "",
+        variables={key: str(value) for key, value in given.items() if not _OF_THE_PROGRAM.fullmatch(key)},
+        model=model if isinstance(model, str) else "",
         hooks_off=raw.get("disableAllHooks") is True,
-        problems=_labelled(path, table.all_lines),
+        problems=_labelled(path, table.problems),
+        ignored=tuple(IgnoredSetting(path, printable(name), why) for name, why in _ignored(raw, table)),
     )
+
+
+def _ignored(raw: Mapping[str, Any], table: HookTable) -> Iterator[tuple[str, str]]:
+    """Yield the names of entries without effect, with the reasons."""
+    yield from ((name, "makeroom has no such setting") for name in raw if name not in _USED)
+    permissions = raw.get("permissions")
+    of_permissions = permissions if isinstance(permissions, dict) else {}
+    for name in of_permissions:
+        if name not in _USED_PERMISSIONS:
+            yield f"permissions.{name}", "makeroom takes it from its own settings only"
+    variables = raw.get("env")
+    for name in variables if isinstance(variables, dict) else ():
+        if _OF_THE_PROGRAM.fullmatch(name):
+            yield f"env.{name}", "makeroom takes it from its own environment only"
+    yield from ((f"hooks.{name}", "makeroom does not have this event") for name in table.unknown)
+    yield from (("hooks", remark) for remark in table.remarks)
 
 
 def _labelled(path: Path, problems: Iterable[str]) -> tuple[str, ...]:
@@ -151,11 +207,14 @@ class ApprovedPart(Struct, frozen=True):
     item: ProjectItem
     hooks: tuple[HookEntry, ...] = ()
     status_line: str = ""
+    variables: Mapping[str, str] = {}
+    model: str = ""
     files: str = ""
 
 
 def _parts(found: ClaudeSettings, folder: Path, environ: Mapping[str, str]) -> Iterator[ApprovedPart]:
     """Yield the parts of a file that need approval."""
+    yield from _values(found)
     if found.source == "user":
         if found.acts:
             yield _of_user(found)
@@ -176,6 +235,33 @@ def _parts(found: ClaudeSettings, folder: Path, environ: Mapping[str, str]) -> I
             "status line", name=found.path.name, shows=line, content=json.dumps([line, files]).encode()
         )
         yield ApprovedPart(item, status_line=line, files=files)
+
+
+def _values(found: ClaudeSettings) -> Iterator[ApprovedPart]:
+    """Yield the variables and the model of a file."""
+    name = f"{'~/' if found.source == 'user' else ''}.claude/{found.path.name}"
+    if found.variables:
+        secret = {key for key, value in found.variables.items() if secret_values({key: value})}
+        shown = (f"{key}={'…' if key in secret else value}" for key, value in found.variables.items())
+        yield ApprovedPart(
+            ProjectItem(
+                "environment",
+                name=name,
+                shows=printable(" ".join(shown)),
+                content=json.dumps(found.variables, sort_keys=True).encode(),
+                everywhere=found.source == "user",
+            ),
+            variables=found.variables,
+        )
+    if found.model:
+        item = ProjectItem(
+            "model",
+            name=name,
+            shows=printable(found.model),
+            content=found.model.encode("utf-8", "surrogatepass"),
+            everywhere=found.source == "user",
+        )
+        yield ApprovedPart(item, model=found.model)
 
 
 def _of_user(found: ClaudeSettings) -> ApprovedPart:

@@ -39,16 +39,18 @@ class HookTable(Struct, frozen=True):
 
     problems  a line about each error
     remarks   a line about each definition that has no effect
+    unknown   a line about each event that does not occur here, by its name
     """
 
     entries: tuple[HookEntry, ...] = ()
     problems: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    unknown: Mapping[str, str] = {}
 
     @property
     def all_lines(self) -> tuple[str, ...]:
-        """The problems and remarks, for a table that was written for another program or by someone else."""
-        return (*self.problems, *self.remarks)
+        """All lines, for a table that was written for another program or by someone else."""
+        return (*self.problems, *self.remarks, *self.unknown.values())
 
 
 def read_hooks(raw: object, origin: str = "") -> HookTable:
@@ -60,7 +62,12 @@ def read_hooks(raw: object, origin: str = "") -> HookTable:
     reading = _Reading(origin)
     for name, groups in raw.items():
         reading.read_event(str(name), groups)
-    return HookTable(tuple(reading.entries), problems=tuple(reading.problems), remarks=tuple(reading.remarks))
+    return HookTable(
+        tuple(reading.entries),
+        problems=tuple(reading.problems),
+        remarks=tuple(reading.remarks),
+        unknown=reading.unknown,
+    )
 
 
 class _Matcher(NamedTuple):
@@ -81,6 +88,7 @@ class _Reading:
         self.entries: list[HookEntry] = []
         self.problems: list[str] = []
         self.remarks: list[str] = []
+        self.unknown: dict[str, str] = {}
 
     def read_event(self, name: str, groups: Any) -> None:
         events = SHORT_NAMES.get(name, ())
@@ -104,13 +112,13 @@ class _Reading:
         import difflib  # 1 ms, only needed for errors
 
         if name in EVENTS_ELSEWHERE:
-            self.remarks.append(f"the hooks for {name} are ignored: makeroom does not have this event")
+            self.unknown[name] = f"the hooks for {name} are ignored: makeroom does not have this event"
         elif near := difflib.get_close_matches(name, [*SHORT_NAMES, *map(str, HookEvent)], 1):
             # A hook with a typo in its name would protect nothing.
             self.problems.append(f"unknown event {name!r}; did you mean {near[0]!r}?")
         else:
             known = ", ".join(HookEvent)
-            self.remarks.append(f"unknown event {name!r} (its hooks are ignored); the events are {known}")
+            self.unknown[name] = f"unknown event {name!r} (its hooks are ignored); the events are {known}"
 
     def _read_group(self, event: HookEvent, group: Any) -> None:
         """Read the hooks of one matcher."""
