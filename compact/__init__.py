@@ -7,7 +7,7 @@ from transcripts.lazy_door import lazy_door
 if TYPE_CHECKING:
     from .block_tracker import tracking_steps
     from .breakpoints import cache_breakpoints
-    from .clearing import call_label
+    from .clearing import call_label, clear_candidates, placeholder_edit
     from .context_figures import ContextReport, context_report
     from .dropping import plan_drop
     from .estimate import Calibration
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .pipeline import REACTIVE_RUNGS, dry_run, plan, quiet_below
     from .prices import NEVER_PAYS_BACK, PriceList, Prices, Spending
     from .replacement import COMMANDS_HEADING, DIRECTORY_HEADING, PINS_HEADING
-    from .report import LAYERS_TOLD, compaction_notice, is_told, rewrite_told
+    from .report import LAYERS_TOLD, compaction_notice, is_told, propose, rewrite_told
     from .restoring import FileTouch, NeededText, PutBackRules
     from .settings import POLICY_NAMES, CompactSettings, ContextWindow, WindowState
     from .shown_blocks import ShownBlock, largest_blocks, largest_blocks_sentence
@@ -75,6 +75,7 @@ __all__ = [
     "block_texts",
     "cache_breakpoints",
     "call_label",
+    "clear_candidates",
     "compaction_notice",
     "context_report",
     "dry_run",
@@ -91,10 +92,12 @@ __all__ = [
     "names",
     "pages_referred_to",
     "pins_of",
+    "placeholder_edit",
     "plan",
     "plan_drop",
     "plan_undo",
     "problems",
+    "propose",
     "quiet_below",
     "rewrite_told",
     "strings",
@@ -108,7 +111,7 @@ __getattr__ = lazy_door(
     {
         "block_tracker": "tracking_steps",
         "breakpoints": "cache_breakpoints",
-        "clearing": "call_label",
+        "clearing": "call_label clear_candidates placeholder_edit",
         "context_figures": "ContextReport context_report",
         "dropping": "plan_drop",
         "estimate": "Calibration",
@@ -120,7 +123,7 @@ __getattr__ = lazy_door(
         "pipeline": "REACTIVE_RUNGS dry_run plan quiet_below",
         "prices": "NEVER_PAYS_BACK PriceList Prices Spending",
         "replacement": "COMMANDS_HEADING DIRECTORY_HEADING PINS_HEADING",
-        "report": "LAYERS_TOLD compaction_notice is_told rewrite_told",
+        "report": "LAYERS_TOLD compaction_notice is_told propose rewrite_told",
         "restoring": "FileTouch NeededText PutBackRules",
         "settings": "POLICY_NAMES CompactSettings ContextWindow WindowState",
         "shown_blocks": "ShownBlock largest_blocks largest_blocks_sentence",

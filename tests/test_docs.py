@@ -15,7 +15,7 @@ from agent.cli.arguments import EXIT_CODES, parser
 from agent.commands import COMMANDS
 from agent.ports import HookEvent
 from agent.replay.figures import MARKDOWN_COLUMNS
-from agent.replay.policies import PRICE_TIERS, REPLAY_POLICIES
+from agent.replay.policies import DEFAULT_POLICIES, PRICE_TIERS
 from transcripts.codec import encode_fact
 from transcripts.facts import FACT_TYPES, User
 from transcripts.file_states import RECORD_FOLDERS
@@ -146,7 +146,7 @@ def test_the_table_of_hook_events_is_complete() -> None:
 
 def test_the_table_of_prices_has_a_row_for_each_policy_and_tier_and_the_columns_of_replay() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \|", ECONOMY, re.MULTILINE)
-    assert rows == [(policy, tier) for policy in REPLAY_POLICIES for tier in PRICE_TIERS]
+    assert rows == [(policy, tier) for policy in DEFAULT_POLICIES for tier in PRICE_TIERS]
     assert f"| policy | prices | {' | '.join(name for name, _ in MARKDOWN_COLUMNS)} |" in ECONOMY
 
 

@@ -7,20 +7,29 @@ Replays the files under each policy and writes the figures as a table, as JSON o
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
-from hashlib import sha256
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import NoReturn
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.replay.policies import PRICE_TIERS
 from compact import TokenCounter, load_counter
 from tools.text import pluralize
 from transcripts.importers import UnreadableRecording, import_session
 
+from .comparisons import comparison_planner
 from .figures import Run, as_json, as_markdown
-from .policies import DEFAULT_TERMS, OWN_OVERHEAD_TOKENS, REPLAY_POLICIES, ReplayTerms, setup_of
+from .policies import (
+    COMPARISON_POLICIES,
+    DEFAULT_POLICIES,
+    DEFAULT_TERMS,
+    OWN_OVERHEAD_TOKENS,
+    REPLAY_POLICIES,
+    ReplayTerms,
+    setup_of,
+)
 from .report_page import html_page
 from .request_dump import dump_path, dump_to, frame_of
 from .simulation import Baselines, Recording, baselines, recording, replay
@@ -64,7 +73,9 @@ def main(argv: Sequence[str]) -> int:
         return _complain([str(error)])
     counter = load_counter()
     counter.warm()
-    files = [file for file in options.files if options.half in ("whole", "both", half_of(file))]
+    files = [
+        file for file in options.files if options.half in ("whole", "both", half_of(file.name, options.files))
+    ]
     recordings, troubles = read_recordings(files, counter, options.pauses)
     recordings = [one for one in recordings if recorded_tokens(one) > options.over]
     if not recordings:
@@ -82,7 +93,7 @@ def parse_options(argv: Sequence[str]) -> ReplayOptions:
     add = parser.add_argument
     names = ", ".join(REPLAY_POLICIES)
     add("files", nargs="*", metavar="FILE", help="a recorded session, or a directory of them")
-    add("--policy", nargs="+", action="extend", metavar="P", help=f"{names} (default: all)")
+    add("--policy", nargs="+", action="extend", metavar="P", help=f"{names} (default: the first four)")
     tiers = (*PRICE_TIERS, ALL_TIERS)
     add("--prices", default="standard", choices=tiers, help="price tier; all: write a Markdown table")
     add("--over", type=int, default=0, metavar="TOKENS", help="skip sessions of up to TOKENS tokens")
@@ -98,11 +109,11 @@ def parse_options(argv: Sequence[str]) -> ReplayOptions:
     about = f"size of system prompt and tools (those of makeroom: {own})"
     add("--overhead", type=int, default=default.overhead, metavar="TOKENS", help=about)
     add("--pauses", choices=PAUSES, default=PAUSES[0], help="prompts: ten minutes before each prompt")
-    halves = "replay half of the files, chosen by a hash of the name; both: show the halves side by side"
+    halves = "replay every other file, in order of name; both: show the halves side by side"
     add("--half", choices=HALVES, default=HALVES[0], help=halves)
     found = parser.parse_args(list(argv))
     words = [word for given in found.policy or [] for word in given.split(",")]  # or files
-    policies = tuple(dict.fromkeys(word for word in words if word in REPLAY_POLICIES)) or REPLAY_POLICIES
+    policies = tuple(dict.fromkeys(word for word in words if word in REPLAY_POLICIES)) or DEFAULT_POLICIES
     more = [word for word in words if word not in REPLAY_POLICIES]
     for word in more:
         if not Path(word).exists():
@@ -143,9 +154,9 @@ def _files_in(path: Path) -> list[Path]:
     return sorted(file for file in path.iterdir() if file.suffix in REPLAYABLE_SUFFIXES and file.is_file())
 
 
-def half_of(file: Path) -> str:
-    """Return the half that a recording belongs to, "a" or "b", by a hash of its name."""
-    return "ab"[sha256(file.name.encode()).digest()[0] % 2]
+def half_of(name: str, files: Iterable[Path]) -> str:
+    """Return the half that a recording belongs to, "a" or "b": every other one of all in order of name."""
+    return "ab"[sorted(file.name for file in files).index(name) % 2]
 
 
 def read_recordings(
@@ -157,17 +168,24 @@ def read_recordings(
     for path in files:
         try:
             imported = import_session(path.read_bytes(), counter.blocks)
+            made = recording(path.name, imported.facts, pauses)
         except FileNotFoundError:
             troubles.append(f"cannot read {path}: no such file")
         except OSError as error:
             troubles.append(f"cannot read {path}: {error.strerror}")
         except UnreadableRecording as error:
             troubles.append(f"cannot read {path}: {error}")
+        except _DEFECTS as error:
+            troubles.append(f"cannot read {path}, which is an error in makeroom: {_told(error)}")
         else:
             if imported.damaged:
                 _complain([f"{path}: skipped {pluralize(imported.damaged, 'damaged line')}"])
-            found.append(recording(path.name, imported.facts, pauses))
+            found.append(made)
     return found, troubles
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def recorded_tokens(one: Recording) -> int:
@@ -191,6 +209,8 @@ def replay_all(
 
     def run_of(one: Recording, policy: str, costs: Baselines) -> Run:
         setup = setup_of(policy, tier, counter, options.terms)
+        if policy in COMPARISON_POLICIES:
+            setup = replace(setup, planner=comparison_planner(policy, one))
         if options.dump is None:
             return replay(one, policy, setup, costs)
         with dump_path(options.dump, one.name, policy, taken).open("wb") as file:
@@ -208,7 +228,7 @@ def replay_all(
         except _DEFECTS as error:
             if failed is None:
                 raise
-            failed[one.name] = f"{type(error).__name__}: {error}"
+            failed[one.name] = _told(error)
         else:
             runs += own
     _show_progress(0, 0)
@@ -249,7 +269,7 @@ def _groups(options: ReplayOptions, recordings: Sequence[Recording]) -> list[set
     names = {one.name for one in recordings}
     if options.half != "both":
         return [names]
-    halves = ({name for name in names if half_of(Path(name)) == half} for half in "ab")
+    halves = ({name for name in names if half_of(name, options.files) == half} for half in "ab")
     return [half for half in halves if half]
 
 

@@ -12,14 +12,17 @@ breaks are computed the same way. Summaries and invalid views are sums, and the 
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 OUTPUT_PRICE = 5.0  # of an output token in input tokens, for all known models
+LENGTHS = (100, 200)  # calls of a session, at which another column of the table by length begins
 
 
 class ReplayedRequest(Struct, frozen=True):
@@ -199,6 +202,7 @@ def as_markdown(by_tier: Mapping[str, Sequence[Run]], groups: Sequence[Collectio
     """Return a table with a row for each policy and price tier, and the columns MARKDOWN_COLUMNS.
 
     `groups` are the names of the files of each half, or of all; a cell contains one figure for each group.
+    A second table has the mean and the worst cost with re-reads by the length of the sessions.
     """
     head = ["policy", "prices", *(name for name, _ in MARKDOWN_COLUMNS)]
     rows = [head, ["---"] * len(head)]
@@ -212,7 +216,29 @@ def as_markdown(by_tier: Mapping[str, Sequence[Run]], groups: Sequence[Collectio
     first = next(iter(by_tier.values()))
     counted = [[run for run in first if run.policy == first[0].policy and run.file in g] for g in groups]
     sizes = " / ".join(f"{len(runs)} sessions, {_calls(runs):,} calls" for runs in counted)
-    return f"{sizes}.\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return f"{sizes}.\n\n{_table(rows)}\n{_table(_rows_by_length(by_tier, groups))}"
+
+
+def _table(rows: Iterable[Sequence[str]]) -> str:
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _rows_by_length(
+    by_tier: Mapping[str, Sequence[Run]], groups: Sequence[Collection[str]]
+) -> Iterator[list[str]]:
+    """Yield the rows of the table by length: the mean and the worst session of each group in a cell."""
+    bounds = [0, *LENGTHS, sys.maxsize]
+    heads = [f"under {LENGTHS[0]} calls", *(f"from {low} calls" for low in LENGTHS)]
+    yield ["policy", "prices", *heads]
+    yield ["---"] * (2 + len(heads))
+    for policy in dict.fromkeys(run.policy for runs in by_tier.values() for run in runs):
+        for tier, runs in by_tier.items():
+            cells = []
+            for low, high in itertools.pairwise(bounds):
+                own = [run for run in runs if run.policy == policy and low <= run.totals.calls < high]
+                parts = [[run.figures.cost_with_rereads for run in own if run.file in g] for g in groups]
+                cells.append(" / ".join(f"{fmean(p):.2f}, {max(p):.2f}" if p else "-" for p in parts))
+            yield [f"`{policy}`", tier, *cells]
 
 
 def _calls(runs: Iterable[Run]) -> int:

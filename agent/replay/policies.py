@@ -1,7 +1,8 @@
 """The parameters of a replay: the policies by name, their settings and prices, and the canned summary.
 
 `thrifty`, `classic` and `off` are the policies of the settings. `summary` only summarizes, at the size at
-which thrifty would, with no layer before it, as most agents do. It is for comparison and is not a setting.
+which thrifty would, with no layer before it, as most agents do. It is for comparison and is not a setting,
+like the policies of comparisons.py.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +25,9 @@ from compact import (
 )
 from transcripts import Exchange, Folded, Prompt, TextBlock
 
-REPLAY_POLICIES = ("thrifty", "classic", "off", "summary")
+COMPARISON_POLICIES = ("older", "cliff", "oracle")  # of comparisons.py
+REPLAY_POLICIES = ("thrifty", "classic", "off", "summary", *COMPARISON_POLICIES)
+DEFAULT_POLICIES = REPLAY_POLICIES[:4]
 REPLAY_WINDOW_TOKENS = 200_000
 OVERHEAD_TOKENS = 12_000  # of system prompt and tools, typical of agents that load many tools
 OWN_OVERHEAD_TOKENS = 3_200  # of makeroom, without project instructions
@@ -88,6 +91,9 @@ def setup_of(
         "classic": replace(thrifty, policy="classic"),
         "off": replace(thrifty, policy="off"),
         "summary": replace(thrifty, policy="classic", trigger=thrifty.trigger_in(window)),
+        "older": replace(thrifty, policy="classic"),
+        "cliff": replace(thrifty, policy="classic"),
+        "oracle": thrifty,
     }[policy]
     planner = partial(plan, layers=(SUMMARY_LAYER,)) if policy == "summary" else plan
     return ReplaySetup(

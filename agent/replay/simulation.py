@@ -12,8 +12,8 @@ All figures use these definitions:
     refused    prompt and reply together exceed the window
     thinking   bound to its prefix, as on current models
     re-read    one more call, which reads the whole prompt from the cache and writes the tokens of the newest
-               source; for each reference and edit (references.py) whose text is not in the context, and for
-               each result that was cut before the model saw it
+               source; once for each source of the references and edits (references.py) of a call whose text
+               is not in the context, and for each result that was cut before the model saw it
 
 There are two baselines: the session without compaction, with the same breakpoints and no context limit, and
 the policy `off` within the window, re-reads included.
@@ -266,6 +266,7 @@ class _Replay(Struct):
         return served
 
     def _judge(self, reply: Reply) -> None:
+        again: set[int] = set()  # the sources to be read again
         for reference in self.recorded.references.get(reply.seq, ()):
             sources = [self.numbers[seq] for seq in reference.sources]
             sources = [
@@ -276,13 +277,15 @@ class _Replay(Struct):
             self.totals.lost += state is ReferenceState.LOST
             self.totals.recoverable += state is ReferenceState.RECOVERABLE
             if state is not ReferenceState.IN_CONTEXT:
-                _charge_reread(self, reference.sources[-1])
+                again.add(reference.sources[-1])
         for edit in self.recorded.edits.get(reply.seq, ()):
             self.totals.edits += 1
             other = f"{self.shown.text}\n{_still_shown(self.put_back, self.folded)}"
             if not is_in_view(edit, self.numbers, self.folded, other, self.trimmed):
                 self.totals.edits_out += 1
-                _charge_reread(self, max(source[0] for need in edit.needs for source in need))
+                again.add(max(source[0] for need in edit.needs for source in need))
+        for source in sorted(again):
+            _charge_reread(self, source)
 
     def _compact(self, trigger: Trigger, rung: int = 0) -> list[tuple[str, int]]:
         """Plan and apply compactions; returns (layer, tokens freed) of each."""

@@ -37,10 +37,13 @@ def counter():
     return made
 
 
+def files():
+    return parse_options([os.environ["MAKEROOM_RECORDINGS"]]).files
+
+
 @cache
 def recordings():
-    wanted = parse_options([os.environ["MAKEROOM_RECORDINGS"]])
-    found, troubles = read_recordings(wanted.files, counter())
+    found, troubles = read_recordings(files(), counter())
     assert found, f"nothing to replay in the folder: {troubles}"
     return found
 
@@ -63,7 +66,7 @@ def of_large(policy, tier):
 
 def halves():
     names = {one.name for one in large()}
-    return [{name for name in names if half_of(Path(name)) == half} for half in "ab"]
+    return [{name for name in names if half_of(name, files()) == half} for half in "ab"]
 
 
 @pytest.mark.parametrize("tier", PRICE_TIERS)

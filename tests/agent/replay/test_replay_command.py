@@ -15,7 +15,7 @@ from agent.model_port import RequestSettings
 from agent.replay.command import ReplayUsageError, main, parse_options, read_recordings, replay_all
 from agent.replay.figures import Run, Totals, as_markdown
 from agent.replay.policies import OWN_OVERHEAD_TOKENS, PRICE_TIERS
-from agent.replay.simulation import baselines
+from agent.replay.simulation import baselines, recording
 from agent.replay.terminal_table import PIPE_COLUMNS, draw_table
 from agent.session.system_prompts import system_prompt
 from compact.tokens import load_counter
@@ -169,6 +169,29 @@ def test_a_session_that_cannot_be_replayed_does_not_cost_the_others(
     assert capsys.readouterr().out == ""
 
 
+def test_a_session_that_cannot_be_imported_does_not_cost_the_others(session, tmp_path, capsys, monkeypatch):
+    def fail_for_bad(name, *rest):
+        return [][1] if name == "bad.jsonl" else recording(name, *rest)
+
+    monkeypatch.setattr("agent.replay.command.recording", fail_for_bad)
+    (tmp_path / "bad.jsonl").write_bytes(session.read_bytes())
+    assert main([str(tmp_path), "--policy", "off"]) == 2
+    out, err = capsys.readouterr()
+    assert "1 session" in out
+    defect = "IndexError: list index out of range"
+    assert err == f"makeroom: cannot read {tmp_path}/bad.jsonl, which is an error in makeroom: {defect}\n"
+
+
+def test_policies_for_comparison_are_replayed_by_name(session, capsys):
+    assert main([str(session), "--json", "--policy", "older,cliff,oracle"]) == 0
+    results = json.loads(capsys.readouterr().out)["results"]
+    assert {result["policy"]: result["cost_with_rereads"] for result in results} == {
+        "older": 1.0,
+        "cliff": 1.0,
+        "oracle": 1.0,
+    }
+
+
 @pytest.mark.parametrize("raw", [None, b"", b"hello", b'{"role": "user", "content": "hi"}\n'])
 def test_a_bad_file_is_named_with_what_to_do_and_the_exit_code_is_2(raw, tmp_path, capsys):
     path = tmp_path / "bad.jsonl"
@@ -297,8 +320,10 @@ def test_all_tiers_make_one_markdown_table(session, capsys):
     rows = capsys.readouterr().out.splitlines()
     assert rows[0] == "1 sessions, 5 calls."
     assert rows[2].startswith("| policy | prices | cost | with re-reads: mean | sum | worst | to `off`")
-    assert [row.split(" | ")[1] for row in rows[4:]] == list(PRICE_TIERS)
-    assert rows[-1].startswith("| `off` | hour | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 | 0.0% |")
+    assert [row.split(" | ")[1] for row in rows[4:8]] == list(PRICE_TIERS)
+    assert rows[7].startswith("| `off` | hour | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 | 0.0% |")
+    assert rows[9] == "| policy | prices | under 100 calls | from 100 calls | from 200 calls |"
+    assert rows[-1] == "| `off` | hour | 1.00, 1.00 | - | - |"
 
 
 def test_the_markdown_table_gives_the_mean_the_sum_and_the_worst_of_each_group():
@@ -309,20 +334,22 @@ def test_the_markdown_table_gives_the_mean_the_sum_and_the_worst_of_each_group()
     both = as_markdown(dict.fromkeys(PRICE_TIERS, runs), [{"a", "b"}])
     assert "2 sessions, 7 calls" in both
     assert "| standard | 0.75 | 0.81 | 1.05 | 1.11 | 1.00 | 1.00 |" in both
+    assert "| standard | 0.81, 1.11 | - | - |" in both
     halves = as_markdown(dict.fromkeys(PRICE_TIERS, runs), [{"a"}, {"b"}])
+    assert "| standard | 0.50, 0.50 / 1.11, 1.11 | - / - | - / - |" in halves
     assert "1 sessions, 3 calls / 1 sessions, 4 calls" in halves
     assert "| standard | 0.50 / 1.00 | 0.50 / 1.11 |" in halves
 
 
-def test_each_recording_belongs_to_one_half_by_its_name(session, tmp_path, capsys):
+def test_the_recordings_belong_to_one_half_and_the_other_in_order_of_name(session, tmp_path, capsys):
     for number in range(6):
         (tmp_path / f"{number}.jsonl").write_bytes(session.read_bytes())
     files = {}
     for half in ("a", "b"):
         assert main([str(tmp_path), "--json", "--policy", "off", "--half", half]) == 0
         files[half] = {result["file"] for result in json.loads(capsys.readouterr().out)["results"]}
-    assert files["a"] and files["b"] and not files["a"] & files["b"]
-    assert len(files["a"] | files["b"]) == 7
+    assert files["a"] == {"0.jsonl", "2.jsonl", "4.jsonl", "one.jsonl"}
+    assert files["b"] == {"1.jsonl", "3.jsonl", "5.jsonl"}
     assert main([str(tmp_path), "--policy", "off", "--half", "both", "--prices", "all"]) == 0
     assert " sessions, " in capsys.readouterr().out.splitlines()[0].partition(" / ")[2]
 

@@ -117,6 +117,18 @@ def test_each_reference_that_is_not_in_context_costs_a_call_and_its_source():
     assert done.figures.cost_with_rereads > done.figures.cost_ratio
 
 
+def test_a_source_of_several_references_of_one_call_is_charged_once():
+    facts = list(session(2))
+    shown = f"{facts[2].content[0].text} def first_name(): ... def second_name(): ..."
+    facts[2] = replace(facts[2], content=(TextBlock(shown),))
+    facts[-1] = replace(facts[-1], blocks=(TextBlock("first_name and second_name are done"),))
+    done = replay(recording("f", facts), "thrifty", setup(clearing(1)))
+    assert done.totals.recoverable == 2
+    assert done.totals.rereads == pytest.approx(
+        0.1 * done.requests[2].view_tokens + 1.25 * facts[2].tokens[0]
+    )
+
+
 def test_a_result_that_is_cut_before_the_model_saw_it_costs_a_call_and_its_text_once():
     facts = session(2)
     done = replay(recording("f", facts), "thrifty", setup(clearing(0)))
