@@ -32,7 +32,7 @@ class PermissionQuestion(Struct, frozen=True):
     call again: without the sandbox, or in it with the access `through` allowed. `remedy` is the flag that
     would have allowed it, for runs without a user. `call` is the id of the model's call, `input` its input.
     `asker` is the agent that asks, "" for the session itself. With `once` a rule requires approval each time,
-    so none can be given for longer.
+    so none can be given for longer. With `waits` the call runs, and its connection waits for the answer.
     """
 
     tool: str
@@ -48,6 +48,7 @@ class PermissionQuestion(Struct, frozen=True):
     input: Mapping[str, Any] = field(default_factory=dict)
     asker: str = ""
     once: bool = False
+    waits: bool = False
 
 
 class Allow(Struct, frozen=True):

@@ -18,6 +18,7 @@ from tools.bash_result import command_result, output_so_far
 from tools.processes import (
     CommandLimits,
     CommandRequest,
+    HostQuestions,
     ProgressThrottle,
     Spool,
     command_runner,
@@ -34,7 +35,8 @@ ADVICE_IF_NEEDED = "If that matters, say what you need instead of working around
 class CommandAttempt(Struct, frozen=True):
     """One run of a command line: its result, the folder where its shell was at last, what it was refused.
 
-    If the line succeeded anyway, no question is asked, and the refusal is in `told`.
+    If the line succeeded anyway, no question is asked, and the refusal is in `told`. `denied` is the user's
+    answer if they were asked about the refusal while the line ran.
     """
 
     result: ToolResult
@@ -42,6 +44,7 @@ class CommandAttempt(Struct, frozen=True):
     folder: str | None
     refusal: BlockedAccess | None
     told: str | None = None
+    denied: UnblockDecision | None = None
 
 
 async def run_attempts(
@@ -56,7 +59,9 @@ async def run_attempts(
             why = str(attempt.refusal)
             return _refused(attempt, attempt.refusal, why), f"[{why}. {ADVICE}]"
         refused.append(attempt.refusal)
-        decision = await call.ask_to_leave(attempt.refusal) if call.ask_to_leave else NOBODY
+        decision = attempt.denied or NOBODY
+        if attempt.denied is None and call.ask_to_leave is not None:
+            decision = await call.ask_to_leave(attempt.refusal)
         if decision.answer == "no":
             why = f"{attempt.refusal}: {decision.words.strip().rstrip('.')}"
             return _refused(attempt, attempt.refusal, why), f"[{why}. {ADVICE}]"
@@ -73,9 +78,12 @@ async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimit
     spool = spool_of(call, limits)
     began = asyncio.get_running_loop().time()
     profile = runner.profile
-    with telling_why_not(context, spool):
+    questions = HostQuestions(call.ask_to_leave) if request.sandboxed and call.ask_to_leave else None
+    waited_s = questions.waited_s if questions is not None else float
+    with telling_why_not(context, spool), runner.asking(questions):
         try:
-            end = await run_foreground(runner, request, spool, limits, ProgressThrottle(call.progress))
+            progress = ProgressThrottle(call.progress)
+            end = await run_foreground(runner, request, spool, limits, progress, waited_s)
         except asyncio.CancelledError as error:
             if spool.total == 0:
                 raise
@@ -89,7 +97,8 @@ async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimit
     result = command_result(end, request.line, spool, context, limits)
     result = _with_lines(result, [*guarded, *unreached])
     if refusal is None or end.code:
-        return CommandAttempt(result, spool=spool, folder=end.folder, refusal=refusal)
+        denied = questions.denied(refusal.target) if questions is not None and refusal is not None else None
+        return CommandAttempt(result, spool=spool, folder=end.folder, refusal=refusal, denied=denied)
     told = f"[{refusal}, although the command exited with code 0. {ADVICE_IF_NEEDED}]"
     return CommandAttempt(
         _with_note(result, refusal), spool=spool, folder=end.folder, refusal=None, told=told

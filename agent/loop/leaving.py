@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from agent.errors import AgentError
 from agent.events import Emit, Notice
-from agent.permissions import REACHING, Rule, barring_rule, opening_rule, parse_rules
+from agent.permissions import REACHING, PermissionRules, Rule, barring_rule, opening_rule, parse_rules
 from agent.ports import Allow, Deny, PermissionQuestion
 from tools.guarded import steers_git, worktree_places
 from tools.sandbox import BlockedAccess, SandboxProfile, UnblockDecision, host_name, local_port, short_path
@@ -19,6 +19,7 @@ from .call_permission import ParsedCall, grant_always, remark_note
 from .context import TurnContext
 
 WHY = "The command already ran partially; approving runs it again."
+WAITING = "The command is running, and its connection waits for your answer."
 
 _DIRECT = ("ssh", "scp", "sftp", "rsync")  # programs that no proxy connects, so allowing a host does not help
 
@@ -67,6 +68,8 @@ class Leaving(Struct):
         rule = barring_rule(store.rules, refusal.target) if refusal.action != "reach" else None
         if rule in store.rules.deny:
             return self._no(f"the rule {rule} denies this")
+        if refusal.waiting and (rule := _denying_rule(store.rules, refusal.target)) is not None:
+            return self._no(f"the rule {rule} denies this")
         question, passage = self._question(refusal)
         began = self.context.clock.monotonic()
         answer = await self.context.approver.ask(question)
@@ -114,6 +117,8 @@ class Leaving(Struct):
             passage = None  # no rule opens a network in a sandbox without one
         if passage is not None and barring_rule(self.context.permissions.rules, passage.target) is not None:
             passage = None  # an ask rule asks each time
+        if refusal.address:
+            passage = None  # a rule for a host allows only its public addresses
         folder = str(self.context.tool_context.folder)
         rule = opening_rule(call.access[0].target)
         reaching = passage is not None and passage.action == "reach"
@@ -122,14 +127,15 @@ class Leaving(Struct):
             call.tool.name,
             title=call.title,
             access=call.access,
-            why=WHY,
-            prefix=str(rule) if rule is not None else None,
+            why=WAITING if refusal.waiting else WHY,
+            prefix=str(rule) if rule is not None and not refusal.waiting else None,
             preview={"text": call.access[0].target, "said": refusal.said},
             refused=str(refusal),
             through=passage.shown(folder) if passage is not None else "",
             remedy=remedy or ("" if rule is not None else "--sandbox off"),
             call=call.use.id,
             input=call.use.input,
+            waits=refusal.waiting,
         )
         return question, passage
 
@@ -153,6 +159,11 @@ class Leaving(Struct):
     def _keep(self, *rules: Rule) -> None:
         for rule in rules:
             grant_always(self.context, self.emit, rule, self.call.access[0].cwd)
+
+
+def _denying_rule(rules: PermissionRules, host: str) -> Rule | None:
+    """Return the rule that denies a host, or all of them."""
+    return next((rule for rule in rules.deny if rule.tool == REACHING and rule.pattern in (None, host)), None)
 
 
 def passage_for(refusal: BlockedAccess, profile: SandboxProfile, home: Path) -> Passage | None:

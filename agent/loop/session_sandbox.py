@@ -199,8 +199,10 @@ class SessionSandbox(Struct):
                 self._proxy = await network.start_proxy(
                     self._proxy_folder / "proxy", environ=self.tools.environ
                 )
-                command_runner(self.tools).refused_hosts = self._proxy.refused_since
-                command_runner(self.tools).unreached_hosts = self._proxy.unreached_since
+                runner = command_runner(self.tools)
+                runner.refused_hosts = self._proxy.refused_since
+                runner.unreached_hosts = self._proxy.unreached_since
+                runner.use_asker = self._proxy.use_asker
         if self._proxy is None:
             return False
         hosts = self.hosts()

@@ -266,7 +266,10 @@ def _allowed_by(rule: str) -> str:
 
 def _unblocking_answers(question: PermissionQuestion) -> Iterator[ApprovalChoice]:
     """Yield the answers to the question whether a blocked command may run with more access."""
-    yield ApprovalChoice("y", text="Yes, rerun without the sandbox, this once", answer=Allow("once"))
+    text = "Yes, rerun without the sandbox, this once"
+    if question.waits:
+        text = "Yes, while this command runs" if question.through else "Yes, in this session"
+    yield ApprovalChoice("y", text=text, answer=Allow("once"))
     if question.through:
         text = f"Yes, and always allow commands in this project to {one_line(question.through)}"
         yield ApprovalChoice("a", text=text, answer=Allow("through"))
@@ -284,6 +287,8 @@ def question_head(question: PermissionQuestion) -> str:
         return f"{asker}Carry out this plan?"
     if questions := question.preview.get("questions"):
         return asker + one_line(str(questions[0]["question"]))
+    if question.waits:
+        return f"{asker}Let this command connect?"
     return asker + ("Run this command outside the sandbox?" if question.refused else f"Allow {tool}?")
 
 

@@ -17,7 +17,16 @@ from hypothesis import strategies as st
 from tests.sampling import sampled
 from tools.base import ToolError
 from tools.bash import BashArguments, required_access
-from tools.processes.command_progress import ProgressThrottle
+from tools.processes import (
+    CommandLimits,
+    CommandRequest,
+    HostQuestions,
+    ProgressThrottle,
+    Spool,
+    command_runner,
+    run_foreground,
+)
+from tools.sandbox import BlockedAccess, UnblockDecision
 
 from .bash_session import GUARD_S, BashSession, text
 
@@ -463,3 +472,30 @@ def test_invisible_characters_in_an_output_are_taken_out_and_counted(shell: Bash
 def test_joiners_and_selectors_of_emoji_and_scripts_reach_the_model(shell: BashSession) -> None:
     text = "⚠\ufe0f 1\ufe0f\u20e3 🏳\ufe0f\u200d🌈 👨\u200d👩\u200d👧 می\u200cخواهم ක\u0dca\u200dෂ"
     assert shell.say(f"echo '{text}'") == text
+
+
+def test_the_time_of_an_answer_does_not_count_for_the_time_limit(shell: BashSession) -> None:
+    """The command waits for it with a connection that the proxy holds."""
+
+    async def main() -> str:
+        answered = asyncio.Event()
+
+        async def ask(refusal: BlockedAccess) -> UnblockDecision:
+            await answered.wait()
+            return UnblockDecision("once")
+
+        questions = HostQuestions(ask)
+        asking = asyncio.create_task(questions.may_reach("files.example", ""))
+        asyncio.get_running_loop().call_later(0.6, answered.set)
+        runner = command_runner(shell.context)
+        spool = Spool(shell.folder / "out")
+        request = CommandRequest("sleep 0.7; echo end")
+        limits = CommandLimits(timeout_s=0.3)
+        end = await run_foreground(
+            runner, request, spool, limits, ProgressThrottle(lambda text: None), questions.waited_s
+        )
+        assert await asking and questions.denied("files.example") is None
+        assert (end.why, end.code) == ("", 0) and end.took_s < 0.6
+        return spool.tail(100).decode()
+
+    assert shell.runner.run(main()) == "end\n"

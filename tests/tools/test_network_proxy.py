@@ -672,3 +672,40 @@ def test_only_a_whole_host_name_can_be_allowed(bad: str) -> None:
     with pytest.raises(ValueError, match=r"not allowed|not a host name"):
         host_name(bad)
     assert host_name("Registry.NPMjs.org") == "registry.npmjs.org"
+
+
+def test_a_private_address_is_connected_to_once_the_user_allows_it(tmp_path: Path) -> None:
+    """Company mirrors have such addresses. The answer holds for the session, and for that address."""
+    asked = []
+
+    async def allow(host: str, address: str) -> bool:
+        asked.append((host, address))
+        return host != "evil.example"
+
+    async def main() -> None:
+        addresses = ["127.0.0.1"]
+        async with serving(Echo(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")) as port:
+
+            async def connect(host: str, _: int, **more: Any) -> HostConnection:
+                return await connect_to_host(host, port, {}, lookup=lambda *_: list(addresses), **more)
+
+            proxy = await start_proxy(tmp_path / "proxy", ["mirror.example"], connect=connect)
+            request = b"GET http://mirror.example/ HTTP/1.1\r\nHost: mirror.example\r\n\r\n"
+            other = request.replace(b"mirror", b"evil")
+            assert status_of(await ask(proxy, request)) == 403  # nobody can be asked
+            assert proxy.use_asker(allow) is None
+            for each, status in ((request, 200), (request, 200), (other, 403)):
+                assert status_of(await ask(proxy, each)) == status
+            addresses[0] = "127.0.0.2"
+            assert status_of(await ask(proxy, request)) == 502  # asked and tried, but nothing listens there
+            assert proxy.use_asker(None) is allow
+            addresses[0] = "127.0.0.3"
+            assert status_of(await ask(proxy, request)) == 403
+            await proxy.close()
+
+    run(main())
+    assert asked == [
+        ("mirror.example", "127.0.0.1"),
+        ("evil.example", ""),
+        ("mirror.example", "127.0.0.2"),
+    ]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         move_to_background,
         run_foreground,
     )
+    from .host_questions import HostQuestions
     from .inbox import Inbox
     from .job_ports import listeners, new_listeners, port_note
     from .jobs import BackgroundJob, CommandRequest, exit_code
@@ -35,6 +36,7 @@ __all__ = [
     "CommandLimits",
     "CommandRequest",
     "CommandRunner",
+    "HostQuestions",
     "Inbox",
     "LineNews",
     "OwnCommand",
@@ -70,6 +72,7 @@ __getattr__ = lazy_door(
         "foreground": (
             "STILL_RUNNING CommandEnd CommandLimits ends_in_prompt move_to_background run_foreground"
         ),
+        "host_questions": "HostQuestions",
         "inbox": "Inbox",
         "job_ports": "listeners new_listeners port_note",
         "jobs": "BackgroundJob CommandRequest exit_code",

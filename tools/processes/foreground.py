@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -78,9 +79,11 @@ async def run_foreground(
     spool: Spool,
     limits: CommandLimits,
     progress: ProgressThrottle,
+    waited_s: Callable[[], float] = float,
 ) -> CommandEnd:
     """Run a command line in the session's directory, for at most `limits.timeout_s`.
 
+    The seconds that it `waited_s` for the user do not count.
     Raises SupervisorLost or OSError if it cannot be started. When cancelled, all its processes are sent TERM
     before this returns, and KILL half a second later.
     """
@@ -97,8 +100,8 @@ async def run_foreground(
         interactive = awaits_keys(line)
         may_go_on = runner.context.attended and not interactive
         limit = min(limits.timeout_s, limits.editor_s) if interactive else limits.timeout_s
-        await _first_of(limit, command.exited, output.full, moved)
-        took = loop.time() - began
+        await _until_due(began + limit, waited_s, command.exited, output.full, moved)
+        took = loop.time() - began - waited_s()
         quiet = loop.time() - output.last
         asks = quiet >= min(limits.quiet_s, limit / 2) and ends_in_prompt(spool)
         if (moved.done() or (may_go_on and not asks)) and not (command.exited.done() or output.full.done()):
@@ -134,6 +137,13 @@ async def run_foreground(
 async def _first_of(timeout_s: float, *futures: asyncio.Future[Any]) -> None:
     if not futures[0].done():
         await asyncio.wait(set(futures), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+
+
+async def _until_due(due: float, waited_s: Callable[[], float], *futures: asyncio.Future[Any]) -> None:
+    """Wait for one of the futures until a time of the event loop, which the user's answers put off."""
+    loop = asyncio.get_running_loop()
+    while not any(future.done() for future in futures) and (rest := due + waited_s() - loop.time()) > 0:
+        await _first_of(rest, *futures)
 
 
 def move_to_background(runner: CommandRunner) -> int:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tools.sandbox import (
     MAX_SCANNED_CHARS,
+    AskHost,
     BlockedAccess,
     CommandHandle,
     SandboxedRun,
@@ -29,6 +30,7 @@ from tools.sandbox import (
 
 from .command_context import CommandContext, RecordsGuard
 from .env_filter import hide_own_environment
+from .host_questions import HostQuestions
 from .jobs import BackgroundJob, CommandRequest
 from .session_shell import private_folder, shell_for
 from .spool import Spool
@@ -54,6 +56,7 @@ class CommandRunner:
         self.profile: SandboxProfile | None = None  # for sandboxed commands; made when the supervisor starts
         self.refused_hosts: HostsSince = lambda since: ()
         self.unreached_hosts: HostsSince = lambda since: ()  # why allowed hosts could not be reached
+        self.use_asker: Callable[[AskHost | None], AskHost | None] = lambda ask: None  # for other hosts
         self.guard = project_guard(context.folder, context.journals.parent)
         self.records: RecordsGuard | None = None  # set once a command has run that can see our transcripts
         self.published: PublishedPorts | None = None  # set once a port was published
@@ -100,6 +103,19 @@ class CommandRunner:
         self.profile = profile
         if self._supervisor is not None and self._supervisor.alive:
             await self._supervisor.use_profile(profile)
+
+    @contextmanager
+    def asking(self, questions: HostQuestions | None) -> Iterator[None]:
+        """Ask about the hosts that a command wants to reach, while it runs."""
+        if questions is None:
+            yield
+            return
+        before = self.use_asker(questions.may_reach)
+        try:
+            yield
+        finally:
+            self.use_asker(before)
+            questions.close()
 
     async def start(
         self, line: str, cwd: Path, take: Callable[[bytes], object], *, sandboxed: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +12,7 @@ BLOCKED_MARK = "blocked"  # begins each line about a blocked access
 # The user's decision: rerun once outside the sandbox; always allow the path or host in this project, and
 # rerun; deny.
 UnblockAnswer = Literal["once", "allow", "no"]
+AskHost = Callable[[str, str], Awaitable[bool]]  # host, its private address or "" -> the user allows it
 
 
 class UnblockDecision(Struct, frozen=True):
@@ -26,6 +28,8 @@ class BlockedAccess(Struct, frozen=True, eq=False):
     program  the program that was blocked, if its message names it
     folder   the project; paths below it are shown relative to it
     said     the last lines of the command's output, for the user's decision
+    waiting  the command still runs, and its connection to the host is held until the user has decided
+    address  the private address that the host's name resolves to, if that is the reason
     """
 
     action: Literal["write", "read", "reach"]
@@ -33,6 +37,8 @@ class BlockedAccess(Struct, frozen=True, eq=False):
     program: str = ""
     folder: str = ""
     said: str = ""
+    waiting: bool = False
+    address: str = ""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, BlockedAccess) and self._refused == other._refused
@@ -47,6 +53,9 @@ class BlockedAccess(Struct, frozen=True, eq=False):
 
     def __str__(self) -> str:
         """Return one line, such as `blocked: write ~/.cargo/registry (make)`."""
+        if self.waiting:
+            private = f", which has the private address {self.address}" if self.address else ""
+            return f"waiting to {self.action} {self.target}{private}"
         program = f" ({self.program})" if self.program else ""
         return f"{BLOCKED_MARK}: {self.action} {short_path(self.target, self.folder)}{program}"
 

@@ -561,16 +561,47 @@ def test_a_checkout_that_names_a_secret_as_its_git_directory_does_not_show_it(tm
         assert profile.shown == (() if shown == secret else (git,))
 
 
-def test_a_host_that_the_proxy_refused_needs_approval_and_kept_as_a_rule(shell: SandboxedWorld) -> None:
-    request = "GET http://files.example/ HTTP/1.1\\r\\nHost: files.example\\r\\n\\r\\n"
-    ask = f"exec 3<>/dev/tcp/127.0.0.1/${{http_proxy##*:}}; printf '{request}' >&3; head -1 <&3"
-    shell.run([f"{ask} | tee answer; grep -v 403 answer"], Allow("through"))
+def connects_to(host: str, then: str = "head -1 <&3") -> str:
+    """Return a line that requests a page through the proxy, and shows the first line of the answer."""
+    request = f"GET http://{host}/ HTTP/1.1\\r\\nHost: {host}\\r\\n\\r\\n"
+    return f"exec 3<>/dev/tcp/127.0.0.1/${{http_proxy##*:}}; printf '{request}' >&3; {then}"
+
+
+def test_a_connection_waits_for_the_answer_and_goes_on_after_a_yes(shell: SandboxedWorld) -> None:
+    line = f"echo ran >>runs; {connects_to('files.example')} | tee answer; grep -v 403 answer"
+    shell.run([line], Allow("through"))
     (question,) = shell.world.approver.questions
-    assert question.refused.startswith("blocked: reach files.example")
-    assert question.through == "reach files.example"
+    assert question.waits and question.refused == "waiting to reach files.example"
+    assert question.through == "reach files.example" and question.prefix is None
     assert stored_rules(shell.granted) == (Rule(REACHING, "files.example"),)
-    assert "403" not in (shell.folder / "answer").read_text()
+    assert "502" in (shell.folder / "answer").read_text()  # allowed, but there is no such host
     assert "[no connection: files.example " in shell.texts and "; the host is allowed]" in shell.texts
+    assert (shell.folder / "runs").read_text() == "ran\n"
+
+
+def test_a_host_is_asked_about_once_while_a_command_runs(shell: SandboxedWorld) -> None:
+    twice = f"{connects_to('files.example')} | tee -a answer"
+    shell.run([f"({twice}); ({twice}); ! grep 403 answer", twice], Allow("once"), Deny("no network, please"))
+    assert shell.asked == ["waiting to reach files.example"] * 2
+    assert (shell.folder / "answer").read_text().count("502") == 2
+    assert stored_rules(shell.granted) == ()
+
+
+def test_a_denied_host_is_not_asked_about_again_when_the_command_has_failed(shell: SandboxedWorld) -> None:
+    shell.run([f"{connects_to('files.example')} | grep -v 403"], Deny("use the mirror"))
+    assert shell.asked == ["waiting to reach files.example"]
+    assert "[blocked: reach files.example: the user declined." in shell.texts
+    assert "use the mirror" in shell.texts
+
+
+def test_a_denied_host_of_a_rule_is_refused_without_a_question(shell: SandboxedWorld) -> None:
+    def deny() -> None:
+        store = shell.world.context.permissions
+        store.rules = replace(store.rules, deny=(Rule(REACHING, "files.example"),))
+
+    shell.before_each = deny
+    shell.run([f"{connects_to('files.example')} | grep -v 403; true"])
+    assert shell.asked == []
 
 
 def test_a_port_of_this_machine_is_reached_once_the_user_allows_it(shell: SandboxedWorld) -> None:

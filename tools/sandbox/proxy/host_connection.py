@@ -35,7 +35,11 @@ class HostUnreachable(Exception):
 
 
 class HostNotPublic(HostUnreachable):
-    """The name resolves to this machine or to its own network, which is not allowed."""
+    """The name resolves to this machine or to its own network; `address` is the one to connect to."""
+
+    def __init__(self, host: str, address: str) -> None:
+        super().__init__(f"{host} resolves to a private address ({address})")
+        self.address = address
 
 
 class HostConnection(Struct, frozen=True):
@@ -121,7 +125,7 @@ async def connect_to_host(
         addresses = ()
     public = [address for address in addresses[:8] if reachable(address)]
     if addresses and not public:
-        raise HostNotPublic(f"{host} resolves to a private address ({addresses[0]})")
+        raise HostNotPublic(host, addresses[0])
     try:
         async with asyncio.timeout(_CONNECT_LIMIT_S):
             if proxy is not None:

@@ -3,6 +3,9 @@
 It is an HTTP proxy in the agent's process, on a Unix socket in a private directory. A tunnel (`CONNECT`) must
 begin with TLS for the same host. A plain request must have that host in its `Host` header, and is the only
 one of its connection. The data sent to an allowed host is not inspected, so it can receive anything.
+
+While a command runs for which the user can be asked, a request to another host waits for the answer. So does
+one to a private address, even of an allowed host.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from pathlib import Path
 import h11
 from msgspec import Struct
 
-from tools.sandbox.blocked_access import BLOCKED_MARK
+from tools.sandbox.blocked_access import BLOCKED_MARK, AskHost
 
 from .host_connection import HostConnection, HostNotPublic, HostUnreachable, connect_to_host
 from .hosts import host_name, shown_host
@@ -37,8 +40,9 @@ from .relaying import (
 
 _HTTP_PORT = 80
 _TLS_PORT = 443
+_UNREACHED = 502  # the status for an allowed host without a connection
 
-Connect = Callable[[str, int], Awaitable[HostConnection]]
+Connect = Callable[..., Awaitable[HostConnection]]
 
 
 class ProxyLimits(Struct, frozen=True):
@@ -69,6 +73,8 @@ class NetworkProxy:
         self._limits = limits
         self._refused: deque[tuple[float, str]] = deque(maxlen=1_000)
         self._unreached: deque[tuple[float, str]] = deque(maxlen=1_000)
+        self._ask: AskHost | None = None
+        self._private: dict[str, str] = {}  # private addresses that the user allowed, by host
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
@@ -87,6 +93,12 @@ class NetworkProxy:
         for host in hosts:
             with suppress(ValueError):
                 self.allow(host)
+
+    def use_asker(self, ask: AskHost | None) -> AskHost | None:
+        """Ask about hosts that are not allowed, or refuse them at once (None); returns the asker before."""
+        before = self._ask
+        self._ask = ask
+        return before
 
     def refused_since(self, mark: float) -> tuple[str, ...]:
         """Return the hosts refused since `mark`, a value of time.monotonic(); each once, oldest first.
@@ -174,15 +186,29 @@ class NetworkProxy:
 
     async def _route(self, host: str, port: int) -> HostConnection:
         """Return a connection to the host, if it is allowed. Raises RequestRefused."""
-        if host not in self._hosts:
+        if host not in self._hosts and not await self._is_allowed(host):
             raise RequestRefused(403, f"{host} is not an allowed host", host)
         try:
-            return await self._connect(host, port)
+            return await self._connected(host, port)
         except HostNotPublic as error:
             raise RequestRefused(403, str(error), host) from error
         except HostUnreachable as error:
             self._unreached.append((time.monotonic(), str(error)))
-            raise RequestRefused(502, str(error)) from error
+            raise RequestRefused(_UNREACHED, str(error)) from error
+
+    async def _is_allowed(self, host: str, address: str = "") -> bool:
+        return self._ask is not None and await self._ask(host, address)
+
+    async def _connected(self, host: str, port: int) -> HostConnection:
+        """Return a connection to an allowed host. Raises HostUnreachable."""
+        try:
+            return await self._connect(host, port)
+        except HostNotPublic as error:
+            address = error.address
+            if self._private.get(host) != address and not await self._is_allowed(host, address):
+                raise
+        self._private[host] = address
+        return await self._connect(host, port, reachable=address.__eq__)
 
     async def _tunnel(self, client: ClientEnd, route: HostConnection, host: str, port: int) -> None:
         """Serve a tunnel: TLS for that host, or one plain request on port 80. Raises TunnelRefused."""
@@ -252,8 +278,10 @@ def _allowable(host: str) -> str:
 
 def _refusal_bytes(refusal: RequestRefused) -> bytes:
     where = f"reach {refusal.host}: " if refusal.host else ""
-    text = f"{BLOCKED_MARK}: {where}{refusal}\n".encode()
-    head = f"HTTP/1.1 {refusal.status} Blocked by the sandbox\r\nContent-Type: text/plain\r\n"
+    unreached = refusal.status == _UNREACHED
+    text = f"{'no connection' if unreached else BLOCKED_MARK}: {where}{refusal}\n".encode()
+    reason = "No connection" if unreached else "Blocked by the sandbox"
+    head = f"HTTP/1.1 {refusal.status} {reason}\r\nContent-Type: text/plain\r\n"
     return f"{head}Content-Length: {len(text)}\r\nConnection: close\r\n\r\n".encode() + text
 
 
