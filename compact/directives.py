@@ -273,21 +273,39 @@ def _stretches(text: str) -> Iterator[tuple[int, int, bool]]:
 
 def _code_lines(lines: Sequence[str]) -> list[bool]:
     """Mark the lines that are code: fenced, of a diff, shaped like code, or comments beside such lines."""
-    fence = ""
+    fenced = _fenced_lines(lines)
     diff = False
     code = list[bool]()
-    for line in lines:
-        marker = found[1] if (found := pattern("fence").match(line)) is not None else ""
-        fenced = bool(fence or marker)
-        if marker and fence in ("", marker):
-            fence = "" if fence else marker
+    for at, line in enumerate(lines):
         diff = line.startswith(("@@ ", "diff --git ")) or (diff and line[:1] in ("+", "-", " ", "\\"))
-        code.append(fenced or diff or (_is_code(line) and not _is_spoken(line)))
+        code.append(at in fenced or diff or (_is_code(line) and not _is_spoken(line)))
     # A comment is prose and reads like the user's words; next to a line of code it belongs to the code.
     for order in (range(1, len(lines)), range(len(lines) - 2, -1, -1)):
         for at in order:
             code[at] = code[at] or _is_comment_of(lines[at], lines[at - order.step], code[at - order.step])
     return code
+
+
+def _fenced_lines(lines: Sequence[str]) -> set[int]:
+    """Return the indices of the lines within fences, fences included.
+
+    A fence that names a language opens a block, so an open one before it was the end of a block that is cut
+    off. One that is never closed encloses nothing.
+    """
+    fenced = set[int]()
+    begun = -1
+    marker = ""
+    for at, line in enumerate(lines):
+        if (found := pattern("fence").match(line)) is None:
+            continue
+        fenced.add(at)
+        if begun < 0 or line[found.end() :].strip("`~ \n"):
+            begun = at
+            marker = found[1]
+        elif found[1] == marker:
+            fenced.update(range(begun, at))
+            begun = -1
+    return fenced
 
 
 def _is_comment_of(line: str, beside: str, code: bool) -> bool:

@@ -4,13 +4,19 @@ Each block of the user is shown in a `Form`. Where space is short, all older one
 fits; the sentences that direct the work are kept longest.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import groupby
 from typing import NamedTuple
 
-from transcripts import Entry, Exchange, ImageBlock, TextBlock, injected_text, own_words
+from msgspec import Struct
 
-from .clearing import call_label, on_short_line, with_sentences
-from .directives import FACT, LASTING, REQUEST, WISH, weighed_sentences
+from transcripts import Entry, Exchange, ImageBlock, TextBlock, injected_text, own_words
+from transcripts.patterns import lazy_pattern
+
+from .clearing import GAP, call_label, on_short_line, with_sentences
+from .directives import FACT, ITEM_START, LASTING, REQUEST, WISH, has, spoken_words, weighed_sentences
 from .invariants import open_prompts
 from .situation import Situation, UserBlock
 
@@ -44,13 +50,18 @@ FORMS = (
     Form(HEAD_TOKENS, weight=FACT, whole=TYPED_TOKENS),
     Form(HEAD_TOKENS, weight=WISH, whole=TYPED_TOKENS),
     Form(HEAD_TOKENS, WISH),
-    Form(HEAD_TOKENS, weight=REQUEST, whole=TYPED_TOKENS),
-    Form(HEAD_TOKENS, REQUEST),
 )
 SHORTEST_FORM = Form(SHORT_HEAD_TOKENS, WISH)
 ENDS_ONLY = Form(CAPPED, LASTING + 1)
 LINE_FRAME_TOKENS = 8  # of the list mark and the id of a sentence
 MAX_OWN_COMMAND_TOKENS = 200  # of a command that the user ran, with its output
+PLAIN_CHARS = 110  # of a rule that a user types, at most
+CHARS_PER_MARK = 20  # of a sentence that is typed, at least
+HIGHEST_RANK = 2 * LASTING + 2  # of a sentence that takes an earlier one back
+RARE_COUNT = 4  # sentences with a rare word, at most
+SHARED_WORDS = 2  # rare words that two sentences on the same subject have in common, at least
+MIN_SUBJECT_CHARS = 4  # of a word that names a subject
+_MARKUP = lazy_pattern(r"[`|/\\#*_{}<>=→\[\]&;]")
 CUT_NOTE_TOKENS = 18  # of the note that says how much of a message is omitted
 
 
@@ -135,16 +146,16 @@ def _total(situation: Situation, blocks: Sequence[UserBlock], form: Form) -> int
 
 
 def _heaviest_and_newest(situation: Situation, blocks: Sequence[UserBlock], room: int) -> list[str]:
-    """Return the heaviest sentences of the older blocks, then the newest blocks in their shortest form.
+    """Return the sentences of the older blocks that bind most, then the newest blocks in their shortest form.
 
-    The sentences get up to three quarters of the room. Of the same weight the newest are taken first, so that
-    no sentence is shown without a later one that changes it.
+    The sentences get up to three quarters of the room. A sentence is never shown without a later one that
+    may change it: what takes something back is taken first, and what says more on the same subject is taken
+    with it.
     """
-    each = ((weight, at, line) for at, block in enumerate(blocks) for weight, line in block.said())
-    said = list(dict.fromkeys(each))
-    last = {alike(line): at for _, at, line in said}
-    tokens = {line: situation.counter.text(line) + LINE_FRAME_TOKENS for _, _, line in said}
-    parts = [sum(tokens[line] for weight, line in block.said() if weight >= FACT) for block in blocks]
+    said = _said(situation, blocks)
+    parts = [0] * len(blocks)
+    for each in said:
+        parts[each.block] += each.tokens
     wanted = sum(parts)
     left = room - CUT_NOTE_TOKENS
     first = len(blocks)
@@ -155,16 +166,83 @@ def _heaviest_and_newest(situation: Situation, blocks: Sequence[UserBlock], room
         wanted = wanted - parts[first - 1]
         left = left - size
         first = first - 1
-    kept = set[tuple[int, str]]()
-    for _, at, line in sorted(said, key=lambda one: one[:2], reverse=True):
-        if at < first and last[alike(line)] == at and tokens[line] <= left:
-            left -= tokens[line]
-            kept.add((at, line))
-    lines = [f"- {line} ({blocks[at].ident})" for _, at, line in said if (at, line) in kept]
+    kept = _that_fit([each for each in said if each.block < first], left)
+    lines = list[str]()
+    for block, sentences in groupby(kept, key=lambda each: each.block):
+        lines.append(f"- {GAP.join(each.text for each in sentences)} ({blocks[block].ident})")
     note = OMITTED_BUT_SENTENCES if lines else OMITTED_MESSAGES
     ids = f"{blocks[0].ident} to {blocks[max(0, first - 1)].ident}"
     shown = [_form(situation, block, SHORTEST_FORM)[0] for block in blocks[first:]]
     return [*([note.format(count=first, ids=ids)] if first else []), *lines, *shown]
+
+
+class Said(Struct, frozen=True):
+    """A sentence of the user: its place among all, its block, and its rank, higher the more it binds."""
+
+    at: int
+    block: int
+    text: str
+    tokens: int
+    rank: int
+    words: frozenset[str]
+
+
+def _said(situation: Situation, blocks: Sequence[UserBlock]) -> list[Said]:
+    """Return the user's sentences, a repeated one only where it was said last."""
+    each = [(at, weight, line) for at, block in enumerate(blocks) for weight, line in block.said()]
+    last = {alike(line): place for place, (_, _, line) in enumerate(each)}
+    return [
+        Said(
+            place,
+            block=at,
+            text=line,
+            tokens=situation.counter.text(line) + LINE_FRAME_TOKENS,
+            rank=_rank(weight, line),
+            words=frozenset(word for word in spoken_words(line) if len(word) >= MIN_SUBJECT_CHARS),
+        )
+        for place, (at, weight, line) in enumerate(each)
+        if last[alike(line)] == place
+    ]
+
+
+@lru_cache(maxsize=4_096)
+def _rank(weight: int, line: str) -> int:
+    """Rank a sentence for where not all of them fit.
+
+    A rule that a user types is short and plain; a sentence of a pasted document is long, an item of a list
+    or full of markup, and often demands just as much.
+    """
+    if has("takes_back", line) and not line.endswith("?"):
+        return HIGHEST_RANK
+    long = 2 * (len(line) > PLAIN_CHARS) + (len(line) > 2 * PLAIN_CHARS)
+    marked = CHARS_PER_MARK * len(_MARKUP.findall(line)) > len(line)
+    listed = ITEM_START.match(line) is not None
+    plain = not (long or marked or listed)
+    return 2 * weight + plain - listed - long - 3 * marked - 2 * line.endswith("?")
+
+
+def _that_fit(said: Sequence[Said], room: int) -> list[Said]:
+    """Return the sentences that fit, those that bind most first, and of the same rank the shortest.
+
+    With a sentence come the later ones that share two rare words with it, since they may change it.
+    """
+    about = dict[str, list[Said]]()
+    for each in said:
+        for word in each.words:
+            about.setdefault(word, []).append(each)
+    rare = {word: found for word, found in about.items() if 1 < len(found) <= RARE_COUNT}
+    kept = dict[int, Said]()
+    for each in sorted(said, key=lambda each: (-each.rank, each.tokens, -each.at)):
+        beside = [other for word in each.words & rare.keys() for other in rare[word] if other.at > each.at]
+        shared = Counter(other.at for other in beside)
+        group = {other.at: other for other in beside if shared[other.at] >= SHARED_WORDS}
+        group[each.at] = each
+        new = {at: one for at, one in group.items() if at not in kept}
+        tokens = sum(one.tokens for one in new.values())
+        if tokens <= room:
+            room -= tokens
+            kept |= new
+    return [kept[at] for at in sorted(kept)]
 
 
 def alike(sentence: str) -> str:

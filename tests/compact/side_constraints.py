@@ -1,6 +1,7 @@
 """Sessions in which a user says something once, amid much else, and the agent promises things."""
 
 import random
+from collections.abc import Callable
 
 from compact.folding import RESTORED_HEADING
 from transcripts.messages import TextBlock
@@ -59,6 +60,24 @@ OTHER_CONSTRAINTS = (
     "Report progress every 20 minutes.",
     "Pin all GitHub actions by hash.",
     "After editing a template, regenerate the snapshots.",
+)
+# Written for sessions that are dense with rules of documents; several languages.
+DENSE_CONSTRAINTS = (
+    "Leave the generated protobuf files as they are.",
+    "Whoever reads the release notes is not a developer, so avoid jargon there.",
+    "Any new dependency needs a sign-off from Priya.",
+    "Timeouts: five seconds at most, everywhere.",
+    "We only ship on Tuesdays.",
+    "Bitte keine Umlaute in Dateinamen.",
+    "Vor jedem Commit müssen die Tests grün sein.",
+    "Les messages d'erreur doivent rester en anglais.",
+    "N'ajoute aucune dépendance sans mon accord.",
+    "Los nombres de las tablas van siempre en singular.",
+    "Non toccare mai la cartella dei contratti.",
+    "提交之前一定要先运行测试。",
+    "ログには個人情報を出力しないでください。",
+    "Комментарии в коде пиши только по-английски.",
+    "Não uses cores vermelhas nos gráficos.",
 )
 OTHER_PROMISES = (
     "I'll stay away from the auth middleware.",
@@ -158,13 +177,49 @@ def prose(seed: int, characters: int) -> str:
     return " ".join(made)
 
 
-def said_once(sentences: tuple[str, ...], user_tokens: int, window: int, promised: bool = False) -> World:
+GUIDELINES = (
+    "- **{name}**: Always use `{a}` instead of `{b}` when {obj} comes before `{c}/{d}.go`.",
+    "Never call `{a}` while the lock of `{b}` is held, or {obj} will be merged twice by the next run.",
+    "### {number}. Add the sentinel error `Err{name}`",
+    "./.git/objects/{hex}/{hex}{hex}",
+    "- Fix {obj} before moving on to task {number}",
+    "Each `{a}` block must have a corresponding `{b}` block, unless `{c}` says that {obj} is complete.",
+    "The handler of {obj} uses `{a}` directly, while the others call `{b}` first and wrap what it returns.",
+    "| `{a}` | {obj} | do not set it in `{c}` | {number} |",
+)
+
+
+def guidelines(seed: int, characters: int) -> str:
+    """Return a document of rules for contributors, as users paste them: most lines demand something."""
+    rng = random.Random(seed)
+    lines = list[str]()
+    while sum(map(len, lines)) < characters:
+        names = {key: f"{rng.choice(VERBS).split()[-1]}_{rng.randrange(900)}" for key in "abcd"}
+        line = rng.choice(GUIDELINES).format(
+            **names,
+            name=rng.choice(("Retry", "Queue", "Session", "Import"))
+            + rng.choice(("Policy", "Order", "Limits")),
+            obj=rng.choice(OBJECTS),
+            number=rng.randrange(90),
+            hex=f"{rng.randrange(16**8):08x}",
+        )
+        lines.append(line)
+    return "\n" + "\n".join(lines) + "\n"
+
+
+def said_once(
+    sentences: tuple[str, ...],
+    user_tokens: int,
+    window: int,
+    promised: bool = False,
+    text: Callable[[int, int], str] = prose,
+) -> World:
     """A session of messages with a sentence in the middle of each, said by the user or by the agent."""
 
     world = World(window=window, judged=False, overhead=2_000)
     share = 4 * user_tokens // len(sentences)
     for number, sentence in enumerate(sentences):
-        begin, end = prose(number, share // 2), prose(-number - 1, share // 2)
+        begin, end = text(number, share // 2), text(-number - 1, share // 2)
         world.user(f"{begin} {end}" if promised else f"{begin} {sentence} {end}")
         world.call("read", f"value_{number} = 1\n" * (window // 300), file_path=f"src/part_{number}.py")
         said = f"Part {number} is read, and it is fine."

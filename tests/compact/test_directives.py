@@ -967,3 +967,25 @@ def test_no_text_takes_long(piece):
     text = piece * (50_000 // len(piece))
     weighed_sentences(text)
     list(commitments(text, acts=False))
+
+
+def test_a_fence_that_is_cut_off_encloses_no_sentences():
+    open_end = "```\nx = 1\nNever push to main.\n"
+    cut_start = "x = 1\n```\nNever push to main.\n```go\nnever()\n```\n"
+    for text in (open_end, cut_start):
+        said = {text[each.start : each.end]: each.weight for each in weighed_sentences(text)}
+        assert said["Never push to main."] == LASTING
+    closed = "```\nNever push to main.\n```\n"
+    assert all(each.weight < WISH for each in weighed_sentences(closed))
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Timeouts: five seconds at most, everywhere.",
+        "My name is spelled Anouk with a k.",
+        "our team is in Oslo",
+    ],
+)
+def test_limits_and_facts_about_the_user_stay(sentence):
+    assert max(each.weight for each in weighed_sentences(sentence)) >= WISH

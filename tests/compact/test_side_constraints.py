@@ -9,10 +9,12 @@ from .side_constraints import (
     CODE_LIKE_CONSTRAINTS,
     CONSTRAINTS,
     DECISIONS,
+    DENSE_CONSTRAINTS,
     OTHER_CONSTRAINTS,
     OTHER_PROMISES,
     PROMISES,
     compacted,
+    guidelines,
     prose,
     said_once,
     surviving,
@@ -78,6 +80,17 @@ def test_pasted_source_files_do_not_push_out_what_is_said_between_them():
     assert surviving(world, CODE_LIKE_CONSTRAINTS) == list(CODE_LIKE_CONSTRAINTS)
 
 
+@pytest.mark.parametrize(
+    ("user_tokens", "window"), [(2_000, 200_000), (24_000, 200_000), (60_000, 200_000), (2_000, 16_000)]
+)
+@pytest.mark.parametrize("sentences", [CONSTRAINTS, DENSE_CONSTRAINTS], ids=["said", "in other languages"])
+def test_they_stand_amid_pasted_documents_that_demand_as_much(sentences, user_tokens, window):
+    world = said_once(sentences, user_tokens, window, text=guidelines)
+    for rounds in (1, 4):
+        compacted(world, rounds)
+        assert surviving(world, sentences) == list(sentences)
+
+
 @pytest.mark.parametrize(("user_tokens", "window"), ROOMS)
 def test_they_may_be_in_one_long_message(user_tokens, window):
     world, share = World(window=window, judged=False), 4 * user_tokens // len(CONSTRAINTS)
@@ -134,6 +147,24 @@ def test_a_rule_is_never_shown_without_what_took_it_back(rule, taken_back, windo
     for rounds in (1, 2):
         compacted(world, rounds)
         assert surviving(world, (taken_back,)) == [taken_back]
+
+
+def test_amid_documents_a_rule_is_never_shown_without_a_longer_sentence_that_changes_it():
+    world = World(window=200_000, judged=False, overhead=2_000)
+    changes = {
+        2: "Always send the amounts of invoices in francs.",
+        9: "As the bank told us last week, the amounts of all invoices are sent in euros, whatever the "
+        "customer's own currency is, and that holds for the credit notes of the subsidiary in Lyon as well.",
+        4: "Never touch billing.",
+        11: "The billing freeze, about which we talked for so long in the meeting of the steering group on "
+        "Monday, is over, so that the migrations that were prepared before Christmas can run again.",
+    }
+    for at in range(15):
+        world.user(f"{guidelines(at, 8_000)}{changes.get(at, '')}{guidelines(-at, 8_000)}")
+        world.call("read", "value = 1\n" * 200, file_path=f"src/part_{at}.py")
+    for rounds in (1, 4):
+        compacted(world, rounds)
+        assert surviving(world, tuple(changes.values())) == list(changes.values())
 
 
 @pytest.mark.bench
