@@ -22,7 +22,16 @@ _KIND_BY_NAME: dict[str, ToolKind] = {
     **dict.fromkeys(("read", "view", "open", "cat"), "reads"),
     **dict.fromkeys(("grep", "glob"), "searches"),
     **dict.fromkeys(
-        ("write", "edit", "multiedit", "notebookedit", "create", "str_replace_based_edit_tool"), "writes"
+        (
+            "write",
+            "edit",
+            "multiedit",
+            "notebookedit",
+            "create",
+            "str_replace_based_edit_tool",
+            "apply_patch",
+        ),
+        "writes",
     ),
     **dict.fromkeys(("bash", "shell", "run", "execute"), "runs"),
     "recall": "recalls",

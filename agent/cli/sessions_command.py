@@ -70,7 +70,7 @@ def show_session(words: list[str], folder: Path) -> int:
     """Print one conversation."""
     if len(words) != 1:
         return complain("usage: makeroom sessions show ID")
-    return print_text(conversation_text(words[0], folder, environment_masks()))
+    return print_text(conversation_text(words[0], folder, environment_masks(), tell=_warn))
 
 
 def search_sessions(words: list[str], folder: Path) -> int:
@@ -82,7 +82,7 @@ def export_session(words: list[str], folder: Path) -> int:
     """Write a session to a file, or to standard output."""
     if len(words) not in (1, 2):
         return complain("usage: makeroom sessions export ID [FILE]")
-    sid, folded = load_conversation(words[0], folder)
+    sid, folded = load_conversation(words[0], folder, _warn)
     target = words[1] if len(words) == 2 else f"{sid}.md"
     if target == "-":
         return print_text(
@@ -97,6 +97,10 @@ def export_session(words: list[str], folder: Path) -> int:
     except OSError as error:
         return complain(f"cannot write {path}: {error.strerror}")
     return print_text(f"wrote {path.resolve()}")
+
+
+def _warn(line: str) -> None:
+    complain(line)
 
 
 ACTIONS: dict[str, Callable[[list[str], Path], int]] = {

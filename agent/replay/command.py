@@ -6,6 +6,7 @@ Replays the files under each policy and writes the figures as a table, as JSON o
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 from agent.replay.policies import PRICE_TIERS
 from compact import TokenCounter, load_counter
 from tools.text import pluralize
-from transcripts.importers import UnreadableRecording, import_session
+from transcripts.importers import UnreadableRecording, describe_skipped, import_session
 
 from .comparisons import comparison_planner
 from .figures import Run, as_json, as_markdown
@@ -165,6 +166,7 @@ def read_recordings(
     """Return the recordings, and an error for every file that is not a recording."""
     found: list[Recording] = []
     troubles: list[str] = []
+    skipped: Counter[str] = Counter()
     for path in files:
         try:
             imported = import_session(path.read_bytes(), counter.blocks)
@@ -180,7 +182,10 @@ def read_recordings(
         else:
             if imported.damaged:
                 _complain([f"{path}: skipped {pluralize(imported.damaged, 'damaged line')}"])
+            skipped += imported.skipped
             found.append(made)
+    if skipped:
+        _complain([f"skipped in {pluralize(len(found), 'recording')}: {describe_skipped(skipped)}"])
     return found, troubles
 
 

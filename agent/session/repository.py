@@ -159,6 +159,8 @@ class SessionRepository(Struct):
             imported = import_session(read_regular(path, MAX_RECORDING_BYTES), self.counter.blocks)
         except (OSError, ValueError) as error:
             raise UsageError(f"cannot continue {path}: {error}") from error
+        if skipped := imported.skipped_text:
+            self.tell(f"skipped in {path.name}: {skipped}")
         return self._with_facts([_as_data(fact) for fact in fold(imported.facts).facts])
 
     def require_own(self, path: Path) -> None:

@@ -87,6 +87,12 @@ def test_times_are_kept_where_the_lines_carry_them_and_never_run_backwards():
     assert made.facts[1].ts == made.facts[0].ts > 1.7e9
 
 
+@pytest.mark.parametrize("stamp", [float("inf"), float("nan"), 1e300, -5, "soon", True, None])
+def test_a_time_that_is_none_is_taken_from_the_message_before(stamp):
+    made = import_session(lines({**PLAIN[0], "timestamp": 1_000}, {**PLAIN[3], "timestamp": stamp}), count)
+    assert [fact.ts for fact in made.facts] == [1_000.0, 1_000.0]
+
+
 def test_a_list_of_messages_reads_like_its_lines():
     assert (
         import_session(json.dumps(list(PLAIN), indent=1).encode(), count).facts
@@ -104,7 +110,7 @@ def test_damaged_lines_and_results_without_a_call_are_counted_and_left_out():
         + lines(stray, *PLAIN[2:], {"role": "user"})
     )
     made = import_session(raw, count)
-    assert made.damaged == 3
+    assert made.damaged == 3 and made.skipped_text == "damaged lines (3), empty messages (1)"
     assert made.facts == import_session(lines(*PLAIN), count).facts
 
 
@@ -162,6 +168,16 @@ def test_claude_code_side_chains_meta_lines_summaries_and_repeated_lines_are_ski
         count,
     )
     assert kinds(made.facts) == ["User", "Reply"]
+    assert made.skipped == {
+        "subagent messages": 1,
+        "messages that Claude Code added": 1,
+        "summaries": 1,
+        "file-history-snapshot lines": 1,
+        "repeated lines": 2,
+    }
+    assert made.skipped_text.startswith(
+        "file-history-snapshot lines (1), messages that Claude Code added (1)"
+    )
 
 
 def test_a_claude_code_prompt_that_was_replaced_is_left_out():
@@ -177,6 +193,7 @@ def test_a_claude_code_prompt_that_was_replaced_is_left_out():
         count,
     )
     assert first_texts(made) == ["hello", "hi", "right way", "yes"]
+    assert made.skipped == {"rewound messages": 2}
 
 
 def pi(role, content, **more):
@@ -220,6 +237,7 @@ def test_pi_sessions_keep_calls_results_thinking_and_commands_of_the_user():
     assert shown.error and isinstance(shown.content[0], ImageBlock)
     assert "pwd" in block_text(narrow(made.facts[3], User).blocks[0])
     assert replies(made)[-1].model == "claude-x"
+    assert made.skipped == {"session lines": 1, "model_change lines": 1}
 
 
 def test_a_pi_tree_is_followed_from_its_last_entry_to_the_root():
@@ -236,6 +254,7 @@ def test_a_pi_tree_is_followed_from_its_last_entry_to_the_root():
         count,
     )
     assert first_texts(made) == ["hello", "the way"]
+    assert made.skipped == {"session lines": 1, "entries of other branches": 1}
 
 
 def test_a_swe_agent_history_turns_actions_into_calls_and_observations_into_results():
@@ -265,6 +284,7 @@ def test_a_swe_agent_history_turns_actions_into_calls_and_observations_into_resu
     )
     assert made.format == "swe-agent"
     assert kinds(made.facts) == ["User", "Reply", "Result", "Reply", "Result", "Reply"]
+    assert made.skipped == {"messages of other roles": 1}
     first, second, third = replies(made)
     assert first.blocks[0] == TextBlock("I look.")
     assert narrow(first.blocks[1], ToolUseBlock).input == {"command": "ls\n"}
@@ -311,13 +331,24 @@ def test_an_empty_file_or_one_of_an_unknown_format_is_refused(raw):
         detect_format(raw)
 
 
+def test_a_compressed_file_is_refused_with_a_remedy():
+    with pytest.raises(UnreadableRecording, match="run zstd -d on it first"):
+        detect_format(b"\x28\xb5\x2f\xfd\x04\x00")
+
+
+def test_a_line_of_an_odd_type_is_named_without_its_type():
+    odd = [{"type": 5}, {"type": "\x1b[2J evil"}, {"type": "x" * 80}, {}]
+    made = import_session(lines(cc("user", "hello", "1"), cc("assistant", "hi", "2", "1", "m"), *odd), count)
+    assert made.skipped == {"lines of an unknown type": 4}
+
+
 def test_a_recording_without_any_reply_is_refused():
     with pytest.raises(UnreadableRecording, match="contains no reply of a model"):
         import_session(lines(PLAIN[0]), count)
 
 
 def test_each_format_has_a_name_of_its_own():
-    assert len({what for what, _ in IMPORT_FORMATS.values()}) == len(IMPORT_FORMATS) == 5
+    assert len({what for what, _ in IMPORT_FORMATS.values()}) == len(IMPORT_FORMATS) == 9
 
 
 def test_what_a_user_said_to_calls_of_claude_code_is_distinguished():

@@ -5,7 +5,7 @@ Control characters are not escaped here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..facts import Compacted, Reply, Result, User
@@ -22,28 +22,39 @@ from .formats import mask_session
 MAX_OUTPUT_CHARS = 2_000  # of one output or input of a tool
 
 
-def load_conversation(wanted: str, folder: Path) -> tuple[str, Folded]:
+def load_conversation(
+    wanted: str, folder: Path, tell: Callable[[str], None] | None = None
+) -> tuple[str, Folded]:
     """Load a session by id, name or file, which may be of another agent. Returns its id and its fold.
 
-    Raises StoreError and ValueError.
+    `tell` receives a line about what was left out of another agent's file. Raises StoreError and ValueError.
     """
     path = Path(wanted).expanduser()
     if path.is_file() and ("/" in wanted or path.suffix):
         recording = read_regular(path, MAX_RECORDING_BYTES)
         if detect_format(recording)[0] != "makeroom":
-            return path.stem, fold(import_session(recording, lambda blocks: ()).facts)
+            imported = import_session(recording, lambda blocks: ())
+            if tell is not None and imported.skipped_text:
+                tell(f"skipped in {path.name}: {imported.skipped_text}")
+            return path.stem, fold(imported.facts)
     else:
         path = ProjectRecords(folder).find(wanted)
     loaded = read_transcript(path)
     return loaded.sid, fold(loaded.facts)
 
 
-def conversation_text(wanted: str, folder: Path, masks: SecretMasks, since: int = 0) -> str:
+def conversation_text(
+    wanted: str,
+    folder: Path,
+    masks: SecretMasks,
+    since: int = 0,
+    tell: Callable[[str], None] | None = None,
+) -> str:
     """Return a conversation after fact `since` as text, with `masks` applied.
 
-    Raises StoreError and ValueError.
+    `tell` is that of `load_conversation`. Raises StoreError and ValueError.
     """
-    sid, folded = load_conversation(wanted, folder)
+    sid, folded = load_conversation(wanted, folder, tell)
     return "\n\n".join(_passages(mask_session(folded, sid, masks), since))
 
 

@@ -6,12 +6,13 @@ from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
     from .detection import IMPORT_FORMATS, MAX_RECORDING_BYTES, detect_format, import_session
-    from .recording import UnreadableRecording
+    from .recording import UnreadableRecording, describe_skipped
 
 __all__ = [
     "IMPORT_FORMATS",
     "MAX_RECORDING_BYTES",
     "UnreadableRecording",
+    "describe_skipped",
     "detect_format",
     "import_session",
 ]
@@ -19,6 +20,6 @@ __getattr__ = lazy_door(
     __name__,
     {
         "detection": "IMPORT_FORMATS MAX_RECORDING_BYTES detect_format import_session",
-        "recording": "UnreadableRecording",
+        "recording": "UnreadableRecording describe_skipped",
     },
 )

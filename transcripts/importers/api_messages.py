@@ -17,6 +17,7 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
     """Add the conversation, without messages of another role such as a system prompt."""
     for raw in _messages(file):
         if raw.get("role") not in _MESSAGE_ROLES:
+            session.skip("messages of other roles")
             continue
         if (blocks := content_blocks(raw.get("content"))) is None:
             session.damaged += 1

@@ -14,7 +14,12 @@ from ..messages import Block, ToolResultBlock
 from .recording import ImportedSession, ParsedFile, content_blocks, parse_time
 
 _MESSAGE_TYPES = ("user", "assistant")
-_LEFT_OUT = ("isSidechain", "isMeta", "isCompactSummary")
+# Field -> what a message is in which it is true.
+_LEFT_OUT = {
+    "isSidechain": "subagent messages",
+    "isMeta": "messages that Claude Code added",
+    "isCompactSummary": "summaries",
+}
 
 
 class _Message(Struct):
@@ -26,6 +31,7 @@ class _Message(Struct):
     parent: str | None
     id: str
     told: Any  # Claude Code's note on a result (`toolUseResult`)
+    lines: int = 1
 
     @property
     def is_prompt(self) -> bool:
@@ -42,24 +48,29 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
     messages: list[_Message] = []
     known: set[str] = set()
     for raw in file.objects:
+        if not _holds_message(raw):
+            session.skip_line(raw)
+            continue
         ident = str(raw.get("uuid") or len(known))
-        if not _holds_message(raw) or any(map(raw.get, _LEFT_OUT)) or ident in known:
-            continue  # a resumed session repeats lines
+        what = "repeated lines" if ident in known else _left_out(raw)
+        if what:
+            session.skip(what)
+            continue
         known.add(ident)
         message = raw["message"]
-        ts = parse_time(raw.get("timestamp"))
         blocks = content_blocks(message.get("content"))
         if blocks is None:
             session.damaged += 1
-        elif blocks:
-            ident = str(message.get("id") or "")
-            told = raw.get("toolUseResult")
-            _add(
-                _Message(
-                    str(raw["type"]), blocks=blocks, ts=ts, parent=raw.get("parentUuid"), id=ident, told=told
-                ),
-                messages,
+        else:
+            made = _Message(
+                str(raw["type"]),
+                blocks=blocks,
+                ts=parse_time(raw.get("timestamp")),
+                parent=raw.get("parentUuid"),
+                id=str(message.get("id") or ""),
+                told=raw.get("toolUseResult"),
             )
+            session.skip("rewound messages", _add(made, messages))
     for each in messages:
         session.add_message(each.role, each.blocks, each.ts, each.told)
 
@@ -68,15 +79,28 @@ def _holds_message(raw: Mapping[str, Any]) -> bool:
     return raw.get("type") in _MESSAGE_TYPES and isinstance(raw.get("message"), Mapping)
 
 
-def _add(message: _Message, messages: list[_Message]) -> None:
-    """Append a message, or join it to the reply that it continues; a prompt may rewind to an earlier one."""
+def _left_out(raw: Mapping[str, Any]) -> str:
+    """Return what a line is that does not belong to the main conversation, "" if it does."""
+    return next((what for field, what in _LEFT_OUT.items() if raw.get(field)), "")
+
+
+def _add(message: _Message, messages: list[_Message]) -> int:
+    """Append a message, or join it to the reply that it continues; a prompt may rewind to an earlier one.
+
+    Returns the number of lines whose messages were rewound.
+    """
     if message.role == "assistant" and message.id:
         said = (old for old in reversed(messages) if old.role == "assistant" or old.is_prompt)
         newest = next(said, None)  # only results may come between the parts of a reply
         if newest is not None and newest.role == "assistant" and newest.id == message.id:
             newest.blocks += message.blocks
-            return
+            newest.lines += 1
+            return 0
+    rewound: list[_Message] = []
     if message.is_prompt and message.parent is not None:
         prompts = (at for at, old in enumerate(messages) if old.is_prompt and old.parent == message.parent)
-        del messages[next(prompts, len(messages)) :]  # the user went back and wrote something else
+        start = next(prompts, len(messages))
+        rewound = messages[start:]  # the user went back and wrote something else
+        del messages[start:]
     messages.append(message)
+    return sum(old.lines for old in rewound)

@@ -4,7 +4,17 @@ Pure: bytes in, facts out. Each format is a module with `recognizes(file)` and `
 """
 
 from ..facts import Reply
-from . import api_messages, claude_code, makeroom_record, pi, swe_agent
+from . import (
+    api_messages,
+    atif,
+    claude_code,
+    codex,
+    entire,
+    makeroom_record,
+    mini_swe_agent,
+    pi,
+    swe_agent,
+)
 from .recording import Count, ImportedSession, ParsedFile, UnreadableRecording, parse_file
 
 MAX_RECORDING_BYTES = 1 << 30  # a recording is read into memory
@@ -12,7 +22,11 @@ MAX_RECORDING_BYTES = 1 << 30  # a recording is read into memory
 IMPORT_FORMATS = {
     "makeroom": ("makeroom transcripts (.transcripts/*.jsonl)", makeroom_record),
     "swe-agent": ("SWE-agent trajectories (*.traj)", swe_agent),
+    "mini-swe-agent": ("mini-SWE-agent trajectories (*.traj.json)", mini_swe_agent),
+    "atif": ("ATIF trajectories of Harbor (trajectory.json)", atif),
     "claude-code": ("Claude Code sessions (~/.claude/projects/*/*.jsonl)", claude_code),
+    "codex": ("Codex rollouts (~/.codex/sessions/**/rollout-*.jsonl)", codex),
+    "entire": ("compact transcripts of Entire (transcript.jsonl)", entire),
     "pi": ("pi sessions (~/.pi/agent/sessions/*/*.jsonl)", pi),
     "messages": ("plain messages of the Messages API, one per line", api_messages),
 }

@@ -23,10 +23,17 @@ def recognizes(file: ParsedFile) -> bool:
 
 def read_session(file: ParsedFile, session: ImportedSession) -> None:
     """Add the conversation on the branch that the file ends on."""
-    for raw in _branch(file.objects):
-        message = _message(raw)
-        ts = parse_time(message.get("timestamp"))
-        _add_message(message, ts if ts is not None else parse_time(raw.get("timestamp")), session)
+    branch = _branch(file.objects)
+    followed = set(map(id, branch))
+    for raw in file.objects:
+        if id(raw) not in followed and "parentId" in raw:
+            session.skip("entries of other branches")
+        elif id(raw) not in followed or not _message(raw):
+            session.skip_line(raw)
+    for raw in branch:
+        if message := _message(raw):
+            ts = parse_time(message.get("timestamp"))
+            _add_message(message, ts if ts is not None else parse_time(raw.get("timestamp")), session)
 
 
 def _message(raw: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -50,9 +57,11 @@ def _branch(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _add_message(message: Mapping[str, Any], ts: float | None, session: ImportedSession) -> None:
     role = message.get("role")
     blocks = _blocks(message.get("content"))
-    if role not in _PI_ROLES or (role == "bashExecution" and message.get("excludeFromContext")):
-        return
-    if role == "bashExecution":  # a command that the user ran
+    if role not in _PI_ROLES:
+        session.skip("messages of other roles")
+    elif role == "bashExecution" and message.get("excludeFromContext"):
+        session.skip("commands that the user kept from the model")
+    elif role == "bashExecution":  # a command that the user ran
         shown = f"Ran `{message.get('command', '')}`\n```\n{message.get('output', '')}\n```"
         session.add_user((TextBlock(shown),), ts)
     elif blocks is None:

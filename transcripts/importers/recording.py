@@ -1,9 +1,11 @@
 """Parse a recording and convert its messages to facts, for the readers of all formats.
 
-Lines and messages that cannot be parsed or paired are counted and omitted, never guessed.
+Lines and messages that cannot be parsed or paired are counted and omitted, never guessed. Whatever else a
+reader leaves out is counted by what it is, so that the user can be told about all of it.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
@@ -12,6 +14,7 @@ from msgspec import Struct, field
 
 from ..facts import Fact, Reply, Result, User, about_said
 from ..messages import Block, TextBlock, ToolResultBlock, ToolUseBlock, UnknownBlock, block_from_json
+from ..patterns import lazy_pattern
 
 _MAX_SECONDS = 1e11  # the year 5138; a larger time is in milliseconds
 # The texts that Claude Code puts around the user's words in a result.
@@ -22,6 +25,8 @@ _ERROR_START = "Error: "
 _SERVER_TOOL_START = "mcp__"
 _ASKING_TOOL = "AskUserQuestion"
 _ANSWERS_END = " You can now continue"
+_ZSTD_START = b"\x28\xb5\x2f\xfd"
+_TYPE_NAME = lazy_pattern(r"[\w.:-]{1,40}")
 _UNUSABLE_TYPES = (None, "text", "tool_use", "tool_result")
 
 Count = Callable[[tuple[Block, ...]], tuple[int, ...]]
@@ -42,7 +47,9 @@ class ParsedFile(Struct, frozen=True):
 
 
 def parse_file(raw: bytes) -> ParsedFile:
-    """Parse the bytes of a file. Raises UnreadableRecording if it is empty."""
+    """Parse the bytes of a file. Raises UnreadableRecording if it is empty or compressed."""
+    if raw.startswith(_ZSTD_START):
+        raise UnreadableRecording("the file is compressed; run zstd -d on it first")
     text = raw.decode("utf-8", "replace").removeprefix("\ufeff")
     lines = [line for line in text.split("\n") if line.strip()]
     if not lines:
@@ -64,7 +71,8 @@ def _json_value(text: str) -> Any:
 def parse_time(stamp: Any) -> float | None:
     """Convert ISO 8601, seconds or milliseconds to seconds since the epoch; None for anything else."""
     if isinstance(stamp, int | float) and not isinstance(stamp, bool):
-        return stamp / 1000 if stamp > _MAX_SECONDS else float(stamp)
+        seconds = stamp / 1000 if stamp > _MAX_SECONDS else float(stamp)
+        return seconds if 0 <= seconds <= _MAX_SECONDS else None
     try:
         return datetime.fromisoformat(stamp).timestamp()
     except (TypeError, ValueError):
@@ -78,17 +86,21 @@ class ImportedSession(Struct):
     count: Count
     facts: list[Fact] = field(default_factory=list)  # numbered from 1; `ts` never decreases, 0 if unknown
     damaged: int = 0  # lines or messages that could not be read or paired
+    skipped: Counter[str] = field(default_factory=Counter)  # what was left out on purpose, in the plural
     _calls: dict[str, tuple[int, int]] = field(default_factory=dict)  # tool id -> (reply, block), unanswered
     _clock: float = 0.0
 
     def add_user(self, blocks: tuple[Block, ...], ts: float | None) -> None:
         """Add a prompt unless it has no blocks. `ts` is None if the recording has no time."""
-        if blocks:
-            self.facts.append(User(*self._place(ts), blocks, self.count(blocks)))
+        if not blocks:
+            self.skip("empty messages")
+            return
+        self.facts.append(User(*self._place(ts), blocks, self.count(blocks)))
 
     def add_reply(self, blocks: tuple[Block, ...], ts: float | None, model: str = "") -> None:
         """Add a complete reply of the model unless it has no blocks."""
         if not blocks:
+            self.skip("empty messages")
             return
         seq, at = self._place(ts)
         calls = {
@@ -129,12 +141,44 @@ class ImportedSession(Struct):
         for block in blocks:
             if isinstance(block, ToolResultBlock):
                 self.add_result(block.tool_use_id, block.content, ts, block.is_error, told)
-        self.add_user(tuple(block for block in blocks if not isinstance(block, ToolResultBlock)), ts)
+        rest = tuple(block for block in blocks if not isinstance(block, ToolResultBlock))
+        if rest or not blocks:
+            self.add_user(rest, ts)
+
+    def skip(self, what: str, count: int = 1) -> None:
+        """Count lines or messages that are left out, `what` in the plural."""
+        if count:
+            self.skipped[what] += count
+
+    def skip_line(self, raw: Mapping[str, Any]) -> None:
+        """Count a line that is left out, by its type."""
+        kind = raw.get("type")
+        named = isinstance(kind, str) and _TYPE_NAME.fullmatch(kind)
+        self.skip(f"{kind} lines" if named else "lines of an unknown type")
+
+    def drop_prompts(self, number: int) -> None:
+        """Remove the last prompts and all facts after the first of them, since the user rewound."""
+        prompts = [at for at, fact in enumerate(self.facts) if isinstance(fact, User)]
+        start = prompts[-number:][0] if number > 0 and prompts else len(self.facts)
+        self.skip("rewound messages", len(self.facts) - start)
+        del self.facts[start:]
+        self._calls = {call: at for call, at in self._calls.items() if at[0] <= start}
+
+    @property
+    def skipped_text(self) -> str:
+        """All that was left out and how much of it, for the user; "" for nothing."""
+        damaged = {"damaged lines": self.damaged} if self.damaged else {}
+        return describe_skipped({**damaged, **self.skipped})
 
     def _place(self, ts: float | None) -> tuple[int, float]:
         """Return the number and time of the next fact."""
         self._clock = max(self._clock, ts or 0.0)  # times never decrease, even if a clock was set back
         return len(self.facts) + 1, self._clock
+
+
+def describe_skipped(skipped: Mapping[str, int]) -> str:
+    """Return what was left out of a recording and how much of it, for the user; "" for nothing."""
+    return ", ".join(f"{what} ({count:,})" for what, count in sorted(skipped.items()))
 
 
 def _said_in(result: str, use: Block, error: bool, told: Any) -> dict[str, Any]:

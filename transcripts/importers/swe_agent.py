@@ -4,12 +4,11 @@ Calls that the model made through the API are kept unchanged. An action that it 
 of `bash`, and the next observation becomes its result.
 """
 
-import json
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from typing import Any
 
-from ..messages import Block, TextBlock, ToolUseBlock, block_from_json
+from ..messages import Block, TextBlock, ToolUseBlock
+from .openai_items import chat_calls
 from .recording import ImportedSession, ParsedFile, content_blocks
 
 
@@ -41,6 +40,8 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
                 pending = [ident for ident in pending if ident not in ids]
             case "user":
                 session.add_user(content, None)
+            case _:
+                session.skip("messages of other roles")
 
 
 def _steps(file: ParsedFile, name: str) -> list[Any]:
@@ -71,20 +72,7 @@ def _reply(
     if isinstance(thought, str) and action is not None:
         content = (TextBlock(thought),) if thought.strip() else ()
     if isinstance(calls, list) and calls:
-        made = [_call(call) for call in calls if isinstance(call, Mapping)]
-        return content, [use for use in made if isinstance(use, ToolUseBlock)]
+        return content, chat_calls(calls)
     if isinstance(action, str) and action.strip():
         return content, [ToolUseBlock(ident, name="bash", input={"command": action})]
     return content, []
-
-
-def _call(call: Mapping[str, Any]) -> Block | None:
-    function = call.get("function")
-    if not isinstance(function, Mapping) or not call.get("id"):
-        return None
-    arguments = function.get("arguments")
-    name = function.get("name") or "unnamed"
-    if isinstance(arguments, str):
-        with suppress(ValueError):
-            arguments = json.loads(arguments or "{}")
-    return block_from_json({"type": "tool_use", "id": call["id"], "name": name, "input": arguments})

@@ -161,7 +161,19 @@ CLAUDE_CODE = [
 ]
 
 
-@pytest.mark.parametrize("origin", ["elsewhere", "claude code"])
+CODEX = [
+    {"type": "session_meta", "payload": {"id": "s"}},
+    *(
+        {"type": "response_item", "payload": {"type": "message", "role": role, "content": [part]}}
+        for role, part in (
+            ("user", {"type": "input_text", "text": "What does main.c do?"}),
+            ("assistant", {"type": "output_text", "text": "It prints a line."}),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("origin", ["elsewhere", "claude code", "codex"])
 def test_a_recording_of_another_place_or_agent_is_continued_in_a_copy(
     tmp_path: Path, headless: Headless, origin: str
 ) -> None:
@@ -175,13 +187,16 @@ def test_a_recording_of_another_place_or_agent_is_continued_in_a_copy(
         store.close()
         recording = tmp_path / RECORDS_FOLDER / f"{IDS[0]}.jsonl"
     else:
-        recording.write_text("".join(json.dumps(line) + "\n" for line in CLAUDE_CODE), "utf-8")
+        lines = CODEX if origin == "codex" else CLAUDE_CODE
+        recording.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
     before = recording.read_bytes()
     done = headless("--resume", str(recording), "help", folder=here)
     assert (done.returncode, "I understand" in done.stdout) == (0, True), done.stderr
     (copy,) = files(here).values()
     assert all(words in copy for words in (b"What does main.c do?", b"It prints a line.", b"I understand"))
     assert recording.read_bytes() == before
+    told = "skipped in recording.jsonl: session_meta lines (1)"
+    assert (told in done.stderr) == (origin == "codex"), done.stderr
 
 
 def test_a_session_is_continued_at_a_past_moment(project: Path, headless: Headless) -> None:

@@ -104,6 +104,23 @@ def test_one_is_exported_privately_and_never_over_a_file(
     assert (project / "20261121-093012-aaaa.md").exists()
 
 
+def test_what_a_file_of_another_agent_leaves_out_is_reported(
+    capsys: pytest.CaptureFixture[str], project: Path
+) -> None:
+    reply = {"role": "assistant", "content": [{"type": "output_text", "text": "It prints a line."}]}
+    lines = [
+        {"type": "session_meta", "payload": {"id": "s"}},
+        {"type": "response_item", "payload": {"type": "message", **reply}},
+        {"type": "event_msg", "payload": {"type": "agent_message"}},
+    ]
+    rollout = project / "rollout-1.jsonl"
+    rollout.write_text("".join(json.dumps(line) + "\n" for line in lines) + "torn")
+    told = "skipped in rollout-1.jsonl: damaged lines (1), event_msg lines (1), session_meta lines (1)"
+    for words in (("show", str(rollout)), ("export", str(rollout), "-")):
+        code, out, err = run(capsys, project, *words)
+        assert (code, err) == (0, f"makeroom: {told}\n") and "It prints a line." in out
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

@@ -217,6 +217,14 @@ def test_damaged_lines_are_counted_aloud(session, capsys):
     assert "skipped 1 damaged line\n" in capsys.readouterr().err
 
 
+def test_what_recordings_leave_out_is_reported_once_for_all(session, tmp_path, capsys):
+    more = b'\n{"role": "system", "content": "be good"}\n'
+    session.write_bytes(session.read_bytes() + more)
+    (tmp_path / "two.jsonl").write_bytes(session.read_bytes() + more)
+    assert main([str(tmp_path), "--json", "--policy", "off"]) == 0
+    assert capsys.readouterr().err == "makeroom: skipped in 2 recordings: messages of other roles (3)\n"
+
+
 @pytest.mark.parametrize(
     ("argv", "fix"),
     [

@@ -1,0 +1,89 @@
+"""Read trajectories in the Agent Trajectory Interchange Format (ATIF) of Harbor and Terminal-Bench.
+
+One JSON object with `schema_version` "ATIF-v1.x" and `steps`: prompts (`source` "user") and replies
+("agent"), each reply with its calls and what was observed after them. An observation that names no call was
+made after all calls of its step: it is the result of the last one, and the others have none. Without calls,
+it is what the user said next.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..messages import Block, TextBlock, ThinkingBlock, ToolUseBlock
+from .openai_items import content_parts, image_at, tool_call
+from .recording import ImportedSession, ParsedFile, parse_time
+
+_VERSION_START = "ATIF-v"
+
+
+def recognizes(file: ParsedFile) -> bool:
+    """Return whether the file is one object that names a version of the format."""
+    version = file.whole.get("schema_version") if isinstance(file.whole, Mapping) else None
+    return isinstance(version, str) and version.startswith(_VERSION_START)
+
+
+def read_session(file: ParsedFile, session: ImportedSession) -> None:
+    """Add the conversation of the steps, without the trajectories of subagents."""
+    agent = file.whole.get("agent")
+    default = agent.get("model_name") if isinstance(agent, Mapping) else None
+    for step in _list(file.whole, "steps"):
+        source = step.get("source") if isinstance(step, Mapping) else None
+        if not isinstance(step, Mapping):
+            session.damaged += 1
+        elif source == "user":
+            session.add_user(_content(step.get("message")), parse_time(step.get("timestamp")))
+        elif source == "agent":
+            _add_reply(step, str(step.get("model_name") or default or ""), session)
+        else:
+            session.skip("system steps" if source == "system" else "steps of an unknown source")
+    session.skip("subagent trajectories", len(_list(file.whole, "subagent_trajectories")))
+
+
+def _add_reply(step: Mapping[str, Any], model: str, session: ImportedSession) -> None:
+    ts = parse_time(step.get("timestamp"))
+    thought = step.get("reasoning_content")
+    thinking = (ThinkingBlock(thought, ""),) if isinstance(thought, str) and thought else ()
+    made = (_call(raw) for raw in _list(step, "tool_calls"))
+    calls = [call for call in made if call is not None]
+    session.add_reply((*thinking, *_content(step.get("message")), *calls), ts, model)
+    observation = step.get("observation")
+    for result in _list(observation, "results") if isinstance(observation, Mapping) else ():
+        if not isinstance(result, Mapping):
+            session.damaged += 1
+            continue
+        content = _content(result.get("content"))
+        ident = result.get("source_call_id")
+        about = result.get("extra")
+        failed = isinstance(about, Mapping) and about.get("is_error") is True
+        if ident is not None:
+            session.add_result(str(ident), content, ts, error=failed)
+        elif calls:
+            for call in calls:
+                session.add_result(call.id, content if call is calls[-1] else (), ts, error=failed)
+        else:
+            session.add_user(content, ts)
+
+
+def _call(raw: Any) -> ToolUseBlock | None:
+    if not isinstance(raw, Mapping):
+        return None
+    return tool_call(raw.get("tool_call_id"), raw.get("function_name"), raw.get("arguments"))
+
+
+def _content(content: Any) -> tuple[Block, ...]:
+    """Return a text, or parts of which images are files beside the trajectory."""
+    if not isinstance(content, list):
+        return content_parts(content)
+    blocks: list[Block] = []
+    for part in content:
+        match part:
+            case {"type": "text", "text": str(text)} if text.strip():
+                blocks.append(TextBlock(text))
+            case {"type": str(kind), "source": {"path": str(path)}}:
+                blocks.append(image_at(path) if kind == "image" else TextBlock(f"[{kind}: {path}]"))
+    return tuple(blocks)
+
+
+def _list(raw: Mapping[str, Any], name: str) -> list[Any]:
+    found = raw.get(name)
+    return found if isinstance(found, list) else []

@@ -1,0 +1,59 @@
+"""Read compact transcripts of Entire: lines of {"v", "agent", "cli_version", "type", "ts", "content"}.
+
+A result is part of the block of its call. Texts of the user have no `type`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..messages import Block, ToolUseBlock
+from .apply_patch import own_calls
+from .openai_items import content_parts, tool_call
+from .recording import ImportedSession, ParsedFile, content_blocks, parse_time
+
+_MESSAGE_TYPES = ("user", "assistant")
+_VERSION = 1
+
+
+def recognizes(file: ParsedFile) -> bool:
+    """Return whether the lines are messages with the version of the format."""
+    return any(_is_message(raw) and ("agent" in raw or "cli_version" in raw) for raw in file.objects)
+
+
+def read_session(file: ParsedFile, session: ImportedSession) -> None:
+    """Add the conversation; calls of Codex become calls of makeroom's tools."""
+    for number, raw in enumerate(file.objects):
+        if not _is_message(raw):
+            session.skip_line(raw)
+            continue
+        ts = parse_time(raw.get("ts"))
+        blocks: list[Block] = []
+        results: list[tuple[list[ToolUseBlock], Mapping[str, Any]]] = []
+        for index, block in enumerate(_raw_blocks(raw.get("content"))):
+            if block.get("type") != "tool_use":
+                blocks += content_blocks([{"type": "text", **block}]) or ()
+                continue
+            ident = block.get("id") or f"line_{number}_{index}"
+            use = tool_call(ident, block.get("name"), block.get("input") or {})
+            calls = own_calls(use) if use is not None else []
+            blocks += calls
+            if isinstance(result := block.get("result"), Mapping):
+                results.append((calls, result))
+        if raw["type"] == "user":
+            session.add_user(tuple(blocks), ts)
+        else:
+            session.add_reply(tuple(blocks), ts)
+        for calls, result in results:
+            failed = result.get("status") == "error"
+            for call in calls:
+                session.add_result(call.id, content_parts(result.get("output")), ts, error=failed)
+
+
+def _is_message(raw: Mapping[str, Any]) -> bool:
+    return raw.get("v") == _VERSION and raw.get("type") in _MESSAGE_TYPES and "content" in raw
+
+
+def _raw_blocks(content: Any) -> list[Mapping[str, Any]]:
+    if isinstance(content, str):
+        return [{"text": content}]
+    return [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []

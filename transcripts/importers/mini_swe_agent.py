@@ -1,0 +1,95 @@
+"""Read trajectories of mini-SWE-agent: one JSON object with `trajectory_format` and `messages`.
+
+Version 2 records calls as the model made them, in messages of Chat Completions or in whole responses of the
+Responses API. An action that the model wrote as text becomes a call of `bash`, and the next observation
+becomes its result.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..messages import Block, ThinkingBlock, ToolUseBlock
+from .openai_items import chat_calls, content_parts, reasoning, tool_call
+from .recording import ImportedSession, ParsedFile, parse_time
+
+_FORMAT_START = "mini-swe-agent"
+
+
+def recognizes(file: ParsedFile) -> bool:
+    """Return whether the file is one object that names the format."""
+    named = file.whole.get("trajectory_format") if isinstance(file.whole, Mapping) else None
+    return isinstance(named, str) and named.startswith(_FORMAT_START)
+
+
+def read_session(file: ParsedFile, session: ImportedSession) -> None:
+    """Add the conversation, without the system prompt and the last message, which repeats the submission."""
+    pending: list[str] = []  # calls without a result so far
+    messages = file.whole.get("messages")
+    model = _model(file.whole)
+    for number, raw in enumerate(messages if isinstance(messages, list) else ()):
+        if not isinstance(raw, Mapping):
+            session.damaged += 1
+            continue
+        about = raw.get("extra")
+        about = about if isinstance(about, Mapping) else {}
+        ts = parse_time(about.get("timestamp"))
+        content = content_parts(raw.get("output" if _is_output(raw) else "content"))
+        if _is_reply(raw):
+            blocks = _reply(raw, about, f"message_{number}")
+            pending = [block.id for block in blocks if isinstance(block, ToolUseBlock)]
+            session.add_reply(blocks, ts, str(raw.get("model") or model))
+        elif _is_output(raw) or ("returncode" in about and pending):
+            ident = str(raw.get("tool_call_id") or raw.get("call_id") or (pending or [""])[0])
+            pending = [call for call in pending if call != ident]
+            failed = about.get("returncode") not in (0, None)
+            session.add_result(ident, content, ts, error=failed)
+        elif raw.get("role") == "user":
+            session.add_user(content, ts)
+        else:
+            session.skip("messages of other roles")
+
+
+def _model(found: Any) -> str:
+    """Return the model that the settings of the run name, "" if there is none."""
+    for name in ("info", "config", "model", "model_name"):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, str) else ""
+
+
+def _is_reply(raw: Mapping[str, Any]) -> bool:
+    return raw.get("role") == "assistant" or raw.get("object") == "response"
+
+
+def _is_output(raw: Mapping[str, Any]) -> bool:
+    return raw.get("role") == "tool" or raw.get("type") == "function_call_output"
+
+
+def _reply(raw: Mapping[str, Any], about: Mapping[str, Any], ident: str) -> tuple[Block, ...]:
+    """Return the blocks of a reply; the calls of actions that are text get ids that start with `ident`."""
+    items = raw.get("output")
+    if isinstance(items, list):
+        return tuple(block for item in items if isinstance(item, Mapping) for block in _item(item))
+    thought = raw.get("reasoning_content")
+    blocks: list[Block] = [ThinkingBlock(thought, "")] if isinstance(thought, str) and thought else []
+    blocks += content_parts(raw.get("content"))
+    calls = raw.get("tool_calls")
+    if isinstance(calls, list) and calls:
+        return (*blocks, *chat_calls(calls))
+    actions = about.get("actions")
+    for index, action in enumerate(actions if isinstance(actions, list) else ()):
+        if isinstance(action, Mapping) and isinstance(action.get("command"), str):
+            blocks.append(ToolUseBlock(f"{ident}_{index}", name="bash", input={"command": action["command"]}))
+    return tuple(blocks)
+
+
+def _item(item: Mapping[str, Any]) -> tuple[Block, ...]:
+    match item.get("type"):
+        case "message":
+            return content_parts(item.get("content"))
+        case "reasoning":
+            return reasoning(item)
+        case "function_call":
+            ident = item.get("call_id") or item.get("id")
+            use = tool_call(ident, item.get("name"), item.get("arguments"))
+            return (use,) if use is not None else ()
+    return ()
