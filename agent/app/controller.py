@@ -287,7 +287,7 @@ def greet(setup: RunSetup, session: Session, context: TurnContext, emit: Emit) -
 
 async def _first_session(controller: Controller) -> ActiveSession:
     """Return the session that the options ask for: as it was left, in the mode chosen since the start."""
-    session, context = controller.factory.first()
+    session, context = await controller.factory.first()
     if controller.setup.options.resume is not None:
         await controller.factory.restore_choices(session, context)
     controller.services.warn_of_window()

@@ -37,43 +37,49 @@ class SessionFactory:
         self.services = services
         self._repository = services.repository
 
-    def first(self) -> ActiveSession:
+    async def first(self) -> ActiveSession:
         """Return the session that the options ask for: a new one or a recorded one."""
         options = self.services.setup.options
         if options.resume is None:
             return self.new()
         if options.from_elsewhere:
-            return self.adopt(options.resume)
-        forked = options.fork_session
-        return self.fork_of(options.resume, options.at) if forked else self.resume(options.resume)
+            return await self.adopt(options.resume)
+        if options.fork_session:
+            return await self.fork_of(options.resume, options.at)
+        return await self.resume(options.resume)
 
     def new(self) -> ActiveSession:
         return self._start(self._repository.new())
 
-    def resume(self, wanted: str) -> ActiveSession:
+    async def resume(self, wanted: str) -> ActiveSession:
         """Resume a session by id, name or the file of another agent. Raises StoreError and UsageError."""
-        if self._repository.is_recording(wanted):
-            return self._start(self._repository.adopt(Path(wanted).expanduser()))
-        return self._start(self._repository.reopen(self._repository.named(wanted)))
+        return self._start(await self._repository.in_thread(partial(self._resumed, wanted)))
 
-    def adopt(self, wanted: str) -> ActiveSession:
+    def _resumed(self, wanted: str) -> Session:
+        if self._repository.is_recording(wanted):
+            return self._repository.adopt(Path(wanted).expanduser())
+        return self._repository.reopen(self._repository.named(wanted))
+
+    async def adopt(self, wanted: str) -> ActiveSession:
         """Resume like `resume`, a session from elsewhere in a copy. Raises StoreError and UsageError."""
         try:
-            return self.resume(wanted)
+            return await self.resume(wanted)
         except FromElsewhere:
-            return self._start(self._repository.adopt(self._repository.named(wanted)))
+            path = self._repository.named(wanted)
+            return self._start(await self._repository.in_thread(partial(self._repository.adopt, path)))
 
     def fork(self, session: Session) -> ActiveSession:
         """Return a copy of a session in use."""
         return self._start(self._repository.copy(session))
 
-    def fork_of(self, wanted: str, at: int | None = None) -> ActiveSession:
+    async def fork_of(self, wanted: str, at: int | None = None) -> ActiveSession:
         """Return a copy of a recorded session, in use or not, up to fact `at`; otherwise like `resume`."""
         if self._repository.is_recording(wanted):
             if at is not None:
                 raise UsageError("--at works only with a session of this directory, not with a file")
-            return self.resume(wanted)  # makes a copy anyway
-        return self._start(self._repository.fork(self._repository.named(wanted), at))
+            return await self.resume(wanted)  # makes a copy anyway
+        path = self._repository.named(wanted)
+        return self._start(await self._repository.in_thread(partial(self._repository.fork, path, at)))
 
     def _start(self, session: Session) -> ActiveSession:
         context = build_context(self.services, session)

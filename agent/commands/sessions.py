@@ -101,7 +101,7 @@ async def resume_session(controller: Controller, argument: str) -> Event | None:
     if argument in ("", controller.in_use[0].sid):
         return Notice(f"{argument} is the current session") if argument else None
     try:
-        await controller.use(*controller.factory.resume(argument))
+        await controller.use(*await controller.factory.resume(argument))
         await controller.factory.restore_choices(*controller.in_use)
     except (SessionInUse, FromElsewhere) as error:
         if chooser is None:
@@ -118,7 +118,7 @@ async def resume_session(controller: Controller, argument: str) -> Event | None:
         if row is None or row.value not in ("fork", "adopt"):
             return None
         factory = controller.factory
-        copy = factory.fork_of(error.sid) if in_use else factory.adopt(error.sid)
+        copy = await (factory.fork_of(error.sid) if in_use else factory.adopt(error.sid))
         await controller.use(*copy, source="fork")
     show_resumed(*controller.in_use, controller.emit, tokens_when_cold)
     return None

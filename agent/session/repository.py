@@ -5,12 +5,14 @@ With `--no-session` everything is written to a temporary directory, which is rem
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -84,6 +86,7 @@ class SessionRepository(Struct):
     first_sid: str | None = None
     key: SessionKey | None = None
     home: Path = Path()
+    _held: list[str] | None = None  # lines for the user, while a thread opens a session
 
     def __post_init__(self) -> None:
         self.home = self.project if self.keep else Path(tempfile.mkdtemp(prefix="makeroom-")).resolve()
@@ -100,19 +103,45 @@ class SessionRepository(Struct):
         """Return a session without facts; its file is created with the first fact."""
         return self._with_facts(())
 
+    async def in_thread(self, work: Callable[[], Session]) -> Session:
+        """Return the session that `work` opens in a thread, so that the screen responds meanwhile.
+
+        A long transcript takes seconds. Lines for the user are shown when the session is open.
+        """
+        held = self._held = list[str]()
+        opening = asyncio.ensure_future(asyncio.to_thread(work))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            with suppress(StoreError, UsageError):  # there is no session to close then
+                (await opening).close("left")
+            raise
+        finally:
+            self._held = None
+            for text in held:
+                self.tell(text)
+
+    def _tell(self, text: str) -> None:
+        """Show one line to the user, in the thread of the event loop."""
+        if self._held is None:
+            self.tell(text)
+        else:
+            self._held.append(text)
+
     def reopen(self, path: Path) -> Session:
         """Return a recorded session, to be continued. Raises StoreError."""
         self.require_own(path)
-        store, loaded = resume_store(path, self.tell, key=self.key)
+        store, loaded = resume_store(path, self._tell, key=self.key)
         if torn := loaded.torn_size:
-            self.tell(f"moved an incomplete last line of the transcript ({torn} bytes) to {loaded.sid}.torn")
+            self._tell(f"moved an incomplete last line of the transcript ({torn} bytes) to {loaded.sid}.torn")
         if bad := loaded.damaged:
-            self.tell(damaged_text(len(bad), bad[0].line))
+            self._tell(damaged_text(len(bad), bad[0].line))
         self._take(store)
         session = Session(store.sid, store, fold(loaded.facts), self.counter, self.now)
         session.deferred = loaded.lazy_results
         if loaded.second_tails:
             self._separate_tails(session, path)
+        _ = session.folded.view  # rendered here, where the event loop does not wait for it
         return session
 
     def _separate_tails(self, session: Session, path: Path) -> None:
@@ -124,7 +153,7 @@ class SessionRepository(Struct):
             fork = self._copy(session.sid, [*earlier, *tail.facts], at)
             fork.close("left")
             session.add_metadata(TAIL_TOPIC, {"start": tail.start, "end": tail.end, "session": fork.sid})
-            self.tell(
+            self._tell(
                 f"two processes continued this session from r{at}: it continues with the first, and the"
                 f" second is now session {fork.sid}"
             )
@@ -179,14 +208,14 @@ class SessionRepository(Struct):
             if self.keep:
                 copy_log(self.project, original, session.sid)
         except OSError as error:
-            self.tell(f"cannot copy the checkpoints, so the fork cannot undo earlier file changes: {error}")
+            self._tell(f"cannot copy the checkpoints, so the fork cannot undo earlier file changes: {error}")
         session.add_metadata(FORK_TOPIC, {"of": original} if at is None else {"of": original, "at": at})
         if name := session.folded.name:
             session.add_metadata("name", {"name": self.copy_name(name)})
         return session
 
     def _with_facts(self, facts: Sequence[Fact]) -> Session:
-        store = create_store(self.home, unused_sid(self), self.tell, key=self.key)
+        store = create_store(self.home, unused_sid(self), self._tell, key=self.key)
         self._take(store)
         for fact in facts:
             store.append(fact)

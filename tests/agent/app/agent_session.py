@@ -132,7 +132,7 @@ async def agent_run(
     await services.settle()
     await services.warm()
     services.tools |= {} if tool is None else {"task": tool}
-    session, context = SessionFactory(services).first()
+    session, context = await SessionFactory(services).first()
     record_opening(session, context.settings, 200_000, str(folder), services.emit)
     try:
         yield AgentRun(server, services, session, context, approver, events)

@@ -2,11 +2,16 @@
 
 import asyncio
 import gc
+import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent.ports import HookAnswer, HookEvent
 from tests.agent.commands.controller_run import ControllerRun, run_controller
+from transcripts.session_key import SessionKey
+from transcripts.session_lock import lock_holder
 
 
 class Speaking:
@@ -83,3 +88,65 @@ def test_a_start_leaves_an_enabled_garbage_collector_alone(tmp_path: Path) -> No
     before = gc.get_freeze_count()
     run_controller(tmp_path, work)
     assert gc.isenabled() and gc.get_freeze_count() == before
+
+
+class WaitingKey(SessionKey, frozen=True, kw_only=True):
+    """A key that recognizes a transcript once `go` is set, like one that takes long to read."""
+
+    go: threading.Event
+
+    def is_from_elsewhere(self, path: Path) -> bool:
+        return not self.go.wait(30)
+
+
+async def two_sessions(run: ControllerRun, go: threading.Event) -> str:
+    """Leave a session for a new one; resuming it takes until `go` is set. Returns its id."""
+    await run.do("hello")
+    old = run.controller.in_use[0].sid
+    await run.do("/clear")
+    run.controller.services.repository.key = WaitingKey(key=bytes(32), go=go)
+    return old
+
+
+def test_keys_are_handled_while_a_session_is_resumed(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        go = threading.Event()
+        old = await two_sessions(run, go)
+        asyncio.get_running_loop().call_soon(go.set)
+        assert f"resumed session {old}" in await run.do(f"/resume {old}")
+
+    run_controller(tmp_path, work, verified=False)
+
+
+def test_a_session_that_was_not_waited_for_is_not_left_locked(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        go = threading.Event()
+        old = await two_sessions(run, go)
+        resuming = asyncio.ensure_future(run.controller.factory.resume(old))
+        await asyncio.sleep(0)
+        resuming.cancel()
+        asyncio.get_running_loop().call_soon(go.set)
+        with pytest.raises(asyncio.CancelledError):
+            await resuming
+        path = run.controller.services.repository.records.path_of(old)
+        assert lock_holder(path) is None
+        assert f"resumed session {old}" in await run.do(f"/resume {old}")
+
+    run_controller(tmp_path, work, verified=False)
+
+
+def test_warnings_about_a_transcript_are_shown_in_the_thread_of_the_screen(tmp_path: Path) -> None:
+    threads: list[int] = []
+
+    async def work(run: ControllerRun) -> None:
+        go = threading.Event()
+        go.set()
+        old = await two_sessions(run, go)
+        repository = run.controller.services.repository
+        with repository.records.path_of(old).open("ab") as file:
+            file.write(b"torn")
+        repository.tell = lambda text: threads.append(threading.get_ident())
+        await run.do(f"/resume {old}")
+
+    run_controller(tmp_path, work, verified=False)
+    assert threads == [threading.get_ident()]

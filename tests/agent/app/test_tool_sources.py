@@ -73,7 +73,7 @@ def test_the_tools_of_another_source_join_the_built_in_ones(tmp_path: Path) -> N
         services = services_in(tmp_path, [], source)
         await services.settle()
         await services.warm()
-        session, context = SessionFactory(services).first()
+        session, context = await SessionFactory(services).first()
         assert (*context.tools,) == (*BUILTIN, "mcp__maps__route")
         assert [tool["name"] for tool in context.settings.tools] == [*context.tools]
         assert source.asked == ["open", tmp_path, {"PATH": "/bin"}]
@@ -117,7 +117,7 @@ def test_a_session_recorded_without_kinds_continues_without_a_notice(tmp_path: P
         services = services_in(tmp_path, events)
         await services.settle()
         await services.warm()
-        session, context = SessionFactory(services).resume(SID)
+        session, context = await SessionFactory(services).resume(SID)
         record_opening(session, context.settings, 200_000, str(tmp_path), services.emit)
         opened: list[Fact] = [fact for fact in session.folded.facts if isinstance(fact, Opened | Instructed)]
         assert session.folded.opened is not None

@@ -95,7 +95,7 @@ def test_what_was_rewound_is_recalled_and_continued_in_a_copy(tmp_path: Path) ->
         assert "[rewound:" in (shown := await run.do(f"/recall r{seq}-r{at}")) and "giraffe" in shown
         assert "[rewound:" not in await run.do(f"/recall r1-r{at}", f"/recall r{seq - 1}")
         assert "unknown recall id r" in await run.do(f"/recall r{int(at) + 50}")
-        await run.controller.use(*run.controller.factory.fork_of(sid, int(at)))
+        await run.controller.use(*await run.controller.factory.fork_of(sid, int(at)))
         assert run.bodies() == before
         copy, context = run.controller.in_use
         show_replayed(copy, context.tools, run.events.append)

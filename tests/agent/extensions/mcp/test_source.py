@@ -73,7 +73,7 @@ def test_a_late_server_is_a_note_and_its_tools_are_direct_once_history_was_repla
         late.switched_on = True  # as one that is not connected yet
         mcp.forget_tools()
         services.fix_tools()
-        session, context = SessionFactory(services).first()
+        session, context = await SessionFactory(services).first()
         before = tools_of(context)
         assert before[0] == "mcp" and {name.split("__")[1] for name in before[1:]} == {"soon"}
         inbox = context.tool_context.inbox
@@ -131,7 +131,7 @@ def test_no_one_waits_for_servers_and_a_plain_answer_starts_none(tmp_path: Path)
 
     async def act(services: Services, mcp: McpServers) -> None:
         assert mcp.processes is not None and not mcp.processes.started
-        session, context = SessionFactory(services).first()
+        session, context = await SessionFactory(services).first()
         assert tools_of(context) == ["mcp"] and context.tool_context.inbox.take() == []
         services.emit(ToolCallStarted(1, 0, "read", ""))
         fine, silent = mcp.servers
