@@ -131,7 +131,7 @@ def test_a_session_is_known_by_the_beginning_of_its_id_and_users_see_what_was_ty
     assert here.find("zebra", "project") == []
     (hit,) = here.find("green", "project")
     assert hit.id == f"{sid}/r1"
-    assert hit.lines(61.0) == ["e584d48f/r1  1 min ago  user", "    paint it green"]
+    assert hit.lines(61.0) == ['e584d48f/r1  1 min ago  user  in "paint it green"', "    paint it green"]
 
 
 def test_earlier_sessions_are_found_before_this_one_is_recorded(tmp_path: Path) -> None:

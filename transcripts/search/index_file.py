@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ..file_states import SEARCH_FOLDER
 from ..listing import transcript_files
 from ..session_lock import RECORDS_FOLDER
-from ..storage.disk import make_private_folders, opened_fd
+from ..storage.disk import opened_fd
 
 if TYPE_CHECKING:
     import sqlite3
@@ -61,8 +61,8 @@ def open_database(home: Path, timeout: float = 1.0) -> Iterator[sqlite3.Connecti
     try:
         if folder.resolve() != home.resolve() / SEARCH_FOLDER:
             raise NotADirectoryError(f"the path {folder} contains a symbolic link")
-        home.stat()  # a project that was moved away is not created again
-        make_private_folders(folder)
+        with suppress(FileExistsError):
+            folder.mkdir(0o700)  # without its parents: a project that was moved away is not created again
         with opened_fd(folder / "lock", os.O_RDWR | os.O_CREAT) as lock:
             _wait_for(lock, timeout)
             with closing(_connect(folder / "index.db")) as connection:

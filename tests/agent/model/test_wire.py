@@ -281,8 +281,10 @@ def test_a_fallback_that_is_not_a_model_is_reported_when_it_is_needed(tmp_path: 
 
 
 def test_the_compact_tool_works_with_the_model_that_was_changed_to(tmp_path: Path) -> None:
+    files(tmp_path)
+
     async def work(run: ControllerRun) -> None:
-        await run.do("hello", "/model opus")
+        await run.do(READ_ALL, "/model opus")
         context = run.controller.in_use[1]
         assert context.tool_context.compact is not None
         context.tool_context.compact("all of it")
