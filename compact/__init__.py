@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from .invariants import fact_at, problems
     from .layers.summary import SUMMARY_LAYER
     from .local_summary import pins_of
-    from .page_references import is_result_id, pages_referred_to, with_result_id
+    from .page_references import (
+        is_result_id,
+        pages_referred_to,
+        with_resolved_references,
+        with_result_id,
+    )
     from .pipeline import REACTIVE_RUNGS, dry_run, plan, quiet_below
     from .prices import NEVER_PAYS_BACK, PriceList, Prices, Spending
     from .replacement import COMMANDS_HEADING, DIRECTORY_HEADING, PINS_HEADING
@@ -104,6 +109,7 @@ __all__ = [
     "summary_messages",
     "tracking_steps",
     "trim_page",
+    "with_resolved_references",
     "with_result_id",
 ]
 __getattr__ = lazy_door(
@@ -119,7 +125,7 @@ __getattr__ = lazy_door(
         "invariants": "fact_at problems",
         "layers.summary": "SUMMARY_LAYER",
         "local_summary": "pins_of",
-        "page_references": "is_result_id pages_referred_to with_result_id",
+        "page_references": "is_result_id pages_referred_to with_resolved_references with_result_id",
         "pipeline": "REACTIVE_RUNGS dry_run plan quiet_below",
         "prices": "NEVER_PAYS_BACK PriceList Prices Spending",
         "replacement": "COMMANDS_HEADING DIRECTORY_HEADING PINS_HEADING",

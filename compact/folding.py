@@ -34,6 +34,7 @@ from .clearing import (
     user_block_edit,
 )
 from .identifiers import block_texts, file_path_of, joined_text
+from .page_references import pages_referred_to
 from .replacement import replacement_text, replacement_tokens, summary_reserve
 from .situation import File, FoldLimits, RestoredFiles, Situation, replacement_limit
 
@@ -149,8 +150,8 @@ def _restore_files(situation: Situation, last: int, tail: Sequence[Entry]) -> tu
         text = f"### {path} (as read in r{result.seq})\n{body}"
         tokens = counter.text(text)
         limit = min(left, situation.unscaled(settings.restore_file_max_tokens))
-        if not body or path in shown or tokens > limit:
-            continue
+        if not body or path in shown or tokens > limit or pages_referred_to(result.content):
+            continue  # a page that refers to another one would be shown without it
         shown.add(path)
         texts.append(text)
         results.append(result.seq)
@@ -179,6 +180,8 @@ def _recent_reads(folded: Folded, last: int) -> Iterator[tuple[str, Result]]:
             kind = folded.kind_of(use.name)
             if kind == "writes":
                 done.add(path)  # a copy from before the change would mislead
+            elif "unchanged" in result.about:
+                continue  # an earlier page shows the file as it is
             elif kind == "reads" and entry.seq <= last and not result.error:
                 done.add(path)
                 yield path, result

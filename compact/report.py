@@ -19,6 +19,7 @@ from transcripts import (
 
 from .breakpoints import cached_messages
 from .invariants import changed_span, with_dropped_thinking
+from .page_references import refers_to_a_page, resolved_references
 from .prices import PriceList, RewriteBill
 from .shown_blocks import NAMED_BLOCKS, largest_blocks
 from .situation import CompactionReport, File, Proposal, ReportDetails, Situation, Trigger
@@ -54,7 +55,13 @@ def propose(
     files: tuple[File, ...] = (),
     **more: Unpack[ReportDetails],
 ) -> Proposal:
-    """Return a proposal of these edits and of those that drop affected thinking; `more` is for its report."""
+    """Return a proposal of these edits and of those that they entail; `more` is for its report.
+
+    References to results that leave the view are rewritten, and affected thinking is dropped.
+    """
+    if refers_to_a_page(situation.view):
+        edited = situation.folded.with_edits(edits)
+        edits = (*edits, *resolved_references(edited, situation.counter.text))
     edits = with_dropped_thinking(situation.folded, edits, situation.binds)
     view = situation.view
     before = situation.tokens

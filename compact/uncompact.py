@@ -29,6 +29,7 @@ from transcripts import (
 
 from .clearing import PLACEHOLDER_TOKENS, call_label
 from .invariants import changed_span, dropped_by_undo, fact_at
+from .page_references import resolved_references
 from .settings import CRITICAL_PERCENT
 from .situation import CannotChange, Situation
 
@@ -68,6 +69,9 @@ def plan_undo(situation: Situation, id: str) -> UndoPlan | CannotChange:
     wider = _wider(folded, target)
     edits = dropped_by_undo(folded, target, situation.binds, wider.seq if wider is not None else None)
     then = folded.with_edits(edits, without=target.seq)
+    if resolved := resolved_references(then, situation.counter.text):
+        edits = (*edits, *resolved)
+        then = folded.with_edits(edits, without=target.seq)
     after = situation.calibration.prompt_tokens(then, situation.overhead)
     if after > situation.window.size:
         over = after - situation.window.size

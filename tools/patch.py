@@ -26,6 +26,8 @@ _SHOWN_RECALL_ID = lazy_pattern(r"\br\d{1,15}(?:\.\d{1,9})?\b")
 # from compact/page_references.py, compact/clearing.py and compact/restoring.py, the last ones from before.
 _STAND_IN_LINE = lazy_pattern(
     r"^[ \t]*+\[lines \d++-\d++ are unchanged since r\d++ above(?:, where they are lines [\d-]++)?+\][ \t]*$"
+    r"|^[ \t]*+\[(?:lines \d++-\d++ are|file) unchanged since r\d++, which is no longer shown: "
+    r"[^\n\[\]]*+\][ \t]*$"
     r"|^[ \t]*+\[this result: r\d++\][ \t]*$"
     r"|\[\.\.\. [\d,]++ characters omitted; recall\(\"r[\d.]++\"\) shows all of it(?:\. Excerpts:)?+\]"
     r"[ \t]*$"

@@ -53,7 +53,7 @@ from transcripts import ImageBlock, TextBlock
 
 _MAX_SMALL_BYTES = 4 * 1024 * 1024  # of a file that is read at once
 _UNCHANGED = (
-    "File unchanged since {earlier}. That result is still current and in this conversation: refer to it "
+    "File unchanged since {earlier}. That {text} is still current and in this conversation: refer to it "
     "instead of reading the file again."
 )
 _CELLS = (0, 0)  # in place of the lines that were shown: a notebook's cells, but nothing of its JSON
@@ -122,7 +122,7 @@ def record_read(result: ToolResult, context: ToolContext, seq: int) -> None:
     path = result.about.get("path")
     seen = context.seen.get(path) if isinstance(path, str) and "unchanged" not in result.about else None
     if seen is not None and seen.sha256 == result.about.get("sha256"):
-        context.seen[str(path)] = replace(seen, result=seq)
+        context.seen[str(path)] = replace(seen, result=seq, attached=False)
 
 
 def read_page(
@@ -170,12 +170,13 @@ def read_page(
 
 
 def _unchanged(about: dict[str, Any], shown: SeenFile) -> ToolResult:
-    """Return the notice about a page that the result `shown.result` shows; its seq is recorded with it."""
-    earlier = f"r{shown.result} above" if shown.result else "the last read"
+    """Return the notice about a page that the fact `shown.result` shows; its seq is recorded with it."""
+    earlier = "the user attached it above" if shown.attached else f"r{shown.result} above"
+    text = "attachment" if shown.attached else "result"
     return text_result(
-        _UNCHANGED.format(earlier=earlier),
+        _UNCHANGED.format(earlier=earlier, text=text),
         human={"note": "unchanged"},
-        about={**about, "unchanged": shown.result or True},
+        about={**about, "unchanged": shown.result},
     )
 
 

@@ -15,7 +15,15 @@ from msgspec.structs import replace
 
 from agent.events import Emit, Notice, TurnFinished
 from agent.session import Session, kept_chars, memory_below, memory_of, memory_path_of, memory_text
-from compact import FileTouch, NeededText, PutBackRules, tracking_steps, trim_page, with_result_id
+from compact import (
+    FileTouch,
+    NeededText,
+    PutBackRules,
+    tracking_steps,
+    trim_page,
+    with_resolved_references,
+    with_result_id,
+)
 from tools.base import ToolContext, ToolResult
 from tools.files import FileError, in_thread, load_file, resolve_path
 from tools.text import decode_text, unify_newlines
@@ -45,7 +53,12 @@ SLICE_S = 0.01  # of work between which other tasks run
 def content_of(
     session: Session, state: CompactionState, use: ToolUseBlock, result: ToolResult
 ) -> tuple[Block, ...]:
-    """Return the content of a result; a page of a file without the lines that pages in the view show."""
+    """Return the content of a result; a page of a file without the lines that pages in the view show.
+
+    In a recalled text, references to pages that are not in the view are rewritten.
+    """
+    if session.folded.kind_of(use.name) == "recalls":
+        return with_resolved_references(session.folded, result.content)
     if (
         result.error
         or not result.content
@@ -245,7 +258,7 @@ def note_files(
 def note_attached(files: Sequence[Mapping[str, Any]], context: ToolContext, prompt: int) -> None:
     """Mark files as read by the prompt with this seq. Used for a resumed session as well."""
     for about in files:
-        context.restore_seen(about, prompt)
+        context.restore_seen(about, prompt, attached=True)
 
 
 def attached_files(about: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from tools.access import file_access
 from tools.base import Access, ToolContext, ToolError
 from tools.file_errors import os_errors_explained
-from tools.files import FILE_TIMEOUT_S, FileError, SeenFile, in_thread, one_line_path, resolve_path
+from tools.files import FILE_TIMEOUT_S, FileError, in_thread, one_line_path, resolve_path
 from tools.line_window import MAX_WINDOW_LINES
 from tools.path_suggestions import suggestions
 from tools.read import folder_names, read_page
@@ -203,11 +203,9 @@ async def _file(
     most = min(MAX_ATTACHED_TOKENS, limits.tokens)
     first, last = mention.lines or (1, MAX_WINDOW_LINES)
     count = min(last - first + 1, MAX_WINDOW_LINES)
-    seen = context.seen.get(path)
-    shown = seen if seen and seen.result is not None and context.in_view(seen.result) else None
     while True:
         wanted = (first, count) if mention.lines or count < MAX_WINDOW_LINES else None
-        page = await in_thread(FILE_TIMEOUT_S, _reader(path, wanted, shown))
+        page = await in_thread(FILE_TIMEOUT_S, _reader(path, wanted))
         text = content_text(page.content)
         note = str(page.human.get("note", ""))
         if isinstance(page.content[0], ImageBlock):
@@ -223,8 +221,8 @@ async def _file(
     return Attachment(f"read {name} ({note})", (block,), page.about)
 
 
-def _reader(path: str, wanted: tuple[int, int] | None, shown: SeenFile | None) -> Callable[..., Any]:
-    return lambda abandoned: read_page(path, wanted, shown, abandoned, MAX_ATTACHED_BYTES)
+def _reader(path: str, wanted: tuple[int, int] | None) -> Callable[..., Any]:
+    return lambda abandoned: read_page(path, wanted, None, abandoned, MAX_ATTACHED_BYTES)
 
 
 def _image_blocks(name: str, content: tuple[Block, ...]) -> tuple[Block, ...]:

@@ -161,6 +161,15 @@ def test_a_repeated_read_is_a_stub_while_the_first_is_in_view(files: FileSession
     assert "4\tline 4" in files.do("read", file_path="f")
 
 
+def test_a_stub_for_an_attached_file_names_the_attachment_which_shows_no_id(files: FileSession):
+    files.put("f", lines(3))
+    files.context.in_view = lambda seq: seq == 5
+    files.context.restore_seen(files.result("read", file_path="f").about, 5, attached=True)
+    told = files.result("read", file_path="f")
+    assert block_text(told.content[0]).startswith("File unchanged since the user attached it above. That ")
+    assert told.about["unchanged"] == 5
+
+
 def test_a_stub_is_only_for_the_same_lines(files: FileSession):
     files.put("f", lines(30))
     files.context.in_view = lambda seq: True

@@ -17,7 +17,8 @@ class SeenFile(Struct, frozen=True):
 
     sha256: str  # of all its bytes
     lines: tuple[int, int] | None = None  # first and last line shown; None for all
-    result: int | None = None  # seq of the result that shows it, once that is recorded
+    result: int | None = None  # seq of the result or prompt that shows it, once that is recorded
+    attached: bool = False  # that is a prompt, which shows no id
     encoding: str = ""  # the TextForm.told of the shown text
 
     @classmethod
@@ -60,11 +61,13 @@ class Workspace(Struct):
                 f"The project's directory {self.folder} does not exist.\nThe user has to restore it."
             )
 
-    def restore_seen(self, about: Mapping[str, Any], seq: int) -> None:
+    def restore_seen(self, about: Mapping[str, Any], seq: int, attached: bool = False) -> None:
         """Restore a file that the model has seen from a recorded result of read, write or edit.
 
+        `attached`: it was attached to the prompt `seq`.
         For a resumed session: call it with the `about` and seq of each result in the conversation, in order.
         """
         seen = SeenFile.shown_by(about)
         if seen is not None and "unchanged" not in about:
-            self.seen[about["path"]] = replace(seen, result=None if about.get("first") is None else seq)
+            result = None if about.get("first") is None else seq
+            self.seen[about["path"]] = replace(seen, result=result, attached=attached)
