@@ -53,8 +53,8 @@ DOORS = (
     "tools.text", "tools.files", "tools.guarded", "tools.sandbox", "tools.processes", "tools.search",
     "agent.shell", "agent.permissions", "agent.model", "agent.checkpoints", "agent.session", "agent.loop",
     "agent.extensions", "agent.extensions.agents", "agent.extensions.hooks", "agent.extensions.mcp",
-    "agent.extensions.skills", "agent.app", "agent.ui", "agent.commands", "agent.stream_protocol",
-    "agent.cli",
+    "agent.extensions.plugins", "agent.extensions.skills", "agent.app", "agent.ui", "agent.commands",
+    "agent.stream_protocol", "agent.cli",
 )  # fmt: skip
 # What doors themselves are made of, and the rooms within rooms that have a door of their own.
 OUTSIDE_DOORS = ("transcripts.lazy_door", "transcripts.patterns")

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import UTC, datetime
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,8 @@ from agent.errors import ConfigError, UsageError
 from agent.events import Emit, Event, Notice, ToolCallStarted
 from agent.extensions import Approvals, mcp, skills
 from agent.extensions.agents import BUILTIN_AGENTS, AgentDefinition, AgentPlaces, known_agents
-from agent.extensions.hooks import ApprovedSettings, approved_settings
+from agent.extensions.hooks import ApprovedSettings, IgnoredSetting, approved_settings
+from agent.extensions.plugins import Plugin, PluginPlaces, find_plugins
 from agent.extensions.skills import SkillLibrary, load_library
 from agent.model import (
     CATALOG,
@@ -32,6 +34,7 @@ from agent.model import (
 from agent.model_port import Model, ModelRequest
 from agent.ports import Approver, Chooser, CommandSummary, ToolSource, WaitingPrompts
 from agent.session import SessionRepository
+from agent.settings_files import claude_folder
 from compact import TokenCounter, load_counter
 from tools import BUILTIN, CONDITIONAL
 from tools.base import SMALL_WINDOW_TOKENS, Tool
@@ -149,6 +152,7 @@ class Services(Struct):
     approvals: Approvals = field(default_factory=lambda: Approvals(Path(os.devnull), Path()))
     agents: Mapping[str, AgentDefinition] = field(default_factory=lambda: BUILTIN_AGENTS)
     approved: ApprovedSettings = field(default_factory=ApprovedSettings)
+    plugins: tuple[Plugin, ...] = ()
     skills: SkillLibrary = field(default_factory=SkillLibrary)
     turn_ends: list[Callable[[], None]] = field(default_factory=list)
 
@@ -156,27 +160,50 @@ class Services(Struct):
         self.emit(Notice(text, "warning"))
 
     async def read_approved(self) -> None:
-        """Load the approved settings and agents of the project, for sessions made from now on."""
+        """Load the approved settings, plugins and agents, for sessions made from now on."""
         folder = self.setup.folder
         environ = self.setup.environ
         sources = self.setup.options.setting_sources
         self.approved = await asyncio.to_thread(approved_settings, self.approvals, folder, environ, sources)
         self.setup = replace(self.setup, variables=self.approved.variables)
         self.repository.masks = self.setup.masks
+        given = () if self.setup.options.safe_mode else self.setup.options.plugin_dirs
+        places_of_plugins = PluginPlaces(folder, environ, sources=sources, given=given)
+        self.plugins = tuple(await asyncio.to_thread(find_plugins, places_of_plugins))
         places = AgentPlaces(
             folder=folder,
             environ=environ,
             user_dir=self.setup.config.user_dir,
             sources=sources,
             given=self.setup.options.agents,
+            plugins=self.active_plugins,
         )
         try:
             known = await asyncio.to_thread(known_agents, places, self.approvals.allows)
         except ValueError as error:
             raise UsageError(f"--agents: {error}") from error
         self.agents = known.agents
-        for problem in (*self.approved.problems, *known.problems):
+        unusable = [
+            f"the plugin {one.id}: {one.problem}" for one in self.plugins if one.enabled and one.problem
+        ]
+        for problem in (*self.approved.problems, *unusable, *known.problems):
             self.warn(problem)
+
+    @property
+    def active_plugins(self) -> list[Plugin]:
+        """Return the plugins that may act: given by a flag, or approved."""
+        usable = (plugin for plugin in self.plugins if not plugin.problem)
+        return [each for each in usable if each.source == "flag" or self.approvals.allows(each.item)]
+
+    @property
+    def ignored_settings(self) -> list[IgnoredSetting]:
+        """Return the entries without effect of Claude Code's settings files and of active plugins."""
+        of_plugins = (
+            IgnoredSetting(plugin.root, name, why)
+            for plugin in self.active_plugins
+            for name, why in plugin.ignored
+        )
+        return [*self.approved.ignored, *of_plugins]
 
     async def settle(self) -> None:
         """Ask the user about undecided items of the project, and load the approved ones."""
@@ -285,8 +312,14 @@ class Services(Struct):
     async def find_skills(self) -> Sequence[str]:
         """Find commands and skills, or find them again; return warnings about their files."""
         setup = self.setup
-        places = (setup.folder, setup.environ, setup.config.user_dir, setup.options.setting_sources)
-        self.skills = await asyncio.to_thread(load_library, *places)
+        self.skills = await asyncio.to_thread(
+            load_library,
+            setup.folder,
+            setup.environ,
+            setup.config.user_dir,
+            sources=setup.options.setting_sources,
+            plugins=self.active_plugins,
+        )
         return self.skills.warnings
 
     def end_turn(self) -> None:
@@ -323,7 +356,8 @@ def mcp_servers(services: Services) -> McpServers | None:
         strict=options.strict_mcp_config,
         reads=reads,
     )
-    if not files.may_name_servers():
+    has_plugins = bool(options.plugin_dirs) or (claude_folder(setup.environ) / "plugins").is_dir()
+    if not files.may_name_servers() and (not has_plugins or options.strict_mcp_config):
         return None
     streams = options.output_format == "stream-json"
     return mcp.McpServers(
@@ -333,10 +367,23 @@ def mcp_servers(services: Services) -> McpServers | None:
             approved=lambda item: services.approvals.allows(item),
             waits=streams and bool(options.mcp_config),
             attended=not options.headless,
+            of_plugins=partial(_plugin_servers, services),
             mask=lambda text: services.setup.masks.all(text),
             tell=services.warn,
         )
     )
+
+
+def _plugin_servers(services: Services) -> list[mcp.ServerEntry]:
+    """Return the MCP servers of the active plugins."""
+    if services.setup.options.strict_mcp_config:
+        return []
+    environ = services.setup.program_environ
+    found = (
+        mcp.plugin_entries(plugin.name, plugin.root, plugin.servers, environ)
+        for plugin in services.active_plugins
+    )
+    return list(chain.from_iterable(found))
 
 
 def _emit_and_begin(servers: McpServers, emit: Emit, event: Event) -> None:

@@ -145,7 +145,8 @@ def require_price(setup: RunSetup, facts: ModelFacts) -> None:
 def session_hooks(services: Services, session: Session, sandbox: SessionSandbox) -> Hooks | None:
     """Return the hooks of an embedding program and of the settings; None if there are none."""
     setup = services.setup
-    entries = (*setup.config.hooks, *services.approved.hooks)
+    of_plugins = (entry for plugin in services.active_plugins for entry in plugin.hooks)
+    entries = (*setup.config.hooks, *services.approved.hooks, *of_plugins)
     if not entries:
         return setup.hooks
     about = partial(about_session, session, sandbox.tools, sandbox.permissions)

@@ -76,6 +76,7 @@ class Options(NamedTuple):
     may_bypass: bool = False
     fallback_model: str | None = None
     add_dirs: tuple[str, ...] = ()
+    plugin_dirs: tuple[str, ...] = ()
     settings: str | None = None
     setting_sources: tuple[str, ...] | None = None
     mcp_config: tuple[str, ...] = ()

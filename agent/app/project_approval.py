@@ -15,6 +15,7 @@ from agent.extensions import Approvals, ItemSource, ProjectItem
 from agent.extensions.agents import agent_items
 from agent.extensions.hooks import settings_items
 from agent.extensions.mcp import mcp_items
+from agent.extensions.plugins import plugin_items
 from agent.extensions.skills import skill_items
 from agent.formatting import shorten
 from agent.menus import Menu, MenuRow
@@ -23,7 +24,7 @@ from tools.text import pluralize
 
 from .setup import RunSetup
 
-ITEM_SOURCES: tuple[ItemSource, ...] = (mcp_items, settings_items, skill_items, agent_items)
+ITEM_SOURCES: tuple[ItemSource, ...] = (mcp_items, settings_items, skill_items, agent_items, plugin_items)
 MAX_LISTED_ITEMS = 30  # in the question; /trust lists all
 MAX_SHOWS_CHARS = 400  # of the command or address of an item
 STATE_WORDS = {True: "enabled", False: "disabled", None: "undecided"}

@@ -150,7 +150,9 @@ class _Use:
         if self._opened.counts_from_one and self.arguments and skill.name not in skills._noted:
             skills._noted.add(skill.name)
             skills.services.emit(Notice(f"/{skill.name} does not use $0, so $1 is its first argument"))
+        root = {} if skill.plugin_root is None else {"CLAUDE_PLUGIN_ROOT": str(skill.plugin_root)}
         return {
+            **root,
             "CLAUDE_SKILL_DIR": str(skill.folder),
             "CLAUDE_SESSION_ID": skills.session.sid,
             "CLAUDE_PROJECT_DIR": str(skills.context.tool_context.folder),

@@ -18,7 +18,6 @@ SETTING_SOURCES = ("user", "project", "local")
 IGNORED_FLAGS: dict[str, int | str] = {
     "--task-budget": 1,
     "--include-hook-events": 0,
-    "--plugin-dir": 1,
     "--debug": "?",
     "-d": "?",
     "--debug-to-stderr": 0,
@@ -64,6 +63,8 @@ def add_client_flags(made: argparse.ArgumentParser) -> None:
     add("--fallback-model", metavar="MODEL", help="use MODEL while --model is overloaded")
     several: Any = {"nargs": "+", "action": "extend", "default": []}
     add("--add-dir", dest="add_dirs", metavar="DIR", help="also allow work in DIR", **several)
+    load = "load the plugin in DIR, without approval"
+    add("--plugin-dir", dest="plugin_dirs", metavar="DIR", action="append", default=[], help=load)
     add("--settings", metavar="FILE|JSON", help="load additional settings")
     add("--setting-sources", metavar="LIST", help='settings files to read: user,project,local; "" for none')
     add("--mcp-config", metavar="FILE|JSON", help="load MCP servers", **several)
@@ -138,6 +139,7 @@ def _settle_lists(made: argparse.ArgumentParser, values: dict[str, Any], streams
         if not (values["prompt"] or streams) and len(values[name]) > 1 and _is_prompt(values[name][-1]):
             values["prompt"] = values[name].pop()
         values[name] = tuple(values[name])
+    values["plugin_dirs"] = tuple(values["plugin_dirs"])
     sources = values["setting_sources"]
     if sources is not None:
         values["setting_sources"] = _items(sources)

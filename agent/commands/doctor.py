@@ -111,7 +111,7 @@ def _findings(controller: Controller) -> Iterator[Finding]:
 def _ignored_settings(controller: Controller) -> Iterator[Finding]:
     """Yield the entries without effect of Claude Code's settings files, with the reasons."""
     by_file: dict[str, list[str]] = {}
-    for each in controller.services.approved.ignored:
+    for each in controller.services.ignored_settings:
         by_file.setdefault(short_path(str(each.path)), []).append(f"{each.name} ({each.why})")
     for path, entries in by_file.items():
         yield "", path, f"without effect: {'; '.join(entries)}"

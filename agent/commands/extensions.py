@@ -1,15 +1,16 @@
-"""Commands about extensions in files (/skills, /trust, /hooks) and about running agents (/agents)."""
+"""Commands about extensions (/skills, /trust, /hooks, /plugin) and about running agents (/agents)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 from agent.app import Controller, choose_items, item_lines, project_items, record_decision, session_hooks
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions.agents import agents_section
 from agent.extensions.hooks import HOOK_KINDS
+from agent.extensions.plugins import Plugin
 from agent.extensions.skills import SkillKind, SkillLibrary
 from agent.formatting import format_count, shorten
 from agent.loop import AGENT_TOPIC, Agent
@@ -50,6 +51,7 @@ async def _use_approved(controller: Controller) -> None:
     known = services.agents
     before = services.approved
     await services.read_approved()
+    await services.find_skills()
     if services.approved.variables != before.variables:
         services.emit(Notice("run /clear to use the variables in a new session"))
     if services.approved.model != before.model:
@@ -91,6 +93,44 @@ async def show_skills(controller: Controller, argument: str) -> Event | None:
         controller.emit(Notice("not approved, so their commands and permissions are disabled (see /trust):"))
         controller.emit(CommandOutput("\n".join(item_lines(open_items))))
     return None
+
+
+async def show_plugins(controller: Controller, argument: str) -> Event | None:
+    """Run /plugin."""
+    services = controller.services
+    await services.read_approved()
+    verb, _, name = argument.partition(" ")
+    if verb in ("enable", "disable") and name:
+        found = [plugin for plugin in services.plugins if name.strip() in (plugin.id, plugin.name)]
+        if len(found) != 1:
+            return usage_notice(
+                "plugin", f"{'several plugins are' if found else 'no plugin is'} named {name}"
+            )
+        (plugin,) = found
+        if plugin.problem or plugin.source == "flag":
+            return Notice(f"{plugin.id}: {plugin.problem or 'loaded by --plugin-dir'}", "warning")
+        record_decision(services.approvals, [plugin.item], verb == "enable", controller.emit)
+        await _use_approved(controller)
+        if plugin.servers:
+            controller.emit(Notice("the change of its MCP servers takes effect when makeroom starts again"))
+    elif argument not in ("", "list"):
+        return usage_notice("plugin", f"unknown argument {argument!r}")
+    if not services.plugins:
+        return Notice(
+            "no plugins; makeroom uses those that Claude Code has installed, and those of --plugin-dir"
+        )
+    return CommandOutput("\n".join(_plugin_lines(services.plugins, services.active_plugins)))
+
+
+def _plugin_lines(plugins: Sequence[Plugin], active: Sequence[Plugin]) -> Iterator[str]:
+    width = max(len(plugin.id) for plugin in plugins)
+    for plugin in plugins:
+        state = "enabled" if plugin in active else "disabled"
+        about = plugin.problem or " · ".join(filter(None, (plugin.version, plugin.contents)))
+        yield f"{state:<8}  {plugin.id:<{width}}  {shorten(about, 400)}"
+        if plugin.ignored and plugin in active:
+            names = ", ".join(dict.fromkeys(name for name, _ in plugin.ignored))
+            yield f"{'':<8}  {'':<{width}}  without effect: {names}"
 
 
 def _skill_lines(library: SkillLibrary) -> Iterator[str]:
@@ -157,7 +197,9 @@ def _earlier_line(about: Mapping[str, Any]) -> str:
 async def show_hooks(controller: Controller, argument: str) -> Event | None:
     """Run /hooks."""
     config = controller.setup.config
-    entries = (*config.hooks, *controller.services.approved.hooks)
+    services = controller.services
+    of_plugins = (entry for plugin in services.active_plugins for entry in plugin.hooks)
+    entries = (*config.hooks, *services.approved.hooks, *of_plugins)
     moments = max((len(entry.moment) for entry in entries), default=0)
     matchers = max((len(entry.matcher) for entry in entries), default=0)
     lines = [
@@ -165,7 +207,7 @@ async def show_hooks(controller: Controller, argument: str) -> Event | None:
         for entry in entries
     ]
     hooks = [item for item in await project_items(controller.setup) if item.kind in HOOK_KINDS]
-    waiting = [item for item in hooks if not controller.services.approvals.allows(item)]
+    waiting = [item for item in hooks if not services.approvals.allows(item)]
     if waiting:
         lines.append(f"disabled until approved (see /trust): {pluralize(len(waiting), 'hook')}")
     controller.emit(CommandOutput("\n".join(lines) or "No hooks."))

@@ -37,7 +37,7 @@ HELP_SECTIONS: Mapping[str, str] = {  # section of the short help -> its command
     "window": "context compact uncompact recall search drop pin",
     "work": "init plan todo diff memory tasks background publish add-dir",
     "choices": "model effort permissions sandbox config theme vim",
-    "extras": "skills agents mcp hooks trust",
+    "extras": "skills agents mcp hooks plugin trust",
     "state": "help status cost doctor bug",
 }
 KEY_HELP = (

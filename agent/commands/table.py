@@ -73,12 +73,10 @@ def command_function(name: str) -> Callable[[Controller, str], Awaitable[Event |
 
 _NO_LOGIN = "makeroom uses API keys; set ANTHROPIC_API_KEY, or run /doctor to see what is missing"
 _AS_PROMPT = "ask for it in a prompt, or define a command in .claude/commands"
-_EXTENSIONS = "servers, skills, agents and hooks are configured separately: see /mcp, /skills and /hooks"
 # Commands of other agents that do not exist here -> how to do the same.
 OTHER_AGENTS_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("login", "logout"), _NO_LOGIN),
     **dict.fromkeys(("review", "security-review", "pr-comments"), _AS_PROMPT),
-    **dict.fromkeys(("plugin", "plugins"), _EXTENSIONS),
     **dict.fromkeys(("color", "colors"), "use /theme to change the colors"),
     **dict.fromkeys(("keys", "hotkeys", "shortcuts"), "use /help keys to list the keys"),
     "btw": "use /fork to ask it in a copy of the session, or ask here and remove it with /rewind",
@@ -226,6 +224,10 @@ COMMANDS: tuple[Command, ...] = (
     Command("hooks", "extensions.show_hooks",
             "List the hooks, with their events, matchers and commands, and where each was set.",
             during_turn="always"),
+    Command("plugin", "extensions.show_plugins",
+            "List the plugins that Claude Code has installed, and enable or disable one. Nothing is "
+            "downloaded. A plugin acts after your approval; until it changes, that is asked once.",
+            usage="[enable | disable NAME]", aliases=("plugins",), during_turn="bare"),
     Command("doctor", "doctor.examine",
             "Check the installation, and show a remedy for each problem. Connects to the server, but sends "
             "no request.", during_turn="always"),

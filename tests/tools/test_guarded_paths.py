@@ -361,3 +361,13 @@ def test_the_directories_of_a_repository_are_found_from_each_of_its_checkouts(re
     assert git_folders(str(repository / "lib")) == (submodule, submodule, str(repository / "lib"))
     (tree / ".git").write_text("gitdir: /nowhere\0\n")
     assert git_folders(str(tree)) is None
+
+
+def test_commands_may_read_the_extensions_of_claude_code_and_nothing_else_of_it(tmp_path: Path) -> None:
+    open_to_commands = ("hooks/a.sh", "skills/b/SKILL.md", "plugins/cache/m/p/hook.sh", "CLAUDE.md")
+    secret = (".credentials.json", "settings.json", "projects/p/s.jsonl", "plugins/data/p/token")
+    for name in (*open_to_commands, *secret):
+        (tmp_path / ".claude" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / ".claude" / name).touch()
+    hidden = [os.path.relpath(path, tmp_path / ".claude") for path in secrets_of_home(str(tmp_path))]
+    assert hidden == [".credentials.json", "projects", "settings.json", "plugins/data"]

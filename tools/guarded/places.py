@@ -51,6 +51,9 @@ _PASSED_OVER = word_set(
     " .pytest_cache .gradle .next .nuxt .cache site-packages coverage .eggs .bundle pods deriveddata"
 )
 _ELSEWHERE = {".git", ".makeroom", ".npmrc", *RECORD_FOLDERS}  # handled separately, or needed by its program
+# Entries of ~/.claude that hooks, skills and plugins run and read.
+_CLAUDE_EXTENSIONS = word_set("agents claude.md commands hooks output-styles plugins rules skills")
+_CLAUDE_PLUGINS = word_set("cache marketplaces")
 _SECRET = SECRET_FOLDERS - _ELSEWHERE
 _MEMORY = {name.lower() for name in (*MEMORY_NAMES, LOCAL_MEMORY_NAME)}
 _FIXED = (GUARDED_FILES | GUARDED_FOLDERS | _MEMORY | _ELSEWHERE) - {".git", *RECORD_FOLDERS}
@@ -360,10 +363,20 @@ def _named_path(name: bytes, beside: str) -> str:
     return os.path.normpath(os.path.join(beside, os.path.expanduser(os.fsdecode(name).replace("\0", ""))))
 
 
+def _secrets_of_claude(folder: str) -> Iterator[str]:
+    """Yield the entries of ~/.claude that are not instructions or programs: logins, sessions, history."""
+    for place, usual in ((folder, _CLAUDE_EXTENSIONS), (os.path.join(folder, "plugins"), _CLAUDE_PLUGINS)):
+        with suppress(OSError), os.scandir(place) as entries:
+            yield from sorted(entry.path for entry in entries if plain_name(entry.name) not in usual)
+
+
 def secrets_of_home(home: str) -> list[str]:
     """Return the existing secrets in a home directory."""
     names = [*SECRET_FOLDERS - _ELSEWHERE, *HOME_SECRETS]
     found = [path for path in (os.path.join(home, name) for name in names) if os.path.lexists(path)]
+    if (claude := os.path.join(home, ".claude")) in found and not os.path.islink(claude):
+        found.remove(claude)
+        found += _secrets_of_claude(claude)
     settings = (
         os.path.join(home, name) for name in (*MAYBE_TOKEN_FILES, ".pip/pip.conf", ".config/pip/pip.conf")
     )

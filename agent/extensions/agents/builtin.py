@@ -40,11 +40,19 @@ BUILTIN_AGENTS: Mapping[str, AgentDefinition] = {each.name: each for each in (EX
 
 
 def find_agent(agents: Mapping[str, AgentDefinition], name: str) -> AgentDefinition | None:
-    """Return the agent of that name, in any letter case; general-purpose is Claude Code's name of general."""
+    """Return the agent of that name, in any letter case, for one of a plugin also without the plugin's.
+
+    general-purpose is Claude Code's name of general.
+    """
     name = name.lower()
     if name in agents:
         return agents[name]
-    return agents.get("general") if name == "general-purpose" else None
+    if name == "general-purpose":
+        return agents.get("general")
+    short = [agent for known, agent in agents.items() if name in known.lower().split(":", 1)]
+    whole = [agent for known, agent in agents.items() if name == known.lower()]
+    found = whole or short
+    return found[0] if len(found) == 1 else None
 
 
 def agents_section(agents: Mapping[str, AgentDefinition]) -> str:

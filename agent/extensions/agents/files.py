@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.extensions.approvals import ProjectItem
 from agent.extensions.frontmatter import MAX_MARKDOWN_BYTES, parse_markdown
+from agent.extensions.plugins import Plugin
 from agent.session import repository_folders
 from agent.settings_files import claude_folder, home_folder
 from transcripts.storage import is_foreign, read_regular
@@ -27,11 +29,16 @@ MAX_FILES = 500  # of one directory and those below it
 
 
 class AgentFile(NamedTuple):
-    """A file that may define an agent; `item` is None for the user's own, which needs no approval."""
+    """A file that may define an agent.
+
+    item    None for the user's own, which needs no approval
+    plugin  the approved plugin that it is part of
+    """
 
     path: Path
     content: bytes
     item: ProjectItem | None = None
+    plugin: Plugin | None = None
 
 
 class AgentPlaces(Struct, frozen=True):
@@ -40,6 +47,7 @@ class AgentPlaces(Struct, frozen=True):
     user_dir  our settings directory
     sources   "user", "project"; None for both
     given     JSON of a flag or a client
+    plugins   approved plugins
     """
 
     folder: Path
@@ -47,6 +55,7 @@ class AgentPlaces(Struct, frozen=True):
     user_dir: Path
     sources: Sequence[str] | None = None
     given: str = ""
+    plugins: Sequence[Plugin] = ()
 
 
 class KnownAgents(NamedTuple):
@@ -77,7 +86,12 @@ def known_agents(places: AgentPlaces, allowed: Callable[[ProjectItem], bool]) ->
         except ValueError as error:
             problems.append(f"the agent in {file.path} is ignored: {error}")
             continue
-        agents[read.definition.name] = read.definition
+        definition = read.definition
+        if file.plugin is not None:
+            name = f"{file.plugin.name}:{definition.name}"
+            prompt = definition.prompt.replace("${CLAUDE_PLUGIN_ROOT}", str(file.plugin.root))
+            definition = replace(definition, name=name, prompt=prompt)
+        agents[definition.name] = definition
         problems += (f"the agent in {file.path}: {remark}" for remark in read.remarks)
     for definition in _given(places.given, problems):
         agents[definition.name] = definition
@@ -99,6 +113,9 @@ def _given(text: str, problems: list[str]) -> Iterator[AgentDefinition]:
 def _files(places: AgentPlaces, problems: list[str]) -> Iterator[AgentFile]:
     """Yield the files of all sources. Later files take precedence."""
     sources = places.sources
+    for plugin in places.plugins:
+        for path in plugin.agents:
+            yield from _read_file(path, problems, plugin)
     if sources is None or "user" in sources:
         for folder in (claude_folder(places.environ), places.user_dir):
             yield from _read(folder / AGENTS_FOLDER, problems)
@@ -131,10 +148,14 @@ def _read(folder: Path, problems: list[str]) -> Iterator[AgentFile]:
         if number == MAX_FILES:
             problems.append(f"{folder} has more than {MAX_FILES} agents, of which only the first are read")
             return
-        try:
-            yield AgentFile(path, read_regular(path, MAX_MARKDOWN_BYTES))
-        except OSError as error:
-            problems.append(f"the agent in {path} is ignored: {error.strerror or error}")
+        yield from _read_file(path, problems)
+
+
+def _read_file(path: Path, problems: list[str], plugin: Plugin | None = None) -> Iterator[AgentFile]:
+    try:
+        yield AgentFile(path, read_regular(path, MAX_MARKDOWN_BYTES), plugin=plugin)
+    except OSError as error:
+        problems.append(f"the agent in {path} is ignored: {error.strerror or error}")
 
 
 def _markdown_below(folder: Path) -> Iterator[Path]:

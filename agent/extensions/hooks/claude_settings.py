@@ -30,7 +30,8 @@ HOOK_KINDS = ("hook", "hook file")  # of the items to approve
 Source = Literal["user", "project", "local"]
 # Entries that are used, here or where permission rules are loaded.
 _USED = {
-    "hooks", "statusLine", "outputStyle", "disableAllHooks", "env", "model", "permissions", "$schema",
+    "hooks", "statusLine", "outputStyle", "disableAllHooks", "env", "model", "enabledPlugins", "permissions",
+    "$schema",
 }  # fmt: skip
 _USED_PERMISSIONS = ("allow", "deny", "ask")
 # Variables that makeroom and the loader of programs read themselves, or that move its own files.

@@ -7,7 +7,7 @@ from transcripts.lazy_door import lazy_door
 if TYPE_CHECKING:
     from .approval import mcp_items, server_item
     from .calls import direct_tool
-    from .entries import ServerEntry, read_entry
+    from .entries import ServerEntry, plugin_entries, read_entry
     from .failures import ConnectionLost, ServerFailed
     from .files import FILE_SCOPES, FileScope, ServerFiles
     from .names import meant_call
@@ -37,6 +37,7 @@ __all__ = [
     "meant_call",
     "missing_requirement",
     "open_browser",
+    "plugin_entries",
     "read_entry",
     "restricted_tool",
     "server_item",
@@ -46,7 +47,7 @@ __getattr__ = lazy_door(
     {
         "approval": "mcp_items server_item",
         "calls": "direct_tool",
-        "entries": "ServerEntry read_entry",
+        "entries": "ServerEntry plugin_entries read_entry",
         "failures": "ConnectionLost ServerFailed",
         "files": "FILE_SCOPES FileScope ServerFiles",
         "names": "meant_call",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from msgspec import Struct
@@ -94,6 +95,14 @@ def read_entry(name: str, raw: RawEntry, scope: Scope, environ: Mapping[str, str
     except ValueError as error:
         kind = _kind(str(raw.get("type", ""))) or ("http" if "url" in raw else "stdio")
         return ServerEntry(name, scope=scope, kind=kind, raw=raw, problem=str(error))
+
+
+def plugin_entries(
+    plugin: str, root: Path, raws: Mapping[str, RawEntry], environ: Mapping[str, str]
+) -> list[ServerEntry]:
+    """Return the entries of an approved plugin's servers, under its name and theirs."""
+    variables = {**environ, "CLAUDE_PLUGIN_ROOT": str(root)}
+    return [read_entry(f"plugin:{plugin}:{name}", raw, "user", variables) for name, raw in raws.items()]
 
 
 def _kind(written: str) -> ServerKind | None:

@@ -52,6 +52,7 @@ class McpSetup(Struct, frozen=True):
     approved    returns whether the user has approved an item of the project
     waits       connect before the tools are fixed, so that the first prompt has them
     attended    a user is present, who can be asked and notified
+    of_plugins  returns the servers of plugins that may act now
     mask, tell  mask secrets in a text; show the user a line
     """
 
@@ -60,6 +61,7 @@ class McpSetup(Struct, frozen=True):
     approved: Callable[[ProjectItem], bool] = lambda item: False
     waits: bool = False
     attended: bool = True
+    of_plugins: Callable[[], Sequence[ServerEntry]] = tuple
     mask: Callable[[str], str] = str
     tell: Callable[[str], None] = lambda line: None
 
@@ -90,7 +92,8 @@ class McpServers:
         found = await asyncio.to_thread(self.setup.files.servers, environ)
         for warning in found.warnings:
             self.setup.tell(warning)
-        self._take([entry for entry in found.entries if entry.kind != "sdk"], environ)
+        own = [entry for entry in found.entries if entry.kind != "sdk"]
+        self._take([*own, *self.setup.of_plugins()], environ)
         if self.setup.waits:
             await wait_for(self.servers, ALWAYS_LOAD_WAIT_S)
         elif self.setup.attended:

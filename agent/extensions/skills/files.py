@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.extensions.frontmatter import Markdown, read_head
+from agent.extensions.plugins import Plugin
 from tools.files import is_inside
 from tools.guarded import is_protected
 from transcripts.storage import trusted_owners
@@ -34,6 +36,7 @@ class Skill(Struct, frozen=True):
     allowed_tools  the rules that it grants for a turn, as written
     for_model      the model may load it; for_user: it can be typed as /name
     forks          it runs in a session of its own, with the agent of that name
+    plugin_root    the directory of the plugin that it is part of, the value of ${CLAUDE_PLUGIN_ROOT}
     """
 
     name: str
@@ -52,6 +55,7 @@ class Skill(Struct, frozen=True):
     effort: str = ""
     forks: bool = False
     agent: str = ""
+    plugin_root: Path | None = None
 
     @property
     def folder(self) -> Path:
@@ -66,6 +70,8 @@ class Skill(Struct, frozen=True):
     @property
     def origin(self) -> str:
         """The origin, for the user."""
+        if self.plugin_root is not None:
+            return "plugin"
         return "project" if self.from_project else "user"
 
     @property
@@ -87,6 +93,23 @@ def read_skills(place: SkillPlace, warnings: list[str]) -> Iterator[Skill]:
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
             warnings.append(f"{path}: {reason} (ignored)")
+
+
+def read_plugin_skills(plugin: Plugin, warnings: list[str]) -> Iterator[Skill]:
+    """Yield the commands and skills of a plugin, under its name; add a line for each unusable file."""
+    kinds: tuple[tuple[SkillKind, Sequence[Path]], ...] = (
+        ("skill", plugin.skills),
+        ("command", plugin.commands),
+    )
+    for kind, paths in kinds:
+        for path in paths:
+            place = SkillPlace(path.parent, kind=kind, scope="user")
+            try:
+                skill = skill_of(read_head(path), path, place)
+            except ValueError as error:
+                warnings.append(f"{path}: {error} (ignored)")
+                continue
+            yield replace(skill, name=f"{plugin.name}:{skill.name}", plugin_root=plugin.root)
 
 
 def skill_of(markdown: Markdown, path: Path, place: SkillPlace) -> Skill:

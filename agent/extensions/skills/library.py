@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from agent.extensions.plugins import Plugin
 from agent.ports import CommandSummary
 
-from .files import Skill, read_skills
+from .files import Skill, read_plugin_skills, read_skills
 from .places import SkillPlace, skill_places
 
 MAX_WARNINGS = 20  # about files, reported one by one
@@ -32,7 +33,8 @@ class TypedSkill(NamedTuple):
 class SkillLibrary:
     """The commands and skills by name. Of one name, the first one added counts.
 
-    `others` contains alternative names: `folder:name` of a command in a subdirectory.
+    `others` contains alternative names: `folder:name` of a command in a subdirectory, and `name` of one in a
+    plugin, whose full name is `plugin:name`.
     """
 
     def __init__(self) -> None:
@@ -48,6 +50,10 @@ class SkillLibrary:
         above = skill.path.parent.relative_to(place.folder).parts
         if skill.kind == "command" and above:
             self.others.setdefault(":".join((*above, skill.name)), skill)
+
+    def add_from_plugin(self, skill: Skill) -> None:
+        self.skills[skill.name] = skill
+        self.others.setdefault(skill.name.partition(":")[2], skill)
 
     def find(self, name: str) -> Skill | None:
         """Return the one of that name, in any letter case."""
@@ -109,14 +115,21 @@ def _words(text: str) -> set[str]:
 
 
 def load_library(
-    folder: Path, environ: Mapping[str, str], user_dir: Path | None, sources: Sequence[str] | None = None
+    folder: Path,
+    environ: Mapping[str, str],
+    user_dir: Path | None,
+    sources: Sequence[str] | None = None,
+    plugins: Sequence[Plugin] = (),
 ) -> SkillLibrary:
-    """Return all for a directory, or only those of some `sources`. Blocks on the disk."""
+    """Return all for a directory, or only those of some `sources`, and of plugins. Blocks on the disk."""
     library = SkillLibrary()
     for place in skill_places(folder, environ, user_dir):
         if sources is None or ("user" if place.top is None else "project") in sources:
             for skill in read_skills(place, library.warnings):
                 library.add(skill, place)
+    for plugin in plugins:
+        for skill in read_plugin_skills(plugin, library.warnings):
+            library.add_from_plugin(skill)
     more = len(library.warnings) - MAX_WARNINGS
     if more > 0:
         library.warnings[MAX_WARNINGS:] = [

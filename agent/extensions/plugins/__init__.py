@@ -1,0 +1,15 @@
+"""Plugins of Claude Code that are on this machine: commands, skills, agents, hooks and MCP servers."""
+
+from typing import TYPE_CHECKING
+
+from transcripts.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from .contents import Plugin
+    from .installed import PluginPlaces, find_plugins, plugin_items
+
+__all__ = ["Plugin", "PluginPlaces", "find_plugins", "plugin_items"]
+__getattr__ = lazy_door(
+    __name__,
+    {"contents": "Plugin", "installed": "PluginPlaces find_plugins plugin_items"},
+)

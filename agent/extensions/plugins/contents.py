@@ -1,0 +1,235 @@
+"""The contents of a plugin's directory, as its manifest and the usual places define them.
+
+    .claude-plugin/plugin.json   the manifest, which may name further places
+    commands/**/NAME.md          agents/**/NAME.md        skills/NAME/SKILL.md
+    hooks/hooks.json             .mcp.json
+
+The entry of a marketplace may define the same as a manifest, with `strict: false` in its place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agent.extensions.approvals import ProjectItem
+from agent.extensions.hooks import HookEntry, read_hooks
+from tools.text import pluralize, printable
+from transcripts.storage import read_regular
+
+ROOT_VARIABLE = "CLAUDE_PLUGIN_ROOT"
+MAX_FILES = 2_000  # of one kind
+MAX_FILE_BYTES = 1024 * 1024
+MAX_SHOWN = 3  # command lines and servers, in the question for approval
+_USED = ("commands", "agents", "skills", "hooks", "mcpServers")
+_ABOUT = {
+    "name", "version", "description", "author", "homepage", "repository", "license", "keywords", "$schema",
+    "displayName", "source", "strict", "category", "tags",
+}  # fmt: skip
+_UNUSED_PLACES = ("output-styles", ".lsp.json", "monitors", "themes", "bin", "settings.json")
+
+
+class Plugin(Struct, frozen=True):
+    """A plugin, with its files by their kind.
+
+    id       name@marketplace; the name alone if it was given by a flag
+    source   the settings that enable it, or "flag"
+    enabled  Claude Code's settings, or a flag, enable it
+    hooks    with the root in their command lines; `servers` are entries as in .mcp.json
+    ignored  names of its parts without effect, with the reasons
+    problem  the reason why it cannot be used, "" if it can
+    digest   of everything above, for the approval
+    """
+
+    id: str
+    root: Path
+    source: str = "user"
+    enabled: bool = True
+    version: str = ""
+    description: str = ""
+    commands: tuple[Path, ...] = ()
+    agents: tuple[Path, ...] = ()
+    skills: tuple[Path, ...] = ()
+    hooks: tuple[HookEntry, ...] = ()
+    servers: Mapping[str, Mapping[str, Any]] = {}
+    ignored: tuple[tuple[str, str], ...] = ()
+    problem: str = ""
+    digest: bytes = b""
+
+    @property
+    def name(self) -> str:
+        """The prefix of its commands, skills and agents."""
+        return self.id.partition("@")[0]
+
+    @property
+    def contents(self) -> str:
+        """Its parts in one line: their numbers, the command lines of hooks and the names of servers."""
+        parts = [
+            pluralize(len(files), kind)
+            for kind, files in (("command", self.commands), ("skill", self.skills), ("agent", self.agents))
+            if files
+        ]
+        lines = [entry.run.partition("; ")[2] for entry in self.hooks]
+        named = (("runs", list(dict.fromkeys(lines))), ("MCP servers", list(self.servers)))
+        for label, names in named:
+            if names:
+                more = f" and {len(names) - MAX_SHOWN} more" if len(names) > MAX_SHOWN else ""
+                parts.append(f"{label} {'; '.join(names[:MAX_SHOWN])}{more}")
+        return printable(", ".join(parts)) or "nothing that makeroom uses"
+
+    @property
+    def item(self) -> ProjectItem:
+        """The item to approve before any of it acts."""
+        return ProjectItem(
+            "plugin",
+            name=self.id,
+            shows=self.contents,
+            content=self.digest,
+            everywhere=self.source == "user",
+        )
+
+
+def read_plugin(plugin: Plugin, entry: Mapping[str, Any]) -> Plugin:
+    """Return a plugin with the contents of its root. `entry` is that of its marketplace.
+
+    Blocks on the disk; raises OSError and ValueError if a file of it cannot be read.
+    """
+    root = plugin.root
+    manifest = _object(root / ".claude-plugin" / "plugin.json", missing={})
+    replaced = entry.get("strict") is False and any(key in entry for key in _USED)
+    definitions = [entry] if replaced else [_usual(root), manifest, entry]
+    reading = _Reading(root)
+    for definition in definitions:
+        reading.read(definition)
+    others = [name for name in (*manifest, *entry) if name not in (*_USED, *_ABOUT)]
+    others += [name for name in _UNUSED_PLACES if (root / name).exists() and not replaced]
+    ignored = [(name, "makeroom does not use this part of plugins") for name in dict.fromkeys(others)]
+    whole = replace(
+        plugin,
+        version=str(manifest.get("version") or entry.get("version") or ""),
+        description=printable(str(manifest.get("description") or entry.get("description") or "")),
+        commands=tuple(reading.files["commands"]),
+        agents=tuple(reading.files["agents"]),
+        skills=tuple(reading.files["skills"]),
+        hooks=tuple(reading.hooks),
+        servers=reading.servers,
+        ignored=(*ignored, *reading.ignored),
+    )
+    return replace(whole, digest=_digest(whole))
+
+
+def _usual(root: Path) -> dict[str, Any]:
+    """Return the usual places that exist, as a manifest would name them."""
+    places = {
+        "commands": "commands",
+        "agents": "agents",
+        "skills": "skills",
+        "hooks": "hooks/hooks.json",
+        "mcpServers": ".mcp.json",
+    }
+    return {key: place for key, place in places.items() if (root / place).exists()}
+
+
+class _Reading:
+    """The parts of a plugin found so far; each file once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.resolve()
+        self.files: dict[str, dict[Path, None]] = {"commands": {}, "agents": {}, "skills": {}}
+        self.hooks: list[HookEntry] = []
+        self.servers: dict[str, Mapping[str, Any]] = {}
+        self.ignored: list[tuple[str, str]] = []
+        self._read_files: set[Path] = set()
+
+    def read(self, definition: Mapping[str, Any]) -> None:
+        """Add the parts that a manifest, or an entry of a marketplace, defines."""
+        for key in self.files:
+            for path in self._places(key, definition.get(key)):
+                found = _skill_files(path) if key == "skills" else _markdown_files(path)
+                self.files[key] |= dict.fromkeys(islice(found, MAX_FILES))
+        for raw in self._objects("hooks", definition.get("hooks")):
+            self._read_hooks(raw.get("hooks", raw))
+        for raw in self._objects("mcpServers", definition.get("mcpServers")):
+            servers = raw.get("mcpServers", raw)
+            for name, each in servers.items() if isinstance(servers, dict) else ():
+                if isinstance(each, dict):
+                    self.servers[name] = each
+
+    def _places(self, key: str, given: object) -> Iterator[Path]:
+        """Yield the paths of a field, which is one or a list. Those out of the plugin are ignored."""
+        for text in given if isinstance(given, list) else [given] if given is not None else []:
+            path = (self._root / str(text)).resolve()
+            if not isinstance(text, str) or not path.is_relative_to(self._root) or not path.exists():
+                self.ignored.append((key, f"{text!r} is not a path in the plugin"))
+            else:
+                yield path
+
+    def _objects(self, key: str, given: object) -> Iterator[Mapping[str, Any]]:
+        """Yield the objects of a field, which contains them or names their files."""
+        for each in given if isinstance(given, list) else [given]:
+            if isinstance(each, dict):
+                yield each
+                continue
+            for path in self._places(key, each):
+                if path not in self._read_files:
+                    self._read_files.add(path)
+                    yield _object(path)
+
+    def _read_hooks(self, raw: object) -> None:
+        table = read_hooks(raw, str(self._root))
+        start = f"export {ROOT_VARIABLE}={shlex.quote(str(self._root))}; "
+        self.hooks += (replace(entry, run=f"{start}{entry.run}") for entry in table.entries)
+        self.ignored += ((f"hooks.{name}", "makeroom does not have this event") for name in table.unknown)
+        self.ignored += (("hooks", line) for line in (*table.problems, *table.remarks))
+
+
+def _skill_files(path: Path) -> Iterator[Path]:
+    """Yield the files of a skill, or of the skills in a directory."""
+    if path.is_dir():
+        places = [path] if (path / "SKILL.md").exists() else sorted(path.iterdir())
+        yield from (place / "SKILL.md" for place in places if (place / "SKILL.md").is_file())
+
+
+def _markdown_files(path: Path) -> Iterator[Path]:
+    """Yield a file, or the Markdown files below a directory."""
+    if path.is_file():
+        yield path
+        return
+    for place, folders, names in os.walk(path):
+        folders.sort()
+        yield from (Path(place, name) for name in sorted(names) if name.endswith(".md"))
+
+
+def _object(path: Path, missing: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+    """Return the object in a file. Raises OSError and ValueError."""
+    try:
+        found = json.loads(read_regular(path, MAX_FILE_BYTES).removeprefix(b"\xef\xbb\xbf"))
+    except (FileNotFoundError, NotADirectoryError):
+        if missing is None:
+            raise
+        return missing
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{path.name} does not contain a JSON object")
+    return found
+
+
+def _digest(plugin: Plugin) -> bytes:
+    """Return a digest of the definitions and of the texts that the model may be given."""
+    hooks = [[each.moment, each.matcher, each.run, each.timeout, each.blocks] for each in plugin.hooks]
+    about = [str(plugin.root), plugin.enabled, plugin.version, hooks, plugin.servers]
+    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
+    for path in (*plugin.commands, *plugin.skills, *plugin.agents):
+        digest.update(os.fsencode(path) + b"\0")
+        digest.update(hashlib.sha256(read_regular(path, MAX_FILE_BYTES)).digest())
+    return digest.hexdigest().encode()

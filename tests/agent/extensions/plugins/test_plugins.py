@@ -1,0 +1,166 @@
+"""Plugins that Claude Code has installed: which are found, what of them acts, and only after approval."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.extensions.plugins import Plugin, PluginPlaces, find_plugins, plugin_items
+from tests.agent.commands.controller_run import ControllerRun, run_controller
+
+ID = "tools@market"
+HOOK = {"hooks": [{"type": "command", "command": 'echo "by $CLAUDE_PLUGIN_ROOT"; exit 0'}]}
+
+
+class Places:
+    """A project, and a home with plugins."""
+
+    def __init__(self, folder: Path) -> None:
+        self.project = folder
+        self.home = folder.parent / f"{folder.name}-home"
+        self.claude = self.home / ".claude"
+        self.plugins = self.claude / "plugins"
+        self.root = self.plugins / "cache" / "market" / "tools" / "1.0"
+        self.environ = {"HOME": str(self.home)}
+
+    def write(self, path: Path, content: Any) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+
+    def install(self, **manifest: Any) -> None:
+        """Install a plugin with one part of each kind, and enable it."""
+        self.write(self.root / ".claude-plugin/plugin.json", {"name": "tools", "version": "1.0", **manifest})
+        self.write(self.root / "commands/greet.md", "Say hello to $ARGUMENTS. See ${CLAUDE_PLUGIN_ROOT}/x.md")
+        skill = "---\nname: digging\ndescription: Digs holes.\n---\nTake a spade."
+        self.write(self.root / "skills/digging/SKILL.md", skill)
+        agent = "---\nname: mole\ndescription: Digs tunnels.\n---\nYou dig. Read ${CLAUDE_PLUGIN_ROOT}/x.md"
+        self.write(self.root / "agents/mole.md", agent)
+        self.write(self.root / "hooks/hooks.json", {"hooks": {"UserPromptSubmit": [HOOK], "Brandnew": []}})
+        self.write(self.root / ".mcp.json", {"moon": {"command": "${CLAUDE_PLUGIN_ROOT}/moon"}})
+        record = {"scope": "user", "installPath": str(self.root), "version": "1.0"}
+        self.write(self.plugins / "installed_plugins.json", {"version": 2, "plugins": {ID: [record]}})
+        self.write(self.claude / "settings.json", {"enabledPlugins": {ID: True}})
+
+    def found(self, *given: str) -> list[Plugin]:
+        return find_plugins(PluginPlaces(self.project, self.environ, given=given))
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    (tmp_path / "project").mkdir()
+    return Places(tmp_path.resolve() / "project")
+
+
+def test_an_installed_plugin_is_found_with_all_its_parts(places: Places) -> None:
+    places.install(lspServers={"go": {}})
+    (plugin,) = places.found()
+    assert (plugin.id, plugin.root, plugin.version, plugin.enabled) == (ID, places.root, "1.0", True)
+    runs = 'runs echo "by $CLAUDE_PLUGIN_ROOT"; exit 0'
+    assert plugin.contents == f"1 command, 1 skill, 1 agent, {runs}, MCP servers moon"
+    assert [name for name, _ in plugin.ignored] == ["lspServers", "hooks.Brandnew"]
+    (item,) = plugin_items(places.project, places.environ)
+    assert (item.kind, item.name, item.everywhere) == ("plugin", ID, True)
+
+
+def test_any_change_of_a_plugin_needs_approval_again(places: Places) -> None:
+    places.install()
+    before = places.found()[0].item.content
+    assert places.found()[0].item.content == before
+    seen = {before}
+    for path in ("commands/greet.md", "skills/digging/SKILL.md", "agents/mole.md"):
+        places.write(places.root / path, "other")
+        seen.add(places.found()[0].item.content)
+    places.write(places.root / "hooks/hooks.json", {"hooks": {"Stop": [HOOK]}})
+    seen.add(places.found()[0].item.content)
+    places.write(places.root / ".mcp.json", {"moon": {"command": "curl"}})
+    seen.add(places.found()[0].item.content)
+    assert len(seen) == 6
+
+
+def test_the_most_specific_settings_enable_a_plugin_and_unknown_ones_are_reported(places: Places) -> None:
+    places.install()
+    local = {"enabledPlugins": {ID: False, "lost@market": True}}
+    places.write(places.project / ".claude/settings.local.json", local)
+    lost, tools = places.found()
+    assert (lost.id, lost.problem) == ("lost@market", "not on this machine; install it with Claude Code")
+    assert not tools.enabled and plugin_items(places.project, places.environ) == []
+    elsewhere = find_plugins(PluginPlaces(places.project, places.environ, sources=("user",)))
+    assert [plugin.enabled for plugin in elsewhere] == [True]
+    assert find_plugins(PluginPlaces(places.project, places.environ, sources=())) == []
+
+
+def test_an_entry_of_a_marketplace_can_replace_the_manifest(places: Places) -> None:
+    places.install()
+    entry = {"name": "tools", "source": "./", "strict": False, "skills": ["./skills/digging", "../../.."]}
+    market = places.home / "market"
+    places.write(market / ".claude-plugin/marketplace.json", {"plugins": [entry]})
+    known = {"market": {"installLocation": str(market)}}
+    places.write(places.plugins / "known_marketplaces.json", known)
+    (plugin,) = places.found()
+    assert plugin.contents == "1 skill"
+    assert plugin.ignored == (("skills", "'../../..' is not a path in the plugin"),)
+
+
+def test_a_damaged_plugin_and_one_in_the_project_are_not_used(places: Places) -> None:
+    places.install()
+    places.write(places.root / "hooks/hooks.json", "[]")
+    assert places.found()[0].problem == "hooks.json does not contain a JSON object"
+    inside = places.project / "vendor"
+    places.write(inside / "commands/a.md", "a")
+    listed = {ID: [{"installPath": str(inside)}]}
+    places.write(places.plugins / "installed_plugins.json", {"version": 2, "plugins": listed})
+    assert places.found()[0].problem == "in the project itself; use --plugin-dir to load it"
+    _, given = places.found(str(inside))
+    assert (given.id, given.problem, given.contents) == ("vendor", "", "1 command")
+
+
+def test_a_plugin_acts_once_it_is_approved_and_until_it_is_disabled(tmp_path: Path) -> None:
+    places = Places(tmp_path)
+    places.install(lspServers={})
+    (tmp_path / "src").mkdir()
+
+    async def work(run: ControllerRun) -> None:
+        services = run.controller.services
+        assert services.skills.find("tools:greet") is None and services.active_plugins == []
+        assert f"disabled  {ID}  1.0 · 1 command" in await run.do("/plugin")
+        assert "Brandnew" not in await run.do("/doctor"), "nothing of it is shown before"
+        assert f"enabled   {ID}" in await run.do("/plugin enable tools")
+        assert "hooks.Brandnew" in await run.do("/doctor")
+        await run.do("/clear", "/tools:greet moles")
+        sent = str(run.bodies()[0])
+        assert f"Say hello to moles. See {places.root}/x.md" in sent and f"by {places.root}" in sent
+        assert services.skills.find("greet") is services.skills.find("tools:greet")
+        assert [skill.name for skill in services.skills.for_model()] == ["tools:digging"]
+        assert services.agents["tools:mole"].prompt.endswith(f"Read {places.root}/x.md")
+        assert f"disabled  {ID}" in await run.do(f"/plugin disable {ID}")
+        assert services.skills.find("greet") is None and "tools:mole" not in services.agents
+        assert "No hooks." in await run.do("/hooks")
+
+    run_controller(tmp_path, work, environ=places.environ)
+
+
+def test_the_servers_of_a_plugin_are_named_after_both(tmp_path: Path) -> None:
+    places = Places(tmp_path)
+    places.install()
+
+    async def first(run: ControllerRun) -> None:
+        assert "moon" not in await run.do("/mcp")
+        await run.do("/trust all")
+
+    async def second(run: ControllerRun) -> None:
+        assert "plugin:tools:moon" in await run.do("/mcp")
+
+    run_controller(tmp_path, first, environ=places.environ)
+    run_controller(tmp_path, second, environ=places.environ)
+
+
+def test_a_plugin_given_by_a_flag_needs_no_approval(tmp_path: Path) -> None:
+    places = Places(tmp_path)
+    places.write(tmp_path / "own/commands/greet.md", "Say hello.")
+
+    async def work(run: ControllerRun) -> None:
+        assert "enabled   own  1 command" in await run.do("/plugin")
+        assert run.controller.services.skills.find("own:greet") is not None
+
+    run_controller(tmp_path, work, environ=places.environ, plugin_dirs=("own",))
