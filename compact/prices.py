@@ -5,9 +5,10 @@ the price or less. In return, the freed tokens are not read on any later call.
 """
 
 from collections.abc import Mapping
-from math import ceil
+from math import ceil, inf
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from transcripts import Usage
 from transcripts.patterns import lazy_pattern
@@ -20,7 +21,8 @@ SEARCH_DOLLARS = 0.01  # per web search by the service; page fetches are free
 class Prices(Struct, frozen=True):
     """`input` and `output` in dollars per million tokens; the others as multiples of `input`.
 
-    `is_guess` is set if the model's prices are unknown: they serve for planning, and are not shown.
+    long      prompts of more tokens than this cost twice the input and half as much again for the output
+    is_guess  the model's prices are unknown: these serve for planning, and are not shown
     """
 
     input: float = 3.0
@@ -28,6 +30,7 @@ class Prices(Struct, frozen=True):
     write: float = 1.25
     write_hour: float = 2.0
     read: float = 0.1
+    long: float = inf
     is_guess: bool = False
 
     def cost(self, usage: Usage) -> float:
@@ -45,6 +48,17 @@ class Prices(Struct, frozen=True):
         """Return the dollars of input tokens at the full price."""
         return tokens * self.input / MILLION
 
+    def for_prompt(self, tokens: int) -> "Prices":
+        """Return the prices of a request whose prompt has so many tokens."""
+        if tokens <= self.long:
+            return self
+        return replace(self, input=2 * self.input, output=1.5 * self.output)
+
+
+def _openai(input: float, output: float, read: float = 0.1, long: float = 272_000) -> Prices:
+    """Return the prices of an OpenAI model; the older ones never report tokens written to the cache."""
+    return Prices(input, output=output, write_hour=1.25, read=read, long=long)
+
 
 # List prices as published in November 2026, by the beginning of model names.
 PRICES_BY_MODEL: Mapping[str, Prices] = {
@@ -58,10 +72,34 @@ PRICES_BY_MODEL: Mapping[str, Prices] = {
     "claude-sonnet-4-6": Prices(3, 15),
     "claude-sonnet-4-5": Prices(3, 15),
     "claude-haiku-4-5": Prices(1, 5),
+    "gpt-6.2-sol": _openai(2, 10, read=0.05),
+    "gpt-6.1-sol": _openai(2, 10, read=0.05),
+    "gpt-6.1-terra": _openai(1, 5, read=0.05),
+    "gpt-6-astra": _openai(10, 50),
+    "gpt-6-sol": _openai(2, 10),
+    "gpt-6-luna": _openai(0.1, 0.5),
+    **dict.fromkeys(("gpt-5.6", "gpt-5.6-sol"), _openai(4, 20)),
+    "gpt-5.6-terra": _openai(2, 12),
+    "gpt-5.6-luna": _openai(0.2, 1.2),
+    "gpt-5.5": _openai(5, 30),
+    "gpt-5.4": _openai(2.5, 15),
+    "gpt-5.4-mini": _openai(0.75, 4.5, long=inf),
+    "gpt-5.4-nano": _openai(0.2, 1.25, long=inf),
+    **dict.fromkeys(("gpt-5.3-codex", "gpt-5.2", "gpt-5.2-codex"), _openai(1.75, 14, long=inf)),
+    **dict.fromkeys(("gpt-5", "gpt-5.1", "gpt-5-codex", "gpt-5.1-codex-max"), _openai(1.25, 10, long=inf)),
+    "gpt-5-mini": _openai(0.25, 2, long=inf),
+    "gpt-5-nano": _openai(0.05, 0.4, long=inf),
+    "gpt-4.1": _openai(2, 8, read=0.25, long=inf),
+    "gpt-4.1-mini": _openai(0.4, 1.6, read=0.25, long=inf),
+    "gpt-4o": _openai(2.5, 10, read=0.5, long=inf),
+    "gpt-4o-mini": _openai(0.15, 0.6, read=0.5, long=inf),
+    "o3": _openai(2, 8, read=0.25, long=inf),
+    "o4-mini": _openai(1.1, 4.4, read=0.25, long=inf),
     "makeroom-offline": Prices(0, 0),
 }
 # Prices of requests with at most so many prompt tokens.
 LOW_BANDS: Mapping[str, tuple[int, Prices]] = {"claude-haiku-5-5": (100_000, Prices(0.1, 0.5))}
+_OTHER_GPT = lazy_pattern(r"\.|-(?!\d{4}-)[a-z0-9]|[a-z]")  # "gpt-5" includes only "gpt-5-2025-08-07"
 _OTHER_VERSION = lazy_pattern(r"-\d{1,2}(?!\d)")  # after a name: "claude-opus-5" does not include "-5-6"
 
 
@@ -94,7 +132,10 @@ class PriceList(Struct, frozen=True):
             return self.own[model]
         name = _listed_name(model)
         most, low = LOW_BANDS.get(name, (0, Prices()))
-        return low if prompt is not None and prompt <= most else PRICES_BY_MODEL.get(name)
+        prices = PRICES_BY_MODEL.get(name)
+        if prices is None or prompt is None:
+            return prices
+        return low if prompt <= most else prices.for_prompt(prompt)
 
     def planning(self, model: str) -> Prices:
         """Return the prices to plan with: for an unknown model the defaults of `Prices`, a middling guess."""
@@ -118,7 +159,8 @@ def _listed_name(model: str) -> str:
     name = model[max(0, model.find("claude-")) :]
     fitting = (each for each in PRICES_BY_MODEL if name.startswith(each))
     found = max(fitting, key=len, default="")
-    return "" if _OTHER_VERSION.match(name[len(found) :]) else found
+    other = _OTHER_GPT if found.startswith(("gpt-", "o")) else _OTHER_VERSION
+    return "" if other.match(name[len(found) :]) else found
 
 
 class RewriteBill(Struct, frozen=True):

@@ -60,7 +60,7 @@ DOORS = (
 OUTSIDE_DOORS = ("transcripts.lazy_door", "transcripts.patterns")
 HEAVY_LIBRARIES = {
     "anthropic": ("agent/model/anthropic/client.py",),
-    "httpx2": ("agent/extensions/mcp/", "agent/model/anthropic/", "agent/model/chat_completions/"),
+    "httpx2": ("agent/extensions/mcp/", "agent/model/anthropic/", "agent/model/openai_http.py"),
     "jsonschema": ("tools/base.py",),
     "PIL": ("tools/files/images.py",),
     "prompt_toolkit": ("agent/ui/",),
@@ -82,6 +82,9 @@ PURE = (
     "agent/model/anthropic/request.py",
     "agent/model/chat_completions/chat_request.py",
     "agent/model/chat_completions/chat_stream.py",
+    "agent/model/openai_models.py",
+    "agent/model/responses/request.py",
+    "agent/model/responses/stream.py",
     "agent/model/retry.py",
     "agent/model/size_errors.py",
     "agent/model_port.py",

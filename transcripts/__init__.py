@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         INVALID_JSON,
         OWN_COMMAND_TAG,
         PASTED_TAG,
+        PHASE,
         PUT_BACK_START,
         PUT_BACK_TAG,
         SKILL_START,
@@ -115,6 +116,7 @@ __all__ = [
     "NOTHING_SAID",
     "OWN_COMMAND_TAG",
     "PASTED_TAG",
+    "PHASE",
     "PUT_BACK_START",
     "PUT_BACK_TAG",
     "RECALLED_KEY",
@@ -253,7 +255,7 @@ __getattr__ = lazy_door(
             "is_put_back is_thinking map_strings OWN_COMMAND_TAG own_words PASTED_TAG PUT_BACK_START "
             "PUT_BACK_TAG quoted RedactedThinkingBlock replace_surrogates said_by_user SKILL_START "
             "split_pastes TextBlock ThinkingBlock ToolResultBlock ToolUseBlock UnknownBlock unquoted_data "
-            "UNSIGNED Usage without_injected"
+            "PHASE UNSIGNED Usage without_injected"
         ),
         "originals": "NOTHING_SAID Originals Scope is_recall_id",
         "records_guard": "RecordsGuard",

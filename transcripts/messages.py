@@ -51,6 +51,8 @@ MAX_INPUT_VALUES = 50_000  # in the input of one tool call, excluding keys
 MAX_INPUT_DEPTH = 100  # nesting of lists and objects
 # Names the field of thinking that a server does not sign and expects back unchanged.
 UNSIGNED = "unsigned"
+# Says of a text from OpenAI whether it is the answer or an intermediate comment; only OpenAI gets it back.
+PHASE = "phase"
 _PASTED = lazy_pattern(rf"<{PASTED_TAG} id=\d+>\n(.*?)\n</{PASTED_TAG}>", re.DOTALL)
 _EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
 JsonValue = TypeVar("JsonValue")

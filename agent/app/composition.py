@@ -83,13 +83,19 @@ def anthropic_model(setup: RunSetup) -> Model:
 
 
 def openai_model(setup: RunSetup) -> Model:
-    """Return the model of OPENAI_BASE_URL, else of the base_url of a settings file, else of OpenAI."""
+    """Return the model of OPENAI_BASE_URL, else of the base_url of a settings file, else of OpenAI.
+
+    OpenAI itself takes calls of tools beside reasoning only in its Responses API; most other servers have
+    only chat completions.
+    """
     config = setup.config
     own = None if config.origins.get("base_url") == "ANTHROPIC_BASE_URL" else config.base_url
-    from agent.model import OPENAI_URL, ChatCompletionsModel  # saves other providers 5 ms
+    from agent.model import OPENAI_URL, ChatCompletionsModel, ResponsesModel  # saves other providers 5 ms
 
     url = config.openai_base_url or own or OPENAI_URL
-    return ChatCompletionsModel(url, key=config.openai_key, stall=config.timeout)
+    responds = config.provider == "openai-responses" or url.rstrip("/") == OPENAI_URL
+    made = ResponsesModel if responds else ChatCompletionsModel
+    return made(url, key=config.openai_key, stall=config.timeout)
 
 
 def demo_model(setup: RunSetup) -> Model:
@@ -102,6 +108,7 @@ def demo_model(setup: RunSetup) -> Model:
 PROVIDERS: Mapping[str, Callable[[RunSetup], Model]] = {
     "anthropic": anthropic_model,
     "openai": openai_model,
+    "openai-responses": openai_model,
     "demo": demo_model,
 }
 
@@ -110,12 +117,19 @@ PROVIDERS: Mapping[str, Callable[[RunSetup], Model]] = {
 def encoders() -> Mapping[str, Callable[[ModelRequest], bytes]]:
     """Return the functions that re-encode recorded requests, by the names of formats in the transcript."""
     from agent.demo.demo_model import ENCODING, encode_for_demo  # saves sessions 10 ms
-    from agent.model import CHAT_FORMAT, OFFICIAL_CHAT_FORMAT, encode_chat_request  # 5 ms
+    from agent.model import (  # 5 ms
+        CHAT_FORMAT,
+        OFFICIAL_CHAT_FORMAT,
+        RESPONSES_FORMAT,
+        encode_chat_request,
+        encode_responses_request,
+    )
 
     return {
         FORMAT: encode_request,
-        CHAT_FORMAT: partial(encode_chat_request, official=False),
+        CHAT_FORMAT: encode_chat_request,
         OFFICIAL_CHAT_FORMAT: partial(encode_chat_request, official=True),
+        RESPONSES_FORMAT: encode_responses_request,
         ENCODING: encode_for_demo,
     }
 

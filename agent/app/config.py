@@ -86,6 +86,11 @@ class Config(Struct, frozen=True):
         return self.base_url is None or self.base_url.rstrip("/") == OFFICIAL_SERVER
 
     @property
+    def names_openai(self) -> bool:
+        """Return whether the provider is one whose settings are OPENAI_MODEL and the like."""
+        return self.provider in ("openai", "openai-responses")
+
+    @property
     def secrets(self) -> tuple[str, ...]:
         """The exact values that must not be in any transcript: keys and other values that sign requests."""
         headers = "\n".join(f"{name}: {value}" for name, value in self.custom_headers.items())

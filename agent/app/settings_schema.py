@@ -165,7 +165,7 @@ SETTINGS: Mapping[str, Setting] = {
     "compact": Setting("a table", partial(_table, _compact)),
 }
 SETTING_HELP: Mapping[str, str] = {  # the purpose of each setting, for its reference
-    "provider": "the API that the server provides: anthropic or openai",
+    "provider": "the API that the server provides: anthropic, openai or openai-responses",
     "model": "a model id, or opus, sonnet, haiku",
     "effort": "how hard the model thinks",
     "max_tokens": "the largest reply, in tokens",

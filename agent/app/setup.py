@@ -80,7 +80,7 @@ class RunSetup(Struct, frozen=True):
     def names_model(self) -> bool:
         """Return whether a flag or a variable sets the model for this run; settings are for all runs."""
         config = self.config
-        is_openai = self.config.provider == "openai"
+        is_openai = config.names_openai
         variables = ("MAKEROOM_MODEL",) if is_openai else ("MAKEROOM_MODEL", "ANTHROPIC_MODEL")
         by_variable = config.origins.get("model") in variables or (is_openai and bool(config.openai_model))
         return self.options.model is not None or by_variable
@@ -102,7 +102,7 @@ class RunSetup(Struct, frozen=True):
         config = self.config
         if self.options.offline or self.options.model:
             return "" if self.options.offline else self.options.model or ""
-        if config.provider != "openai":
+        if not config.names_openai:
             return config.model or ""
         foreign = config.origins.get("model") == "ANTHROPIC_MODEL"
         return config.openai_model or ("" if foreign else config.model) or ""

@@ -10,9 +10,12 @@ if TYPE_CHECKING:
     from .anthropic.clouds import cloud_of
     from .anthropic.messages import FORMAT, markable_part
     from .anthropic.request import beta_header, encode_request
-    from .chat_completions.chat_client import OPENAI_URL, ChatCompletionsModel
+    from .chat_completions.chat_client import ChatCompletionsModel
     from .chat_completions.chat_request import CHAT_FORMAT, OFFICIAL_CHAT_FORMAT, encode_chat_request
     from .error_mapping import ended_early
+    from .openai_http import OPENAI_URL
+    from .responses.client import ResponsesModel
+    from .responses.request import RESPONSES_FORMAT, encode_responses_request
     from .retry import MAX_TRIES, Failures
     from .selection import ModelFactsCache, ModelSelection
 
@@ -23,15 +26,18 @@ __all__ = [
     "MAX_TRIES",
     "OFFICIAL_CHAT_FORMAT",
     "OPENAI_URL",
+    "RESPONSES_FORMAT",
     "AnthropicModel",
     "ChatCompletionsModel",
     "Failures",
     "ModelFactsCache",
     "ModelSelection",
+    "ResponsesModel",
     "beta_header",
     "cloud_of",
     "encode_chat_request",
     "encode_request",
+    "encode_responses_request",
     "ended_early",
     "markable_part",
 ]
@@ -43,9 +49,12 @@ __getattr__ = lazy_door(
         "anthropic.clouds": "cloud_of",
         "anthropic.messages": "FORMAT markable_part",
         "anthropic.request": "beta_header encode_request",
-        "chat_completions.chat_client": "ChatCompletionsModel OPENAI_URL",
+        "chat_completions.chat_client": "ChatCompletionsModel",
         "chat_completions.chat_request": "CHAT_FORMAT OFFICIAL_CHAT_FORMAT encode_chat_request",
         "error_mapping": "ended_early",
+        "openai_http": "OPENAI_URL",
+        "responses.client": "ResponsesModel",
+        "responses.request": "RESPONSES_FORMAT encode_responses_request",
         "retry": "MAX_TRIES Failures",
         "selection": "ModelFactsCache ModelSelection",
     },

@@ -42,6 +42,7 @@ _BLOCK_PATH = lazy_pattern(r"messages\.(\d{1,9})\.content\.(\d{1,9})\b")
 _TRANSIENT_TYPES = {
     "rate_limit_error", "overloaded_error", "api_error", "timeout_error", "conflict_error",
     "server_error", "internal_server_error", "InternalServerError", "rate_limit_exceeded",
+    "server_is_overloaded", "slow_down",
 }  # fmt: skip
 _TRANSIENT_STATUSES = {408, 409, 425, 429}
 _SPEND_LIMIT_CODES = {
@@ -60,6 +61,10 @@ _TEMPLATE_MISFIT = lazy_pattern(
     r"does not match the expected [\w-]+ format|failed to parse input at pos"
     r"|parser for this template|chat template|jinja",
     re.I,
+)
+# OpenAI: reasoning of another account, of another model, or without the item that it led to.
+_REASONING_REFUSED = lazy_pattern(
+    r"encrypted content .{0,8000}could not be verified|'reasoning' was provided without its required", re.S
 )
 _TEMPLATE_HINT = " (start the server with --jinja, or another --chat-template)"
 _WRONG_ENDPOINT = "unexpected endpoint"  # LM Studio, with a status of 200
@@ -150,6 +155,8 @@ def _invalid(text: str, message: str, names: ServerNames) -> ModelError:
     if place and "Input tag" in message:  # this message lists all block types, including thinking
         return BlockRejected(text, place)
     if "thinking" in message and (block or "signature" in message or "cannot be modified" in message):
+        return ThinkingRejected(text)
+    if _REASONING_REFUSED.search(message):
         return ThinkingRejected(text)
     for pattern, feature in names.features.items():
         if re.search(pattern, message):

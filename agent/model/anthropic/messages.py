@@ -23,6 +23,7 @@ from transcripts import (
     DATA_TAGS,
     OWN_COMMAND_TAG,
     PASTED_TAG,
+    PHASE,
     UNSIGNED,
     Block,
     ChannelBlock,
@@ -39,6 +40,7 @@ from transcripts import (
 )
 
 FORMAT = "anthropic messages"  # the name of the encoding, and the key of what `Message.encoded` keeps for it
+_LABELS = (UNSIGNED, PHASE)  # our marks in blocks of other services
 _DATA = tuple(f"<{tag}" for tag in (*DATA_TAGS, PASTED_TAG, OWN_COMMAND_TAG))
 
 
@@ -119,8 +121,8 @@ def as_sent(message: Message, form: MessageForm) -> SentMessage:
         blocks = [SentBlock(at, block, block_to_json(block)) for at, block in parts]
         if form.omits_unsigned:
             blocks = [each for each in blocks if UNSIGNED not in each.raw]
-        elif any(UNSIGNED in each.raw for each in blocks):
-            blocks = [_without_label(each) for each in blocks]
+        if any(label in each.raw for each in blocks for label in _LABELS):
+            blocks = [_without_labels(each) for each in blocks]
         return SentMessage("assistant", blocks)
     if form.system_role and (sent := _with_words_behind(message, form.tag)) is not None:
         return sent
@@ -175,8 +177,8 @@ def _user_block(at: int, block: Block, tag: str) -> SentBlock:
     return SentBlock(at, block, raw)
 
 
-def _without_label(block: SentBlock) -> SentBlock:
-    return block._replace(raw={name: value for name, value in block.raw.items() if name != UNSIGNED})
+def _without_labels(block: SentBlock) -> SentBlock:
+    return block._replace(raw={name: value for name, value in block.raw.items() if name not in _LABELS})
 
 
 def markable_part(message: Message) -> int | None:

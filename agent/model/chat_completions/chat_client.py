@@ -1,236 +1,35 @@
-"""Chat completions over HTTP: OpenAI, OpenRouter, vLLM, llama.cpp, Ollama and many others.
-
-It posts bytes that are already encoded and reads the chunks of the stream. Retries, waiting and all policy
-belong to the caller.
-"""
+"""Chat completions over HTTP: OpenRouter, vLLM, llama.cpp, Ollama and many others."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import logging
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
-from typing import Any
-from urllib.parse import urlsplit
+from typing import ClassVar
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
-from agent.errors import AuthenticationError, ModelError, ModelNotFound
-from agent.events import Emit, Event
-from agent.model.answer_reader import (
-    LOCAL_STALL_TIMEOUT_S,
-    SILENCE_TIMEOUT_S,
-    STALL_TIMEOUT_S,
-    AnswerRefused,
-    EventStream,
-    drain,
-    no_cookies,
-    no_reply,
-    parse_event,
-    proxy_for,
-    refuse_failures,
-    whole_json,
-)
-from agent.model.error_mapping import (
-    CONNECT_TIMEOUT_S,
-    map_connection_error,
-    map_error,
-    map_transport_error,
-    no_connection,
-    unreadable,
-)
-from agent.model.server_windows import facts_from_list, listed_models, with_window
-from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest
-from transcripts import Block
-from transcripts.secrets import mask
+from agent.model.error_mapping import ServerNames
+from agent.model.openai_http import OpenAIModel
+from agent.model_port import IncomingReply, ModelFacts, ModelRequest
 
-from .chat_request import CHAT_FORMAT, CHAT_NAMES, OFFICIAL_CHAT_FORMAT, encode_chat_request
+from .chat_request import CHAT_FORMAT, CHAT_NAMES, encode_chat_request
 from .chat_stream import ChunkReader
 
-log = logging.getLogger(__name__)
-OPENAI_URL = "https://api.openai.com/v1"
-_JSON_HEADERS = {"content-type": "application/json", "accept": "text/event-stream"}
-_NONSENSE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
-# Windows of OpenAI's models, which its endpoint does not report: (prefix of the id, window, output limit).
-_OPENAI_MODELS = (
-    ("gpt-4.1", 1_047_576, 32_768),
-    ("gpt-5", 400_000, 128_000),
-    ("gpt-4o", 128_000, 16_384),
-    ("o3", 200_000, 100_000),
-    ("o4", 200_000, 100_000),
-)
 
+class ChatCompletionsModel(OpenAIModel):
+    """Implements model_port.Model for chat completions."""
 
-class ChatCompletionsModel(Struct):
-    """One client and its connections; implements model_port.Model.
-
-    base_url  the URL to which "/chat/completions" is appended; a URL without a path gets "/v1"
-    stall     time limit for a byte in seconds; None: chosen by the server's address
-    silence   time limit for content in seconds, at least `stall`
-    """
-
-    base_url: str = OPENAI_URL
-    key: str | None = None
-    stall: float | None = None
-    silence: float = SILENCE_TIMEOUT_S
-    headers: Mapping[str, str] = field(default_factory=dict)
-    catalog: ModelCatalog = field(default_factory=lambda: ModelCatalog(""))
-    client: Any = None
-    http: Any = None
-
-    @property
-    def server(self) -> str:
-        url = self.base_url.rstrip("/")
-        return url if urlsplit(url).path else f"{url}/v1"
-
-    @property
-    def official(self) -> bool:
-        return self.server == OPENAI_URL
-
-    @property
-    def encoding(self) -> str:
-        return OFFICIAL_CHAT_FORMAT if self.official else CHAT_FORMAT
+    path: ClassVar[str] = "/chat/completions"
+    names: ClassVar[ServerNames] = CHAT_NAMES
+    encoding: ClassVar[str] = CHAT_FORMAT
 
     def encode(self, request: ModelRequest) -> bytes:
         """See model_port.Model."""
-        request.encoded[self.encoding] = encode_chat_request(request, self.official)
-        return request.encoded[self.encoding]
+        request.encoded[CHAT_FORMAT] = encode_chat_request(request)
+        return request.encoded[CHAT_FORMAT]
 
-    def connect(self) -> None:
-        """Import the HTTP client and create one (150 ms the first time). Raises AuthenticationError."""
-        if self.client is not None:
-            return
-        if self.official and not self.key:
-            raise AuthenticationError("no credentials: set OPENAI_API_KEY, or try --offline")
-        import httpx2  # 150 ms: not before the prompt is painted
-
-        self.http = httpx2
-        self.silence = max(self.silence, self.stall or 0.0)
-        self.stall = self.stall or (STALL_TIMEOUT_S if self.official else LOCAL_STALL_TIMEOUT_S)
-        bearer = {"authorization": f"Bearer {self.key}"} if self.key else {}
-        self.client = httpx2.AsyncClient(
-            headers={**bearer, **self.headers},
-            timeout=httpx2.Timeout(self.stall, connect=CONNECT_TIMEOUT_S),
-            follow_redirects=False,
-            event_hooks={"response": [partial(refuse_failures, httpx2.HTTPError)]},
-            cookies=no_cookies(),
-        )
-
-    async def close(self) -> None:
-        if self.client is not None:
-            await self.client.aclose()
-
-    async def stream(self, request: ModelRequest, reply: IncomingReply, emit: Emit) -> None:
-        """See model_port.Model."""
-        self.connect()
-        body = request.encoded.get(self.encoding) or self.encode(request)
-        url = f"{self.server}/chat/completions"
-        with _failures_mapped(self):
-            try:
-                await self._post(url, body, reply, emit)
-            except (self.http.HTTPError, self.http.StreamError, OSError):
-                if reply.stop is None:
-                    raise
-                reply.complete = not reply.pending  # only the end of the connection is missing
-                log.info("the connection did not end properly", exc_info=True)
-
-    async def _post(self, url: str, body: bytes, reply: IncomingReply, emit: Emit) -> None:
-        async with asyncio.timeout(self.silence) as limit:
-            async with self.client.stream("POST", url, content=body, headers=_JSON_HEADERS) as response:
-                reply.request_id = response.headers.get("x-request-id", "")
-                await self._read(response, reply, emit, limit)
+    def reader(self, reply: IncomingReply) -> ChunkReader:
+        return ChunkReader(reply)
 
     def known_facts(self, model: str) -> ModelFacts:
-        """Return the facts about OpenAI's models by name; for others, that thinking is not bound."""
-        name = model.rpartition("/")[2]
-        for prefix, window, most in _OPENAI_MODELS:
-            if name.startswith(prefix):
-                return ModelFacts(model, window=window, max_output=most, binds=False, effort=True)
-        return ModelFacts(model, binds=False, effort=True, known=False)
-
-    async def count_tokens(self, model: str, blocks: Sequence[Block]) -> int | None:
-        """See model_port.Model; this protocol has no request for it."""
-        return None
-
-    async def describe(self, model: str) -> ModelFacts:
-        """See model_port.Model; requests the list of models. "" means the only one."""
-        self.connect()
-        try:
-            answer = await self._get(f"{self.server}/models")
-        except ModelNotFound:
-            if not model or self.official:
-                raise
-            answer = {}  # a server without a list
-        named = listed_models(answer)
-        facts = facts_from_list(self.known_facts(model), named)
-        return facts if self.official else await with_window(facts, self._look, named)
-
-    async def _get(self, url: str) -> Any:
-        with _failures_mapped(self):
-            async with self.client.stream("GET", url) as response:
-                answer = [data async for _, data in whole_json(EventStream(response.aiter_bytes()))]
-            return json.loads(answer[0])
-
-    async def _look(self, path: str) -> Any:
-        """Return the content of a path of the host that only some servers have, or None."""
-        try:
-            return await self._get(f"{self.server.removesuffix('/v1')}{path}")
-        except ModelError:
-            return None
-
-    async def _read(self, response: Any, reply: IncomingReply, emit: Emit, limit: asyncio.Timeout) -> None:
-        """Fill the reply until the stream is over. Only content extends the time limit."""
-        now = asyncio.get_running_loop().time
-        reader = ChunkReader(reply)
-        stream = EventStream(response.aiter_bytes())
-        content = response.headers.get("content-type", "no content type")
-        events = whole_json(stream) if content.startswith("application/json") else stream.events()
-        async for name, data in events:
-            if data.strip() == "[DONE]":
-                reader.end()
-                await drain(events, (self.http.HTTPError, self.http.StreamError, OSError))
-                return
-            chunk = parse_event(name, data)
-            if chunk["type"] == "error":
-                names = replace(CHAT_NAMES, place=mask(self.server))
-                raise map_error(200, data, {}, time.time(), names)
-            if chunk["type"] != "ping":
-                limit.reschedule(now() + self.silence)
-                for event in _fed(reader, chunk, data):
-                    emit(event)
-        if not reply.started:
-            raise no_reply(stream, content)
-        reader.end()
-
-
-def _fed(reader: ChunkReader, chunk: Mapping[str, Any], data: str) -> list[Event]:
-    try:
-        return list(reader.feed(chunk))
-    except _NONSENSE as error:
-        raise unreadable(error, data) from error
-
-
-@contextmanager
-def _failures_mapped(model: ChatCompletionsModel) -> Iterator[None]:
-    """Turn what the client raises into a ModelError."""
-    http = model.http
-    place = mask(model.server)
-    try:
-        yield
-    except ModelError:
-        raise
-    except AnswerRefused as refused:
-        raise map_error(refused.status, refused.body, refused.headers, time.time(), CHAT_NAMES) from refused
-    except TimeoutError as error:
-        text = f"the server kept the connection open but sent no content for {model.silence:.0f} s"
-        raise no_connection(text) from error
-    except (http.ConnectError, http.ProxyError, http.UnsupportedProtocol, http.InvalidURL) as error:
-        host = urlsplit(model.server).hostname or ""
-        raise map_connection_error(place, host, error, proxy_for(place)) from error
-    except (http.HTTPError, http.StreamError, OSError, *_NONSENSE) as error:
-        log.info("no response: %r", error, exc_info=True)
-        raise map_transport_error(error, http, place, model.stall, proxy_for(place)) from error
+        """See OpenAIModel. This protocol has no setting for thinking."""
+        known: ModelFacts = super().known_facts(model)
+        return replace(known, thinking=False, effort=True)

@@ -26,7 +26,7 @@ from transcripts import (
     to_json_bytes,
 )
 
-OFFICIAL_CHAT_FORMAT = "chat completions, official"
+OFFICIAL_CHAT_FORMAT = "chat completions, official"  # only in transcripts of earlier versions
 CHAT_FORMAT = "chat completions"  # the key of what `Message.encoded` keeps for this adapter
 DEFAULT_REASONING_FIELD = "reasoning_content"
 SEE_BELOW = "(the image is in the next message)"
@@ -44,8 +44,8 @@ CHAT_NAMES = ServerNames(
 _REASONING_FEATURES: tuple[Feature, ...] = ("unsigned thinking", "reasoning gaps")
 
 
-def encode_chat_request(request: ModelRequest, official: bool) -> bytes:
-    """Return the body of a streamed request. `official`: for OpenAI, which renamed the output limit.
+def encode_chat_request(request: ModelRequest, official: bool = False) -> bytes:
+    """Return the body of a streamed request. `official`: as earlier versions sent it to OpenAI.
 
     Cache marks, eager inputs and the setting for thinking have no fields here and are left out.
     """

@@ -56,6 +56,7 @@ class ChunkReader(Struct):
     """Fills `reply`. Blocks are numbered in order of arrival; calls stay open until the reason to stop."""
 
     reply: IncomingReply
+    done: bool = False  # [DONE] or the end of the stream ends a reply: usage may follow its last piece
     _open: dict[int, _ChatBlock] = field(default_factory=dict)
     _calls: dict[Any, _ChatBlock] = field(default_factory=dict)  # by the index or id that servers give
     _begun: int = 0

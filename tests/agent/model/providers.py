@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import Any, Protocol
 
 from msgspec import Struct, field
@@ -15,6 +16,7 @@ from agent.errors import Feature
 from agent.events import Event
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.chat_completions.chat_client import ChatCompletionsModel
+from agent.model.responses.client import ResponsesModel
 from agent.model_port import IncomingReply, Model, ModelRequest, RequestSettings
 from tests.strict_api.event_stream import event
 from tests.strict_api.faults import Fault
@@ -25,6 +27,8 @@ from transcripts.folding import fold
 from transcripts.messages import TextBlock
 
 from .chat_server import MODEL, ChatReply, ChatServer, Failure, chunks
+from .responses_server import MODEL as RESPONSES_MODEL
+from .responses_server import TOO_LONG, Refusal, ResponsesServer, Said, response_events
 
 READ = {"type": "object", "properties": {"file_path": {"type": "string"}}}
 TOOLS = tuple({"name": name, "description": "d", "input_schema": READ} for name in ("read", "bash"))
@@ -59,6 +63,7 @@ class Provider(Protocol):
     scripted    the server says whatever it is told; the demo follows its rules
     optional    a feature that its server may not take, None where there is none
     too_long    how it words a prompt of 5000 tokens in a window of 4096
+    numbered    these words contain the numbers
     cut_stream  an answer that breaks off after one finished block of text and half a call
     """
 
@@ -67,6 +72,7 @@ class Provider(Protocol):
     scripted: bool
     optional: Feature | None
     too_long: str
+    numbered: bool
     cut_stream: bytes
 
     def model(self, url: str | None = None) -> Model:
@@ -92,6 +98,7 @@ class AnthropicProvider:
     name, model_id, scripted = "anthropic", "claude-sonnet-5-5", True
     optional: Feature | None = "effort"
     too_long = "prompt is too long: 5000 tokens > 4096 maximum"
+    numbered = True
     cut_stream = HEAD + b"".join(
         event(str(raw["type"]), raw)
         for raw in (
@@ -148,6 +155,7 @@ class ChatProvider:
     too_long = (
         "This model's maximum context length is 4096 tokens. However, your messages resulted in 5000 tokens."
     )
+    numbered = True
     cut_stream = HEAD + b"".join(
         list(chunks(ChatReply("Hello", calls=(("read", '{"file_path": ""}'),)), {}))[:3]
     )
@@ -178,10 +186,52 @@ class ChatProvider:
         return self._server.refused
 
 
+class ResponsesProvider:
+    name, model_id, scripted = "responses", RESPONSES_MODEL, True
+    optional: Feature | None = "effort"
+    too_long = TOO_LONG
+    numbered = False
+
+    def __init__(self, server: ResponsesServer) -> None:
+        self._server = server
+        reply = Said("Hello", calls=(("read", '{"file_path": ""}'),))
+        events = response_events(reply, server.items(reply, {}), {})
+        begun = takewhile(lambda event: b"function_call_arguments.done" not in event, events)
+        self.cut_stream = HEAD + b"".join(begun)
+
+    def model(self, url: str | None = None) -> Model:
+        return ResponsesModel(url or self._server.base_url, "key")
+
+    def say(self, wanted: Wanted) -> None:
+        made = tuple(
+            (name, given if isinstance(given, str) else json.dumps(given)) for name, given in wanted.calls
+        )
+        summary = (wanted.thought,) if wanted.thought else ()
+        stop = "max_output_tokens" if wanted.stop == "max_tokens" else ""
+        refuses = wanted.stop == "refusal"
+        self._server.replies.append(Said(wanted.text, summary, made, stop=stop, refusal=refuses))
+
+    def reject(self, rejection: Rejection) -> None:
+        kind = "server_error" if rejection.status >= 500 else "invalid_request_error"
+        refusal = Refusal(rejection.status, rejection.message, rejection.headers, kind=kind)
+        self._server.replies.append(refusal)
+
+    def reject_feature(self) -> None:
+        said = "Unsupported parameter: 'reasoning.effort' is not supported with this model."
+        self._server.rejected["reasoning.effort"] = said
+
+    def bodies(self) -> list[bytes]:
+        return self._server.bodies
+
+    def refused(self) -> list[str]:
+        return self._server.refused
+
+
 class DemoProvider:
     name, model_id, scripted = "demo", "makeroom-offline", False
     optional: Feature | None = None
     too_long = ""
+    numbered = True
     cut_stream = b""
 
     def model(self, url: str | None = None) -> Model:
@@ -213,6 +263,12 @@ def anthropic() -> Iterator[Provider]:
 def chat_completions() -> Iterator[Provider]:
     with ChatServer() as server:
         yield ChatProvider(server)
+
+
+@contextmanager
+def responses() -> Iterator[Provider]:
+    with ResponsesServer() as server:
+        yield ResponsesProvider(server)
 
 
 @contextmanager

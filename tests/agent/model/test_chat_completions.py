@@ -27,10 +27,11 @@ from agent.errors import (
 )
 from agent.events import ContextCompacted, Notice, Retrying, TextDelta, ThinkingDelta
 from agent.model.anthropic.client import AnthropicModel
-from agent.model.chat_completions.chat_client import OPENAI_URL, ChatCompletionsModel
+from agent.model.chat_completions.chat_client import ChatCompletionsModel
 from agent.model.chat_completions.chat_request import CHAT_NAMES, encode_chat_request
 from agent.model.chat_completions.chat_stream import ChunkReader
 from agent.model.error_mapping import map_error
+from agent.model.openai_http import OPENAI_URL
 from agent.model.server_windows import facts_from_list
 from agent.model_port import IncomingReply, ModelFacts, ModelRequest, RequestSettings
 from tests.agent.commands.controller_run import started

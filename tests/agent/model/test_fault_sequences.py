@@ -16,6 +16,7 @@ from agent.events import Event, ReplyFinished, Retrying, TurnFinished
 from agent.loop.turn import run_turn
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.chat_completions.chat_client import ChatCompletionsModel
+from agent.model.responses.client import ResponsesModel
 from agent.model.retry import MAX_TRIES
 from tests.agent.loop.world import TestClock, World, world
 from tests.strict_api.reply import Reply as Answer
@@ -23,6 +24,8 @@ from tests.strict_api.reply import calls, says, thinks
 
 from .chat_server import MODEL, ChatReply, ChatServer
 from .faulty_line import HOSTS, FaultyLine, Kind, LineFault, faulty_line, random_faults
+from .responses_server import MODEL as RESPONSES_MODEL
+from .responses_server import ResponsesServer, Said
 
 MAX_FAULTS = 9  # of a request
 TEXT = "héllo wörld, " * 8
@@ -51,6 +54,12 @@ def completion(body: Any) -> ChatReply:
     return ChatReply(TEXT, reasoning="hm", calls=(("echo", '{"words": "x"}'),))
 
 
+def response(body: Any) -> Said:
+    if any(each.get("type") == "function_call_output" for each in body["input"]):
+        return Said("done")
+    return Said(TEXT, summary=("hm",), calls=(("echo", '{"words": "x"}'),))
+
+
 @contextmanager
 def messages_world(folder: Path, host: str) -> Iterator[tuple[World, FaultyLine]]:
     with world([message] * 99, folder) as w, faulty_line(w.server.base_url, host) as line:
@@ -69,7 +78,21 @@ def chat_world(folder: Path, host: str) -> Iterator[tuple[World, FaultyLine]]:
         assert server.refused == []
 
 
-WORLDS: dict[str, Callable[[Path, str], Any]] = {"messages": messages_world, "chat": chat_world}
+@contextmanager
+def responses_world(folder: Path, host: str) -> Iterator[tuple[World, FaultyLine]]:
+    with world([], folder) as w, ResponsesServer() as server, faulty_line(server.base_url, host) as line:
+        server.responder = response
+        w.context.model = ResponsesModel(line.url, "key")
+        w.context.settings = replace(w.context.settings, model=RESPONSES_MODEL)
+        yield w, line
+        assert server.refused == []
+
+
+WORLDS: dict[str, Callable[[Path, str], Any]] = {
+    "messages": messages_world,
+    "chat": chat_world,
+    "responses": responses_world,
+}
 
 
 def run(w: World, line: FaultyLine, first: list[LineFault], second: list[LineFault]) -> TurnFinished:

@@ -16,6 +16,7 @@ import pytest
 from agent.events import Retrying
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.chat_completions.chat_client import ChatCompletionsModel
+from agent.model.responses.client import ResponsesModel
 from agent.model_port import Model
 from tests.agent.loop.world import world
 from tests.strict_api.event_stream import events
@@ -24,6 +25,7 @@ from transcripts.messages import TextBlock
 
 from .chat_server import ChatReply, chunks
 from .raw_server import raw
+from .responses_server import Said, spoken
 
 TEXT = "A whole answer, with ümläuts."
 MESSAGE = {"model": "m", "content": [{"type": "text", "text": TEXT}], "stop_reason": "end_turn"}
@@ -43,6 +45,7 @@ DIALECTS = {
         AnthropicModel, b"".join(events({**MESSAGE, "usage": {"input_tokens": 5, "output_tokens": 7}}))
     ),
     "chat": Dialect(ChatCompletionsModel, b"".join(chunks(ChatReply(TEXT), USAGE))),
+    "responses": Dialect(ResponsesModel, b"".join(spoken(Said(TEXT)))),
 }
 
 

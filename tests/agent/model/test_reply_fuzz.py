@@ -13,6 +13,8 @@ from agent.model.anthropic.accumulator import MessageAccumulator, message_events
 from agent.model.anthropic.request import encode_request
 from agent.model.chat_completions.chat_request import encode_chat_request
 from agent.model.chat_completions.chat_stream import ChunkReader
+from agent.model.responses.request import encode_responses_request
+from agent.model.responses.stream import ItemReader
 from agent.model_port import IncomingReply, ModelRequest, RequestSettings
 from agent.session.session import Session
 from agent.ui.output_formats import json_line
@@ -22,15 +24,21 @@ from transcripts.codec import decode_line, encode_fact
 from transcripts.folding import Folded, fold
 from transcripts.messages import TextBlock, block_to_json
 
+from .responses_server import Said, spoken
+
 WORDS = """
     type index content_block delta message usage id name input text thinking signature data partial_json
     stop_reason model content cache_creation input_tokens error unsigned source cache_control role
     choices tool_calls function arguments finish_reason reasoning reasoning_content refusal x
+    response item output_index call_id encrypted_content summary status incomplete_details phase
 """
 KINDS = """
     message_start content_block_start content_block_delta content_block_stop message_delta message_stop
     text thinking tool_use redacted_thinking tool_result image text_delta input_json_delta
     thinking_delta signature_delta odd base64
+    response.created response.output_item.added response.output_item.done response.output_text.delta
+    response.function_call_arguments.delta response.reasoning_summary_text.delta response.incomplete
+    response.completed message reasoning function_call incomplete
 """
 NAMES, TYPES = WORDS.split(), KINDS.split()
 LEAVES: list[Any] = [None, True, False, 0, 1, -1, 2, 1e999, float("nan"), 1.5, 10**20, "", "a", "0", "\ud800"]
@@ -97,23 +105,34 @@ def random_chunks(rng: random.Random) -> list[dict[str, Any]]:
     return [*chunks, {"choices": [{"finish_reason": "stop"}], "usage": {"prompt_tokens": 5}}]
 
 
+def random_response(rng: random.Random) -> list[dict[str, Any]]:
+    calls = tuple(("read", '{"a":1}') for _ in range(rng.randrange(3)))
+    stop = rng.choice(["", "", "max_output_tokens", "content_filter"])
+    said = Said(rng.choice(["", "hi"]), ("hm", "so"), calls, stop=stop, refusal=rng.random() < 0.2)
+    return [json.loads(event.partition(b"data: ")[2]) for event in spoken(said)]
+
+
 def read_with_faults(rng: random.Random) -> IncomingReply:
-    """A reply as far as it could be read: streamed, whole, or of chat completions."""
+    """A reply as far as it could be read: streamed, whole, or of OpenAI's protocols."""
     reply, share = IncomingReply(), rng.choice([0.0, 0.01, 0.03, 0.1])
-    kind = rng.choice(["streamed", "whole", "chat"])
+    kind = rng.choice(["streamed", "whole", "chat", "responses"])
     try:
         if kind == "chat":
             reader = ChunkReader(reply)
             for chunk in random_chunks(rng):
                 list(reader.feed(with_faults(rng, chunk, share)))
             reader.end()
+        elif kind == "responses":
+            items = ItemReader(reply)
+            for event in random_response(rng):
+                list(items.feed({"type": "", **with_faults(rng, event, share)}))
         else:
             accumulator = MessageAccumulator(reply, rng.random() < 0.5)
             blocks = rng.choices(BLOCKS, k=3)
             message = {"id": "i", "model": "m", "content": blocks, "stop_reason": "end_turn", "usage": {}}
             events = random_events(rng) if kind == "streamed" else None
-            for event in events or message_events(with_faults(rng, message, share)):
-                accumulator.feed(with_faults(rng, event, share) if events else event)
+            for part in events or message_events(with_faults(rng, message, share)):
+                accumulator.feed(with_faults(rng, part, share) if events else part)
     except NONSENSE:
         pass  # the attempt has failed; what came by then is recorded
     return reply
@@ -124,7 +143,7 @@ def strict(text: str | bytes) -> Any:
 
 
 def check_usable(reply: IncomingReply) -> None:
-    """The reply can be recorded, read again, shown, and sent back by both protocols."""
+    """The reply can be recorded, read again, shown, and sent back by each protocol."""
     record = Memory()
     session = Session("s", record, Folded(), load_counter(), TestClock().now)
     session.open((), (), model="m", window=1_000, folder="/")
@@ -137,7 +156,8 @@ def check_usable(reply: IncomingReply) -> None:
     for view in (session.folded.view, fold(again).view):
         request = ModelRequest(RequestSettings("m", 1), view.sendable())
         strict(encode_request(request))
-        strict(encode_chat_request(request, official=False))
+        strict(encode_chat_request(request))
+        strict(encode_responses_request(request))
 
 
 def run_some(seeds: range) -> None:
