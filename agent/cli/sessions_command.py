@@ -5,6 +5,8 @@
     sessions search WORDS        same as `recall WORDS`
     sessions export ID [FILE]    write a session to a .md (the default), .html, .json or .jsonl file, or to
                                  standard output if FILE is `-`
+      --format FORMAT            md, html, json, jsonl, or claude-code: without FILE, the session is written
+                                 to Claude Code's own directory of the project's sessions
 
 ID is an id, the start of an id, a name, or a file (also of another agent).
 """
@@ -17,11 +19,24 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agent.menus import session_line
+from agent.settings_files import claude_folder
 from transcripts import ProjectRecords, SessionSummary, StoreError
-from transcripts.export import conversation_text, export_text, load_conversation, write_private
+from transcripts.export import (
+    EXPORTERS,
+    claude_code_path,
+    claude_code_text,
+    conversation_text,
+    export_text,
+    load_conversation,
+    write_private,
+)
+from transcripts.storage import make_private_folders
 
 from .command_words import asks_for_help
 from .recall_command import complain, environment_masks, print_text, run_recall
+
+CLAUDE_CODE = "claude-code"
+FORMATS = (*(suffix.removeprefix(".") for suffix in EXPORTERS), CLAUDE_CODE)
 
 
 def run_sessions(words: list[str], folder: Path | None = None) -> int:
@@ -80,23 +95,45 @@ def search_sessions(words: list[str], folder: Path) -> int:
 
 def export_session(words: list[str], folder: Path) -> int:
     """Write a session to a file, or to standard output."""
+    words, wanted = _without_format(words)
     if len(words) not in (1, 2):
-        return complain("usage: makeroom sessions export ID [FILE]")
+        return complain("usage: makeroom sessions export ID [FILE] [--format FORMAT]")
     sid, folded = load_conversation(words[0], folder, _warn)
-    target = words[1] if len(words) == 2 else f"{sid}.md"
+    target = words[1] if len(words) == 2 else ""
+    suffix = f".{wanted}" if wanted else Path(target).suffix or ".md"
+    project = Path(folded.opened.folder) if folded.opened and folded.opened.folder else folder.resolve()
+    masks = environment_masks()
+    if wanted == CLAUDE_CODE:
+        text = claude_code_text(folded, sid, project, masks)
+    else:
+        text = export_text(folded, sid, suffix, masks=masks)
     if target == "-":
-        return print_text(
-            export_text(folded, sid, ".md", masks=environment_masks()), raw=not sys.stdout.isatty()
-        )
-    path = folder / Path(target).expanduser()
-    text = export_text(folded, sid, path.suffix or ".md", masks=environment_masks())
+        return print_text(text, raw=not sys.stdout.isatty())
+    path = folder / Path(target or f"{sid}{suffix}").expanduser()
     try:
+        if wanted == CLAUDE_CODE and not target:
+            path = claude_code_path(claude_folder(os.environ) / "projects", sid, project)
+            make_private_folders(path.parent)
         write_private(path, text)
     except FileExistsError:
         return complain(f"cannot write {path}: the file exists; use another name")
     except OSError as error:
         return complain(f"cannot write {path}: {error.strerror}")
     return print_text(f"wrote {path.resolve()}")
+
+
+def _without_format(words: list[str]) -> tuple[list[str], str]:
+    """Return the words without `--format FORMAT`, and the format or "". Raises ValueError."""
+    rest = [word for word in words if not word.startswith("--format=")]
+    wanted = [word.partition("=")[2] for word in words if word.startswith("--format=")]
+    if "--format" in rest:
+        at = rest.index("--format")
+        wanted += rest[at + 1 : at + 2] or [""]
+        del rest[at : at + 2]
+    for each in wanted:
+        if each not in FORMATS:
+            raise ValueError(f"unknown format {each!r}; the formats are {', '.join(FORMATS)}")
+    return rest, wanted[-1] if wanted else ""
 
 
 def _warn(line: str) -> None:

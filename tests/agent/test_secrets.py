@@ -237,6 +237,7 @@ def test_the_sessions_command_shows_no_secret(
         ["show", "s1"],
         ["search", "words"],
         ["export", "s1", "-"],
+        ["export", "s1", "-", "--format", "claude-code"],
         ["export", "s1", "a.html"],
     ):
         assert run_sessions(argv, tmp_path) == 0

@@ -1,10 +1,14 @@
-"""Export a session as Markdown, JSON, JSONL, HTML or plain text with secrets masked, and read diffs."""
+"""Export a session as Markdown, JSON, JSONL, HTML, plain text or a session of Claude Code; read diffs.
+
+Secrets are masked in all exports.
+"""
 
 from typing import TYPE_CHECKING
 
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
+    from .claude_code import claude_code_path, claude_code_text
     from .code_languages import is_quickly_coloured
     from .conversation import conversation_text, load_conversation
     from .formats import EXPORTERS, export_text, fenced, write_private
@@ -13,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = [
     "EXPORTERS",
     "DiffRow",
+    "claude_code_path",
+    "claude_code_text",
     "conversation_text",
     "export_text",
     "fenced",
@@ -24,6 +30,7 @@ __all__ = [
 __getattr__ = lazy_door(
     __name__,
     {
+        "claude_code": "claude_code_path claude_code_text",
         "code_languages": "is_quickly_coloured",
         "conversation": "conversation_text load_conversation",
         "formats": "EXPORTERS export_text fenced write_private",

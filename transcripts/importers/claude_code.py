@@ -30,6 +30,7 @@ class _Message(Struct):
     ts: float | None
     parent: str | None
     id: str
+    model: str  # "" for a message from the user
     told: Any  # Claude Code's note on a result (`toolUseResult`)
     lines: int = 1
 
@@ -68,11 +69,12 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
                 ts=parse_time(raw.get("timestamp")),
                 parent=raw.get("parentUuid"),
                 id=str(message.get("id") or ""),
+                model=str(message.get("model") or ""),
                 told=raw.get("toolUseResult"),
             )
             session.skip("rewound messages", _add(made, messages))
     for each in messages:
-        session.add_message(each.role, each.blocks, each.ts, each.told)
+        session.add_message(each.role, each.blocks, each.ts, told=each.told, model=each.model)
 
 
 def _holds_message(raw: Mapping[str, Any]) -> bool:

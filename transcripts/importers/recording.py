@@ -130,13 +130,15 @@ class ImportedSession(Struct):
         counts = self.count(content)
         self.facts.append(Result(*self._place(ts), *called, content, counts, error=error, about=about))
 
-    def add_message(self, role: str, blocks: tuple[Block, ...], ts: float | None, told: Any = None) -> None:
+    def add_message(
+        self, role: str, blocks: tuple[Block, ...], ts: float | None, told: Any = None, model: str = ""
+    ) -> None:
         """Add a message of the Messages API; results among a user's blocks are added to their calls.
 
-        `told` is that of `add_result`.
+        `told` is that of `add_result`, `model` that of `add_reply`.
         """
         if role == "assistant":
-            self.add_reply(blocks, ts)
+            self.add_reply(blocks, ts, model)
             return
         for block in blocks:
             if isinstance(block, ToolResultBlock):

@@ -121,6 +121,28 @@ def test_what_a_file_of_another_agent_leaves_out_is_reported(
         assert (code, err) == (0, f"makeroom: {told}\n") and "It prints a line." in out
 
 
+def test_a_session_is_written_where_claude_code_looks_for_it_and_never_over_a_file(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, project: Path
+) -> None:
+    home = project / "config"
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home))
+    code, out, _ = run(capsys, project, "export", "name0", "--format=claude-code")
+    (path,) = home.glob("projects/*/*.jsonl")
+    assert (code, out) == (0, f"wrote {path.resolve()}\n")
+    assert path.parent.name == "".join(each if each.isalnum() else "-" for each in str(project.resolve()))
+    assert path.parent.stat().st_mode & 0o777 == 0o700 and path.stat().st_mode & 0o777 == 0o600
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert {line["sessionId"] for line in lines} == {path.stem}
+    assert {line["cwd"] for line in lines if "cwd" in line} == {str(project)}
+    code, _, err = run(capsys, project, "export", "--format", "claude-code", "name0")
+    assert code == 2 and "the file exists" in err
+    code, out, _ = run(capsys, project, "export", "name0", "-", "--format", "claude-code")
+    assert code == 0 and out == path.read_text()
+    code, out, _ = run(capsys, project, "export", str(path), "x", "--format", "json")
+    assert code == 0 and "question 0" in (project / "x").read_text()
+    assert run(capsys, project, "show", str(path))[1].startswith("> question 0\n")
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -129,7 +151,12 @@ def test_what_a_file_of_another_agent_leaves_out_is_reported(
         (("show", "nope"), "no session 'nope'"),
         (("show", "2026112"), "matches 2 sessions"),
         (("search",), "usage: makeroom recall"),
-        (("export",), "usage: makeroom sessions export ID [FILE]\n"),
+        (("export",), "usage: makeroom sessions export ID [FILE] [--format FORMAT]\n"),
+        (
+            ("export", "name0", "--format"),
+            "unknown format ''; the formats are md, html,",
+        ),
+        (("export", "name0", "--format=pdf"), "unknown format 'pdf'"),
         (("export", "name0", "x.pdf"), "cannot export to a .pdf file"),
         (("export", "name0", "no/such/folder.md"), "cannot write "),
     ],
