@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .project_approval import choose_items, item_lines, project_items, record_decision
     from .setup import RunSetup
     from .unusual_places import check_folder
+    from .worktrees import GitRunner, Worktree, Worktrees, git_outside_session, session_holder
 
 __all__ = [
     "EDITING_MODES",
@@ -26,14 +27,18 @@ __all__ = [
     "CommandTable",
     "Config",
     "Controller",
+    "GitRunner",
     "Options",
     "RunSetup",
+    "Worktree",
+    "Worktrees",
     "added_folders",
     "check_folder",
     "choose_items",
     "claude_rules",
     "encoders",
     "form_of",
+    "git_outside_session",
     "given_settings",
     "has_credentials",
     "home_of",
@@ -44,6 +49,7 @@ __all__ = [
     "project_items",
     "record_decision",
     "rewind_to",
+    "session_holder",
     "session_hooks",
     "with_prompt_files",
     "with_setting",
@@ -62,5 +68,6 @@ __getattr__ = lazy_door(
         "project_approval": "choose_items item_lines project_items record_decision",
         "setup": "RunSetup",
         "unusual_places": "check_folder",
+        "worktrees": "GitRunner Worktree Worktrees git_outside_session session_holder",
     },
 )

@@ -29,6 +29,7 @@ class Options(NamedTuple):
     resume          None: no; "": choose a session; otherwise an id, a name or a file
     max_budget_usd  in US dollars
     at              the seq of the last fact that a fork copies
+    worktree        the name of the git worktree to work in; "": a new one
 
     Fields from `input_format` on are for programs that run makeroom:
 
@@ -61,6 +62,7 @@ class Options(NamedTuple):
     at: int | None = None
     offline: bool = False
     sample: bool = False
+    worktree: str | None = None
     plain: bool = False
     color: str = "auto"
     append_system_prompt: str = ""

@@ -39,6 +39,7 @@ def start_flags(options: Options) -> str:
     flags = ["--offline"] if options.offline else []
     flags += ["--sample"] if options.sample else []
     flags += [f"-C {shlex.quote(folder)}"] if folder is not None else []
+    flags += [f"--worktree {options.worktree}"] if options.worktree else []
     return "".join(f"{flag} " for flag in flags)
 
 

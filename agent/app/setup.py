@@ -115,8 +115,13 @@ class RunSetup(Struct, frozen=True):
     def sandbox(self) -> SandboxSettings:
         """The settings of the sandbox for commands."""
         settings = self.config.sandbox
-        if self.added:
-            settings = settings.with_entries({"write": tuple(map(str, self.added))})
+        written = tuple(map(str, self.added))
+        if self.options.worktree:  # commits in it are written to the git directory of the project
+            from tools.guarded import worktree_places  # saves other runs 5 ms
+
+            written += tuple(worktree_places(str(self.folder)))
+        if written:
+            settings = settings.with_entries({"write": written})
         flag = self.options.sandbox
         return settings if flag is None else structs.replace(settings, mode=flag)
 

@@ -71,6 +71,8 @@ def parser() -> OneLineParser:
     add("--effort", choices=(NO_EFFORT, *EFFORTS), help="set how much the model thinks")
     add("--append-system-prompt", default="", metavar="TEXT", help="append TEXT to the system prompt")
     add("-C", "--cd", dest="folder", metavar="DIR", help="change to DIR first")
+    beside = "work in a git worktree of its own, on a branch of the same name; without NAME, in a new one"
+    add("--worktree", nargs="?", const="", metavar="NAME", help=beside)
     add("--offline", action="store_true", help="use the built-in rule-based demo model")
     add("--sample", action="store_true", help="create a sample project in ./makeroom-sample and work there")
     add("--plain", "--screen-reader", action="store_true", help="print plain lines instead of a live screen")
@@ -130,6 +132,8 @@ def parse(argv: Sequence[str]) -> Options:
         made.error("--from-elsewhere cannot be used with --fork-session or --at")
     if given.no_session and continues:
         made.error("--no-session cannot be used with --continue or --resume")
+    if given.worktree is not None and given.sample:
+        made.error("--worktree cannot be used with --sample")
     if given.output_format != "text" and not given.headless and given.input_format == "text":
         made.error("--output-format requires -p")
     values = vars(given)

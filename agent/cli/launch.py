@@ -27,7 +27,7 @@ from agent.app import (
 from agent.errors import AgentError, AuthenticationError, UsageError
 from agent.import_guard import import_nothing_from
 from tools.text import escaped
-from transcripts import StoreError, recover_transcripts
+from transcripts import RECORDS_FOLDER, StoreError, recover_transcripts
 from transcripts.secrets import SecretMasks, secret_values
 
 from .command_words import write_refusal
@@ -100,7 +100,12 @@ def _begin(options: Options) -> int:
         if chosen is None:
             return 0
         setup = chosen
-    return _run(setup)
+    code = _run(setup)
+    if setup.options.worktree:
+        from .worktree_session import leave_worktree  # saves other runs 20 ms
+
+        leave_worktree(setup, code)
+    return code
 
 
 def _refuse(options: Options, error: str) -> None:
@@ -122,6 +127,7 @@ def run_setup(options: Options) -> RunSetup:
         folder = Path(options.folder or "").resolve()
         os.chdir(folder)
         import_nothing_from(str(folder))
+        options, folder = _in_worktree(options, folder)
     except OSError as error:
         where = options.folder or "the current directory"
         raise UsageError(f"cannot change to {where}: {error.strerror}; choose another with -C") from error
@@ -147,6 +153,25 @@ def run_setup(options: Options) -> RunSetup:
     else:
         logging.getLogger().addHandler(logging.NullHandler())
     return setup
+
+
+def _in_worktree(options: Options, folder: Path) -> tuple[Options, Path]:
+    """Return the options and the directory to work in: a worktree if a flag or an answer asks for one.
+
+    Raises UsageError, ChoiceCancelled and OSError.
+    """
+    is_new = options.resume is None and not options.continue_ and not options.headless
+    if options.worktree is None and not (is_new and any(folder.glob(f"{RECORDS_FOLDER}/*.lock"))):
+        return options, folder
+    from .worktree_session import enter_worktree, offer_worktree  # saves other runs 20 ms
+
+    if options.worktree is None:
+        options = offer_worktree(options, folder)
+    if options.worktree is not None:
+        options, folder = enter_worktree(options, folder)
+        os.chdir(folder)
+        import_nothing_from(str(folder))
+    return options, folder
 
 
 def _run(setup: RunSetup) -> int:

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from agent.app import Options
 from agent.errors import UsageError
-from tools.files import FOLDER_FLAGS, FileError, closing, load_file, safe_open
+from tools.files import FOLDER_FLAGS, FileError, closing, safe_open
 from tools.search import Checkout
-from transcripts.storage import append_line
 
 SAMPLE_FOLDER = "makeroom-sample"
 SAMPLE_WINDOW_TOKENS = 40_000  # of the demo: small enough to compact within a minute
@@ -135,14 +134,7 @@ def leave_out_of_git(folder: Path) -> None:
     checkout = Checkout.around(folder.parent)
     if checkout is None or (folder / ".git").exists():
         return
-    exclude = checkout.exclude_file
-    pattern = f"/{folder.relative_to(checkout.top).as_posix()}/"
-    known = b""
-    with suppress(FileNotFoundError):
-        known = load_file(str(exclude.parent.resolve() / exclude.name)).data
-    if pattern.encode() not in known.splitlines():
-        exclude.parent.mkdir(exist_ok=True)
-        append_line(exclude, pattern.encode())
+    checkout.exclude(folder)
 
 
 def log_text(station: int) -> str:

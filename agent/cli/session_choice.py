@@ -50,19 +50,19 @@ def _pick(repository: SessionRepository, setup: RunSetup) -> str:
     listed = repository.listed()
     if not listed:
         raise UsageError("cannot resume: this directory has no sessions")
-    if not _can_ask(setup.options):
+    if not can_ask(setup.options):
         raise UsageError("--resume requires an id without a terminal; run `makeroom sessions` to list them")
     menu = session_menu(listed, setup.clock.now(), setup.masks)
-    row = _choose(menu, setup.options)
+    row = choose_from(menu, setup.options)
     if row is None:
         raise ChoiceCancelled("no session was chosen")
     return row.value
 
 
 def _resolve_in_use(setup: RunSetup, error: SessionInUse) -> RunSetup | None:
-    if not _can_ask(setup.options):
+    if not can_ask(setup.options):
         raise error
-    row = _choose(in_use_menu(error, "Quit"), setup.options)
+    row = choose_from(in_use_menu(error, "Quit"), setup.options)
     match row.value if row else "leave":
         case "view":
             run_sessions(["show", error.sid], setup.folder)
@@ -74,9 +74,9 @@ def _resolve_in_use(setup: RunSetup, error: SessionInUse) -> RunSetup | None:
 
 
 def _resolve_foreign(setup: RunSetup, error: FromElsewhere) -> RunSetup | None:
-    if not _can_ask(setup.options):
+    if not can_ask(setup.options):
         raise error
-    row = _choose(elsewhere_menu(error, "Quit"), setup.options)
+    row = choose_from(elsewhere_menu(error, "Quit"), setup.options)
     match row.value if row else "leave":
         case "view":
             run_sessions(["show", error.sid], setup.folder)
@@ -88,11 +88,13 @@ def _resolve_foreign(setup: RunSetup, error: FromElsewhere) -> RunSetup | None:
             raise ChoiceCancelled(str(error))
 
 
-def _can_ask(options: Options) -> bool:
+def can_ask(options: Options) -> bool:
+    """Return whether a user can answer before the session."""
     return not options.headless and at_terminal()
 
 
-def _choose(menu: Menu, options: Options) -> MenuRow | None:
+def choose_from(menu: Menu, options: Options) -> MenuRow | None:
+    """Let the user choose a row while no session uses the screen; None if they cancel."""
     if at_screen(options.plain):
         from agent.ui import run_picker  # saves --continue the 110 ms of prompt_toolkit
 

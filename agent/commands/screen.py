@@ -38,7 +38,7 @@ HELP_SECTIONS: Mapping[str, str] = {  # section of the short help -> its command
     "work": "init plan todo diff memory tasks background publish add-dir",
     "choices": "model effort permissions sandbox config theme vim",
     "extras": "skills agents mcp hooks plugin trust",
-    "state": "help status cost doctor bug",
+    "state": "help status worktree cost doctor bug",
 }
 KEY_HELP = (
     "{submit} sends the prompt; {newline} or \\ {submit} inserts a new line",

@@ -190,6 +190,9 @@ COMMANDS: tuple[Command, ...] = (
             "Work in another directory as well, until the session ends. Without a path, list the "
             "directories. `/diff` and `/rewind` do not cover changes that are made there.",
             usage="[PATH]", during_turn="always", at_screen=True),
+    Command("worktree", "worktrees.show_worktrees",
+            "List the git worktrees of this project that --worktree made, with their changes.",
+            aliases=("worktrees",), during_turn="always"),
     Command("publish", "system.publish_port",
             "Publish a port of the sandbox on this machine. `PORT` makes it available at localhost:PORT "
             "until the session ends, and `PORT as OTHER` at localhost:OTHER. `stop PORT` ends that. Without "

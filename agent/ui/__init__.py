@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
+    from .diff_drawing import print_diff
     from .headless import DenyAll, outcome_of, run_headless, run_prompt, session_details
     from .output_formats import (
         JsonFormat,
@@ -32,6 +33,7 @@ __all__ = [
     "json_line",
     "one_line",
     "outcome_of",
+    "print_diff",
     "refused_result",
     "run_headless",
     "run_picker",
@@ -44,6 +46,7 @@ __all__ = [
 __getattr__ = lazy_door(
     __name__,
     {
+        "diff_drawing": "print_diff",
         "headless": "DenyAll outcome_of run_headless run_prompt session_details",
         "output_formats": (
             "JsonFormat OutputFormat RunOutput TextFormat json_line refused_result usage_fields"

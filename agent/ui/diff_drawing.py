@@ -5,6 +5,7 @@ Slow to import, because rich is: loaded after the first paint.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from functools import cache
 
@@ -17,7 +18,15 @@ from transcripts.export import DiffRow, read_diff
 
 from .code_colours import coloured
 from .segment_lines import filled, segment_line
-from .terminal_text import CODE_TAB_CELLS, RenderContext, escape_output, painted_width, wrapped_spans
+from .terminal import Terminal
+from .terminal_text import (
+    CODE_TAB_CELLS,
+    RenderContext,
+    escape_output,
+    one_line,
+    painted_width,
+    wrapped_spans,
+)
 
 
 def draw_diff(text: str, ctx: RenderContext, limit: int) -> list[str]:
@@ -39,6 +48,15 @@ def draw_diff(text: str, ctx: RenderContext, limit: int) -> list[str]:
     if left_out := len(diff.rows) - len(shown.rows):
         drawn.append(ctx.clipped("dim", f"… +{pluralize(left_out, 'line')}"))
     return drawn
+
+
+def print_diff(text: str, color: str, limit: int) -> None:
+    """Print a diff of git, each file below its name in at most `limit` lines, while no session is shown."""
+    ctx = Terminal(color).render_context()
+    for part in text.split("diff --git ")[1:]:
+        names, _, changes = part.partition("\n")
+        name = ctx.clipped("bold", one_line(names.rpartition(" b/")[2]))
+        sys.stdout.write("\n".join((name, *draw_diff(changes, ctx, limit))) + "\n")
 
 
 def _lines(row: DiffRow, code: Text, ctx: RenderContext, *, digits: int) -> list[str]:

@@ -92,6 +92,7 @@ HOME_SECRETS = [
     ".codex",
     ".gemini",
 ]
+WORKTREES = "/.makeroom/worktrees/"  # contains checkouts of the project, which are projects themselves
 GITLINK = b"\0\0\xe0\0"  # the mode 0160000 in an index
 
 
@@ -105,7 +106,7 @@ def is_protected(path: str, kind: Literal["read", "write"]) -> bool:
     if not path:
         return False
     above, _, last = path.rpartition("/")
-    if _is_guarded_folder(above, kind):
+    if _is_guarded_folder(f"{above}/".replace(WORKTREES, "/worktrees/"), kind):
         return True
     name = plain_name(last)
     if _guards(above.rpartition("/")[2], name, kind):

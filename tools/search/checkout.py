@@ -9,7 +9,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from transcripts.storage import opened_fd
+from tools.files import load_file
+from transcripts.storage import append_line, opened_fd
 
 
 class Checkout(Struct, frozen=True):
@@ -42,6 +43,17 @@ class Checkout(Struct, frozen=True):
     def exclude_file(self) -> Path:
         """The file with the ignore patterns of this clone, which need not exist."""
         return self.shared_folder / "info" / "exclude"
+
+    def exclude(self, folder: Path) -> None:
+        """Exclude a directory of this checkout from git, in this clone only. Raises OSError, FileError."""
+        file = self.exclude_file
+        pattern = f"/{folder.relative_to(self.top).as_posix()}/".encode()
+        known = b""
+        with suppress(FileNotFoundError):
+            known = load_file(str(file.parent.resolve() / file.name)).data
+        if pattern not in known.splitlines():
+            file.parent.mkdir(exist_ok=True)
+            append_line(file, pattern)
 
 
 def _path_in(file: Path) -> str | None:

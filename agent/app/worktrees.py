@@ -1,0 +1,319 @@
+"""Git worktrees of a project, so that several sessions can work side by side.
+
+Each is a checkout of its own in `.makeroom/worktrees`, which git ignores, on a branch of the same name:
+
+    /p                              the project, on branch main
+    /p/.makeroom/worktrees/parser   a worktree, on branch parser
+    /p/.git/worktrees/parser        its HEAD and index
+
+git runs no program that the repository's own settings name: hooks and signatures are off, and a repository
+that defines filters or merge drivers of its own is refused.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from msgspec import Struct
+
+from agent.errors import UsageError
+from tools.files import FileError
+from tools.processes import CommandContext, command_runner
+from tools.search import Checkout, GitFailed, run_git_script
+from tools.text import pluralize
+from transcripts import (
+    RECORD_FOLDERS,
+    RECORDS_FOLDER,
+    ProjectRecords,
+    ensure_private_folder,
+    lock_holder,
+)
+
+GitRunner = Callable[[Path, str, Sequence[str]], Awaitable[str]]  # run_git_script for one context
+WORKTREES = Path(".makeroom", "worktrees")
+IGNORE_FILES = (".gitignore", ".ignore")
+INCLUDE_FILE = ".worktreeinclude"
+GIT_LIMIT_S = 300.0  # for one script: a checkout of a large project on a slow disk
+# A script prints "ok" as its last line; if it does not, its output is the reason.
+_CHECKED = r"""
+exec 2>&1
+if "$0" config --show-scope --get-regexp '^(filter[.].*[.](clean|smudge|process)|merge[.].*[.]driver)$' |
+    grep -qE '^(local|worktree)'
+then
+    echo "the repository's own settings define filters or merge drivers, which makeroom does not run"
+    exit 0
+fi
+"""
+_ADD = f"""{_CHECKED}
+"$0" rev-parse -q --verify 'HEAD^0' >/dev/null || {{ echo "the repository has no commits"; exit 0; }}
+"$0" -c checkout.workers=0 worktree add -q -b "$2" "$1" HEAD && echo ok
+exit 0
+"""
+_INCLUDED = """
+exec 2>&1
+"$0" ls-files -z --others --ignored --exclude-from="$1" && printf '\\nok\\n'
+exit 0
+"""
+# $1 is the worktree. Its tree is written with an index of its own, so that the real one does not change.
+_STATE = f"""{_CHECKED}
+changed=$("$0" -C "$1" status --porcelain | wc -l) || exit 0
+head=$("$0" -C "$1" rev-parse HEAD) || exit 0
+ahead=$("$0" rev-list --count "$head" --not HEAD) || exit 0
+onto=$("$0" symbolic-ref -q --short HEAD || echo "a detached HEAD")
+printf '%s\\n' "$changed" "$ahead" "$onto" ok
+"""
+_DIFF = f"""{_CHECKED}
+index=$(mktemp) || exit 0
+trap 'rm -f "$index"' EXIT
+base=$("$0" merge-base HEAD "$("$0" -C "$1" rev-parse HEAD)") || exit 0
+cd "$1" || exit 0
+cp "$("$0" rev-parse --git-path index)" "$index" || exit 0
+export GIT_INDEX_FILE="$index"
+"$0" add -A 2>/dev/null && "$0" diff --cached --no-ext-diff --no-textconv --no-color "$base" && echo ok
+exit 0
+"""
+# $1 is the worktree, $2 the message of a commit. Conflicts are found before a file of the project changes.
+_MERGE = f"""{_CHECKED}
+top=$PWD
+for name in MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD; do
+    [ ! -e "$("$0" rev-parse --git-path "$name")" ] || {{ echo "$top has an unfinished merge"; exit 0; }}
+done
+cd "$1" || exit 0
+"$0" add -A || exit 0
+"$0" diff --cached --quiet || "$0" commit -q --no-gpg-sign -m "$2" || exit 0
+head=$("$0" rev-parse HEAD) || exit 0
+cd "$top" || exit 0
+if ! "$0" merge-base --is-ancestor HEAD "$head"; then
+    "$0" merge-tree --write-tree --name-only HEAD "$head" >/dev/null || {{
+        echo "it conflicts with $("$0" symbolic-ref -q --short HEAD || echo HEAD)"
+        exit 0
+    }}
+fi
+"$0" merge -q --no-edit --no-gpg-sign "$head" && {{ echo ok; exit 0; }}
+[ ! -e "$("$0" rev-parse --git-path MERGE_HEAD)" ] || "$0" merge --abort
+"""
+# Without --force git removes no worktree with changes, and no branch with commits that are nowhere else.
+_REMOVE = """
+exec 2>&1
+"$0" worktree remove "$1" || exit 0
+"$0" branch -q -d "$2" || true
+echo ok
+"""
+_IGNORED = """
+exec 2>&1
+cd "$1" && "$0" ls-files -z --others --ignored --exclude-standard --directory && printf '\\nok\\n'
+exit 0
+"""
+
+
+class WorktreeState(Struct, frozen=True):
+    """The state of a worktree.
+
+    changed  the number of files with changes that are not committed
+    ahead    the number of commits that the project's branch, `onto`, does not contain
+    """
+
+    changed: int
+    ahead: int
+    onto: str
+
+    @property
+    def clean(self) -> bool:
+        """Return whether removing the worktree loses nothing but ignored files."""
+        return not self.changed and not self.ahead
+
+    def __str__(self) -> str:
+        parts = [pluralize(self.changed, "changed file")] if self.changed else []
+        parts += [f"{pluralize(self.ahead, 'commit')} not in {self.onto}"] if self.ahead else []
+        return " and ".join(parts) or "no changes"
+
+
+class Worktree(Struct, frozen=True):
+    """A worktree of the checkout at `project`, a real path. Its branch has its name.
+
+    All methods raise UsageError if git fails.
+    """
+
+    project: Path
+    name: str
+
+    @property
+    def path(self) -> Path:
+        return self.project / WORKTREES / self.name
+
+    @property
+    def exists(self) -> bool:
+        return (self.path / ".git").is_file()
+
+    async def state(self, git: GitRunner) -> WorktreeState:
+        """Return the state of the worktree."""
+        lines = (await _run(git, self.project, _STATE, str(self.path))).split("\n")
+        changed, ahead, onto = lines[-3:]  # behind warnings
+        return WorktreeState(int(changed), ahead=int(ahead), onto=onto)
+
+    async def diff(self, git: GitRunner) -> str:
+        """Return what merging the worktree would change, new files included, as a diff."""
+        return await _run(git, self.project, _DIFF, str(self.path))
+
+    async def merge(self, git: GitRunner) -> None:
+        """Commit the changes in the worktree, and merge its commits into the project's branch.
+
+        If they conflict, the project is not changed.
+        """
+        try:
+            await _run(git, self.project, _MERGE, str(self.path), f"Add the work of worktree {self.name}")
+        except UsageError as error:
+            raise UsageError(f"cannot merge the worktree {self.name}: {error}") from error
+
+    async def remove(self, git: GitRunner) -> None:
+        """Remove the worktree and its branch, if it is clean; its transcripts are moved to the project."""
+        listed = (await _run(git, self.project, _IGNORED, str(self.path))).rstrip("\n").split("\0")
+        records = [name.rstrip("/") for name in listed if Path(name).name in RECORD_FOLDERS]
+        for name in records:
+            if session_holder(self.path / name) is not None:
+                raise UsageError(f"cannot remove the worktree {self.name}: a session is open in it")
+        state = await self.state(git)
+        if not state.clean:
+            raise UsageError(f"cannot remove the worktree {self.name}: it has {state}")
+        for name in records:
+            _move_records(self.path / name, self.project / name)
+        try:
+            await _run(git, self.project, _REMOVE, str(self.path), self.name)
+        except UsageError as error:
+            raise UsageError(f"cannot remove the worktree {self.name}: {error}") from error
+
+
+class Worktrees(Struct, frozen=True):
+    """The worktrees of the checkout at `project`, a real path."""
+
+    project: Path
+
+    @classmethod
+    def around(cls, folder: Path) -> Worktrees | None:
+        """Return the worktrees for a directory, those of its project if it is in one; None without git."""
+        checkout = Checkout.around(folder)
+        if checkout is None:
+            return None
+        top = checkout.top
+        return cls(top.parents[2] if top.parent.parts[-2:] == WORKTREES.parts else top)
+
+    def inside(self, folder: Path) -> Path:
+        """Return the path of a directory within its checkout: the project's, or that of a worktree."""
+        path = folder.relative_to(self.project)
+        return Path(*path.parts[3:]) if path.parts[:2] == WORKTREES.parts else path
+
+    def listed(self) -> list[Worktree]:
+        """Return the worktrees that exist, by name."""
+        paths = sorted((self.project / WORKTREES).glob("*/.git"))
+        return [Worktree(self.project, path.parent.name) for path in paths if path.is_file()]
+
+    async def open(self, git: GitRunner, name: str) -> tuple[Worktree, list[str]]:
+        """Return the worktree of that name, which is made if it does not exist, and warnings.
+
+        Without a name, a new one is made, named work-1, work-2, ... Raises UsageError.
+        """
+        if name:
+            _require_name(name)
+            if (found := Worktree(self.project, name)).exists:
+                return found, []
+        self._prepare()
+        names = [name] if name else (f"work-{number}" for number in range(1, 1_000))
+        why = "too many exist"
+        for each in names:
+            found = Worktree(self.project, each)
+            if found.path.exists():
+                why = f"{found.path} already exists"
+                continue
+            try:
+                await _run(git, self.project, _ADD, str(found.path), each)
+                return found, await _copy_included(git, found)
+            except UsageError as error:
+                why = str(error)
+                if "already exists" not in why:  # else the branch exists, or another process was first
+                    break
+        raise UsageError(f"cannot make the worktree{f' {name}' if name else ''}: {why}")
+
+    def _prepare(self) -> None:
+        """Make the directory of worktrees, and exclude it from git. Raises UsageError."""
+        place = self.project / WORKTREES
+        try:
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if place.resolve() != place:
+                raise UsageError(f"cannot make a worktree in {place}: a symbolic link leads elsewhere")
+            Checkout(self.project).exclude(place)
+        except (FileError, OSError) as error:
+            raise UsageError(f"cannot make a worktree in {place}: {error}") from error
+
+
+@asynccontextmanager
+async def git_outside_session(folder: Path, environ: Mapping[str, str]) -> AsyncIterator[GitRunner]:
+    """Yield a function that runs git where there is no session, outside the sandbox."""
+    outputs = ProjectRecords(folder).outputs
+    context = CommandContext(folder, cwd=folder, outputs=outputs, journals=outputs, environ=environ)
+    try:
+        yield partial(run_git_script, context, limit_s=GIT_LIMIT_S, outside=True)
+    finally:
+        await command_runner(context).close()
+
+
+def session_holder(records: Path) -> int | None:
+    """Return the pid of a process that has a session of this directory open, 0 if unknown; None if none."""
+    holders = (lock_holder(path.with_suffix(".jsonl")) for path in records.glob("*.lock"))
+    return next((pid for pid in holders if pid is not None), None)
+
+
+def _require_name(name: str) -> None:
+    """Raise UsageError if a name cannot be that of a directory and a branch."""
+    named = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*", name)
+    if not named or name.endswith(".lock") or len(name) > 64:
+        raise UsageError(
+            f"invalid worktree name {name!r}: use at most 64 letters, digits, dots, dashes and underscores"
+        )
+
+
+async def _copy_included(git: GitRunner, worktree: Worktree) -> list[str]:
+    """Copy the untracked files that `.worktreeinclude` names; return a warning for each that cannot be."""
+    include = worktree.project / INCLUDE_FILE
+    if not include.is_file():
+        return []
+    warnings = []
+    for name in (await _run(git, worktree.project, _INCLUDED, str(include))).rstrip("\n").split("\0"):
+        source = worktree.project / name
+        target = worktree.path / name
+        ours = name.startswith((f"{WORKTREES}/", *(f"{folder}/" for folder in RECORD_FOLDERS)))
+        if not name or ours or source.is_symlink() or target.exists():
+            continue
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if not target.parent.resolve().is_relative_to(worktree.path):
+                warnings.append(f"{name} was not copied to the worktree: a link leads out of it")
+                continue
+            shutil.copy2(source, target, follow_symlinks=False)
+        except OSError as error:
+            warnings.append(f"{name} was not copied to the worktree: {error.strerror}")
+    return warnings
+
+
+def _move_records(source: Path, target: Path) -> None:
+    """Move transcripts or stored outputs. Checkpoints stay behind: their files are gone."""
+    ensure_private_folder(target)
+    for path in source.iterdir():
+        if path.suffix == ".jsonl" or (source.name != RECORDS_FOLDER and path.name not in IGNORE_FILES):
+            shutil.move(path, target / path.name)
+
+
+async def _run(git: GitRunner, folder: Path, script: str, *arguments: str) -> str:
+    """Return the output of a script of this module. Raises UsageError with the words of git."""
+    try:
+        output = await git(folder, script, arguments)
+    except GitFailed as error:
+        raise UsageError(f"git failed in {folder}: {error}") from error
+    text, _, end = output.rstrip("\n").rpartition("\n")
+    if end != "ok":
+        raise UsageError(" ".join(output.removeprefix("fatal: ").split()) or "git failed")
+    return text

@@ -1,0 +1,116 @@
+"""Run a session in a git worktree: open it before the session, and keep, merge or remove it afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from agent.app import GitRunner, Options, RunSetup, Worktree, Worktrees, git_outside_session, session_holder
+from agent.errors import ChoiceCancelled, UsageError
+from agent.menus import question_menu
+from agent.ui import print_diff
+from tools.text import escaped
+from transcripts import RECORDS_FOLDER
+
+from .session_choice import can_ask, choose_from
+
+MAX_DIFF_LINES = 200  # of each file
+
+Found = TypeVar("Found")
+
+
+def offer_worktree(options: Options, folder: Path) -> Options:
+    """Offer to work in a new worktree if another session is open in the directory. Raises ChoiceCancelled."""
+    pid = session_holder(folder / RECORDS_FOLDER)
+    if pid is None or not can_ask(options) or Worktrees.around(folder) is None:
+        return options
+    menu = question_menu(
+        f"Another session{f' (pid {pid})' if pid else ''} is open in this project",
+        here="Work in the same files",
+        worktree="Work in a new git worktree, on a branch of its own",
+        quit="Quit",
+    )
+    row = choose_from(menu, options)
+    if row is None or row.value == "quit":
+        raise ChoiceCancelled("no directory was chosen")
+    return options._replace(worktree="") if row.value == "worktree" else options
+
+
+def enter_worktree(options: Options, folder: Path) -> tuple[Options, Path]:
+    """Open the worktree that the options name; return them with its name, and the directory to work in.
+
+    Raises UsageError.
+    """
+    worktrees = Worktrees.around(folder)
+    if worktrees is None:
+        raise UsageError(f"--worktree requires a git repository; {folder} is in none")
+    name = options.worktree or ""
+    worktree, warnings = _with_git(worktrees.project, lambda git: worktrees.open(git, name))
+    inside = worktrees.inside(folder)
+    place = worktree.path / inside
+    if not place.is_dir():
+        raise UsageError(f"the worktree {worktree.name} has no directory {inside}")
+    options = options._replace(worktree=worktree.name, remarks=(*options.remarks, *warnings))
+    return options, place
+
+
+def leave_worktree(setup: RunSetup, code: int) -> None:
+    """Ask whether to keep, merge or remove the worktree of a session that has ended. Raises UsageError."""
+    worktrees = Worktrees.around(setup.folder)
+    if worktrees is None or code > 128:
+        return
+    worktree = Worktree(worktrees.project, setup.options.worktree or "")
+    os.chdir(worktree.project)
+    state = _with_git(worktree.project, worktree.state)
+    pid = session_holder(setup.folder / RECORDS_FOLDER)
+    answer = "keep"
+    if pid is None and can_ask(setup.options):
+        keep = "Keep the worktree"
+        title = f"Worktree {worktree.name}: {state}"
+        if state.clean:
+            menu = question_menu(title, keep=keep, remove="Remove the worktree and its branch")
+        else:
+            menu = question_menu(
+                title, keep=keep, merge=f"Show the changes, and merge them into {state.onto}"
+            )
+        row = choose_from(menu, setup.options)
+        answer = row.value if row is not None else "keep"
+    if answer == "merge":
+        answer = _merge(worktree, setup.options, state.onto)
+    if answer == "remove":
+        _with_git(worktree.project, worktree.remove)
+        _tell(f"removed the worktree {worktree.name}; its sessions are now those of {worktree.project}")
+    else:
+        _tell(
+            f"kept the worktree {worktree.name} ({state}); continue with makeroom --worktree {worktree.name}"
+        )
+
+
+def _merge(worktree: Worktree, options: Options, onto: str) -> str:
+    """Show the changes and merge them if the user confirms; return "remove" if they were merged."""
+    print_diff(_with_git(worktree.project, worktree.diff), options.color, MAX_DIFF_LINES)
+    menu = question_menu(f"Merge these changes into {onto}?", no="No", yes="Yes, and remove the worktree")
+    row = choose_from(menu, options)
+    if row is None or row.value == "no":
+        return "keep"
+    _with_git(worktree.project, worktree.merge)
+    _tell(f"merged the worktree {worktree.name} into {onto}")
+    return "remove"
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(f"makeroom: {escaped(text)}\n")
+
+
+def _with_git(project: Path, action: Callable[[GitRunner], Awaitable[Found]]) -> Found:
+    """Run an action with git where there is no session."""
+
+    async def run() -> Found:
+        async with git_outside_session(project, os.environ) as git:
+            return await action(git)
+
+    return asyncio.run(run())

@@ -1,0 +1,34 @@
+"""The command /worktree."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from agent.app import Controller, Worktrees, session_holder
+from agent.errors import UsageError
+from agent.events import CommandOutput, Event, Notice
+from tools.search import run_git_script
+from tools.text import escaped
+from transcripts import RECORDS_FOLDER
+
+
+async def show_worktrees(controller: Controller, argument: str) -> Event:
+    """Run /worktree."""
+    tools = controller.in_use[1].tool_context
+    worktrees = Worktrees.around(tools.folder)
+    listed = [] if worktrees is None else worktrees.listed()
+    if not listed:
+        return Notice("no worktrees; start makeroom with --worktree to work in one")
+    git = partial(run_git_script, tools)
+    lines = []
+    for each in listed:
+        try:
+            state = str(await each.state(git))
+        except UsageError as error:
+            state = f"unknown state: {error}"
+        here = tools.folder.is_relative_to(each.path)
+        is_open = session_holder(each.path / RECORDS_FOLDER) is not None
+        note = "  (this session)" if here else "  (open in another session)" if is_open else ""
+        lines.append(escaped(f"{each.name:<20}  {state}{note}"))
+    controller.emit(CommandOutput("\n".join(lines)))
+    return Notice("run makeroom --worktree NAME to continue in one, and leave it to merge or remove it")
