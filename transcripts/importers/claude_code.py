@@ -1,11 +1,13 @@
 """Read sessions of Claude Code: lines of {"type", "message", "uuid", "parentUuid", "timestamp", ...}.
 
 A reply is split over several lines with one `message.id`; results of its first calls may come between them.
-Side chains (subagents have their own context), lines marked as meta, summaries that replaced history (a
-replay has the history itself) and messages that a second prompt on the same parent rewound are omitted.
+Side chains (subagents have their own context), lines marked as meta, and summaries that replaced history (a
+replay has the history itself) are omitted. Of prompts on the same parent, one begins the conversation that
+the file ends on. The others, with all that follows from them, were rewound, or two processes continued the
+session at the same time: then lines of the other branch come after that prompt.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -28,11 +30,9 @@ class _Message(Struct):
     role: str
     blocks: tuple[Block, ...]
     ts: float | None
-    parent: str | None
     id: str
     model: str  # "" for a message from the user
     told: Any  # Claude Code's note on a result (`toolUseResult`)
-    lines: int = 1
 
     @property
     def is_prompt(self) -> bool:
@@ -48,12 +48,13 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
     """Add the main conversation in the order of the file."""
     messages: list[_Message] = []
     known: set[str] = set()
+    others = _other_branches(file.objects)
     for raw in file.objects:
         if not _holds_message(raw):
             session.skip_line(raw)
             continue
         ident = str(raw.get("uuid") or len(known))
-        what = "repeated lines" if ident in known else _left_out(raw)
+        what = "repeated lines" if ident in known else _left_out(raw) or others.get(ident)
         if what:
             session.skip(what)
             continue
@@ -67,12 +68,11 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
                 str(raw["type"]),
                 blocks=blocks,
                 ts=parse_time(raw.get("timestamp")),
-                parent=raw.get("parentUuid"),
                 id=str(message.get("id") or ""),
                 model=str(message.get("model") or ""),
                 told=raw.get("toolUseResult"),
             )
-            session.skip("rewound messages", _add(made, messages))
+            _add(made, messages)
     for each in messages:
         session.add_message(each.role, each.blocks, each.ts, told=each.told, model=each.model)
 
@@ -86,23 +86,63 @@ def _left_out(raw: Mapping[str, Any]) -> str:
     return next((what for field, what in _LEFT_OUT.items() if raw.get(field)), "")
 
 
-def _add(message: _Message, messages: list[_Message]) -> int:
-    """Append a message, or join it to the reply that it continues; a prompt may rewind to an earlier one.
+def _other_branches(objects: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return what each line is that does not lead to the last message of the file, by its uuid."""
+    parents: dict[str, str] = {}  # uuid of a line -> that of the line before it, "" if there is none
+    prompts: dict[str, list[str]] = {}  # uuid of a parent -> uuids of the prompts on it
+    leaf = ""
+    for raw in objects:
+        ident = raw.get("uuid")
+        if not isinstance(ident, str) or ident in parents:
+            continue
+        parent = raw.get("parentUuid") or raw.get("logicalParentUuid")
+        parents[ident] = parent if isinstance(parent, str) else ""
+        if _holds_message(raw) and not _left_out(raw):
+            leaf = ident
+            if parents[ident] and _is_prompt(raw):
+                prompts.setdefault(parents[ident], []).append(ident)
+    path: set[str] = set()
+    while leaf in parents and leaf not in path:
+        path.add(leaf)
+        leaf = parents[leaf]
+    kept: dict[str, str] = {}  # the prompt that begins another branch -> the prompt beside it that is kept
+    for siblings in prompts.values():
+        followed = next((each for each in siblings if each in path), siblings[-1])
+        kept |= {each: followed for each in siblings if each != followed}
+    return _named_branches(parents, kept)
 
-    Returns the number of lines whose messages were rewound.
-    """
+
+def _named_branches(parents: Mapping[str, str], kept: Mapping[str, str]) -> dict[str, str]:
+    """Return what each line of the branches is, by its uuid; `parents` has all lines in the file's order."""
+    starts: dict[str, str] = {}  # uuid of a line -> the prompt that begins its branch
+    last: dict[str, int] = {}  # such a prompt -> the place of the last line of its branch
+    places = {ident: at for at, ident in enumerate(parents)}
+    for ident, parent in parents.items():
+        start = ident if ident in kept else starts.get(parent)
+        if start is not None:
+            starts[ident] = start
+            last[start] = places[ident]
+    what = {
+        start: "rewound messages" if last[start] < places[other] else "messages of a second writer"
+        for start, other in kept.items()
+    }
+    return {ident: what[start] for ident, start in starts.items()}
+
+
+def _is_prompt(raw: Mapping[str, Any]) -> bool:
+    content = raw["message"].get("content")
+    blocks = content if isinstance(content, list) else ()
+    return raw["type"] == "user" and not any(
+        isinstance(block, Mapping) and block.get("type") == "tool_result" for block in blocks
+    )
+
+
+def _add(message: _Message, messages: list[_Message]) -> None:
+    """Append a message, or join it to the reply that it continues."""
     if message.role == "assistant" and message.id:
         said = (old for old in reversed(messages) if old.role == "assistant" or old.is_prompt)
         newest = next(said, None)  # only results may come between the parts of a reply
         if newest is not None and newest.role == "assistant" and newest.id == message.id:
             newest.blocks += message.blocks
-            newest.lines += 1
-            return 0
-    rewound: list[_Message] = []
-    if message.is_prompt and message.parent is not None:
-        prompts = (at for at, old in enumerate(messages) if old.is_prompt and old.parent == message.parent)
-        start = next(prompts, len(messages))
-        rewound = messages[start:]  # the user went back and wrote something else
-        del messages[start:]
+            return
     messages.append(message)
-    return sum(old.lines for old in rewound)
