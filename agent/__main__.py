@@ -15,6 +15,7 @@ from .version import __version__  # noqa: E402
 # Functions (words) -> exit code. The module of a subcommand is imported when it is used.
 SUBCOMMANDS = {
     "completion": "agent.cli:run_completion",
+    "import": "agent.cli:run_import",
     "mcp": "agent.cli:run_mcp",
     "permissions": "agent.cli:run_permissions",
     "recall": "agent.cli:run_recall",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .claude_restrictions import claude_rules
+    from .claude_restrictions import claude_rules, offered_rules
     from .composition import encoders
     from .config import Config, form_of, has_credentials, load_config, with_setting
     from .context_building import overheads, session_hooks
@@ -44,6 +44,7 @@ __all__ = [
     "home_of",
     "item_lines",
     "load_config",
+    "offered_rules",
     "overheads",
     "permission_store",
     "project_items",
@@ -58,7 +59,7 @@ __getattr__ = lazy_door(
     __name__,
     {
         "composition": "encoders",
-        "claude_restrictions": "claude_rules",
+        "claude_restrictions": "claude_rules offered_rules",
         "config": "Config form_of has_credentials load_config with_setting",
         "context_building": "overheads session_hooks",
         "controller": "CommandTable Controller rewind_to",

@@ -1,15 +1,15 @@
 """Read the permission rules in Claude Code's settings files.
 
 Its `deny` and `ask` rules can only restrict makeroom, so they are always in force, also those of a checkout.
-Its `allow` rules are not: they were granted to another program. `/permissions import` offers them.
+Its `allow` rules are not: they were granted to another program. `/permissions import` and
+`makeroom import claude` offer them.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +29,14 @@ class ClaudeRules(Struct):
     """The rules of all files, each with its file as origin.
 
     allow     in force in Claude Code, but not here: of the user's own files, not of the checkout's
+    unusable  a line about each allow rule that cannot be used here
     warnings  about files that cannot be read and restrictions that cannot be applied here
     """
 
     deny: tuple[Rule, ...] = ()
     ask: tuple[Rule, ...] = ()
     allow: tuple[Rule, ...] = ()
+    unusable: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -61,8 +63,17 @@ def claude_rules(
             setattr(found, kind, (*getattr(found, kind), *rules))
             found.warnings += tuple(f"{path}: cannot apply {kind} {problem}" for problem in problems)
         if source != "project":
-            found.allow = (*found.allow, *_allowed(permissions.get("allow"), path))
+            rules, problems = _allowed(permissions.get("allow"), path)
+            found.allow = (*found.allow, *rules)
+            found.unusable += tuple(f"{problem} ({path})" for problem in problems)
     return found
+
+
+def offered_rules(environ: Mapping[str, str], folder: Path, known: Iterable[Rule]) -> list[Rule]:
+    """Return the allow rules that are not known here, each once, of the most specific file."""
+    others = set(known)
+    found = [rule for rule in claude_rules(environ, folder).allow if rule not in others]
+    return list({rule: rule for rule in reversed(found)}.values())[::-1]
 
 
 def _files(environ: Mapping[str, str], folder: Path, managed: Path) -> Iterator[tuple[Path, str]]:
@@ -106,10 +117,19 @@ def _rules(texts: Any, path: Path, folder: Path) -> tuple[list[Rule], list[str]]
     return rules, problems
 
 
-def _allowed(texts: Any, path: Path) -> list[Rule]:
-    """Return the allow rules in a list that mean the same here. A translation could allow more."""
+def _allowed(texts: Any, path: Path) -> tuple[list[Rule], list[str]]:
+    """Return the allow rules in a list that mean the same here, and a line about each other one.
+
+    A translation could allow more.
+    """
     rules: list[Rule] = []
+    problems: list[str] = []
     for text in texts if isinstance(texts, list) else ():
-        with suppress(ValueError):  # it is only an offer
-            rules += (replace(rule, origin=str(path)) for rule in known_rules(str(text))[0])
-    return rules
+        try:
+            found, unknown = known_rules(str(text))
+        except ValueError as error:
+            problems.append(f"{text}: {error}")
+            continue
+        rules += (replace(rule, origin=str(path)) for rule in found)
+        problems += unknown
+    return rules, problems

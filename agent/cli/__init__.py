@@ -7,6 +7,7 @@ from transcripts.lazy_door import lazy_door
 if TYPE_CHECKING:
     from .arguments import parse, subcommand_of
     from .completion_command import run_completion
+    from .import_command import run_import
     from .launch import run
     from .mcp_command import run_mcp
     from .permissions_command import run_permissions
@@ -18,6 +19,7 @@ __all__ = [
     "parse",
     "run",
     "run_completion",
+    "run_import",
     "run_mcp",
     "run_permissions",
     "run_recall",
@@ -30,6 +32,7 @@ __getattr__ = lazy_door(
     {
         "arguments": "parse subcommand_of",
         "completion_command": "run_completion",
+        "import_command": "run_import",
         "launch": "run",
         "mcp_command": "run_mcp",
         "permissions_command": "run_permissions",

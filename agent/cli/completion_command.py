@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from .arguments import COMMAND_HELP, parser
 from .command_words import asks_for_help
+from .import_command import SOURCES
 from .mcp_command import MCP_ACTIONS
 from .sessions_command import ACTIONS
 
@@ -23,6 +24,7 @@ SUBCOMMAND_HELP = {usage.split()[0]: text for usage, text in COMMAND_HELP.items(
 # Words after a subcommand.
 SUBCOMMAND_WORDS: Mapping[str, tuple[str, ...]] = {
     "completion": ("bash", "zsh", "fish"),
+    "import": SOURCES,
     "mcp": tuple(MCP_ACTIONS),
     "permissions": ("check",),
     "sessions": tuple(ACTIONS),

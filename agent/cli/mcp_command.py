@@ -193,7 +193,7 @@ def _add(setup: RunSetup, given: argparse.Namespace, raw: Mapping[str, Any]) -> 
         raise UsageError(f"cannot add {given.name}: {entry.problem}")
     path = files_of(setup).path(scope)
     try:
-        replaced = _store(setup, scope, given.name, raw)
+        replaced = store_server(setup, scope, given.name, raw)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error
     print_text(f"{'replaced' if replaced else 'added'} {given.name} ({entry.kind}) in {path}")
@@ -203,7 +203,7 @@ def _add(setup: RunSetup, given: argparse.Namespace, raw: Mapping[str, Any]) -> 
     return 0
 
 
-def _store(setup: RunSetup, scope: FileScope, name: str, raw: Mapping[str, Any]) -> bool:
+def store_server(setup: RunSetup, scope: FileScope, name: str, raw: Mapping[str, Any]) -> bool:
     """Write an approved entry to the file of a scope; returns whether it replaced one. Raises OSError."""
     replaced = files_of(setup).store(scope, name, raw)
     if scope != "user":
@@ -273,7 +273,7 @@ def import_servers(setup: RunSetup, given: argparse.Namespace) -> int:
                 if files.has(scope, name):
                     lines.append(f"skipped {name}: it is already configured in {path}")
                     continue
-                _store(setup, scope, name, raw)
+                store_server(setup, scope, name, raw)
                 lines.append(f"added {name} to {path}")
     except (ValueError, OSError) as error:
         raise UsageError(str(error)) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.app import Controller, claude_rules
+from agent.app import Controller, claude_rules, offered_rules
 from agent.events import CommandOutput, Event, Notice
 from agent.permissions import Rule
 
@@ -14,13 +14,13 @@ def import_rules(controller: Controller, wanted: str) -> Event:
     """
     setup = controller.setup
     store = controller.in_use[1].permissions
-    known = set(store.rules.allow)
-    found = [rule for rule in claude_rules(setup.environ, setup.folder).allow if rule not in known]
-    offered = list({rule: rule for rule in reversed(found)}.values())[::-1]
+    offered = offered_rules(setup.environ, setup.folder, store.rules.allow)
     if not offered:
         return Notice("there are no allow rules of Claude Code that are not in force here")
     if not wanted:
-        rows = "\n".join(f"allow  {rule}  ({rule.origin})" for rule in offered)
+        unusable = claude_rules(setup.environ, setup.folder).unusable
+        lines = [f"allow  {rule}  ({rule.origin})" for rule in offered]
+        rows = "\n".join([*lines, *(f"cannot be used: {line}" for line in unusable)])
         return CommandOutput(
             f"{rows}\n/permissions import RULE or /permissions import all to allow them here"
         )
