@@ -69,13 +69,29 @@ def _fields(text: str) -> dict[str, object]:
     try:
         found = _load_yaml(text)
     except ValueError as error:
-        try:
-            found = _load_yaml("\n".join(map(_quoted, text.split("\n"))))
-        except ValueError:
-            raise error from None
+        found = _repaired(text, error)
     if not isinstance(found, dict | None):
         raise ValueError("its first lines are not fields of the form `name: value`")
     return {str(name): value for name, value in (found or {}).items()}
+
+
+def _repaired(text: str, error: ValueError) -> object:
+    """Return the fields of a text that is not YAML, as their writers meant it. Raises the error of YAML."""
+    for repaired in (text, _on_one_line(text)):
+        with suppress(ValueError):
+            return _load_yaml("\n".join(map(_quoted, repaired.split("\n"))))
+    raise error
+
+
+def _on_one_line(text: str) -> str:
+    """Join a description to one line: many have examples below them that are not indented."""
+    start = re.search(r"^description:[ \t]+(?=[^\s|>])", text, re.MULTILINE)
+    if start is None:
+        return text
+    known = r"\n(?=(?:name|tools|model|color|skills|permissionMode|allowed-tools|argument-hint):)"
+    description, *others = re.split(known, text[start.end() :])
+    words = " ".join(description.split())
+    return "\n".join([f"{text[: start.end()]}{words}", *others])
 
 
 def _quoted(line: str) -> str:
