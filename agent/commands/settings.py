@@ -111,6 +111,8 @@ async def set_model(controller: Controller, argument: str) -> Event | None:
     if not argument and not keeps:
         lines = "\n".join(f"/model {alias:<8} {id}" for alias, id in catalog.aliases.items())
         size = f"window {facts.window:,} tokens, max output {facts.max_output:,} tokens"
+        if facts.retires_on:
+            size += f", retires on {facts.retires_on}"
         return CommandOutput(f"{facts.id}: {size}\n{lines}\n/model ID       any other model")
     if argument:
         await _change_model(controller, argument)
@@ -126,6 +128,7 @@ async def _change_model(controller: Controller, name: str) -> None:
     await controller.factory.change_model(session, context, name)
     tell_cold_cost(session, context, controller.emit, OTHER_MODEL, cold=tokens_when_cold)
     controller.emit(Notice(f"the model is now {context.settings.model}"))
+    controller.services.warn_of_retirement()
     if not selection.facts.known:
         near = selection.model.catalog.suggest(name)
         hint = f"; did you mean {near}?" if near and near != name else ""

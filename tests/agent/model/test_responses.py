@@ -335,6 +335,10 @@ def test_the_program_works_with_a_server_of_responses(tmp_path: Path) -> None:
                 await run.do("how many words?")
                 status = run.controller.status()
                 assert (status.model, status.priced) == (MODEL, True) and status.cost > 0
+                assert "retires on" not in await run.do("/model")
+                await run.do("/model gpt-4.1")
+                assert "gpt-4.1 is scheduled to retire on 2027-01-14; change the model" in run.text()
+                assert "max output 32,768 tokens, retires on 2027-01-14" in await run.do("/model")
 
         asyncio.run(whole())
         assert server.refused == [] and b"three small words" in server.bodies[-1]
