@@ -5,6 +5,7 @@ the price or less. In return, the freed tokens are not read on any later call.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from math import ceil, inf
 
 from msgspec import Struct, field
@@ -154,6 +155,7 @@ class PriceList(Struct, frozen=True):
         )
 
 
+@lru_cache(maxsize=64)
 def _listed_name(model: str) -> str:
     """Return the longest listed name that a model's name begins with, after a cloud's region and vendor."""
     name = model[max(0, model.find("claude-")) :]

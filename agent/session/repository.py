@@ -31,6 +31,7 @@ from transcripts import (
     ChannelBlock,
     Charge,
     Fact,
+    Folded,
     FromElsewhere,
     LazyResults,
     LoadedTranscript,
@@ -57,7 +58,9 @@ from transcripts.search import IndexThread
 from transcripts.secrets import SecretMasks
 from transcripts.storage import read_regular
 
+from .plan_and_todo import newest_plan, newest_todos
 from .session import CHARGE_TOPIC, Session
+from .skill_texts import skills_in_use
 
 RECORDING_SUFFIXES = (".jsonl", ".traj", ".json")
 
@@ -141,7 +144,7 @@ class SessionRepository(Struct):
         session.deferred = loaded.lazy_results
         if loaded.second_tails:
             self._separate_tails(session, path)
-        _ = session.folded.view  # rendered here, where the event loop does not wait for it
+        _read_all(session.folded)
         return session
 
     def _separate_tails(self, session: Session, path: Path) -> None:
@@ -297,6 +300,14 @@ class SessionRepository(Struct):
         self.indexing.end(wait=not self.keep)
         if not self.keep:
             shutil.rmtree(self.home, ignore_errors=True)
+
+
+def _read_all(folded: Folded) -> None:
+    """Render the view and read each fact once here, where the event loop does not wait for it."""
+    _ = folded.view
+    newest_todos(folded)
+    newest_plan(folded)
+    skills_in_use(folded)
 
 
 def _as_data(fact: Fact) -> Fact:

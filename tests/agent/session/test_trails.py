@@ -9,12 +9,14 @@ import pytest
 
 from agent.session.environment import PLAN_TEXT, environment_told
 from agent.session.plan_and_todo import newest_plan, newest_todos
+from agent.session.repository import SessionRepository
 from agent.session.session import text_of_reply
 from agent.session.skill_texts import instructions_text, skills_in_use
 from transcripts.entries import Prompt
 from transcripts.facts import Fact, Opened, Reply, Result, Rewound, User
 from transcripts.folding import Folded, fold
 from transcripts.messages import Block, ChannelBlock, TextBlock, ToolUseBlock, injected
+from transcripts.store import create_store
 
 TAG = "7f3a21"
 
@@ -101,3 +103,29 @@ def test_the_random_sessions_have_plans_lists_and_skills_to_tell_of() -> None:
     ends = [told(fold(random_facts(seed))) for seed in range(40)]
     for kind in range(3):
         assert sum(bool(end[kind]) for end in ends) > 20
+
+
+class CountingFacts(list[Fact]):
+    """Facts that count how many of them were taken in slices."""
+
+    taken = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        found = super().__getitem__(at)
+        self.taken += len(found) if isinstance(at, slice) else 0
+        return found
+
+
+def test_a_reopened_session_has_its_facts_read_before_the_screen_asks_for_plans(tmp_path: Path) -> None:
+    repository = SessionRepository(tmp_path, keep=True, tell=pytest.fail)
+    store = create_store(tmp_path, None, pytest.fail)
+    for fact in random_facts(1):
+        store.append(fact)
+    store.close()
+    folded = repository.reopen(store.path).folded
+    folded.facts = facts = CountingFacts(folded.facts)
+    expected = fold(facts)
+    assert newest_todos(folded) == newest_todos(expected)
+    assert newest_plan(folded) == newest_plan(expected)
+    assert skills_in_use(folded) == skills_in_use(expected)
+    assert facts.taken == 0
