@@ -67,9 +67,10 @@ def test_a_file_that_cannot_be_used_is_an_error_of_one_line(tmp_path: Path) -> N
 
 
 def test_a_description_with_examples_below_it_that_are_not_indented_is_read() -> None:
-    head = 'name: mole\ndescription: Use it to dig: deep.\n\nContext: a hole\nuser: "Dig!"\nmodel: opus'
+    examples = '<example>\nContext: a hole\nuser: "Dig!"\n</example>'
+    head = f"name: mole\ndescription: Use it to dig: deep.\n\n{examples}\nmodel: opus"
     fields = parse_markdown(f"---\n{head}\n---\nDig.".encode()).fields
-    words = 'Use it to dig: deep. Context: a hole user: "Dig!"'
+    words = 'Use it to dig: deep. <example> Context: a hole user: "Dig!" </example>'
     assert fields == {"name": "mole", "description": words, "model": "opus"}
     with pytest.raises(ValueError, match="line 3"):
         parse_markdown(b"---\na: [\nb\n---\n")
