@@ -295,9 +295,18 @@ class ScreenLayout:
             self._vi_mode = None
 
     def _status_line(self, status: Status | None, ctx: RenderContext) -> str:
+        """Return the status followed by the hint about the last key; in a narrow window only the hint."""
+        hint = self._state.status_hint.text
+        if not hint:
+            return self._usual_status(status, ctx)
+        room = ctx.columns - cell_width(hint) - len(STATUS_SEPARATOR)
+        if room < 20:
+            return ctx.clipped("dim", hint)
+        usual = self._usual_status(status, replace(ctx, columns=room))
+        return usual + ctx.paint("dim", STATUS_SEPARATOR + hint)
+
+    def _usual_status(self, status: Status | None, ctx: RenderContext) -> str:
         state = self._state
-        if state.status_hint.text:
-            return ctx.clipped("dim", state.status_hint.text)
         if not (mode := state.terminal.vim_mode):
             return status_line(status, len(state.queue.queued), ctx)
         room = replace(ctx, columns=max(ctx.columns - len(mode) - len(STATUS_SEPARATOR), 1))

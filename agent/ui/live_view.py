@@ -185,12 +185,12 @@ def _agent_line(agent: events.AgentStatus, ctx: RenderContext) -> str:
 def draw_todos(
     todos: Sequence[tuple[str, str]], ctx: RenderContext, *, rows: int, working: bool
 ) -> list[str]:
-    """Draw the list around the current item while a turn runs, else one line; [] when all items are done."""
+    """Draw the list around the current item while a turn runs; [] otherwise, and when all items are done."""
     first_open = next((at for at, (status, _) in enumerate(todos) if status != "completed"), None)
     rows = min(rows, 6)
-    if first_open is None or rows < 1:
+    if first_open is None or rows < 1 or not working:
         return []
-    if not working or rows < 3:
+    if rows < 3:
         done = sum(status == "completed" for status, _ in todos)
         now = next((text for status, text in todos if status == "in_progress"), todos[first_open][1])
         return [ctx.clipped("dim", f"To-dos: {done} of {len(todos)} done · {prose_line(now)}")]

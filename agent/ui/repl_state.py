@@ -128,7 +128,7 @@ class InputQueue:
 
 
 class StatusHint:
-    """A hint about the last key, which replaces the status line for a moment."""
+    """A hint about the last key, which is shown at the end of the status line for a moment."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         self._on_change = on_change

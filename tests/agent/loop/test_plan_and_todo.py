@@ -223,7 +223,7 @@ def test_esc_at_a_plan_ends_the_turn_and_no_one_there_makes_it_the_result(tmp_pa
 @pytest.mark.parametrize(
     ("rows", "working", "lines"),
     [
-        (10, False, ["To-dos: 3 of 8 done · now"]),
+        (10, False, []),
         (2, True, ["To-dos: 3 of 8 done · now"]),
         (4, True, ["☒ 2", "▸ now", "☐ 4", "  5 more (/todo)"]),
         (99, True, ["☒ 2", "▸ now", "☐ 4", "☐ 5", "☐ 6", "  3 more (/todo)"]),

@@ -45,9 +45,17 @@ def test_ctrl_c_clears_what_is_written_and_up_restores_it(terminal):
 
 
 def test_ctrl_c_twice_on_an_empty_line_leaves_after_a_hint(terminal):
-    terminal.type("\x03").sees("Press Ctrl-C again to exit").type("\x03")
+    terminal.ready().type("\x03").sees("Press Ctrl-C again to exit")
+    last = terminal.text.splitlines()[-1]
+    assert last.endswith("asks before edits · Press Ctrl-C again to exit")
+    terminal.type("\x03")
     assert terminal.ends() == 0
     assert "closed" in terminal.log
+
+
+def test_a_hint_replaces_the_status_in_a_narrow_window(terminal):
+    terminal.ready().resize(36, 24).type("\x03").sees("\nPress Ctrl-C again to exit").type("\x03")
+    assert terminal.ends() == 0
 
 
 def test_ctrl_d_deletes_forward_in_text_and_leaves_on_an_empty_line(terminal):
