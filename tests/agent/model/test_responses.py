@@ -226,6 +226,48 @@ def test_a_response_in_one_piece_is_a_reply_as_well(tmp_path: Path) -> None:
         assert [event.text for event in w.told(TextDelta)] == ["whole"]
 
 
+def added(index: int, **item: Any) -> dict[str, Any]:
+    return {"type": "response.output_item.added", "output_index": index, "item": item}
+
+
+def of_text(index: int, text: Any) -> dict[str, Any]:
+    return {"type": "response.output_text.delta", "output_index": index, "delta": text}
+
+
+MESSAGE = {"type": "message", "content": []}
+CALLED = {"type": "function_call", "call_id": "c1", "name": "read", "arguments": ""}
+ENCRYPTED = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "g" * 100_000}
+TOO_LARGE = {
+    "items": [added(index, **MESSAGE) for index in range(3_000)],
+    "deltas": [added(0, **MESSAGE), *[of_text(0, "x" * 100_000)] * 50],
+    "reasoning": [
+        {"type": "response.output_item.done", "output_index": index, "item": ENCRYPTED} for index in range(50)
+    ],
+}
+
+
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_a_reply_that_no_model_writes_is_not_read_to_its_end(name: str) -> None:
+    with pytest.raises(RequestRejected, match="which no model writes"):
+        read(*TOO_LARGE[name])
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [of_text(0, "before its item")],
+        [added(0, **MESSAGE), added(0, **MESSAGE)],
+        [added(0, **MESSAGE), of_text(0, 7)],
+        [added(0, **{**CALLED, "name": "n" * 300})],
+        [added(0, **{**CALLED, "call_id": ""})],
+        [added(0, **{**CALLED, "name": ["read"]})],
+    ],
+)
+def test_an_event_that_makes_no_sense_is_an_error(events: list[dict[str, Any]]) -> None:
+    with pytest.raises((ValueError, KeyError, TypeError)):
+        read(*events)
+
+
 def test_reasoning_that_cannot_go_back_is_still_shown() -> None:
     item = {"id": "rs_1", "type": "reasoning", "content": [{"type": "reasoning_text", "text": "hm"}]}
     done = {"type": "response.output_item.done", "output_index": 0, "item": item}
