@@ -1,9 +1,9 @@
 """Build the local summary: an account of what happened that needs no model call.
 
-It collects files read and changed with the names that the work is about, commands with exit codes, errors,
-the user's constraints, and what the assistant promised, decided and gave up, ranked by how recently and how
-often they were used. The same entries give the same text. It is part of every summary, and stands alone where
-the model was not asked.
+It collects files read and changed with what was done in them, commands with their last results, errors that
+are still open, the user's constraints, and what the assistant promised, decided and gave up, ranked by how
+recently and how often they were used. The same entries give the same text. It is part of every summary, and
+stands alone where the model was not asked.
 
 A name is listed only with the file that defines it, because a bare name helps nobody to find anything. Which
 file that is, is known from the definitions in its pages and in its edits (definitions.py), so names of a
@@ -58,6 +58,9 @@ MAX_ERROR_CHARS = 160
 MAX_LISTED_COMMAND_CHARS = 120
 MAX_ERROR_LINES = 40  # at the end of a command's output, among which its error is looked for
 MAX_FAILED_COMMAND_CHARS = 60  # before what it said
+MAX_COMMAND_RESULT_CHARS = 100  # of the line that tells a command's result
+MIN_ANNOUNCEMENT_CHARS = 20  # a shorter one says nothing by itself
+MAX_ANNOUNCEMENT_CHARS = 120  # of a sentence before an edit; a longer one explains rather than announces
 MAX_CLOSING_CHARS = 240  # of a reply that ended a turn
 MIN_NUMBER_CHARS = 3
 PROSE_ENDINGS = (".md", ".txt", ".rst", ".html", ".json", ".jsonl", ".log")  # files that define no names
@@ -69,20 +72,44 @@ _ERROR_SIGN = lazy_pattern(
 _BLOCK_START = lazy_pattern(r"\n\s*(?:```|\|)")  # of code or a table in a reply
 _SENTENCE_END = lazy_pattern(r"(?<!\d)[.!?](?=\s)")
 _WORD = lazy_pattern(r"[A-Za-z_$][\w$]{2,}")
+_LEADING_CD = lazy_pattern(r"^cd \S+ ?(?:&&|;) ")
+_LOOKING_COMMAND = lazy_pattern(
+    r"(?:cd \S+ ?(?:&&|;) )?(?:ls|cat|head|tail|grep|rg|find|fd|wc|sed -n|pwd|echo|which|tree"
+    r"|stat|file|date|ps|git (?:-C \S+ )?(?:status|log|diff|show|branch|rev-parse|remote|ls-files|blame))\b"
+)
 Scores = dict[str, float]
 ScoreKind = Literal["read", "changed", "gone", "names", "numbers"]
+
+
+class Command(Struct, frozen=True):
+    """A command as it is listed: its exit code or "error" ("" for none), and the line that tells its result.
+
+    `looks` is set if it only shows something, as `ls` and `git log` do.
+    """
+
+    line: str
+    ended: str
+    result: str
+    looks: bool
+
+
+class FileEdit(Struct, frozen=True):
+    """A change of a file: its path, the recall id of the call, and the sentence that announces it."""
+
+    path: str
+    ident: str
+    announced: str
 
 
 class ListedParts(Struct):
     """The ordered lists of a local summary: of a stretch of the conversation, or of one entry.
 
-    commands are as they are listed, with exit code or "error"; constraints are (sentence, recall id), and so
-    are commitments and closings, the replies that ended a turn; attached are (path, recall id) of what
-    prompts mention.
+    constraints are (sentence, recall id), and so are commitments and closings, the replies that ended a turn;
+    attached are (path, recall id) of what prompts mention.
     """
 
-    commands: list[str] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
+    commands: list[Command] = field(default_factory=list)
+    edits: list[FileEdit] = field(default_factory=list)
     constraints: list[tuple[str, str]] = field(default_factory=list)
     commitments: list[tuple[Commitment, str]] = field(default_factory=list)
     closings: list[tuple[str, str]] = field(default_factory=list)
@@ -93,8 +120,11 @@ class LocalSummary(ListedParts):
     """The content of a stretch of the conversation.
 
     Scores are sums over uses, halved every HALF_LIFE_CALLS. `defined` has, by path, those of the names that a
-    file defines and that were used outside of results.
+    file defines and that were used outside of results. `errors` are those that are still open, by the call
+    that failed, the newest last.
     """
+
+    errors: dict[str, str] = field(default_factory=dict)
 
     read: Scores = field(default_factory=dict)
     changed: Scores = field(default_factory=dict)
@@ -110,6 +140,7 @@ class EntryAccount(ListedParts):
     `made_of` are the number of its results and the kinds of its tools: an entry changes in nothing else.
     `uses` are (kind, calls of the entry so far, name -> weight), `mentions` (path of the file that the text
     is about, calls so far, words, weight), `definitions` (path, names), `pages` the newest text of files.
+    `outcomes` are (what was called, its error or "" where it succeeded).
     """
 
     made_of: tuple[int, tuple[ToolKind, ...]] = (0, ())
@@ -118,6 +149,7 @@ class EntryAccount(ListedParts):
     mentions: list[tuple[str, int, frozenset[str], float]] = field(default_factory=list)
     definitions: list[tuple[str, frozenset[str]]] = field(default_factory=list)
     pages: dict[str, str] = field(default_factory=dict)
+    outcomes: list[tuple[str, str]] = field(default_factory=list)
 
 
 class EntryAccounts(Struct):
@@ -155,6 +187,10 @@ def build_local_summary(folded: Folded, entries: Iterable[Entry]) -> LocalSummar
         for path, found_names in account.definitions:
             for name in found_names:
                 definers.setdefault(name, []).append(path)
+        for called, error in account.outcomes:
+            local_summary.errors.pop(called, None)
+            if error:
+                local_summary.errors[called] = error
         calls += account.calls
         for name in ListedParts.__struct_fields__:
             getattr(local_summary, name).extend(getattr(account, name))
@@ -196,11 +232,20 @@ def _account(
         account.uses.extend(("read", 0, {path: 1.0}) for path, _ in account.attached)
         account.mentions.append(("", 0, frozenset(_names_of_user(entry.fact)), 1.0))
         return account
-    for (index, use), kind in zip(entry.uses.items(), made_of[1], strict=True):
+    announced = ""
+    kinds = dict(zip(entry.uses, made_of[1], strict=True))
+    for index, block in enumerate(entry.fact.blocks):
+        if isinstance(block, TextBlock):
+            announced = _announcement(block.text)
+            continue
+        if (use := entry.uses.get(index)) is None:
+            continue
         account.calls += 1
         result = entry.results.get(index)
-        _add_call(account, use, kind, result)
-        _add_definitions(account, use, kind, result, {**pages, **account.pages})
+        _add_call(account, use, kinds[index], result)
+        _add_definitions(account, use, kinds[index], result, {**pages, **account.pages})
+        if kinds[index] == "writes" and (path := file_path_of(use)) and not (result and result.error):
+            account.edits.append(FileEdit(path, f"r{entry.seq}.{index}", announced))
     for result in entry.results.values():
         sentences = (each for _, text in result.said for each in _lasting_sentences(text))
         account.constraints.extend((each, f"r{result.seq}") for each in sentences)
@@ -291,24 +336,42 @@ def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: 
         account.uses.append(("gone" if how == "gone" else "changed", at, {path: weight}))
     line = use.input.get("command") if kind == "runs" else None
     command = " ".join(line.split()) if isinstance(line, str) else ""
+    telling = _telling_line(text, kind, failed)
     if command:
         code = result.about.get("exit") if result is not None else None
-        ended = f" -> {code}" if code is not None else " -> error" * failed
-        account.commands.append(f"{command[:MAX_LISTED_COMMAND_CHARS]}{ended}")
-    if (
-        result is not None and failed and not result.said and not text.startswith("[interrupted")
-    ):  # a refusal is among the user's words
-        call = " ".join(filter(None, (use.name, path or command[:MAX_FAILED_COMMAND_CHARS])))
-        account.errors.append(f"{call}: {_telling_line(text, kind)}"[:MAX_ERROR_CHARS])
+        ended = str(code) if code is not None else "error" * failed
+        looks = _LOOKING_COMMAND.match(command) is not None
+        shown = command[:MAX_LISTED_COMMAND_CHARS]
+        account.commands.append(
+            Command(shown, ended=ended, result=telling[:MAX_COMMAND_RESULT_CHARS], looks=looks)
+        )
+    if result is None:
+        return
+    # A later run of the same program on the same thing shows whether its error is still open.
+    called = f"{use.name} {path or ' '.join(_LEADING_CD.sub('', command).split()[:2])}"
+    if not failed:
+        account.outcomes.append((called, ""))
+    elif not result.said and not text.startswith("[interrupted"):  # a refusal is among the user's words
+        shown = " ".join(filter(None, (use.name, path or command[:MAX_FAILED_COMMAND_CHARS])))
+        account.outcomes.append((called, f"{shown}: {telling}"[:MAX_ERROR_CHARS]))
 
 
-def _telling_line(text: str, kind: ToolKind) -> str:
-    """Return the line of a failed call's result that says most about the failure."""
+def _announcement(text: str) -> str:
+    """Return the last sentence of a text before a call, in which models say what they are about to do."""
+    line = text.strip().rpartition("\n")[2].strip()
+    last = _SENTENCE_END.split(line.rstrip(".:!"))[-1].strip()
+    return last if MIN_ANNOUNCEMENT_CHARS <= len(last) <= MAX_ANNOUNCEMENT_CHARS else ""
+
+
+def _telling_line(text: str, kind: ToolKind, failed: bool) -> str:
+    """Return the line of a call's result that says most about how it ended."""
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
     if kind != "runs":
         return lines[0]  # makeroom's own tools say first what is wrong
     # The error is at the end of a command's output; only notes follow it: [exit code 2], [took 40 s].
     end = [line for line in lines[-MAX_ERROR_LINES:] if line[:1] + line[-1:] != "[]"] or lines[:1]
+    if not failed:
+        return end[-1]
     return next((line for line in reversed(end) if _ERROR_SIGN.search(line)), end[-1])
 
 

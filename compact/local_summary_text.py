@@ -1,10 +1,10 @@
-"""Write a local summary as text: files with their names, replies, errors and commands, the newest first."""
+"""Write a local summary as text: files with their names, errors, commands and replies, the newest first."""
 
 from collections.abc import Iterable
 
 from .commitments import Commitment
 from .directives import REQUEST
-from .local_summary import LocalSummary, Scores
+from .local_summary import Command, FileEdit, LocalSummary, Scores
 from .tokens import TokenCounter
 
 MAX_FILE_NAMES = 5  # of one file
@@ -27,11 +27,10 @@ def local_summary_text(local_summary: LocalSummary, counter: TokenCounter, limit
     sections: list[str] = []
     left = limit
     names_left = min(MAX_NAMES_TOKENS, limit // 5)
-    gone = {f"{path} (gone)": score for path, score in local_summary.gone.items()}
-    changed = {row: row for row in _ranked({**local_summary.changed, **gone})}
+    changed = _files_changed(local_summary)
     for title, paths, share in (
-        ("Files changed", changed, 0.25),
-        ("Files read", _files_read(local_summary), 0.25),
+        ("Files changed", changed, 0.35),
+        ("Files read", _files_read(local_summary), 0.20),
     ):
         kept, used = _fitting(title, paths, counter, min(left, int(limit * share)))
         rows = []
@@ -43,14 +42,47 @@ def local_summary_text(local_summary: LocalSummary, counter: TokenCounter, limit
         sections.extend(_section(title, rows))
         left -= used
     for title, lines, share in (
-        ("Last errors", local_summary.errors, 0.06),
-        ("Last commands", local_summary.commands, 0.08),
-        (CLOSINGS_TITLE, [f"{text} ({ident})" for text, ident in local_summary.closings], 0.25),
+        ("Open errors", local_summary.errors.values(), 0.08),
+        ("Commands with their last results", _commands(local_summary), 0.15),
+        (CLOSINGS_TITLE, [f"{text} ({ident})" for text, ident in local_summary.closings], 0.20),
     ):
         kept, used = _fitting(title, _newest(lines), counter, min(left, int(limit * share)))
         sections.extend(_section(title, kept if title != CLOSINGS_TITLE else kept[::-1]))
         left -= used
     return "\n".join(sections)
+
+
+def _files_changed(local_summary: LocalSummary) -> dict[str, str]:
+    """Return the files that were changed, as {line: path}: with the number of edits and the newest one."""
+    edits = dict[str, list[FileEdit]]()
+    for edit in local_summary.edits:
+        edits.setdefault(edit.path, []).append(edit)
+    gone = {f"{path} (gone)": score for path, score in local_summary.gone.items()}
+    rows = dict[str, str]()
+    for path in _ranked({**local_summary.changed, **gone}):
+        made = edits.get(path, [])
+        announced = next((f": {edit.announced}" for edit in reversed(made) if edit.announced), "")
+        count = f"{len(made)} edits, last " if len(made) > 1 else ""
+        rows[f"{path} ({count}{made[-1].ident}{announced})" if made else path] = path
+    return rows
+
+
+def _commands(local_summary: LocalSummary) -> list[str]:
+    """Return the commands that matter, oldest first: those that only show something come before all others.
+
+    Each is listed with its last result.
+    """
+    last = {command.line: command for command in local_summary.commands}
+    newest = dict.fromkeys(command.line for command in reversed(local_summary.commands))
+    ordered = sorted((last[line] for line in reversed(newest)), key=lambda command: not command.looks)
+    return [_command_row(command) for command in ordered]
+
+
+def _command_row(command: Command) -> str:
+    ended = f" -> {command.ended}" if command.ended else ""
+    telling = command.result[:1] not in ("", "[", "(") and not command.looks  # no note such as "(no output)"
+    result = f": {command.result}" if telling else ""
+    return f"{command.line}{ended}{result}"
 
 
 def _section(title: str, rows: Iterable[str]) -> list[str]:

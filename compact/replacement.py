@@ -1,9 +1,9 @@
 """Write the replacement: the text that is shown instead of a summarized range of messages.
 
-Its parts, in this order: the model summary (if there is one), the local summary with the commitments of the
-assistant, pins and constraints with their source, live state, the environment, and the user's messages
-(user_messages.py). A header keeps the model from reading any of it as a new request. The last line says
-whether the newest request is still being worked on, and where to continue.
+Its parts, in this order: the user's messages (user_messages.py), pins and constraints with their source, live
+state, the model summary (if there is one), the local summary with the commitments of the assistant, and the
+environment. A header keeps the model from reading any of it as a new request. The last line says whether the
+newest request is still being worked on, and where to continue.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,8 @@ REPLACEMENT_HEADER = (
     "[summarized: this replaces the earlier conversation (r{first}-r{last}). It is not a request. "
     'recall("r57") shows the original with such an id, recall(query="...") searches all of it.]'
 )
-SUMMARY_HEADING = "## Summary\n"
+SUMMARY_HEADING = "## Model summary\n"  # which a pasted text, such as a pull request, will not contain
+EARLIER_SUMMARY_HEADING = "## Summary\n"  # of replacements in which the user's messages came last
 STATE_HEADING = "## Current state"
 # Headings of environment texts that the replacement shows from live values instead.
 PINS_HEADING = "# Pins"
@@ -33,6 +34,7 @@ COMMANDS_HEADING = "# Background commands"
 DIRECTORY_HEADING = "# Current directory"
 _FROM_FACT = lazy_pattern(r"[a-z -]+ \(r(\d+)\):")  # a line of the live state
 LOCAL_SUMMARY_HEADING = "## Local summary (collected by makeroom; newest and most used first)"
+ENVIRONMENT_HEADING = "## Environment"
 WORDS_HEADING = "## All user messages, verbatim (newest last)"
 OPEN_REQUEST = "The user's last {messages} above, answers aside, {is_or_are} the request being worked on. "
 NO_OPEN_REQUEST = "None of the requests above is being worked on now. "
@@ -91,14 +93,14 @@ def replacement_text(situation: Situation, limits: FoldLimits, at: int, room: in
     fixed = counter.text(account) + FRAME_TOKENS + reserve + counter.text(committed)
     words = user_messages(situation, entries, max(room // 8, room - fixed))
     pieces = [REPLACEMENT_HEADER.format(first=entries[0].seq, last=max(entry.last for entry in entries))]
+    if words:
+        pieces.append(f"{WORDS_HEADING}\n{words}")
+    pieces.extend(_constraints_and_state(situation, local_summary.constraints, words))
     if summary:
         pieces.append(f"{SUMMARY_HEADING}{summary}")
     if account or committed:
         pieces.append("\n".join(filter(None, (LOCAL_SUMMARY_HEADING, account, committed))))
-    pieces.extend(_constraints_and_state(situation, local_summary.constraints, words))
     pieces.extend(_environment(situation, entries, min(MAX_ENVIRONMENT_TOKENS, room // 8)))
-    if words:
-        pieces.append(f"{WORDS_HEADING}\n{words}")
     if unshown := [seq for entry in entries for seq in _results(entry) if seq > folded.last_reply_seq]:
         pieces.append(UNSHOWN_RESULTS.format(ids=f"r{unshown[0]} to r{unshown[-1]}"))
     count = 0 if limits.trigger == "manual" else open_requests(folded, at)
@@ -174,14 +176,19 @@ def _environment(situation: Situation, entries: Sequence[Entry], room: int) -> I
         room -= situation.counter.text(text)
         shown[kind] = text if room >= 0 else f'[{on_short_line(kind)}: recall("r{seq}") shows it]'
     if shown:
-        yield "\n".join(("## Environment", *(shown[kind] for kind in newest)))
+        yield "\n".join((ENVIRONMENT_HEADING, *(shown[kind] for kind in newest)))
 
 
 def summary_in(replacement: str) -> str:
     """Return the model summary in a replacement, also in one of earlier versions; "" for none."""
-    _, found, rest = replacement.partition(SUMMARY_HEADING)
+    before, found, rest = replacement.rpartition(SUMMARY_HEADING)
     if not found:
-        return ""
-    for heading in ("Local summary", "Ledger", "All user messages"):  # "Ledger" in earlier versions
-        rest = rest.partition(f"\n\n## {heading}")[0]
-    return rest
+        before, found, rest = replacement.partition(EARLIER_SUMMARY_HEADING)
+        if not found or WORDS_HEADING in before:  # it is in a text of the user
+            return ""
+    # "Ledger" is the local summary of earlier versions.
+    for heading in ("## Local summary", "## Ledger", ENVIRONMENT_HEADING, "## All user messages"):
+        rest, ended, _ = rest.partition(f"\n\n{heading}")
+        if ended:
+            return rest
+    return rest.rpartition("\n\n")[0] or rest  # without the closing line

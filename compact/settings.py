@@ -67,10 +67,10 @@ class CompactSettings(Struct, frozen=True):
 
     ledger_only_max_window: int = 40_000  # up to which thrifty never asks the model: it fills again too soon
 
-    ledger_max_tokens: int = 2_000  # of a local summary
+    ledger_max_tokens: int = 2_500  # of a local summary
     user_block_max_tokens: int = 2_000
-    tail_max_tokens: int = 10_000
-    max_record_tokens: int = 18_000  # of a replacement and the tail after it
+    tail_max_tokens: int = 7_000
+    max_record_tokens: int = 15_000  # of a replacement and the tail after it
     max_record_share: float = 0.30  # of the window, for the same
     max_left_share: float = 0.50  # of the trigger: the most that thrifty leaves, system and tools included
     min_left_share: float = (

@@ -44,7 +44,7 @@ def kept(world, limits=AUTO):
 
 
 def test_the_tail_has_the_newest_entries_that_fit():
-    assert kept(session()) == 9 + 1  # of 1,020 tokens each within 10,000, and the last words
+    assert kept(session()) == 6 + 1  # of 1,020 tokens each within 7,000, and the last words
     assert kept(session(tail_max_tokens=5_000)) == 4 + 1
     assert kept(session(tail_max_tokens=500, keep_recent_messages=1)) == 1
     assert kept(session(tail_max_tokens=500, keep_recent_messages=5)) == 3
@@ -52,9 +52,9 @@ def test_the_tail_has_the_newest_entries_that_fit():
 
 
 def test_record_and_tail_share_their_limit():
-    assert kept(session(max_record_tokens=6_000)) == 5 + 1
+    assert kept(session(max_record_tokens=6_000)) == 4 + 1
     world = session(max_record_tokens=6_000, size=300)
-    assert kept(world) == 16 + 1  # an eighth is kept for a summary
+    assert kept(world) == 15 + 1  # an eighth is kept for a summary
     world.user("word " * 6_000)
     world.call("bash", "x" * 1_200, command="ls")
     world.reply("ok")

@@ -182,7 +182,7 @@ def test_old_segments_are_folded_until_there_is_room():
     text = made[0].edits[0].blocks[0].text
     assert text.startswith(f"[summarized: messages r{spans[0][0]}-r{spans[0][1]}. This is not a request.")
     assert "## User messages, verbatim\n(r1.0) begin with src/a.py" in text
-    assert "## Local summary\nLast commands:\n- make part9\n- make part8" in text
+    assert "## Local summary\nCommands with their last results:\n- make part9" in text
 
 
 def test_the_protected_tail_and_short_stretches_are_not_folded():

@@ -43,7 +43,10 @@ def test_what_failed_or_was_refused_changed_and_read_nothing_and_the_reason_is_n
     refused = world.result(reply, 0, "The user denied this call: No.", error=True, about=said)
     made = local_summary(world)
     assert made.changed == {} == made.read and {"a.py", "b.py", "c.py"} <= made.names.keys()
-    assert made.errors == ["edit a.py: File has not been read yet", "read b.py: no such file"]
+    assert list(made.errors.values()) == [
+        "edit a.py: File has not been read yet",
+        "read b.py: no such file",
+    ]
     assert made.constraints == [("No. Never edit c.py by hand.", f"r{refused.seq}")]
 
 
@@ -61,9 +64,9 @@ def test_what_commands_changed_counts_and_what_they_removed_is_reported_as_gone(
     run(c_py="gone")
     run()
     assert list(local_summary(world).changed) == ["/p/unmade.py", "a.py", "b.py"]
-    shown = local_summary_text(local_summary(world), COUNT, 500).partition("\nLast commands")[0].splitlines()
+    shown = local_summary_text(local_summary(world), COUNT, 500).partition("\nCommands")[0].splitlines()
     assert shown[0] == "Files changed:" and set(shown[1:]) == {
-        "- /p/unmade.py", "- a.py", "- b.py", "- made.py (gone)", "- c.py (gone)"
+        "- /p/unmade.py (r6.0)", "- a.py", "- b.py", "- made.py (gone)", "- c.py (gone)"
     }  # fmt: skip
     world.call("write", "ok", file_path="/p/made.py")
     assert list(local_summary(world).gone) == ["c.py"] and "/p/made.py" in local_summary(world).changed
@@ -93,12 +96,58 @@ def test_commands_stand_with_their_exit_codes_and_errors_with_their_last_line():
         world.result(reply, 0, "first\n\n  last line  \n\n", error=error, about=about)
     world.reply(ToolUseBlock("t", "bash", {"command": "unfinished"}))
     made = local_summary(world)
-    assert made.commands == ["make a -> 0", "make b -> error", "make c", "unfinished"]
-    assert made.errors == ["bash make b: last line"]
+    assert [(each.line, each.ended) for each in made.commands] == [
+        ("make a", "0"), ("make b", "error"), ("make c", ""), ("unfinished", "")
+    ]  # fmt: skip
+    assert list(made.errors.values()) == ["bash make b: last line"]
     world.call("read", "no such file " * 50, error=True, file_path="gone.py")
-    assert len(local_summary(world).errors[1]) == 160 and local_summary(world).errors[1].startswith(
-        "read gone.py: no such"
-    )
+    newest = list(local_summary(world).errors.values())[-1]
+    assert len(newest) == 160 and newest.startswith("read gone.py: no such")
+
+
+def test_an_error_is_open_until_the_same_thing_succeeds():
+    world = started()
+    world.call("bash", "E: one failed", error=True, command="cd /p && pytest tests/a.py -x")
+    world.call("edit", "old_string not found", error=True, file_path="a.py")
+    world.call("bash", "error: no target", error=True, command="make docs")
+    assert len(local_summary(world).errors) == 3
+    world.call("edit", "ok", file_path="a.py")
+    world.call("bash", "3 passed", command="pytest tests/a.py")
+    assert list(local_summary(world).errors.values()) == ["bash make docs: error: no target"]
+
+
+def test_commands_that_do_something_come_first_each_with_its_last_result():
+    world = started()
+    for command, output in (
+        ("pytest -q", "1 failed\n[exit code 1]"),
+        ("make", "built in 3 s"),
+        ("pytest -q", "12 passed\n[took 3 s]"),
+        ("git -C /p log --oneline", "abc1234 one"),
+        ("cd /p && ls src", "a.py"),
+    ):
+        world.call("bash", output, command=command)
+    text = local_summary_text(local_summary(world), COUNT, 2_000)
+    assert text.splitlines() == [
+        "Commands with their last results:",
+        "- pytest -q: 12 passed",
+        "- make: built in 3 s",
+        "- cd /p && ls src",
+        "- git -C /p log --oneline",
+    ]
+
+
+def test_a_changed_file_stands_with_what_was_done_in_it():
+    world = started()
+    edit = ToolUseBlock("t", "edit", {"file_path": "a.py", "old_string": "x", "new_string": "y"})
+    reply = world.reply("The tests pass. I will guard the empty list.", edit)
+    world.result(reply, 1, "ok")
+    world.call("edit", "ok", file_path="a.py")
+    world.call("edit", "ok", file_path="b.py")
+    assert local_summary_text(local_summary(world), COUNT, 500).splitlines() == [
+        "Files changed:",
+        "- a.py (2 edits, last r6.0: I will guard the empty list)",
+        "- b.py (r9.0)",
+    ]
 
 
 def test_a_name_weighs_by_where_it_stands_and_half_as_much_60_calls_later():
@@ -163,23 +212,27 @@ def rich():
 
 def test_the_text_keeps_within_its_limit_and_each_section_within_its_share():
     made = local_summary(rich())
-    shares = {"Files changed": 0.25, "Files read": 0.25, "Last errors": 0.06, "Last commands": 0.08}
+    shares = {"Files changed": 0.35, "Files read": 0.20, "Open errors": 0.08, "Commands": 0.15}
     for limit in (150, 300, 600):
         text = local_summary_text(made, COUNT, limit)
         assert 0.2 * limit <= COUNT.text(text) <= limit
         for title, share in shares.items():
-            start = text.find(f"{title}:")
+            start = text.find(title)
             if start >= 0:
-                ends = [text.find(f"\n{other}:", start) for other in shares]
+                ends = [text.find(f"\n{other}", start) for other in shares]
                 section = text[start : min((end for end in ends if end > 0), default=len(text))]
                 assert COUNT.text(section) <= limit * share
 
 
 def test_the_text_has_the_newest_first():
     text = local_summary_text(local_summary(rich()), COUNT, 2_000)
-    assert text.splitlines()[:3] == ["Files changed:", "- src/changed_29.py", "- src/changed_28.py"]
-    command = text[text.index("Last commands:\n") :].splitlines()[1]
-    assert command == f"- {('make target_29 ' + 'x' * 200)[:120]} -> error"
+    assert [line.partition(" (")[0] for line in text.splitlines()[:3]] == [
+        "Files changed:",
+        "- src/changed_29.py",
+        "- src/changed_28.py",
+    ]
+    command = text[text.index("Commands") :].splitlines()[1]
+    assert command == f"- {('make target_29 ' + 'x' * 200)[:120]} -> error: failed"
 
 
 def paged(source):
@@ -215,8 +268,8 @@ def test_a_name_is_listed_with_the_file_that_defines_it_and_none_of_a_library():
     world.reply("I raise `KeyError` there and call `os.path.join`.")
     assert local_summary_text(local_summary(world), COUNT, 2_000).splitlines()[:3] == [
         "Files changed:",
-        "- main.py",
-        "- store.py: append_fact, FactStore, verify_all",
+        "- main.py (r9.0)",
+        "- store.py (r6.0): append_fact, FactStore, verify_all",
     ]
 
 
@@ -273,7 +326,7 @@ def test_a_file_that_was_changed_does_not_stand_among_those_read():
     world = started()
     world.call("read", "", file_path="a.py")
     world.call("edit", "", file_path="a.py")
-    assert local_summary_text(local_summary(world), COUNT, 500) == "Files changed:\n- a.py"
+    assert local_summary_text(local_summary(world), COUNT, 500) == "Files changed:\n- a.py (r6.0)"
 
 
 def test_an_empty_local_summary_is_not_text():
@@ -387,4 +440,4 @@ def test_what_a_command_of_the_users_wrote_constrains_nothing():
 def test_an_error_of_a_command_names_it_and_what_it_said(command, output, told):
     world = started()
     world.call("bash", output, error=True, command=command)
-    assert local_summary(world).errors == [f"bash {told}"]
+    assert list(local_summary(world).errors.values()) == [f"bash {told}"]

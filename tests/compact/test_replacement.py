@@ -46,6 +46,10 @@ def record(world, at, trigger="auto", summary="", room=18_000, beside=""):
     return replacement_text(world.situation, FoldLimits(trigger, summary), at, room, beside)
 
 
+def words_of(text):
+    return text.partition(WORDS_HEADING)[2].partition("\n\n## ")[0]
+
+
 def headings(text):
     return [line for line in text.splitlines() if line.startswith("## ")]
 
@@ -55,11 +59,11 @@ def test_its_parts_are_in_their_order():
     situation = replace(world.situation, live=("permission mode: plan", "1 command runs"))
     text = replacement_text(situation, FoldLimits("auto", "It went well."), 4, 18_000)
     assert headings(text) == [
-        "## Summary",
-        "## Local summary (collected by makeroom; newest and most used first)",
+        "## All user messages, verbatim (newest last)",
         "## Constraints",
         "## Current state",
-        "## All user messages, verbatim (newest last)",
+        "## Model summary",
+        "## Local summary (collected by makeroom; newest and most used first)",
     ]
     first, _, rest = text.partition("\n\n")
     assert first.startswith(
@@ -67,7 +71,7 @@ def test_its_parts_are_in_their_order():
     )
     assert "## Constraints\n- answer in French (pinned by the user)\n\n" in rest
     assert "## Current state\n- permission mode: plan\n- 1 command runs\n\n" in rest
-    assert "(r1.0) Mend src/app.py. Never push to main.\n(r8.0) Go on." in rest
+    assert "(r1.0) Mend src/app.py. Never push to main.\n(r8.0) Go on.\n\n" in rest
     assert summary_in(text) == "It went well."
 
 
@@ -83,6 +87,21 @@ def test_a_summary_ends_where_the_local_summary_or_the_messages_begin():
     assert summary_in("x\n\n## Summary\nall\nof it\n\n## Ledger (\n") == "all\nof it"
     assert summary_in("x\n\n## Summary\nall\nof it\n\n## Local summary (\n") == "all\nof it"
     assert summary_in("## Summary\nall\n\n## All user messages\n") == "all"
+    assert summary_in("x\n\n## Model summary\nall\nof it\n\n## Local summary (\n") == "all\nof it"
+    assert summary_in("x\n\n## Model summary\nall\n\n## Environment\ny\n\nContinue") == "all"
+    assert summary_in("x\n\n## Model summary\nall\n\nof it\n\nContinue") == "all\n\nof it"
+
+
+def test_a_heading_in_a_text_of_the_user_begins_no_summary():
+    world = World(judged=False)
+    world.user("The pull request:\n## Summary\nIt adds a cache.\n\n## Test plan\nnone")
+    world.reply("ok")
+    assert summary_in(record(world, 2)) == ""
+    assert summary_in(record(world, 2, summary="It went well.")) == "It went well."
+    earlier = (
+        "x\n\n## Local summary (\nz\n\n## All user messages, verbatim (newest last)\n## Summary\nall\n\nend"
+    )
+    assert summary_in(earlier) == ""
 
 
 def test_constraints_that_the_messages_show_are_not_repeated_and_the_newest_20_stay():
@@ -92,7 +111,7 @@ def test_constraints_that_the_messages_show_are_not_repeated_and_the_newest_20_s
     world.reply("ok")
     text = record(world, 91, room=1_200)
     shown = [line for line in text.splitlines() if line.startswith("- Never do")]
-    assert len(shown) == 20 and not any(line[2:22] in text.partition(WORDS_HEADING)[2] for line in shown)
+    assert len(shown) == 20 and not any(line[2:22] in words_of(text) for line in shown)
 
 
 def test_a_constraint_that_is_said_again_stands_where_it_was_said_last():
@@ -234,7 +253,7 @@ def test_what_the_program_added_stands_apart_and_of_each_kind_the_newest():
     world.reply("ok")
     assert words(world, 1_000) == ["(r1.1) work in /p", "(r2.1) work in /q"]
     text = record(world, 3)
-    assert "## Environment\n(added by makeroom, not by the user)\nfolder: /q\n\n##" in text
+    assert "## Environment\n(added by makeroom, not by the user)\nfolder: /q\n\nThe user" in text
     assert "folder: /p" not in text
 
 
@@ -281,9 +300,9 @@ def test_the_newest_request_is_found_within_a_stretch():
 @pytest.mark.parametrize(
     ("size", "overhead", "settings", "limit"),
     [
-        (200_000, 0, {}, 18_000),
+        (200_000, 0, {}, 15_000),
         (50_000, 0, {}, 15_000),
-        (200_000, 70_000, {}, 18_000),
+        (200_000, 70_000, {}, 15_000),
         (40_000, 0, {"policy": "classic"}, 12_000),
         (40_000, 10_000, {}, 4_800),
         (40_000, 5_000, {}, 7_000),
