@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         with_resolved_references,
         with_result_id,
     )
+    from .patches import old_texts, patched_text
     from .pipeline import REACTIVE_RUNGS, dry_run, plan, quiet_below
     from .prices import NEVER_PAYS_BACK, PriceList, Prices, Spending
     from .replacement import COMMANDS_HEADING, DIRECTORY_HEADING, PINS_HEADING
@@ -95,7 +96,9 @@ __all__ = [
     "largest_blocks_sentence",
     "load_counter",
     "names",
+    "old_texts",
     "pages_referred_to",
+    "patched_text",
     "pins_of",
     "placeholder_edit",
     "plan",
@@ -125,6 +128,7 @@ __getattr__ = lazy_door(
         "invariants": "fact_at problems",
         "layers.summary": "SUMMARY_LAYER",
         "local_summary": "pins_of",
+        "patches": "old_texts patched_text",
         "page_references": "is_result_id pages_referred_to with_resolved_references with_result_id",
         "pipeline": "REACTIVE_RUNGS dry_run plan quiet_below",
         "prices": "NEVER_PAYS_BACK PriceList Prices Spending",

@@ -10,11 +10,11 @@ reference is
                  it is shown with its id `c<seq>`, or a visible range `r<seq>-r<seq>` contains it
     lost         none of these
 
-To edit a file, a model copies the old text from the context. An edit is *out of view* if no source of that
-text is shown any more, so that the model has to read the file again first. Texts are compared line by line,
-without indentation and the line numbers that tools add. If no single block contained the whole old text, each
-of its lines has its own sources. Edits whose text was never shown (because they failed, or a command showed
-it in pieces) are not judged.
+To edit a file, by its old text or by a patch, a model copies that text from the context. An edit is *out of
+view* if no source of that text is shown any more, so that the model has to read the file again first. Texts
+are compared line by line, without indentation and the line numbers that tools add. If no single block
+contained the whole old text, each of its lines has its own sources. Edits whose text was never shown (because
+they failed, or a command showed it in pieces) are not judged.
 """
 
 import re
@@ -31,7 +31,9 @@ from compact import (
     in_force,
     joined_text,
     names,
+    old_texts,
     pages_referred_to,
+    patched_text,
     strings,
 )
 from transcripts import (
@@ -191,11 +193,7 @@ def _old_texts(reply: Reply) -> Iterator[str]:
     """Yield the normalized texts that the calls of a reply replace."""
     for block in reply.blocks:
         if isinstance(block, ToolUseBlock):
-            nested = block.input.get("edits")
-            calls = [block.input, *(nested if isinstance(nested, list) else ())]
-            for call in calls:
-                old = (call.get(name) for name in OLD_TEXT_ARGUMENTS) if isinstance(call, Mapping) else ()
-                yield from filter(None, (normalized(text) for text in old if isinstance(text, str)))
+            yield from filter(None, map(normalized, old_texts(block)))
 
 
 def _edit(
@@ -225,7 +223,7 @@ def _texts_of(fact: Fact) -> Iterator[tuple[Source, str]]:
                 elif isinstance(block, ToolUseBlock):
                     for name, value in block.input.items():
                         for text in strings(value) if name not in OLD_TEXT_ARGUMENTS else ():
-                            yield (fact.seq, index, name), normalized(text)
+                            yield (fact.seq, index, name), normalized(patched_text(text))
 
 
 def is_in_view(

@@ -1,6 +1,6 @@
 """A reference is the first use of a name that only tool results had; the view says where it stands."""
 
-from agent.replay.references import Reference, judge_reference, references, replacements_in
+from agent.replay.references import Reference, file_edits, judge_reference, references, replacements_in
 from agent.replay.references import ReferenceState as State
 from transcripts.facts import Clear, Compacted, Fold, Reply, Result, Undone, User
 from transcripts.folding import fold
@@ -86,3 +86,27 @@ def test_a_fold_leads_back_by_its_own_id_by_a_result_or_by_a_range_of_them():
 
 def test_an_undone_compaction_gives_the_source_back():
     assert judged((Clear(3, 0, "content", "[cleared]"),), undo="c5") is State.IN_CONTEXT
+
+
+def test_a_patch_is_an_edit_of_what_it_removes_and_shows_what_it_leaves():
+    def patch(ident, removed, added):
+        rows = (
+            "*** Begin Patch",
+            "*** Update File: src/a.py",
+            "@@",
+            f"-{removed}",
+            f"+{added}",
+            "*** End Patch",
+        )
+        return Reply(int(ident), 0.0, (ToolUseBlock(ident, "apply_patch", {"input": "\n".join(rows)}),), (9,))
+
+    facts = (
+        Reply(1, 0.0, (ToolUseBlock("1", "bash", {"command": "cat src/a.py"}),), (9,)),
+        Result(2, 0.0, 1, 0, (TextBlock("first = 1\nsecond = 2"),), (9,)),
+        patch("3", "first = 1", "third = 3"),
+        patch("4", "third = 3", "fourth = 4"),
+        patch("5", "first = 1", "fifth = 5"),
+    )
+    needs = {seq: [edit.needs for edit in edits] for seq, edits in file_edits(facts).items()}
+    shown, own = (2, 0, "content"), (3, 0, "input")
+    assert needs == {3: [((shown,),)], 4: [((own,),)], 5: [((shown,),)]}
