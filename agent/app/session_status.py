@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shlex
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -22,25 +20,11 @@ from tools.processes import command_runner
 from transcripts import first_words
 
 from .composition import Services
-from .options import Options
 from .own_commands import commands_within
-from .start_screen import starting_status
+from .start_screen import start_flags, starting_status
 
 STATUS_INTERVAL_S = 0.3  # at least, from one start of the command to the next
 STATUS_TIMEOUT_S = 1.0
-
-
-def start_flags(options: Options) -> str:
-    """Return the flags that lead to the same sessions and model again, each followed by a space."""
-    folder = options.folder
-    if folder is not None and options.sample:  # it was added to the directory that the user named
-        above = str(Path(folder).parent)
-        folder = above if above != "." else None
-    flags = ["--offline"] if options.offline else []
-    flags += ["--sample"] if options.sample else []
-    flags += [f"-C {shlex.quote(folder)}"] if folder is not None else []
-    flags += [f"--worktree {options.worktree}"] if options.worktree else []
-    return "".join(f"{flag} " for flag in flags)
 
 
 class SessionStatus:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 from contextlib import suppress
+from pathlib import Path
 
 from agent.events import Emit, Notice
 from agent.extensions import ProjectItem
@@ -17,6 +19,7 @@ from tools.sandbox import short_path
 from transcripts import ProjectRecords, format_age
 
 from .composition import Services
+from .options import Options
 from .project_approval import record_decision
 from .setup import RunSetup
 
@@ -93,6 +96,19 @@ def starting_status(services: Services) -> Status:
     )
 
 
+def start_flags(options: Options) -> str:
+    """Return the flags that lead to the same sessions and model again, each followed by a space."""
+    folder = options.folder
+    if folder is not None and options.sample:  # it was added to the directory that the user named
+        above = str(Path(folder).parent)
+        folder = above if above != "." else None
+    flags = ["--offline"] if options.offline else []
+    flags += ["--sample"] if options.sample else []
+    flags += [f"-C {shlex.quote(folder)}"] if folder is not None else []
+    flags += [f"--worktree {options.worktree}"] if options.worktree else []
+    return "".join(f"{flag} " for flag in flags)
+
+
 def announce(setup: RunSetup, model: str, emit: Emit) -> None:
     """Announce a new session."""
     for line in start_lines(setup, model):
@@ -109,7 +125,9 @@ def start_lines(setup: RunSetup, model: str) -> list[str]:
     if last is not None:
         title = shorten(setup.masks.all(last.name or last.first_prompt), 40)
         age = format_age(last.last_active, setup.clock.now())
-        lines.append(f"Last session ({age}): '{title}'. Continue it with makeroom -c")
+        lines.append(
+            f"Last session ({age}): '{title}'. Continue it with makeroom {start_flags(setup.options)}-c"
+        )
     lines.append(f"{_suggestion(setup)}. {HELP_HINT}")
     return lines
 

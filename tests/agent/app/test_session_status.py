@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from agent.app.options import Options
-from agent.app.session_status import StatusCommand, display_name, start_flags
+from agent.app.session_status import StatusCommand, display_name
+from agent.app.start_screen import start_flags
 from agent.ports import Status
 from agent.ui.layout import status_line
 from agent.ui.terminal_text import RenderContext, Theme, foreign_line
@@ -136,3 +137,4 @@ def test_the_flags_to_repeat_lead_to_the_same_sessions_and_model() -> None:
     made = Options(offline=True, sample=True, folder="makeroom-sample")
     assert start_flags(made) == "--offline --sample "
     assert start_flags(made._replace(folder="x/makeroom-sample")) == "--offline --sample -C x "
+    assert start_flags(Options(worktree="parser")) == "--worktree parser "

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from agent.app.config import Config
 from agent.app.options import Options
 from agent.app.setup import RunSetup
+from agent.app.start_screen import start_lines
 from agent.commands import make_controller
 from agent.events import CommandOutput, Event, Notice
 from tests.agent.commands.controller_run import AllowAll, ControllerRun, run_controller
@@ -34,6 +35,9 @@ def test_a_session_begins_with_what_it_works_with_the_last_one_and_what_to_try(t
             "Last session (just now): 'say hello to all of them, in every lang…'."
             " Continue it with makeroom -c"
         )
+        setup = run.controller.setup
+        there = replace(setup, options=setup.options._replace(worktree="parser"))
+        assert start_lines(there, "x")[1].endswith("Continue it with makeroom --worktree parser -c")
 
     run_controller(tmp_path, begin)
     run_controller(tmp_path, begin_again, verified=False)
