@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         Trigger,
         finish_plan,
     )
-    from .summary_prompt import summary_messages
+    from .summary_prompt import summary_messages, summary_usage
     from .tokens import TokenCounter, load_counter
     from .trim import trim_page
     from .uncompact import Evicted, evicted, in_force, plan_undo
@@ -110,6 +110,7 @@ __all__ = [
     "rewrite_told",
     "strings",
     "summary_messages",
+    "summary_usage",
     "tracking_steps",
     "trim_page",
     "with_resolved_references",
@@ -141,7 +142,7 @@ __getattr__ = lazy_door(
             "CannotChange CompactionPlan Flow Proposal Situation SummaryReply SummaryRequest Trigger "
             "finish_plan"
         ),
-        "summary_prompt": "summary_messages",
+        "summary_prompt": "summary_messages summary_usage",
         "tokens": "TokenCounter load_counter",
         "trim": "trim_page",
         "uncompact": "Evicted evicted in_force plan_undo",

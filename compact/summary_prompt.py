@@ -18,11 +18,12 @@ from transcripts import (
     Reply,
     TextBlock,
     ToolResultBlock,
+    Usage,
     is_thinking,
 )
 from transcripts.patterns import lazy_pattern
 
-from .breakpoints import cache_breakpoints
+from .breakpoints import cache_breakpoints, cached_messages
 from .situation import Situation, SummaryReply, SummaryRequest
 
 INSTRUCTIONS = """\
@@ -122,6 +123,21 @@ def request_summary(situation: Situation, focus: str) -> Generator[SummaryReques
         leave_out = max(leave_out + 1, _oldest_exchanges(situation, over))
     asked = f"asked {settings.summary_max_requests} times, omitting more each time"
     raise SummaryFailed(f"{reason} ({asked})")
+
+
+def summary_usage(situation: Situation, summary_tokens: int, cached: bool) -> Usage:
+    """Return the likely usage of a request for a summary of so many tokens; `cached`: prompts are cached."""
+    folded = situation.folded
+    prompt = situation.tokens + INSTRUCTION_TOKENS
+    output = 2 * summary_tokens  # an analysis or thinking, about as long, comes before it
+    if not cached:
+        return Usage(input=prompt, output=output)
+    since = situation.now - situation.settings.cache_ttl_s
+    read = 0 if situation.cache_is_cold else cached_messages(folded, folded, folded.last_seq + 1, since)
+    written = prompt
+    if read:
+        written = min(prompt, situation.calibration.tokens_behind(folded, read) + INSTRUCTION_TOKENS)
+    return Usage(cache_read=prompt - written, cache_written=written, output=output)
 
 
 def _is_hollow(summary: str) -> bool:

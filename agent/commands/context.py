@@ -34,9 +34,10 @@ from compact import (
     plan_drop,
     plan_undo,
     rewrite_told,
+    summary_usage,
 )
 from tools.text import pluralize
-from transcripts import Compacted, Folded, Originals, PartKind, Result, Scope, TextBlock, Usage, is_recall_id
+from transcripts import Compacted, Folded, Originals, PartKind, Result, Scope, TextBlock, is_recall_id
 from transcripts.patterns import lazy_pattern
 
 from .running import usage_notice
@@ -167,9 +168,10 @@ async def compact_now(controller: Controller, argument: str) -> Event | None:
         record_opening(session, context.settings, window, folder, controller.emit)
     situation = situation_of(session, context)
     planned = dry_run(situation, "manual", " ".join(word for word in words if word != DRY_RUN))
+    price = _summary_price(session, context, situation, planned)
     if DRY_RUN not in words:
         if planned.goes:
-            preview = [f"Freeing {_freed(situation, planned)}:", *planned.goes]
+            preview = [f"Freeing {_freed(situation, planned)}:", *planned.goes, price]
             controller.emit(CommandOutput("\n".join(preview)))
         done = await compact_context(
             session,
@@ -185,7 +187,6 @@ async def compact_now(controller: Controller, argument: str) -> Event | None:
         return None
     if not planned.proposals:
         return Notice(planned.note or "nothing would be compacted")
-    price = _summary_price(situation, planned, bool(context.settings.cache))
     stays = ["Largest blocks that remain:", *planned.stays] if planned.stays else []
     lines = [f"Would free {_freed(situation, planned)}:", *planned.goes, price, *stays]
     return CommandOutput("\n".join(lines))
@@ -198,21 +199,23 @@ def _freed(situation: Situation, planned: CompactionPlan) -> str:
     return f"about {format_count(max(0, freed))} of {situation.tokens:,} tokens ({share}% of the window)"
 
 
-def _summary_price(situation: Situation, planned: CompactionPlan, cached: bool) -> str:
-    """Estimate the cost of the request for a summary of the usual size; `cached`: prompts are cached."""
+def _summary_price(
+    session: Session, context: TurnContext, situation: Situation, planned: CompactionPlan
+) -> str:
+    """Estimate the cost of the request for a summary of the usual size."""
     reports = [each.report for each in planned.proposals if each.layer == "summary"]
     if not reports:
         return "  no model call"
-    prices = situation.prices
-    rate = 1.0
-    if cached:
-        rate = prices.write if situation.cache_is_cold else prices.read
-    written = sum(situation.scaled(report["summary_tokens"]) for report in reports)
-    tokens = f"{situation.tokens:,} tokens in, {written:,} out"
-    if prices.is_guess:
+    cache = None if context.summary_model else context.settings.cache  # each model has a cache of its own
+    size = sum(situation.scaled(report["summary_tokens"]) for report in reports)
+    usage = summary_usage(situation, size, cached=cache is not None)
+    if cache == "1h":
+        usage = replace(usage, cache_written_hour=usage.cache_written)
+    spent = session.prices.spending(context.summary_model or context.settings.model, usage)
+    tokens = f"{usage.prompt:,} tokens in, {usage.output:,} out"
+    if spent.unpriced:
         return f"  the summary takes about {tokens}"
-    dollars = prices.dollars(rate * situation.tokens) + prices.cost(Usage(output=written))
-    return f"  the summary costs about ${dollars:.2f} ({tokens})"
+    return f"  the summary costs about ${spent.dollars:.2f} ({tokens})"
 
 
 async def undo_compaction(controller: Controller, argument: str) -> Event | None:

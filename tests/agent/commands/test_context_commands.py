@@ -50,6 +50,34 @@ def test_compact_says_what_it_would_do_then_does_it_and_can_be_undone(tmp_path: 
     run_controller(tmp_path, work)
 
 
+def usual_summary(body: dict[str, Any]) -> Any:
+    """Answer like a model that analyzes the conversation before it writes a summary of the usual length."""
+    if "Do not call any tool" not in str(body["messages"][-1]):
+        return demo_reply(body)
+    words = "the user reads all files of the project and nothing has been decided yet " * 100
+    return Answer([says(f"<analysis>{words}</analysis><summary>1. Request: {words}</summary>")])
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"cache": "1h"}, {"cache": None}, {"configured": {"summary_model": "claude-haiku-4-5"}}]
+)
+def test_the_preview_of_a_compaction_includes_the_cost_of_the_summary(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    files(tmp_path, 20)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do(READ_ALL)
+        before = run.controller.in_use[0].cost
+        said = await run.do("/compact")
+        paid = run.controller.in_use[0].cost - before
+        (told,) = re.findall(r"the summary costs about \$(\d+\.\d\d) ", said)
+        assert float(told) == pytest.approx(paid, rel=0.25, abs=0.006)  # rounded to a cent
+        assert paid > 0.02
+
+    run_controller(tmp_path, work, respond=usual_summary, **options)
+
+
 def test_the_context_after_an_undone_compaction_is_reported_as_the_status_line_and_the_server_count_it(
     tmp_path: Path,
 ) -> None:
