@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from msgspec import Struct, field
 
@@ -22,9 +23,10 @@ from transcripts import (
 
 from .clearing import MIN_CLEARED_TOKENS, PLACEHOLDER_TOKENS, clearable_fields, is_placeholder
 from .hazards import OLDEST_AGE, Cell, HazardCurves, cheapness
-from .identifiers import base_name, block_texts, file_path_of, joined_text, names
+from .identifiers import base_name, block_texts, joined_text, names
 from .invariants import fact_at
 from .page_references import lines_shown, pages_referred_to
+from .patches import files_of, is_patch, shown_file
 from .prices import Prices
 
 PRIOR_REFERENCES = 5.0  # weight of the table in the comparison with a session
@@ -158,51 +160,47 @@ class BlockTracker(Struct):
             newest.named += 1
         for index, use in exchange.uses.items():
             result = exchange.results.get(index)
-            path = file_path_of(use)
-            kind = folded.kind_of(use.name)
-            self._judge_reads(folded, use, result)
+            touch = _touch_of(folded, use, result)
+            self._judge_reads(folded, touch, result)
             for name, gain in clearable_fields(use, _tokens_at(exchange.fact.tokens, index)):
-                self._track(TrackedBlock(exchange.seq, index, name, gain, Cell.OWN, self.calls, path))
-            if result is not None and kind != "instructs":
-                self._add_result(result, _cell_of(kind, result), use)
+                block = TrackedBlock(exchange.seq, index, name, gain, Cell.OWN, self.calls, touch.path)
+                self._track(block, touch.files)
+            if result is not None and touch.kind != "instructs":
+                self._add_result(result, touch)
         self.blocks += _service_results(exchange, self.calls)
 
-    def _add_result(self, result: Result, cell: Cell, use: ToolUseBlock) -> None:
+    def _add_result(self, result: Result, touch: "_Touch") -> None:
         tokens = sum(result.tokens)
         text = joined_text(result.content)
-        path = file_path_of(use)
         stays = sum(len(words) for pair in result.said for words in pair)  # characters of the user's words
         gain = tokens - PLACEHOLDER_TOKENS - (tokens * stays // max(1, len(text)) if stays else 0)
         put_back = _note_put_back(self.put_back, result.content, result.seq, "content")
         if gain < MIN_CLEARED_TOKENS or is_placeholder(text):
             return
-        lines = lines_shown(use, result) if cell is Cell.READ else (0, 0)
-        block = TrackedBlock(result.seq, 0, "content", gain, cell, self.calls, path, lines)
-        self._track(block)
+        cell = _cell_of(touch.kind, result)
+        lines = touch.lines if cell is Cell.READ else (0, 0)
+        block = TrackedBlock(result.seq, 0, "content", gain, cell, self.calls, touch.path, lines)
+        self._track(block, touch.files)
         for shown in put_back:
-            if shown != base_name(path):
+            if shown != base_name(touch.path):
                 self._by_file.setdefault(shown, []).append(block)
         for name in names(text[:MAX_NAMED_CHARS]):
             self._by_name.setdefault(name, []).append(block)
 
-    def _track(self, block: TrackedBlock) -> None:
+    def _track(self, block: TrackedBlock, files: Iterable[str]) -> None:
         self.blocks.append(block)
-        if file := base_name(block.path):
+        for file in set(map(base_name, files)):
             self._by_file.setdefault(file, []).append(block)
 
-    def _judge_reads(self, folded: Folded, use: ToolUseBlock, result: Result | None) -> None:
-        """Update the blocks of the file of a call: they may be out of date, or shown again."""
-        kind = folded.kind_of(use.name)
-        path = file_path_of(use)
+    def _judge_reads(self, folded: Folded, touch: "_Touch", result: Result | None) -> None:
+        """Update the blocks of the files of a call: they may be out of date, or shown again."""
         is_done = result is not None and not result.error
-        if kind == "writes" and is_done:
+        if touch.kind == "writes" and is_done:
             self.edited = True
-        read = result if kind == "reads" else None
+        read = result if touch.kind == "reads" else None
         still_needed = _pages_meant(folded, read) if read is not None else ()
-        lines = lines_shown(use, read) if read is not None else (0, 0)
-        for block in self._by_file.get(
-            base_name(path), ()
-        ):  # files of the same name, too: no costlier in replays
+        # files of the same name, too: no costlier in replays
+        for block in [each for file in touch.files for each in self.of_file(base_name(file))]:
             block.touched = self.calls
             if block.seq in still_needed:  # as good as read again
                 block.cell = Cell.READ
@@ -210,7 +208,7 @@ class BlockTracker(Struct):
                 block.hold = 0.0
                 block.needed_by = read.seq if read is not None else 0
             elif block.cell in _SUPERSEDED_CELLS and result is not None:
-                block.cell = _cell_after(block, kind if is_done else "other", lines)
+                block.cell = _cell_after(block, touch.kind if is_done else "other", touch.lines)
 
     def _use(self, used: Iterable[str], is_reply: bool) -> None:
         """Mark the newest result with each name as touched, since the name was used outside of results."""
@@ -221,6 +219,34 @@ class BlockTracker(Struct):
             if sources := self._by_name.pop(name, None):
                 sources[-1].touched = self.calls  # the model would look there
                 self.seen += is_reply
+
+
+class _Touch(NamedTuple):
+    """The files of a call, its kind of work on them, and the first and last line that it shows."""
+
+    kind: ToolKind
+    files: Sequence[str]
+    lines: tuple[int, int] = (0, 0)
+
+    @property
+    def path(self) -> str:
+        """The first of the files, "" for none."""
+        return self.files[0] if self.files else ""
+
+
+def _touch_of(folded: Folded, use: ToolUseBlock, result: Result | None) -> _Touch:
+    """Return the work of a call on files; a command that prints a file reads it, a patch writes."""
+    kind = folded.kind_of(use.name)
+    files = [file for file in files_of(use) if base_name(file)]
+    if is_patch(use):
+        return _Touch("writes", files=files)
+    shown = shown_file(use) if kind == "runs" else None
+    if kind != "reads" and shown is None:
+        return _Touch(kind, files=files)
+    lines = lines_shown(use, result) if result is not None else (0, 0)
+    return _Touch(
+        "reads", files=files, lines=shown.lines if shown is not None and any(shown.lines) else lines
+    )
 
 
 def loss_base(prompt: int, prices: Prices) -> float:

@@ -1,4 +1,4 @@
-"""Find the texts that a call replaces, and those that a patch leaves, whatever tool an agent edits with.
+"""Find the files that a call edits or shows, and the texts that it replaces, whatever tool an agent uses.
 
 An edit names its old text in an argument, or it is a patch, in an argument of its own or within a command:
 
@@ -9,15 +9,37 @@ An edit names its old text in an argument, or it is a patch, in an argument of i
     -old line
     +new line
     *** End Patch
+
+A file is shown by a tool that reads files, or by a command that prints one: `cat`, `nl`, `head`, or
+`sed -n 1,80p`.
 """
 
+import re
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from transcripts import ToolUseBlock
+from transcripts.patterns import lazy_pattern
 
-from .identifiers import OLD_TEXT_ARGUMENTS, strings
+from .identifiers import OLD_TEXT_ARGUMENTS, file_path_of, strings
 
 PATCH_START = "*** Begin Patch"
+_PATCHED_FILE = lazy_pattern(r"^\*\*\* (?:Update|Add|Delete) File: (.+)", re.MULTILINE)
+_SHOWN_FILE = lazy_pattern(
+    r"""(?:^|&&|;|\|\||"|\s-l?c\s['"]?)\s*
+    (?: sed\s+-n\s+['"]?(?P<first>\d+)(?:,(?P<last>\d+))?p['"]?\s+
+      | (?:cat|nl|bat|head)(?:\s+-{1,2}[\w=.,:+-]+|\s+\d+)*\s+ )
+    (?P<path>"[^"\n$`]+"|'[^'\n]+'|[^\s;|&<>'"$`*(){}-][^\s;|&<>'"$`*(){}]*)
+    (?=\s*(?:$|[|;&"']|\n|2>))""",
+    re.VERBOSE,
+)
+
+
+class ShownFile(NamedTuple):
+    """The file that a command prints, and the lines that it names; (0, 0): from the first."""
+
+    path: str
+    lines: tuple[int, int]
 
 
 def old_texts(use: ToolUseBlock) -> Iterator[str]:
@@ -49,3 +71,32 @@ def _hunks(text: str, signs: str) -> Iterator[str]:
             lines.append(line[1:])
     if lines:
         yield "\n".join(lines)
+
+
+def is_patch(use: ToolUseBlock) -> bool:
+    """Return whether a call applies a patch, as an argument or within a command."""
+    return any(PATCH_START in text for text in strings(use.input))
+
+
+def files_of(use: ToolUseBlock) -> list[str]:
+    """Return the files that a call edits or shows: those of an argument, a patch, or a command."""
+    if path := file_path_of(use):
+        return [path]
+    patches = (text for text in strings(use.input) if PATCH_START in text)
+    if files := [file for text in patches for file in _PATCHED_FILE.findall(text)]:
+        return list(dict.fromkeys(files))
+    shown = shown_file(use)
+    return [shown.path] if shown is not None else []
+
+
+def shown_file(use: ToolUseBlock) -> ShownFile | None:
+    """Return the one file that a command prints, None where it prints none or several."""
+    command = use.input.get("command", use.input.get("cmd"))
+    text = " ".join(map(str, command)) if isinstance(command, list) else command
+    if not isinstance(text, str) or PATCH_START in text:
+        return None
+    found = list(_SHOWN_FILE.finditer(text))
+    if len(found) != 1:
+        return None
+    first = int(found[0]["first"] or 0)
+    return ShownFile(found[0]["path"].strip("\"'"), (first, int(found[0]["last"] or first)))

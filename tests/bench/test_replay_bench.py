@@ -15,7 +15,10 @@ import pytest
 from agent.replay.command import half_of, parse_options, read_recordings, recorded_tokens, replay_all
 from agent.replay.figures import as_markdown, figures_by_policy
 from agent.replay.policies import PRICE_TIERS
+from agent.replay.simulation import recording
 from compact.tokens import load_counter
+
+from .patching_agent import as_patching_agent
 
 pytestmark = [
     pytest.mark.bench,
@@ -113,6 +116,15 @@ def test_every_view_is_valid(policy):
 def test_a_small_session_is_left_alone_where_clearing_does_not_pay():
     small = [run for run in runs("thrifty", "standard") if run.totals.peak < 40_000]
     assert all(run.figures.cost_ratio <= 1.0 for run in small)
+
+
+@pytest.mark.parametrize("tier", PRICE_TIERS)
+def test_an_agent_that_patches_finds_the_text_of_its_edits_in_view(tier):
+    derived = [recording(one.name, as_patching_agent(one.facts, counter())) for one in large()]
+    wanted = parse_options([os.environ["MAKEROOM_RECORDINGS"], "--policy", "thrifty"])
+    figures = figures_by_policy(replay_all(wanted, derived, tier, counter()))["thrifty"]
+    print(f"\n{tier}: {figures.mean_with_rereads:.3f}, {figures.edits_out_of_view:.1%} of edits out of view")
+    assert figures.edits_out_of_view <= MAX_EDITS_OUT
 
 
 def test_the_table_of_the_policies():

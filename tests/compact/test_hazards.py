@@ -78,7 +78,7 @@ def test_reads_outputs_and_own_text_are_distinguished_and_small_blocks_left_out(
         ([edit("src/a.py", error=True)], Cell.READ),
         ([read("src/a.py", "ok")], Cell.READ_AGAIN),
         (
-            [bash("ok", "wc src/a.py"), bash("ok", "cat src/a.py"), edit("src/a.py", error=True)],
+            [bash("ok", "wc src/a.py"), bash("ok", "ls src/a.py"), edit("src/a.py", error=True)],
             Cell.READ_NAMED,
         ),
         ([edit("src/b.py")], Cell.READ),
@@ -124,6 +124,41 @@ def test_a_page_that_a_read_refers_to_is_as_good_as_read_again():
     assert (block.seq, block.cell) == (first, Cell.READ)
     refer(world, True)  # as older records have it
     assert cells(world) == [Cell.READ_AGAIN]
+
+
+def patch(path):
+    rows = f"*** Begin Patch\n*** Update File: {path}\n@@\n-old\n+{LINE * 40}\n*** End Patch"
+    return ("apply_patch", "ok", {"input": rows})
+
+
+@pytest.mark.parametrize(
+    ("command", "cell"),
+    [
+        ("sed -n '1,80p' src/a.py", Cell.READ_EDITED),
+        ("cd /p && cat src/a.py", Cell.READ_EDITED),
+        ("nl -ba src/a.py | head -50", Cell.READ_EDITED),
+        ("cat src/a.py src/b.py", Cell.OUTPUT),
+        ("pytest src/a.py", Cell.OUTPUT),
+    ],
+)
+def test_a_command_that_prints_one_file_reads_it_and_a_patch_edits_it(command, cell):
+    world = session(bash(command=command), patch("src/a.py"))
+    assert cells(world) == [cell, Cell.OWN]
+    newest = tracker_of(world.folded).of_file("a.py")[-1]
+    assert newest.cell is Cell.OWN
+
+
+def test_a_command_that_prints_a_whole_file_again_shows_each_page_of_it():
+    world = session(page(1, 100), bash(LINE + "\n" + f"{LINE}\n" * 199, "cat src/a.py"))
+    assert cells(world) == [Cell.READ_AGAIN, Cell.READ]
+    world = session(page(1, 100), bash(command="sed -n '101,200p' src/a.py"))
+    assert cells(world) == [Cell.READ_PART, Cell.READ]
+
+
+def test_a_patch_in_a_command_edits_its_files():
+    _, _, arguments = patch("src/a.py")
+    world = session(read("src/a.py"), bash(command=f"apply_patch <<'EOF'\n{arguments['input']}\nEOF"))
+    assert cells(world)[0] is Cell.READ_EDITED
 
 
 def test_age_counts_calls_since_a_block_was_touched():
