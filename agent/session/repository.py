@@ -53,7 +53,6 @@ from transcripts import (
     read_transcript,
     resume_store,
 )
-from transcripts.importers import MAX_RECORDING_BYTES, import_session
 from transcripts.search import IndexThread
 from transcripts.secrets import SecretMasks
 from transcripts.storage import read_regular
@@ -187,6 +186,8 @@ class SessionRepository(Struct):
         Its system prompt, tools and compactions are left behind, and makeroom's own words in it are data.
         Raises UsageError.
         """
+        from transcripts.importers import MAX_RECORDING_BYTES, import_session  # saves other sessions 5 ms
+
         try:
             imported = import_session(read_regular(path, MAX_RECORDING_BYTES), self.counter.blocks)
         except (OSError, ValueError) as error:

@@ -172,6 +172,9 @@ def session(folder: Path, messages: int) -> str:
     sid = f"20260101-000000-{messages:05d}"
     place = folder / ".transcripts"
     place.mkdir(mode=0o700)
+    (folder / "home/.local/state/makeroom").mkdir(
+        parents=True
+    )  # makeroom was used before: the session is ours
     count = load_counter()
     facts: list[Fact] = [
         Opened(1, 0.0, ("s",), (), "makeroom-offline", 1_000_000, str(folder)),

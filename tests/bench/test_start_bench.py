@@ -41,6 +41,7 @@ def long_record(folder: Path) -> None:
     """A session of 1.9 MB in the directory: prompts with three calls each."""
     path = folder / RECORDS_FOLDER / f"{SID}.jsonl"
     path.parent.mkdir(mode=0o700)
+    (folder / ".local/state/makeroom").mkdir(parents=True)  # makeroom was used before: the session is ours
     now = time.time() - 100_000
     facts: list[Fact] = [Opened(1, now, ("system",), (), "claude-sonnet-5-5", 200_000, str(folder))]
     size = 0

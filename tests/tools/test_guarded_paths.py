@@ -369,5 +369,8 @@ def test_commands_may_read_the_extensions_of_claude_code_and_nothing_else_of_it(
     for name in (*open_to_commands, *secret):
         (tmp_path / ".claude" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / ".claude" / name).touch()
-    hidden = [os.path.relpath(path, tmp_path / ".claude") for path in secrets_of_home(str(tmp_path))]
+    (tmp_path / ".claude.json").write_text("{}")
+    found = secrets_of_home(str(tmp_path))
+    assert found.pop(found.index(str(tmp_path / ".claude.json")))
+    hidden = [os.path.relpath(path, tmp_path / ".claude") for path in found]
     assert hidden == [".credentials.json", "projects", "settings.json", "plugins/data"]

@@ -89,6 +89,8 @@ HOME_SECRETS = [
     ".kaggle",
     ".fly",
     ".claude",
+    ".claude.json",  # logins, and the environment of MCP servers
+    ".claude.json.backup",
     ".codex",
     ".gemini",
 ]
