@@ -14,7 +14,8 @@ from typing import Any
 def reply(number: int, last: bool) -> bytes:
     use = {"type": "tool_use", "id": f"toolu_sink_{number}", "name": "bash", "input": {}}
     text = {"type": "text", "text": ""}
-    delta = {"type": "input_json_delta", "partial_json": '{"command":"true"}'}
+    command = json.dumps({"command": f"true {number}"})  # equal calls would end the turn
+    delta = {"type": "input_json_delta", "partial_json": command}
     words = {"type": "text_delta", "text": "done"}
     events: list[dict[str, Any]] = [
         {"type": "message_start", "message": {"model": "m", "usage": {"input_tokens": 1}}},

@@ -23,6 +23,7 @@ from tests.strict_api.server import Server
 from transcripts.codec import encode_fact
 from transcripts.facts import Fact, Opened, Reply, RequestSent, Result, Started, User
 from transcripts.messages import TextBlock, ToolUseBlock, Usage
+from transcripts.session_key import load_session_key
 from transcripts.session_lock import RECORDS_FOLDER
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(300)]
@@ -41,7 +42,7 @@ def long_record(folder: Path) -> None:
     """A session of 1.9 MB in the directory: prompts with three calls each."""
     path = folder / RECORDS_FOLDER / f"{SID}.jsonl"
     path.parent.mkdir(mode=0o700)
-    (folder / ".local/state/makeroom").mkdir(parents=True)  # makeroom was used before: the session is ours
+    key = load_session_key(folder / "home/.local/state/makeroom", folder)
     now = time.time() - 100_000
     facts: list[Fact] = [Opened(1, now, ("system",), (), "claude-sonnet-5-5", 200_000, str(folder))]
     size = 0
@@ -62,7 +63,7 @@ def long_record(folder: Path) -> None:
                 facts.append(
                     Result(at + 3, now, at + 1, 1, (TextBlock(OUTPUT),), (1_900,), about={"exit": 0})
                 )
-            size += sum(file.write(encode_fact(fact, SID)) for fact in facts)
+            size += sum(file.write(key.sign(encode_fact(fact, SID))) for fact in facts)
 
 
 @contextmanager
