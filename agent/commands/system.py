@@ -13,7 +13,7 @@ from agent.errors import ConfigError, UsageError
 from agent.events import CommandOutput, Event, Notice
 from agent.formatting import shorten, unquoted
 from agent.loop import SessionSandbox
-from agent.permissions import REACHING, parse_rules, sandbox_entries
+from agent.permissions import REACHING, parse_rules, reachable_hosts, sandbox_entries
 from tools.processes import CommandRunner, command_runner, listeners
 from tools.sandbox import SandboxLevel, SandboxProfile, short_path
 
@@ -137,7 +137,7 @@ def _sandbox_lines(sandbox: SessionSandbox) -> Iterator[str]:
     also = ", ".join(short_path(place, folder) for place in chosen.read)
     secrets = _named(hidden, folder) or "secrets"
     yield f"read     everything except {secrets}{f'; also {also}' if also else ''}"
-    hosts = ", ".join(sandbox.hosts()) or "none"
+    hosts = ", ".join(reachable_hosts(sandbox.permissions.rules)) or "none"
     yield f"hosts    {hosts if sandbox.has_network else 'none (this sandbox has no network)'}"
 
 

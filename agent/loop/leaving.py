@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from agent.errors import AgentError
 from agent.events import Emit, Notice
-from agent.permissions import REACHING, PermissionRules, Rule, barring_rule, opening_rule, parse_rules
+from agent.permissions import REACHING, Rule, barring_rule, opening_rule, parse_rules
 from agent.ports import Allow, Deny, PermissionQuestion
 from tools.guarded import steers_git, worktree_places
 from tools.sandbox import BlockedAccess, SandboxProfile, UnblockDecision, host_name, local_port, short_path
@@ -65,10 +65,8 @@ class Leaving(Struct):
         store = self.context.permissions
         if not store.rules.may_leave:
             return self._no(f"the mode is {store.rules.mode}: access outside the sandbox is denied")
-        rule = barring_rule(store.rules, refusal.target) if refusal.action != "reach" else None
+        rule = barring_rule(store.rules, refusal.action, refusal.target)
         if rule in store.rules.deny:
-            return self._no(f"the rule {rule} denies this")
-        if refusal.waiting and (rule := _denying_rule(store.rules, refusal.target)) is not None:
             return self._no(f"the rule {rule} denies this")
         question, passage = self._question(refusal)
         began = self.context.clock.monotonic()
@@ -115,9 +113,11 @@ class Leaving(Struct):
             and not sandbox.has_network
         ):
             passage = None  # no rule opens a network in a sandbox without one
-        if passage is not None and barring_rule(self.context.permissions.rules, passage.target) is not None:
-            passage = None  # an ask rule asks each time
-        if refusal.address:
+        rules = self.context.permissions.rules
+        asks_each_time = (
+            passage is not None and barring_rule(rules, passage.action, passage.target) is not None
+        )
+        if asks_each_time or refusal.address:
             passage = None  # a rule for a host allows only its public addresses
         folder = str(self.context.tool_context.folder)
         rule = opening_rule(call.access[0].target)
@@ -135,6 +135,7 @@ class Leaving(Struct):
             remedy=remedy or ("" if rule is not None else "--sandbox off"),
             call=call.use.id,
             input=call.use.input,
+            once=asks_each_time,
             waits=refusal.waiting,
         )
         return question, passage
@@ -159,11 +160,6 @@ class Leaving(Struct):
     def _keep(self, *rules: Rule) -> None:
         for rule in rules:
             grant_always(self.context, self.emit, rule, self.call.access[0].cwd)
-
-
-def _denying_rule(rules: PermissionRules, host: str) -> Rule | None:
-    """Return the rule that denies a host, or all of them."""
-    return next((rule for rule in rules.deny if rule.tool == REACHING and rule.pattern in (None, host)), None)
 
 
 def passage_for(refusal: BlockedAccess, profile: SandboxProfile, home: Path) -> Passage | None:

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent.errors import ConfigError
-from agent.permissions import REACHING, PermissionStore, barred_paths
+from agent.permissions import PermissionStore, barred_paths, reachable_hosts
 from agent.session import command_text
 from tools.base import ToolContext
 from tools.files import FILE_TIMEOUT_S, FileError, in_thread
@@ -126,15 +126,6 @@ class SessionSandbox(Struct):
         written = [place for place in places if place.exists()]
         return sandbox_profile(tools.folder, self.home, tools.environ, tools.outputs, written)
 
-    def hosts(self) -> tuple[str, ...]:
-        """Return the hosts that rules allow; none in plan mode, since a request can change things there."""
-        rules = self.permissions.rules
-        if rules.mode == "plan":
-            return ()
-        denied = {rule.pattern for rule in (*rules.deny, *rules.ask) if rule.tool == REACHING}
-        found = (rule.pattern for rule in rules.allow if rule.tool == REACHING)
-        return tuple(dict.fromkeys(host for host in found if host and host not in denied))
-
     async def close(self) -> None:
         """End the network proxy, and close the descriptors of writable directories."""
         self._hold([])
@@ -205,7 +196,7 @@ class SessionSandbox(Struct):
                 runner.use_asker = self._proxy.use_asker
         if self._proxy is None:
             return False
-        hosts = self.hosts()
+        hosts = reachable_hosts(self.permissions.rules)
         self._proxy.use_hosts(hosts)
         return await self._open_ports(filter(None, map(local_port, hosts))) or starting
 

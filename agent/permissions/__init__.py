@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from .withheld import (
         barred_paths,
         barring_rule,
+        reachable_hosts,
     )
 
 __all__ = [
@@ -83,6 +84,7 @@ __all__ = [
     "mode_named",
     "opening_rule",
     "parse_rules",
+    "reachable_hosts",
     "sandbox_entries",
     "stored_openings",
     "stored_places",
@@ -93,7 +95,7 @@ __getattr__ = lazy_door(
     __name__,
     {
         "allow_rules": "opening_rule",
-        "withheld": "barred_paths barring_rule",
+        "withheld": "barred_paths barring_rule reachable_hosts",
         "claude_rules": "translate_rule",
         "explanation": "explain_line",
         "modes": "MODES Mode OUTSIDE WRITES_A_FILE client_mode mode_named",

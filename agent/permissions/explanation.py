@@ -11,6 +11,7 @@ from .allow_rules import Coverage, CoveredCommand, coverage
 from .deny_rules import forbids_command, reading_for
 from .rule_syntax import REACHING, Rule
 from .rules import PermissionRules, judge_call
+from .withheld import barring_rule, reachable_hosts
 
 if TYPE_CHECKING:
     from tools.base import Access
@@ -30,7 +31,7 @@ class _Explanation:
     def __init__(self, tool: str, access: Access, rules: PermissionRules) -> None:
         self.tool = tool
         self.target = access.target
-        self.reachable = {rule.pattern for rule in rules.allow if rule.tool == REACHING}
+        self.rules = rules
         self.verdict = judge_call(tool, [access], rules)
         self.why = self.verdict.reason(rules.mode)
         self.deny = [rule for rule in rules.deny if rule.tool == tool]
@@ -62,12 +63,15 @@ class _Explanation:
     def _hosts(self) -> list[str]:
         """Return a line for each host that the command line names: whether the sandbox lets it be reached."""
         hosts = dict.fromkeys(host.lower() for host in _NAMED_HOST.findall(self.target))
-        return [
-            f"  the rule {REACHING}({host}) lets it reach {host}"
-            if host in self.reachable
-            else f"  the sandbox blocks {host}; you are asked when the command tries to reach it"
-            for host in hosts
-        ]
+        return [self._about_host(host) for host in hosts]
+
+    def _about_host(self, host: str) -> str:
+        barring = barring_rule(self.rules, "reach", host)
+        if barring in self.rules.deny:
+            return f"  the rule {barring} denies {host}"
+        if host in reachable_hosts(self.rules):
+            return f"  the rule {REACHING}({host}) lets it reach {host}"
+        return f"  the sandbox blocks {host}; you are asked when the command tries to reach it"
 
     def _rows(self) -> list[str]:
         """Return a row for each distinct command."""

@@ -1,4 +1,4 @@
-"""Find the paths that deny and ask rules withhold from sandboxed commands.
+"""Find the paths and hosts that deny and ask rules withhold from sandboxed commands.
 
 A rule about reading or editing is about the file tools. A command that names no file in its line could do the
 same, so the sandbox hides existing paths of such rules from it, or makes them read-only. That is possible for
@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from .rule_syntax import EDITING, READING, Rule
+from .rule_syntax import EDITING, REACHING, READING, Rule
 from .rules import PermissionRules
 
 
@@ -21,9 +21,18 @@ def barred_paths(rules: PermissionRules) -> tuple[list[Path], list[Path]]:
     return unreadable, [path for path, rule in _barred(rules) if rule.tool == EDITING]
 
 
-def barring_rule(rules: PermissionRules, target: str) -> Rule | None:
-    """Return the rule that withholds a path from commands, a deny rule if there is one."""
+def barring_rule(rules: PermissionRules, action: str, target: str) -> Rule | None:
+    """Return the rule that withholds a path or a host from commands, a deny rule if there is one."""
+    if action == "reach":
+        about_hosts = (rule for rule in (*rules.deny, *rules.ask) if rule.tool == REACHING)
+        return next((rule for rule in about_hosts if rule.pattern == target.lower()), None)
     return next((rule for path, rule in _barred(rules) if Path(target).is_relative_to(path)), None)
+
+
+def reachable_hosts(rules: PermissionRules) -> tuple[str, ...]:
+    """Return the hosts that rules allow; none in plan mode, since a request can change things there."""
+    hosts = (rule.pattern for rule in rules.allow if rule.tool == REACHING and rules.mode != "plan")
+    return tuple(dict.fromkeys(host for host in hosts if host and barring_rule(rules, "reach", host) is None))
 
 
 def _barred(rules: PermissionRules) -> Iterator[tuple[Path, Rule]]:

@@ -268,7 +268,7 @@ def _unblocking_answers(question: PermissionQuestion) -> Iterator[ApprovalChoice
     """Yield the answers to the question whether a blocked command may run with more access."""
     text = "Yes, rerun without the sandbox, this once"
     if question.waits:
-        text = "Yes, while this command runs" if question.through else "Yes, in this session"
+        text = "Yes, while this command runs" if question.through or question.once else "Yes, in this session"
     yield ApprovalChoice("y", text=text, answer=Allow("once"))
     if question.through:
         text = f"Yes, and always allow commands in this project to {one_line(question.through)}"

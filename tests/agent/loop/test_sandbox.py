@@ -604,6 +604,20 @@ def test_a_denied_host_of_a_rule_is_refused_without_a_question(shell: SandboxedW
     assert shell.asked == []
 
 
+def test_a_host_of_an_ask_rule_is_asked_about_for_each_command_and_never_kept(shell: SandboxedWorld) -> None:
+    def ask() -> None:
+        store = shell.world.context.permissions
+        store.rules = replace(store.rules, ask=(Rule(REACHING, "files.example"),))
+
+    shell.before_each = ask
+    shell.run([f"{connects_to('files.example')}; true"] * 2, Allow("once"), Allow("once"))
+    assert shell.asked == ["waiting to reach files.example"] * 2
+    for question in shell.world.approver.questions:
+        assert question.through == ""
+        first = next(iter(approval_choices(question)))
+        assert first.text == "Yes, while this command runs"
+
+
 def test_a_port_of_this_machine_is_reached_once_the_user_allows_it(shell: SandboxedWorld) -> None:
     class Greeting(socketserver.BaseRequestHandler):
         def handle(self) -> None:

@@ -49,6 +49,13 @@ def test_each_named_host_is_reported_as_allowed_or_blocked(project: ReadingProje
     assert not set(hosts) & set(explained(project, "cat notes.example"))
 
 
+def test_a_denied_host_is_reported_as_denied_although_a_rule_allows_it(project: ReadingProject) -> None:
+    denied = parse_rules("net(a.example)")
+    rules = replace(project.rules(), allow=RULES, deny=denied, sandboxed=True)
+    line = Access("run", "curl https://a.example/x", cwd=str(project.root))
+    assert explain_line("bash", line, rules)[-1] == "  the rule net(a.example) denies a.example"
+
+
 def test_without_a_sandbox_the_rule_that_would_allow_a_line_is_reported(project: ReadingProject) -> None:
     assert explained(project, "rm -rf ~/help", sandbox=False) == [
         f"ask: {NOT_PLAIN}",
