@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from tools.files import ExplainedError
 from tools.processes import CommandContext
 from tools.sandbox import BlockedAccess, UnblockDecision
 from transcripts import Block, ChannelBlock, Originals, StoredOutput, TextBlock, ToolKind, check_shape
@@ -56,8 +57,8 @@ class WrongValue(NamedTuple):
     reason: str = ""  # of a wrong value
 
 
-class ToolError(Exception):
-    """The call cannot be done as asked. The text is for the model: what went wrong, then what to do next."""
+class ToolError(ExplainedError):
+    """The call cannot be done as asked."""
 
 
 class UncheckableSchema(ToolError):
@@ -214,7 +215,7 @@ class ArgumentsModel(Protocol):
 
 
 class ToolAdvice(NamedTuple):
-    """A last line of a tool's description, for when one of the `tools` is offered; `{}` stands for these."""
+    """A last line of a tool's description if any of the `tools` is offered; `{}` stands for these."""
 
     tools: str
     line: str
@@ -256,7 +257,7 @@ class Tool(Struct, frozen=True):
     for_agents: bool = True  # whether nested sessions are offered it
     least_window: int = 0  # tokens; in a smaller window it is offered only if the user names it
     brief: str = ""  # the description in a small window; "" for the same one
-    advice: ToolAdvice | None = None
+    advice: tuple[ToolAdvice, ...] = ()
     is_brief: bool = False  # the model is sent the description and parameters for a small window
     preview: Callable[[Any, ToolContext], Mapping[str, Any]] | None = None
     record: Callable[[ToolResult, ToolContext, int], None] | None = None
@@ -268,17 +269,16 @@ class Tool(Struct, frozen=True):
 
     def in_brief(self) -> Tool:
         """Return the tool as it is offered in a small window."""
-        return replace(self, description=self.brief or self.description, advice=None, is_brief=True)
+        return replace(self, description=self.brief or self.description, advice=(), is_brief=True)
 
     def described(self, offered: Collection[str]) -> str:
         """Return the description, with the advice about those other tools that are offered too."""
-        if self.advice is None:
-            return self.description
-        named = [name for name in self.advice.tools.split() if name in offered]
-        if not named:
-            return self.description
-        line = self.advice.line.format(" and ".join(filter(None, (", ".join(named[:-1]), named[-1]))))
-        return f"{self.description}\n{line}"
+        lines = [self.description]
+        for advice in self.advice:
+            if named := [name for name in advice.tools.split() if name in offered]:
+                joined = " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
+                lines.append(advice.line.format(joined))
+        return "\n".join(lines)
 
     def parameters(self) -> dict[str, bool]:
         """Return the names of the parameters, and whether each is required."""

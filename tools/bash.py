@@ -267,7 +267,7 @@ it changes. Variables, functions and aliases do not persist.
 - A command that exceeds its time limit is killed with everything it started. For servers, watchers and long \
 builds use run_in_background: it returns a job id at once, and you are notified when the job finishes. Jobs \
 end with the session.""",
-    advice=ToolAdvice("read grep glob edit write", "- For files, prefer {}."),
+    advice=(ToolAdvice("read grep glob edit write", "- For files, prefer {}."),),
     arguments=BashArguments,
     kind="runs",
     title=_title,

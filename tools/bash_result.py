@@ -47,7 +47,7 @@ _MAX_SCREEN_CHARS = 10_000  # for the user, where a file has all
 _MIN_GUESSED_BYTES = 4  # beyond ASCII; fewer are spelled out
 _MAX_ESCAPED_BYTES = 500  # of binary output that are shown byte by byte
 _KEY_ADVICE: Mapping[str, str] = {
-    "editor": "change files with edit or write; give git messages with -m (GIT_EDITOR is `true` here)",
+    "editor": "give git messages with -m (GIT_EDITOR is `true` here)",
     "watch": "run the command itself; to wait for something: until CHECK; do sleep 1; done",
 }
 
@@ -65,7 +65,7 @@ def command_result(
         more = f" and {len(end.left) - 8} more" if len(end.left) > 8 else ""
         where = f"; its output continues in {stored.path}" if stored else ""
         notes.append(f"[still running in the background as job {end.job.id}: {named}{more}{where}]")
-    if advice := _advice(end, line, text):
+    if advice := _advice(end, line, text, context):
         notes.append(advice)
     if end.disk_used >= limits.disk_bytes:
         notes.append(f"[free disk space shrank by {end.disk_used / 1e9:.1f} GB during this command]")
@@ -140,7 +140,8 @@ def _output_text(spool: Spool, context: CommandContext, line: str, growing: bool
     first, last = cut_at_lines(start, _plain(decoded_output(tail, codec))[-last_chars:])
     lines = f"{pluralize(spool.lines, 'line')}, {pluralize(spool.total, 'byte')}"
     if stored := spool.stored(folder):
-        gap = f"the middle is omitted; all of it ({lines}) is in {stored.path}: page through it with read"
+        paging = ": page through it with read" if context.offers("read") else ""
+        gap = f"the middle is omitted; all of it ({lines}) is in {stored.path}{paging}"
     else:
         gap = f"the middle of {lines} is omitted; no file could be kept: {spool.error}"
     return _with_codec(f"{first}\n[... {gap} ...]\n{last}".rstrip("\n"), codec, "")
@@ -206,12 +207,14 @@ def _end_notes(end: CommandEnd, limits: CommandLimits, spool: Spool) -> Iterator
                 yield f"[took {end.took_s:.1f} s]"
 
 
-def _advice(end: CommandEnd, line: str, text: str) -> str | Advice | None:
+def _advice(end: CommandEnd, line: str, text: str, context: CommandContext) -> str | Advice | None:
     if end.prompted:
         advice = "the last line looks like a question that no one can answer: use an option that answers it"
         return f"[hint: {advice}]"
     if end.why == "editor" and (program := awaits_keys(line)):
-        return Advice(program, _KEY_ADVICE[program], fact="hint: ")
+        changing = " or ".join(filter(context.offers, ("edit", "write")))
+        instead = f"change files with {changing}; " if program == "editor" and changing else ""
+        return Advice(program, f"{instead}{_KEY_ADVICE[program]}", fact="hint: ")
     may_hint = end.why == "timeout" or end.code != 0 or not text
     return f"[hint: {found}]" if may_hint and (found := hint(line, text)) else None
 

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from tools.parameters import Arguments
 
-from .base import Tool, ToolCall, ToolResult, no_access, text_result
+from .base import Tool, ToolAdvice, ToolCall, ToolResult, no_access, text_result
 
 
 class CompactArguments(Arguments):
@@ -26,8 +26,10 @@ TOOL = Tool(
     description="""\
 Free context: older parts of the conversation are shortened or summarized before the next request.
 
-Use it between two pieces of work, when earlier text is no longer needed word for word. Nothing is lost: \
-recall returns the original of everything that was shortened.""",
+Use it between two pieces of work, when earlier text is no longer needed word for word.""",
+    advice=(
+        ToolAdvice("recall", "Nothing is lost: {} returns the original of everything that was shortened."),
+    ),
     arguments=CompactArguments,
     kind="asks",
     title=lambda arguments: arguments.focus.strip() or "free context",

@@ -53,7 +53,9 @@ def _plan_edit(arguments: EditArguments, path: str, context: ToolContext) -> Pla
         if arguments.old_string == arguments.new_string:
             raise ToolError("No changes to make: old_string and new_string are exactly the same.")
         raise ToolError(
-            "The strings differ only in line endings, which edit keeps.\nConvert the file with bash."
+            "The strings differ only in line endings, which edit keeps.",
+            remedy="Convert the file with bash.",
+            tools="bash",
         )
     if old:
         check_omission(new, old, "new_string")
@@ -66,7 +68,11 @@ def _plan_edit(arguments: EditArguments, path: str, context: ToolContext) -> Pla
         return PlannedChange(None, data=arguments.new_string.encode(), before="", after=new, count=1)
     decoded = decoded_as_seen(file, context)
     if decoded is None:
-        raise ToolError(f"{one_line_path(path)} is a binary file and cannot be edited as text.\nUse bash.")
+        raise ToolError(
+            f"{one_line_path(path)} is a binary file and cannot be edited as text.",
+            remedy="Use bash.",
+            tools="bash",
+        )
     text, form = decoded
     source = source_text(file.data, text, form)
     check_placeholder(old, source.flat, "old_string")
@@ -138,7 +144,7 @@ def _spliced(source: SourceText, places: list[int], old: str, new: str, path: st
     except NotRepresentable:
         raise ToolError(
             f"This place of {one_line_path(path)} cannot be changed without touching bytes around it "
-            f"({source.form.codec}, mixed line endings).\nInclude the whole lines around it, or use bash."
+            f"({source.form.codec}, mixed line endings).\nInclude the whole lines around it."
         ) from None
 
 
@@ -162,7 +168,7 @@ TOOL = changing_tool(
 Replace old_string by new_string in a file.
 
 - Read the file first. Copy old_string exactly, with its indentation, but without the line number and tab \
-that read puts before each line.
+before each line.
 - old_string must be unique: include surrounding lines, or set replace_all to replace every occurrence.
 - Line endings, encoding and byte order mark are kept; write plain newlines in both strings.
 - An empty old_string creates a new file, or fills an empty one.""",

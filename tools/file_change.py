@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from tools.base import Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from tools.base import Tool, ToolAdvice, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from tools.file_errors import os_errors_explained
 from tools.files import (
     FILE_TIMEOUT_S,
@@ -65,6 +65,7 @@ def changing_tool(
     plan: Callable[[A, str, ToolContext], PlannedChange],
     describe: Callable[[A, str, PlannedChange], str],
     brief: str,
+    advice: tuple[ToolAdvice, ...] = (),
 ) -> Tool:
     """A tool that changes one file.
 
@@ -72,6 +73,7 @@ def changing_tool(
               ToolError with the reason why it cannot be made, OSError.
     describe  the text for the model, from the arguments, the path as it is shown, and the change made
     brief     the description in a small window
+    advice    see `Tool.advice`
     """
 
     def preview(given: A, context: ToolContext) -> Mapping[str, Any]:
@@ -107,6 +109,7 @@ def changing_tool(
         run=run,
         preview=preview,
         brief=brief,
+        advice=advice,
     )
 
 
@@ -120,7 +123,7 @@ def check_text(text: str, parameter: str) -> None:
     if "\0" in text:
         raise ToolError(
             f"{parameter} holds a NUL character; a file with one is binary and could not be read again.\n"
-            "Write it as the language spells it, such as \\0; use bash for binary files."
+            "Write it as the language spells it, such as \\0."
         )
 
 
@@ -129,8 +132,8 @@ def check_placeholder(new: str, old: str, parameter: str) -> None:
     if found := added_placeholder(new, old):
         raise ToolError(
             f"{parameter} holds a placeholder, {found!r}, which only this conversation shows.\n"
-            "Send the text that it stands for: recall the id that it names, or read those lines; or make an "
-            "edit of no more than the part that changes."
+            "Send the text that it stands for: read those lines of the file again, or replace only the part "
+            "that changes."
         )
 
 
@@ -139,7 +142,8 @@ def check_omission(new: str, old: str, parameter: str) -> None:
     if omission := added_omission(new, old):
         raise ToolError(
             f"{parameter} holds {omission!r}, which would replace the code that it stands for.\n"
-            "Write that code out, or make a smaller edit; if the line is meant literally, use bash."
+            "Write that code out, or make a smaller edit; a line that is meant literally has to be worded "
+            "differently."
         )
 
 
@@ -154,9 +158,10 @@ def check_encoding(path: str, form: TextForm, new: str, before: str) -> None:
     unknown = sorted(set(new) - set(before)) if form.guessed and not new.isascii() else []
     if wrong := next((char for char in unknown if char > "\x7f"), ""):
         raise ToolError(
-            f"The encoding of {one_line_path(path)} is unknown, so that {wrong!r} cannot be added.\n"
-            "Find out the encoding, convert the file with bash (iconv -f ENCODING -t UTF-8) and read it "
-            "again; or use ASCII."
+            f"The encoding of {one_line_path(path)} is unknown: use ASCII instead of {wrong!r}.",
+            remedy="Or find out the encoding, convert the file with bash (iconv -f ENCODING -t UTF-8) and "
+            "read it again.",
+            tools="bash",
         )
 
 
@@ -164,8 +169,9 @@ def not_encodable(path: str, form: TextForm, error: UnicodeEncodeError) -> ToolE
     """The text for the model where a file's encoding lacks a character."""
     wrong = error.object[error.start : error.start + 1]
     return ToolError(
-        f"{one_line_path(path)} is written in {form.codec}, which has no {wrong!r}.\n"
-        "Use other characters, or convert the file to UTF-8 with bash (iconv) first."
+        f"{one_line_path(path)} is written in {form.codec}, which has no {wrong!r}; use other characters.",
+        remedy="Or convert the file to UTF-8 with bash (iconv) first.",
+        tools="bash",
     )
 
 

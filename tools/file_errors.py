@@ -31,10 +31,10 @@ _ADVICE = {
     errno.ELOOP: ("a link appeared in the path", "Another process is changing it; check, then retry"),
     errno.EXDEV: ("the path changed since it was checked", "Check it, then retry"),
     errno.ENOTDIR: ("a part of the path is a file, not a directory", "Check the path"),
-    errno.ENXIO: ("it is not a regular file", "Use bash for devices, pipes and sockets"),
+    errno.ENXIO: ("it is not a regular file", "Name a regular file"),
     errno.EAGAIN: (
         "there is nothing to read from it at the moment",
-        "It is not a regular file; use bash, with a timeout",
+        "It is not a regular file; name one",
     ),
     errno.ESTALE: ("the network file system lost it", "Check, then retry"),
 }
@@ -50,11 +50,14 @@ def os_errors_explained(path: str, root: Path) -> Iterator[None]:
         if error.errno == errno.ENOENT:
             near = " or ".join(one_line_path(each, root) for each in suggestions(path, root))
             hint = f"Did you mean {near}?" if near else "Check the path; glob finds files by name."
+            tools = "" if near else "glob"
             if path.startswith(TEMPORARY_FOLDERS) and not path.startswith(f"{root}/"):
                 hint = "Sandboxed commands have a private /tmp: use bash to read files there."
+                tools = "bash"
             if _GLOB_CHARS.intersection(name):
                 hint = "If it is a name pattern, glob finds the matching files."
-            raise ToolError(f"File does not exist: {name}\n{hint}") from error
+                tools = "glob"
+            raise ToolError(f"File does not exist: {name}", remedy=hint, tools=tools) from error
         other = (error.strerror or str(error), "Check, then retry")
         what, advice = _ADVICE.get(error.errno or 0, other)
         raise ToolError(f"{name}: {what}.\n{advice}.") from error

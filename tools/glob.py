@@ -226,7 +226,9 @@ def odd_names_note(files: Sequence[str]) -> list[str]:
     if not odd:
         return []
     names = pluralize(odd, "name")
-    return [f"[{names} with bytes that are not UTF-8 (shown as \ufffd): use bash with a glob]"]
+    return [
+        f"[{names} with bytes that are not UTF-8 (shown as \ufffd): a command can match them by a pattern]"
+    ]
 
 
 def page_of(

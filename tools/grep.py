@@ -236,7 +236,7 @@ Search file contents for a regular expression.
 number of matching lines. Page through the result with head_limit and offset.
 - Files that git ignores, makeroom's transcripts and secrets are excluded, unless path names an ignored file \
 or directory.""",
-    advice=ToolAdvice("bash", "- Prefer it to grep in {}."),
+    advice=(ToolAdvice("bash", "- Prefer it to grep in {}."),),
     arguments=GrepArguments,
     kind="searches",
     title=_title,

@@ -58,20 +58,22 @@ _UNCHANGED = (
 )
 _CELLS = (0, 0)  # in place of the lines that were shown: a notebook's cells, but nothing of its JSON
 _PDF_MARK = b"%PDF-"
-_BINARY_KINDS = (
-    (b"\x7fELF", "an ELF program"),
-    (_PDF_MARK, "a PDF document; bash: pdftotext file -"),
-    (b"PK\x03\x04", "a ZIP archive (or office document); bash: unzip -l file"),
-    (b"\x1f\x8b", "gzip-compressed; bash: zcat file"),
-    (b"BZh", "bzip2-compressed; bash: bzcat file"),
-    (b"\xfd7zXZ", "xz-compressed; bash: xzcat file"),
-    (b"\x28\xb5\x2f\xfd", "zstd-compressed; bash: zstdcat file"),
-    (b"SQLite format 3", "an SQLite database; bash: sqlite3 file .schema"),
-    (b"\xcf\xfa\xed\xfe", "a Mach-O program"),
-    (b"MZ", "a Windows program"),
-    (b"\xca\xfe\xba\xbe", "a Java class or Mach-O program"),
-    (b"BM", "a BMP image"),
-    (b"II*\0", "a TIFF image"),
+_INSPECTING = "file, xxd or strings"
+_BINARY_KINDS = (  # the first bytes, the kind, and the commands that show the content
+    (b"\x7fELF", "an ELF program", _INSPECTING),
+    (_PDF_MARK, "a PDF document", "pdftotext FILE -"),
+    (b"PK\x03\x04", "a ZIP archive (or office document)", "unzip -l FILE"),
+    (b"\x1f\x8b", "gzip-compressed", "zcat FILE"),
+    (b"BZh", "bzip2-compressed", "bzcat FILE"),
+    (b"\xfd7zXZ", "xz-compressed", "xzcat FILE"),
+    (b"\x28\xb5\x2f\xfd", "zstd-compressed", "zstdcat FILE"),
+    (b"SQLite format 3", "an SQLite database", "sqlite3 FILE .schema"),
+    (b"\xcf\xfa\xed\xfe", "a Mach-O program", _INSPECTING),
+    (b"MZ", "a Windows program", _INSPECTING),
+    (b"\xca\xfe\xba\xbe", "a Java class or Mach-O program", _INSPECTING),
+    (b"BM", "a BMP image", _INSPECTING),
+    (b"II*\0", "a TIFF image", _INSPECTING),
+    (b"", "of an unknown kind", _INSPECTING),
 )
 
 
@@ -189,7 +191,7 @@ def _text_page(path: str, window: LineWindow, shown: SeenFile | None) -> ToolRes
         if shown and now and (shown.sha256, shown.lines) == (now.sha256, now.lines):
             return _unchanged(about, shown)
     if not window.lines:
-        past = f"[line {window.first} was not reached: the file is too large; use bash (sed, tail)]"
+        past = f"[line {window.first} was not reached: the file is too large]"
         if window.total is not None:
             size = pluralize(window.total, "line")
             past = f"[offset {window.first} is past the end: the file has {size}]"
@@ -208,7 +210,7 @@ def _notes(window: LineWindow, text: str) -> Iterator[str]:
         following = f"; more follow{following}" if window.total is None and window.first > 0 else following
         yield f"[lines {_range(window)}{following}]"
     if window.stopped:
-        yield "[reading the file took too long and was stopped; continue with bash (sed, tail)]"
+        yield "[reading the file took too long and was stopped; the rest is not shown]"
     if window.form.note:
         yield window.form.note
     if hidden := count_invisible(text):
@@ -249,10 +251,10 @@ def _notebook_page(path: str, data: bytes, shown: SeenFile | None, max_bytes: in
     sizes = accumulate(len(cell.encode("utf-8", "surrogatepass")) + 2 for cell in cells)
     count = max(1, bisect_right([*sizes], max_bytes))
     text = mark_stray_bytes("\n\n".join(cells[:count]))
-    left = f", the others are left out; bash: jq '.cells[{count}]'" if count < len(cells) else ""
+    left = ", the others are left out" if count < len(cells) else ""
     notes = [
         f"[a notebook: {min(count, len(cells))} of {pluralize(len(cells), 'cell')}{left}. "
-        "edit takes its JSON, which a read with offset and limit shows]"
+        "A read with offset and limit shows its JSON, to be edited]"
     ]
     if hidden := count_invisible(text):
         notes.append(f"[invisible characters that were taken out: {hidden:,}]")
@@ -292,10 +294,11 @@ def _shortened(text: str, most: int) -> str:
 
 
 def _binary(path: str, head: bytes, size: int) -> ToolError:
-    kind = next((text for magic, text in _BINARY_KINDS if head.startswith(magic)), "of an unknown kind")
+    kind, commands = next((kind, commands) for mark, kind, commands in _BINARY_KINDS if head.startswith(mark))
     return ToolError(
-        f"{one_line_path(path)} is a binary file: {size:,} bytes, {kind}.\n"
-        "It cannot be read as text; use bash (file, xxd, strings) to look into it."
+        f"{one_line_path(path)} is a binary file: {size:,} bytes, {kind}. It cannot be read as text.",
+        remedy=f"Use bash: {commands}.",
+        tools="bash",
     )
 
 
@@ -318,7 +321,7 @@ def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
 def _listing(path: str) -> ToolResult:
     names, count = folder_names(path, 50)
     left = count - len(names)
-    more = f"\n… and {left:,} more; list them with bash" if left > 0 else ""
+    more = f"\n… and {left:,} more" if left > 0 else ""
     held = pluralize(count, "entry", "entries") + ":" if names else "nothing."
     listed = "\n".join((f"{one_line_path(path)} is a directory. It contains {held}", *names))
     return text_result(
@@ -334,7 +337,7 @@ Read a file. Each line is prefixed with its number and a tab, which are not part
 - Returns up to 2,000 lines and 50 KB, each line up to 2,000 characters; the end of the result says where to \
 continue. Use offset and limit for parts of large files; a negative offset counts from the end.
 - PNG, JPEG, GIF and WebP files are shown as images. A directory is listed.""",
-    advice=ToolAdvice("edit write", "- Read a file before you change it."),
+    advice=(ToolAdvice("edit write", "- Read a file before you change it."),),
     arguments=ReadArguments,
     kind="reads",
     title=_title,

@@ -22,7 +22,7 @@ from tools.files import load_file, one_line_path
 from tools.parameters import FileArguments
 from tools.text import TextForm, pluralize, unify_newlines
 
-from .base import ToolContext, ToolError
+from .base import ToolAdvice, ToolContext, ToolError
 
 
 class WriteArguments(FileArguments):
@@ -50,15 +50,18 @@ def _plan_write(arguments: WriteArguments, path: str, context: ToolContext) -> P
     decoded = decoded_as_seen(file, context)
     if decoded is None:
         raise ToolError(
-            f"{one_line_path(path)} is a binary file.\nRemove it with bash to replace it by text."
+            f"{one_line_path(path)} is a binary file.",
+            remedy="Remove it with bash to replace it by text.",
+            tools="bash",
         )
     if file.data and is_stale(context, file):
         raise ToolError(STALE_FILE)
     before, form = decoded
     if form.strays and "\ufffd" in arguments.content:
         raise ToolError(
-            "content contains \ufffd, which stands for bytes of this file that are not text.\n"
-            "Use edit for the parts that change; these bytes are then kept."
+            "content contains \ufffd, which stands for bytes of this file that are not text.",
+            remedy="Use edit for the parts that change; these bytes are then kept.",
+            tools="edit",
         )
     check_placeholder(after, unify_newlines(before), "content")
     check_omission(after, unify_newlines(before), "content")
@@ -96,10 +99,10 @@ TOOL = changing_tool(
 Create a file, with its parent directories, or replace its whole content.
 
 - Read an existing file first; it must not have changed since.
-- Prefer edit for changes in an existing file.
 - Encoding, byte order mark and line endings of a replaced file are kept; write plain newlines.""",
     WriteArguments,
     _plan_write,
     _describe,
+    advice=(ToolAdvice("edit", "- Prefer {} for changes in an existing file."),),
     brief="Create a file, or replace its whole content; read an existing file first.",
 )

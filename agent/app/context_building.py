@@ -110,6 +110,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
         tools.servers = services.mcp
     tools.page_bytes = lambda: context.compaction.page_bytes
     context.tool_context.compact = partial(request_compaction, session, context)
+    context.tool_context.offers = lambda name: name in context.tools
     return context
 
 

@@ -103,6 +103,7 @@ async def nested_context(call: NestedCall, session: Session, changed: Callable[[
         follows_memory=context.follows_memory and (definition is None or definition.memory),
     )
     own.compact = partial(request_compaction, session, nested)
+    own.offers = lambda name: name in nested.tools
     give_skills(call.services, session, nested)
     return nested
 

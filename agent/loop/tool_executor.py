@@ -153,7 +153,7 @@ async def _prepare(batch: CallBatch, index: int, use: ToolUseBlock, tool: Tool |
         title = parsed.title
         permission = await ask_permission(batch.context, batch.emit, parsed)
     except (FileError, ToolError) as error:
-        return _refused(index, use, tool, str(error), title)
+        return _refused(index, use, tool, error.for_model(batch.context.tools), title)
     parsed = permission.call or parsed
     call = PreparedCall(
         index,
@@ -298,7 +298,7 @@ async def _call_tool(
             result = await parsed.tool.run(parsed.arguments, running)
         return with_changed_files(result, changed, told=call.sandboxed) if changing else result
     except (FileError, ToolError) as error:
-        return text_result(str(error), error=True)
+        return text_result(error.for_model(context.tools), error=True)
     except OSError as error:
         log.warning("tool %s failed", call.name, exc_info=True)
         return text_result(f"{call.name} failed: {error}", error=True)

@@ -87,8 +87,7 @@ _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
     ),
     (
         "",
-        "Web search needs the rule web_search in the user's settings. Say what you look for, or read a known"
-        " page with bash and curl.",
+        "Web search needs the rule web_search in the user's settings. Say what you look for, or name a page.",
         word_set("websearch googlewebsearch googlesearch searchweb"),
     ),
     (

@@ -406,7 +406,7 @@ def test_names_that_are_not_text_or_hold_a_new_line_are_shown(searched: BashSess
         path.parent.mkdir(exist_ok=True)
         path.write_text("needle\n")
     names = {"caf\ufffd.odd", "nl␊name.odd", "esc␛[2J.odd", "d\ufffd/plain.odd"}
-    note = "[2 names with bytes that are not UTF-8 (shown as \ufffd): use bash with a glob]"
+    note = "[2 names with bytes that are not UTF-8 (shown as \ufffd): a command can match them by a pattern]"
     for *shown, last in (globbed(searched, "*.odd"), found(searched, "needle", glob="*.odd")):
         assert (set(shown), last) == (names, note)
     *lines, last = found(searched, "needle", glob="*.odd", output_mode="content")

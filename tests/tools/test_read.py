@@ -333,14 +333,14 @@ def test_a_notebook_is_shown_by_cells_and_its_json_where_lines_are_asked_for(fil
         "KeyError: 'k'\n\n[cells[2]: code]\n\n[output]\nab\n"
     )
     assert shown.endswith(
-        "\nab\n[a notebook: 3 of 3 cells. edit takes its JSON, which a read with offset and limit shows]\n"
+        "\nab\n[a notebook: 3 of 3 cells. A read with offset and limit shows its JSON, to be edited]\n"
         "[invisible characters that were taken out: 1]"
     )
     assert "characters are left out ...]" in shown and len(shown) < 3_000
     assert files.do("read", file_path="n.ipynb", offset=1).startswith('1\t{"cells": [{"cell_type"')
     files.context.page_bytes = lambda: 250
     small = files.do("read", file_path="n.ipynb")
-    assert "[a notebook: 2 of 3 cells, the others are left out; bash: jq '.cells[2]'" in small
+    assert "[a notebook: 2 of 3 cells, the others are left out. A read" in small
     files.seen("n.ipynb", json.dumps(NOTEBOOK).encode())
     assert "has been updated" in files.edit("n.ipynb", r"print(\"x\")", "pass")
 

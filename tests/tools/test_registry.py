@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +18,8 @@ from agent.model.anthropic.request import encode_request
 from agent.model_port import ModelRequest, RequestSettings
 from agent.permissions import parse_rules
 from tools import BUILTIN, read
-from tools.base import Tool, ToolCall, ToolResult, text_result
+from tools.base import Tool, ToolCall, ToolError, ToolResult, text_result
+from tools.file_errors import os_errors_explained
 from tools.registry import BuiltinTools, definitions, join_tools, load_builtin_tools
 from transcripts.tool_kinds import same_tools
 from transcripts.view import to_json_bytes
@@ -104,7 +107,7 @@ assert tools.BUILTIN[1] == "read"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
-def test_a_description_gives_advice_only_about_tools_that_are_offered_too():
+def test_a_description_names_other_tools_only_if_they_are_offered():
     tools = {tool.name: tool for tool in load_builtin_tools()}
 
     def described(*names: str) -> dict[str, str]:
@@ -114,6 +117,44 @@ def test_a_description_gives_advice_only_about_tools_that_are_offered_too():
     assert (
         explore["bash"].endswith("\n- For files, prefer read.") and "before you change" not in explore["read"]
     )
-    assert "grep" not in described("bash", "edit")["bash"] and "in bash" not in described("grep")["grep"]
     assert described("bash", "read", "grep")["bash"].endswith("prefer read and grep.")
     assert described("read", "edit")["read"].endswith("\n- Read a file before you change it.")
+    assert described("write", "edit")["write"].endswith("\n- Prefer edit for changes in an existing file.")
+    assert described("compact", "recall")["compact"].endswith(
+        "Nothing is lost: recall returns the original of everything that was shortened."
+    )
+
+
+@pytest.mark.parametrize("brief", [False, True], ids=["whole", "brief"])
+def test_a_tool_that_is_offered_alone_names_no_other(brief: bool):
+    tools = [tool.in_brief() if brief else tool for tool in load_builtin_tools()]
+    # These words are names of programs or parameters there, or verbs.
+    plain = {
+        "bash": ["monitor"],
+        "edit": ["bash", "recall"],
+        "glob": ["grep"],
+        "grep": ["bash", "monitor"],
+        "read": ["bash", "write", "edit", "recall", "task", "ask_user"],
+        "task": ["todo"],
+        "write": ["edit"],
+    }
+    for tool in tools:
+        (alone,) = definitions([tool])
+        words = set(re.findall(r"\w+", f"{alone['description']} {json.dumps(alone['input_schema'])}"))
+        named = {name for name in words & set(BUILTIN) - {tool.name} if tool.name not in plain.get(name, ())}
+        assert not named, f"{tool.name} names {named}"
+
+
+def test_a_remedy_is_left_out_if_it_needs_a_tool_that_is_not_offered(tmp_path: Path):
+    def explained(name: str) -> ToolError:
+        with pytest.raises(ToolError) as caught, os_errors_explained(f"{tmp_path}/project/{name}", tmp_path):
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+        return caught.value
+
+    missing = explained("nowhere.py")
+    assert missing.for_model(["read", "glob"]) == str(missing)
+    assert str(missing).endswith("nowhere.py\nCheck the path; glob finds files by name.")
+    assert missing.for_model(["read"]) == str(missing).partition("\n")[0]
+    assert explained("*.py").for_model(["read", "glob"]).endswith("glob finds the matching files.")
+    plain = ToolError("It failed.", "Try again.")
+    assert plain.for_model([]) == "It failed.\nTry again."

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .errors import FileError
+    from .errors import ExplainedError, FileError
     from .images import MAX_IMAGE_FILE_BYTES, BadImage, load_image, media_type
     from .opening import (
         FILE_TIMEOUT_S,
@@ -40,6 +40,7 @@ __all__ = [
     "MAX_IMAGE_FILE_BYTES",
     "MAX_WHOLE_BYTES",
     "BadImage",
+    "ExplainedError",
     "FileChanged",
     "FileContent",
     "FileError",
@@ -68,7 +69,7 @@ __all__ = [
 __getattr__ = lazy_door(
     __name__,
     {
-        "errors": "FileError",
+        "errors": "ExplainedError FileError",
         "images": "MAX_IMAGE_FILE_BYTES BadImage load_image media_type",
         "opening": (
             "FILE_TIMEOUT_S FOLDER_FLAGS MAX_WHOLE_BYTES FileChanged FileContent closing in_thread "

@@ -27,7 +27,7 @@ _MAGIC_BYTES = {
     b"GIF87a": "image/gif",
     b"GIF89a": "image/gif",
 }
-_HINT = "Install the extra (pip install 'makeroom[images]'), or scale the image down with bash."
+_HINT = "Install the extra (pip install 'makeroom[images]'), or scale the image down."
 
 
 class BadImage(Exception):

@@ -60,7 +60,7 @@ async def in_thread(timeout_s: float, work: Callable[[threading.Event], T]) -> T
     except WorkTooLong:
         raise FileError(
             f"This did not finish within {MAX_LIMITS * timeout_s:g} s; the file system responds.\n"
-            "Name a smaller directory or file, or use bash."
+            "Name a smaller directory or file."
         ) from None
 
 
@@ -135,12 +135,17 @@ def read_at_most(descriptor: int, max_bytes: int) -> bytes:
 
 def _too_large(path: str, size: int, max_bytes: int) -> FileError:
     return FileError(
-        f"{one_line_path(path)} is too large for this: {size:,} bytes, at most {max_bytes:,}.\n"
-        "Use bash (sed, awk, head, tail, python) to read or change it."
+        f"{one_line_path(path)} is too large for this: {size:,} bytes, at most {max_bytes:,}.",
+        remedy="Use bash (sed, awk, head, tail, python) to read or change it.",
+        tools="bash",
     )
 
 
 def _check_kind(path: str, mode: int) -> None:
     if not stat.S_ISREG(mode):
         kind = _FILE_KINDS.get(stat.S_IFMT(mode), "a special file")
-        raise FileError(f"{one_line_path(path)} is {kind}, not a regular file.\nUse bash if you need it.")
+        raise FileError(
+            f"{one_line_path(path)} is {kind}, not a regular file.",
+            remedy="Use bash if you need it.",
+            tools="bash",
+        )

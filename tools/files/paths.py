@@ -55,8 +55,9 @@ def expanded_path(text: str, context: Workspace | None = None) -> str:
         raise FileError("The path contains a NUL byte, which file names cannot.\nRemove it.")
     if text.startswith(("https://", "http://")):
         raise FileError(
-            f"{one_line_path(text)} is a URL, not a path.\n"
-            "Fetch it with bash and curl. The user may be asked to allow the host."
+            f"{one_line_path(text)} is a URL, not a path.",
+            remedy="Fetch it with bash and curl. The user may be asked to allow the host.",
+            tools="bash",
         )
     text = text.removeprefix("file://") if text.startswith("file:///") else text
     try:

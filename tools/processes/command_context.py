@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import field
@@ -48,6 +49,7 @@ class CommandContext(Workspace):
     records   restores transcripts; None if the project has none
     jobs      the session's CommandRunner, made on first use
     inbox     notes for the model of this session
+    offers    tells whether the model is offered a tool with this name
     """
 
     session: str = "session"
@@ -57,3 +59,4 @@ class CommandContext(Workspace):
     records: RecordsGuard | None = None
     jobs: SessionJobs | None = None
     inbox: Inbox = field(default_factory=Inbox)
+    offers: Callable[[str], bool] = lambda name: True

@@ -247,7 +247,7 @@ async def _run(
                 context, argv, environ=environ, folder=folder, take=reader.take, limit_s=limit_s
             )
     except (SupervisorLost, OSError) as error:
-        raise FileError(f"The search could not be started: {error}.\nTry again, or use bash.") from error
+        raise FileError(f"The search could not be started: {error}.\nTry again.") from error
     return reader.output(end.stopped)
 
 

@@ -18,7 +18,7 @@ from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says, thinks
 from tests.strict_api.scripted_model import Step
-from tools.base import ToolCall, ToolResult, text_result
+from tools.base import ToolCall, ToolError, ToolResult, text_result
 from tools.bash import BashArguments, run_bash
 from tools.processes.runner import command_runner
 from transcripts.facts import Fold, Reply, Result, Started, User
@@ -112,6 +112,18 @@ def test_what_cannot_be_done_is_an_error_result_and_the_turn_continues(
         (result,) = [fact for fact in w.record.facts if isinstance(fact, Result)]
         assert result.error
         assert expected in w.texts()[0]
+        w.check()
+
+
+def test_an_error_names_a_tool_in_its_remedy_only_if_the_tool_is_offered(tmp_path: Path) -> None:
+    async def fail(arguments: Any, call: ToolCall) -> ToolResult:
+        raise ToolError("It is binary.", f"Use {arguments.words}.", tools=arguments.words)
+
+    steps: list[Step] = [Answer([calls("echo", words="act"), calls("echo", words="bash")]), "done"]
+    with world(steps, tmp_path) as w:
+        w.replace_run("echo", fail)
+        w.run()
+        assert w.texts() == ["It is binary.\nUse act.", "It is binary."]
         w.check()
 
 
