@@ -144,7 +144,8 @@ def _value(action: argparse.Action) -> str:
         return ""
     if action.choices:
         return f" `{'|'.join(map(str, action.choices))}`".replace("|", "\\|")
-    return f" `{action.metavar or action.dest.upper()}`".replace("|", "\\|")
+    value = str(action.metavar or action.dest.upper()).replace("|", "\\|")
+    return f" `[{value}]`" if action.nargs == "?" else f" `{value}`"
 
 
 def _settings() -> Iterator[str]:

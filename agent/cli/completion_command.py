@@ -4,7 +4,8 @@
   makeroom completion zsh > ~/.zfunc/_makeroom       (a directory of $fpath)
   makeroom completion fish > ~/.config/fish/completions/makeroom.fish
 
-The script is made from the same table of flags as --help. Exit codes: 0 success, 2 usage error.
+The script is made from the same table of flags as --help. It runs `makeroom sessions` to complete the id of
+a session. Exit codes: 0 success, 2 usage error.
 """
 
 from __future__ import annotations
@@ -13,12 +14,28 @@ import argparse
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from agent.model import CATALOG
+from agent.permissions import MODES
+from tools import BUILTIN, CONDITIONAL
 
 from .arguments import COMMAND_HELP, parser
+from .client_flags import SETTING_SOURCES
 from .command_words import asks_for_help
 from .import_command import SOURCES
 from .mcp_command import MCP_ACTIONS
 from .sessions_command import ACTIONS
+
+
+class Values(Struct, frozen=True):
+    """The values of a flag or a subcommand: words that are known now, and names that the shell looks up."""
+
+    words: tuple[str, ...] = ()
+    found: Literal["", "files", "directories", "sessions", "worktrees"] = ""
+
 
 SUBCOMMAND_HELP = {usage.split()[0]: text for usage, text in COMMAND_HELP.items()}
 # Words after a subcommand.
@@ -29,7 +46,27 @@ SUBCOMMAND_WORDS: Mapping[str, tuple[str, ...]] = {
     "permissions": ("check",),
     "sessions": tuple(ACTIONS),
 }
-_FILES = frozenset({"FILE", "FILE|JSON"})  # metavars of values that may be a file
+_MODELS = Values((*CATALOG.aliases, *(model.id for model in CATALOG.models)))
+_TOOLS = Values((*BUILTIN, *CONDITIONAL))
+_VALUES: Mapping[str, Values] = {
+    "--model": _MODELS,
+    "--fallback-model": _MODELS,
+    "--permission-mode": Values(MODES),
+    "--permission-prompt-tool": Values(("stdio",)),
+    "--setting-sources": Values(SETTING_SOURCES),
+    "--tools": _TOOLS,
+    "--allowed-tools": _TOOLS,
+    "--disallowed-tools": _TOOLS,
+    "--resume": Values(found="sessions"),
+    "--worktree": Values(found="worktrees"),
+}
+_VALUES_BY_METAVAR = {
+    "DIR": Values(found="directories"),
+    "FILE": Values(found="files"),
+    "FILE|JSON": Values(found="files"),
+}
+# Subcommands, and a word after one, that take the id of a session.
+_TAKE_SESSIONS: Mapping[str, tuple[str, ...]] = {"sessions": ("show", "export"), "verify": ()}
 
 
 def run_completion(words: Sequence[str]) -> int:
@@ -51,24 +88,42 @@ def shown_flags() -> list[argparse.Action]:
     ]
 
 
+def values_of(action: argparse.Action) -> Values:
+    """Return the values to offer after a flag."""
+    named = (_VALUES[name] for name in action.option_strings if name in _VALUES)
+    by_metavar = _VALUES_BY_METAVAR.get(str(action.metavar), Values())
+    return Values(tuple(map(str, action.choices))) if action.choices else next(named, by_metavar)
+
+
+# Print the sessions of the directory, one line each: id, tab, description.
+_LIST_SESSIONS = (
+    "command makeroom sessions 2>/dev/null |"
+    r""" awk '$2 ~ /^[0-9]+-/ { id = $1; sub(/^[^ ]+ +/, ""); print id "\t" $0 }'"""
+)
+
+
 def _bash() -> Iterator[str]:
     yield "# Completion of makeroom for bash."
+    yield "_makeroom_sessions() {"
+    yield f"    {_LIST_SESSIONS} | cut -f 1"
+    yield "}"
     yield "_makeroom() {"
     yield "    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} word"
+    # bash splits --flag=value into three words.
+    yield "    if [[ $before == = ]]; then before=${COMP_WORDS[COMP_CWORD - 2]}; fi"
+    yield "    if [[ $current == = ]]; then current=; fi"
     yield "    case $before in"
     for action in shown_flags():
         if action.nargs == 0:
             continue
         names = "|".join(action.option_strings)
-        if action.choices:
-            words = shlex.quote(" ".join(map(str, action.choices)))
-            yield f'        {names}) COMPREPLY=($(compgen -W {words} -- "$current")); return ;;'
-        elif action.metavar == "DIR":
-            yield f'        {names}) COMPREPLY=($(compgen -d -- "$current")); return ;;'
-        elif action.metavar in _FILES:
-            yield f'        {names}) COMPREPLY=($(compgen -f -- "$current")); return ;;'
-        elif action.nargs is None:
-            yield f"        {names}) COMPREPLY=(); return ;;"
+        reply = f"COMPREPLY=({_bash_values(values_of(action))}); return"
+        if action.nargs == "?":
+            reply = f"if [[ $current != -* ]]; then {reply}; fi"
+        yield f"        {names}) {reply} ;;"
+    for name, actions in _TAKE_SESSIONS.items():
+        reply = f"COMPREPLY=({_bash_values(Values(found='sessions'))}); return"
+        yield f"        {'|'.join(actions or (name,))}) {reply} ;;"
     yield "    esac"
     yield '    for word in "${COMP_WORDS[@]:1:COMP_CWORD - 1}"; do'
     yield "        case $word in"
@@ -86,11 +141,38 @@ def _bash() -> Iterator[str]:
     yield "complete -o bashdefault -o default -F _makeroom makeroom"
 
 
+def _bash_values(values: Values) -> str:
+    match values.found:
+        case "files":
+            return '$(compgen -f -- "$current")'
+        case "directories":
+            return '$(compgen -d -- "$current")'
+        case "sessions":
+            return '$(compgen -W "$(_makeroom_sessions)" -- "$current")'
+        case "worktrees":
+            return '$(compgen -W "$(ls .makeroom/worktrees 2>/dev/null)" -- "$current")'
+        case _:
+            words = shlex.quote(" ".join(values.words))
+            return f'$(compgen -W {words} -- "$current")' if values.words else ""
+
+
 def _zsh() -> Iterator[str]:
     yield "#compdef makeroom"
     yield "# Completion of makeroom for zsh."
+    yield "_makeroom_sessions() {"
+    yield "    local -a found"
+    yield f"    found=(${{(f)\"$({_LIST_SESSIONS} | sed 's/:/\\\\:/g' | tr '\\t' :)\"}})"
+    yield "    _describe -V session found"
+    yield "}"
+    yield "_makeroom_worktrees() {"
+    yield "    local -a found"
+    yield "    found=(.makeroom/worktrees/*(N/:t))"
+    yield "    _describe worktree found"
+    yield "}"
     yield "_makeroom() {"
+    yield "    local context state line"
     yield "    local -a commands words_of"
+    yield "    typeset -A opt_args"
     yield "    commands=("
     for name, text in SUBCOMMAND_HELP.items():
         yield f"        {shlex.quote(f'{name}:{text}')}"
@@ -98,13 +180,21 @@ def _zsh() -> Iterator[str]:
     yield "    _arguments -C \\"
     for action in shown_flags():
         help_text = _plain(action.help).replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
-        value = "" if action.nargs == 0 else f":{_value_name(action)}:{_zsh_values(action)}"
+        value = ""
+        if action.nargs != 0:
+            optional = ":" if action.nargs == "?" else ""
+            value = f":{optional}{_value_name(action)}:{_zsh_values(values_of(action))}"
         for name in action.option_strings:
             yield f"        {shlex.quote(f'{name}[{help_text}]{value}')} \\"
     yield "        '1: :->first' '*: :->rest'"
     yield "    case $state in"
     yield "        first) _describe command commands ;;"
     yield "        rest)"
+    yield "            case $line[1]:$line[2] in"
+    for name, actions in _TAKE_SESSIONS.items():
+        for word in actions or ("*",):
+            yield f"                {name}:{word}) _makeroom_sessions; return ;;"
+    yield "            esac"
     yield "            case $line[1] in"
     for name, words in SUBCOMMAND_WORDS.items():
         yield f"                {name}) words_of=({' '.join(words)}); _describe word words_of ;;"
@@ -112,39 +202,61 @@ def _zsh() -> Iterator[str]:
     yield "            esac ;;"
     yield "    esac"
     yield "}"
-    yield '_makeroom "$@"'
+    yield 'if [ "$funcstack[1]" = _makeroom ]; then _makeroom "$@"; else compdef _makeroom makeroom; fi'
 
 
-def _zsh_values(action: argparse.Action) -> str:
-    if action.choices:
-        return f"({' '.join(map(str, action.choices))})"
-    if action.metavar == "DIR":
-        return "_files -/"
-    return "_files" if action.metavar in _FILES else " "
+def _zsh_values(values: Values) -> str:
+    match values.found:
+        case "files":
+            return "_files"
+        case "directories":
+            return "_files -/"
+        case "sessions":
+            return "_makeroom_sessions"
+        case "worktrees":
+            return "_makeroom_worktrees"
+        case _:
+            return f"({' '.join(values.words)})" if values.words else " "
 
 
 def _fish() -> Iterator[str]:
     yield "# Completion of makeroom for fish."
+    yield "function __makeroom_sessions"
+    yield f"    {_LIST_SESSIONS}"
+    yield "end"
     yield "complete -c makeroom -f"
     for name, text in SUBCOMMAND_HELP.items():
         yield f"complete -c makeroom -n __fish_use_subcommand -a {name} -d {_fish_quoted(text)}"
     for name, words in SUBCOMMAND_WORDS.items():
-        condition = _fish_quoted(f"__fish_seen_subcommand_from {name}")
+        condition = _fish_quoted(
+            f"__fish_seen_subcommand_from {name}; and test (count (commandline -opc)) -eq 2"
+        )
         yield f"complete -c makeroom -n {condition} -a {_fish_quoted(' '.join(words))}"
+    for name, actions in _TAKE_SESSIONS.items():
+        condition = f"__fish_seen_subcommand_from {name}"
+        if actions:
+            condition += f"; and __fish_seen_subcommand_from {' '.join(actions)}"
+        yield f"complete -c makeroom -k -n {_fish_quoted(condition)} -a '(__makeroom_sessions)'"
     for action in shown_flags():
         names = [
             f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in action.option_strings
         ]
-        value = ""
-        if action.choices:
-            value = f" -x -a {_fish_quoted(' '.join(map(str, action.choices)))}"
-        elif action.metavar == "DIR":
-            value = " -x -a '(__fish_complete_directories)'"
-        elif action.metavar in _FILES:
-            value = " -r -F"
-        elif action.nargs != 0:
-            value = " -x"
+        value = "" if action.nargs == 0 else _fish_values(values_of(action))
         yield f"complete -c makeroom {' '.join(names)}{value} -d {_fish_quoted(_plain(action.help))}"
+
+
+def _fish_values(values: Values) -> str:
+    match values.found:
+        case "files":
+            return " -r -F"
+        case "directories":
+            return " -x -a '(__fish_complete_directories)'"
+        case "sessions":
+            return " -x -k -a '(__makeroom_sessions)'"
+        case "worktrees":
+            return " -x -a '(ls .makeroom/worktrees 2>/dev/null)'"
+        case _:
+            return f" -x -a {_fish_quoted(' '.join(values.words))}" if values.words else " -x"
 
 
 def _fish_quoted(text: str) -> str:

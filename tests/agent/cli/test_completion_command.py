@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -13,6 +14,20 @@ from agent.cli.arguments import COMMAND_HELP
 from agent.cli.completion_command import SUBCOMMAND_WORDS, run_completion, shown_flags
 
 FLAGS = {name for action in shown_flags() for name in action.option_strings}
+
+
+SESSION = "0a0b0c0d-0000-4000-8000-000000000001"
+LISTED = f"{SESSION}  2026-11-24 19:18     1 prompt   15.3 kB  What is: this?"
+
+
+def make_places(folder: Path) -> None:
+    """Make a project with a worktree, a file, and a makeroom that lists one session."""
+    (folder / ".makeroom/worktrees/parser").mkdir(parents=True)
+    (folder / "README.md").write_text("")
+    (folder / "bin").mkdir()
+    listing = f"printf '%s\\n' '{LISTED}' 'no sessions in x'"
+    (folder / "bin/makeroom").write_text(f'#!/bin/sh\n[ "$*" = sessions ] && {listing}\n')
+    (folder / "bin/makeroom").chmod(0o755)
 
 
 def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -45,6 +60,11 @@ def completed(text: str, words: Sequence[str], folder: Path) -> list[str]:
         (["--debug-file", "READ"], ["README.md"]),
         (["--max-turns", ""], []),
         (["completion", ""], ["bash", "zsh", "fish"]),
+        (["--model", "h"], ["haiku"]),
+        (["--setting-sources", ""], ["user", "project", "local"]),
+        (["--permission-mode", "="], ["manual", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]),
+        (["--permission-mode", "=", "p"], ["plan"]),
+        (["--worktree", "--sand"], ["--sandbox"]),
     ],
 )
 def test_bash_completes(
@@ -60,6 +80,89 @@ def test_bash_offers_every_flag_and_subcommand(tmp_path: Path, capsys: pytest.Ca
     assert set(completed(text, ["makeroom", "-"], tmp_path)) == FLAGS
     commands = {usage.split()[0] for usage in COMMAND_HELP}
     assert set(completed(text, ["makeroom", ""], tmp_path)) == commands >= set(SUBCOMMAND_WORDS)
+
+
+def test_bash_offers_sessions_and_worktrees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_places(tmp_path)
+    text = f"PATH={tmp_path}/bin:$PATH\n{script('bash', capsys)}"
+    for words in (["--resume", ""], ["-r", SESSION[:3]], ["sessions", "export", ""], ["verify", ""]):
+        assert completed(text, ["makeroom", *words], tmp_path) == [SESSION]
+    assert completed(text, ["makeroom", "--worktree", ""], tmp_path) == ["parser"]
+
+
+FISH = """
+source script
+complete -C "$argv[1]" | cut -f 1
+"""
+# An interactive zsh on a terminal of its own. Its `compadd` prints what is offered.
+ZSH_SETUP = """
+fpath=($PWD/functions $fpath)
+autoload -Uz compinit
+compinit -u -D
+compadd() {
+    local -a offered
+    if (( ${@[(I)-[OAD]*]} )); then builtin compadd "$@"; return; fi
+    builtin compadd -A offered "$@"
+    (( $#offered )) && print -l -- "" "offered: "$^offered
+}
+finish() { print "the"" end" }
+prepare() { comppostfuncs=(finish) }
+compprefuncs=(prepare)
+bindkey "^I" complete-word
+print "is rea""dy"
+"""
+ZSH = """
+zmodload zsh/zpty
+zpty shell "zsh -f -i"
+zpty -w shell "source ./setup"
+zpty -r shell seen "*is ready*"
+zpty -w -n shell "$1"$'\\t'
+zpty -r shell seen "*the end*"
+print -r -- $seen | tr -d '\\r' | sed -n 's/^offered: //p'
+zpty -d shell
+"""
+
+
+def offered_by(shell: str, line: str, folder: Path, environ: dict[str, str]) -> set[str]:
+    """Return what a real shell offers at the end of a line."""
+    if shell == "zsh":
+        argv = ["zsh", "-f", "-c", ZSH, "zsh", line]
+    else:
+        argv = ["fish", "--no-config", "-c", FISH, line]
+    ran = subprocess.run(
+        argv, cwd=folder, env=environ, capture_output=True, text=True, check=True, timeout=60
+    )
+    return set(ran.stdout.split())
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_complete(shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = script(shell, capsys)
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    make_places(tmp_path)
+    (tmp_path / "functions").mkdir()
+    (tmp_path / "functions/_makeroom").write_text(text)
+    (tmp_path / "script").write_text(text)
+    (tmp_path / "setup").write_text(ZSH_SETUP)
+    environ = {"HOME": str(tmp_path), "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "TERM": "dumb"}
+    for line, offered in {
+        "makeroom --output-f": {"--output-format"},
+        "makeroom --output-format ": {"text", "json", "stream-json"},
+        "makeroom --permission-mode b": {"bypassPermissions"},
+        "makeroom --model h": {"haiku"},
+        "makeroom --fallback-model claude-opus-5-": {"claude-opus-5-5"},
+        "makeroom --setting-sources l": {"local"},
+        "makeroom --resume 0": {SESSION},
+        "makeroom --worktree p": {"parser", "permissions"} if shell == "zsh" else {"parser"},
+        "makeroom --debug-file READ": {"README.md"},
+        "makeroom sess": {"sessions"},
+        "makeroom sessions ": {"list", "show", "search", "export"},
+        "makeroom sessions show ": {SESSION},
+        "makeroom verify ": {SESSION},
+        "makeroom completion z": {"zsh"},
+    }.items():
+        assert offered_by(shell, line, tmp_path, environ) == offered, line
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
