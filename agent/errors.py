@@ -26,6 +26,7 @@ Feature = Literal[
     "thinking",
     "effort",
     "cache",
+    "cache diagnostics",
     "eager tool input",
     "web tools",
     "system blocks",

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeGuard
 from msgspec import Struct, field
 from msgspec.structs import force_setattr, replace
 
-from transcripts import Block, Message, TextBlock, Usage, is_server_tool
+from transcripts import Block, CacheMiss, Message, TextBlock, Usage, is_server_tool
 
 from .errors import Feature
 from .events import Event
@@ -34,6 +34,7 @@ class RequestSettings(Struct, frozen=True):
     effort      "low" to "max"; None leaves the effort to the model
     cache       the lifetime of the cached prefix: "5m", "1h"; None: no caching
     eager       the inputs of tools stream before they are validated
+    diagnoses   the API is asked why a cached prefix was not reused
     rejected    features that the server rejected; they are off
     system_role  the model supports messages of role "system", which carry makeroom's own words
     tag         the suffix of the tags around these words elsewhere, see transcripts/channel.py
@@ -48,6 +49,7 @@ class RequestSettings(Struct, frozen=True):
     effort: str | None = None
     cache: Literal["5m", "1h"] | None = "5m"
     eager: bool = False
+    diagnoses: bool = False
     rejected: frozenset[Feature] = frozenset()
     system_role: bool = False
     tag: str = ""
@@ -61,6 +63,7 @@ class RequestSettings(Struct, frozen=True):
             effort=None if "effort" in features else self.effort,
             cache=None if "cache" in features else self.cache,
             eager=self.eager and "eager tool input" not in features,
+            diagnoses=self.diagnoses and "cache diagnostics" not in features,
             system_role=self.system_role and "system messages" not in features,
             rejected=self.rejected | set(features),
         )
@@ -80,10 +83,10 @@ def output_room(window: int) -> int:
     return max(MIN_OUTPUT_TOKENS, int(window * MAX_OUTPUT_SHARE))
 
 
+# The settings of a request that its own fact contains; the others are in the `Opened` before it.
 RECORDED_SETTINGS = (
     "max_tokens", "thinking", "silent_thinking", "effort", "cache", "eager", "rejected", "system_role"
 )  # fmt: skip
-"""The settings of a request that its own fact contains; the others are in the `Opened` before it."""
 
 
 class ModelRequest(Struct, frozen=True):
@@ -95,6 +98,8 @@ class ModelRequest(Struct, frozen=True):
     instruction  one more user message at the end, after the last mark
     compacts     the instruction is for the API's own compaction, if the provider has one; its block is then
                  the whole reply
+    previous     the id of the reply to the previous request, "" for the first one, to be told why the cached
+                 prefix was not reused; None: not asked
     encoded      the bodies that adapters have made, by the name of the encoding
     """
 
@@ -103,10 +108,20 @@ class ModelRequest(Struct, frozen=True):
     cache_marks: tuple[int, ...] = ()
     instruction: str = ""
     compacts: bool = False
+    previous: str | None = None
     encoded: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         force_setattr(self, "encoded", {})  # a changed copy has a different body
+
+    def recorded(self) -> dict[str, Any]:
+        """Return the settings for the fact of this request, without those in the `Opened` before it."""
+        settings = {name: on for name in RECORDED_SETTINGS if (on := getattr(self.settings, name))}
+        if self.compacts:
+            settings["compacts"] = True
+        if self.previous is not None:
+            settings["previous"] = self.previous
+        return settings
 
 
 class PendingBlock(Struct):
@@ -129,6 +144,7 @@ class IncomingReply(Struct):
               "model_context_window_exceeded" or another value of a provider; None: not known yet
     complete  the stream ended properly: a stop reason is known and no block is pending
     ident     the id of the message, if the API gives one
+    cache_miss  the API's reason why the cached prefix was not reused, if it names one
     """
 
     blocks: list[Block] = field(default_factory=list)
@@ -139,6 +155,7 @@ class IncomingReply(Struct):
     model: str = ""
     request_id: str = ""
     ident: str = ""
+    cache_miss: CacheMiss | None = None
 
     @property
     def started(self) -> bool:
@@ -171,6 +188,7 @@ class ModelFacts(Struct, frozen=True):
     window_source   the source of the window size in words; "": it is a guess
     cuts_silently   the server truncates a prompt that is too long, and answers the rest (Ollama)
     system_role     the model supports messages of role "system" among the others
+    diagnoses       the API tells why a cached prefix was not reused
     retires_on      the date of the model's scheduled retirement as YYYY-MM-DD; "" if there is none
     """
 
@@ -186,6 +204,7 @@ class ModelFacts(Struct, frozen=True):
     window_source: str = ""
     cuts_silently: bool = False
     system_role: bool = False
+    diagnoses: bool = False
     retires_on: str = ""
 
 

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         SKILL_START,
         UNSIGNED,
         Block,
+        CacheMiss,
         ChannelBlock,
         ImageBlock,
         RedactedThinkingBlock,
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
         block_from_json,
         block_to_json,
         blocks_from_json,
+        cache_miss_from_json,
         check_shape,
         hook_words,
         injected,
@@ -126,6 +128,7 @@ __all__ = [
     "TAIL_TOPIC",
     "UNSIGNED",
     "Block",
+    "CacheMiss",
     "ChannelBlock",
     "Charge",
     "Clear",
@@ -186,6 +189,7 @@ __all__ = [
     "block_text",
     "block_to_json",
     "blocks_from_json",
+    "cache_miss_from_json",
     "call_of",
     "channel_tag",
     "channel_words",
@@ -250,7 +254,8 @@ __getattr__ = lazy_door(
         "listing": "FORK_TOPIC ProjectRecords SessionSummary",
         "load": "LazyResults LoadedTranscript read_transcript without_garbage_collection",
         "messages": (
-            "attached attachment_of Block block_from_json block_to_json blocks_from_json ChannelBlock "
+            "attached attachment_of Block block_from_json block_to_json blocks_from_json "
+            "cache_miss_from_json CacheMiss ChannelBlock "
             "check_shape DATA_TAGS GIT_STATE_TAG hook_words ImageBlock injected injected_text INVALID_JSON "
             "is_put_back is_thinking map_strings OWN_COMMAND_TAG own_words PASTED_TAG PUT_BACK_START "
             "PUT_BACK_TAG quoted RedactedThinkingBlock replace_surrogates said_by_user SKILL_START "

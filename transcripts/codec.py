@@ -22,7 +22,16 @@ from msgspec.json import Decoder
 from msgspec.structs import fields
 
 from .facts import FACT_TYPES, Clear, Edit, Fact, Fold, StoredOutput, UnknownFact, Unthink
-from .messages import Block, ChannelBlock, Usage, block_to_json, blocks_from_record, usage_from_json
+from .messages import (
+    Block,
+    CacheMiss,
+    ChannelBlock,
+    Usage,
+    block_to_json,
+    blocks_from_record,
+    cache_miss_from_json,
+    usage_from_json,
+)
 from .secrets.masking import SecretMasks
 
 FORMAT_VERSION = 1
@@ -44,7 +53,7 @@ def _to_json(value: Any) -> Any:
         return sorted(value)
     if isinstance(value, Clear | Fold | Unthink):
         return {"edit": _EDIT_NAMES[type(value)], **_fields_of(value)}
-    if isinstance(value, StoredOutput):
+    if isinstance(value, StoredOutput | CacheMiss):
         return _fields_of(value)
     if isinstance(value, Usage):
         return {name: count for name in value.__struct_fields__ if (count := getattr(value, name))}
@@ -176,6 +185,7 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "content": blocks_from_record,
     "edits": lambda raw: tuple(_edit_from_json(edit) for edit in raw),
     "usage": usage_from_json,
+    "cache_miss": cache_miss_from_json,
     "stored": lambda raw: StoredOutput(**{name: raw[name] for name in StoredOutput.__struct_fields__}),
     "tools": tuple,
     "marks": tuple,

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from msgspec import Struct, field
 
-from .messages import Block, Usage, empty_mapping
+from .messages import Block, CacheMiss, Usage, empty_mapping
 
 SAID_KEY = "said"  # a key of `Result.about`, see `Result.said`
 CHANGED_KEY = "changed"  # a key of `Result.about`, see `Result.changed_files`
@@ -143,7 +143,7 @@ class Reply(Fact, frozen=True):
     """A reply of the model.
 
     `complete` is False if the stream broke off; `partial` is then the text of the unfinished block. `stop` is
-    the API's stop_reason, `asked` the seq of the request.
+    the API's stop_reason, `asked` the seq of the request, `ident` the API's id of the message.
     """
 
     blocks: tuple[Block, ...]
@@ -154,6 +154,8 @@ class Reply(Fact, frozen=True):
     model: str = ""
     asked: int | None = None
     partial: str = ""
+    ident: str = ""
+    cache_miss: CacheMiss | None = None
 
 
 class Started(Fact, frozen=True):

@@ -153,6 +153,7 @@ class Usage(Struct, frozen=True):
     cache_written: int = 0
     cache_written_hour: int = 0  # the part of cache_written that lasts one hour
     searches: int = 0  # web searches by the server, charged individually
+    thinking: int = 0  # the part of output that is thinking, if the server reports it
 
     @property
     def prompt(self) -> int:
@@ -165,17 +166,30 @@ class Usage(Struct, frozen=True):
         return self.prompt + self.output
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.input + other.input,
-            self.output + other.output,
-            self.cache_read + other.cache_read,
-            self.cache_written + other.cache_written,
-            self.cache_written_hour + other.cache_written_hour,
-            self.searches + other.searches,
-        )
+        return Usage(*(getattr(self, name) + getattr(other, name) for name in Usage.__struct_fields__))
 
     def __sub__(self, other: Usage) -> Usage:
         return Usage(*(getattr(self, name) - getattr(other, name) for name in Usage.__struct_fields__))
+
+
+class CacheMiss(Struct, frozen=True):
+    """The API's reason why it could not reuse the cached prefix of the previous request.
+
+    `reason` is a value of the API, such as "tools_changed", and `tokens` is about what would have been read.
+    """
+
+    reason: str
+    tokens: int = 0
+
+
+def cache_miss_from_json(raw: Any) -> CacheMiss | None:
+    """Return the reason in the API's form or in a transcript's; None if there is none that can be read."""
+    if not isinstance(raw, Mapping):
+        return None
+    reason = raw.get("reason", raw.get("type"))
+    tokens = raw.get("tokens", raw.get("cache_missed_input_tokens"))
+    known = isinstance(tokens, int | float) and 0 < tokens < 1e12
+    return CacheMiss(reason[:100], int(tokens) if known else 0) if isinstance(reason, str) else None
 
 
 def usage_from_json(raw: Mapping[str, Any]) -> Usage:

@@ -211,6 +211,7 @@ def request_settings(services: Services, opened: Opened | None, rules: Permissio
         effort=effort,
         cache=setup.config.cache if facts.cache and setup.config.caches else None,
         eager=facts.eager,
+        diagnoses=facts.diagnoses,
         system_role=facts.system_role,
         tag=tag,
     )

@@ -198,7 +198,10 @@ def _request_of(folded: Folded, sent: RequestSent) -> ModelRequest:
         )
     paused = folded.last_reply is not None and folded.last_reply.stop == "pause_turn"
     return ModelRequest(
-        settings, messages=folded.view if paused else folded.view.sendable(), cache_marks=tuple(sent.marks)
+        settings,
+        messages=folded.view if paused else folded.view.sendable(),
+        cache_marks=tuple(sent.marks),
+        previous=sent.settings.get("previous"),
     )
 
 

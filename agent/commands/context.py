@@ -37,7 +37,18 @@ from compact import (
     summary_usage,
 )
 from tools.text import pluralize
-from transcripts import Compacted, Folded, Originals, PartKind, Result, Scope, TextBlock, is_recall_id
+from transcripts import (
+    Compacted,
+    Folded,
+    Originals,
+    PartKind,
+    Reply,
+    Result,
+    Scope,
+    TextBlock,
+    Usage,
+    is_recall_id,
+)
 from transcripts.patterns import lazy_pattern
 
 from .running import usage_notice
@@ -52,6 +63,12 @@ WINDOW_STATE_WORDS = {
     WindowState.CRITICAL: ", nearly full",
     WindowState.BLOCKING: ", full: run /compact to free context",
     WindowState.EXHAUSTED: ", full",
+}
+CACHE_MISSES = {
+    "model_changed": "the model changed",
+    "system_changed": "the system prompt changed",
+    "tools_changed": "the tools changed",
+    "messages_changed": "earlier messages changed",
 }
 PART_LABELS = {
     PartKind.USER: "user text",
@@ -78,6 +95,7 @@ async def show_context(controller: Controller, argument: str) -> Event | None:
     shown = tuple(row for row in rows if row[1])
     controller.emit(ContextChart(title, rows=shown, total=compaction.window.size))
     lines = [*_largest_blocks(report), "", *_compactions(report, compaction.settings.policy)]
+    lines += _last_cache_miss(session)
     return CommandOutput("\n".join(lines))
 
 
@@ -111,6 +129,17 @@ def _compactions(report: ContextReport, name: str) -> list[str]:
     return lines
 
 
+def _last_cache_miss(session: Session) -> list[str]:
+    """Return a line about the newest reply for which the API could not reuse the cached prefix."""
+    replies = (fact for fact in reversed(session.folded.facts) if isinstance(fact, Reply))
+    missed = ((fact, fact.cache_miss) for fact in replies if fact.cache_miss is not None)
+    for fact, miss in missed:
+        if miss.reason in CACHE_MISSES:
+            size = f"{miss.tokens:,} tokens" if miss.tokens else "the prefix"
+            return [f"Last cache miss: {size} at r{fact.seq}, because {CACHE_MISSES[miss.reason]}."]
+    return []
+
+
 def _figures(made: Compacted) -> str:
     report = made.report
     text = f"{made.id}  {made.label} ({made.trigger})"
@@ -133,10 +162,18 @@ async def show_cost(controller: Controller, argument: str) -> Event | None:
         f"  cache writes    {used.cache_written:>12,}",
         f"  uncached        {used.input:>12,}",
         f"output            {used.output:>12,} tokens",
+        *_thinking_line(used),
         *_cost_lines(session),
         *_agents_line(session),
     ]
     return CommandOutput("\n".join(lines))
+
+
+def _thinking_line(used: Usage) -> list[str]:
+    """Return a line with the part of the output that is thinking, no line if no server reported it."""
+    if not used.thinking:
+        return []
+    return [f"  thinking        {used.thinking:>12,}  ({whole_percent(used.thinking, used.output)}%)"]
 
 
 def _agents_line(session: Session) -> list[str]:

@@ -27,7 +27,7 @@ from agent.errors import (
 )
 from agent.events import Emit, Notice, ReplyFinished, RequestStarted, Retrying, StreamAborted
 from agent.model import MAX_TRIES, Failures, ended_early
-from agent.model_port import RECORDED_SETTINGS, IncomingReply, ModelRequest
+from agent.model_port import IncomingReply, ModelRequest
 from agent.session import Session
 from compact import (
     Calibration,
@@ -158,7 +158,7 @@ def _record_request(
         raw=context.compaction.overhead + session.folded.view.tokens,
         attempt=attempt,
         encoding=context.model.encoding,
-        settings={name: on for name in RECORDED_SETTINGS if (on := getattr(request.settings, name))},
+        settings=request.recorded(),
         marks=request.cache_marks,
     )
     session.sync()  # results are durable before the next request
@@ -174,7 +174,10 @@ def _request(session: Session, context: TurnContext, repairs: Repairs) -> ModelR
         settings = replace(settings, max_tokens=min(settings.max_tokens, repairs.max_tokens))
     paused = folded.last_reply is not None and folded.last_reply.stop == "pause_turn"
     view = folded.view if paused else folded.view.sendable()
-    return ModelRequest(settings, messages=view, cache_marks=cache_breakpoints(folded))
+    previous = None
+    if settings.diagnoses and settings.cache is not None:
+        previous = folded.last_reply.ident if folded.last_reply is not None else ""
+    return ModelRequest(settings, messages=view, cache_marks=cache_breakpoints(folded), previous=previous)
 
 
 def _keep_partial(session: Session, reply: IncomingReply, sent: RequestSent) -> None:
@@ -382,7 +385,7 @@ def _record_summary_request(
     session: Session, context: TurnContext, wanted: SummaryRequest, request: ModelRequest, attempt: int
 ) -> None:
     """Record everything needed to rebuild the request, since none of it is in the conversation."""
-    settings = {name: on for name in RECORDED_SETTINGS if (on := getattr(request.settings, name))}
+    settings = request.recorded()
     if context.summary_model:
         settings["model"] = context.summary_model
     session.request_sent(
@@ -390,7 +393,7 @@ def _record_summary_request(
         context.model.encode(request),
         attempt=attempt,
         encoding=context.model.encoding,
-        settings=settings | ({"compacts": True} if request.compacts else {}),
+        settings=settings,
         marks=request.cache_marks,
         instructions=wanted.instructions,
         leave_out=wanted.leave_out,

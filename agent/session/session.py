@@ -158,6 +158,8 @@ class Session:
             "complete": reply.complete,
             "model": reply.model,
             "asked": asked,
+            "ident": reply.ident,
+            "cache_miss": reply.cache_miss,
         }
         usage = reply.usage if reply.complete else self._used_at_least(reply, sum(counts))
         partial = replace_surrogates(reply.unfinished) if reply.pending else ""

@@ -16,8 +16,10 @@ from .prompt_cache import CacheTerms, CacheUsage, PromptCache
 from .reply import Body, Reply
 from .reply_completion import CompletedReply, complete_reply
 from .request_checks import violations
+from .token_counting import count_text
 
 _MAX_PAUSED = 256  # replies that may be continued
+_MAX_DIAGNOSED = 16  # replies that a later request may name
 
 
 class Limits(Struct, frozen=True):
@@ -44,6 +46,7 @@ class Endpoint:
         self._cache = PromptCache(now)
         self._paused: OrderedDict[bytes, None] = OrderedDict()
         self._made = 0
+        self._answered: OrderedDict[str, tuple[Body, int]] = OrderedDict()  # body and prompt by reply id
         self.account: list[tuple[str, dict[str, Any]]] = []  # (model, usage) of each message made
         self._lock = Lock()
 
@@ -88,8 +91,13 @@ class Endpoint:
                     self._paused.popitem(last=False)
         usage = _usage(figures, finished, reply)
         self.account.append((model.id, usage))
+        ident = f"msg_{prefix.digest.hex()[:16]}{self._made:06d}"
+        diagnostics = self._diagnostics(admitted, figures)
+        self._answered[ident] = (body, figures.total)
+        if len(self._answered) > _MAX_DIAGNOSED:
+            self._answered.popitem(last=False)
         message = {
-            "id": f"msg_{prefix.digest.hex()[:16]}{self._made:06d}",
+            "id": ident,
             "type": "message",
             "role": "assistant",
             "model": model.id,
@@ -97,6 +105,7 @@ class Endpoint:
             "stop_reason": finished.stop,
             "stop_sequence": None,
             "stop_details": reply.stop_details,
+            "diagnostics": diagnostics,
             "usage": usage,
         }
         if prefix.dropped:
@@ -105,6 +114,36 @@ class Endpoint:
                 {"type": "thinking_dropped", "path": path, "reason": reason} for path in prefix.dropped
             ]
         return message
+
+    def _diagnostics(self, admitted: AdmittedRequest, figures: CacheUsage) -> dict[str, Any] | None:
+        """Why the prefix of the named request could not be reused; None if it could, or if not asked."""
+        asked = admitted.body.get("diagnostics") or {}
+        if (ident := asked.get("previous_message_id")) is None:
+            return None
+        before = self._answered.get(ident)
+        if before is None:
+            return {"cache_miss_reason": {"type": "previous_message_not_found"}}
+        known, tokens = before
+        lost = max(0, tokens - figures.read)
+        for name in ("model", "system", "tools"):
+            if known.get(name) != admitted.body.get(name):
+                return _missed(f"{name}_changed", lost)
+        sent = [_unmarked(message) for message in admitted.body["messages"]]
+        beginning = [_unmarked(message) for message in known["messages"]]
+        return None if sent[: len(beginning)] == beginning else _missed("messages_changed", lost)
+
+
+def _missed(kind: str, tokens: int) -> dict[str, Any]:
+    return {"cache_miss_reason": {"type": kind, "cache_missed_input_tokens": tokens}}
+
+
+def _unmarked(value: Any) -> Any:
+    """A message without its cache marks, which may move."""
+    if isinstance(value, list):
+        return [_unmarked(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: _unmarked(each) for name, each in value.items() if name != "cache_control"}
 
 
 def _as_compaction(reply: Reply) -> Reply:
@@ -129,6 +168,11 @@ def _terms(body: Body, model: ServedModel) -> CacheTerms:
     )
 
 
+def _thinking_tokens(finished: CompletedReply) -> int:
+    thinking = (block["thinking"] for block in finished.blocks if block.get("type") == "thinking")
+    return sum(map(count_text, thinking))
+
+
 def _usage(figures: CacheUsage, finished: CompletedReply, reply: Reply) -> dict[str, Any]:
     return {
         "input_tokens": figures.fresh,
@@ -139,6 +183,7 @@ def _usage(figures: CacheUsage, finished: CompletedReply, reply: Reply) -> dict[
             "ephemeral_1h_input_tokens": figures.written_1h,
         },
         "output_tokens": finished.tokens,
+        "output_tokens_details": {"thinking_tokens": _thinking_tokens(finished)},
         "service_tier": "standard",
         **(reply.usage or {}),
     }

@@ -99,3 +99,26 @@ def test_the_thinking_and_the_effort_are_part_of_the_messages_key_but_not_of_the
     changed = meter.bill("a", marked=(0,), system=system, output_config={"effort": "low"})
     assert changed == (0, 5, 1204)
     assert meter.bill("a", marked=(0,), system=system, model="claude-opus-5-5")[2] == 0
+
+
+def test_a_named_previous_request_is_compared_with_this_one() -> None:
+    meter = Meter()
+
+    def message(text: str, previous: str | None, **more: Any) -> dict[str, Any]:
+        content = [{"type": "text", "text": text, "cache_control": MARK}]
+        body = {
+            "model": "claude-sonnet-5-5",
+            "max_tokens": 100,
+            "messages": [{"role": "user", "content": content}],
+            "diagnostics": {"previous_message_id": previous},
+            **more,
+        }
+        return meter.endpoint.message(meter.endpoint.admit(body, frozenset()), Reply([says("ok")]))
+
+    first = message(LONG, None)
+    assert first["diagnostics"] is None and message(LONG, first["id"])["diagnostics"] is None
+    other = message(LONG, first["id"], system="Be brief.")["diagnostics"]
+    assert other == {"cache_miss_reason": {"type": "system_changed", "cache_missed_input_tokens": 1204}}
+    changed = message(f"x{LONG}", first["id"])["diagnostics"]["cache_miss_reason"]["type"]
+    unknown = message(LONG, "msg_none")["diagnostics"]["cache_miss_reason"]["type"]
+    assert (changed, unknown) == ("messages_changed", "previous_message_not_found")

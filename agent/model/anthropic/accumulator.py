@@ -32,6 +32,7 @@ from transcripts import (
     Block,
     Usage,
     block_from_json,
+    cache_miss_from_json,
     check_shape,
     replace_surrogates,
 )
@@ -75,6 +76,9 @@ class MessageAccumulator(Struct):
                 self.reply.model = reply_label(event["message"].get("model") or "unknown")
                 self.reply.ident = reply_label(event["message"].get("id") or "")
                 self._count(event["message"].get("usage"))
+                diagnostics = event["message"].get("diagnostics")
+                if isinstance(diagnostics, dict):
+                    self.reply.cache_miss = cache_miss_from_json(diagnostics.get("cache_miss_reason"))
             case "content_block_start":
                 return self._start_block(int(event["index"]), event["content_block"])
             case "content_block_delta":
@@ -104,6 +108,7 @@ class MessageAccumulator(Struct):
             cache_written=known.get("cache_creation_input_tokens", 0),
             cache_written_hour=known.get("ephemeral_1h_input_tokens", 0),
             searches=known.get("web_search_requests", 0),
+            thinking=known.get("thinking_tokens", 0),
         )
 
     def _grow(self, chars: int) -> None:
@@ -215,7 +220,7 @@ def _figures(usage: Any) -> Iterator[tuple[str, int]]:
     include it, so the sums of all steps come last.
     """
     for name, count in usage.items() if isinstance(usage, dict) else ():
-        if name in ("cache_creation", "server_tool_use"):
+        if name in ("cache_creation", "server_tool_use", "output_tokens_details"):
             yield from _figures(count)
         elif isinstance(count, int | float) and 0 <= count <= MAX_USAGE_TOKENS:
             yield name, int(count)

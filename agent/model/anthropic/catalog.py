@@ -31,6 +31,7 @@ def _claude(
         cache=True,
         eager=True,
         system_role=system_role,
+        diagnoses=True,
     )
 
 
@@ -70,7 +71,7 @@ def facts_from_catalog(model: str, official: bool) -> ModelFacts:
         known = replace(known, id=model)
         if official:
             return known
-        off = dict.fromkeys(("effort", "thinking", "cache", "eager", "system_role"), False)
+        off = dict.fromkeys(("effort", "thinking", "cache", "eager", "system_role", "diagnoses"), False)
         return replace(known, **off)
     return (
         replace(_claude(model, 200_000, 32_000), known=False) if official else ModelFacts(model, known=False)

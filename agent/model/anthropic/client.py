@@ -153,7 +153,8 @@ class AnthropicModel(Struct):
             raise
 
     def known_facts(self, model: str) -> ModelFacts:
-        return facts_from_catalog(model, self.official)
+        known = facts_from_catalog(model, self.official)
+        return replace(known, diagnoses=False) if self.cloud is not None else known
 
     async def describe(self, model: str) -> ModelFacts:
         """See model_port.Model; asks the models endpoint."""

@@ -28,6 +28,7 @@ FEATURE_FIELDS: dict[str, Feature] = {
     "output_config": "effort",
     "cache_control": "cache",
     "eager_input_streaming": "eager tool input",
+    "diagnostics": "cache diagnostics",
 }
 NAMES = ServerNames(
     {
@@ -63,7 +64,10 @@ def encode_request(request: ModelRequest) -> bytes:
     compaction = {"type": "summarize", "instructions": request.instruction}
     extra = {"compaction": compaction} if request.compacts else {}
     head = to_json_bytes({**_head(settings, mark), **extra})
-    request.encoded[FORMAT] = b'%b,"messages":[%b]}' % (head[:-1], b",".join(pieces))
+    tail = b""
+    if request.previous is not None:  # behind the messages, since it differs in each request
+        tail = b',"diagnostics":' + to_json_bytes({"previous_message_id": request.previous or None})
+    request.encoded[FORMAT] = b'%b,"messages":[%b]%b}' % (head[:-1], b",".join(pieces), tail)
     return request.encoded[FORMAT]
 
 

@@ -158,7 +158,11 @@ class ChunkReader(Struct):
         written = min(prompt - cached, _figure(details, "cache_write_tokens"))
         if prompt or output:
             self.reply.usage = Usage(
-                input=prompt - cached - written, output=output, cache_read=cached, cache_written=written
+                input=prompt - cached - written,
+                output=output,
+                cache_read=cached,
+                cache_written=written,
+                thinking=min(output, _figure(usage.get("completion_tokens_details"), "reasoning_tokens")),
             )
 
 

@@ -162,11 +162,14 @@ class ItemReader(Struct):
         details = usage.get("input_tokens_details") if isinstance(usage, dict) else None
         cached = min(prompt, _figure(details, "cached_tokens"))
         written = min(prompt - cached, _figure(details, "cache_write_tokens"))
+        output = _figure(usage, "output_tokens")
+        produced = usage.get("output_tokens_details") if isinstance(usage, dict) else None
         self.reply.usage = Usage(
             input=prompt - cached - written,
-            output=_figure(usage, "output_tokens"),
+            output=output,
             cache_read=cached,
             cache_written=written,
+            thinking=min(output, _figure(produced, "reasoning_tokens")),
         )
 
 

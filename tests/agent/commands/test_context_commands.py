@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent.app.controller import prompt_blocks
 from agent.events import ContextChart, ContextCompacted, TurnFinished
@@ -243,6 +244,29 @@ def test_context_names_files_and_shows_the_newest_compactions_unless_asked_for_a
         assert "... 3 earlier ones: /context all" in said
         said = await run.do("/context all")
         assert all(f"  {one}  " in said for one in made) and "earlier" not in said
+
+    run_controller(tmp_path, work)
+
+
+def test_context_names_the_last_cache_miss_and_cost_the_thinking(tmp_path: Path) -> None:
+    files(tmp_path, 12)
+
+    async def work(run: ControllerRun) -> None:
+        session, context = run.controller.in_use
+        context.settings = replace(context.settings, diagnoses=True)
+        await run.do("read src/part_0.py")
+        assert run.server.requests[-2]["diagnostics"] == {"previous_message_id": None}
+        assert "cache miss" not in await run.do("/context")
+        asked = run.server.requests[-1]["diagnostics"]["previous_message_id"]
+        assert asked == [fact for fact in session.folded.facts if isinstance(fact, Reply)][-2].ident
+        await run.do(READ_ALL, "/compact", "hello")
+        missed = session.folded.last_reply
+        assert missed is not None and missed.cache_miss is not None
+        assert missed.cache_miss.reason == "messages_changed" and missed.cache_miss.tokens > 0
+        told = f"{missed.cache_miss.tokens:,} tokens at r{missed.seq}, because earlier messages changed."
+        assert f"Last cache miss: {told}" in await run.do("/context")
+        thought = session.spent.thinking
+        assert thought > 0 and f"  thinking        {thought:>12,}  (" in await run.do("/cost")
 
     run_controller(tmp_path, work)
 

@@ -309,7 +309,7 @@ def test_a_field_that_the_server_does_not_take_is_dropped_for_the_session(
     tmp_path: Path, field: str, feature: str
 ) -> None:
     with world(["one", "two"], tmp_path) as w:
-        w.context.settings = replace(w.context.settings, effort="low", eager=True)
+        w.context.settings = replace(w.context.settings, effort="low", eager=True, diagnoses=True)
         w.server.faults.add(Fault("rejects", text=field, times=None))
         assert w.run().reason == "done"
         assert field in str(w.server.requests[0]) and field not in str(w.server.requests[-1])

@@ -13,6 +13,7 @@ from agent.model.anthropic.accumulator import MessageAccumulator
 from agent.model_port import IncomingReply
 from transcripts.messages import (
     INVALID_JSON,
+    CacheMiss,
     TextBlock,
     ThinkingBlock,
     ToolUseBlock,
@@ -290,3 +291,26 @@ def test_the_words_about_a_reply_are_cut() -> None:
     reply = fed([{"type": "message_start", "message": {"model": "m" * 9_999}}, *end("s" * 9_999)])
     assert (reply.model, reply.stop) == ("m" * 100, "s" * 100)
     assert fed([start(), *end({"a": 1})]).stop == "{'a': 1}"  # type: ignore[arg-type]
+
+
+def test_the_tokens_of_thinking_and_the_reason_for_a_cache_miss_are_read():
+    begun = start({"input_tokens": 3, "output_tokens_details": {"thinking_tokens": 40}})
+    miss = {"type": "tools_changed", "cache_missed_input_tokens": 1_234}
+    begun["message"]["diagnostics"] = {"cache_miss_reason": miss}
+    usage = {"output_tokens": 50, "output_tokens_details": {"thinking_tokens": 44}}
+    accumulator = MessageAccumulator()
+    for event in [begun, {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage}]:
+        accumulator.feed(event)
+    assert accumulator.reply.usage == Usage(input=3, output=50, thinking=44)
+    assert accumulator.reply.cache_miss == CacheMiss("tools_changed", 1_234)
+
+
+@pytest.mark.parametrize(
+    "diagnostics", [None, [], "x", {"cache_miss_reason": None}, {"cache_miss_reason": {"type": 3}}]
+)
+def test_a_pending_or_unreadable_diagnosis_is_no_reason(diagnostics: Any):
+    begun = start()
+    begun["message"]["diagnostics"] = diagnostics
+    accumulator = MessageAccumulator()
+    accumulator.feed(begun)
+    assert accumulator.reply.cache_miss is None and accumulator.reply.model == "m"
