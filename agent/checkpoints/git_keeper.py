@@ -28,6 +28,7 @@ from .git_state import (
     GitRunner,
     RepositoryState,
     fingerprint,
+    has_unreachable,
     kept_state,
     tag_objects,
     why_failed,
@@ -53,11 +54,15 @@ class Repository(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """The state of a repository when it had this fingerprint; None if commands cannot write there."""
+    """The state of a repository when it had this fingerprint; None if commands cannot write there.
+
+    has_ref  the ref of this session was a file of its own, which the fingerprint does not contain
+    """
 
     fingerprint: Fingerprint
     state: RepositoryState | None
     seen_ns: int
+    has_ref: bool
 
 
 class RefKeeper(Struct):
@@ -105,13 +110,26 @@ class RefKeeper(Struct):
             raise GitFailed("the repository does not exist")
         return found
 
+    async def with_unreachable(self, git: GitRunner, names: Iterable[str]) -> list[str]:
+        """Return those of the repositories with objects that nothing names, or where git cannot tell."""
+        found = []
+        for name in names:
+            try:
+                if await has_unreachable(git, (await self.repository(name)).top):
+                    found.append(name)
+            except GitFailed:
+                found.append(name)
+        return found
+
     def kept_ref(self) -> str:
         return f"{KEPT_REFS}keep/{self.log.sid}"
 
     async def state(self, git: GitRunner, repository: Repository) -> RepositoryState | None:
         """Return the state of a repository now, and keep it. Raises GitFailed."""
         oldest = int(time.time() - RECENT_LOG_S)
-        return await kept_state(git, repository.top, ref=self.kept_ref(), dropped_before=oldest)
+        known = self._known.get(repository.name)
+        last = known.state.kept if known is not None and known.state is not None else ""
+        return await kept_state(git, repository.top, ref=self.kept_ref(), dropped_before=oldest, last=last)
 
     def tag_content(self, digest: str) -> dict[str, str]:
         """Return the contents of annotated tags that are stored together."""
@@ -136,9 +154,10 @@ class RefKeeper(Struct):
         """Keep a repository if it has changed; return its new state, None if it has none."""
         name = repository.name
         known = self._known.get(name)
-        is_sure = known is not None and not known.fingerprint.hides_changes(known.seen_ns)
-        if known is not None and is_sure and known.fingerprint == found and name not in self.unkept:
-            return None
+        if known is not None and known.fingerprint == found and name not in self.unkept:
+            has_ref = self._has_ref(repository) or not known.has_ref
+            if has_ref and not known.fingerprint.hides_changes(known.seen_ns):
+                return None
         seen_ns = time.time_ns()
         try:
             state = await self.state(git, repository)
@@ -148,8 +167,13 @@ class RefKeeper(Struct):
             self.unkept[name] = why_failed(error)
             return None
         self.unkept.pop(name, None)
-        self._known[name] = _Known(found, state=state, seen_ns=seen_ns)
+        has_ref = self._has_ref(repository)
+        self._known[name] = _Known(found, state=state, seen_ns=seen_ns, has_ref=has_ref)
         return state
+
+    def _has_ref(self, repository: Repository) -> bool:
+        """Return whether the ref of this session is a file of its own. Commands may delete all refs."""
+        return os.path.lexists(repository.shared / self.kept_ref())
 
     async def _store_tags(self, git: GitRunner, repository: Repository, state: RepositoryState) -> None:
         new = sorted(state.tags - self._tags.keys())

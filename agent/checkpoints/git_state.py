@@ -43,7 +43,8 @@ _MAX_ENTRIES = 20_000  # looked at to see whether a repository has changed
 _Stamp = tuple[str, int, int, int]  # a path in the git directory: time, inode number, size
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
 
-# $1 is the ref of this session, $2 the time before which those of others are dropped.
+# $1 is the ref of this session, $2 the time before which those of others are dropped, $3 the commit that the
+# ref named last, "" if unknown: a command may have deleted the ref with all others.
 KEEP = r"""
 set -u
 exec 2>/dev/null
@@ -85,10 +86,16 @@ list() {
     sort -u "$own/list"
 }
 list --no-walk=unsorted >"$own/tips"
+if [ -n "$3" ] && ! "$0" rev-parse -q --verify "$1" >/dev/null; then
+    "$0" update-ref "$1" "$3"
+fi
 if kept=$("$0" rev-parse -q --verify "$1^{commit}"); then
     list --not "$kept" >"$own/unkept"
     comm -12 "$own/tips" "$own/unkept" >"$own/new"
-    [ -s "$own/new" ] || [ "$tree" != "$("$0" rev-parse "$kept^{tree}")" ] || exit 0
+    [ -s "$own/new" ] || [ "$tree" != "$("$0" rev-parse "$kept^{tree}")" ] || {
+        echo "kept $kept"
+        exit 0
+    }
 else
     kept=
     cp "$own/tips" "$own/new"
@@ -107,6 +114,7 @@ now=$(date +%s)
     echo
     echo "Keep what refs, reflogs, stash and index name, so that /rewind can restore it"
 } | "$0" hash-object -t commit -w --stdin >"$own/id" && "$0" update-ref "$1" "$(cat "$own/id")" || exit 11
+echo "kept $(cat "$own/id")"
 """
 # The exit codes of that script.
 _FAILED_STEPS = {
@@ -120,6 +128,11 @@ _FAILED_STEPS = {
     10: "git cannot list the commits",
     11: "git cannot write a commit and its ref",
 }
+# Objects that neither a ref nor a reflog nor an index leads to: git prunes them.
+_UNREACHABLE = """
+exec 2>/dev/null
+"$0" fsck --connectivity-only --unreachable --no-progress --no-dangling | head -n 1
+"""
 TAG_OBJECTS = """
 printf '%s\\n' "$@" | exec "$0" cat-file --batch
 """
@@ -143,6 +156,7 @@ class RepositoryState(Struct):
     stash  the message of each stash entry by its commit, newest first
     heads  the HEAD of each worktree by its path
     index  the tree of the index, "" if it has conflicts or does not exist
+    kept   the commit that keeps all of it
     """
 
     refs: dict[str, str] = field(default_factory=dict)
@@ -150,6 +164,7 @@ class RepositoryState(Struct):
     stash: dict[str, str] = field(default_factory=dict)
     heads: dict[str, Head] = field(default_factory=dict)
     index: str = ""
+    kept: str = ""
 
     @property
     def detached(self) -> dict[str, str]:
@@ -157,13 +172,15 @@ class RepositoryState(Struct):
         return {path: head.commit for path, head in self.heads.items() if not head.branch}
 
 
-async def kept_state(git: GitRunner, top: Path, ref: str, dropped_before: int) -> RepositoryState | None:
+async def kept_state(
+    git: GitRunner, top: Path, *, ref: str, dropped_before: int, last: str = ""
+) -> RepositoryState | None:
     """Keep the state of a repository, and return it; None if commands cannot write there either.
 
-    Raises GitFailed with the reason.
+    `last` is the commit that kept it last. Raises GitFailed with the reason.
     """
     try:
-        output = await git(top, KEEP, [ref, str(dropped_before)])
+        output = await git(top, KEEP, [ref, str(dropped_before), last])
     except GitFailed as error:
         raise GitFailed(why_failed(error, _FAILED_STEPS)) from error
     return None if output == "readonly\n" else parse_state(output)
@@ -194,6 +211,8 @@ def parse_state(output: str) -> RepositoryState:
             state.stash[first] = more
         elif kind == "index":
             state.index = first
+        elif kind == "kept":
+            state.kept = first
     return state
 
 
@@ -217,6 +236,11 @@ async def tag_objects(git: GitRunner, top: Path, ids: Sequence[str]) -> dict[str
         at = end + 1 + int(head[2]) + 1
         found[head[0]] = os.fsdecode(data[end + 1 : at - 1])
     return found
+
+
+async def has_unreachable(git: GitRunner, top: Path) -> bool:
+    """Return whether a repository has objects that only their ids lead to. Raises GitFailed."""
+    return (await git(top, _UNREACHABLE, [])).startswith("unreachable ")
 
 
 class Fingerprint(Struct, frozen=True):

@@ -279,12 +279,14 @@ class ProjectScanner(Struct):
                     known = own.get(name)
         except FileNotFoundError:
             return None
+        except PermissionError:  # since its directory was listed
+            states[name] = PathState("file", stamp="unreadable")
         return known
 
     def _list(self, folder: str, states: dict[str, PathState], began_ns: int) -> _Listing | None:
         """Return the names in a directory, and add its state; None if it no longer exists.
 
-        A directory that cannot be listed is treated as empty.
+        The contents of a directory that cannot be listed are not recorded.
         """
         path = f"{self.root}/{folder}" if folder else str(self.root)
         try:
@@ -462,12 +464,13 @@ def _folder_state(mode: int) -> PathState:
 
 
 def _listed(path: str, prefix: str, stamp: tuple[int, ...]) -> _Listing:
-    """List a directory; names begin with `prefix`. Nothing is known of one that cannot be listed."""
+    """List a directory; names begin with `prefix`. The contents of one that cannot be listed are skipped."""
     try:
+        os.stat(f"{path}/.")  # raises PermissionError if only the names can be read  # noqa: PTH116
         with os.scandir(path) as entries:
             found = sorted(entries, key=_name_of)
     except OSError:
-        return _Listing((), files=(), folders=(), skipped=())
+        return _Listing((), files=(), folders=(), skipped=(prefix.rstrip("/"),) if prefix else ())
     files: list[str] = []
     folders: list[str] = []
     skipped: list[str] = []

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from agent.checkpoints import Checkpoints, shown_paths
 from agent.events import Emit
-from agent.shell import UncoveredFiles, changed_repositories, lines_behind, lost_paths
+from agent.shell import UncoveredFiles, changed_repositories, lines_behind, lost_paths, pruning
 from tools.base import Access
 from tools.processes import command_runner
+from tools.search import run_git_script
 
 from .changed_files import keep_refs, told_if_slow
 from .context import TurnContext
@@ -32,6 +34,7 @@ async def why_uncovered(context: TurnContext, emit: Emit, accesses: Sequence[Acc
     found: dict[str, None] = {}
     for access in runs:
         found |= dict.fromkeys(_lost(context, checkpoints, access))
+        found |= dict.fromkeys(await _pruned(context, checkpoints, access))
     return f"/rewind could not restore {shown_paths(list(found), 4)}" if found else ""
 
 
@@ -53,6 +56,20 @@ def _lost(context: TurnContext, checkpoints: Checkpoints, access: Access) -> lis
             lost += lost_paths(line, inner, uncovered)
     unkept = _changed(context, access, list(recording.keeper.unkept))
     return lost + [f"branches and stash of {name or 'the repository'}" for name in unkept]
+
+
+async def _pruned(context: TurnContext, checkpoints: Checkpoints, access: Access) -> list[str]:
+    """Return a phrase for the objects of each repository that git would delete for good."""
+    kinds = pruning(access.target, context.permissions.rules.places(access))
+    if not kinds:
+        return []
+    recording = checkpoints.recording
+    names = _changed(context, access, ("", *recording.nested))
+    if kinds == "kept":
+        return [f"the commits of {name or 'the repository'}" for name in names]
+    git = partial(run_git_script, context.tool_context)
+    names = await recording.keeper.with_unreachable(git, names)
+    return [f"objects of {name or 'the repository'} that no ref names" for name in names]
 
 
 def _changed(context: TurnContext, access: Access, repositories: Sequence[str]) -> list[str]:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
         changed_repositories,
         lost_paths,
     )
+    from .lost_objects import (
+        pruning,
+    )
     from .outside_programs import (
         outside_need,
     )
@@ -85,6 +88,7 @@ __all__ = [
     "lost_paths",
     "outside_need",
     "parse_simple_commands",
+    "pruning",
     "read_line",
     "risky_lines",
     "with_other_names",
@@ -96,6 +100,7 @@ __getattr__ = lazy_door(
         "destructive": "irreversible_commands irreversible_effect",
         "line_reading": "Invocation LineReading read_line",
         "lost_files": "UncoveredFiles changed_repositories lost_paths",
+        "lost_objects": "pruning",
         "outside_programs": "outside_need",
         "program_names": "Standpoint with_other_names",
         "project_environment": "ProjectEnvironment",

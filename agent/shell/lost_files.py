@@ -5,6 +5,7 @@ Before a command may destroy such files the user is asked. A line is compared wi
 
     rm -rf build *.log          removes what these words match, and everything below
     find . -name '*.js' -delete  removes files at any depth below `.`
+    grep -rl x . | xargs sed -i s/x/y/  writes such files
     echo x >node_modules/a/b    writes a file
     git clean -fdx              removes untracked directories in any depth
 
@@ -29,7 +30,8 @@ from transcripts.patterns import lazy_pattern
 
 from .destructive import may_overwrite
 from .launcher_arguments import option_values
-from .line_reading import read_line
+from .line_reading import Invocation, read_line
+from .output_files import output_words
 from .parsed_text import ANY, STAR, is_unknown
 from .program_names import git_folder, git_subcommand
 from .vital_places import Places, Scene, name_fits, scenes
@@ -43,10 +45,15 @@ _FINDERS = word_set("find gfind fd fdfind")
 _MOVERS = word_set("mv gmv")
 _COPIERS = word_set("cp gcp rsync ln install")  # write to their last operand
 _WRITERS = word_set("tee truncate sponge sed gsed perl ruby dd patch ed ex gzip gunzip xz unxz bzip2 zstd")
+_EDITORS = word_set("sed gsed perl ruby")
+_SEARCHERS = word_set("grep egrep fgrep ggrep")
 _OWNERS = word_set("chown chgrp setfacl chattr setfattr gchown")
+_CHANGERS = _REMOVERS | _MOVERS | _OWNERS | (_WRITERS - _EDITORS) | {"chmod", "gchmod"}
 _DELETING_CODE = lazy_pattern(
     r"\b(?:rmtree|rm_rf|rm_r|rmSync|rmdirSync|removeSync|remove_tree|rimraf|removedirs|deltree|unlink|unlinkSync"
-    r"|remove|rmdir|rm|delete|clean|rename|move|truncate|writeFileSync|write_text|write_bytes|open)\b|-delete\b"
+    r"|remove|rmdir|rm|delete|clean|rename|move|f?truncate|(?:create|write|append)(?:File|Stream|WriteStream)(?:Sync)?"
+    r"|copy(?:2|file|fileobj|tree|FileSync|File)?|cpSync|renameSync|extract(?:all)?|unpack_archive"
+    r"|write_text|write_bytes|open)\b|-delete\b"
 )
 _WALKING_CODE = lazy_pattern(r"\b(?:walk|rglob|glob|iterdir|listdir|scandir|readdirSync|find)\b")
 # Suffixes of names that git itself never gives to a file.
@@ -133,6 +140,7 @@ def _targets(scene: Scene) -> Iterator[_Target]:
     for redirect in scene.command.redirects:
         if redirect.writes and redirect.target != "/dev/null":
             yield from _each(scene, [redirect.target], below=False)
+    yield from _each(scene, output_words(scene), below=False)
     program = scene.program
     operands = scene.operands()
     if program in _REMOVERS or "--remove-files" in scene.arguments:
@@ -180,8 +188,37 @@ def _found(scene: Scene, places: Places, folders: Sequence[str]) -> Iterator[str
     program = scene.program
     if program == "git":
         yield from _found_by_git(scene, places, folders)
-    elif program in _FINDERS and ("-delete" in words or any(word in _REMOVERS for word in words)):
+    elif program in _FINDERS and ("-delete" in words or _changes_found(words) or _feeds_changes(scene)):
         yield from _found_by_find(scene, places, folders)
+    elif program in _SEARCHERS and scene.has_flag("rR", "--recursive") and _feeds_changes(scene):
+        yield from _found_by_grep(scene, places, folders)
+
+
+def _changes_found(words: Sequence[str]) -> bool:
+    """Return whether a command, or the one that `-exec` or xargs runs, changes files that it is given."""
+    in_place = any(re.match(r"-\w*i|--in-place", word) for word in words)
+    into_found = ("{}", ";") in pairwise(words) or ("{}", "+") in pairwise(words)
+    return any(
+        word in _CHANGERS or (word in _EDITORS and in_place) or (word in _COPIERS and into_found)
+        for word in words
+    )
+
+
+def _feeds_changes(scene: Scene) -> bool:
+    """Return whether a command that changes files gets their names from this one, by xargs or `$(...)`."""
+    printing = scene.command
+    for each in scene.line:
+        if _changes_found(each.words):
+            is_word = each.shells < printing.shells and any(map(is_unknown, each.words))
+            if is_word or (each.level > 0 and printing in _sources(each)):
+                return True
+    return False
+
+
+def _sources(command: Invocation) -> Iterator[Invocation]:
+    while command.source is not None:
+        command = command.source
+        yield command
 
 
 def _found_by_git(scene: Scene, places: Places, folders: Sequence[str]) -> Iterator[str]:
@@ -241,6 +278,20 @@ def _found_by_find(scene: Scene, places: Places, folders: Sequence[str]) -> Iter
         if only_caches or excluded or safe:
             continue
         if any(_overlap(path, f"{places.folder}/{name}", below=True) for path in paths):
+            yield name
+
+
+def _found_by_grep(scene: Scene, places: Places, folders: Sequence[str]) -> Iterator[str]:
+    """Yield the directories that a recursive search enters."""
+    excluded = {word.partition("=")[2].strip("/") for word in scene.options() if "exclude-dir=" in word}
+    patterns = word_set("-e -f --regexp --file")
+    given = any(word.partition("=")[0] in patterns for word in scene.options())
+    roots = scene.operands(patterns)[0 if given else 1 :] or ["."]
+    paths = [path for root in roots for path in scene.paths(root)]
+    for name in folders:
+        if posixpath.basename(name) not in {*excluded, *_REPOSITORIES} and any(
+            _overlap(path, f"{places.folder}/{name}", below=True) for path in paths
+        ):
             yield name
 
 

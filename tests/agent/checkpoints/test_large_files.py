@@ -42,7 +42,7 @@ def test_large_files_come_back_byte_for_byte(root: Path, checkpoints: Checkpoint
             file.write(b"!")
         (root / "linked").unlink()
         (root / "linked").symlink_to("/etc/hostname")
-        (root / "locked").chmod(0)
+        (root / "locked").chmod(0o400)
 
     run(checkpoints, command)
     assert checkpoints.uncovered() == [] and checkpoints.recording.coverage() == "all"

@@ -100,6 +100,8 @@ LINES: dict[str, Outcome] = {
     "git branch -D other; git stash clear; git reflog expire --expire=now --all; git gc -q --prune=now": (
         "restored"
     ),
+    "git for-each-ref --format='delete %(refname)' | git update-ref --stdin": "restored",
+    "git for-each-ref --format='delete %(refname)' | git update-ref --stdin; git gc -q --prune=now": "asked",
     "git rm -rfq src": "restored",
     "git -C sub branch -D topic": "restored",
     "git -C tree reset -q --hard HEAD~1": "restored",
@@ -120,6 +122,11 @@ LINES: dict[str, Outcome] = {
     "rm node_modules/pkg/index.js": "asked",
     "echo y >node_modules/pkg/index.js": "asked",
     "sed -i s/x/y/ node_modules/pkg/*.js": "asked",
+    "grep -rl x . | xargs sed -i s/x/y/": "asked",
+    "find . -name '*.js' -exec truncate -s 0 {} +": "asked",
+    "tar cf a.tar src; tar xf a.tar -C .venv": "asked",
+    "curl -so node_modules/pkg/index.js file:///etc/hostname": "asked",
+    "awk '{print >\"node_modules/pkg/index.js\"}' package.json": "asked",
     "rm -rf tools": "asked",
     "mv node_modules modules": "asked",
     "find . -name '*.js' -delete": "asked",
@@ -170,6 +177,8 @@ ALIKE = {
     "find . -name main -delete",
     "echo y >node_modules/pkg/index.js",
     "sed -i s/x/y/ node_modules/pkg/*.js",
+    "curl -so node_modules/pkg/index.js file:///etc/hostname",
+    "awk '{print >\"node_modules/pkg/index.js\"}' package.json",
     "find . -name '*.js' -delete",
     "python3 -c \"import shutil; shutil.rmtree('.venv')\"",
 }
@@ -263,6 +272,43 @@ def test_landlock_loses_nothing_either(tmp_path: Path, template: Template, line:
         pytest.skip("the sandbox here is not Landlock")
     assert shell.world.approver.questions == [] and state(shell.folder) != before
     assert rewound(shell) == [] and state(shell.folder) == before
+
+
+def test_commits_survive_that_all_refs_are_deleted_and_pruned_later(
+    tmp_path: Path, template: Template
+) -> None:
+    """The ref of makeroom is made again, so that the last line does not prune what the first one dropped."""
+    shell = copied(template, tmp_path.resolve() / "project")
+    # Its directory stays, as another session has a ref there.
+    environ = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null"}
+    other = "git update-ref refs/makeroom/keep/other HEAD"
+    subprocess.run(other.split(), cwd=shell.folder, env=environ, check=True)
+    own = "git for-each-ref --format='%(refname)' refs/makeroom/keep/test | xargs git update-ref -d"
+    lost = "git branch -D other; git stash clear; git reflog expire --expire=now --all"
+    shell.run([lost, own, "git gc -q --prune=now"])
+    assert shell.world.approver.questions == []
+    assert rewound(shell) == [] and state(shell.folder) == template.state
+
+
+def test_pruning_objects_that_nothing_names_is_asked_about(tmp_path: Path, template: Template) -> None:
+    """Such as a stash entry that the user has dropped: `git fsck --lost-found` still finds it."""
+    shell = copied(template, tmp_path.resolve() / "project")
+    subprocess.run("git stash drop -q", shell=True, cwd=shell.folder, env=ENVIRON, check=True)
+    shell.run(["git gc -q --prune=now"], Deny(""))
+    (question,) = shell.world.approver.questions
+    assert question.why == "/rewind could not restore objects of the repository that no ref names"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read any directory")
+@pytest.mark.parametrize("mode", [0, 0o444])
+def test_the_contents_of_locked_directories_are_asked_about(
+    tmp_path: Path, template: Template, mode: int
+) -> None:
+    shell = copied(template, tmp_path.resolve() / "project")
+    (shell.folder / "docs").chmod(mode)
+    shell.run(["chmod 700 docs && rm -rf docs"], Deny(""))
+    (question,) = shell.world.approver.questions
+    assert question.why == "/rewind could not restore docs"
 
 
 def test_there_are_sixty_lines_of_which_two_thirds_always_run() -> None:

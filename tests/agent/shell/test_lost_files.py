@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.shell import Places, UncoveredFiles, changed_repositories, lost_paths
+from agent.shell import Places, UncoveredFiles, changed_repositories, lost_paths, pruning
 
 PLACES = Places(folder="/p", home="/home/u", cwd="/p")
 UNCOVERED = UncoveredFiles(
@@ -37,11 +37,11 @@ LOST = {
     "find web -name '*.js' -delete": ["web/node_modules"],
     "find . -name '*.js' -not -path '*/node_modules/*' -delete": [".venv"],
     "find lib -type f | xargs rm": [
+        "lib/.git",
         ".git",
         "node_modules",
         "web/node_modules",
         ".venv",
-        "lib/.git",
         "data/huge.img",
     ],
     "git clean -fdx": ["node_modules", "web/node_modules", ".venv", "data/huge.img"],
@@ -69,6 +69,25 @@ LOST = {
     "git clean --force --force -dx lib": ["lib/.git", "data/huge.img"],
     "git worktree remove ../tree": ["../tree", "data/huge.img"],
     "python3 -c \"import shutil; shutil.rmtree('.venv')\"": [".venv", "data/huge.img"],
+    "python3 -c \"import os; os.truncate('.venv/x', 0)\"": [".venv", "data/huge.img"],
+    # Files that options name, and those of archives.
+    "cc -o .venv/lib/x m.c": [".venv"],
+    "cc -o data/huge.img m.c": ["data/huge.img"],
+    "unzip -o x.zip -d node_modules": ["node_modules", "data/huge.img"],
+    "cd node_modules && unzip x.zip": ["node_modules", "data/huge.img"],
+    "tar -xzf x.tar -C node_modules": ["node_modules", "data/huge.img"],
+    "cd node_modules/left && patch -p1 <x": ["node_modules", "data/huge.img"],
+    "curl -so .venv/x http://a": [".venv"],
+    "find src -fprint .venv/x": [".venv"],
+    "python3 -m zipfile -e a.zip .venv": [".venv"],
+    "awk '{print > \"node_modules/a\"}' x": ["node_modules"],
+    # Files that a search finds.
+    "find web -name '*.js' -exec sed -i s/a/b/ {} +": ["web/node_modules"],
+    "find web -name '*.js' | xargs sed -i s/a/b/": ["web/node_modules", "data/huge.img"],
+    "find web -type f -exec cp /dev/null {} ';'": ["web/node_modules"],
+    "grep -rl foo web | xargs sed -i s/a/b/": ["web/node_modules", "data/huge.img"],
+    "grep -rlZ -e foo web | xargs -0 perl -pi -e s/a/b/": ["web/node_modules", "data/huge.img"],
+    "sed -i s/a/b/ $(grep -rl foo web)": ["web/node_modules", "data/huge.img"],
 }
 KEPT = [
     "rm -rf node_modules",
@@ -92,6 +111,16 @@ KEPT = [
     "npm ci && npm test",
     "for f in a b; do rm src/$f; done",
     "make",
+    "cc -o build/x m.c",
+    "curl -sO http://a",
+    "python3 -m zipfile -l a.zip",
+    "awk '$1 > 3 {print \"a\"}' x",
+    "find . -name '*.py' -exec grep -l x {} +",
+    "find . -name '*.py' -exec sed -n p {} +",
+    "find . -newer x -exec cp {} /tmp ';'",
+    "find src -type f -exec chmod 644 {} +",
+    "find . -name '*.py' | xargs wc -l",
+    "grep -rn foo . | xargs echo",
     "git -C src branch -d done",
 ]
 
@@ -104,6 +133,31 @@ def test_what_a_line_may_destroy_without_a_checkpoint(line: str) -> None:
 @pytest.mark.parametrize("line", KEPT)
 def test_a_line_that_destroys_only_what_can_be_restored_or_rebuilt(line: str) -> None:
     assert lost_paths(line, PLACES, UNCOVERED) == []
+
+
+PRUNED = {
+    "git gc --prune=now": "unreachable",
+    "cd a && git -C b prune -v": "unreachable",
+    "git repack -a -d": "unreachable",
+    "git repack -Adf; git repack -ad": "unreachable",
+    "git update-ref -d refs/heads/x && git gc --prune=all": "unreachable",
+    "git for-each-ref --format='delete %(refname)' | git update-ref --stdin; git prune": "kept",
+    "for r in $(git for-each-ref); do git update-ref -d $r; done; git gc --prune=now": "kept",
+    "git for-each-ref | xargs -n1 git update-ref -d; git gc --prune=now": "kept",
+    "git fetch -p origin '+refs/*:refs/*' && git gc --prune=now": "kept",
+    "git push --mirror ../x; git prune": "kept",
+    "git filter-branch --tree-filter 'rm x' -- --all; git gc --prune=now": "kept",
+    "git filter-repo --path src": "kept",
+    **dict.fromkeys(
+        ("git gc", "git gc --prune=never", "git prune -n", "git repack -d", "git repack -A", "git fetch -p"),
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("line", PRUNED)
+def test_the_objects_of_git_that_a_line_deletes_for_good(line: str) -> None:
+    assert pruning(line, PLACES) == PRUNED[line]
 
 
 ALL = ["", "a", "a/b", "c"]
