@@ -20,7 +20,7 @@ from tools.files import FileError
 from tools.files.opening import load_file
 from tools.files.workspace import SeenFile
 from tools.patch import find_all, source_text, splice
-from tools.text.encoding import common_newline, decode_text, unify_newlines
+from tools.text.encoding import TextForm, common_newline, decode_text, unify_newlines
 
 from .file_session import FileSession
 
@@ -37,6 +37,10 @@ ENCODINGS = [
     ("utf-16-be", "utf-16-be", "héllo 😀\nx = 1\n", b"\xfe\xff"),
     ("utf-32-le", "utf-32-le", "héllo 😀\nx = 1\n", b"\xff\xfe\0\0"),
     ("shift-jis", "cp932", "こんにちは、世界\nテスト x\n", b""),
+    ("iso2022_jp", "iso2022_jp", "こんにちは、世界\nテスト x\n", b""),
+    ("utf-16-le", "utf-16-le", "Windows x\nlog 😀\n", b""),
+    ("utf-16-be", "utf-16-be", "файл журнала\nстрока x\n", b""),
+    ("utf-16-le", "utf-16-le", "这个函数返回结果\n如果出错就退出 x\n", b""),
 ]
 
 
@@ -51,6 +55,34 @@ def test_an_encoding_is_named_and_kept(files: FileSession, codec: str, named: st
     assert files.path("f").read_bytes() == mark + content.replace("x", "yy").encode(codec)
     files.do("write", file_path="f", content=content)
     assert files.path("f").read_bytes() == data
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\0\0",
+        b"a\0",
+        b"text with a \0 in it\n",
+        "naïve text, \0 two\n".encode("latin-1"),
+        "no spaces at all: x\u0001\n".encode("utf-16-le"),
+        bytes(range(256)) * 4,
+        b"\x7fELF\2\1\1\0" + b"\0" * 56,
+        b"RIFF$\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0",
+        "a b\n".encode("utf-16-le") + b"\0",
+        "a \ud800".encode("utf-16-le", "surrogatepass"),
+    ],
+)
+def test_bytes_that_only_look_wide_are_binary(data: bytes):
+    assert decode_text(data) is None
+
+
+def test_an_escape_sequence_alone_is_no_japanese():
+    text = "\x1b$ and \x1b[1mbold\x1b[0m\n"
+    assert decode_text(text.encode()) == (text, TextForm(newline="\n"))
+
+
+def test_a_file_that_became_ascii_is_not_read_as_the_wide_text_that_it_was():
+    assert decode_text(b"a b\n", told="utf-16-le") == ("a b\n", TextForm(newline="\n"))
 
 
 def test_what_the_encoding_cannot_say_is_refused(files: FileSession):

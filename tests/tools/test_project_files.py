@@ -71,6 +71,17 @@ def test_patterns_mean_what_they_mean_to_git(tmp_path: Path) -> None:
     assert differing(tmp_path, range(25)) == []
 
 
+@pytest.mark.parametrize(
+    "pattern", ["?", "??", "x?z", "x??z", "[!a]", "[!a]*", "[é]", "é", "*é", "[à-ü]?", "日*"]
+)
+def test_a_pattern_counts_the_bytes_of_a_name_as_git_does(tmp_path: Path, pattern: str) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / ".gitignore").write_text(f"{pattern}\n", "utf-8")
+    for name in ("a", "b", "é", "xéz", "xyz", "日本", "aé"):
+        (tmp_path / name).touch()
+    assert listed(tmp_path) == in_git(tmp_path)
+
+
 def test_the_patterns_of_the_user_count_in_every_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,7 +59,7 @@ class IgnoreFile(Struct, frozen=True):
 
         The last matching pattern decides. Patterns that match a parent directory were evaluated before.
         """
-        below = "/".join(path[self.depth :]) + ("/" if is_folder else "")
+        below = _as_bytes("/".join(path[self.depth :]) + ("/" if is_folder else ""))
         for pattern in reversed(self.patterns) if self.together.match(below) else ():
             found = pattern.regex.match(below)
             if found is not None and (found.lastgroup is None or found.end(found.lastgroup) == len(below)):
@@ -220,12 +220,17 @@ def _ignore_file(path: Path, depth: int) -> IgnoreFile | None:
             if line.replace("**/", "").count("*") > _MAX_STARS:
                 continue
             with suppress(re.error, ValueError):
-                read = GitIgnoreSpecPattern(line.rstrip("\r"))
+                read = GitIgnoreSpecPattern(_as_bytes(line.rstrip("\r")))
                 if read.regex is not None:
                     patterns.append(IgnorePattern(read.regex, bool(read.include)))
         alternatives = (each.regex.pattern.replace("(?P<ps_d>", "(?:") for each in patterns)
         together = re.compile("|".join(alternatives))
     return IgnoreFile(depth, patterns=patterns, together=together) if patterns else None
+
+
+def _as_bytes(text: str) -> str:
+    """Return the text with a character for each byte of its UTF-8: for git, `?` and `[!a]` match one byte."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("latin-1")
 
 
 def _folders_above(name: str) -> Iterator[str]:

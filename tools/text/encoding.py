@@ -61,6 +61,9 @@ _FREQUENT_LETTERS = frozenset(
     "оеаинтсрвлікпαοιετσνηυρκίάόέיוהלארמתבשاليمونترةبدانรากเอมง่ยลด้สวท"
     "다이니을지수에습는를없로하시자가일스의정파용합서기음사할리트인한은어않션오터있문위대그드아제만으값보름상함실옵해치패입작부표력프데모식형전된"
 )
+_ODD_CATEGORIES = frozenset(("Cc", "Cn", "Co", "Cs"))
+_MIN_LATIN_NULS = 0.4  # of the bytes of Latin text in UTF-16
+_MAX_WIDE_WORD_CHARS = 200  # between spaces or line ends in UTF-16, on average
 _HAN_OR_KANA = lazy_pattern("[\u3040-\u30ff\u4e00-\u9fff]")
 
 
@@ -124,14 +127,57 @@ def decode_text(data: bytes, told: str = "") -> tuple[str, TextForm] | None:
             form = TextForm(codec, errors=errors, mark=mark, newline=common_newline(text), strays=strays)
             return None if codec == "utf-8" and "\0" in text else (text, form)
     if b"\0" in data:
-        return None
+        return _unmarked_utf16(data)
+    if b"\x1b$" in data and (japanese := _iso_2022_jp(data)) is not None:
+        return japanese
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         return _not_utf8(data, told)
-    if text.isascii() and told not in ("", "utf-8") and not told.endswith("?"):
+    if text.isascii() and told not in ("", "utf-8") and not told.startswith("utf-16") and told[-1] != "?":
         return text, TextForm(told, "strict", newline=common_newline(text))
     return text, TextForm(newline=common_newline(text))
+
+
+def _unmarked_utf16(data: bytes) -> tuple[str, TextForm] | None:
+    """Return the text of UTF-16 without a byte order mark; None for binary data.
+
+    In the wrong order of bytes, "a b" is a Chinese letter, U+2000 and another letter. So the order with more
+    ASCII is right. Bytes that would be plain text but for a few NULs are binary: as UTF-16, those of Latin
+    text are NULs by almost half, and those of other text contain control characters.
+    """
+    sample = data[:_SAMPLE_CHARS]
+    if sample.count(0) < _MIN_LATIN_NULS * len(sample) and not _CONTROL_BYTE.search(
+        sample.replace(b"\0", b"")
+    ):
+        return None
+    readings: list[tuple[int, str, str]] = []
+    for codec in ("utf-16-le", "utf-16-be"):
+        with suppress(UnicodeDecodeError):
+            text = data.decode(codec)
+            if _is_plain_text(text[:_SAMPLE_CHARS]):
+                readings.append((sum(map(str.isascii, text[:_SAMPLE_CHARS])), codec, text))
+    if not readings:
+        return None
+    _, codec, text = max(readings)
+    return text, TextForm(codec, "strict", newline=common_newline(text))
+
+
+def _is_plain_text(text: str) -> bool:
+    """Return whether a text has spaces or line ends, but no other character that texts do not contain."""
+    counts = Counter(text)
+    if (counts[" "] + counts["\n"]) * _MAX_WIDE_WORD_CHARS < len(text):
+        return False
+    return not any(unicodedata.category(char) in _ODD_CATEGORIES for char in counts.keys() - set("\t\n\r\f"))
+
+
+def _iso_2022_jp(data: bytes) -> tuple[str, TextForm] | None:
+    """Return Japanese text in seven bits, whose escape sequences switch between character sets."""
+    with suppress(UnicodeError):
+        text = data.decode("iso2022_jp")
+        if _JAPANESE.search(text) and text.encode("iso2022_jp") == data:
+            return text, TextForm("iso2022_jp", "strict", newline=common_newline(text))
+    return None
 
 
 def common_newline(text: str) -> str:
