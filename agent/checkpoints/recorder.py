@@ -235,18 +235,19 @@ class Checkpoints(Struct):
     def announce(self, path: Path) -> None:
         """Record a file that is about to be changed, and the directories that will be made for it.
 
-        `path` is a real path.
+        `path` is a real path. The file changes at all of its names (hard links).
         """
         name = _covered_name(self.root, path)
         if name is None:
             self.log.note_gap(f"{path} is outside the project")
             return
-        for each in (*parents(name), name):
+        others = self.scanner.other_names(path)
+        for each in (*parents(name), name, *others):
             if each in self._unfinished:
                 continue
-            self.recording.announced.add(name)
+            self.recording.announced.add(each if each in others else name)
             state = self.scanner.state(each)
-            if each == name or state == NOTHING:
+            if each == name or each in others or state == NOTHING:
                 change = self._unfinished[each] = FileChange(self.seq(), path=each, before=state)
                 self.log.add(change)
 

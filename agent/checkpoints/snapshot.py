@@ -28,7 +28,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from tools.files import FileError, closing, one_line_path, read_at_most, safe_open
+from tools.files import FileError, closing, is_temporary, one_line_path, read_at_most, safe_open
 from tools.search import Blob, GitFailed, GitIndex
 from tools.text import pluralize
 from transcripts import without_garbage_collection
@@ -397,6 +397,22 @@ class ProjectScanner(Struct):
         except OSError:
             return PathState("other")
 
+    def other_names(self, path: Path) -> list[str]:
+        """Return the other names of a file in the project (hard links), as far as they are found in time."""
+        try:
+            state = path.lstat()
+        except OSError:
+            return []
+        found: list[str] = []
+        waiting = [""]
+        end = self.clock() + 0.5  # of a write
+        while waiting and len(found) < state.st_nlink - 1 and self.clock() < end:
+            folder = waiting.pop()
+            listing = _listed(f"{self.root}/{folder}", f"{folder}/" if folder else "", ())
+            waiting += listing.folders
+            found += (name for name in listing.files if _is_link_to(self.root / name, state, path))
+        return found
+
     def with_digest(self, name: str, state: PathState) -> PathState:
         """Return the state of a file with the hash of its contents, although these are not stored."""
         if state.kind != "file" or state.value:
@@ -443,6 +459,13 @@ class ProjectScanner(Struct):
         return known if state.value == "" or state.blob or state.value in stored else None
 
 
+def _is_link_to(other: Path, state: os.stat_result, path: Path) -> bool:
+    try:
+        return other != path and os.path.samestat(other.lstat(), state)
+    except OSError:
+        return False
+
+
 def parents(name: str) -> list[str]:
     """Return the directories that contain a relative path, outermost first."""
     return [str(folder) for folder in reversed(PurePosixPath(name).parents[:-1])]
@@ -476,6 +499,8 @@ def _listed(path: str, prefix: str, stamp: tuple[int, ...]) -> _Listing:
     skipped: list[str] = []
     for entry in found:
         name = prefix + entry.name
+        if is_temporary(entry.name):  # of a call that runs beside this one
+            continue
         if not entry.is_dir(follow_symlinks=False):
             files.append(name)
         elif entry.name in SKIPPED_FOLDERS:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     )
     from .workspace import SeenFile, Workspace
     from .write_recovery import recover
-    from .writing import WriteRequest, atomic_write
+    from .writing import WriteRequest, atomic_write, is_temporary
 
 __all__ = [
     "FILE_TIMEOUT_S",
@@ -53,6 +53,7 @@ __all__ = [
     "expanded_path",
     "in_thread",
     "is_inside",
+    "is_temporary",
     "links_on_way",
     "load_file",
     "load_image",
@@ -81,6 +82,6 @@ __getattr__ = lazy_door(
         ),
         "workspace": "SeenFile Workspace",
         "write_recovery": "recover",
-        "writing": "WriteRequest atomic_write",
+        "writing": "WriteRequest atomic_write is_temporary",
     },
 )

@@ -28,12 +28,18 @@ from .paths import one_line_path
 from .write_recovery import create_locked, journal, recover, try_lock, write_all
 
 _TEMPORARY_NAME = lazy_pattern(r"\.makeroom-[0-9a-f]{16}\.tmp")
+_ANY_TEMPORARY_NAME = lazy_pattern(r"\.makeroom-(?:[0-9a-f]{16}\.tmp|restore-\d+)")
 _LOCK_POLL_S = 0.01  # between two attempts to get a lock of another process
 _MAX_LOCK_POLLS = 500  # 5 s, far longer than a write takes
 # These fields confirm the old content.
 _DROPPED_ATTRIBUTES = ("security.capability", "security.ima", "security.evm")
 _DENIED_ERRNOS = (errno.EACCES, errno.EPERM, errno.EROFS)
 _NO_LINKS_ERRNOS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
+
+
+def is_temporary(name: str) -> bool:
+    """Return whether a file with this name is being written, to be renamed when it is complete."""
+    return name.startswith(".makeroom-") and _ANY_TEMPORARY_NAME.fullmatch(name) is not None
 
 
 class CannotWriteAtomically(Exception):

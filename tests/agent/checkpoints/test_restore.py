@@ -232,6 +232,29 @@ def test_a_hard_linked_file_stays_one_file(root: Path, checkpoints: Checkpoints)
     assert (root / "b").read_text() == "old" and (root / "a").samefile(root / "b")
 
 
+def test_a_file_that_is_edited_by_one_of_its_names_comes_back_at_all(
+    root: Path, checkpoints: Checkpoints
+) -> None:
+    (root / "a").write_text("old")
+    (root / "deep").mkdir()
+    (root / "deep" / "b").hardlink_to(root / "a")
+    before = tree(root)
+    write(checkpoints, root / "a", "agent")
+    assert {one.path for one in differences(checkpoints)} == {"a", "deep/b"}
+    (root / "deep" / "b").unlink()
+    (root / "deep" / "b").write_text("agent")  # as an editor saves it: no link any more
+    restore(checkpoints, plan_restore(checkpoints, 1), False)
+    assert tree(root) == before
+
+
+def test_the_name_of_a_file_that_is_still_being_written_is_not_recorded(
+    root: Path, checkpoints: Checkpoints
+) -> None:
+    run(checkpoints, (root / ".makeroom-0123456789abcdef.tmp").touch)
+    run(checkpoints, (root / ".makeroom-mine.tmp").touch)
+    assert {one.path for one in checkpoints.log.changes} == {".makeroom-mine.tmp"}
+
+
 def test_line_counts_are_those_of_a_diff_also_for_large_files() -> None:
     assert line_counts(b"a\nb\nc\n", b"a\nX\nc\nd\n") == (2, 1)
     old = b"".join(b"%d\n" % number for number in range(50_000))
