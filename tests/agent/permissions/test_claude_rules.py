@@ -61,6 +61,8 @@ def test_commands(rule: str, denied: list[str], others: list[str]) -> None:
         ("Read(.env)", ["/w/app/.env", "/w/app/sub/.env"], ["/w/app/env"]),
         ("Read(*.pem)", ["/w/app/a.pem", "/w/app/sub/a.pem"], ["/w/app/pem"]),
         ("Read(build/)", ["/w/app/build/x", "/w/app/sub/build/x"], ["/w/app/builder"]),
+        ("Read(build/*)", ["/w/app/build/x", "/w/app/sub/build/x"], ["/w/app/builder/x"]),
+        ("Read(src/build/*)", ["/w/app/src/build/x"], ["/w/app/sub/src/build/x"]),
         ("Read(src/**/key.txt)", ["/w/app/src/key.txt", "/w/app/src/a/b/key.txt"], ["/w/app/key.txt"]),
         ("Read(//etc/hosts)", ["/etc/hosts"], ["/w/app/etc/hosts"]),
         ("Read(/src/a)", ["/w/app/src/a"], ["/src/a"]),

@@ -15,6 +15,7 @@ from agent.permissions.permission_store import (
     PermissionStore,
     drop_rule,
     store_rule,
+    stored_places,
     stored_rules,
 )
 from agent.permissions.rule_syntax import OPENING, Rule, parse_rules
@@ -60,9 +61,10 @@ def test_a_permanent_rule_is_in_the_file_once_and_is_removed_from_both(path: Pat
 
 def test_only_the_removed_rule_goes_not_an_equal_one_from_elsewhere(path: Path) -> None:
     flag, own = LOG, Rule("bash", "git log", SESSION_ORIGIN)
-    store = PermissionStore(PermissionRules(allow=(flag, own), deny=(flag, own)), path)
+    store = PermissionStore(PermissionRules(allow=(flag, own), deny=(flag, own), ask=(flag, own)), path)
     store.remove(own)
-    assert origins(store.rules.allow) == origins(store.rules.deny) == [("bash(git log)", "a flag")]
+    for left in (store.rules.allow, store.rules.deny, store.rules.ask):
+        assert origins(left) == [("bash(git log)", "a flag")]
 
 
 def test_without_a_file_a_permanent_rule_holds_for_the_session() -> None:
@@ -97,6 +99,14 @@ def test_a_file_that_cannot_be_read_is_named_and_never_written_over(path: Path) 
     with pytest.raises(ConfigError, match="Correct or remove it"):
         store.allow_always(LOG)
     assert path.read_text("utf-8") == "allow = [" and store.rules.allow == (LOG,)
+
+
+def test_places_of_the_sandbox_that_are_invalid_allow_nothing(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_text('[sandbox]\nwrite = ["~/.cargo"]\n', "utf-8")
+    assert stored_places(path)["write"] == ("~/.cargo",)
+    path.write_text("[sandbox]\nwrite = 1\n", "utf-8")
+    assert stored_places(path) == {}
 
 
 def test_a_file_instead_of_a_directory_holds_no_rules(tmp_path: Path) -> None:

@@ -10,7 +10,15 @@ from agent.permissions import PermissionRules, judge_call, parse_rules
 from agent.shell import ProjectEnvironment
 from tools.base import Access
 
-_RULES = "bash(black), bash(pytest), bash(ruff check), bash(git fetch), bash(docker ps), bash(test), bash(cp)"
+# Builtins that evaluate subscripts, as the manual of bash describes them.
+EVALUATING = (
+    *("read", "unset", "declare", "typeset", "local", "export", "readonly", "let", "wait"),
+    *("mapfile", "readarray"),
+)
+_RULES = (
+    ", ".join(f"bash({builtin})" for builtin in (*EVALUATING, "printf"))
+    + ", bash(black), bash(pytest), bash(ruff check), bash(git fetch), bash(docker ps), bash(test), bash(cp)"
+)
 
 
 @pytest.fixture
@@ -42,7 +50,8 @@ def rules_in(folder: Path, allow: str = _RULES) -> PermissionRules:
             "black away/x",
             "cp a ../b",
         ),
-        *("test -v 'a[$(id)]'", "test -v 'a[`id`]'"),
+        *("test -v 'a[$(id)]'", "printf -v 'a[$(id)]' x", "test -v 'a[`id`]'"),
+        *(f"{builtin} 'a[$(id)]'" for builtin in EVALUATING),
     ],
 )
 def test_an_argument_outside_the_project_is_asked_about(folder: Path, line: str) -> None:
@@ -64,11 +73,20 @@ def test_an_argument_outside_the_project_is_asked_about(folder: Path, line: str)
             "cp a sub/../b",
             "cp a /dev/null",
         ),
+        *(f"cp a /dev/{stream}" for stream in ("stdin", "stdout", "stderr", "tty")),
         *("test -f a", "pytest sub -k 'a and not b'", "test -n 'a[1]'", "cp a /dev/null"),
     ],
 )
 def test_arguments_inside_the_project_are_covered(folder: Path, line: str) -> None:
     assert judge_call("bash", [Access("run", line, cwd=str(folder))], rules_in(folder)).answer == "allow"
+
+
+def test_always_for_a_line_with_one_argument_outside_means_exactly_this_line(folder: Path) -> None:
+    line = "mypy sub && mypy /home"
+    verdict = judge_call("bash", [Access("run", line, cwd=str(folder))], rules_in(folder))
+    assert verdict.prefix is not None and verdict.prefix.is_exactly(line)
+    inside = judge_call("bash", [Access("run", "mypy sub && mypy .", cwd=str(folder))], rules_in(folder))
+    assert str(inside.prefix) == "bash(mypy)"
 
 
 def test_a_rule_that_names_a_path_covers_it(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """Syntax of rules, and storing and reading them."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,13 @@ def test_rules_about_the_sandbox_name_a_line_or_a_host() -> None:
 def test_a_path_is_written_in_the_form_that_is_compared() -> None:
     assert parse_rules("edit(./docs/*)") == (Rule("edit", "docs/*"),)
     assert parse_rules("edit(/etc/*) read(.env*)") == (Rule("edit", "/etc/*"), Rule("read", ".env*"))
+
+
+def test_no_reserved_word_of_bash_is_taken_for_a_program() -> None:
+    """`time` runs a program, and `]]` ends what only `[[` can begin."""
+    words = subprocess.run(["bash", "-c", "compgen -k"], capture_output=True, text=True, check=True).stdout
+    reserved = set(words.split()) - {"time", "]]"}
+    assert len(reserved) > 15
+    for word in reserved:
+        with pytest.raises(ValueError, match="is a reserved word of the shell"):
+            parse_rules(f"bash({word} x)")
