@@ -7,13 +7,18 @@ Each is a checkout of its own in `.makeroom/worktrees`, which git ignores, on a 
     /p/.git/worktrees/parser        its HEAD and index
 
 git runs no program that the repository's own settings name: hooks and signatures are off, and a repository
-that defines filters or merge drivers of its own is refused.
+that defines filters or merge drivers of its own is refused. In a repository within a worktree git would run
+another git, with the settings that commands gave it: such a worktree is not merged, and its state is read
+without entering them.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shutil
+import stat
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -22,7 +27,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from agent.errors import UsageError
-from tools.files import FileError
+from tools.files import FileError, closing, safe_open
 from tools.processes import CommandContext, command_runner
 from tools.search import Checkout, GitFailed, run_git_script
 from tools.text import pluralize
@@ -39,15 +44,32 @@ WORKTREES = Path(".makeroom", "worktrees")
 IGNORE_FILES = (".gitignore", ".ignore")
 INCLUDE_FILE = ".worktreeinclude"
 GIT_LIMIT_S = 300.0  # for one script: a checkout of a large project on a slow disk
-# A script prints "ok" as its last line; if it does not, its output is the reason.
+# A script prints "ok" as its last line; if it does not, its output is the reason. $1 is the worktree.
 _CHECKED = r"""
 exec 2>&1
-if "$0" config --show-scope --get-regexp '^(filter[.].*[.](clean|smudge|process)|merge[.].*[.]driver)$' |
-    grep -qE '^(local|worktree)'
-then
-    echo "the repository's own settings define filters or merge drivers, which makeroom does not run"
-    exit 0
-fi
+programs='^(filter[.].*[.](clean|smudge|process)|merge[.].*[.]driver)$'
+for place in . "$1"; do
+    if [ -d "$place" ] && "$0" -C "$place" config --show-scope --get-regexp "$programs" |
+        grep -qE '^(local|worktree)'
+    then
+        echo "the repository's own settings define filters or merge drivers, which makeroom does not run"
+        exit 0
+    fi
+done
+"""
+_WITHOUT_REPOSITORIES = r"""
+tab=$(printf '\t')
+within=$(
+    "$0" -C "$1" -c core.quotePath=false ls-files -s | sed -n "s/^160000 [^$tab]*$tab//p" |
+        while IFS= read -r name; do
+            # A quoted name contains special characters.
+            if [ "${name#\"}" != "$name" ] || [ -e "$1/$name/.git" ] || [ -L "$1/$name/.git" ]; then
+                printf '%s\n' "$name"
+            fi
+        done
+    "$0" -C "$1" -c core.quotePath=false ls-files --others --exclude-standard | grep '/"\{0,1\}$'
+)
+[ -z "$within" ] || { echo "it contains other repositories:" $within; exit 0; }
 """
 _ADD = f"""{_CHECKED}
 "$0" rev-parse -q --verify 'HEAD^0' >/dev/null || {{ echo "the repository has no commits"; exit 0; }}
@@ -61,13 +83,13 @@ exit 0
 """
 # $1 is the worktree. Its tree is written with an index of its own, so that the real one does not change.
 _STATE = f"""{_CHECKED}
-changed=$("$0" -C "$1" status --porcelain | wc -l) || exit 0
+changed=$("$0" -C "$1" status --porcelain --ignore-submodules=dirty | wc -l) || exit 0
 head=$("$0" -C "$1" rev-parse HEAD) || exit 0
 ahead=$("$0" rev-list --count "$head" --not HEAD) || exit 0
 onto=$("$0" symbolic-ref -q --short HEAD || echo "a detached HEAD")
 printf '%s\\n' "$changed" "$ahead" "$onto" ok
 """
-_DIFF = f"""{_CHECKED}
+_DIFF = f"""{_CHECKED}{_WITHOUT_REPOSITORIES}
 index=$(mktemp) || exit 0
 trap 'rm -f "$index"' EXIT
 base=$("$0" merge-base HEAD "$("$0" -C "$1" rev-parse HEAD)") || exit 0
@@ -78,7 +100,7 @@ export GIT_INDEX_FILE="$index"
 exit 0
 """
 # $1 is the worktree, $2 the message of a commit. Conflicts are found before a file of the project changes.
-_MERGE = f"""{_CHECKED}
+_MERGE = f"""{_CHECKED}{_WITHOUT_REPOSITORIES}
 top=$PWD
 for name in MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD; do
     [ ! -e "$("$0" rev-parse --git-path "$name")" ] || {{ echo "$top has an unfinished merge"; exit 0; }}
@@ -293,10 +315,30 @@ async def _copy_included(git: GitRunner, worktree: Worktree) -> list[str]:
             if not target.parent.resolve().is_relative_to(worktree.path):
                 warnings.append(f"{name} was not copied to the worktree: a link leads out of it")
                 continue
-            shutil.copy2(source, target, follow_symlinks=False)
+            _copy_file(source, target)
         except OSError as error:
             warnings.append(f"{name} was not copied to the worktree: {error.strerror}")
     return warnings
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    """Copy a regular file with its mode to a new one, without following links. Raises OSError.
+
+    A command of another session may exchange either path, and let the file grow, in the meantime.
+    """
+    with closing(safe_open(str(source), os.O_RDONLY | os.O_NONBLOCK)) as found:
+        state = os.fstat(found)
+        if not stat.S_ISREG(state.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        left = state.st_size
+        with (
+            closing(safe_open(str(target), os.O_WRONLY | os.O_CREAT | os.O_EXCL)) as made,
+            open(made, "wb", closefd=False) as copy,
+        ):
+            os.fchmod(made, stat.S_IMODE(state.st_mode))
+            while left > 0 and (piece := os.read(found, min(left, 1 << 20))):
+                copy.write(piece)
+                left -= len(piece)
 
 
 def _move_records(source: Path, target: Path) -> None:

@@ -10,7 +10,8 @@ read it. `start_reading` copies the index and returns the blobs of the files tha
 git runs with a git directory of our own (git_listing.py). The time of the copy is far in the future, so git
 never reads a file to be sure that it has not changed, and runs no filter. The times of a file that changed in
 the second in which the index was written prove nothing, so the caller has to leave it out (`settled_ns`).
-Files with a filter are not returned. Others that git converts have blobs of another size.
+Files with a filter are not returned. Others that git converts have blobs of another size. Submodules are
+ignored, since git would run another git in them, with the filters that their own configuration names.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ cp "$1" "$2" && touch -t 203712312359 "$2" || exit 3
 "$0" ls-files -vsz >"$3/entries" & entries=$!
 "$0" ls-files -s | cut -d' ' -f2 | "$0" cat-file --buffer --batch-check='%(objectsize)' >"$3/sizes" & sizes=$!
 "$0" ls-files -z | "$0" check-attr -z --stdin filter >"$3/filters" & filters=$!
-"$0" diff-files -z --name-only --relative >"$3/changed" || exit 4
+"$0" diff-files -z --name-only --relative --ignore-submodules=all >"$3/changed" || exit 4
 wait $entries && wait $sizes && wait $filters
 """
 _CHANGED = """\
-exec "$0" diff-files -z --name-only --relative 2>/dev/null
+exec "$0" diff-files -z --name-only --relative --ignore-submodules=all 2>/dev/null
 """
 _CONTENTS = """\
 printf '%s\\n' "$@" | exec "$0" cat-file --batch

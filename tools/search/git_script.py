@@ -20,6 +20,7 @@ _SETTINGS_FILES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTE
 _NO_PROGRAMS = {
     "core.hooksPath": "/dev/null",
     "log.showSignature": "false",
+    "submodule.recurse": "false",
     "gc.auto": "0",
     "maintenance.auto": "false",
 }

@@ -101,6 +101,24 @@ def test_what_a_command_does_to_tracked_files_is_undone(
     assert tree(root) == before
 
 
+def test_the_configuration_of_a_submodule_runs_no_program(
+    root: Path, checkpoints: Checkpoints, in_session: Callable[[Callable[[], object]], None], tmp_path: Path
+) -> None:
+    """Commands can make one. git would compare its files by another git, with that one's own filters."""
+    ran = tmp_path / "ran"
+    commit(root, "echo one >a")
+    plant = f"""
+        git init -q within; cd within; echo one >f; git add f; git commit -qm one
+        git config filter.x.clean 'touch {ran}; cat'; echo 'f filter=x' >.gitattributes; echo two >f
+        cd ..; git add within; echo two >a
+    """
+    in_session(lambda: sh(root, plant))
+    in_session(lambda: sh(root, "echo three >a"))
+    assert not ran.exists() and [each.path for each in checkpoints.log.changes if each.path == "a"]
+    sh(root, "git status")
+    assert ran.exists(), "the filter works"
+
+
 def test_a_change_that_keeps_the_size_and_time_of_a_tracked_file_is_seen(
     root: Path, checkpoints: Checkpoints, in_session: Callable[[Callable[[], object]], None]
 ) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import subprocess
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -187,6 +187,69 @@ def test_programs_of_the_repository_do_not_run(project: Path, tmp_path: Path) ->
         assert not ran.exists()
 
     with_git(project, work)
+
+
+@pytest.mark.parametrize("added", [False, True])
+def test_programs_of_a_repository_in_a_worktree_do_not_run(
+    project: Path, tmp_path: Path, added: bool
+) -> None:
+    """git would run another git in it, with the filters that its own configuration names."""
+    ran = tmp_path / "ran"
+
+    async def work(runner: GitRunner) -> None:
+        worktree = await opened(runner, project)
+        within = worktree.path / "within"
+        git(worktree.path, "init", "-q", "within")
+        (within / "f").write_text("one")
+        commit_all(within)
+        if added:
+            git(worktree.path, "add", "within")
+        git(within, "config", "filter.x.clean", f"touch {ran}; cat")
+        (within / ".gitattributes").write_text("f filter=x\n")
+        (within / "f").write_text("two")
+        assert (await worktree.state(runner)).changed == 1
+        for action in (worktree.diff, worktree.merge):
+            with pytest.raises(UsageError, match="contains other repositories: within"):
+                await action(runner)
+        with pytest.raises(UsageError, match="it has 1 changed file"):
+            await worktree.remove(runner)
+        assert not ran.exists()
+        git(worktree.path, "-C", "within", "status")
+        assert ran.exists(), "the filter works"
+
+    with_git(project, work)
+
+
+def test_a_file_to_copy_that_is_exchanged_leads_nowhere(project: Path, tmp_path: Path) -> None:
+    """A command of another session exchanges it after git has listed it."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "key").write_text("secret")
+    (project / ".worktreeinclude").write_text("key\npipe\n")
+    (project / ".gitignore").write_text("key\npipe\n/home\n")
+    commit_all(project)
+    (project / "a").mkdir()
+    (project / "a" / "key").write_text("own")
+    (project / "pipe").write_text("")
+
+    async def exchanging(folder: Path, script: str, arguments: Sequence[str]) -> str:
+        async with git_outside_session(project, {"PATH": os.environ["PATH"], "HOME": str(project)}) as runner:
+            output = await runner(folder, script, arguments)
+        if "ls-files" in script:
+            (project / "a").rename(project / "b")
+            (project / "a").symlink_to(tmp_path / "outside")
+            (project / "pipe").unlink()
+            os.mkfifo(project / "pipe")
+        return output
+
+    async def run() -> None:
+        worktree, warnings = await Worktrees(project).open(exchanging, "w")
+        assert [each.partition(":")[0] for each in warnings] == [
+            "a/key was not copied to the worktree",
+            "pipe was not copied to the worktree",
+        ]
+        assert not (worktree.path / "a" / "key").exists()
+
+    asyncio.run(run())
 
 
 def test_worktrees_lead_nowhere_else(project: Path, tmp_path: Path) -> None:
