@@ -22,6 +22,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from agent.version import program_name
+
 Feature = Literal[
     "thinking",
     "effort",
@@ -171,4 +173,5 @@ class ModelNotFound(RequestRejected):
 
 def program_changed(error: ImportError) -> str:
     """Return the message for a module that is loaded on first use and can no longer be loaded."""
-    return f"makeroom has changed on disk since it started ({error}). Exit and resume with makeroom -c."
+    remedy = f"Exit and resume with {program_name()} -c."
+    return f"makeroom has changed on disk since it started ({error}). {remedy}"

@@ -231,7 +231,7 @@ class Status(Struct, frozen=True):
     agents         number of agents in the background; `asks` is the name of one that waits for an answer
     title          the session's name, or the beginning of its first prompt
     unsaved        why the session transcript cannot be written, "" while it can
-    start_flags    the flags to repeat when the session is resumed: "--offline --sample "
+    start_command  the command to resume the session with, without the flag for it: "makeroom --offline "
     spending       the parts of `cost` by model, of the session and its agents; never decreases
     """
 
@@ -251,7 +251,7 @@ class Status(Struct, frozen=True):
     branch: str = ""
     todos: tuple[tuple[str, str], ...] = ()
     own_line: str = ""
-    start_flags: str = ""
+    start_command: str = "makeroom "
     agents: int = 0
     asks: str = ""
     unsaved: str = ""

@@ -5,7 +5,7 @@ then as if it had never happened, without the thinking that was produced while i
 is bound to what was shown then.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -66,35 +66,56 @@ def plan_undo(situation: Situation, id: str) -> UndoPlan | CannotChange:
         listed = ", ".join(made.id for made in known[-NAMED_COMPACTIONS:]) or "none"
         return CannotChange(f"cannot undo {id}: not a compaction in force (in force: {listed})")
     before = situation.tokens
-    wider = _wider(folded, target)
-    edits = dropped_by_undo(folded, target, situation.binds, wider.seq if wider is not None else None)
+    hiding = _hiding(folded, target)
+    edits = dropped_by_undo(folded, target, situation.binds, hiding[0].seq if hiding else None)
     then = folded.with_edits(edits, without=target.seq)
     if resolved := resolved_references(then, situation.counter.text):
         edits = (*edits, *resolved)
         then = folded.with_edits(edits, without=target.seq)
+    for each in hiding:  # an undo that could never show anything is refused
+        then = then.with_edits((), without=each.seq)
+    later = " and ".join(each.id for each in hiding)
     after = situation.calibration.prompt_tokens(then, situation.overhead)
     if after > situation.window.size:
         over = after - situation.window.size
+        within = f"it is within the later {later}, and without these " if hiding else ""
         return CannotChange(
-            f"cannot undo {target.id}: the conversation would have {after:,} tokens, {over:,} more than the "
-            f"context window of {situation.window.size:,}. Use /recall to see single blocks"
+            f"cannot undo {target.id}: {within}the conversation would have {after:,} tokens, {over:,} more "
+            f"than the context window of {situation.window.size:,}. Use /recall to see single blocks"
         )
     name = f"{target.id} ({target.label})"
-    if wider is None:
+    if not hiding:
         return UndoPlan(target.id, edits=edits, message=f"undid {name}: {before:,} -> {after:,} tokens")
-    later = f"within the later {wider.id}, so it shows only after /uncompact {wider.id}"
-    return UndoPlan(target.id, edits=edits, message=f"undid {name}. It is {later}")
+    steps = " and ".join(f"/uncompact {each.id}" for each in hiding)
+    shown = f"within the later {later}, so it shows only after {steps}"
+    return UndoPlan(target.id, edits=edits, message=f"undid {name}. It is {shown}")
 
 
-def _wider(folded: Folded, target: Compacted) -> Compacted | None:
-    """Return the later compaction whose fold hides everything that the target changed, None for none."""
-    span = changed_span(target.edits)
-    if span is None:
-        return None
+def _hiding(folded: Folded, target: Compacted) -> list[Compacted]:
+    """Return the later compactions whose folds hide everything that the target changed, oldest first.
+
+    [] if anything of the target shows.
+    """
+    later = [made for made in in_force(folded) if made.seq > target.seq]
+    whole = changed_span(target.edits)
+    if whole is None:
+        return []
+    if (around := _first_around(later, whole)) is not None:
+        return [around]
+    found: dict[int, Compacted] = {}
+    for span in filter(None, (changed_span((edit,)) for edit in target.edits)):
+        around = _first_around(later, span)
+        if around is None:
+            return []
+        found[around.seq] = around
+    return [found[seq] for seq in sorted(found)]
+
+
+def _first_around(later: Sequence[Compacted], span: tuple[int, int]) -> Compacted | None:
+    """Return the first compaction with a fold around the facts first..last, None if there is none."""
     first, last = span
-    later = ((made, edit) for made in in_force(folded) if made.seq > target.seq for edit in made.edits)
-    hiding = (m for m, edit in later if isinstance(edit, Fold) and edit.first <= first and last <= edit.last)
-    return next(hiding, None)
+    folds = ((made, edit) for made in later for edit in made.edits if isinstance(edit, Fold))
+    return next((made for made, fold in folds if fold.first <= first and last <= fold.last), None)
 
 
 class Exemptions(Struct, frozen=True):

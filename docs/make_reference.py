@@ -17,6 +17,7 @@ sys.path.insert(0, str(FOLDER.parent))
 from agent.app.settings_schema import SETTING_HELP, SETTINGS  # noqa: E402  found by the line above
 from agent.cli.arguments import COMMAND_HELP, EXIT_CODES, parser  # noqa: E402
 from agent.commands import COMMANDS  # noqa: E402
+from agent.formatting import KEY_NAMES  # noqa: E402
 from agent.ui.keymap import ACTION_HELP, DEFAULT_KEYS, key_name, key_sequence  # noqa: E402
 from agent.version import __version__  # noqa: E402
 from compact.settings import CompactSettings  # noqa: E402
@@ -69,6 +70,8 @@ def _keys() -> Iterator[str]:
     yield "|---|---|---|"
     for action, texts in DEFAULT_KEYS.items():
         keys = ", ".join(key_name(key_sequence(text)) for text in texts)
+        if action == "newline":
+            keys = f"{KEY_NAMES[action]}, `\\` {KEY_NAMES['submit']}"  # as in /help
         yield f"| `{action}` | {keys} | {_cell(ACTION_HELP[action])} |"
 
 

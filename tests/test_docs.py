@@ -155,6 +155,9 @@ def test_the_figures_of_the_readme_are_those_of_the_other_half() -> None:
     _, mean, _, worst, *_ = (cell.partition(" / ")[2] for cell in row.split(" | "))
     assert f"{float(mean):.0%} of an uncompacted session".replace("%", " %") in README
     assert f"(worst case {float(worst):.0%})".replace("%", " %") in README
+    page = " ".join(PAGES["docs/concepts/context.md"].split())
+    assert f"costs {float(mean):.0%} of an uncompacted session".replace("%", " %") in page
+    assert f"(worst case {float(worst):.0%})".replace("%", " %") in page
 
 
 def test_the_figures_of_the_concepts_are_those_of_the_other_half_with_the_own_tools() -> None:
@@ -162,10 +165,10 @@ def test_the_figures_of_the_concepts_are_those_of_the_other_half_with_the_own_to
     other = {tier: [cell.partition(" / ")[2] for cell in cells.split(" | ")] for tier, cells in rows}
     means = [other[tier][1] for tier in ("standard", "cheap", "cheapest")]
     worst = max(row[3] for row in other.values())
-    page = PAGES["docs/concepts/context.md"]
-    assert f"costs {means[0]} of what" in page
-    assert f"({means[1]} to {means[2]} at cheaper" in " ".join(page.split())
-    assert f"In the worst session it costs {worst}, where cache reads are cheapest." in page
+    page = " ".join(PAGES["docs/concepts/context.md"].split())
+    standard, cheap, cheapest, dearest = (round(100 * float(each)) for each in (*means, worst))
+    assert f"With makeroom's own, which are smaller, it costs {standard} %" in page
+    assert f"{cheap} to {cheapest} % where cache reads are cheaper (worst case {dearest} %)" in page
 
 
 def test_the_exit_code_of_a_denial_is_explained() -> None:

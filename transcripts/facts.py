@@ -194,6 +194,19 @@ class Result(Fact, frozen=True):
         return tuple((str(pair[0]), str(pair[1])) for pair in pairs if len(pair) == 2)
 
 
+_LAYER_LABELS = {
+    "budget": "results moved to files",
+    "snip": "messages removed",
+    "micro": "results cleared",
+    "collapse": "segments summarized",
+    "summary": "model summary",
+    "ledger": "local summary",
+    "reactive": "results shortened",
+    "unthink": "thinking dropped",
+    "drop": "block dropped",
+}
+
+
 class Compacted(Fact, frozen=True):
     """The conversation was compacted: the edits that apply from now on, the layer, trigger and figures."""
 
@@ -209,8 +222,8 @@ class Compacted(Fact, frozen=True):
 
     @property
     def label(self) -> str:
-        """The layer as shown to the user."""
-        return {"unthink": "thinking dropped", "ledger": "local summary"}.get(self.layer, self.layer)
+        """The layer in the user's words."""
+        return _LAYER_LABELS.get(self.layer, self.layer)
 
 
 class Undone(Fact, frozen=True):

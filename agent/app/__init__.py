@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .permission_loading import home_of, permission_store
     from .project_approval import choose_items, item_lines, project_items, record_decision
     from .setup import RunSetup
+    from .start_screen import start_command
     from .unusual_places import check_folder
     from .worktrees import GitRunner, Worktree, Worktrees, git_outside_session, session_holder
 
@@ -52,6 +53,7 @@ __all__ = [
     "rewind_to",
     "session_holder",
     "session_hooks",
+    "start_command",
     "with_prompt_files",
     "with_setting",
 ]
@@ -68,6 +70,7 @@ __getattr__ = lazy_door(
         "permission_loading": "home_of permission_store",
         "project_approval": "choose_items item_lines project_items record_decision",
         "setup": "RunSetup",
+        "start_screen": "start_command",
         "unusual_places": "check_folder",
         "worktrees": "GitRunner Worktree Worktrees git_outside_session session_holder",
     },

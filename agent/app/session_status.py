@@ -21,7 +21,7 @@ from transcripts import first_words
 
 from .composition import Services
 from .own_commands import commands_within
-from .start_screen import start_flags, starting_status
+from .start_screen import start_command, starting_status
 
 STATUS_INTERVAL_S = 0.3  # at least, from one start of the command to the next
 STATUS_TIMEOUT_S = 1.0
@@ -45,7 +45,7 @@ class SessionStatus:
         if session is None or context is None:
             return starting_status(self._services)
         status = status_of(session, context, self._branch.name(self._services.setup.clock.monotonic()))
-        status = replace(status, start_flags=start_flags(self._services.setup.options))
+        status = replace(status, start_command=start_command(self._services.setup.options))
         if self.on_change is None:
             return status
         if session is not self._of:

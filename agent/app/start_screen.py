@@ -14,7 +14,7 @@ from agent.formatting import shorten
 from agent.ports import Status
 from agent.session import BranchWatch, unread_memory
 from agent.settings_files import claude_folder
-from agent.version import __version__
+from agent.version import __version__, program_name
 from tools.sandbox import short_path
 from transcripts import ProjectRecords, format_age
 
@@ -96,8 +96,8 @@ def starting_status(services: Services) -> Status:
     )
 
 
-def start_flags(options: Options) -> str:
-    """Return the flags that lead to the same sessions and model again, each followed by a space."""
+def start_command(options: Options) -> str:
+    """Return the command that leads to the same sessions and model again, with a space at its end."""
     folder = options.folder
     if folder is not None and options.sample:  # it was added to the directory that the user named
         above = str(Path(folder).parent)
@@ -106,7 +106,7 @@ def start_flags(options: Options) -> str:
     flags += ["--sample"] if options.sample else []
     flags += [f"-C {shlex.quote(folder)}"] if folder is not None else []
     flags += [f"--worktree {options.worktree}"] if options.worktree else []
-    return "".join(f"{flag} " for flag in flags)
+    return "".join(f"{word} " for word in (program_name(), *flags))
 
 
 def announce(setup: RunSetup, model: str, emit: Emit) -> None:
@@ -125,9 +125,7 @@ def start_lines(setup: RunSetup, model: str) -> list[str]:
     if last is not None:
         title = shorten(setup.masks.all(last.name or last.first_prompt), 40)
         age = format_age(last.last_active, setup.clock.now())
-        lines.append(
-            f"Last session ({age}): '{title}'. Continue it with makeroom {start_flags(setup.options)}-c"
-        )
+        lines.append(f"Last session ({age}): '{title}'. Continue it with {start_command(setup.options)}-c")
     lines.append(f"{_suggestion(setup)}. {HELP_HINT}")
     return lines
 

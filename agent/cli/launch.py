@@ -26,6 +26,7 @@ from agent.app import (
 )
 from agent.errors import AgentError, AuthenticationError, UsageError
 from agent.import_guard import import_nothing_from
+from agent.version import program_name
 from tools.text import escaped
 from transcripts import RECORDS_FOLDER, StoreError, recover_transcripts
 from transcripts.secrets import SecretMasks, secret_values
@@ -47,13 +48,13 @@ No model is configured. Use one of these:
     export ANTHROPIC_API_KEY=sk-ant-...
   any Anthropic-compatible server, such as Ollama or llama.cpp
     export ANTHROPIC_BASE_URL=http://localhost:11434
-    makeroom --model NAME
+    {program} --model NAME
   OpenAI, or any server for chat completions with OPENAI_BASE_URL
     export MAKEROOM_PROVIDER=openai OPENAI_API_KEY=...
   the built-in rule-based demo in a sample project, without a key or network
-    makeroom --offline --sample
+    {program} --offline --sample
 
-Run makeroom -p /doctor to check the rest of your installation.
+Run {program} -p /doctor to check the rest of your installation.
 """
 
 
@@ -180,7 +181,7 @@ def _run(setup: RunSetup) -> int:
     if asks_model and not has_credentials(setup.config, setup.environ, Path.home()):
         interactive = sys.stdin.isatty() and sys.stdout.isatty() and not headless
         warnings = "".join(f"makeroom: {escaped(each)}\n" for each in setup.config.warnings)
-        (sys.stdout if interactive else sys.stderr).write(f"{warnings}{NO_MODEL}")
+        (sys.stdout if interactive else sys.stderr).write(warnings + NO_MODEL.format(program=program_name()))
         _refuse(setup.options._replace(resume=None), "no model is configured")
         return AuthenticationError.code
     # A face is loaded when it is chosen: 110 ms with prompt_toolkit, 60 ms for the others.

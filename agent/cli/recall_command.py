@@ -29,6 +29,7 @@ from shutil import get_terminal_size
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.ui import wrap
 from tools.text import escaped
@@ -50,8 +51,13 @@ class RecallScope(Struct, frozen=True):
     limit: int
 
     def hits(self, query: str) -> list[Hit]:
+        """Return the best matches, with the titles of their sessions."""
         found = search_records(self.project, query, self.sids, self.limit).found
-        return make_hits(found, "", self.project, environment_masks().all)
+        mask = environment_masks().all
+        hits = make_hits(found, "", self.project, mask)
+        records = ProjectRecords(self.project)
+        titles = {sid: mask(records.title_of(sid)) for sid in {hit.session for hit in hits}}
+        return [replace(hit, title=titles[hit.session]) for hit in hits]
 
 
 def run_recall(words: list[str], folder: Path | None = None) -> int:

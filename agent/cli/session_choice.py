@@ -16,6 +16,7 @@ from agent.errors import ChoiceCancelled, UsageError
 from agent.menus import Menu, MenuRow, elsewhere_menu, in_use_menu, session_menu
 from agent.session import SessionRepository
 from agent.ui import at_screen, at_terminal, one_line
+from agent.version import program_name
 from transcripts import FromElsewhere, SessionInUse, lock_holder
 
 from .sessions_command import run_sessions
@@ -51,7 +52,9 @@ def _pick(repository: SessionRepository, setup: RunSetup) -> str:
     if not listed:
         raise UsageError("cannot resume: this directory has no sessions")
     if not can_ask(setup.options):
-        raise UsageError("--resume requires an id without a terminal; run `makeroom sessions` to list them")
+        raise UsageError(
+            f"--resume requires an id without a terminal; run `{program_name()} sessions` to list them"
+        )
     menu = session_menu(listed, setup.clock.now(), setup.masks)
     row = choose_from(menu, setup.options)
     if row is None:

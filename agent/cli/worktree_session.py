@@ -9,7 +9,16 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
-from agent.app import GitRunner, Options, RunSetup, Worktree, Worktrees, git_outside_session, session_holder
+from agent.app import (
+    GitRunner,
+    Options,
+    RunSetup,
+    Worktree,
+    Worktrees,
+    git_outside_session,
+    session_holder,
+    start_command,
+)
 from agent.errors import ChoiceCancelled, UsageError
 from agent.menus import question_menu
 from agent.ui import print_diff
@@ -85,9 +94,8 @@ def leave_worktree(setup: RunSetup, code: int) -> None:
         _with_git(worktree.project, worktree.remove)
         _tell(f"removed the worktree {worktree.name}; its sessions are now those of {worktree.project}")
     else:
-        _tell(
-            f"kept the worktree {worktree.name} ({state}); continue with makeroom --worktree {worktree.name}"
-        )
+        command = start_command(setup.options).rstrip()
+        _tell(f"kept the worktree {worktree.name} ({state}); continue in it with {command}")
 
 
 def _merge(worktree: Worktree, options: Options, onto: str) -> str:

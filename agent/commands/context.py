@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from agent.app import Controller, overheads
+from agent.app import Config, Controller, overheads
 from agent.events import CommandOutput, ContextChart, Event, Notice
 from agent.formatting import format_count, shorten, whole_percent
 from agent.loop import CompactionRequest, TurnContext, compact_context, prompt_tokens, situation_of
 from agent.menus import Menu, MenuRow
+from agent.model import OPENAI_URL
 from agent.session import NESTED_TOPIC, TYPED_HEAD, Session, load_deferred, note_news, record_opening
 from compact import (
     NEVER_PAYS_BACK,
@@ -146,8 +148,8 @@ def _figures(made: Compacted) -> str:
     if "before" in report and "after" in report:
         text += f"  {int(report['before']):,} -> {int(report['after']):,} tokens"
     if (calls := report.get("pays_back_calls")) is not None:
-        after = f"pays off after {pluralize(int(calls), 'call')}"
-        text += f", {after}" if calls < NEVER_PAYS_BACK else ", does not pay off"
+        after = f"saves money after {pluralize(int(calls), 'more call')}"
+        text += f", {after}" if calls < NEVER_PAYS_BACK else ", saves no money"
     return text
 
 
@@ -163,7 +165,7 @@ async def show_cost(controller: Controller, argument: str) -> Event | None:
         f"  uncached        {used.input:>12,}",
         f"output            {used.output:>12,} tokens",
         *_thinking_line(used),
-        *_cost_lines(session),
+        *_cost_lines(session, controller.setup.config),
         *_agents_line(session),
     ]
     return CommandOutput("\n".join(lines))
@@ -184,13 +186,23 @@ def _agents_line(session: Session) -> list[str]:
     return [f"  including ${dollars:.4f} of {pluralize(agents, 'agent')} (see /agents)"] if notes else []
 
 
-def _cost_lines(session: Session) -> list[str]:
+def _cost_lines(session: Session, config: Config) -> list[str]:
     unpriced = session.unpriced
     priced = [model for model in session.spending if model not in unpriced]
     known = [f"cost              {f'${session.cost:.4f}':>12}"]
     known += [f"  at the list prices of {', '.join(priced)}"] if priced else []
+    if priced and (host := _other_server(config)):
+        known.append(f"  {host} may charge other prices; set them under [prices] in your settings")
     unknown = f"price unknown: {', '.join(unpriced)} (set it under [prices] in your settings)"
     return [*(known if priced or not unpriced else []), *([unknown] if unpriced else [])]
+
+
+def _other_server(config: Config) -> str:
+    """Return the host of a server whose prices need not be the list prices; "" for Anthropic and OpenAI."""
+    url = "" if config.official else config.base_url or ""
+    if config.names_openai:
+        url = config.openai_base_url or config.base_url or OPENAI_URL
+    return "" if url.rstrip("/") == OPENAI_URL else urlsplit(url).netloc.rpartition("@")[2]
 
 
 async def compact_now(controller: Controller, argument: str) -> Event | None:

@@ -11,6 +11,7 @@ from agent.errors import UsageError
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions.mcp import McpServer, ServerFailed, log_in, open_browser
 from agent.formatting import shorten
+from agent.version import program_name
 from tools.text import pluralize
 
 from .running import usage_notice
@@ -20,9 +21,8 @@ async def show_mcp(controller: Controller, argument: str) -> Event | None:
     """Run /mcp."""
     source = controller.services.mcp
     if source is None:
-        return Notice(
-            "no MCP servers are configured; add one with `makeroom mcp add NAME -- COMMAND`, then restart"
-        )
+        add = f"`{program_name()} mcp add NAME -- COMMAND`"
+        return Notice(f"no MCP servers are configured; add one with {add}, then restart")
     await source.settle_approvals()
     if not source.setup.attended:  # they have not been started yet
         await source.settle()

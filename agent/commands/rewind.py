@@ -29,6 +29,7 @@ from agent.formatting import shorten
 from agent.menus import Menu, MenuRow, question_menu
 from agent.ports import Chooser
 from agent.session import load_deferred
+from agent.version import program_name
 from tools.files import one_line_path
 from tools.search import run_git_script
 from tools.text import pluralize
@@ -171,7 +172,7 @@ async def _rewind(controller: Controller, points: list[RewindPoint], argument: s
     title = shorten(point.title, 60)
     controller.emit(Notice(f"rewound the conversation to before '{title}'"))
     if controller.services.repository.keep:
-        way_back = f"makeroom -r {short_sid(session.sid)} --at r{newest}"
+        way_back = f"{program_name()} -r {short_sid(session.sid)} --at r{newest}"
         controller.emit(Notice(f"the removed part is kept; continue from it in a copy with {way_back}"))
     return PromptRestored(point.text)
 

@@ -15,6 +15,7 @@ from agent.events import CommandOutput, Event, Notice, ScreenSetting
 from agent.extensions.skills import Skill, SkillLibrary
 from agent.formatting import shorten, with_keys
 from agent.menus import question_menu
+from agent.version import program_name
 
 from .running import unknown, usage_notice
 from .setting_menus import theme_menu
@@ -28,7 +29,7 @@ SHORT_KEY_HELP = (
     "  @ mentions a file, ! runs a shell command, / lists commands as you type",
     "  Esc or {interrupt} interrupts a turn; Esc Esc rewinds to an earlier prompt",
     "  {mode} changes the permission mode; {outputs} toggles full output",
-    "  {interrupt} twice exits; makeroom -c resumes the session",
+    "  {interrupt} twice exits; {program} -c resumes the session",
 )
 MORE_HELP = "More: /help commands, /help keys, /help window (a section), /help compact"
 MAX_OWN_NAMES_CHARS = 66  # of the names of your own commands, so that the line fits 80 columns
@@ -80,9 +81,10 @@ async def show_help(controller: Controller, argument: str) -> Event | None:
         f"  {section:<{width}}  {' '.join(f'/{each.name}' for each in section_commands(section))}"
         for section in HELP_SECTIONS
     ]
-    short = [with_keys(line, controller.setup.key_names) for line in SHORT_KEY_HELP]
-    if names := " ".join(f"/{each.name}" for each in library.for_users()):
-        lines.append(f"  {'yours':<{width}}  {shorten(names, MAX_OWN_NAMES_CHARS)}")
+    keys = {**controller.setup.key_names, "program": program_name()}
+    short = [with_keys(line, keys) for line in SHORT_KEY_HELP]
+    if yours := " ".join(f"/{each.name}" for each in library.for_users()):
+        lines.append(f"  {'yours':<{width}}  {shorten(yours, MAX_OWN_NAMES_CHARS)}")
     return CommandOutput("\n".join(["Keys", *short, "Commands", *lines, MORE_HELP]))
 
 

@@ -19,6 +19,7 @@ from agent.loop import show_resumed, tokens_when_cold
 from agent.menus import elsewhere_menu, in_use_menu, session_line, session_menu
 from agent.ports import Chooser
 from agent.session import answers_of
+from agent.version import program_name
 from tools.processes import filter_environment
 from transcripts import Folded, FromElsewhere, Opened, Prompt, SessionInUse, SessionSummary
 from transcripts.export import conversation_text, export_text, write_private
@@ -46,7 +47,9 @@ async def list_sessions(controller: Controller, argument: str) -> Event:
     listed = controller.services.repository.listed
     lines = [session_line(one, masks) for one in await asyncio.to_thread(listed)]
     older = len(lines) - MAX_LISTED_SESSIONS
-    more = [f"... and {older} older sessions; list them with `makeroom sessions`"] if older > 0 else []
+    more = (
+        [f"... and {older} older sessions; list them with `{program_name()} sessions`"] if older > 0 else []
+    )
     shown = "\n".join([*lines[:MAX_LISTED_SESSIONS], *more])
     return CommandOutput(shown) if lines else Notice("no sessions yet")
 

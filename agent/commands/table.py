@@ -268,7 +268,7 @@ COMMANDS: tuple[Command, ...] = (
             "Start a new conversation. The old one stays on disk, and its id is shown.",
             aliases=("new", "reset"), at_screen=True),
     Command("exit", "running.leave",
-            "Exit makeroom. Use `makeroom --continue` to resume the session.",
+            "Exit makeroom. Start it with --continue to resume the session.",
             aliases=("quit", "q"), during_turn="always", at_screen=True, needs_session=False),
 )
 # fmt: on

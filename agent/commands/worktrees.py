@@ -7,6 +7,7 @@ from functools import partial
 from agent.app import Controller, Worktrees, session_holder
 from agent.errors import UsageError
 from agent.events import CommandOutput, Event, Notice
+from agent.version import program_name
 from tools.search import run_git_script
 from tools.text import escaped
 from transcripts import RECORDS_FOLDER
@@ -31,4 +32,4 @@ async def show_worktrees(controller: Controller, argument: str) -> Event:
         note = "  (this session)" if here else "  (open in another session)" if is_open else ""
         lines.append(escaped(f"{each.name:<20}  {state}{note}"))
     controller.emit(CommandOutput("\n".join(lines)))
-    return Notice("run makeroom --worktree NAME to continue in one, and leave it to merge or remove it")
+    return Notice(f"run {program_name()} --worktree NAME to continue in one; exit it to merge or remove it")

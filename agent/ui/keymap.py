@@ -40,11 +40,11 @@ DEFAULT_KEYS: Mapping[str, tuple[str, ...]] = {
 }
 ACTION_HELP: Mapping[str, str] = {  # the purpose of each action, for the reference of keys
     "submit": "send the prompt",
-    "newline": "start a new line",
+    "newline": "insert a new line",
     "complete": "complete a command, a file name or an attachment",
     "editor": "open the prompt in your editor",
     "image": "attach the image on the clipboard",
-    "stash": "put the draft away, or take it back",
+    "stash": "stash the draft, or restore it",
     "interrupt": "interrupt the turn; twice leaves",
     "leave": "leave, on an empty line",
     "mode": "cycle through the permission modes",

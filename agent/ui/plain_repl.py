@@ -243,7 +243,7 @@ class PlainRepl:
                 status = self._driver.status()
                 await self._driver.close()
                 if self._prompted and at_terminal() and not status.unsaved:
-                    resume = f"makeroom {status.start_flags}--resume {status.session}"
+                    resume = f"{status.start_command}--resume {status.session}"
                     view.emit(events.Notice(f"Resume this session with: {resume}"))
 
     async def _run_lines(self, prompt: str) -> None:

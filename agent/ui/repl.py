@@ -158,7 +158,7 @@ async def _close(state: ReplState, code: int) -> None:
         if code <= 128:
             state.unsent_input.save("")
         if session and state.prompted and driver and not driver.status().unsaved:
-            hint = f"Resume this session with: makeroom {driver.status().start_flags}--resume {session}"
+            hint = f"Resume this session with: {driver.status().start_command}--resume {session}"
             terminal.print_above("\n" + terminal.theme.paint("dim", hint))
         terminal.print_rest()
 

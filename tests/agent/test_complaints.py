@@ -153,7 +153,7 @@ def test_complaint_24_a_summary_is_asked_on_the_prefix_that_is_cached(tmp_path: 
             .startswith(unmarked)
         )
         assert run.emitted(ContextCompacted)
-        assert "pays off after" in await run.do("/context")
+        assert "saves money after" in await run.do("/context")
 
     run_controller(tmp_path, work)
 

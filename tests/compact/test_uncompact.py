@@ -77,7 +77,7 @@ def test_the_message_reports_the_layer_and_the_sizes():
     made = clear(world, 4)
     before, planned = world.situation.tokens, plan_undo(world.situation, made.id)
     world.undo(made.id)
-    message = f"undid {made.id} (micro): {before:,} -> {world.situation.tokens:,} tokens"
+    message = f"undid {made.id} (results cleared): {before:,} -> {world.situation.tokens:,} tokens"
     assert planned == UndoPlan(made.id, (), message)
     dropped = clear(world, 7, layer="unthink")
     assert "(thinking dropped): " in undo_plan(world, dropped.id).message
@@ -100,7 +100,7 @@ def test_within_a_wider_one_the_undoing_takes_effect_later():
     world = session()
     inner, same, other = clear(world, 4), fold(world, 1, 7), clear(world, 13)
     wider = fold(world, 1, 10)
-    message = f"undid {inner.id} (micro). It is within the later {same.id}"
+    message = f"undid {inner.id} (results cleared). It is within the later {same.id}"
     assert undo_plan(world, inner.id).message.startswith(message)
     assert f"within the later {wider.id}" in undo_plan(world, same.id).message
     assert "within" not in undo_plan(world, other.id).message
@@ -108,6 +108,26 @@ def test_within_a_wider_one_the_undoing_takes_effect_later():
     tokens = world.situation.tokens
     world.undo(inner.id)
     assert world.situation.tokens == tokens
+
+
+def test_within_two_later_ones_both_are_named():
+    world = session()
+    inner = clear(world, 4, 13)
+    first, second = fold(world, 1, 7), fold(world, 8, 13)
+    steps = f"so it shows only after /uncompact {first.id} and /uncompact {second.id}"
+    assert undo_plan(world, inner.id).message.endswith(steps)
+    world.undo(second.id)
+    assert "within" not in undo_plan(world, inner.id).message
+
+
+def test_an_undo_that_could_never_show_anything_is_refused():
+    world = session()
+    whole = world.situation.tokens
+    inner, wider = clear(world, 4), fold(world, 1, 10)
+    situation = replace(world.situation, window=ContextWindow(whole - 1))
+    found = narrow(plan_undo(situation, inner.id), CannotChange)
+    assert found.reason.startswith(f"cannot undo {inner.id}: it is within the later {wider.id}, and without")
+    assert f"{whole:,} tokens, 1 more" in found.reason
 
 
 def test_what_was_undone_is_exempt_piece_by_piece_and_stretch_by_stretch():

@@ -151,7 +151,7 @@ def test_markdown_holds_prompts_replies_calls_and_results() -> None:
         "(interrupted)",
     ):
         assert piece in text
-    assert f"Compaction c11: {WORDS_BY_LAYER['micro']}" in text and "(micro, auto)" in text
+    assert f"Compaction c11: {WORDS_BY_LAYER['micro']}" in text and "(auto)" in text
 
 
 def test_a_fence_is_longer_than_any_in_the_text_and_a_long_text_loses_its_middle() -> None:
@@ -214,7 +214,7 @@ def test_the_page_shows_what_a_compaction_left_out_and_why() -> None:
     assert "over 80 % of the window" in page and "<a href=#r4>r4</a>: content, 590 tokens" in page
     assert page.count("class=mark") == 1 and "<polyline" in page
     undone = export_text(fold([*session(), Undone(99, 0.0, "c11")]), "s1", ".html")
-    assert "(micro, auto), undone later" in undone
+    assert "(auto), undone later" in undone
 
 
 def test_an_empty_session_can_be_exported() -> None:
@@ -354,7 +354,7 @@ def test_the_chart_has_a_scale_and_words_at_its_compactions() -> None:
     page = session_page(fold(facts), "s1")
     assert all(f">{label}</text>" in page for label in ("0", "10k", "20k", "30k", "40k", "r2", "r5"))
     assert f">{WORDS_BY_LAYER['micro']}, 30k → 13k tokens</text>" in page
-    assert f"{WORDS_BY_LAYER['micro']}, 30k → 13k tokens (micro, auto)</summary>" in page
+    assert f"{WORDS_BY_LAYER['micro']}, 30k → 13k tokens (auto)</summary>" in page
 
 
 def test_compactions_close_to_each_other_have_their_words_in_rows_of_their_own() -> None:

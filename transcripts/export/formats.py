@@ -139,7 +139,7 @@ def _fact_markdown(fact: Fact, folded: Folded) -> Iterator[str]:
             yield f"{name} of `r{fact.of}.{fact.block}`\n\n{fenced(shortened(content_text(fact.content)))}"
         case Compacted():
             undone = " (undone)" if fact.id in folded.undone else ""
-            words = f"{compaction_words(fact)} ({fact.label}, {fact.trigger}){undone}"
+            words = f"{compaction_words(fact)} ({fact.trigger}){undone}"
             yield f"---\n\n*Compaction {fact.id}: {words}*\n\n---"
 
 

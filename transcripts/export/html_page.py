@@ -256,7 +256,7 @@ def _compaction(fact: Compacted, folded: Folded) -> str:
     }
     report = "".join(f"<dt>{_html(name)}</dt><dd>{_html(text)}</dd>" for name, text in texts.items())
     edits = "".join(f"<li>{_edit(edit)}</li>" for edit in fact.edits)
-    label = f"Compaction {fact.id}: {compaction_words(fact)} ({fact.label}, {fact.trigger}){undone}"
+    label = f"Compaction {fact.id}: {compaction_words(fact)} ({fact.trigger}){undone}"
     inside = f"<dl>{report}</dl><p>Removed from the context:</p><ul>{edits}</ul>"
     return f"<article class=compaction id=r{fact.seq}>{_details(label, inside, 'compaction')}</article>"
 

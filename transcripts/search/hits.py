@@ -20,6 +20,7 @@ from .ranking import Found
 
 MAX_EXCERPT_LINE_CHARS = 160  # of a line of an excerpt
 MAX_TITLE_CHARS = 50
+WEAK_SHARE = 1 / 3  # of the query: a fact that contains less is a weak match
 
 
 class Hit(Struct, frozen=True):
@@ -31,6 +32,7 @@ class Hit(Struct, frozen=True):
     offset   of the match in the original, in characters, if that has several pages; otherwise 0
     rewound  a rewind removed the fact from the conversation
     title    the name of another session, or the beginning of its first prompt
+    weak     the fact contains little of the query
     """
 
     id: str
@@ -44,11 +46,13 @@ class Hit(Struct, frozen=True):
     offset: int = 0
     rewound: bool = False
     title: str = ""
+    weak: bool = False
 
     def lines(self, now: float) -> list[str]:
         """Return the hit as lines of text."""
         sid, slash, place = self.id.rpartition("/")
         head = f"{short_sid(sid)}{slash}{place}  {format_age(self.ts, now)}  {self.kind}"
+        head += ", weak match" if self.weak else ""
         head += ", rewound" if self.rewound else ""
         head += f", from character {self.offset:,}" if self.offset else ""
         head += {True: ", file changed since", False: ", file unchanged", None: ""}[self.changed]
@@ -87,6 +91,7 @@ def _hit(one: Found, here: str, project: Path, mask: Callable[[str], str]) -> Hi
         changed=_has_changed(project, one.folder, path, about.get("sha256")),
         offset=one.start if len(one.text) > 30_000 else 0,  # longer texts are recalled in pages
         rewound=one.rewound,
+        weak=one.share < WEAK_SHARE,
     )
 
 

@@ -47,6 +47,7 @@ class Found(Struct, frozen=True):
     """A fact that matches a query; the best match in `text` is at the offset `start`.
 
     `call`: the call that a result answers. `folder`: the directory of the session then, "" if unknown.
+    `share`: of the query that the fact contains, from 0 to 1; rare words count more.
     """
 
     sid: str
@@ -54,6 +55,7 @@ class Found(Struct, frozen=True):
     text: str
     start: int
     score: float
+    share: float = 1.0
     call: ToolUseBlock | None = None
     folder: str = ""
     rewound: bool = False
@@ -133,9 +135,10 @@ def _ranked(
     if not counts:
         return ()
     known = index.count()
-    matcher = Matcher(
-        {term: math.log(1 + (max(0, known - count) + 0.5) / (count + 0.5)) for term, count in counts.items()}
-    )
+    weights = {term: _weight(known, count) for term, count in counts.items()}
+    matcher = Matcher(weights)
+    unknown = (len(terms) - len(counts)) * _weight(known, 0)
+    known_share = sum(weights.values()) / (sum(weights.values()) + unknown)
     order = {sid: at for at, sid in enumerate(sids)}
     best = dict[tuple[int, float, str], tuple[Found, Place]]()
     places = [place for place in _weighed(index, counts, ids, 3 * limit) if place.sid in order]
@@ -147,6 +150,7 @@ def _ranked(
             continue
         text = indexed_text(fact, home / OUTPUTS_FOLDER)
         one = _judged(fact, text, place.sid, matcher, place.score / places[0].score)
+        one = replace(one, share=one.share * known_share)
         one = one.rewound_if(index.is_rewound(place.file, place.seq))
         # If a session and its copies share a fact, keep that of the first session.
         key = (fact.seq, fact.ts, text)
@@ -178,8 +182,14 @@ def _weighed(index: SearchIndex, counts: dict[QueryTerm, int], ids: range, most:
 def _judged(fact: Fact, text: str, sid: str, matcher: Matcher, score: float) -> Found:
     """Return a fact with the score that FTS5 gave it, where the best has 1, and that of its text."""
     placed = matcher.place(text)
-    merit = score + SHARE_WEIGHT * matcher.share(placed.stems)
-    return Found(sid=sid, fact=fact, text=text, start=placed.start, score=merit)
+    share = matcher.share(placed.stems)
+    merit = score + SHARE_WEIGHT * share
+    return Found(sid=sid, fact=fact, text=text, start=placed.start, score=merit, share=share)
+
+
+def _weight(facts: int, count: int) -> float:
+    """Return the significance of a term that `count` of all facts contain."""
+    return math.log(1 + (max(0, facts - count) + 0.5) / (count + 0.5))
 
 
 def _merit(one: Found) -> tuple[float, float, int]:

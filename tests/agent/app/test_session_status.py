@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agent.app.options import Options
 from agent.app.session_status import StatusCommand, display_name
-from agent.app.start_screen import start_flags
+from agent.app.start_screen import start_command
 from agent.ports import Status
 from agent.ui.layout import status_line
 from agent.ui.terminal_text import RenderContext, Theme, foreign_line
@@ -132,9 +132,9 @@ def test_a_model_is_named_in_the_usual_way(model: str, name: str) -> None:
 
 
 def test_the_flags_to_repeat_lead_to_the_same_sessions_and_model() -> None:
-    assert start_flags(Options()) == ""
-    assert start_flags(Options(offline=True, folder="my project")) == "--offline -C 'my project' "
+    assert start_command(Options()) == "makeroom "
+    assert start_command(Options(offline=True, folder="my project")) == "makeroom --offline -C 'my project' "
     made = Options(offline=True, sample=True, folder="makeroom-sample")
-    assert start_flags(made) == "--offline --sample "
-    assert start_flags(made._replace(folder="x/makeroom-sample")) == "--offline --sample -C x "
-    assert start_flags(Options(worktree="parser")) == "--worktree parser "
+    assert start_command(made) == "makeroom --offline --sample "
+    assert start_command(made._replace(folder="x/makeroom-sample")) == "makeroom --offline --sample -C x "
+    assert start_command(Options(worktree="parser")) == "makeroom --worktree parser "

@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from agent.app.config import Config
@@ -16,7 +17,9 @@ from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
 
 
-def test_a_session_begins_with_what_it_works_with_the_last_one_and_what_to_try(tmp_path: Path) -> None:
+def test_a_session_begins_with_what_it_works_with_the_last_one_and_what_to_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "README.md").touch()
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/feature\n")
@@ -38,6 +41,8 @@ def test_a_session_begins_with_what_it_works_with_the_last_one_and_what_to_try(t
         setup = run.controller.setup
         there = replace(setup, options=setup.options._replace(worktree="parser"))
         assert start_lines(there, "x")[1].endswith("Continue it with makeroom --worktree parser -c")
+        monkeypatch.setattr("sys.argv", ["/src/agent/__main__.py"])
+        assert start_lines(there, "x")[1].endswith("Continue it with python -m agent --worktree parser -c")
 
     run_controller(tmp_path, begin)
     run_controller(tmp_path, begin_again, verified=False)

@@ -43,7 +43,13 @@ def test_the_best_hits_of_all_sessions_are_printed(capsys: pytest.CaptureFixture
         "20261121-093012-aaaa/r1",
         "20261122-093012-bbbb/r1",
     }
+    assert out.count('  in "a walrus') == len(out.splitlines()) // 2 and "weak match" not in out
     assert run(capsys, project, "unicorn") == (1, "", "")
+
+
+def test_a_hit_with_few_of_the_words_is_marked(capsys: pytest.CaptureFixture[str], project: Path) -> None:
+    _, out, _ = run(capsys, project, "walrus", "zebra", "kangaroo", "plutonium")
+    assert ", weak match  in " in out.splitlines()[0]
 
 
 @pytest.mark.parametrize("given", [("--scope", "session"), ("--session", "20261122")])
@@ -84,8 +90,8 @@ def test_on_a_terminal_a_long_hit_continues_within_its_indent(tmp_path: Path) ->
     environ = {**os.environ, "COLUMNS": "40", "PYTHONPATH": str(Path(__file__).parents[3])}
     subprocess.run(command, cwd=tmp_path, env=environ, stdout=program_end, timeout=60, check=True)
     rows = os.read(main_end, 4_000).decode().split("\r\n")
-    assert rows[1].startswith("    a walrus") and all(len(row) <= 40 for row in rows)
-    assert len(rows) > 4 and all(row.startswith("    ") for row in rows[1:-1])
+    assert any(row.startswith("    a walrus") for row in rows) and all(len(row) <= 40 for row in rows)
+    assert len(rows) > 5 and all(row.startswith("    ") for row in rows[1:-1])
     os.close(program_end)
     os.close(main_end)
 

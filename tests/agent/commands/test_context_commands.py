@@ -240,7 +240,7 @@ def test_context_names_files_and_shows_the_newest_compactions_unless_asked_for_a
         session = run.controller.in_use[0]
         made = [session.compacted("micro", "auto", (), {}).id for _ in range(11)]
         said = await run.do("/context")
-        assert [line.split()[0] for line in said.splitlines() if "micro" in line] == made[:-9:-1]
+        assert [line.split()[0] for line in said.splitlines() if "results cleared" in line] == made[:-9:-1]
         assert "... 3 earlier ones: /context all" in said
         said = await run.do("/context all")
         assert all(f"  {one}  " in said for one in made) and "earlier" not in said
@@ -406,6 +406,7 @@ def test_each_model_is_paid_at_its_own_prices_also_in_a_resumed_session(tmp_path
         assert run.controller.status().cost == before > 0
         text = await run.do("hello", "/cost")
         assert "list prices of claude-sonnet-5-5, claude-haiku-5-5" in text
+        assert f"\n  {run.server.base_url.rpartition('/')[2]} may charge other prices; set them" in text
         assert before < run.controller.status().cost < 2 * before
         spent, sid = run.controller.status().cost, run.controller.in_use[0].sid
         await run.do("/clear", f"/resume {sid}")
@@ -679,6 +680,6 @@ def test_in_a_small_window_what_is_cleared_all_the_time_gets_no_line_each_time(t
         small = [fact for fact in made if fact.layer == "micro" and fact.report["freed"] < MIN_TOLD_TOKENS]
         told = {ident for event in run.emitted(ContextCompacted) for ident in event.ids}
         assert len(small) > 2 and not told & {fact.id for fact in small}
-        assert "micro" in await run.do("/context")  # which lists them all
+        assert "results cleared" in await run.do("/context")  # which lists them all
 
     run_controller(tmp_path, work, window=8_000)

@@ -121,7 +121,7 @@ def test_a_program_that_was_removed_while_it_runs_says_so_and_can_be_left(tmp_pa
         terminal.sees("❯", "asks before edits")
         shutil.rmtree(installed / "agent/commands")
         told = "makeroom has changed on disk since it started (No module named 'agent.commands."
-        terminal.type("/doctor\r").sees(told, "). Exit and", "resume with makeroom -c")
+        terminal.type("/doctor\r").sees(told, "). Exit and", "resume with python -m agent -c")
         terminal.type("!ls\r").sees("agent.commands.project")
         terminal.type("/exit\r")
         assert terminal.ends() == 0
