@@ -173,9 +173,10 @@ class ToolCall(Struct, frozen=True):
     """One call that is being run.
 
     `progress` takes the newest output of long work as raw text; it is quick and never raises. `checkpoint` is
-    to be called with the real path before a file is changed; None without checkpoints. `sandboxed` tells that
-    whatever the call runs has to run in the sandbox; `ask_to_leave` then asks the user about what the sandbox
-    refused, None where nobody can be asked. `ask` puts the call to the user as its preview shows it.
+    to be called with the real path before a file is changed, in a thread; None without checkpoints.
+    `sandboxed` tells that whatever the call runs has to run in the sandbox; `ask_to_leave` then asks the user
+    about what the sandbox refused, None where nobody can be asked. `ask` puts the call to the user as its
+    preview shows it.
     """
 
     context: ToolContext

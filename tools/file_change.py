@@ -215,7 +215,7 @@ async def _apply(
 async def _written(change: PlannedChange, call: ToolCall, path: str) -> str:
     """The note of the write. Raises FileChanged, ToolError."""
     if call.checkpoint is not None:
-        call.checkpoint(Path(path))
+        await asyncio.to_thread(call.checkpoint, Path(path))  # stores the file, and looks for its links
 
     def write(abandoned: threading.Event) -> str:
         def check(stage: str) -> None:
