@@ -39,6 +39,7 @@ from tools.line_window import (
     scan_file,
 )
 from tools.parameters import FileArguments
+from tools.pdf_text import MAX_PDF_BYTES, PDF_MARK, read_pdf
 from tools.text import (
     as_drawn,
     count_invisible,
@@ -57,11 +58,10 @@ _UNCHANGED = (
     "instead of reading the file again."
 )
 _CELLS = (0, 0)  # in place of the lines that were shown: a notebook's cells, but nothing of its JSON
-_PDF_MARK = b"%PDF-"
 _INSPECTING = "file, xxd or strings"
 _BINARY_KINDS = (  # the first bytes, the kind, and the commands that show the content
     (b"\x7fELF", "an ELF program", _INSPECTING),
-    (_PDF_MARK, "a PDF document", "pdftotext FILE -"),
+    (PDF_MARK, "a PDF document", "pdftotext FILE -"),
     (b"PK\x03\x04", "a ZIP archive (or office document)", "unzip -l FILE"),
     (b"\x1f\x8b", "gzip-compressed", "zcat FILE"),
     (b"BZh", "bzip2-compressed", "bzcat FILE"),
@@ -154,6 +154,9 @@ def read_page(
             if (page := _notebook_page(path, data, shown, min(max_bytes, MAX_WINDOW_BYTES))) is not None:
                 return page
             os.lseek(descriptor, 0, os.SEEK_SET)
+        if head.startswith(PDF_MARK) and state.st_size <= MAX_PDF_BYTES:
+            data = read_at_most(descriptor, MAX_PDF_BYTES)
+            return read_pdf(path, data, wanted, max_bytes, abandoned)
         wanted = wanted or (1, MAX_WINDOW_LINES)
         if state.st_size > _MAX_SMALL_BYTES:
             window = scan_file(descriptor, state.st_size, wanted, abandoned, max_bytes)
@@ -163,7 +166,7 @@ def read_page(
         data = read_at_most(descriptor, _MAX_SMALL_BYTES)
     sha256 = hashlib.sha256(data).hexdigest()
     decoded = decode_text(data, seen.encoding if seen is not None and seen.sha256 == sha256 else "")
-    if decoded is None or data.startswith(_PDF_MARK):  # some of which are nearly text
+    if decoded is None:
         raise _binary(path, data, len(data))
     if not decoded[0]:
         about = {"path": path, "sha256": sha256}
@@ -336,7 +339,8 @@ Read a file. Each line is prefixed with its number and a tab, which are not part
 
 - Returns up to 2,000 lines and 50 KB, each line up to 2,000 characters; the end of the result says where to \
 continue. Use offset and limit for parts of large files; a negative offset counts from the end.
-- PNG, JPEG, GIF and WebP files are shown as images. A directory is listed.""",
+- PNG, JPEG, GIF and WebP files are shown as images, a PDF as the text of its pages, which offset and limit \
+count. A directory is listed.""",
     advice=(ToolAdvice("edit write", "- Read a file before you change it."),),
     arguments=ReadArguments,
     kind="reads",

@@ -211,7 +211,7 @@ async def _file(
         if isinstance(page.content[0], ImageBlock):
             return Attachment(f"read {name} ({note})", _image_blocks(name, page.content), page.about)
         tokens = limits.count(text)
-        lines = page.about.get("last", 0) - first + 1
+        lines = page.about.get("last", page.about.get("last_page", 0)) - first + 1
         if tokens <= most or lines <= 1:
             break
         count = max(1, min(lines - 1, int(lines * most / tokens * 0.97)))

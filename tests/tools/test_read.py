@@ -16,13 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.narrowing import block_text, present
-from tools.base import ToolResult
+from tools.base import ToolError, ToolResult
 from tools.line_window import MAX_WIDTH_CHARS, MAX_WINDOW_BYTES, cut_text, number_lines, scan_file
 from tools.read import TOOL
 from tools.text.encoding import decode_text, unify_newlines
 from transcripts.messages import ImageBlock
 
 from .file_session import FileSession, child
+from .pdf_document import pdf_document
 
 
 def lines(count: int, start: int = 1) -> bytes:
@@ -402,11 +403,64 @@ def test_binary_files_name_their_kind(files: FileSession):
     for content, kind in (
         (b"%PDF-1.7\n\0", "pdftotext"),
         (b"%PDF-1.4\nnearly all of it is text\n", "pdftotext"),
+        (b"%PDF-", "pdftotext"),
         (b"PK\x03\x04\0\0", "ZIP"),
         (b"\x1f\x8b\0\0", "zcat"),
     ):
         files.put("f", content)
         assert kind in files.refused("read", file_path="f")
+
+
+def test_a_pdf_is_shown_as_the_text_of_its_pages(files: FileSession):
+    files.put("f.pdf", pdf_document(*(f"Chapter {number}\nwords" for number in range(1, 13)), ""))
+    shown = files.do("read", file_path="f.pdf")
+    assert shown.startswith("[page 1]\nChapter 1\nwords\n\n[page 2]\nChapter 2\n")
+    assert "[page 13]\n(no text, perhaps an image)\n" in shown
+    assert shown.endswith("[a PDF document: text of pages 1-13 of 13; offset and limit count pages]")
+    some = files.do("read", file_path="f.pdf", offset=3, limit=2)
+    assert "[page 3]\nChapter 3" in some and "[page 4]" in some and "[page 2]" not in some
+    assert "text of pages 3-4 of 13; continue with offset=5;" in some
+    assert files.do("read", file_path="f.pdf", offset=-2, limit=1).startswith("[page 12]")
+    assert "offset 14 is past the end: the document has 13 pages" in files.do(
+        "read", file_path="f.pdf", offset=14
+    )
+    files.context.page_bytes = lambda: 60
+    assert "text of pages 1-2 of 13; continue with offset=3;" in files.do("read", file_path="f.pdf")
+
+
+def test_a_page_of_a_pdf_that_fills_a_window_is_cut(files: FileSession):
+    files.put("f.pdf", pdf_document("\n".join(["word" * 20] * 300), "second"))
+    shown = files.do("read", file_path="f.pdf", limit=1)
+    assert len(shown) < 21_000 and "…[+4,299 chars]\n" in shown
+
+
+@pytest.mark.parametrize("at", range(0, 700, 23))
+def test_a_damaged_pdf_is_read_or_refused_with_a_remedy(files: FileSession, at: int):
+    whole = pdf_document("Chapter 1")
+    files.put("f.pdf", whole[:at] + b"\xff\0>>" + whole[at + 4 :] if at > 8 else whole[: 100 + at])
+    try:
+        shown = files.do("read", file_path="f.pdf")
+    except ToolError as error:
+        assert "is a PDF document" in str(error) and "pdftotext" in str(error)
+    else:
+        assert "[a PDF document: text of page 1 of 1;" in shown
+
+
+def test_a_pdf_with_a_password_is_refused(files: FileSession):
+    import pypdf
+
+    writer = pypdf.PdfWriter(clone_from=io.BytesIO(pdf_document("secret")))
+    writer.encrypt("word", algorithm="RC4-128")
+    made = io.BytesIO()
+    writer.write(made)
+    files.put("f.pdf", made.getvalue())
+    assert "needs a password" in files.refused("read", file_path="f.pdf")
+
+
+def test_without_the_extra_a_pdf_is_refused_with_its_name(files: FileSession):
+    files.put("f.pdf", pdf_document("Chapter 1"))
+    out = child('sys.modules["pypdf"] = None\nprint(files.refused("read", file_path="f.pdf"))', files.folder)
+    assert "pip install 'makeroom[pdf]'" in out and "Use bash: pdftotext FILE -." in out
 
 
 def test_a_write_creates_directories_and_reports_what_it_did(files: FileSession):

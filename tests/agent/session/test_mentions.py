@@ -17,6 +17,7 @@ from agent.session.mentions import (
     attach,
     find_mentions,
 )
+from tests.tools.pdf_document import pdf_document
 from tools.base import Access, ToolContext
 from tools.file_change import is_stale
 from tools.files.opening import load_file
@@ -100,6 +101,16 @@ def test_lines_a_directory_and_the_home_directory_can_be_mentioned(
     assert lines.told == "read src/a.py (39-40 of 40)" and "line 38" not in text_of(lines)
     assert folder.told == "listed src/ (1 entry)" and "\na.py\n" in text_of(folder)
     assert "\n1\tmine" in text_of(home)
+
+
+def test_of_a_pdf_the_text_of_the_first_pages_is_attached(context: ToolContext) -> None:
+    (context.folder / "f.pdf").write_bytes(
+        pdf_document(*(f"Chapter {at} " + "word " * 80 for at in range(9)))
+    )
+    (whole,) = attached("look at @f.pdf", context)
+    assert "Chapter 8" in text_of(whole) and whole.told == "read f.pdf (pages 1-9 of 9)"
+    (head,) = attached("look at @f.pdf", context, replace(LIMITS, tokens=400))
+    assert "Chapter 0" in text_of(head) and "Chapter 8" not in text_of(head)
 
 
 def test_of_a_large_file_the_head_is_attached_with_a_note(context: ToolContext) -> None:
