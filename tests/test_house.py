@@ -51,6 +51,7 @@ DOORS = (
     "transcripts", "transcripts.export", "transcripts.importers", "transcripts.search",
     "transcripts.secrets", "transcripts.storage", "compact",
     "tools.text", "tools.files", "tools.guarded", "tools.sandbox", "tools.processes", "tools.search",
+    "tools.web",
     "agent.shell", "agent.permissions", "agent.model", "agent.checkpoints", "agent.session", "agent.loop",
     "agent.extensions", "agent.extensions.agents", "agent.extensions.hooks", "agent.extensions.mcp",
     "agent.extensions.plugins", "agent.extensions.skills", "agent.app", "agent.ui", "agent.commands",
@@ -60,8 +61,14 @@ DOORS = (
 OUTSIDE_DOORS = ("transcripts.lazy_door", "transcripts.patterns")
 HEAVY_LIBRARIES = {
     "anthropic": ("agent/model/anthropic/client.py",),
-    "httpx2": ("agent/extensions/mcp/", "agent/model/anthropic/", "agent/model/openai_http.py"),
+    "httpx2": (
+        "agent/extensions/mcp/",
+        "agent/model/anthropic/",
+        "agent/model/openai_http.py",
+        "tools/web/fetching.py",
+    ),
     "jsonschema": ("tools/base.py",),
+    "justhtml": ("tools/web/html_program.py",),
     "PIL": ("tools/files/images.py",),
     "prompt_toolkit": ("agent/ui/",),
     "pydantic": ("(nowhere: msgspec makes and checks our values)",),
@@ -337,6 +344,7 @@ def test_rooms_of_tools_import_one_way() -> None:
         "tools.sandbox",
         "tools.processes",
         "tools.search",
+        "tools.web",
         "tools",
     )
 

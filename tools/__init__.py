@@ -17,6 +17,7 @@ BUILTIN = (
     "ask_user",
     "exit_plan",
     "monitor",
+    "web_fetch",
 )
 # Those that a source offers only where there is something for them.
 CONDITIONAL = ("skill",)

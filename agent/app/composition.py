@@ -45,6 +45,7 @@ from .project_approval import settle_project_items
 from .project_place import ask_for_folder_access
 from .setup import RunSetup
 from .structured_output import StructuredOutput, structured_output
+from .web_tools import fetches_by_service
 
 if TYPE_CHECKING:
     from agent.extensions.mcp import McpServers
@@ -274,6 +275,8 @@ class Services(Struct):
         """Return the names of the tools that are of no use in this run, unless a flag names them."""
         left_out = {name for name, tool in tools.items() if self.window < tool.least_window}
         options = self.setup.options
+        if fetches_by_service(self.setup):
+            left_out |= {"web_fetch"}
         if options.headless and not options.asks_client:  # no one can answer
             left_out |= {"ask_user"} if self.setup.mode == "plan" else {"ask_user", "exit_plan"}
         return left_out

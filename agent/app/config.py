@@ -66,6 +66,7 @@ class Config(Struct, frozen=True):
     hooks: tuple[HookEntry, ...] = ()
     status_line: str = ""  # the command that prints it
     output_style: str = ""
+    web_fetch: Literal["makeroom", "service"] = "makeroom"  # who fetches pages
     compact: Mapping[str, Any] = field(default_factory=dict)
     prices: Mapping[str, Prices] = field(default_factory=dict)  # the user's own, by model id
     custom_headers: Mapping[str, str] = field(default_factory=dict)

@@ -63,7 +63,7 @@ from .options import NO_EFFORT
 from .own_commands import commands_within
 from .permission_loading import home_of, permission_store
 from .setup import RunSetup
-from .web_tools import serves_web_tools, web_tools
+from .web_tools import served_web_tools, web_tools
 
 MAX_QUIET_MEMORY_SHARE = 0.05  # of the window; larger memory files are reported
 
@@ -205,7 +205,7 @@ def request_settings(services: Services, opened: Opened | None, rules: Permissio
         model=facts.id,
         max_tokens=min(setup.config.max_tokens, facts.max_output, max_output),
         system=opened.system if opened is not None and began else _new_system_prompt(services, tag),
-        tools=(*definitions(tools.values()), *(web_tools(rules) if serves_web_tools(setup) else ())),
+        tools=(*definitions(tools.values()), *web_tools(served_web_tools(setup), rules)),
         thinking=thinking,
         silent_thinking=setup.options.thinking_display == "omitted",
         effort=effort,

@@ -159,6 +159,7 @@ SETTINGS: Mapping[str, Setting] = {
     "hooks": Setting('a table, such as [hooks] and PreToolUse = "check.sh"', _hooks),
     "status_line": Setting("a command", _status_line),
     "output_style": Setting("the name of an output style", _text),
+    "web_fetch": _one_of("makeroom", "service"),
     "prices": Setting(
         'a table, such as [prices."my-model"] with input = 0.5 and output = 2', partial(_table, _prices)
     ),
@@ -185,6 +186,7 @@ SETTING_HELP: Mapping[str, str] = {  # the purpose of each setting, for its refe
     "hooks": "commands to run at events",
     "status_line": "a command whose first line of output replaces the status line",
     "output_style": "the output style of new sessions",
+    "web_fetch": "who fetches pages: makeroom itself, or the Anthropic API from its own servers",
     "prices": "prices in dollars per million tokens, by model",
     "compact": "how context is freed",
 }

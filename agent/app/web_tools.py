@@ -1,8 +1,12 @@
-"""Select the server-side web tools, search and fetch, that the rules allow, and the hosts for them."""
+"""Select the server-side web tools that the rules allow, and the hosts for them.
+
+Pages are fetched by our own tool, which works with every provider, can ask for approval, and reaches ports of
+this machine. The setting `web_fetch = "service"` replaces it by the tool of the service.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from agent.model import cloud_of
@@ -20,14 +24,26 @@ def serves_web_tools(setup: RunSetup) -> bool:
     return config.official and not elsewhere
 
 
-def web_tools(rules: PermissionRules) -> Iterator[dict[str, Any]]:
+def fetches_by_service(setup: RunSetup) -> bool:
+    """Return whether the service's tool replaces our own."""
+    return setup.config.web_fetch == "service" and serves_web_tools(setup)
+
+
+def served_web_tools(setup: RunSetup) -> tuple[str, ...]:
+    """Return the names of the service's tools that may be offered."""
+    if not serves_web_tools(setup):
+        return ()
+    return WEB_TOOLS if fetches_by_service(setup) else ("web_search",)
+
+
+def web_tools(names: Iterable[str], rules: PermissionRules) -> Iterator[dict[str, Any]]:
     """Yield the definitions to send. A tool is off without an allow rule, or if a rule denies all hosts.
 
     Server-side tools cannot ask for approval, so a host is allowed in advance or not at all, and hosts of ask
-    rules are not. The API takes
-    either hosts to allow or hosts to block: if the rules allow hosts, the denied ones are removed from these.
+    rules are not. The API takes either hosts to allow or hosts to block: if the rules allow hosts, the denied
+    ones are removed from these.
     """
-    for name in WEB_TOOLS:
+    for name in names:
         allowed = [rule.pattern for rule in rules.allow if rule.tool == name]
         denied = [rule.pattern for rule in (*rules.deny, *rules.ask) if rule.tool == name]
         if not allowed or None in denied:

@@ -76,9 +76,9 @@ _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
         word_set("killshell killbash taskstop jobkill killprocess"),
     ),
     (
-        "bash",
-        "bash with curl reads a page; the host may need the user's approval.",
-        word_set("webfetch fetch fetchurl readurl readpage browse browser"),
+        "web_fetch",
+        "web_fetch(url) reads a page; the host may need the user's approval.",
+        word_set("fetch fetchurl fetchwebpage readurl readpage browse browser urlcontext"),
     ),
     (
         "",
@@ -151,7 +151,7 @@ _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
 )
 
 
-_SAME_WORK = ("read(", "write(", "edit(", "grep(", "glob(", "task(", "bash(command)")
+_SAME_WORK = ("read(", "write(", "edit(", "grep(", "glob(", "task(", "bash(command)", "web_fetch(")
 
 
 def same_tool(tools: Mapping[str, T], name: str) -> T | None:

@@ -5,7 +5,8 @@ also written `npm run:*`). A pattern with more than plain words is one whole lin
 the other tools it is a glob over the path, relative to the project. Two names are about the sandbox:
 `open(line)` runs that command line outside the sandbox, `net(host)` lets sandboxed commands reach that host,
 or a port of this machine (`net(localhost:5432)`).
-`web_search` and `web_fetch`, which the service runs, take a host: `web_fetch(docs.python.org)`.
+`web_fetch` takes a host or a port of this machine as well: `web_fetch(docs.python.org)`. `web_search`, which
+the service runs, takes a host.
 
 Parentheses within a pattern are balanced or escaped with a backslash. A backslash before a parenthesis or
 another backslash is doubled. Rules that could never match are rejected.
@@ -30,7 +31,7 @@ READING = "read"  # a deny rule about this tool is about every tool that reads f
 RUNNING = "bash"  # rules about this tool are about the command lines of every tool that runs any
 OPENING = "open"  # names rules that run a command line outside the sandbox
 REACHING = "net"  # names rules that let sandboxed commands reach a host
-WEB_TOOLS = ("web_search", "web_fetch")  # run by the service; an allow rule enables one
+WEB_TOOLS = ("web_search", "web_fetch")  # the service has these two; there an allow rule enables one
 FOREIGN_PREFIX = "mcp__"  # of the names of MCP servers' tools
 _BLANKS = " \t\n"  # separate words in a shell; other white space is part of a word
 _RESERVED_WORDS = word_set(
@@ -207,10 +208,11 @@ def _checked_rule(name: str, written: str | None) -> Rule:
         raise ValueError(f"its parentheses are empty; write {name} for every use of {name}")
     if name == RUNNING:
         return Rule(name, pattern, exact=exact or _is_whole_line(pattern))
-    if name == REACHING and (port := local_port(pattern.lower())):
-        return Rule(name, f"localhost:{port}")
     if name == REACHING or name in WEB_TOOLS:
-        return Rule(name, host_name(re.sub(r":(?:80|443)\Z", "", pattern.removeprefix("domain:"))))
+        pattern = pattern.removeprefix("domain:").lower()  # as Claude Code writes it
+        if name != WEB_TOOLS[0] and (port := local_port(pattern)):
+            return Rule(name, f"localhost:{port}")
+        return Rule(name, host_name(re.sub(r":(?:80|443)\Z", "", pattern)))
     return Rule(name, pattern if name == OPENING or name not in BUILTIN else _path_pattern(pattern))
 
 

@@ -314,9 +314,9 @@ def _judge_path(tool: str, access: Access, rules: PermissionRules) -> Verdict:
 
 
 def _judge_service(tool: str, access: Access, mode: Mode) -> Verdict:
-    if mode == "plan":
-        return Verdict("deny", f"{NOT_IN_PLAN_MODE}: only servers that a rule allows may be used")
     if access.kind == "server":
+        if mode == "plan":
+            return Verdict("deny", f"{NOT_IN_PLAN_MODE}: only servers that a rule allows may be used")
         return Verdict("ask", why="a server can do anything", prefix=Rule(tool))
     return Verdict("ask", why="it reaches the network", prefix=Rule(tool, access.target))
 

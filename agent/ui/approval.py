@@ -306,7 +306,7 @@ def question_body(question: PermissionQuestion, ctx: RenderContext) -> list[str]
         dim = [ctx.paint("dim", row) for row in said if row.strip()]
         rows = [*inner.wrapped("warning", one_line(question.refused)), *rows, *dim]
     for access in question.access:
-        if access.outside or access.protected:
+        if (access.outside or access.protected) and access.kind != "network":  # which the title names
             named = f"/{access.target}".endswith(f"/{question.title.removeprefix('/')}")
             rows = [] if named and rows == [question.title] else rows  # the place is named once
             where = f"{OUTSIDE}: " if access.outside else ""

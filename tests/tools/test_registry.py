@@ -60,6 +60,7 @@ def test_the_record_keeps_the_kind_of_each_tool_besides():
         "ask_user": "asks",
         "exit_plan": "asks",
         "monitor": "runs",
+        "web_fetch": "other",
     }
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .guards.project_guard import project_guard
     from .profile import SandboxLevel, SandboxProfile, SandboxSetting
     from .project_profile import sandbox_profile
+    from .proxy.host_connection import HostConnection, HostNotPublic, HostUnreachable, connect_to_host
     from .proxy.hosts import host_name, local_port
     from .proxy.local_ports import LocalPorts
     from .proxy.server import NetworkProxy
@@ -25,6 +26,9 @@ __all__ = [
     "AskHost",
     "BlockedAccess",
     "CommandHandle",
+    "HostConnection",
+    "HostNotPublic",
+    "HostUnreachable",
     "LocalPorts",
     "NetworkProxy",
     "PublishedPorts",
@@ -35,6 +39,7 @@ __all__ = [
     "Supervisor",
     "SupervisorLost",
     "UnblockDecision",
+    "connect_to_host",
     "find_blocked_access",
     "host_name",
     "local_port",
@@ -52,6 +57,7 @@ __getattr__ = lazy_door(
         "guards.project_guard": "project_guard",
         "profile": "SandboxLevel SandboxProfile SandboxSetting",
         "project_profile": "sandbox_profile",
+        "proxy.host_connection": "HostConnection HostNotPublic HostUnreachable connect_to_host",
         "proxy.hosts": "host_name local_port",
         "proxy.local_ports": "LocalPorts",
         "proxy.server": "NetworkProxy",

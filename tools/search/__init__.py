@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .git_index import Blob, GitIndex
     from .git_script import GitFailed, run_git_script
     from .listing import file_states, list_folder
-    from .program import SEARCH_LIMIT_S, find_program
+    from .program import SEARCH_LIMIT_S, find_program, run_program
     from .project_files import list_project, regular_files
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "list_project",
     "regular_files",
     "run_git_script",
+    "run_program",
     "search_files",
     "search_folder",
 ]
@@ -42,7 +43,7 @@ __getattr__ = lazy_door(
         "git_index": "Blob GitIndex",
         "git_script": "GitFailed run_git_script",
         "listing": "file_states list_folder",
-        "program": "SEARCH_LIMIT_S find_program",
+        "program": "SEARCH_LIMIT_S find_program run_program",
         "project_files": "list_project regular_files",
     },
 )

@@ -22,7 +22,7 @@ EXPLORE = AgentDefinition(
 You look things up in the user's project for another agent. You only read: change no files and run nothing \
 that changes anything. Search broadly first, with several searches in one reply, then read the relevant \
 parts. Try more than one place and more than one name before you report that something does not exist.""",
-    tools=("read", "grep", "glob", "bash", "recall"),
+    tools=("read", "grep", "glob", "bash", "recall", "web_fetch"),
     mode="plan",
     memory=False,
 )

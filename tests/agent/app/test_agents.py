@@ -62,7 +62,7 @@ def test_explore_reads_and_nothing_else_and_no_agent_starts_agents(project: Path
     )
     run = run_agents(project, model, permission_mode="bypassPermissions")
     offered = {len(body["tools"]): [tool["name"] for tool in body["tools"]] for body in run.server.requests}
-    assert offered[5] == ["bash", "read", "grep", "glob", "recall"]
+    assert offered[6] == ["bash", "read", "grep", "glob", "recall", "web_fetch"]
     assert all("task" not in names for count, names in offered.items() if count < max(offered))
     assert not (project / "new.txt").exists() and not (project / "a").exists()
     told = str(run.nested())

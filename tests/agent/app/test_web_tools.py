@@ -2,16 +2,17 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent.app.config import load_config
 from agent.app.options import Options
 from agent.app.setup import RunSetup
-from agent.app.web_tools import serves_web_tools, web_tools
+from agent.app.web_tools import fetches_by_service, served_web_tools, serves_web_tools, web_tools
 from agent.errors import FieldRejected
 from agent.model.anthropic.request import NAMES, encode_request
 from agent.model.error_mapping import map_error
 from agent.model_port import ModelRequest, RequestSettings
-from agent.permissions import PermissionRules, parse_rules
+from agent.permissions import WEB_TOOLS, PermissionRules, parse_rules
 from tests.strict_api.models import MODELS
 from tests.strict_api.request_checks import violations
 from transcripts.messages import TextBlock
@@ -40,7 +41,7 @@ def rules(allow: str, deny: str = "") -> PermissionRules:
 def test_a_rule_switches_a_tool_of_the_service_on_for_its_hosts(
     allow: str, deny: str, expected: dict[str, dict[str, list[str]]]
 ) -> None:
-    found = {tool["name"]: tool for tool in web_tools(rules(allow, deny))}
+    found = {tool["name"]: tool for tool in web_tools(WEB_TOOLS, rules(allow, deny))}
     domains = {
         name: {key: tool[key] for key in tool if key.endswith("_domains")} for name, tool in found.items()
     }
@@ -50,7 +51,7 @@ def test_a_rule_switches_a_tool_of_the_service_on_for_its_hosts(
 def test_the_strict_server_takes_their_definitions_and_a_server_without_them_is_spared() -> None:
     tools = ({"name": "bash", "description": "d", "input_schema": {"type": "object"}, "kind": "runs"},)
     offered = RequestSettings(
-        "claude-sonnet-5-5", 100, tools=(*tools, *web_tools(rules("WebSearch, WebFetch")))
+        "claude-sonnet-5-5", 100, tools=(*tools, *web_tools(WEB_TOOLS, rules("WebSearch, WebFetch")))
     )
     hello = Message("user", (Part(TextBlock("hi"), 1, 0, PartKind.USER, 1),), 1, 1)
     body = json.loads(encode_request(ModelRequest(offered, (hello,))))
@@ -73,3 +74,17 @@ def test_only_the_service_itself_is_asked_for_them(tmp_path: Path) -> None:
         CLAUDE_CODE_USE_FOUNDRY="1", ANTHROPIC_FOUNDRY_API_KEY="k", ANTHROPIC_FOUNDRY_RESOURCE="r"
     )
     assert not serves(MAKEROOM_PROVIDER="openai", OPENAI_API_KEY="k")
+
+
+def test_pages_are_fetched_by_our_own_tool_unless_a_setting_leaves_that_to_the_service(
+    tmp_path: Path,
+) -> None:
+    def setup(url: str = "", **entries: str) -> RunSetup:
+        environ = {"ANTHROPIC_API_KEY": "k", **({"ANTHROPIC_BASE_URL": url} if url else {})}
+        config = replace(load_config(environ, tmp_path, tmp_path), **entries)
+        return RunSetup(Options(), config, tmp_path, environ)
+
+    assert served_web_tools(setup()) == ("web_search",)
+    assert served_web_tools(setup(web_fetch="service")) == WEB_TOOLS
+    elsewhere = setup("http://localhost:1", web_fetch="service")
+    assert served_web_tools(elsewhere) == () and not fetches_by_service(elsewhere)

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent.permissions.modes import MODES, Mode
-from agent.permissions.rule_syntax import OPENING, Rule
+from agent.permissions.rule_syntax import OPENING, Rule, parse_rules
 from agent.permissions.rules import PermissionRules, judge_call
 from agent.shell.project_environment import ProjectEnvironment
 from tools.base import Access
@@ -111,8 +111,9 @@ def test_in_plan_mode_only_what_looks_goes_ahead(sandbox: bool, tmp_path: Path) 
         "make",
     )
     assert {line: judged_line(line) for line in changes} == dict.fromkeys(changes, "deny")
-    assert judge_call("mcp__docs__search", [Access("network", "docs")], rules).answer == "allow"
-    assert judge_call("mcp__docs__store", [Access("network", "docs")], rules).answer == "deny"
+    assert judge_call("mcp__docs__search", [Access("server", "docs")], rules).answer == "allow"
+    assert judge_call("mcp__docs__store", [Access("server", "docs")], rules).answer == "deny"
+    assert judge_call("web_fetch", [Access("network", "docs.example")], rules).answer == "ask"
     assert judge_call("read", [Access("read", f"{folder}/a.py")], rules).answer == "allow"
     assert judge_call("todo", [Access("none")], rules).answer == "allow"
 
@@ -150,8 +151,19 @@ def test_servers_and_hosts_need_approval_each_by_its_own_rule() -> None:
     assert (asked.answer, asked.prefix) == ("ask", Rule("mcp__docs__store"))
     asked = judge_call("web_fetch", [host], manual)
     assert (asked.answer, asked.prefix) == ("ask", Rule("web_fetch", "docs.example"))
-    for access in (server, host):
-        assert judge_call("mcp__docs__store", [access], planning).answer == "deny"
+    assert judge_call("mcp__docs__store", [server], planning).answer == "deny"
+    assert judge_call("web_fetch", [host], planning).answer == "ask"
+
+
+def test_a_rule_for_all_hosts_covers_no_port_of_this_machine() -> None:
+    local = Access("network", "localhost:8000", outside=True)
+    every, named = parse_rules("web_fetch"), parse_rules("WebFetch(domain:localhost:8000)")
+    public = Access("network", "a.example")
+    assert judge_call("web_fetch", [public], PermissionRules(allow=every)).answer == "allow"
+    asked = judge_call("web_fetch", [local], PermissionRules(allow=every))
+    assert (asked.answer, asked.prefix) == ("ask", Rule("web_fetch", "localhost:8000"))
+    assert judge_call("web_fetch", [local], PermissionRules(allow=named)).answer == "allow"
+    assert judge_call("web_fetch", [local], PermissionRules(allow=every, deny=named)).answer == "deny"
 
 
 def test_an_open_line_needs_approval_again_where_its_program_was_replaced(tmp_path: Path) -> None:

@@ -222,7 +222,7 @@ def test_a_small_window_has_fewer_tools_unless_they_are_named(here: Run) -> None
         here(server, "x", "--context-window", "16385")
         small, named, large = ({tool["name"] for tool in each["tools"]} for each in server.requests)
         prompts = [each["system"][0]["text"] for each in server.requests]
-    assert small == large - {"grep", "glob", "todo", "task", "ask_user", "monitor"}
+    assert small == large - {"grep", "glob", "todo", "task", "ask_user", "monitor", "web_fetch"}
     assert {"bash", "read", "write", "edit", "compact", "recall"} <= small and {"grep", "todo"} <= large
     assert named == {"read", "grep"}
     assert ["grep and glob" in prompt for prompt in prompts] == [False, False, True]

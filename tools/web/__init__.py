@@ -1,0 +1,28 @@
+"""Fetch pages from the web, from public addresses only, and convert them to Markdown."""
+
+from typing import TYPE_CHECKING
+
+from transcripts.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from .fetching import Document, WebError, fetch_document
+    from .page_text import document_text, is_text
+    from .web_address import WebAddress, parse_address
+
+__all__ = [
+    "Document",
+    "WebAddress",
+    "WebError",
+    "document_text",
+    "fetch_document",
+    "is_text",
+    "parse_address",
+]
+__getattr__ = lazy_door(
+    __name__,
+    {
+        "fetching": "Document WebError fetch_document",
+        "page_text": "document_text is_text",
+        "web_address": "WebAddress parse_address",
+    },
+)
