@@ -312,6 +312,25 @@ def test_a_skill_that_forks_works_in_a_session_of_its_own(tmp_path: Path) -> Non
     run_controller(tmp_path, work, **options)
 
 
+def test_a_command_in_a_skill_leaves_the_current_directory_as_it_was(tmp_path: Path) -> None:
+    options = project(tmp_path)
+    put(tmp_path / "sub" / "file", "")
+    put(
+        tmp_path / "home/.claude/skills/there/SKILL.md",
+        "---\nallowed-tools: Bash\n---\nFirst !`cd sub && pwd`, then !`pwd`.",
+    )
+
+    async def work(run: ControllerRun) -> None:
+        tools = present(run.controller.context).tool_context
+        here = tools.cwd
+        await run.do("/there")
+        sent = str(run.server.requests[0]["messages"])
+        assert f"First {here}/sub\\n[cwd: sub], then {here}." in sent
+        assert tools.cwd == here
+
+    run_controller(tmp_path, work, **options)
+
+
 def test_a_client_is_informed_of_commands_before_anything_is_loaded(tmp_path: Path) -> None:
     project(tmp_path)
     library = load_library(tmp_path, {"HOME": str(tmp_path / "home")}, None)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from agent.app.follow_ups import hook_refuses, run_with_follow_ups
 from agent.app.structured_output import MAX_REMINDERS, StructuredOutput, structured_output
 from agent.errors import UsageError
-from agent.events import TurnFinished
+from agent.events import ToolCallFinished, TurnFinished
 from agent.loop.call_permission import parse_call, remark_note
 from agent.permissions import parse_rules
 from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionUpdate
@@ -91,6 +91,8 @@ def test_a_deny_rule_counts_whatever_a_hook_allows(tmp_path: Path) -> None:
         w.context.permissions.deny(type(parse_rules("bash")[0])("act"))
         w.run()
         assert w.ran["act"] == []
+        (told,) = w.told(ToolCallFinished)
+        assert told.denied and told.result.human["denied"] == "the rule act denies this"
 
 
 def test_the_model_is_informed_that_what_was_denied_is_what_a_hook_made_of_its_call(tmp_path: Path) -> None:

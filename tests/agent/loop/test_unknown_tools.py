@@ -7,20 +7,23 @@ from tools import BUILTIN
 
 FOREIGN = {
     "read": "LS list_dir list_directory list_files view view_file view_image NotebookRead read_file"
-    " read_many_files open_file",
-    "edit": "MultiEdit NotebookEdit apply_patch apply_diff str_replace_based_edit_tool str_replace edit_file"
-    " replace replace_in_file search_replace insert",
+    " read_files read_many_files open_file open cat tree ls",
+    "edit": "MultiEdit NotebookEdit edit_notebook apply_patch apply_diff str_replace_based_edit_tool"
+    " str_replace str_replace_editor edit_file replace replace_in_file search_replace search_and_replace"
+    " insert patch",
     "write": "create create_file write_file write_to_file new_file save_file",
-    "bash": "BashOutput TaskOutput KillShell KillBash TaskStop run_shell_command"
-    " exec_command execute_command run_terminal_cmd run_in_terminal local_shell shell sh python"
-    " code_execution container.exec",
-    "grep": "search_file_content codebase_search grep_search search_files search_code LSP go_to_definition"
-    " find_references",
-    "glob": "find_by_name file_search find_files",
-    "todo": "TodoRead TaskCreate TaskUpdate update_plan write_todos manage_todo_list",
+    "bash": "BashOutput TaskOutput AgentOutputTool KillShell KillBash TaskStop"
+    " run_shell_command exec_command execute_command run_command run_terminal_cmd"
+    " run_terminal_command run_in_terminal local_shell shell sh python run_python code_execution"
+    " code_interpreter powershell repl container.exec terminal run execute exec",
+    "grep": "search search_file_content codebase_search grep_search search_files search_code LSP"
+    " go_to_definition find_references find_symbol search_symbols ripgrep rg",
+    "glob": "find find_by_name file_search find_files glob_files",
+    "todo": "TodoRead TaskCreate TaskUpdate TaskList TaskGet update_plan write_todos manage_todo_list"
+    " update_todo_list todo_list plan",
     "task": "dispatch_agent subagent spawn_agent new_task runSubagent",
-    "ask_user": "ask_followup_question",
-    "web_fetch": "fetch fetch_url fetch_webpage",
+    "ask_user": "ask_followup_question question",
+    "web_fetch": "fetch fetch_url fetch_webpage read_url read_page browse",
 }
 
 
@@ -57,7 +60,8 @@ def test_the_way_to_do_it_here_is_named_where_there_is_one(tool: str, name: str)
         ("sequentialthinking", "Think in your reply"),
         ("save_memory", "AGENTS.md"),
         ("update_memory", "AGENTS.md"),
-        ("ListMcpResourcesTool", "No MCP server is connected."),
+        *((name, "No MCP server is connected.") for name in ("ListMcpResourcesTool", "ReadMcpResourceTool")),
+        *((name, "No MCP server is connected.") for name in ("use_mcp_tool", "access_mcp_resource")),
         ("multi_tool_use.parallel", "several in one reply"),
         ("mcp__maps__route", "No MCP server is connected."),
     ],
