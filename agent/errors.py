@@ -163,6 +163,14 @@ class RequestRejected(ModelError):
     """The same request would be rejected again."""
 
 
+class UnknownModel(UsageError):
+    """The model that was named does not exist; `listed` are the models that the server reports."""
+
+    def __init__(self, text: str, listed: Sequence[str] = ()) -> None:
+        super().__init__(text)
+        self.listed = listed
+
+
 class ModelNotFound(RequestRejected):
     """The model or endpoint does not exist; `listed` are the models that the server reports."""
 

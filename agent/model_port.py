@@ -273,6 +273,12 @@ class Model(Protocol):
         Raises ModelError, and ModelNotFound only if the server's list of models is authoritative.
         """
 
+    async def list_models(self) -> Sequence[str]:
+        """Return the models that a compatible server has; () for the service itself: see the catalog.
+
+        Raises ModelError.
+        """
+
     async def count_tokens(self, model: str, blocks: Sequence[Block]) -> int | None:
         """Return the tokens of a prompt of these blocks if the server counts them for free, else None.
 

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from agent.errors import ConfigError, UsageError
+from agent.errors import ConfigError, UnknownModel, UsageError
 from agent.events import Emit, Event, Notice, ToolCallStarted
 from agent.extensions import Approvals, mcp, skills
 from agent.extensions.agents import BUILTIN_AGENTS, AgentDefinition, AgentPlaces, known_agents
 from agent.extensions.hooks import ApprovedSettings, IgnoredSetting, approved_settings
 from agent.extensions.plugins import Plugin, PluginPlaces, find_plugins
 from agent.extensions.skills import SkillLibrary, load_library
+from agent.menus import Menu, MenuRow
 from agent.model import (
     CATALOG,
     FORMAT,
@@ -248,10 +249,27 @@ class Services(Struct):
         for source in self.sources:
             await source.open(self.setup.folder, self.setup.program_environ)
         await asyncio.to_thread(self.selection.model.connect)
-        await self.selection.choose(self.setup.model_name)
+        await self._choose_model()
         if self.window <= EXACTLY_COUNTED_WINDOW_TOKENS:
             await asyncio.to_thread(self.counter.warm)
         self.fix_tools()
+
+    async def _choose_model(self) -> None:
+        """Use the model that is set; if the server has others, the user chooses. Raises UnknownModel."""
+        setup = self.setup
+        try:
+            await self.selection.choose(setup.model_name)
+        except UnknownModel as error:
+            if self.chooser is None or not error.listed:
+                raise
+            rows = tuple(MenuRow(id, id) for id in error.listed)
+            row = await self.chooser.choose(Menu(f"{error}. Use which model?", rows))
+            if row is None:
+                raise
+            origins = {**setup.config.origins, "model": "your choice at startup"}
+            config = replace(setup.config, model=row.value, openai_model=None, origins=origins)
+            self.setup = replace(setup, options=setup.options._replace(model=None), config=config)
+            await self.selection.choose(row.value)
 
     def fix_tools(self) -> None:
         """Offer the tools that the sources have now. Raises ConfigError."""
@@ -305,11 +323,13 @@ class Services(Struct):
     def warn_of_retirement(self) -> None:
         """Warn if the model is to be retired soon, from when on its requests fail."""
         facts = self.selection.facts
-        soon = datetime.fromtimestamp(self.setup.clock.now() + RETIREMENT_NOTICE_S, UTC)
-        if facts.retires_on and facts.retires_on <= soon.date().isoformat():
-            self.warn(
-                f"{facts.id} is scheduled to retire on {facts.retires_on}; change the model with /model"
-            )
+        now = self.setup.clock.now()
+        today, soon = (
+            datetime.fromtimestamp(at, UTC).date().isoformat() for at in (now, now + RETIREMENT_NOTICE_S)
+        )
+        if facts.retires_on and facts.retires_on <= soon:
+            when = "was to retire" if facts.retires_on < today else "is scheduled to retire"
+            self.warn(f"{facts.id} {when} on {facts.retires_on}; change the model with /model")
 
     def summaries(self) -> list[CommandSummary]:
         """List the commands, skills and server prompts that users add."""

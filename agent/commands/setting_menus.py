@@ -42,11 +42,14 @@ UNSANDBOXED_MODE_WORDS: dict[str, str] = {
 }
 
 
-def model_menu(catalog: ModelCatalog, now: ModelFacts) -> Menu:
-    """Return a menu of the models by their short names, with their windows; the current one is marked."""
+def model_menu(catalog: ModelCatalog, now: ModelFacts, listed: Sequence[str] = ()) -> Menu:
+    """Return a menu of the models by their short names, with their windows; the current one is marked.
+
+    With the models that a compatible server lists, it contains these instead.
+    """
     known = {facts.id: facts for facts in catalog.models}
-    names = {id: alias for alias, id in catalog.aliases.items()}
-    ids = dict.fromkeys((now.id, *names, *(known if len(known) <= len(names) else ())))
+    names = {id: alias for alias, id in catalog.aliases.items() if not listed or id in listed}
+    ids = dict.fromkeys((now.id, *names, *(listed or (known if len(known) <= len(names) else ()))))
     rows = []
     for id in sorted(ids, key=lambda each: each not in names):
         facts = now if id == now.id else known.get(id)

@@ -102,15 +102,22 @@ async def set_model(controller: Controller, argument: str) -> Event | None:
     catalog = selection.model.catalog
     keeps = SAVE in words
     argument = " ".join(word for word in words if word != SAVE)
+    listed = () if argument else await selection.available()
     if not argument and controller.chooser is not None:
-        row = await controller.chooser.choose(model_menu(catalog, facts))
+        row = await controller.chooser.choose(model_menu(catalog, facts, listed))
         if row is None:
             return None
         if row.value == facts.id and not keeps:
             return Notice(f"already using {facts.id}")
         argument = row.value if row.value != facts.id else ""
     if not argument and not keeps:
-        lines = "\n".join(f"/model {alias:<8} {id}" for alias, id in catalog.aliases.items())
+        named = {alias: id for alias, id in catalog.aliases.items() if not listed or id in listed}
+        lines = "\n".join(
+            [
+                *(f"/model {alias:<8} {id}" for alias, id in named.items()),
+                *(f"/model {id}" for id in listed if id not in named.values()),
+            ]
+        )
         size = f"window {facts.window:,} tokens, max output {facts.max_output:,} tokens"
         if facts.retires_on:
             size += f", retires on {facts.retires_on}"

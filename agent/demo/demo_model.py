@@ -64,6 +64,10 @@ class DemoModel(Struct):
             raise ModelNotFound(f"unknown model {model}; the demo has only {NAME}")
         return self.known_facts(model)
 
+    async def list_models(self) -> Sequence[str]:
+        """Return (): the only model is in the catalog."""
+        return ()
+
     async def count_tokens(self, model: str, blocks: Sequence[Block]) -> int | None:
         """Return None, because the demo's token counts are estimates anyway."""
         return None

@@ -185,6 +185,12 @@ class OpenAIModel(Struct):
         facts = facts_from_list(self.known_facts(model), named)
         return facts if self.official else await with_window(facts, self._look, named)
 
+    async def list_models(self) -> Sequence[str]:
+        """See model_port.Model; OpenAI itself lists many models that cannot be used here."""
+        self.connect()
+        entries = () if self.official else listed_models(await self._get(f"{self.server}/models"))
+        return [str(entry["id"]) for entry in entries]
+
     async def _get(self, url: str) -> Any:
         with _failures_mapped(self):
             async with self.client.stream("GET", url) as response:

@@ -12,12 +12,13 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from agent.errors import ModelError, ModelNotFound, UsageError
+from agent.errors import ModelError, ModelNotFound, UnknownModel
 from agent.model_port import Model, ModelFacts
 from transcripts.secrets import mask
 from transcripts.storage import make_private_folders, read_regular, replace_file
 
 from .error_mapping import LOCAL
+from .server_windows import name_some
 
 DESCRIBE_TIMEOUT_S = 5.0  # without an answer, the catalog is good enough
 
@@ -88,7 +89,7 @@ class ModelSelection:
         return cached is not None or self.model.known_facts(model).known
 
     async def choose(self, name: str) -> None:
-        """Use a model by its id or alias. Raises UsageError if the service does not have it."""
+        """Use a model by its id or alias. Raises UnknownModel if the service does not have it."""
         model = self.model.catalog.resolve(name)
         found = self._cache.get(self.model.server, model, self._now()) if self._cache else None
         if found is not None and urlsplit(self.model.server).hostname not in LOCAL:
@@ -105,7 +106,7 @@ class ModelSelection:
         self._remember(asked)
 
     async def _describe(self, model: str) -> ModelFacts | None:
-        """Ask the server about the model; None without an answer. Raises UsageError."""
+        """Ask the server about the model; None without an answer. Raises UnknownModel."""
         try:
             return await asyncio.wait_for(self.model.describe(model), DESCRIBE_TIMEOUT_S)
         except ModelNotFound as error:
@@ -113,11 +114,20 @@ class ModelSelection:
             near = catalog.suggest(model, error.listed)
             aliases = ", ".join(catalog.aliases)
             if not near and (error.listed or not aliases):
-                raise UsageError(str(error)) from error  # names the available models
+                raise UnknownModel(str(error), error.listed) from error  # names the available models
             hint = f"did you mean {near}?" if near else f"use a full id, or one of {aliases}"
-            raise UsageError(f"unknown model {model!r}; {hint}") from error
+            if error.listed:
+                hint = f"{hint} The server has {name_some(error.listed)}"
+            raise UnknownModel(f"unknown model {model!r}; {hint}", error.listed) from error
         except (ModelError, TimeoutError):
             return None
+
+    async def available(self) -> tuple[str, ...]:
+        """Return the models of a compatible server; () without an answer, and for the service itself."""
+        try:
+            return tuple(await asyncio.wait_for(self.model.list_models(), DESCRIBE_TIMEOUT_S))
+        except (ModelError, TimeoutError):
+            return ()
 
     def learn_window(self, tokens: int) -> None:
         """Remember the window size that a rejected request has shown, for this model and server."""

@@ -7,7 +7,7 @@ vLLM and gateways report the window in their list of models, llama.cpp there or 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import product
 from typing import Any
 
@@ -56,11 +56,15 @@ def facts_from_list(known: ModelFacts, entries: list[dict[str, Any]]) -> ModelFa
     wanted = {known.id, known.id.partition(":")[0], f"{known.id}:latest"} if known.id else set(ids)
     found = [entry for entry in entries if entry["id"] in wanted]
     if not found or (not known.id and len(found) > 1):
-        some = ", ".join(sorted(ids)[:MAX_SUGGESTED_MODELS]) or "none"
         which = f"unknown model {known.id!r}" if known.id else "choose a model with --model or OPENAI_MODEL"
-        more = " and others" if len(ids) > MAX_SUGGESTED_MODELS else ""
-        raise ModelNotFound(f"{which}; the server has {some}{more}", ids)
+        raise ModelNotFound(f"{which}; the server has {name_some(ids)}", ids)
     return replace(known, id=known.id or str(found[0]["id"]), known=True)
+
+
+def name_some(ids: Sequence[str]) -> str:
+    """Return the first few models of a server in words."""
+    more = " and others" if len(ids) > MAX_SUGGESTED_MODELS else ""
+    return f"{', '.join(sorted(ids)[:MAX_SUGGESTED_MODELS]) or 'none'}{more}"
 
 
 async def checked_by_list(known: ModelFacts, get: Get) -> ModelFacts:

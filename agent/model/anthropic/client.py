@@ -49,7 +49,7 @@ from agent.model.error_mapping import (
     summarize_error,
     unreadable,
 )
-from agent.model.server_windows import checked_by_list, with_window
+from agent.model.server_windows import checked_by_list, listed_models, with_window
 from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest
 from transcripts import Block, UnknownBlock, block_to_json
 from transcripts.secrets import mask
@@ -173,6 +173,12 @@ class AnthropicModel(Struct):
             raise TransientError(f"cannot get facts about {model}: the response is not a JSON object")
         facts = facts_from_endpoint(known, answer, self.official)
         return facts if self.official or facts.window_source else await with_window(facts, self._look)
+
+    async def list_models(self) -> Sequence[str]:
+        """See model_port.Model."""
+        self.connect()
+        entries = () if self.official else listed_models(await self._look("/v1/models"))
+        return [str(entry["id"]) for entry in entries]
 
     async def count_tokens(self, model: str, blocks: Sequence[Block]) -> int | None:
         """See model_port.Model."""

@@ -256,8 +256,8 @@ def test_a_model_that_is_not_in_the_list_of_the_server_is_refused(tmp_path: Path
     async def work(run: ControllerRun) -> None:
         before = run.controller.status().model
         for slip, meant in (("sonet", "sonnet"), ("son", "sonnet"), ("claude-haiku-4-6", "claude-haiku-4-5")):
-            told = f"unknown model {slip!r}; did you mean {meant}?"
-            assert await run.do(f"/model {slip}") == f"/model: {told}"
+            told = f"/model: unknown model {slip!r}; did you mean {meant}? The server has claude-haiku-4-5, "
+            assert (await run.do(f"/model {slip}")).startswith(told)
         assert "unknown model 'gpt'; the server has claude-haiku-4-5, " in await run.do("/model gpt")
         assert run.controller.status().model == before
         await run.do("hello")
@@ -519,7 +519,8 @@ def test_a_model_that_retires_soon_is_reported_at_the_start(tmp_path: Path) -> N
             date = datetime.fromtimestamp(run.controller.setup.clock.now() + days * 86_400, UTC).date()
             services.selection.facts = replace(facts, retires_on=date.isoformat())
             services.warn_of_retirement()
-            told = f"{facts.id} is scheduled to retire on {date}; change the model with /model"
+            when = "was to retire" if days < 0 else "is scheduled to retire"
+            told = f"{facts.id} {when} on {date}; change the model with /model"
             assert (told in run.text()) == is_told
 
     run_controller(tmp_path, work)

@@ -58,6 +58,7 @@ class ChatServer:
     responder        answers instead of `replies`, from the request's body
     wants_reasoning  as some models do: each call has to come back with its reasoning
     about            what the list of models says of the one that there is, beside its id
+    other_models     ids that the list has, too
     answers          bodies of other paths that are asked for
     """
 
@@ -69,6 +70,7 @@ class ChatServer:
         self.wants_reasoning = False
         self.about: dict[str, Any] = {}
         self.answers: dict[str, Any] = {}
+        self.other_models: list[str] = []
         self.said: set[str] = set()  # reasoning that was given
         self.bodies: list[bytes] = []
         self.refused: list[str] = []
@@ -110,6 +112,7 @@ class _Connection(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path == "/v1/models":
             listed = [{"id": MODEL, "object": "model", **self.chat.about}]
+            listed += [{"id": id, "object": "model"} for id in self.chat.other_models]
             self._send(200, {"object": "list", "data": listed})
         elif self.path in self.chat.answers:
             self._send(200, self.chat.answers[self.path])
