@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from .codec import holds_record
 from .errors import Unreadable
@@ -73,10 +76,25 @@ def copy_record(path: Path, disk: Disk, record: int, size: int) -> SpareRecord:
     return SpareRecord(spare, disk.stat(record).st_mtime_ns)
 
 
+class RunningSync(NamedTuple):
+    """A sync in a thread, of the first `lines` of the unsynced lines, up to `size` bytes of the file."""
+
+    done: Future[None]
+    lines: int
+    size: int
+
+
+@cache
+def _sync_thread() -> ThreadPoolExecutor:
+    """Return the thread for syncs that nothing waits for yet."""
+    return ThreadPoolExecutor(1, "makeroom-sync")
+
+
 class Journal:
     """The transcript file of a session and its lock, as seen by its only writer.
 
-    Only whole lines are written.
+    Only whole lines are written. A sync may run in a thread while lines are appended; everything else waits
+    for it.
 
     When a sync fails, the kernel may have dropped everything written since the last one. The journal then
     copies the file up to that point, writes the later lines again from memory, and replaces the file with the
@@ -105,6 +123,7 @@ class Journal:
         self._fd: int | None = None
         self._lock: int | None = None
         self._spare: SpareRecord | None = None
+        self._syncing: RunningSync | None = None
 
     @property
     def is_open(self) -> bool:
@@ -129,6 +148,7 @@ class Journal:
 
     def release(self) -> None:
         """Close the file and release the lock."""
+        self._settle_sync()
         if self._fd is not None:
             os.close(self._fd)
         if self._spare is not None:
@@ -151,6 +171,8 @@ class Journal:
         Raises OSError, Unreadable (another process wrote to the file) and SessionInUse. The call may be
         repeated.
         """
+        if durable or (self._syncing is not None and self._syncing.done.done()):
+            self._finish_sync()
         fd = self._fd
         if fd is None:
             fd = self._fd = self._opened()
@@ -178,6 +200,33 @@ class Journal:
             self.sync_failed = False
             self.unsynced.clear()
             self.synced_size = self.whole_size
+
+    def begin_sync(self) -> Future[None] | None:
+        """Start to sync the written lines in a thread, unless a sync is running. Returns the running sync.
+
+        The next call of `write` after its end, or any with `durable`, raises its OSError.
+        """
+        if self._syncing is None and self._fd is not None and self.unsynced and not self.sync_failed:
+            done = _sync_thread().submit(self.disk.sync, self._fd)
+            self._syncing = RunningSync(done, lines=len(self.unsynced), size=self.whole_size)
+        return self._syncing.done if self._syncing is not None else None
+
+    def _finish_sync(self) -> None:
+        """Wait for the sync in the thread, if there is one. Raises OSError if it failed."""
+        running = self._syncing
+        if running is None:
+            return
+        self._syncing = None
+        self.sync_failed = True
+        running.done.result()
+        self.sync_failed = False
+        del self.unsynced[: running.lines]
+        self.synced_size = running.size
+
+    def _settle_sync(self) -> None:
+        """Wait for the sync in the thread; if it failed, `sync_failed` is set."""
+        with suppress(OSError):
+            self._finish_sync()
 
     def lost_start(self) -> Iterator[bytes] | None:
         """Return the written bytes of a file that its path no longer names, or None. Raises OSError."""
@@ -211,6 +260,7 @@ class Journal:
 
     def _rebuild(self, old: int) -> int:
         """Replace a file that was changed, removed or cannot be trusted. Returns the new descriptor."""
+        self._settle_sync()
         self.lock()
         trusted, lines = (self.synced_size, self.unsynced) if self.sync_failed else (self.whole_size, [])
         spare = self._spare

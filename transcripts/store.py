@@ -12,6 +12,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -136,6 +137,15 @@ class Store:
         """Make everything so far durable."""
         if self.is_begun:
             self._save(durable=True)
+
+    def begin_sync(self) -> Future[None] | None:
+        """Start to make everything so far durable in a thread, and return what to wait for before `sync`.
+
+        `sync` then takes no time. Returns None if only `sync` can do it: nothing is written, or a disk fails.
+        """
+        if not self.is_begun or self.pending or self.failure:
+            return None
+        return self.journal.begin_sync()
 
     def keep_spare(self, path: Path) -> None:
         """Keep a second copy in `path` from now on, from which the file is restored if it is changed."""

@@ -91,6 +91,8 @@ def prompt_tokens(session: Session, context: TurnContext) -> int:
 async def call_model(session: Session, context: TurnContext, emit: Emit) -> Reply:
     """Return the model's reply to the conversation, complete and recorded (not yet synced to disk).
 
+    The results before it are synced meanwhile: the caller awaits `Session.synced` before tools run.
+
     Raises ModelError if there is no reply. The caller handles PromptTooLong with a compaction.
     """
     if context.max_cost is not None and session.cost >= context.max_cost:
@@ -161,7 +163,7 @@ def _record_request(
         settings=request.recorded(),
         marks=request.cache_marks,
     )
-    session.sync()  # results are durable before the next request
+    session.begin_sync()  # results are durable before the tools of the reply run
     emit(RequestStarted("turn", tokens=tokens, attempt=attempt))
     return sent
 

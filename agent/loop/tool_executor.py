@@ -216,9 +216,7 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
         return
     began = batch.context.clock.monotonic()
     batch.emit(ToolCallStarted(batch.reply, block=call.index, name=call.name, title=call.title))
-    if call.parsed.tool.parallel and not call.parsed.tool.acts:
-        batch.session.sync()  # the reply is durable before its tools run
-    else:
+    if not call.parsed.tool.parallel or call.parsed.tool.acts:
         batch.session.started(batch.reply, call.index)
     human = {"text": "", "note": "interrupted"}
     result = text_result(INTERRUPTED, error=True, human=human)
@@ -226,6 +224,7 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
     needed = None
     leaving = Leaving(batch.context, emit=batch.emit, call=call.parsed)
     try:
+        await batch.session.synced()  # the reply, and the start of a call that acts, before it runs
         result = await _call_tool(batch, call, call.parsed, leaving)
         took = batch.context.clock.monotonic() - began - leaving.waited
         noted = replace(call, notes=(*call.notes, *leaving.notes))

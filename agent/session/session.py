@@ -2,13 +2,15 @@
 
 Facts are made only here. Every method appends one fact, then applies it. Four facts are durable before
 anything depends on them: the user's prompt, the reply before its tools run, `started` before a mutating tool
-acts, results before the next request. The caller syncs for all except the first.
+acts, results before the tools of the next reply run. The caller syncs for all except the first.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import asdict, replace
@@ -61,6 +63,9 @@ class RecordWriter(Protocol):
     def digest(self, body: bytes) -> str: ...
 
     def sync(self) -> None: ...
+
+    def begin_sync(self) -> Future[None] | None:
+        """Start to sync in a thread; return what to wait for before `sync`, so that it does not block."""
 
     def close(self) -> None: ...
 
@@ -184,7 +189,7 @@ class Session:
         self.add_metadata(NESTED_TOPIC, about)
 
     def started(self, of: int, block: int) -> Started:
-        return self._add(Started(*self._next(), of, block), durable=True)
+        return self._add(Started(*self._next(), of, block))
 
     def result(self, of: int, block: int, content: tuple[Block, ...], **more: Any) -> Result:
         """Record the result of a call. `more`: error, human, about, stored."""
@@ -223,6 +228,17 @@ class Session:
         if self._unsynced:
             self._record.sync()
             self._unsynced = False
+
+    def begin_sync(self) -> None:
+        """Start to write everything appended so far to the disk, while other work continues."""
+        if self._unsynced:
+            self._record.begin_sync()
+
+    async def synced(self) -> None:
+        """Do the same as `sync` without blocking the event loop."""
+        if self._unsynced and (running := self._record.begin_sync()) is not None:
+            await asyncio.wait([asyncio.wrap_future(running)])
+        self.sync()
 
     def _next(self) -> tuple[int, float]:
         return self.folded.last_seq + 1, self._now()

@@ -49,6 +49,14 @@ class Run:
     requests: list[dict[str, Any]]
     moments: list[Moment] = field(default_factory=list)
 
+    def owed(self, moment: Moment) -> dict[str, Any]:
+        """Return the newest request that must be on the disk: while one is under way, the one before.
+
+        The results of a request are synced while the model answers, and before anything that the answer does.
+        """
+        under_way = moment.what == "request" and moment.request > 1
+        return self.requests[moment.request - 1 - under_way]
+
     def facts(self, left: DiskState) -> list[Fact]:
         """Return the facts that a loss left; the API accepts the conversation that they fold to."""
         after = self.folder.with_name("after")
@@ -174,7 +182,7 @@ def test_the_power_takes_nothing_that_was_sent_or_acted_on(run: Run) -> None:
         if moment.what in ("bash", "write"):
             assert begun(facts, moment.what)
         there = known(facts)
-        for text in said(run.requests[moment.request - 1]):
+        for text in said(run.owed(moment)):
             assert json.dumps(text, ensure_ascii=False)[1:-1] in there
         for path, sha in outputs(facts):
             content = moment.left[str(run.folder / path)]
@@ -195,7 +203,7 @@ def test_the_program_continues_with_whatever_a_power_loss_left(run: Run) -> None
             done = headless(run.folder, server, "-c", "go on")
             assert (done.stdout, list(server.refused)) == ("gone on\n", []), done.stderr
             sent = json.dumps(server.requests[0]["messages"], ensure_ascii=False)
-        for text in said(run.requests[moment.request - 1]):
+        for text in said(run.owed(moment)):
             assert json.dumps(text, ensure_ascii=False)[1:-1] in sent
         (record,) = run.folder.glob(".transcripts/*.jsonl")
         assert read_transcript(record).torn_size == 0

@@ -8,6 +8,7 @@ import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 
 import pytest
 from msgspec.structs import replace
@@ -474,6 +475,70 @@ def test_a_record_that_need_not_be_durable_is_not_synced(tmp_path: Path) -> None
     store.sync()
     store.sync()
     assert plan.count == before + 1
+    store.close()
+
+
+def test_facts_are_appended_while_a_sync_runs_in_a_thread_and_synced_with_the_next(
+    tmp_path: Path,
+) -> None:
+    real = Disk()
+    may_end = Event()
+    synced: list[int] = []
+
+    def sync(fd: int) -> None:
+        if held[0]:
+            assert may_end.wait(30)
+        real.sync(fd)
+        synced.append(os.fstat(fd).st_size)
+
+    held = [False]
+    store = create_store(tmp_path, SID, ToldLines(), replace(real, sync=sync))
+    store.append(TURN[0], True)
+    store.append(TURN[1])
+    synced.clear()
+    held[0] = True
+    running = store.begin_sync()
+    assert running is not None and store.begin_sync() is running
+    store.append(TURN[2])
+    journal = store.journal
+    assert read_transcript(store.path).facts == TURN[:3] and len(journal.unsynced) == 2
+    may_end.set()
+    store.sync()
+    assert running.done() and len(synced) == 2
+    assert (journal.unsynced, journal.synced_size) == ([], store.path.stat().st_size)
+    assert store.begin_sync() is None, "nothing is left to sync"
+    store.close()
+
+
+@pytest.mark.parametrize("then", ["append", "sync", "close"])
+def test_a_sync_that_fails_in_a_thread_is_told_and_loses_nothing(tmp_path: Path, then: str) -> None:
+    plan = FailurePlan(0, errno.EIO, ("sync",))
+    store = create_store(tmp_path, SID, told := ToldLines(), failing_disk(plan))
+    store.append(TURN[0], True)
+    store.append(TURN[1])
+    plan.at = plan.count + 1
+    running = store.begin_sync()
+    assert running is not None and isinstance(running.exception(30), OSError)
+    before = store.path.stat().st_ino
+    if then == "append":
+        store.append(TURN[2])
+    elif then == "sync":
+        store.sync()
+    store.close()
+    assert read_transcript(store.path).facts == TURN[: 3 if then == "append" else 2]
+    assert store.path.stat().st_ino != before, "the file was rebuilt"
+    assert ["cannot save the session" in line for line in told] == [True, False]
+
+
+def test_a_file_that_is_replaced_during_a_sync_is_rebuilt_from_what_was_synced(tmp_path: Path) -> None:
+    plan = FailurePlan(0, errno.EIO, ("sync",))
+    store = create_store(tmp_path, SID, ToldLines(), failing_disk(plan))
+    store.append(TURN[0], True)
+    store.append(TURN[1])
+    assert store.begin_sync() is not None
+    store.path.rename(tmp_path / "aside")
+    store.append(TURN[2])
+    assert read_transcript(store.path).facts == TURN[:3]
     store.close()
 
 

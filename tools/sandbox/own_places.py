@@ -39,7 +39,8 @@ def secure_own_places(own: Iterable[Path], writable: Sequence[Path]) -> OwnPlace
         if not any(real.is_relative_to(place) for place in writable):
             continue
         try:
-            make_private_folders(real)
+            if not real.is_dir():
+                make_private_folders(real)
         except OSError:  # a command, which runs as the same user, could replace what is in the way
             read_only[str(_nearest_existing(path))] = None
             continue
@@ -55,9 +56,11 @@ def _links_on_way(path: Path, writable: Sequence[Path]) -> Iterator[Path]:
     at = Path("/")
     for name in path.parts[1:]:
         step = at / name
-        if step.is_symlink() and any(at.is_relative_to(place) for place in writable):
+        is_link = step.is_symlink()
+        if is_link and any(at.is_relative_to(place) for place in writable):
             yield step
-        at = step.resolve()
+        # Without links a step below a real path is real; resolving it takes as long as the rest.
+        at = step.resolve() if is_link or name == ".." else step
 
 
 def _nearest_existing(path: Path) -> Path:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -70,15 +71,16 @@ def sandbox_profile(
     caches += [path for path in named if path and not Path(path).is_relative_to(folder)]
     records = {folder / name for name in RECORD_FOLDERS} | ({outputs} if outputs else set())
     layered = _real(caches)
+    masked = _real(hidden)
     program = own_program([folder, *written])
     return SandboxProfile(
         folder=folder,
-        shown=_git_below(folder, (*_TEMPORARY, *layered), _real(hidden)),
+        shown=_git_below(folder, (*_TEMPORARY, *layered), masked),
         writable=tuple(written),
         read_only=tuple(dict.fromkeys([*map(Path, fixed), *program])),
         program=tuple(program),
         pinned=secured.pinned,
-        hidden=_real(hidden),
+        hidden=masked,
         records=tuple(sorted(path for path in records if path.is_dir())),
         caches=layered,
         cache_layers=own[1] / "cache_layers" / project_key(folder),
@@ -153,5 +155,19 @@ def _sockets(folder: Path) -> list[str]:
 
 def _real(paths: Iterable[str | Path]) -> tuple[Path, ...]:
     """Return the real paths of those that exist, each once."""
-    found = {os.path.realpath(path) for path in paths if os.path.lexists(path)}
+    folders: dict[str, str] = {}  # most paths share one of few directories
+    found = set()
+    for each in paths:
+        path = str(each)
+        try:
+            is_link = stat.S_ISLNK(os.lstat(path).st_mode)
+        except (OSError, ValueError):
+            continue
+        above, name = os.path.split(path)
+        if is_link or name in ("", ".", ".."):
+            found.add(os.path.realpath(path))
+            continue
+        if above not in folders:
+            folders[above] = os.path.realpath(above)
+        found.add(os.path.join(folders[above], name))
     return tuple(Path(path) for path in sorted(found))

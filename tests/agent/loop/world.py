@@ -52,6 +52,9 @@ class Memory:
     def sync(self) -> None:
         self.durable = len(self.facts)
 
+    def begin_sync(self) -> None:
+        pass
+
     def close(self) -> None:
         self.sync()
 
