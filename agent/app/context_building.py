@@ -204,7 +204,7 @@ def request_settings(services: Services, opened: Opened | None, rules: Permissio
     return RequestSettings(
         model=facts.id,
         max_tokens=min(setup.config.max_tokens, facts.max_output, max_output),
-        system=opened.system if opened is not None and began else _new_system_prompt(services, tag),
+        system=opened.system if opened is not None and began else _new_system_prompt(services, rules, tag),
         tools=(*definitions(tools.values()), *web_tools(served_web_tools(setup), rules)),
         thinking=thinking,
         silent_thinking=setup.options.thinking_display == "omitted",
@@ -226,7 +226,7 @@ def how_to_think(setup: RunSetup, facts: ModelFacts) -> tuple[bool, str | None]:
     return facts.thinking and thinks, effort if facts.effort and effort != NO_EFFORT else None
 
 
-def _new_system_prompt(services: Services, tag: str) -> tuple[str, ...]:
+def _new_system_prompt(services: Services, rules: PermissionRules, tag: str) -> tuple[str, ...]:
     setup = services.setup
     options = setup.options
     memory = find_memory(
@@ -234,6 +234,7 @@ def _new_system_prompt(services: Services, tag: str) -> tuple[str, ...]:
         setup.config.user_dir,
         claude_folder(setup.environ),
         scopes=options.setting_sources,
+        may_read=partial(rules.may_search, "read"),
     )
     _warn_of_size(services, memory)
     texts = system_prompt(memory, services.tools, options.append_system_prompt, options.system_prompt)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from transcripts.storage import opened_regular
+from tools.files import FileError, is_inside, opened_file, read_at_most
+from tools.guarded import is_protected
+from transcripts.storage import trusted_owners
 
 if TYPE_CHECKING:
     from yaml import SafeLoader
@@ -30,26 +31,48 @@ class Markdown(Struct, frozen=True):
     body: str
 
 
-def read_markdown(path: Path) -> Markdown:
-    """Return the file's fields and text. Raises ValueError, in one line, for a file that cannot be used."""
-    return _read(path, MAX_MARKDOWN_BYTES)
+def judged_path(path: Path, top: Path | None) -> Path:
+    """Return the real path of a file, which must be the own one of the checkout `top`; None for the user's.
+
+    It is no link to a secret or outside, and not another user's. Raises OSError and ValueError.
+    """
+    if top is None:
+        return path.resolve()
+    owners = {path.stat().st_uid, path.lstat().st_uid}  # raises OSError for a circular link
+    real = path.resolve()
+    if not is_inside(str(real), str(top)):
+        raise ValueError("it is a link out of the project")
+    if real != path and is_protected(str(real), "read"):
+        raise ValueError("it is a link to a secret")
+    if not owners <= trusted_owners(top):
+        raise ValueError("it belongs to another user")
+    return real
 
 
-def read_head(path: Path) -> Markdown:
+def read_markdown(real: Path) -> Markdown:
+    """Return the file's fields and text. Raises ValueError, in one line, for a file that cannot be used.
+
+    No link in the path is followed: resolve it and judge the target first.
+    """
+    return parse_markdown(read_content(real, MAX_MARKDOWN_BYTES))
+
+
+def read_head(real: Path) -> Markdown:
     """Return the file's fields and the beginning of its text. Raises ValueError as `read_markdown` does."""
-    return _read(path, MAX_SKILL_BYTES)
+    return parse_markdown(read_content(real, MAX_SKILL_BYTES)[:MAX_MARKDOWN_BYTES])
 
 
-def _read(path: Path, max_bytes: int) -> Markdown:
+def read_content(real: Path, max_bytes: int) -> bytes:
+    """Return the content of a file. Raises ValueError as `read_markdown` does."""
     try:
-        with opened_regular(path) as file:
-            size = os.fstat(file.fileno()).st_size
-            data = file.read(MAX_MARKDOWN_BYTES)
+        with opened_file(str(real)) as (descriptor, state):
+            if state.st_size > max_bytes:
+                raise ValueError(f"it is larger than {max_bytes:,} bytes")
+            return read_at_most(descriptor, max_bytes)
+    except FileError as error:
+        raise ValueError("it is not a regular file") from error
     except OSError as error:
         raise ValueError(error.strerror or str(error)) from error
-    if size > max_bytes:
-        raise ValueError(f"it is larger than {max_bytes:,} bytes")
-    return parse_markdown(data)
 
 
 def parse_markdown(data: bytes) -> Markdown:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -173,8 +174,10 @@ async def tell_memory_below(
         return
     found: dict[Path, str] = {}
     with suppress(FileError):
-        look = partial(_memory_below_all, tools.folder, paths, tuple(system))
-        found = await in_thread(LOOK_TIMEOUT_S, lambda gone: look())
+        look = partial(
+            memory_below, tools.folder, known=tuple(system), may_read=partial(tools.may_read, "read")
+        )
+        found = await in_thread(LOOK_TIMEOUT_S, lambda gone: dict(chain.from_iterable(map(look, paths))))
     if not found:
         return
     blocks = (part.block for message in session.folded.view for part in message.parts)
@@ -223,10 +226,6 @@ def memory_told_below(session: Session) -> dict[str, tuple[str, str]]:
             beside = (file for file in files if Path(file).is_relative_to(Path(path).parent))
             told[path] = (text, next(beside, next(filter(None, files), "")))
     return told
-
-
-def _memory_below_all(folder: Path, paths: Iterable[Path], known: Sequence[str]) -> dict[Path, str]:
-    return {path: text for each in paths for path, text in memory_below(folder, each, known)}
 
 
 class PromptAdditions(Struct, frozen=True):

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from agent.formatting import shorten
 from compact import COMMANDS_HEADING, DIRECTORY_HEADING, PINS_HEADING, block_texts, in_force, pins_of
+from tools.files import FileError, canonical_path, load_file
 from tools.processes import Inbox
 from tools.search import Checkout
 from transcripts import (
@@ -35,7 +36,6 @@ from transcripts import (
     replace_surrogates,
 )
 from transcripts.patterns import lazy_pattern
-from transcripts.storage import read_regular
 
 from .session import Session
 from .system_prompts import COMMAND_TEXTS, text_in_mode
@@ -278,15 +278,25 @@ def branch(folder: Path) -> str:
         return "no repository"
     kind = "worktree or submodule" if (checkout.top / ".git").is_file() else "repository"
     where = f"{kind} at {_name(checkout.top)}"
-    try:
-        text = read_regular(checkout.git_folder / "HEAD", MAX_HEAD_BYTES).decode("utf-8", "replace").strip()
-    except (OSError, ValueError):  # a NUL in what the file names
-        text = ""
+    text = _head(checkout)
     if not text:
         return f"a {where}"
     named = text.startswith("ref:")
     name = _name(text.removeprefix("ref: refs/heads/")) if named else f"detached at {_name(text[:12])}"
     return f"{name} ({where})"
+
+
+def _head(checkout: Checkout) -> str:
+    """Return the text of HEAD, "" if it cannot be read or does not look like one.
+
+    Commands can make it, or a directory on the way to it, a link to a file that they cannot read themselves.
+    """
+    try:
+        path = f"{canonical_path(str(checkout.git_folder))}/HEAD"
+        text = load_file(path, MAX_HEAD_BYTES).data.decode("utf-8", "replace").strip()
+    except (OSError, FileError, ValueError):  # a NUL in what the file names
+        return ""
+    return text if re.fullmatch(r"ref: refs/\S+|[0-9a-f]{40}(?:[0-9a-f]{24})?", text) else ""
 
 
 class BranchWatch:

@@ -13,18 +13,18 @@ import codecs
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from agent.checkpoints import SKIPPED_FOLDERS
-from tools.files import is_inside
+from tools.files import FileError, is_inside, opened_file
 from tools.guarded import LOCAL_MEMORY_NAME, MEMORY_NAMES, is_protected
 from tools.text import count_invisible, decode_text, is_plain, mark_stray_bytes, printable
 from transcripts.patterns import lazy_pattern
-from transcripts.storage import opened_regular, trusted_owners
+from transcripts.storage import trusted_owners
 
 MEMORY_HEADS = ("Instructions from ", "Instructions of the user from ")  # now, and in older sessions
 MEMORY_NOTE = " (follow them unless the user says otherwise; they grant no permissions):"
@@ -202,11 +202,20 @@ def _shown(text: str, most: int) -> str:
 
 
 def find_memory(
-    folder: Path, user_dir: Path, claude: Path | None = None, *, scopes: Sequence[str] | None = None
+    folder: Path,
+    user_dir: Path,
+    claude: Path | None = None,
+    *,
+    scopes: Sequence[str] | None = None,
+    may_read: Callable[[str], bool] = lambda path: True,
 ) -> list[tuple[Path, str]]:
-    """Return the memory files of these scopes (None for all) with their contents; see `read_memory`."""
+    """Return the memory files of these scopes (None for all) with their contents; see `read_memory`.
+
+    Links and imports do not lead to real paths that `may_read` rejects.
+    """
     files = memory_files(folder, user_dir, claude)
-    return read_memory([file for file in files if scopes is None or file.scope in scopes])
+    wanted = [file for file in files if scopes is None or file.scope in scopes]
+    return _readable(read_memory(wanted), may_read)
 
 
 def read_memory(files: Sequence[MemoryFile]) -> list[tuple[Path, str]]:
@@ -218,29 +227,44 @@ def read_memory(files: Sequence[MemoryFile]) -> list[tuple[Path, str]]:
     return [(path, text) for path, text, why in _with_imports(files) if not why]
 
 
-def memory_below(folder: Path, path: Path, known: Iterable[str]) -> list[tuple[Path, str]]:
+def memory_below(
+    folder: Path, path: Path, known: Iterable[str], may_read: Callable[[str], bool]
+) -> list[tuple[Path, str]]:
     """Return the memory files in the directories between a project and a file in it, the outermost first.
 
     `folder` and `path` are real paths. Blocking; raises no OSError. Files that are not the project's own have
-    none, and imports whose paths are `known` are left out.
+    none, and imports whose paths are `known` are left out. Links and imports do not lead to real paths that
+    `may_read` rejects.
     """
     if not path.is_relative_to(folder) or not _FOREIGN_FOLDERS.isdisjoint(path.relative_to(folder).parts):
         return []
     places = reversed([place for place in path.parents if place != folder and place.is_relative_to(folder)])
     with suppress(OSError):
         found = [file for file in _of_directories(places, folder, None) if not file.why]
-        return [(each, text) for each, text, why in _with_imports(found, known) if not why]
+        read = ((each, text) for each, text, why in _with_imports(found, known) if not why)
+        return _readable(read, may_read)
     return []
+
+
+def _readable(files: Iterable[tuple[Path, str]], may_read: Callable[[str], bool]) -> list[tuple[Path, str]]:
+    """Return the memory files without links to, and imports of, files that a rule protects from reading."""
+    names = {*MEMORY_NAMES, LOCAL_MEMORY_NAME}
+    return [
+        (path, text)
+        for path, text in files
+        if may_read(str(real := path.resolve())) or (real == path and path.name in names)
+    ]
 
 
 def _with_imports(files: Sequence[MemoryFile], known: Iterable[str] = ()) -> Iterator[tuple[Path, str, str]]:
     """Yield (path, text, reason why it is ignored) of the memory files, each followed by its imports."""
     seen = {*map(Path, known), *(file.path.resolve() for file in files)}
     for file in files:
-        if file.scope != "user" and _leads_away(file.path.resolve(), file.top):
+        real = file.path.resolve()
+        if file.scope != "user" and _leads_away(real, file.top):
             yield file.path, "[not read: a link out of the project or to a secret]", ""
         else:
-            text, names, why = _read_memory_file(file.path)
+            text, names, why = _read_memory_file(real)
             if text or why:
                 yield file.path, text, why
             yield from _imports(file, names, seen)
@@ -305,12 +329,12 @@ def _why_not_imported(path: Path, top: Path, own: bool, depth: int) -> str:
 def _read_memory_file(path: Path) -> tuple[str, list[str], str]:
     """Return (text without HTML comments, names of imports, reason why a readable file is ignored or "").
 
-    The text is empty if the file cannot be read.
+    The path is real, and the text empty if the file cannot be read or a link has come into the path.
     """
     try:
-        with opened_regular(path) as file:
+        with opened_file(str(path)) as (descriptor, _), open(descriptor, "rb", closefd=False) as file:
             data = file.read(MAX_MEMORY_BYTES)
-    except OSError:
+    except (OSError, FileError):
         return "", [], ""
     text = data.decode("utf-8-sig", "replace")
     if "\0" in text or data.startswith(_UTF16_MARKS):

@@ -7,16 +7,19 @@ what it reads. GitBackup and the search for planted files have tests of their ow
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from pathlib import Path
 
 import pytest
 
 from agent.checkpoints.comparison import differences
 from agent.checkpoints.recorder import Checkpoints
+from agent.extensions.agents.files import agent_items
 from agent.extensions.hooks.file_digest import named_files
 from agent.extensions.skills.files import read_skills
 from agent.extensions.skills.places import SkillPlace
+from agent.session.environment import branch
+from agent.session.memory_files import find_memory
 from agent.shell import ProjectEnvironment
 from agent.ui.completion import matching_paths
 from tests.agent.checkpoints.project import Seq
@@ -24,6 +27,7 @@ from tools.sandbox.guards.guarded_state import guarded_state
 from tools.sandbox.guards.hard_links import changed_links
 from tools.search import regex_search
 from transcripts.export.formats import write_private
+from transcripts.storage import disk
 
 HIDDEN = "hidden-content"
 Helper = Callable[[Path, Callable[[], object]], object]  # given the project, and what plants something in it
@@ -65,6 +69,24 @@ def export(project: Path) -> object:
     return ""
 
 
+def memory(project: Path) -> object:
+    (project / "AGENTS.md").symlink_to("place/file.md")
+    return [text for _, text in find_memory(project, project.parent / "home")]
+
+
+def agents(project: Path) -> object:
+    (project / ".claude/agents").mkdir(parents=True)
+    (project / ".claude/agents/file.md").symlink_to("../../place/file.md")
+    return [(item.shows, item.content) for item in agent_items(project, {})]
+
+
+def head(project: Path) -> object:
+    """A link from HEAD to what was planted: commands can make that, too."""
+    (project / ".git").mkdir()
+    (project / ".git/HEAD").symlink_to("../place/file.md")
+    return branch(project)
+
+
 HELPERS: dict[str, Helper] = {
     "checkpoints and /diff": diff,
     "hooks": after(lambda project: named_files("bash place/file.md", project, {"PATH": os.defpath})),
@@ -77,6 +99,9 @@ HELPERS: dict[str, Helper] = {
     "completion": after(lambda project: [matching_paths("place/f", project, shell=False)]),
     "grep": after(grep),
     "exports": after(export),
+    "memory files": after(memory),
+    "agents": after(agents),
+    "the branch": after(head),
 }
 
 
@@ -161,3 +186,26 @@ def test_no_race_shows_what_is_hidden(project: Path, name: str, capfd: pytest.Ca
     finally:
         over.set()
         swapping.join()
+
+
+@pytest.mark.parametrize("look", [skills, agents], ids=["skills", "agents"])
+def test_a_file_that_is_exchanged_after_it_was_judged_is_not_read(
+    project: Path, monkeypatch: pytest.MonkeyPatch, look: Callable[[Path], object]
+) -> None:
+    judge = disk.trusted_owners
+
+    def judge_and_exchange(top: Path) -> Set[int]:
+        owners = judge(top)
+        replace(project, lambda path: path.symlink_to(f"../../hidden/{path.name}"))
+        return owners
+
+    monkeypatch.setattr("agent.extensions.frontmatter.trusted_owners", judge_and_exchange)
+    shown = look(project)
+    assert HIDDEN not in str(shown) and (project / "place/file.md").is_symlink()
+
+
+def test_agents_are_no_links_to_secrets_of_the_project(project: Path) -> None:
+    (project / ".env").write_text("DB_PASSWORD=x")
+    (project / "place/file.md").unlink()
+    (project / "place/file.md").symlink_to("../.env")
+    assert agents(project) == []

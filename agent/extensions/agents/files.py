@@ -15,11 +15,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.extensions.approvals import ProjectItem
-from agent.extensions.frontmatter import MAX_MARKDOWN_BYTES, parse_markdown
+from agent.extensions.frontmatter import MAX_MARKDOWN_BYTES, judged_path, parse_markdown, read_content
 from agent.extensions.plugins import Plugin
 from agent.session import repository_folders
 from agent.settings_files import claude_folder, home_folder
-from transcripts.storage import is_foreign, read_regular
 
 from .builtin import BUILTIN_AGENTS
 from .definitions import AgentDefinition, given_agents, read_agent
@@ -115,7 +114,7 @@ def _files(places: AgentPlaces, problems: list[str]) -> Iterator[AgentFile]:
     sources = places.sources
     for plugin in places.plugins:
         for path in plugin.agents:
-            yield from _read_file(path, problems, plugin)
+            yield from _read_file(path, problems, plugin=plugin)
     if sources is None or "user" in sources:
         for folder in (claude_folder(places.environ), places.user_dir):
             yield from _read(folder / AGENTS_FOLDER, problems)
@@ -133,29 +132,32 @@ def _project_files(folder: Path, environ: Mapping[str, str], problems: list[str]
     within = [place for place in reversed(above) if place != home]
     for name in (".claude", ".makeroom"):
         for place in within:
-            for file in _read(place / name / AGENTS_FOLDER, problems):
-                if not is_foreign(file.path, place) and file.path.resolve().is_relative_to(above[-1]):
-                    item = ProjectItem(
-                        "agent", name=file.path.stem, shows=_shown(file.content), content=file.content
-                    )
-                    yield file._replace(item=item)
+            for file in _read(place / name / AGENTS_FOLDER, problems, above[-1]):
+                item = ProjectItem(
+                    "agent", name=file.path.stem, shows=_shown(file.content), content=file.content
+                )
+                yield file._replace(item=item)
 
 
-def _read(folder: Path, problems: list[str]) -> Iterator[AgentFile]:
-    """Yield the Markdown files below a directory, by path."""
+def _read(folder: Path, problems: list[str], top: Path | None = None) -> Iterator[AgentFile]:
+    """Yield the Markdown files below a directory, by path; only the own files of the checkout `top`."""
     paths = islice(_markdown_below(folder), MAX_FILES + 1)
     for number, path in enumerate(paths):
         if number == MAX_FILES:
             problems.append(f"{folder} has more than {MAX_FILES} agents, of which only the first are read")
             return
-        yield from _read_file(path, problems)
+        yield from _read_file(path, problems, top)
 
 
-def _read_file(path: Path, problems: list[str], plugin: Plugin | None = None) -> Iterator[AgentFile]:
+def _read_file(
+    path: Path, problems: list[str], top: Path | None = None, plugin: Plugin | None = None
+) -> Iterator[AgentFile]:
     try:
-        yield AgentFile(path, read_regular(path, MAX_MARKDOWN_BYTES), plugin=plugin)
-    except OSError as error:
-        problems.append(f"the agent in {path} is ignored: {error.strerror or error}")
+        content = read_content(judged_path(path, top), MAX_MARKDOWN_BYTES)
+        yield AgentFile(path, content, plugin=plugin)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        problems.append(f"the agent in {path} is ignored: {reason or error}")
 
 
 def _markdown_below(folder: Path) -> Iterator[Path]:

@@ -9,10 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.extensions.approvals import ProjectItem
-from agent.extensions.frontmatter import MAX_SKILL_BYTES, parse_markdown
-from transcripts.storage import read_regular
+from agent.extensions.frontmatter import MAX_SKILL_BYTES, judged_path, parse_markdown, read_content
 
-from .files import Skill, check_origin, read_skills, skill_of
+from .files import Skill, read_skills, skill_of
 from .places import SkillPlace, skill_places
 from .substitution import CommandLine, GivenValues, counts_from_one, fill_in, written_lines
 
@@ -39,9 +38,8 @@ class OpenedSkill(Struct, frozen=True):
 
 def open_skill(skill: Skill) -> OpenedSkill:
     """Read the file of a command or skill again. Raises OSError and ValueError if it cannot be used."""
-    if skill.top is not None:
-        check_origin(skill.path, skill.top)  # commands can change it between two checks
-    content = read_regular(skill.path, MAX_SKILL_BYTES)
+    real = judged_path(skill.path, skill.top)  # commands can change it between two checks
+    content = read_content(real, MAX_SKILL_BYTES)
     markdown = parse_markdown(content)
     place = SkillPlace(folder=skill.folder, kind=skill.kind, scope=skill.scope, top=skill.top)
     now = replace(skill_of(markdown, skill.path, place), name=skill.name, plugin_root=skill.plugin_root)

@@ -14,11 +14,8 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent.extensions.frontmatter import Markdown, read_head
+from agent.extensions.frontmatter import Markdown, judged_path, read_head
 from agent.extensions.plugins import Plugin
-from tools.files import is_inside
-from tools.guarded import is_protected
-from transcripts.storage import trusted_owners
 
 from .places import Scope, SkillKind, SkillPlace
 
@@ -87,9 +84,7 @@ def read_skills(place: SkillPlace, warnings: list[str]) -> Iterator[Skill]:
     paths = _skill_paths(place, warnings) if place.kind == "skill" else _command_paths(place, warnings)
     for path in paths:
         try:
-            if place.top is not None:
-                check_origin(path, place.top)
-            yield skill_of(read_head(path), path, place)
+            yield skill_of(read_head(judged_path(path, place.top)), path, place)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
             warnings.append(f"{path}: {reason} (ignored)")
@@ -105,7 +100,7 @@ def read_plugin_skills(plugin: Plugin, warnings: list[str]) -> Iterator[Skill]:
         for path in paths:
             place = SkillPlace(path.parent, kind=kind, scope="user")
             try:
-                skill = skill_of(read_head(path), path, place)
+                skill = skill_of(read_head(path.resolve()), path, place)
             except ValueError as error:
                 warnings.append(f"{path}: {error} (ignored)")
                 continue
@@ -200,21 +195,6 @@ def _listed(folder: Path, warnings: list[str]) -> list[str]:
     if len(names) > MAX_FILES:
         warnings.append(f"{folder}: it has {len(names):,} entries, of which only {MAX_FILES:,} are read")
     return names[:MAX_FILES]
-
-
-def check_origin(path: Path, top: Path) -> None:
-    """Require that a file is the checkout's own: no link to a secret or outside, and not another user's.
-
-    Raises OSError and ValueError.
-    """
-    owners = {path.stat().st_uid, path.lstat().st_uid}  # raises OSError for a circular link
-    real = path.resolve()
-    if not is_inside(str(real), str(top)):
-        raise ValueError("it is a link out of the project")
-    if real != path and is_protected(str(real), "read"):
-        raise ValueError("it is a link to a secret")
-    if not owners <= trusted_owners(top):
-        raise ValueError("it belongs to another user")
 
 
 def _text(value: object) -> str:

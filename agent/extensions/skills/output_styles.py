@@ -8,10 +8,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from agent.extensions.frontmatter import read_markdown
+from agent.extensions.frontmatter import judged_path, read_markdown
 from agent.settings_files import claude_folder
-
-from .files import check_origin
 
 NO_STYLE = "default"
 STYLE_HEAD = "How to answer, as the user has chosen (output style "
@@ -54,9 +52,7 @@ def style_text(name: str, places: StylePlaces) -> str:
     for folder, from_project in places.folders():
         for path in sorted(folder.glob("*.md")):
             try:
-                if from_project:
-                    check_origin(path, places.folder)
-                found = read_markdown(path)
+                found = read_markdown(judged_path(path, places.folder if from_project else None))
             except (OSError, ValueError) as error:
                 if path.stem.lower() == name.lower():
                     raise ValueError(f"the output style {path}: {error}") from error

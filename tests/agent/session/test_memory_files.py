@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.session import memory_files
 from agent.session.memory_files import (
     MAX_MEMORY_CHARS,
     find_memory,
@@ -33,6 +34,10 @@ def read(project: Path) -> dict[str, str]:
 def unread(project: Path) -> list[str]:
     user = project.parent / "home"
     return unread_memory(project, user, user / ".claude")
+
+
+def all_readable(path: str) -> bool:
+    return True
 
 
 def write(*paths: Path) -> None:
@@ -139,7 +144,8 @@ def test_what_applies_below_is_that_of_the_directories_on_the_way(project: Path)
 
     def below(path: str) -> list[str]:
         known = [str(project / "pkg/rules.md")]
-        return [str(each.relative_to(project)) for each, _ in memory_below(project, project / path, known)]
+        found = memory_below(project, project / path, known, all_readable)
+        return [str(each.relative_to(project)) for each, _ in found]
 
     assert below("pkg/src/a.py") == ["pkg/AGENTS.md", "pkg/src/AGENTS.md", "pkg/src/rules.md"]
     assert below("a.py") == below("../a.py") == []
@@ -150,6 +156,37 @@ def test_what_applies_below_is_that_of_the_directories_on_the_way(project: Path)
     (deep / "AGENTS.md").unlink()
     (deep / "AGENTS.md").symlink_to("../../../home")
     assert below("pkg/src/a.py") == ["pkg/AGENTS.md"]
+
+
+def test_a_file_that_is_exchanged_for_a_link_after_it_was_judged_is_not_read(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "AGENTS.md").write_text("own")
+    (project.parent / "key").write_text("secret")
+    judge = memory_files._leads_away
+
+    def judge_and_exchange(real: Path, top: Path) -> bool:
+        leads = judge(real, top)
+        (project / "AGENTS.md").unlink()
+        (project / "AGENTS.md").symlink_to(project.parent / "key")
+        return leads
+
+    monkeypatch.setattr(memory_files, "_leads_away", judge_and_exchange)
+    assert read(project) == {}
+
+
+def test_links_and_imports_do_not_show_what_a_rule_protects(project: Path) -> None:
+    """Commands cannot read it, but they can make a link to it, and a file that imports it."""
+    write(project / "kept/plan.md", project / "docs/style.md")
+    (project / "pkg").mkdir()
+    (project / "pkg/AGENTS.md").symlink_to("../kept/plan.md")
+    (project / "AGENTS.md").write_text("Own @kept/plan.md @docs/style.md")
+    denied = str(project / "kept")
+    shown = find_memory(project, project.parent / "home", may_read=lambda path: not path.startswith(denied))
+    assert [path.name for path, _ in shown] == ["AGENTS.md", "style.md"]
+    assert memory_below(project, project / "pkg/a.py", [], lambda path: not path.startswith(denied)) == []
+    everything = find_memory(project, project.parent / "home", may_read=lambda path: False)
+    assert [path.name for path, _ in everything] == ["AGENTS.md"], "a memory file in its place is sent anyway"
 
 
 def test_the_files_of_claude_code_are_read_in_its_order(project: Path) -> None:
@@ -165,7 +202,7 @@ def test_the_files_of_claude_code_are_read_in_its_order(project: Path) -> None:
     assert list(read(project)) == wanted and unread(project) == []
     found = find_memory(project, project.parent, claude, scopes=("local",))
     assert [path.name for path, _ in found] == ["CLAUDE.local.md"]
-    below = memory_below(project, project / "pkg/a.py", known=[])
+    below = memory_below(project, project / "pkg/a.py", [], all_readable)
     assert [path.relative_to(project).as_posix() for path, _ in below] == ["pkg/CLAUDE.local.md"]
 
 
