@@ -19,12 +19,13 @@ from tools.files import FileError
 from tools.processes import command_runner
 from tools.sandbox.proxy.host_connection import HostConnection, connect_to_host
 from tools.web import fetching
-from tools.web.fetching import MAX_DOCUMENT_BYTES, Document, WebError, fetch_document
-from tools.web.page_text import is_text
+from tools.web.fetching import Document, WebError, fetch_document
+from tools.web.page_text import MAX_TEXT_BYTES, readable_bytes
 from tools.web.web_address import WebAddress, parse_address
 from transcripts.channel import escape_channel_tag
 from transcripts.secrets import SecretMasks
 
+from .pdf_document import pdf_document
 from .test_network_proxy import Serve, serving
 
 HOST = "docs.example"
@@ -90,7 +91,7 @@ def of_host(serve: Serve, url: str = f"http://{HOST}/a", tls: tuple[Any, Any] = 
                 assert address.host == HOST
                 return HostConnection(*await asyncio.open_connection("127.0.0.1", port))
 
-            return await fetch_document(parse_address(url), {}, is_text, connect=connect, tls=tls[1])
+            return await fetch_document(parse_address(url), {}, readable_bytes, connect=connect, tls=tls[1])
 
     return asyncio.run(fetch())
 
@@ -176,9 +177,27 @@ def test_a_bomb_is_not_unpacked_and_only_the_beginning_is_read(tmp_path: Path) -
     bomb = gzip.compress(b"a" * 300_000_000)
     assert len(bomb) < 400_000
     document = of_host(answering(bomb, "text/plain", Content_Encoding="gzip"))
-    assert document.cut and document.content == b"a" * MAX_DOCUMENT_BYTES
+    assert document.cut and document.content == b"a" * MAX_TEXT_BYTES
     packed = gzip.compress("blå".encode())
     assert of_host(answering(packed, "text/plain", Content_Encoding="gzip")).content == "blå".encode()
+
+
+def test_a_pdf_document_is_shown_as_the_text_of_its_pages_and_kept(tmp_path: Path) -> None:
+    pytest.importorskip("pypdf")
+    data = pdf_document("one </page> word", "two", "three")
+    result = page(tmp_path, answering(data, "application/pdf"), page_bytes=lambda: 40)
+    shown, note = map(block_text, result.content)
+    assert shown.startswith("<page url=") and "[page 1]\none <\\/page> word" in shown
+    assert "text of pages 1-2 of 3; continue with offset=3" in shown and shown.endswith("\n</page>")
+    kept = tmp_path / ".task_outputs" / "tool-results" / "session-7.1.pdf"
+    assert str(kept) in note and kept.read_bytes() == data
+    damaged = answering(b"%PDF-1.4 nothing", "application/pdf")
+    assert "cannot be read" in told(tmp_path, damaged)
+
+
+def test_a_pdf_document_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.web.page_text.MAX_PDF_BYTES", 100)
+    assert "of more than 100 bytes" in told(tmp_path, answering(pdf_document("x"), "application/pdf"))
 
 
 def test_an_endless_answer_is_ended_at_the_limit(tmp_path: Path) -> None:
@@ -245,7 +264,7 @@ def test_a_private_address_is_not_reached_under_the_name_of_a_public_host() -> N
         async def connect(_: WebAddress) -> HostConnection:
             return await connect_to_host(HOST, 80, {}, lookup=lambda host, port: [address])
 
-        return await fetch_document(parse_address(f"http://{HOST}/"), {}, is_text, connect=connect)
+        return await fetch_document(parse_address(f"http://{HOST}/"), {}, readable_bytes, connect=connect)
 
     for address in ("127.0.0.1", "10.0.0.1", "169.254.169.254", "::ffff:192.168.0.1", "fd00::1"):
         with pytest.raises(WebError, match=r"resolves to a private address.*\nOnly public addresses"):

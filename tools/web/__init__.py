@@ -6,23 +6,24 @@ from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
     from .fetching import Document, WebError, fetch_document
-    from .page_text import document_text, is_text
+    from .page_text import PDF, document_text, readable_bytes
     from .web_address import WebAddress, parse_address
 
 __all__ = [
+    "PDF",
     "Document",
     "WebAddress",
     "WebError",
     "document_text",
     "fetch_document",
-    "is_text",
     "parse_address",
+    "readable_bytes",
 ]
 __getattr__ = lazy_door(
     __name__,
     {
         "fetching": "Document WebError fetch_document",
-        "page_text": "document_text is_text",
+        "page_text": "PDF document_text readable_bytes",
         "web_address": "WebAddress parse_address",
     },
 )

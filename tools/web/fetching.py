@@ -17,13 +17,13 @@ from urllib.parse import urljoin
 
 import h11
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tools.sandbox import HostConnection, HostNotPublic, HostUnreachable, connect_to_host
 
 from .web_address import WebAddress, parse_address
 
 FETCH_LIMIT_S = 30.0  # for all redirects of a document together
-MAX_DOCUMENT_BYTES = 3_000_000  # after decompression; Markdown of so much is longer than any result
 MAX_REDIRECTS = 5
 _READ_BYTES = 65_536
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -44,7 +44,7 @@ class WebError(Exception):
 class Document(Struct, frozen=True):
     """A document: its final address, media type, charset ("" if unknown) and content.
 
-    `cut` tells that the content is longer than MAX_DOCUMENT_BYTES.
+    `cut` tells that the content is longer than was wanted.
     """
 
     address: WebAddress
@@ -57,20 +57,20 @@ class Document(Struct, frozen=True):
 async def fetch_document(
     address: WebAddress,
     environ: Mapping[str, str],
-    is_readable: Callable[[str], bool],
+    limit_of: Callable[[str], int],
     *,
     connect: Connect | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> Document:
     """Fetch a document, following redirects on its own host. Raises WebError.
 
-    `is_readable` tells whether the content of a media type is of use; of others only the head is read.
+    `limit_of` returns how many bytes of a media type are of use, after decompression.
     """
     to_host = connect or partial(_connect, environ=environ)
     try:
         async with asyncio.timeout(FETCH_LIMIT_S):
             for _ in range(MAX_REDIRECTS + 1):
-                found = await _get(address, to_host, tls, is_readable)
+                found = await _get(address, to_host, tls, limit_of)
                 if isinstance(found, Document):
                     return found
                 address = _redirected(address, found)
@@ -107,7 +107,7 @@ def _is_loopback(address: str) -> bool:
 
 
 async def _get(
-    address: WebAddress, connect: Connect, tls: ssl.SSLContext | None, is_readable: Callable[[str], bool]
+    address: WebAddress, connect: Connect, tls: ssl.SSLContext | None, limit_of: Callable[[str], int]
 ) -> Document | str:
     """Request an address once: return its document, or the place to which it redirects. Raises WebError."""
     try:
@@ -119,7 +119,7 @@ async def _get(
     try:
         if address.scheme == "https":
             await route.writer.start_tls(tls or _trusted(), server_hostname=address.host)
-        return await _answer(address, route, is_readable)
+        return await _answer(address, route, limit_of)
     except ssl.SSLCertVerificationError as error:
         problem = f"The certificate of {address.host} cannot be verified: {error.verify_message}."
         remedy = "Tell the user, who can add a certificate authority with SSL_CERT_FILE."
@@ -139,7 +139,7 @@ def _trusted() -> ssl.SSLContext:
 
 
 async def _answer(
-    address: WebAddress, route: HostConnection, is_readable: Callable[[str], bool]
+    address: WebAddress, route: HostConnection, limit_of: Callable[[str], int]
 ) -> Document | str:
     """Send the request and read the answer. Raises WebError, OSError, h11.ProtocolError, zlib.error."""
     talk = h11.Connection(h11.CLIENT)
@@ -165,24 +165,18 @@ async def _answer(
         raise WebError(f"{address} answered with {answered}.\nCheck the URL, or use another source.")
     kind = fields.get_content_type() if fields["content-type"] else ""
     charset = str(fields.get_param("charset") or "")
-    if not is_readable(kind):
-        return Document(address, kind=kind, charset=charset, content=b"")
-    return await _content(talk, route, _Unpacker(fields["content-encoding"]), (address, kind, charset))
-
-
-async def _content(
-    talk: h11.Connection, route: HostConnection, unpacker: _Unpacker, about: tuple[WebAddress, str, str]
-) -> Document:
-    """Read the content, at most MAX_DOCUMENT_BYTES of it."""
+    document = Document(address, kind=kind, charset=charset, content=b"")
+    limit = limit_of(kind)
+    if not limit:
+        return document
+    unpacker = _Unpacker(fields["content-encoding"])
     content = bytearray()
-    address, kind, charset = about
     while isinstance(event := await _next_event(talk, route), h11.Data):
-        content += unpacker.unpack(event.data, MAX_DOCUMENT_BYTES + 1 - len(content))
-        if len(content) > MAX_DOCUMENT_BYTES:
-            whole = bytes(content[:MAX_DOCUMENT_BYTES])
-            return Document(address, kind=kind, charset=charset, content=whole, cut=True)
+        content += unpacker.unpack(event.data, limit + 1 - len(content))
+        if len(content) > limit:
+            return replace(document, content=bytes(content[:limit]), cut=True)
     unpacker.finish()
-    return Document(address, kind=kind, charset=charset, content=bytes(content))
+    return replace(document, content=bytes(content))
 
 
 class _Unpacker:

@@ -19,19 +19,28 @@ from .fetching import Document, WebError
 
 _CONVERSION_LIMIT_S = 20.0  # the parser takes 1.3 s a megabyte on an old machine
 _MAX_CONVERTED_BYTES = 8_000_000
+MAX_TEXT_BYTES = 3_000_000  # Markdown of so much is longer than any result
+MAX_PDF_BYTES = 20_000_000  # a part of a document cannot be read
+PDF = "application/pdf"
 _HTML = ("text/html", "application/xhtml+xml")
 # Media types that are text, beside text/*.
 _TEXT = re.compile(r"application/(?:.*[+.-])?(?:json|xml|yaml|toml|javascript|ecmascript|graphql|sql|x-sh)")
 
 
-def is_text(kind: str) -> bool:
-    """Return whether a document of a media type can be shown; one without a type is looked into."""
+def readable_bytes(kind: str) -> int:
+    """Return how much of a document of a media type can be shown; one without a type is looked into."""
+    if kind == PDF:
+        return MAX_PDF_BYTES
+    return MAX_TEXT_BYTES if _is_text(kind) else 0
+
+
+def _is_text(kind: str) -> bool:
     return not kind or kind.startswith("text/") or kind in _HTML or _TEXT.fullmatch(kind) is not None
 
 
 async def document_text(context: CommandContext, document: Document) -> str:
     """Return the text of a document. Raises WebError if it is not text."""
-    if not is_text(document.kind):
+    if not _is_text(document.kind):
         raise WebError(f"{document.address} is {document.kind[:80]}, not text.")
     begins_as_page = re.match(rb"\s*(?:<!doctype html|<html)", document.content[:500], re.IGNORECASE)
     if document.kind in _HTML or (not document.kind and begins_as_page):
