@@ -47,6 +47,13 @@ SECRETS: dict[str, tuple[str, str]] = {
         ("SERVICE_H", "S" + "G." + "x1Y2z3" * 3 + "." + "x1Y2z3" * 3, ""),
         ("SERVICE_I", "do" + "p_v1_" + "0a1b2c3d" * 8, ""),
         ("SERVICE_J", "hv" + "s." + "x1Y2z3" * 4, ""),
+        ("SERVICE_K", "fig" + "d_" + "x1Y2z3" * 5, ""),
+        ("SERVICE_L", "da" + "pi" + "0a1b2c3d" * 4, ""),
+        ("HEADER_K", "X-Api-" + "Key: " + "x1Y2z3" * 4, "x1Y2z3" * 4),
+        ("TOOL_OPTIONS", "--verbose --" + "token=x1Y2z3x1 -q", "x1Y2z3x1"),
+        ("FETCH", "curl -fsS -u me:" + "p4ss-w0rd https://a.example", "p4ss-w0rd"),
+        ("LINE_OF_FILE", "machine a.example login me pass" + "word p4ss-w0rd-2", "p4ss-w0rd-2"),
+        ("SETTINGS", '{"user": "me", "pass' + 'word": "p4ss-w0rd-3"}', "p4ss-w0rd-3"),
         # Names without "key" or "token", values that name their parts, and keys under any name.
         ("BASIC_CREDS", "admin:pw-9f8e", ""),
         ("COOKIE_SIGNING", "keyboard-cat-77", ""),

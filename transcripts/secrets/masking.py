@@ -38,7 +38,8 @@ def mask_output(text: str) -> str:
 
 
 def _mask_literal(form: SecretForm, found: re.Match[str]) -> str:
-    kept = form.kind in ("password", "authorization") and not is_literal(form.secret_of(found[0]))
+    may_be_code = form.kind in ("password", "authorization", "header", "option", "user", "login")
+    kept = may_be_code and not is_literal(form.secret_of(found[0]))
     return found[0] if kept else f"[{form.kind} masked]"
 
 

@@ -59,7 +59,7 @@ _NO_SECRET_NAME = (
 # A password within a value: of a login module, a connection string, an option or the query of a URL.
 _HELD_PASSWORD = (
     r"(?i)(?<![\w.])(?:access_?token|api_?key|auth_?token|client_?secret|passw(?:or)?d|pwd|secret|sig|token)"
-    r"[ \t]{0,3}=[ \t]{0,3}[\"']?([^\s\"';&,]+)"
+    r"(?:[ \t]{0,3}=|[\"'][ \t]{0,3}:)[ \t]{0,3}[\"']?([^\s\"';&,]+)"
 )
 MIN_ENTROPY_CHARS = 24  # of a value that is secret whatever its name
 # The URL itself is the secret.
@@ -92,10 +92,17 @@ class SecretForm(Struct, frozen=True):
         return re.sub(self.pattern, replacement, text) if self._may_be_in(text) else text
 
     def secret_of(self, found: str) -> str:
-        """Return the secret in a match: without the user before a password, or the beginning of a header."""
+        """Return the secret in a match, without the user before a password or the name of an option."""
         if self.kind == "password":
             return found.partition(":")[2]
-        return found.split()[-1] if self.kind == "authorization" else found
+        match self.kind:
+            case "authorization" | "login":
+                return found.split()[-1]
+            case "header" | "option":
+                return re.split(r"[\s:=\"']+", found, maxsplit=1)[-1]
+            case "user":
+                return found.rpartition(":")[2]
+        return found
 
     def _may_be_in(self, text: str) -> bool:
         return any(hint in text for hint in self.hints)
@@ -132,10 +139,33 @@ SECRET_FORMS: tuple[SecretForm, ...] = (
     _form("Vault token", "hvs. hvb.", _WORD_START + r"hv[sb]\.[\w-]{20,}"),
     _form("storage key", "AccountKey= SharedAccessKey=",
           r"(?:AccountKey|SharedAccessKey)=[A-Za-z0-9+/=]{40,}"),
+    _form("service token", "_ pul-",
+          _WORD_START + r"(?:lin_(?:api|oauth)_\w{32,}|fig[du]_[\w-]{24,}|ntn_[A-Za-z0-9]{40,}"
+          r"|shp(?:at|ca|pa|ss)_[a-f0-9]{32}|dckr_(?:pat|oat)_[\w-]{24,}|sb[pr]_[a-f0-9]{40}"
+          r"|gls?a_[A-Za-z0-9]{28,}_[a-f0-9]{8}|rubygems_[a-f0-9]{48}|sntry[su]_[\w=+/-]{24,}"
+          r"|pscale_(?:tkn|pw|oauth)_[\w.-]{24,}|aio_[A-Za-z0-9]{28}|tfp_\w{24,}|fo1_[\w-]{40,}"
+          r"|pul-[a-f0-9]{40})"),
+    _form("service token", "dapi PMAK- LTAI tskey- NRAK- dp. atlasv1. ATATT3 ATCTT3 AGE-SECRET-KEY-1 :AA",
+          _WORD_START + r"(?:dapi[a-f0-9]{32}|PMAK-[a-f0-9]{24}-[a-f0-9]{34}|LTAI[A-Za-z0-9]{16,26}"
+          r"|NRAK-[A-Z0-9]{27}|tskey-[a-z]{3,10}-[\w-]{16,}|dp\.(?:pt|st|ct|sa|scim|audit)\.[\w.]{40,}"
+          r"|[A-Za-z0-9]{14}\.atlasv1\.[\w-]{40,}|AT[AC]TT3[\w=-]{40,}|AGE-SECRET-KEY-1[A-Z0-9]{40,}"
+          r"|\d{8,10}:AA[\w-]{32,33})(?![\w-])"),
     _form("Twilio id", "AC SK", _WORD_START + r"(?:AC|SK)[0-9a-f]{32}\b"),
     _form("web token", "eyJ", _WORD_START + r"eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*"),
     _form("authorization", "uthorization UTHORIZATION",
           r"(?i:authorization)[\"']?\s{0,9}[:=]\s{0,9}[\"']?(?i:basic|bearer|token)\s{1,9}[\w+/=.~-]{8,}"),
+    _form("header", "-key -Key -KEY -token -Token -TOKEN",
+          r"(?i:(?<![\w-])(?:x(?:-[a-z]{1,20}){0,3}-(?:key|token)|(?:private|job|deploy)-token))"
+          r"[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?=[^\s\"']{0,400}\d)[\w+/=.~-]{16,}"),
+    _form("option", "--pass --token --secret --api --auth --access --client",
+          r"--(?:password|passwd|pass|token|secret|(?:api|auth|access|client)-(?:key|token|secret))"
+          r"(?:[ \t]{1,3}|=)[\"']?(?=[^\s\"']{0,400}\d)(?=[^\s\"']{0,400}[A-Za-z])"
+          r"[^\s\"'$<{(-][^\s\"']{7,}"),
+    _form("user", "curl ",
+          r"(?<=curl )(?:[^\n|;&]{0,300}?\s)?(?:-u ?|--user[ =])[\"']?[^\s:\"'$]{1,100}"
+          r":[^\s\"'$<{][^\s\"']{3,}"),
+    _form("login", "machine ",
+          r"\bmachine\s{1,9}\S{1,255}\s{1,9}login\s{1,9}\S{1,255}\s{1,9}password\s{1,9}(?=\S{0,200}\d)\S{6,}"),
     _form("password", "://", r"(?<=://)[^\s/@:\"'<>]{0,200}:[^\s/@\"'<>]{1,400}(?=@)"),
 )  # fmt: skip
 # User and password of a value that is a URL; the password may contain unescaped `/` and `@`.
@@ -232,7 +262,7 @@ def _parts(name: str, value: str) -> Iterator[str]:
             yield user
     if (header := re.fullmatch(r"(?i)\s*(?:basic|bearer|negotiate)\s+(\S{8,})\s*", value)) is not None:
         yield header[1]
-    for held in re.findall(_HELD_PASSWORD, value) if "=" in value else ():
+    for held in re.findall(_HELD_PASSWORD, value) if "=" in value or ":" in value else ():
         if held[0] not in "$%<{" and not is_placeholder(held) and not is_plain_path(held):
             yield held
     if _is_named(_HEADERS_NAME, name):

@@ -307,6 +307,7 @@ def test_the_contents_of_locked_directories_are_asked_about(
     shell = copied(template, tmp_path.resolve() / "project")
     (shell.folder / "docs").chmod(mode)
     shell.run(["chmod 700 docs && rm -rf docs"], Deny(""))
+    (shell.folder / "docs").chmod(0o700)  # so that pytest can remove it
     (question,) = shell.world.approver.questions
     assert question.why == "/rewind could not restore docs"
 
