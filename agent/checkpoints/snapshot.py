@@ -429,7 +429,7 @@ class ProjectScanner(Struct):
         """
         mode = stat.S_IMODE(found.st_mode)
         if stat.S_ISLNK(found.st_mode):
-            return PathState("link", mode=0, value=os.readlink(path))  # noqa: PTH115 - paths of many files
+            return _link_state(path)
         if stat.S_ISDIR(found.st_mode):
             return _folder_state(mode)
         if not stat.S_ISREG(found.st_mode):
@@ -484,6 +484,16 @@ def _stamp(found: os.stat_result) -> tuple[int, ...]:
 @lru_cache(maxsize=64)
 def _folder_state(mode: int) -> PathState:
     return PathState("dir", mode)
+
+
+def _link_state(path: str) -> PathState:
+    """Return the state of a link. Raises FileNotFoundError."""
+    try:
+        return PathState("link", mode=0, value=os.readlink(path))  # noqa: PTH115 - paths of many files
+    except FileNotFoundError:
+        raise
+    except OSError:  # it has just been exchanged for something else, which the next scan records
+        return PathState("file", stamp="exchanged")
 
 
 def _listed(path: str, prefix: str, stamp: tuple[int, ...]) -> _Listing:

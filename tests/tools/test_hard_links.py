@@ -84,11 +84,11 @@ def test_a_file_that_is_removed_meanwhile_is_passed_over(
 ) -> None:
     walk = hard_links._files
 
-    def removing(folder: str) -> Iterator[os.DirEntry[str]]:
-        for entry in walk(folder):
-            if entry.path.endswith("a/index.js"):
-                Path(entry.path).unlink()
-            yield entry
+    def removing(top: int) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        for path, entry in walk(top):
+            if path.endswith("a/index.js"):
+                (shared / path).unlink()
+            yield path, entry
 
     monkeypatch.setattr(hard_links, "_files", removing)
     assert changed_links(shared, 0.0) == [f"node_modules/.pnpm/{name}/index.js" for name in ("b", "same")]

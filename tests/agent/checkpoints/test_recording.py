@@ -413,6 +413,17 @@ def test_a_path_that_cannot_be_looked_at_is_of_another_kind(root: Path) -> None:
     assert scanner(root).state("x" * 300) == PathState("other")
 
 
+def test_a_link_that_is_exchanged_while_it_is_looked_at_counts_as_not_stored(
+    root: Path, checkpoints: Checkpoints
+) -> None:
+    (root / "a").symlink_to("b")
+    about = (root / "a").lstat()
+    (root / "a").unlink()
+    (root / "a").write_text("x")
+    state = checkpoints.scanner.stored_state(str(root / "a"), about, max_bytes=100)
+    assert not state.restorable and state.kind == "file"
+
+
 def test_what_agents_change_at_the_same_time_is_recorded_and_taken_back(
     root: Path, checkpoints: Checkpoints
 ) -> None:

@@ -9,9 +9,13 @@ from __future__ import annotations
 import os
 from collections import defaultdict, deque
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from tools.files import closing, safe_open
 from transcripts import RECORD_FOLDERS
+
+from .guarded_state import LISTED_FOLDER
 
 _MAX_SEEN_FILES = 20_000  # files and directories, nearest to the top first: 0.1 s
 _MAX_NAMED = 5
@@ -37,31 +41,35 @@ def changed_links(folder: Path, since: float) -> list[str]:
     """Return the paths of those files, relative to the directory."""
     found: dict[int, list[str]] = defaultdict(list)
     names: dict[int, int] = {}
-    for entry in _files(str(folder)):
-        try:
-            state = entry.stat(follow_symlinks=False)
-        except OSError:
-            continue  # it has just been removed
-        if state.st_nlink > 1 and state.st_ctime > since - _CLOCK_S:
-            found[state.st_ino].append(os.path.relpath(entry.path, folder))
-            names[state.st_ino] = state.st_nlink
+    with suppress(OSError), closing(safe_open(str(folder), LISTED_FOLDER)) as top:
+        for path, entry in _files(top):
+            try:
+                state = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue  # it has just been removed
+            if state.st_nlink > 1 and state.st_ctime > since - _CLOCK_S:
+                found[state.st_ino].append(path)
+                names[state.st_ino] = state.st_nlink
     return sorted(paths[0] for inode, paths in found.items() if len(paths) < names[inode])
 
 
-def _files(folder: str) -> Iterator[os.DirEntry[str]]:
-    """Yield the files below a directory, nearest first, without following links."""
-    waiting = deque([folder])
+def _files(top: int) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Yield (path, entry) of the files below an open directory, nearest first, without following links."""
+    waiting = deque(["."])
     seen = 0
     while waiting:
-        try:
-            entries = list(os.scandir(waiting.popleft()))
-        except OSError:
-            continue
-        for entry in entries:
-            seen += 1
-            if seen > _MAX_SEEN_FILES:
-                return
-            if entry.is_dir(follow_symlinks=False):
-                waiting += [entry.path] if entry.name not in _UNSEEN else []
-            elif entry.is_file(follow_symlinks=False):
-                yield entry
+        place = waiting.popleft()
+        with (
+            suppress(OSError),
+            closing(safe_open(place, LISTED_FOLDER, base=top)) as here,
+            os.scandir(here) as entries,
+        ):
+            for entry in entries:
+                seen += 1
+                if seen > _MAX_SEEN_FILES:
+                    return
+                path = os.path.normpath(f"{place}/{entry.name}")
+                if entry.is_dir(follow_symlinks=False):
+                    waiting += [path] if entry.name not in _UNSEEN else []
+                elif entry.is_file(follow_symlinks=False):
+                    yield path, entry
