@@ -166,7 +166,15 @@ class Usage(Struct, frozen=True):
         return self.prompt + self.output
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(*(getattr(self, name) + getattr(other, name) for name in Usage.__struct_fields__))
+        return Usage(  # spelled out, since the fold adds up every reply of a session
+            input=self.input + other.input,
+            output=self.output + other.output,
+            cache_read=self.cache_read + other.cache_read,
+            cache_written=self.cache_written + other.cache_written,
+            cache_written_hour=self.cache_written_hour + other.cache_written_hour,
+            searches=self.searches + other.searches,
+            thinking=self.thinking + other.thinking,
+        )
 
     def __sub__(self, other: Usage) -> Usage:
         return Usage(*(getattr(self, name) - getattr(other, name) for name in Usage.__struct_fields__))

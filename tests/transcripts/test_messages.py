@@ -41,3 +41,11 @@ def test_the_tokens_of_two_replies_are_summed_kind_by_kind() -> None:
 def test_the_prompt_is_all_that_was_read_and_written_and_the_total_adds_the_output() -> None:
     usage = Usage(input=1, output=20, cache_read=300, cache_written=4_000, cache_written_hour=3_000)
     assert (usage.prompt, usage.total) == (4_301, 4_321)
+
+
+def test_usage_adds_up_and_subtracts_in_every_field() -> None:
+    names = Usage.__struct_fields__
+    one = Usage(**{name: at for at, name in enumerate(names, 1)})
+    other = Usage(**{name: 10 * at for at, name in enumerate(names, 1)})
+    assert one + other == Usage(**{name: 11 * at for at, name in enumerate(names, 1)})
+    assert (one + other) - other == one
