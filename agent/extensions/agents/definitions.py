@@ -78,6 +78,8 @@ def read_agent(name: str, fields: Mapping[str, object], prompt: str, origin: str
     if turns is not None and (not isinstance(turns, int) or isinstance(turns, bool) or turns < 1):
         remarks.append(f"maxTurns takes a number of requests, not {turns!r} (ignored)")
         turns = None
+    if fields.get("isolation"):
+        remarks.append(f"isolation {fields['isolation']!r} is not supported; it works in the project's files")
     model = str(fields.get("model") or "")
     definition = AgentDefinition(
         name=name.lower(),

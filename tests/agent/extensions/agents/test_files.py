@@ -157,3 +157,9 @@ def test_items_are_listed_for_the_question_about_the_project(tmp_path: Path) -> 
     assert agent_items(tmp_path, {}) == [
         ProjectItem("agent", "odd", "cannot be read: it has no description", b"not fields")
     ]
+
+
+def test_an_agent_that_asks_for_a_worktree_of_its_own_is_used_with_a_remark() -> None:
+    read = read_agent("a", {"description": "d", "isolation": "worktree"}, "p", "here")
+    told = "isolation 'worktree' is not supported; it works in the project's files"
+    assert read.definition.name == "a" and read.remarks == (told,)
