@@ -15,7 +15,7 @@ from agent.formatting import format_count, shorten, whole_percent
 from agent.loop import CompactionRequest, TurnContext, compact_context, prompt_tokens, situation_of
 from agent.menus import Menu, MenuRow
 from agent.model import OPENAI_URL
-from agent.session import NESTED_TOPIC, TYPED_HEAD, Session, load_deferred, note_news, record_opening
+from agent.session import NESTED_TOPIC, TYPED_HEAD, Session, fetch_deferred, note_news, record_opening
 from compact import (
     NEVER_PAYS_BACK,
     Calibration,
@@ -270,7 +270,7 @@ def _summary_price(
 async def undo_compaction(controller: Controller, argument: str) -> Event | None:
     """Run /uncompact."""
     session, context = controller.in_use
-    load_deferred(session)
+    await fetch_deferred(session)
     active = [made.id for made in session.folded.compactions if made.id not in session.folded.undone]
     if not active:
         return Notice("nothing to undo: no compaction is in effect")

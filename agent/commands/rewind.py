@@ -28,7 +28,7 @@ from agent.events import CommandOutput, Event, Notice, PromptRestored
 from agent.formatting import shorten
 from agent.menus import Menu, MenuRow, question_menu
 from agent.ports import Chooser
-from agent.session import load_deferred
+from agent.session import fetch_deferred
 from agent.version import program_name
 from tools.files import one_line_path
 from tools.search import run_git_script
@@ -166,7 +166,7 @@ async def _rewind(controller: Controller, points: list[RewindPoint], argument: s
     if scope == "files":
         return None
     session, context = controller.in_use
-    load_deferred(session)
+    await fetch_deferred(session)
     newest = session.folded.last_seq
     rewind_to(session, context, point.seq, {"prompt": point.text[:200]})
     title = shorten(point.title, 60)

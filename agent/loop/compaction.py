@@ -19,9 +19,9 @@ from agent.events import ContextCompacted, Emit, Notice
 from agent.ports import HookAnswer, HookEvent, Hooks
 from agent.session import (
     Session,
+    fetch_deferred,
     hidden_instructions,
     kept_instructions,
-    load_deferred,
     newest_plan,
     newest_todos,
     todo_lines,
@@ -230,7 +230,7 @@ async def _plan(
     step = _advance(flow)
     if session.deferred and _replaces_history(step):
         with suppress(StoreError):  # results are needed for the summary, and files are restored from them
-            load_deferred(session)
+            await fetch_deferred(session)
         situation = situation_of(session, context)
         flow = plan(situation, trigger, focus, request.attempt)
         step = _advance(flow)

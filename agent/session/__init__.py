@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from .mentions import AttachLimits, attach, find_mentions
     from .plan_and_todo import newest_plan, newest_todos, todo_lines
-    from .repository import SessionRepository, load_deferred
+    from .repository import SessionRepository, fetch_deferred
     from .repository_state import git_state
     from .session import NESTED_TOPIC, Session, calls_of, record_opening, text_of_reply
     from .session_replay import show_replayed
@@ -68,6 +68,7 @@ __all__ = [
     "command_text",
     "environment_context",
     "environment_news",
+    "fetch_deferred",
     "find_memory",
     "find_mentions",
     "git_state",
@@ -77,7 +78,6 @@ __all__ = [
     "joined_pieces",
     "kept_chars",
     "kept_instructions",
-    "load_deferred",
     "memory_below",
     "memory_of",
     "memory_path_of",
@@ -115,7 +115,7 @@ __getattr__ = lazy_door(
         ),
         "mentions": "AttachLimits attach find_mentions",
         "plan_and_todo": "newest_plan newest_todos todo_lines",
-        "repository": "SessionRepository load_deferred",
+        "repository": "SessionRepository fetch_deferred",
         "repository_state": "git_state",
         "session": "NESTED_TOPIC Session calls_of record_opening text_of_reply",
         "session_replay": "show_replayed",

@@ -367,6 +367,23 @@ def load_deferred(session: Session) -> None:
     session.deferred = LazyResults()
 
 
+async def fetch_deferred(session: Session) -> None:
+    """Load these results in a thread, since that takes seconds for a session of 50 MB.
+
+    Facts may be added in the meantime. Raises StoreError if the transcript has changed.
+    """
+    if not session.deferred:
+        return
+    before = session.folded
+    last = before.last_seq
+    complete = await asyncio.to_thread(session.deferred.complete, before)
+    if session.folded is not before or before.last_seq != last:
+        load_deferred(session)
+        return
+    session.folded = complete
+    session.deferred = LazyResults()
+
+
 def damaged_text(count: int, line: int) -> str:
     """Return the notice about damaged lines in a transcript, the first of which is `line`."""
     if count == 1:

@@ -1,0 +1,80 @@
+"""Results that a resumed session left in its file are fetched beside the event loop."""
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+from agent.session.repository import fetch_deferred
+from agent.session.session import Session
+from compact.tokens import load_counter
+from transcripts.facts import Compacted, Fold, Opened, Reply, Result, User
+from transcripts.folding import Folded, fold
+from transcripts.load import LazyResults, read_transcript
+from transcripts.messages import TextBlock, ToolUseBlock
+from transcripts.store import create_store, resume_store
+
+LONG = "a line of the output\n" * 500
+
+
+class WatchedResults(LazyResults):
+    """Remembers the thread in which the results were completed."""
+
+    thread = 0
+
+    def complete(self, folded: Folded) -> Folded:
+        self.thread = threading.get_ident()
+        return super().complete(folded)
+
+
+def resumed(folder: Path) -> Session:
+    """A session whose results are summarized, so that they are left in the file."""
+    told: list[str] = []
+    store = create_store(folder, None, told.append)
+    store.append(Opened(1, 1.0, model="m"))
+    store.append(User(2, 2.0, (TextBlock("go"),), (1,)))
+    for seq in range(3, 43, 2):
+        use = ToolUseBlock(f"t{seq}", "bash", {"command": "make"})
+        store.append(Reply(seq, float(seq), (use,), (5,), stop="tool_use"))
+        store.append(Result(seq + 1, float(seq), seq, 0, (TextBlock(f"{seq}\n{LONG}"),), (2_000,)))
+    edits = (Fold(2, 42, (TextBlock("a summary"),), 3),)
+    store.append(Compacted(43, 43.0, "ledger", "auto", edits))
+    store.close()
+    store, loaded = resume_store(store.path, told.append)
+    session = Session(store.sid, store, fold(loaded.facts), load_counter(), lambda: 50.0)
+    session.deferred = loaded.lazy_results
+    assert len(session.deferred) == 20 and told == []
+    return session
+
+
+def test_the_results_are_fetched_in_a_thread_and_are_complete(tmp_path: Path) -> None:
+    session = resumed(tmp_path)
+    watched = WatchedResults(session.deferred.path)
+    watched.update(session.deferred)
+    session.deferred = watched
+    asyncio.run(fetch_deferred(session))
+    assert watched.thread not in (0, threading.get_ident())
+    assert not session.deferred
+    _is_complete(session, tmp_path)
+
+
+def test_a_fact_that_is_added_meanwhile_is_kept(tmp_path: Path) -> None:
+    session = resumed(tmp_path)
+
+    async def add_meanwhile() -> Any:
+        fetching = asyncio.ensure_future(fetch_deferred(session))
+        await asyncio.sleep(0)
+        session.add_metadata("pin", {"id": 1, "text": "kept"})
+        await fetching
+
+    asyncio.run(add_meanwhile())
+    assert session.folded.metadata[-1].about["text"] == "kept"
+    _is_complete(session, tmp_path)
+
+
+def _is_complete(session: Session, folder: Path) -> None:
+    session.sync()
+    (path,) = (folder / ".transcripts").glob("*.jsonl")
+    whole = fold(read_transcript(path).facts)
+    assert session.folded.facts == whole.facts
+    assert session.folded.view.tokens == whole.view.tokens
