@@ -33,6 +33,7 @@ class PermissionQuestion(Struct, frozen=True):
     would have allowed it, for runs without a user. `call` is the id of the model's call, `input` its input.
     `asker` is the agent that asks, "" for the session itself. With `once` a rule requires approval each time,
     so none can be given for longer. With `waits` the call runs, and its connection waits for the answer.
+    `port` is the port of this machine (`localhost:5432`) that commands could reach then.
     """
 
     tool: str
@@ -49,6 +50,7 @@ class PermissionQuestion(Struct, frozen=True):
     asker: str = ""
     once: bool = False
     waits: bool = False
+    port: str = ""
 
 
 class Allow(Struct, frozen=True):

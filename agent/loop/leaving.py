@@ -79,8 +79,11 @@ class Leaving(Struct):
             self.said = answer.reason
             return self._no("the user declined")
         self.note_remark(answer)
-        if answer.scope == "through" and passage is not None:
-            self._let_through(passage)
+        if passage is not None and (answer.scope == "through" or question.port):
+            if answer.scope == "through":
+                self._let_through(passage)
+            else:
+                store.allow(Rule(REACHING, passage.target))
             if self.context.sandbox is not None:
                 await self.context.sandbox.settle()
             return UnblockDecision("allow")
@@ -120,15 +123,16 @@ class Leaving(Struct):
         if asks_each_time or refusal.address:
             passage = None  # a rule for a host allows only its public addresses
         folder = str(self.context.tool_context.folder)
-        rule = opening_rule(call.access[0].target)
         reaching = passage is not None and passage.action == "reach"
+        port = passage.target if passage is not None and reaching and local_port(passage.target) else ""
+        rule = opening_rule(call.access[0].target)
         remedy = f"--allowedTools {quote(f'{REACHING}({passage.target})')}" if passage and reaching else ""
         question = PermissionQuestion(
             call.tool.name,
             title=call.title,
             access=call.access,
             why=WAITING if refusal.waiting else WHY,
-            prefix=str(rule) if rule is not None and not refusal.waiting else None,
+            prefix=str(rule) if rule is not None and not refusal.waiting and not port else None,
             preview={"text": call.access[0].target, "said": refusal.said},
             refused=str(refusal),
             through=passage.shown(folder) if passage is not None else "",
@@ -137,6 +141,7 @@ class Leaving(Struct):
             input=call.use.input,
             once=asks_each_time,
             waits=refusal.waiting,
+            port=port,
         )
         return question, passage
 

@@ -42,8 +42,9 @@ def _lost(context: TurnContext, checkpoints: Checkpoints, access: Access) -> lis
     recording = checkpoints.recording
     profile = command_runner(context.tool_context).profile
     links = [f"{name}/.git" for name in recording.nested]  # files in worktrees; the sandbox keeps them
+    own = {place.name for place in profile.records} if profile is not None else set()
     uncovered = UncoveredFiles(
-        folders=[*dict.fromkeys([*recording.skipped, *links])],
+        folders=[name for name in dict.fromkeys([*recording.skipped, *links]) if name not in own],
         rebuildable=recording.rebuildable,
         files=recording.unkept,
         others=[str(place) for place in profile.writable] if profile is not None else [],

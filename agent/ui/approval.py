@@ -269,7 +269,9 @@ def _unblocking_answers(question: PermissionQuestion) -> Iterator[ApprovalChoice
     text = "Yes, rerun without the sandbox, this once"
     if question.waits:
         text = "Yes, while this command runs" if question.through or question.once else "Yes, in this session"
-    yield ApprovalChoice("y", text=text, answer=Allow("once"))
+    elif question.port:
+        text = "Yes, in this session, and rerun the command"
+    yield ApprovalChoice("y", text=text, answer=Allow("session" if question.port else "once"))
     if question.through:
         text = f"Yes, and always allow commands in this project to {one_line(question.through)}"
         yield ApprovalChoice("a", text=text, answer=Allow("through"))
@@ -289,6 +291,8 @@ def question_head(question: PermissionQuestion) -> str:
         return asker + one_line(str(questions[0]["question"]))
     if question.waits:
         return f"{asker}Let this command connect?"
+    if question.port:
+        return f"{asker}Let commands connect to {one_line(question.port)}?"
     return asker + ("Run this command outside the sandbox?" if question.refused else f"Allow {tool}?")
 
 

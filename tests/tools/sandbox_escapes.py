@@ -320,7 +320,10 @@ def open_a_secret_to_its_owner() -> list[str]:
 @refused("nothing")
 def read_a_record_of_sessions() -> str:
     found = [
-        name for place in (".transcripts", ".task_outputs") for name in os.listdir(f"{AT.project}/{place}")
+        name
+        for place in (".transcripts", ".task_outputs")
+        for name in os.listdir(f"{AT.project}/{place}")
+        if name != ".gitignore"
     ]
     return "" if not found else str(found)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tools.processes.command_hints import hint
 from tools.sandbox.block_detection import (
     NO_HOST,
     SandboxedRun,
@@ -256,9 +257,28 @@ def test_a_server_outside_the_sandbox_is_recognised(run: SandboxedRun, line: str
         failed = replace(run, line=line.format(port=port), output=output.format(port=port))
         refusal = find_blocked_access(failed)
         assert refusal is not None and str(refusal).startswith(f"blocked: reach localhost:{port}")
-        assert find_blocked_access(replace(failed, loopback=False)) != refusal
+        assert find_blocked_access(replace(failed, loopback=False)) == refusal  # with Landlock as well
     assert find_blocked_access(failed) is None  # nothing listens there now
     assert find_blocked_access(replace(failed, output="", failed=False)) is None
+
+
+def test_a_silent_client_was_blocked_where_there_is_no_network(run: SandboxedRun) -> None:
+    silent = replace(run, line="wget -q https://files.example/a", output="", loopback=False)
+    assert str(find_blocked_access(silent)) == "blocked: reach files.example (wget)"
+    assert find_blocked_access(replace(silent, loopback=True)) is None  # the proxy knows
+    assert find_blocked_access(replace(silent, failed=False)) is None
+    assert find_blocked_access(replace(silent, line="false")) is None
+
+
+def test_our_own_files_are_no_reason_to_ask(run: SandboxedRun) -> None:
+    records = run.cwd / ".transcripts"
+    records.mkdir()
+    output = "warning: failed to remove .transcripts/: Device or resource busy"
+    failed = replace(
+        run, profile=replace(run.profile, records=(records,)), line="git clean -fdx", output=output
+    )
+    assert find_blocked_access(failed) is None
+    assert "makeroom's own" in (hint(failed.line, output) or "")
 
 
 def test_a_socket_of_a_service_outside_is_recognised(run: SandboxedRun) -> None:

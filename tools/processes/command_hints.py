@@ -76,6 +76,11 @@ _OUTPUT_HINTS = (
         "the user can set up in another terminal",
     ),
     (
+        r"\.(?:transcripts|task_outputs)\b.{0,20}: Device or resource busy",
+        "the files in that directory are makeroom's own, and commands cannot remove them; git clean leaves "
+        "them alone with `-e .transcripts -e .task_outputs`",
+    ),
+    (
         r"Aborting commit due to empty commit message",
         "no editor can be opened here: pass the message with `git commit -m` or `-F`",
     ),

@@ -26,6 +26,14 @@ _STEERING = word_set(
 _PR_SET_DUMPABLE = 4  # linux/prctl.h
 _ENV_START_FIELD = 47  # env_start in /proc/<pid>/stat, counted after the program's name, see proc(5)
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# Requests for news, which would ask the user about a host that the command itself does not need.
+_UNASKED: Mapping[str, str] = {
+    "NPM_CONFIG_UPDATE_NOTIFIER": "false",
+    "NO_UPDATE_NOTIFIER": "1",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "GH_NO_UPDATE_NOTIFIER": "1",
+    "CHECKPOINT_DISABLE": "1",  # terraform and other programs of HashiCorp
+}
 _QUIETING: Mapping[str, str] = {
     "TERM": "dumb",
     "PAGER": "cat",
@@ -64,7 +72,7 @@ def filter_environment(environ: Mapping[str, str], pass_env: Iterable[str] = ())
         if name in passed
         or not (name in _STEERING or is_withheld(name, value) or any(map(value.__contains__, secrets)))
     }
-    return {"PATH": _DEFAULT_PATH, **kept, **_QUIETING, **hardened_git(kept)}
+    return {"PATH": _DEFAULT_PATH, **_UNASKED, **kept, **_QUIETING, **hardened_git(kept)}
 
 
 def hardened_git(environ: Mapping[str, str]) -> dict[str, str]:

@@ -137,7 +137,7 @@ def _refused_service(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess |
     """Return the service of this machine, outside the sandbox, that a command could not connect to."""
     target = blocked_socket(run.line, lines, run.profile.hidden, run.cwd)
     is_told = run.failed or any(map(str.strip, lines))
-    port = blocked_port(run.line, lines) if target is None and run.loopback and is_told else None
+    port = blocked_port(run.line, lines) if target is None and is_told else None
     if port is not None:
         target = f"localhost:{port}"
     if target is None:
@@ -207,9 +207,11 @@ def _refused_action(run: SandboxedRun, path: Path, message: str) -> str | None:
     moved = bool(_MOVED.search(message))  # the path itself was to be moved
     made = ">" in run.line and bool(_REDIRECTION.match(message.strip())) and not os.path.lexists(path)
     profile = run.profile
+    if _is_within(path, profile.records):
+        return None  # our own files are as hidden outside the sandbox
     action = forbidden_action(profile, path, run.private)
     if action is None and moved:
-        kept = (*profile.read_only, *profile.hidden, *profile.records)
+        kept = (*profile.read_only, *profile.hidden)
         action = "write" if any(place.is_relative_to(path) for place in kept) else None
     if action == "read" and not made:
         return action if os.access(path, os.R_OK) else None
@@ -249,9 +251,11 @@ def _refused_host(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess | No
     message = lines[found[0]] if found else ""
     if run.hosts:
         return BlockedAccess("reach", target=run.hosts[0], program=_program(message, run.line))
-    if not found or run.unreached:
+    # Without any network, a client that prints nothing (`curl -s`, `wget -q`) has failed for that reason too.
+    is_silent = run.failed and not run.loopback and not any(map(str.strip, lines))
+    if not (found or (is_silent and _NAMED_HOST.search(run.line))) or run.unreached:
         return None
-    above = lines[max(0, found[0] - _LINES_BEFORE) : found[0]]
+    above = lines[max(0, found[0] - _LINES_BEFORE) : found[0]] if found else []
     hosts = [host for text in (message, *reversed(above), run.line) for host in _named_hosts(text)]
     if hosts and _LOCAL_HOST.fullmatch(hosts[0]) and run.loopback:
         return None

@@ -18,7 +18,8 @@ from transcripts.patterns import lazy_pattern
 
 _NOT_CONNECTED = lazy_pattern(
     r"connection refused|\bECONNREFUSED\b|couldn't connect to server|could not connect|can't connect"
-    r"|cannot connect|failed to connect|is the (?:server|docker daemon) running|errno 111|os error 111",
+    r"|cannot connect|failed to connect|is the (?:server|docker daemon) running|errno 111|os error 111"
+    r"|\bno response$|network is unreachable|\bENETUNREACH\b",  # the last two with Landlock
     re.IGNORECASE,
 )
 _LOCAL_PORT = lazy_pattern(

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from msgspec.structs import replace
@@ -43,7 +44,7 @@ from agent.ports import Allow, Deny
 from agent.session.memory_files import memory_files
 from agent.shell import KnownPrograms, ProjectEnvironment
 from agent.shell.program_names import own_programs_of
-from agent.ui.approval import approval_choices, question_body
+from agent.ui.approval import DENIAL, approval_choices, question_body, question_head
 from agent.ui.terminal_text import RenderContext, Theme
 from tests.agent.checkpoints.project import copy_tree
 from tests.strict_api.reply import Reply, calls
@@ -618,7 +619,10 @@ def test_a_host_of_an_ask_rule_is_asked_about_for_each_command_and_never_kept(sh
         assert first.text == "Yes, while this command runs"
 
 
-def test_a_port_of_this_machine_is_reached_once_the_user_allows_it(shell: SandboxedWorld) -> None:
+@pytest.mark.parametrize("scope", ["session", "through"])
+def test_a_port_of_this_machine_is_reached_once_the_user_allows_it(
+    shell: SandboxedWorld, scope: Literal["session", "through"]
+) -> None:
     class Greeting(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             self.request.sendall(b"welcome " + self.request.recv(100))
@@ -629,15 +633,27 @@ def test_a_port_of_this_machine_is_reached_once_the_user_allows_it(shell: Sandbo
         ask = f"(exec 3<>/dev/tcp/127.0.0.1/{port} && echo $0 >&3 && head -1 <&3)"
         ask = f"{ask} || (echo localhost:{port}: connection refused && false)"  # as clients report it
         other = f"(exec 3<>/dev/tcp/127.0.0.1/{port + 1}) 2>&1 | grep -c refused"
-        shell.run([ask, ask, other], Allow("through"))
+        shell.run([ask, ask, other], Allow(scope))
         server.shutdown()
     if (sandbox := shell.world.context.sandbox) is None or not sandbox.has_network:
         pytest.skip("Landlock allows no network")
     (question,) = shell.world.approver.questions
     assert question.refused.startswith(f"blocked: reach localhost:{port}")
-    assert question.through == f"reach localhost:{port}"
-    assert stored_rules(shell.granted) == (Rule(REACHING, f"localhost:{port}"),)
+    assert question_head(question) == f"Let commands connect to localhost:{port}?"
+    assert [choice.text for choice in approval_choices(question)] == [
+        "Yes, in this session, and rerun the command",
+        f"Yes, and always allow commands in this project to reach localhost:{port}",
+        DENIAL,
+    ]
+    rules = (Rule(REACHING, f"localhost:{port}"),)
+    assert stored_rules(shell.granted) == (rules if scope == "through" else ())
     assert shell.texts.count("welcome ") == 2
+
+
+def test_git_clean_leaves_our_own_files_alone_without_a_question(shell: SandboxedWorld) -> None:
+    shell.run(["mkdir junk; touch junk/a", "git clean -fd"])
+    assert shell.asked == []
+    assert "Removing junk" in shell.texts and "busy" not in shell.texts
 
 
 def test_what_was_blocked_in_a_line_that_succeeded_is_reported_without_a_question(

@@ -191,7 +191,7 @@ def _mount_masks(profile: dict[str, Any], hidden: list[str]) -> None:
         with _where_it_is():
             mount("secret" if os.path.isdir(path) else "secret-file", path, None, BIND)
     for path in _existing(profile["records"]):
-        mount("empty", path, None, BIND)
+        mount("record", path, None, BIND)
 
 
 def ways_to(paths: list[str], places: list[str], program: Iterable[str] = ()) -> list[str]:

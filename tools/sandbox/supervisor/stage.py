@@ -122,9 +122,17 @@ class SandboxStage:
 
 
 def _hide_record(path: str) -> None:
-    """Hide the contents of a directory of transcripts. Raises OSError."""
-    flags = NO_SETUID | NO_DEVICES | NO_EXEC | READ_ONLY
-    mount("tmpfs", path, "tmpfs", flags, "mode=0555,size=4k")
+    """Hide the contents of a directory of transcripts, but for git, which ignores it. Raises OSError."""
+    mount("tmpfs", path, "tmpfs", NO_SETUID | NO_DEVICES | NO_EXEC, "mode=0555,size=64k")
+    _ignore_all(path)
+    set_mount(path, READ_ONLY, recursive=False)
+
+
+def _ignore_all(folder: str) -> None:
+    """Make git leave a directory alone: without this, `git clean -d` fails to remove it."""
+    ignoring = os.open(f"{folder}/.gitignore", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o444)
+    os.write(ignoring, b"*\n")
+    os.close(ignoring)
 
 
 def _make_stage(folder: str) -> int:
@@ -132,9 +140,11 @@ def _make_stage(folder: str) -> int:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     size = min(memory // 4, MAX_TEMPORARY_BYTES)
     mount("tmpfs", folder, "tmpfs", NO_SETUID | NO_DEVICES, f"mode=0700,size={size}")
-    for name, mode in {"secret": 0, "empty": 0o555}.items():
+    for name, mode in {"secret": 0, "empty": 0o555, "record": 0o755}.items():
         os.mkdir(f"{folder}/{name}")
         os.chmod(f"{folder}/{name}", mode)
+    _ignore_all(f"{folder}/record")
+    os.chmod(f"{folder}/record", 0o555)
     for name in ("pts", "shm", "mqueue"):
         os.makedirs(f"{folder}/devices/{name}")
     for name, target in _DEVICE_LINKS.items():
