@@ -7,7 +7,6 @@ import stat
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -84,12 +83,6 @@ class RunningSync(NamedTuple):
     size: int
 
 
-@cache
-def _sync_thread() -> ThreadPoolExecutor:
-    """Return the thread for syncs that nothing waits for yet."""
-    return ThreadPoolExecutor(1, "makeroom-sync")
-
-
 class Journal:
     """The transcript file of a session and its lock, as seen by its only writer.
 
@@ -124,6 +117,7 @@ class Journal:
         self._lock: int | None = None
         self._spare: SpareRecord | None = None
         self._syncing: RunningSync | None = None
+        self._sync_thread: ThreadPoolExecutor | None = None
 
     @property
     def is_open(self) -> bool:
@@ -149,13 +143,15 @@ class Journal:
     def release(self) -> None:
         """Close the file and release the lock."""
         self._settle_sync()
+        if self._sync_thread is not None:
+            self._sync_thread.shutdown()
         if self._fd is not None:
             os.close(self._fd)
         if self._spare is not None:
             os.close(self._spare.fd)
         if self._lock is not None:
             release_lock(self.path, self._lock)
-        self._fd = self._lock = self._spare = None
+        self._fd = self._lock = self._spare = self._sync_thread = None
 
     def keep_spare(self, path: Path) -> None:
         """Copy the whole lines of the file to `path`, and every line from now on. Raises OSError.
@@ -207,7 +203,9 @@ class Journal:
         The next call of `write` after its end, or any with `durable`, raises its OSError.
         """
         if self._syncing is None and self._fd is not None and self.unsynced and not self.sync_failed:
-            done = _sync_thread().submit(self.disk.sync, self._fd)
+            if self._sync_thread is None:  # of this journal alone: a forked process has no threads of its parent
+                self._sync_thread = ThreadPoolExecutor(1, "makeroom-sync")
+            done = self._sync_thread.submit(self.disk.sync, self._fd)
             self._syncing = RunningSync(done, lines=len(self.unsynced), size=self.whole_size)
         return self._syncing.done if self._syncing is not None else None
 

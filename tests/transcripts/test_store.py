@@ -510,6 +510,32 @@ def test_facts_are_appended_while_a_sync_runs_in_a_thread_and_synced_with_the_ne
     store.close()
 
 
+def test_no_session_waits_for_the_sync_of_another(tmp_path: Path) -> None:
+    real = Disk()
+    may_end = Event()
+    may_end.set()
+    for name in ("slow", "quick"):
+        (tmp_path / name).mkdir()
+
+    def held(fd: int) -> None:
+        assert may_end.wait(30)
+        real.sync(fd)
+
+    slow = create_store(tmp_path / "slow", SID, ToldLines(), replace(real, sync=held))
+    quick = create_store(tmp_path / "quick", SID, ToldLines())
+    for store in (slow, quick):
+        store.append(TURN[0], True)
+        store.append(TURN[1])
+    may_end.clear()
+    waiting, running = slow.begin_sync(), quick.begin_sync()
+    assert waiting is not None and running is not None
+    running.result(30)
+    assert not waiting.done()
+    may_end.set()
+    for store in (slow, quick):
+        store.close()
+
+
 @pytest.mark.parametrize("then", ["append", "sync", "close"])
 def test_a_sync_that_fails_in_a_thread_is_told_and_loses_nothing(tmp_path: Path, then: str) -> None:
     plan = FailurePlan(0, errno.EIO, ("sync",))
