@@ -142,6 +142,7 @@ def test_what_every_tool_answers_can_be_compacted_again_and_again(tmp_path: Path
         calls("monitor", command="echo one; sleep 60"),
         calls("todo", todos=[{"content": "go on", "status": "pending"}]),
         calls("recall", query="value"),
+        calls("web_fetch", url="not an address"),
         calls("task", description="Look around", prompt="hello", agent="general"),
         calls("ask_user", questions=[question]),
         calls("exit_plan", plan="1. Go on"),
