@@ -203,7 +203,7 @@ class Journal:
         The next call of `write` after its end, or any with `durable`, raises its OSError.
         """
         if self._syncing is None and self._fd is not None and self.unsynced and not self.sync_failed:
-            if self._sync_thread is None:  # of this journal alone: a forked process has no threads of its parent
+            if self._sync_thread is None:  # not shared: a forked process lacks the threads of its parent
                 self._sync_thread = ThreadPoolExecutor(1, "makeroom-sync")
             done = self._sync_thread.submit(self.disk.sync, self._fd)
             self._syncing = RunningSync(done, lines=len(self.unsynced), size=self.whole_size)
