@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .prices import NEVER_PAYS_BACK, PriceList, Prices, Spending
     from .replacement import COMMANDS_HEADING, DIRECTORY_HEADING, PINS_HEADING
     from .report import LAYERS_TOLD, compaction_notice, is_told, propose, rewrite_told
+    from .request_bills import BilledAgain, RequestBill, explain_requests, extra_dollars
     from .restoring import FileTouch, NeededText, PutBackRules
     from .settings import POLICY_NAMES, CompactSettings, ContextWindow, WindowState
     from .shown_blocks import ShownBlock, largest_blocks, largest_blocks_sentence
@@ -56,6 +57,7 @@ __all__ = [
     "POLICY_NAMES",
     "REACTIVE_RUNGS",
     "SUMMARY_LAYER",
+    "BilledAgain",
     "Calibration",
     "CannotChange",
     "CompactSettings",
@@ -70,6 +72,7 @@ __all__ = [
     "Prices",
     "Proposal",
     "PutBackRules",
+    "RequestBill",
     "ShownBlock",
     "Situation",
     "Spending",
@@ -86,6 +89,8 @@ __all__ = [
     "context_report",
     "dry_run",
     "evicted",
+    "explain_requests",
+    "extra_dollars",
     "fact_at",
     "finish_plan",
     "in_force",
@@ -135,6 +140,7 @@ __getattr__ = lazy_door(
         "prices": "NEVER_PAYS_BACK PriceList Prices Spending",
         "replacement": "COMMANDS_HEADING DIRECTORY_HEADING PINS_HEADING",
         "report": "LAYERS_TOLD compaction_notice is_told propose rewrite_told",
+        "request_bills": "BilledAgain RequestBill explain_requests extra_dollars",
         "restoring": "FileTouch NeededText PutBackRules",
         "settings": "POLICY_NAMES CompactSettings ContextWindow WindowState",
         "shown_blocks": "ShownBlock largest_blocks largest_blocks_sentence",

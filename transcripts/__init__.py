@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         said_by_user,
         split_pastes,
         unquoted_data,
+        usage_from_json,
         without_injected,
     )
     from .originals import NOTHING_SAID, Originals, Scope, is_recall_id
@@ -233,6 +234,7 @@ __all__ = [
     "to_json_bytes",
     "tool_kind",
     "unquoted_data",
+    "usage_from_json",
     "visible_definition",
     "without_garbage_collection",
     "without_injected",
@@ -260,7 +262,7 @@ __getattr__ = lazy_door(
             "is_put_back is_thinking map_strings OWN_COMMAND_TAG own_words PASTED_TAG PUT_BACK_START "
             "PUT_BACK_TAG quoted RedactedThinkingBlock replace_surrogates said_by_user SKILL_START "
             "split_pastes TextBlock ThinkingBlock ToolResultBlock ToolUseBlock UnknownBlock unquoted_data "
-            "PHASE UNSIGNED Usage without_injected"
+            "PHASE UNSIGNED Usage usage_from_json without_injected"
         ),
         "originals": "NOTHING_SAID Originals Scope is_recall_id",
         "records_guard": "RecordsGuard",

@@ -1,21 +1,19 @@
-"""Commands about the context: /context, /cost, /compact, /uncompact, /drop, /recall, /search, /pin."""
+"""Commands about the context: /context, /compact, /uncompact, /drop, /recall, /search, /pin."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from agent.app import Config, Controller, overheads
+from agent.app import Controller, overheads
 from agent.events import CommandOutput, ContextChart, Event, Notice
 from agent.formatting import format_count, shorten, whole_percent
 from agent.loop import CompactionRequest, TurnContext, compact_context, prompt_tokens, situation_of
 from agent.menus import Menu, MenuRow
-from agent.model import OPENAI_URL
-from agent.session import NESTED_TOPIC, TYPED_HEAD, Session, fetch_deferred, note_news, record_opening
+from agent.session import TYPED_HEAD, Session, fetch_deferred, note_news, record_opening
 from compact import (
     NEVER_PAYS_BACK,
     Calibration,
@@ -48,11 +46,11 @@ from transcripts import (
     Result,
     Scope,
     TextBlock,
-    Usage,
     is_recall_id,
 )
 from transcripts.patterns import lazy_pattern
 
+from .costs import CACHE_MISSES
 from .running import usage_notice
 
 DRY_RUN = "--dry-run"
@@ -65,12 +63,6 @@ WINDOW_STATE_WORDS = {
     WindowState.CRITICAL: ", nearly full",
     WindowState.BLOCKING: ", full: run /compact to free context",
     WindowState.EXHAUSTED: ", full",
-}
-CACHE_MISSES = {
-    "model_changed": "the model changed",
-    "system_changed": "the system prompt changed",
-    "tools_changed": "the tools changed",
-    "messages_changed": "earlier messages changed",
 }
 PART_LABELS = {
     PartKind.USER: "user text",
@@ -151,58 +143,6 @@ def _figures(made: Compacted) -> str:
         after = f"saves money after {pluralize(int(calls), 'more call')}"
         text += f", {after}" if calls < NEVER_PAYS_BACK else ", saves no money"
     return text
-
-
-async def show_cost(controller: Controller, argument: str) -> Event | None:
-    """Run /cost."""
-    session, _ = controller.in_use
-    used = session.spent
-    cached = 100 * used.cache_read / used.prompt if used.prompt else 0
-    lines = [
-        f"input             {used.prompt:>12,} tokens",
-        f"  cache reads     {used.cache_read:>12,}  ({cached:.0f}%)",
-        f"  cache writes    {used.cache_written:>12,}",
-        f"  uncached        {used.input:>12,}",
-        f"output            {used.output:>12,} tokens",
-        *_thinking_line(used),
-        *_cost_lines(session, controller.setup.config),
-        *_agents_line(session),
-    ]
-    return CommandOutput("\n".join(lines))
-
-
-def _thinking_line(used: Usage) -> list[str]:
-    """Return a line with the part of the output that is thinking, no line if no server reported it."""
-    if not used.thinking:
-        return []
-    return [f"  thinking        {used.thinking:>12,}  ({whole_percent(used.thinking, used.output)}%)"]
-
-
-def _agents_line(session: Session) -> list[str]:
-    """Return a line with the agents' share of the cost, no line if there were no agents."""
-    notes = [note.about for note in session.folded.metadata if note.topic == NESTED_TOPIC]
-    dollars = sum(float(about.get("dollars") or 0) for about in notes)
-    agents = len({about.get("session") for about in notes})
-    return [f"  including ${dollars:.4f} of {pluralize(agents, 'agent')} (see /agents)"] if notes else []
-
-
-def _cost_lines(session: Session, config: Config) -> list[str]:
-    unpriced = session.unpriced
-    priced = [model for model in session.spending if model not in unpriced]
-    known = [f"cost              {f'${session.cost:.4f}':>12}"]
-    known += [f"  at the list prices of {', '.join(priced)}"] if priced else []
-    if priced and (host := _other_server(config)):
-        known.append(f"  {host} may charge other prices; set them under [prices] in your settings")
-    unknown = f"price unknown: {', '.join(unpriced)} (set it under [prices] in your settings)"
-    return [*(known if priced or not unpriced else []), *([unknown] if unpriced else [])]
-
-
-def _other_server(config: Config) -> str:
-    """Return the host of a server whose prices need not be the list prices; "" for Anthropic and OpenAI."""
-    url = "" if config.official else config.base_url or ""
-    if config.names_openai:
-        url = config.openai_base_url or config.base_url or OPENAI_URL
-    return "" if url.rstrip("/") == OPENAI_URL else urlsplit(url).netloc.rpartition("@")[2]
 
 
 async def compact_now(controller: Controller, argument: str) -> Event | None:

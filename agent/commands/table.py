@@ -128,9 +128,11 @@ COMMANDS: tuple[Command, ...] = (
             "Show what the context window contains. Also lists the largest blocks, and the newest "
             "compactions with their sizes and costs. `all` lists every compaction.",
             usage="[all]", aliases=("tokens",), during_turn="always"),
-    Command("cost", "context.show_cost",
-            "Show the tokens and the cost of this session.",
-            aliases=("usage", "stats"), during_turn="always"),
+    Command("cost", "costs.show_cost",
+            "Show the tokens and the cost of this session. `why` explains the prompt of each request: which "
+            "tokens were read from the cache, which were new, and which were billed again, for what reason. "
+            "`why all` lists all requests instead of the newest ones.",
+            usage="[why [all]]", aliases=("usage", "stats"), during_turn="always"),
     Command("status", "settings.show_status",
             "Show the model, its context window, the server, the session, the directory and the sandbox.",
             during_turn="always"),

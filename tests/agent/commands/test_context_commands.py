@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent.app.controller import prompt_blocks
+from agent.commands import costs
 from agent.events import ContextChart, ContextCompacted, TurnFinished
 from agent.loop.model_call import prompt_tokens
 from agent.session.environment import environment_told
@@ -268,6 +269,34 @@ def test_context_names_the_last_cache_miss_and_cost_the_thinking(tmp_path: Path)
         assert f"Last cache miss: {told}" in await run.do("/context")
         thought = session.spent.thinking
         assert thought > 0 and f"  thinking        {thought:>12,}  (" in await run.do("/cost")
+
+    run_controller(tmp_path, work)
+
+
+def test_cost_why_explains_every_request_and_its_parts_add_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(costs, "MAX_LISTED_REQUESTS", 3)
+    files(tmp_path, 12)
+
+    async def work(run: ControllerRun) -> None:
+        session, context = run.controller.in_use
+        context.settings = replace(context.settings, diagnoses=True)
+        assert await run.do("/cost why") == "no requests yet"
+        await run.do(READ_ALL, "/compact", "hello")
+        said = await run.do("/cost why")
+        summed = re.search(r"total: (\d+) read \+ (\d+) new \+ (\d+) again = (\d+)", said.replace(",", ""))
+        read, new, again, total = map(int, present(summed).groups())
+        assert read + new + again == total == session.spent.prompt
+        last = present(session.folded.last_reply).seq
+        (row,) = [line for line in said.splitlines() if line.startswith(f"r{last} ")]
+        assert row.endswith(f"the history changed by {session.folded.compactions[-1].id}")
+        assert "the API says" not in said and "the same one for 1" in said
+        assert re.search(r"tokens again in 1 request.*: the history changed", said)
+        requests = len(re.findall(r"^r\d", await run.do("/cost why all"), re.MULTILINE))
+        assert len(re.findall(r"^r\d", said, re.MULTILINE)) == 3
+        assert f"... {requests - 3} earlier ones: /cost why all" in said
+        assert "unknown argument" in await run.do("/cost nothing")
 
     run_controller(tmp_path, work)
 
