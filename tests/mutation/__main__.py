@@ -1,8 +1,14 @@
 """Mutation testing: `python -m tests.mutation [TARGET ...]`, a target by any part of its module's path.
 
-For each room it runs a sample of the mutants of its modules. It prints the line and the change of each one
-that survives, and how many were killed. Mutants that survivors.toml explains are counted apart. It exits
-with 1 where fewer than the wanted share were killed.
+For each room it runs a sample of the mutants of its modules: first with the tests of the room, then those
+that survive with the tests of its users. It prints the line and the change of each one that survives, and how
+many were killed. It exits with 1 where fewer than the wanted share were killed.
+
+The share counts mutants of behaviour. Mutants of tables and of tuning (see `mutants.py`) are sampled, judged
+and printed as well, at most a fifth as many of each, with a share of their own. Mutants that survivors.toml
+explains are counted apart. A run with `--own` omits the tests of users, so that its share is a lower bound.
+A mutant that makes the tests hang counts as killed. Faults that only programs started by tests run (the
+command, the sandbox's supervisor) are not detected, and count as "not reached".
 """
 
 from __future__ import annotations
@@ -10,16 +16,18 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .mutants import mutants_of, sample
+from .mutants import Kind, mutants_of, sample
 from .runner import Baseline, CannotJudge, Job, Outcome, copied_tree, judge
 from .survivors import known_survivors
 from .targets import ROOT, Room, chosen
 
 WANTED_PERCENT = 85.0
+SURVIVING: tuple[Outcome, ...] = ("survived", "not reached")
 
 
 @dataclass(slots=True)
@@ -28,19 +36,22 @@ class Report:
 
     room: Room
     made: int
-    outcomes: Counter[str] = field(default_factory=Counter)
-    by_module: dict[str, Counter[str]] = field(default_factory=dict)
+    outcomes: dict[Kind, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    by_module: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     started: float = field(default_factory=time.monotonic)
 
     def add(self, job: Job, outcome: Outcome) -> None:
         """Count a mutant, and print it where it survives for no known reason."""
         known = any(each.is_made_by(job.mutant) for each in known_survivors(job.module))
-        counted = "known" if known and outcome in ("survived", "not reached") else outcome
-        self.outcomes[counted] += 1
-        self.by_module.setdefault(job.module, Counter())[counted] += 1
+        counted = "known" if known and outcome in SURVIVING else outcome
+        kind = job.mutant.kind
+        self.outcomes[kind][counted] += 1
+        if kind == "behaviour":
+            self.by_module[job.module][counted] += 1
         where = f"{job.module}:{job.mutant.line} {job.mutant.place}"
-        if counted in ("survived", "not reached"):
-            print(f"  {counted}: {where}: {job.mutant.code}\n      {job.mutant.change}", flush=True)
+        if counted in SURVIVING:
+            of_kind = "" if kind == "behaviour" else f" ({kind})"
+            print(f"  {counted}{of_kind}: {where}: {job.mutant.code}\n      {job.mutant.change}", flush=True)
         elif known:
             print(f"  listed in survivors.toml, is killed now: {where}: {job.mutant.change}", flush=True)
 
@@ -49,20 +60,23 @@ class Report:
         for name in baseline.failing:
             print(f"  left out, fails without a mutant: {name}", flush=True)
 
+    def percent(self) -> float:
+        return percent(self.outcomes["behaviour"])
+
     def lines(self) -> list[str]:
-        """Return a line for each module of which a mutant survived, and the line of the room."""
+        """Return a line for each module of which a mutant survived, and a line for each kind of mutant."""
         rows = [
             f"    {percent(counts):5.1f} %  {module} ({counts.total()})"
             for module, counts in sorted(self.by_module.items())
             if percent(counts) < 100.0
         ]
-        counts = ", ".join(f"{number} {name}" for name, number in sorted(self.outcomes.items()))
-        run = f"{self.outcomes.total()} mutants of {self.made}"
+        for kind, outcomes in sorted(self.outcomes.items(), reverse=True):
+            of_kind = "" if kind == "behaviour" else f", {kind} (not counted)"
+            counts = ", ".join(f"{number} {name}" for name, number in sorted(outcomes.items()))
+            rows.append(f"{self.room.package}{of_kind}: {percent(outcomes):.1f} % killed: {counts}")
         seconds = time.monotonic() - self.started
-        total = (
-            f"{self.room.package}: {percent(self.outcomes):.1f} % killed: {run}, {counts}, {seconds:.0f} s"
-        )
-        return [*rows, total]
+        run = sum(outcomes.total() for outcomes in self.outcomes.values())
+        return [*rows[:-1], f"{rows[-1]}; {run} mutants of {self.made}, {seconds:.0f} s"]
 
 
 def percent(outcomes: Counter[str]) -> float:
@@ -71,18 +85,38 @@ def percent(outcomes: Counter[str]) -> float:
     return 100.0 * (outcomes["killed"] + outcomes["hung"]) / judged if judged else 100.0
 
 
-def run_room(tree: Path, room: Room, modules: list[str], *, most: int, seed: str) -> Report:
+def drawn(jobs: list[Job], most: int, seed: str) -> list[Job]:
+    """Return a sample of the mutants of behaviour, and a smaller one of each other kind."""
+    kinds: tuple[tuple[Kind, int], ...] = (
+        ("behaviour", most),
+        ("table", most // 5),
+        ("tuning", most // 5),
+    )
+    return [
+        job
+        for kind, number in kinds
+        for job in sample([each for each in jobs if each.mutant.kind == kind], number, seed)
+    ]
+
+
+def run_room(tree: Path, room: Room, modules: list[str], *, most: int, seed: str, own: bool) -> Report:
     """Judge a sample of the mutants of a room's modules. Raises CannotJudge."""
     jobs = [Job(name, each) for name in modules for each in mutants_of((ROOT / name).read_text("utf-8"))]
     report = Report(room, len(jobs))
-    judge(
-        tree,
-        sample(jobs, most, f"{seed} {room.package}"),
-        modules=room.paths(),
-        tests=room.tests(),
-        told=report.show_baseline,
-        done=report.add,
-    )
+    left: list[Job] = []
+
+    def note(job: Job, outcome: Outcome) -> None:
+        if outcome in SURVIVING and not own:
+            left.append(job)
+        else:
+            report.add(job, outcome)
+
+    def run(jobs: list[Job], tests: list[str], done: Callable[[Job, Outcome], None]) -> None:
+        judge(tree, jobs, modules=room.paths(), tests=tests, told=report.show_baseline, done=done)
+
+    run(drawn(jobs, most, f"{seed} {room.package}"), room.tests(), note)
+    if left:
+        run(left, room.tests_of_users(), report.add)
     return report
 
 
@@ -94,15 +128,16 @@ def main() -> int:
     )
     parser.add_argument("--seed", default="1", help="another seed draws another sample (default: 1)")
     parser.add_argument("--all", action="store_true", help="every mutant instead of a sample")
+    parser.add_argument("--own", action="store_true", help="omit the tests of other rooms: quicker")
     given = parser.parse_args()
     most = sys.maxsize if given.all else given.most
     lowest = 100.0
     try:
         with copied_tree() as tree:
             for room, modules in chosen(given.target).items():
-                report = run_room(tree, room, modules, most=most, seed=given.seed)
+                report = run_room(tree, room, modules, most=most, seed=given.seed, own=given.own)
                 print("\n".join(report.lines()), flush=True)
-                lowest = min(lowest, percent(report.outcomes))
+                lowest = min(lowest, report.percent())
     except (CannotJudge, ValueError) as error:
         print(error, file=sys.stderr)
         return 2

@@ -2,6 +2,11 @@
 
 Texts for users (messages, logs, docstrings, `__repr__`) and annotations are left alone: a fault in them is
 no fault of behaviour.
+
+Two kinds of mutants are set apart from those of behaviour, because most tests that could detect them would
+repeat the code. A *table* mutant forgets or changes one word of a table outside of functions: a collection,
+a `word_set` or a pattern of at least six words. A *tuning* mutant moves by one a number of at least ten that
+is the value of a constant, a bound of a slice or an argument by position: a limit, a width, a share.
 """
 
 from __future__ import annotations
@@ -12,9 +17,10 @@ import re
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 T = TypeVar("T")
+Kind = Literal["behaviour", "table", "tuning"]
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -27,6 +33,8 @@ _OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
 _OPPOSITE_FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 _TOLD = ("warn", "_warn", "debug", "info", "warning", "error")  # functions whose arguments are texts
 _DELETABLE = (ast.Expr, ast.AugAssign, ast.Delete, ast.Continue, ast.Break, ast.Raise, ast.If)
+_MIN_TABLE_WORDS = 6
+_MIN_TUNED_NUMBER = 10
 _WORD = re.compile(r"\S+")
 _ALTERNATIVES = re.compile(r"\|?[\w\\*]+(?:\|[\w\\*/]+){5,}")  # a table of words in a pattern
 
@@ -36,7 +44,7 @@ class Mutant:
     """A module with one fault.
 
     `line` (from 1) and `code` are of the statement that contains it, `last_line` is that of its head.
-    `place` is the function, "" outside of functions; `text` is the whole module.
+    `place` is the function or class, "" outside of both; `text` is the whole module.
     """
 
     line: int
@@ -46,6 +54,7 @@ class Mutant:
     before: str
     after: str
     text: str
+    kind: Kind = "behaviour"
 
     @property
     def change(self) -> str:
@@ -98,7 +107,45 @@ def mutants_of(source: str) -> Iterator[Mutant]:
                     before=before,
                     after=after,
                     text="\n".join([*parts[:index], part, *parts[index + 1 :]]) + "\n",
+                    kind=_kind(site, node, made),
                 )
+
+
+def _kind(site: _Site, node: ast.AST, made: ast.AST) -> Kind:
+    """Return the kind of the mutant that has `made` instead of `node`."""
+    match node, made, site.statement:
+        case ast.Constant(value=int()), ast.Constant(value=value), _ if value > _MIN_TUNED_NUMBER:
+            return "tuning" if _is_tuned(site) else "behaviour"
+        case ast.Constant(value=str() | bytes()), _, ast.Assign() | ast.AnnAssign() if not site.place:
+            return "table" if _words_beside(site) >= _MIN_TABLE_WORDS else "behaviour"
+        case ast.Call(func=ast.Name(id="word_set"), args=[ast.Constant(value=str(words)), *_]), ast.Call(), _:
+            return "table" if len(words.split()) >= _MIN_TABLE_WORDS else "behaviour"
+    return "behaviour"
+
+
+def _is_tuned(site: _Site) -> bool:
+    match site.parent:
+        case ast.Slice():
+            return True
+        case ast.Call():
+            return site.field == "args"
+        case ast.Assign() | ast.AnnAssign() | ast.BinOp():
+            return not site.place and isinstance(site.statement, ast.Assign | ast.AnnAssign)
+    return False
+
+
+def _words_beside(site: _Site) -> int:
+    """Return how many words the table contains that a word is part of."""
+    match site.parent:
+        case ast.Set(elts=nodes) | ast.List(elts=nodes) | ast.Tuple(elts=nodes):
+            return sum(isinstance(node, ast.Constant) for node in nodes)
+        case ast.Dict(keys=keys) if site.field == "keys":
+            return len(keys)
+        case ast.Call(args=[ast.Constant(value=str(pattern)), *_]) if _ALTERNATIVES.fullmatch(pattern):
+            return pattern.count("|") + 1
+        case ast.Assign(value=ast.Constant(value=str(pattern))) if _ALTERNATIVES.fullmatch(pattern):
+            return pattern.count("|") + 1
+    return 0
 
 
 def sample(candidates: list[T], most: int, seed: str) -> list[T]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-_TESTS_OF_OTHER_ROOMS = ("tests/agent", "tests/compact", "tests/tools", "tests/transcripts")
+_PARTS = ("agent", "compact", "tools", "transcripts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Room:
 
     package: str
     modules: tuple[str, ...] = ()  # paths within the package; none stands for all of them
-    users: tuple[str, ...] = ()  # packages whose tests run whole sessions, and so this room
+    users: tuple[str, ...] = ()  # packages whose tests run this room, without importing it
 
     def paths(self) -> list[str]:
         """Return the path of each module that is mutated."""
@@ -27,24 +27,34 @@ class Room:
         return [path for path in paths if not path.endswith("__init__.py")]
 
     def tests(self) -> list[str]:
-        """Return the test files of the room and of its users, and those that import it or its helpers."""
-        folders = (self.package, *self.users)
-        found = {path for folder in folders for path in (ROOT / "tests" / folder).rglob("test_*.py")}
-        if self.modules:  # which the tests of the package are about; everything imports it
-            return sorted(path.relative_to(ROOT).as_posix() for path in found)
+        """Return the test files of the room."""
+        return _test_files([self.package])
+
+    def tests_of_users(self) -> list[str]:
+        """Return the test files of the room's users, and all that import the room or its helpers."""
         imports = re.compile(rf"\b(?:from|import) (?:tests\.)?{self.package.replace('/', '.')}\b")
-        others = (path for folder in _TESTS_OF_OTHER_ROOMS for path in (ROOT / folder).rglob("test_*.py"))
-        found.update(path for path in others if imports.search(path.read_text("utf-8")))
-        return sorted(path.relative_to(ROOT).as_posix() for path in found)
+        importing = [path for path in _test_files(_PARTS) if imports.search((ROOT / path).read_text("utf-8"))]
+        found = {*_test_files(self.users), *([] if self.modules else importing)}
+        return sorted(found - {*self.tests()})
 
 
+def _test_files(packages: Iterable[str]) -> list[str]:
+    """Return the test files below the folders of some packages, and those of a folder that ends in `*`."""
+    found: set[Path] = set()
+    for package in packages:
+        folder = ROOT / "tests" / package.removesuffix("/*")
+        found.update(folder.glob("test_*.py") if package.endswith("/*") else folder.rglob("test_*.py"))
+    return sorted(path.relative_to(ROOT).as_posix() for path in found)
+
+
+_FACES = ("agent/*", "agent/app", "agent/cli", "agent/commands", "agent/stream_protocol", "agent/ui")
 ROOMS = (
-    Room("agent/loop", users=("agent/app", "agent/extensions/mcp")),
-    Room("agent/model"),
-    Room("agent/permissions", users=("agent/shell", "agent/loop")),
-    Room("agent/shell", users=("agent/permissions",)),
-    Room("agent/checkpoints"),
-    Room("agent/session", users=("agent/app", "agent/commands")),
+    Room("agent/loop", users=(*_FACES, "agent/extensions")),
+    Room("agent/model", users=("agent/app", "agent/loop")),
+    Room("agent/permissions", users=("agent/shell", "agent/loop", *_FACES)),
+    Room("agent/shell", users=("agent/permissions", "agent/loop", *_FACES)),
+    Room("agent/checkpoints", users=("agent/loop", *_FACES)),
+    Room("agent/session", users=("agent/loop", *_FACES)),
     Room("compact", users=("agent/loop",)),
     Room(
         "transcripts",

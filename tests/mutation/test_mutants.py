@@ -10,8 +10,10 @@ from types import ModuleType
 
 import pytest
 
+from tests.mutation.__main__ import Report
 from tests.mutation.mutants import mutants_of, sample
 from tests.mutation.reach import Reach, TestRun, Tracer, bits
+from tests.mutation.runner import Job
 from tests.mutation.survivors import PATH
 from tests.mutation.swap import CannotSwap, Functions
 from tests.mutation.targets import ROOMS, ROOT, chosen
@@ -71,6 +73,43 @@ def test_what_is_not_a_behaviour_is_left_alone(source: str) -> None:
     assert changes(source) == []
 
 
+@pytest.mark.parametrize(
+    ("source", "kinds"),
+    [
+        ("X = word_set('a b c d e f')", {"table"}),
+        ("X = word_set('a b')", {"behaviour"}),
+        ("X = {'a', 'b', 'c', 'd', 'e', 'f'}", {"table"}),
+        ("def f():\n    x = {'a', 'b', 'c', 'd', 'e', 'f'}", {"behaviour"}),
+        ("X = lazy('a|b|c|d|e|f')", {"table"}),
+        ("X = {'a': 1, 'b': 1}", {"behaviour"}),
+        ("X = 200", {"tuning"}),
+        ("X = 9", {"behaviour"}),
+        ("x[:200]", {"tuning", "behaviour"}),  # the statement can be deleted
+        ("x = shorten(y, limit=200)", {"behaviour"}),
+        ("if x == 429: pass", {"behaviour"}),
+        ("def f():\n    x = 200", {"behaviour"}),
+    ],
+)
+def test_forgotten_words_of_tables_and_moved_limits_are_set_apart(source: str, kinds: set[str]) -> None:
+    assert {mutant.kind for mutant in mutants_of(source)} == kinds
+
+
+def test_the_share_counts_behaviour_and_each_kind_has_a_share_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    report = Report(ROOMS[0], 3)
+    sources = {"killed": "x = a and b", "survived": "X = 200", "not reached": "X = 'a|b|c|d|e|f'"}
+    for outcome, source in sources.items():
+        report.add(Job("agent/loop/turn.py", next(mutants_of(source))), outcome)  # type: ignore[arg-type]
+    assert report.percent() == 100.0
+    tuning, table, behaviour = report.lines()
+    assert tuning == "agent/loop, tuning (not counted): 0.0 % killed: 1 survived"
+    assert table == "agent/loop, table (not counted): 0.0 % killed: 1 not reached"
+    assert behaviour.startswith("agent/loop: 100.0 % killed: 1 killed; 3 mutants of 3, ")
+    printed = capsys.readouterr().out
+    assert "  survived (tuning): agent/loop/turn.py:1 : X = 200\n      200 -> 201\n" in printed
+
+
 def test_a_mutant_says_where_it_is_and_is_the_whole_module_with_one_fault() -> None:
     source = "class A:\n    def f(self):\n        x = 1\n        return min(\n            x, 0)  # why\n"
     first, *_, last = mutants_of(source)
@@ -96,7 +135,10 @@ def test_a_sample_is_in_order_and_the_same_for_the_same_seed() -> None:
 def test_each_room_has_modules_and_tests_and_a_wrong_name_is_refused() -> None:
     for room in ROOMS:
         assert all((ROOT / each).is_file() for each in room.paths())
-        assert any(each.startswith(f"tests/{room.package}/") for each in room.tests())
+        assert all(each.startswith(f"tests/{room.package}/") for each in room.tests())
+        assert room.tests() and not {*room.tests()} & {*room.tests_of_users()}
+    loop = ROOMS[0].tests_of_users()
+    assert {"tests/agent/test_power.py", "tests/agent/ui/test_approval.py"} <= {*loop}
     chosen_modules = [
         module
         for modules in chosen(["transcripts/folding.py", "transcripts/edits"]).values()
