@@ -6,9 +6,9 @@ many were killed. It exits with 1 where fewer than the wanted share were killed.
 
 The share counts mutants of behaviour. Mutants of tables and of tuning (see `mutants.py`) are sampled, judged
 and printed as well, at most a fifth as many of each, with a share of their own. Mutants that survivors.toml
-explains are counted apart. A run with `--own` omits the tests of users, so that its share is a lower bound.
-A mutant that makes the tests hang counts as killed. Faults that only programs started by tests run (the
-command, the sandbox's supervisor) are not detected, and count as "not reached".
+explains are counted apart. `--own` omits the tests of users, and `--tests` all but some files; the shares
+are lower bounds then. A mutant that makes the tests hang counts as killed. Faults that only programs started
+by tests run (the command, the sandbox's supervisor) are not detected, and count as "not reached".
 """
 
 from __future__ import annotations
@@ -79,6 +79,14 @@ class Report:
         return [*rows[:-1], f"{rows[-1]}; {run} mutants of {self.made}, {seconds:.0f} s"]
 
 
+@dataclass(frozen=True, slots=True)
+class Tests:
+    """The tests that judge: some files only, or those of the room and perhaps of its users."""
+
+    only: list[str]
+    of_users: bool
+
+
 def percent(outcomes: Counter[str]) -> float:
     """Return the share of the mutants that were killed, without those that are known to survive."""
     judged = outcomes.total() - outcomes["known"]
@@ -99,14 +107,14 @@ def drawn(jobs: list[Job], most: int, seed: str) -> list[Job]:
     ]
 
 
-def run_room(tree: Path, room: Room, modules: list[str], *, most: int, seed: str, own: bool) -> Report:
+def run_room(tree: Path, room: Room, modules: list[str], *, most: int, seed: str, tests: Tests) -> Report:
     """Judge a sample of the mutants of a room's modules. Raises CannotJudge."""
     jobs = [Job(name, each) for name in modules for each in mutants_of((ROOT / name).read_text("utf-8"))]
     report = Report(room, len(jobs))
     left: list[Job] = []
 
     def note(job: Job, outcome: Outcome) -> None:
-        if outcome in SURVIVING and not own:
+        if outcome in SURVIVING and tests.of_users:
             left.append(job)
         else:
             report.add(job, outcome)
@@ -114,7 +122,7 @@ def run_room(tree: Path, room: Room, modules: list[str], *, most: int, seed: str
     def run(jobs: list[Job], tests: list[str], done: Callable[[Job, Outcome], None]) -> None:
         judge(tree, jobs, modules=room.paths(), tests=tests, told=report.show_baseline, done=done)
 
-    run(drawn(jobs, most, f"{seed} {room.package}"), room.tests(), note)
+    run(drawn(jobs, most, f"{seed} {room.package}"), tests.only or room.tests(), note)
     if left:
         run(left, room.tests_of_users(), report.add)
     return report
@@ -129,13 +137,15 @@ def main() -> int:
     parser.add_argument("--seed", default="1", help="another seed draws another sample (default: 1)")
     parser.add_argument("--all", action="store_true", help="every mutant instead of a sample")
     parser.add_argument("--own", action="store_true", help="omit the tests of other rooms: quicker")
+    parser.add_argument("--tests", nargs="+", default=[], help="test files to run instead of the room's")
     given = parser.parse_args()
+    tests = Tests(given.tests, of_users=not (given.own or given.tests))
     most = sys.maxsize if given.all else given.most
     lowest = 100.0
     try:
         with copied_tree() as tree:
             for room, modules in chosen(given.target).items():
-                report = run_room(tree, room, modules, most=most, seed=given.seed, own=given.own)
+                report = run_room(tree, room, modules, most=most, seed=given.seed, tests=tests)
                 print("\n".join(report.lines()), flush=True)
                 lowest = min(lowest, report.percent())
     except (CannotJudge, ValueError) as error:
