@@ -106,7 +106,6 @@ class EventStream(Struct):
     _data: list[str] = field(default_factory=list)
     _held: int = 0  # bytes of the event that has not ended
     _after_return: bool = False
-    _begun: bool = False
 
     async def events(self) -> AsyncIterator[tuple[str, str]]:
         """Yield (name, data) of each event. Raises RequestRejected if it is too large, UnicodeDecodeError."""
@@ -157,9 +156,7 @@ class EventStream(Struct):
             raise RequestRejected(_too_much("one event", MAX_EVENT_BYTES))
 
     def _take_line(self, line: bytes) -> None:
-        if not self._begun:
-            line = line.removeprefix(BOM_UTF8)
-            self._begun = True  # some proxies put a byte order mark before any text
+        line = line.removeprefix(BOM_UTF8)  # which some proxies put before any text
         name, _, value = line.partition(b":")
         if name == b"data":
             self._data.append(value.removeprefix(b" ").decode("utf-8"))

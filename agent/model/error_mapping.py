@@ -50,7 +50,6 @@ _SPEND_LIMIT_CODES = {
     "contract_spend_limit_reached",
     "insufficient_quota",
 }
-_SIZE_STATUSES = {200, 400, 413, 422}  # and those from 500 on
 # llama.cpp (with 500), OpenRouter (with 404), OpenAI: the model does not accept images.
 _IMAGE_REFUSED = lazy_pattern(
     r"image(?:_url| input|s)? (?:is|are) (?:not|only) supported|support image input|does not support images",
@@ -134,12 +133,11 @@ def _map_answer(  # noqa: C901, PLR0911  the order of the answers is the rule
     if asked is not None and asked > MAX_RETRY_AFTER_S:  # too long to wait
         text += f" (the server asks to wait {asked / 60:,.0f} minutes)"
     transient = TransientError(text, asked, tries=tries, overloaded=overloaded)
-    if status in _SIZE_STATUSES or status >= 500 or status == 429:
-        words = f"{message or body} {kind} {code}"
-        if is_rate_limit(status, words):
-            return transient
-        if error := find_size_error(text, words, body):
-            return error
+    words = f"{message or body} {kind} {code}"
+    if is_rate_limit(status, words):
+        return transient
+    if error := find_size_error(text, words, body):
+        return error
     if status == 413 or kind == "request_too_large":
         return PromptTooLong(text)
     if status in (400, 422) or kind == "invalid_request_error":

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent.errors import AuthenticationError, ModelError, ModelNotFound, RequestRejected, TransientError
-from agent.model.answer_reader import MAX_ANSWER_BYTES, MAX_EVENT_BYTES, EventStream
+from agent.model.answer_reader import MAX_ANSWER_BYTES, MAX_EVENT_BYTES, EventStream, whole_json
 from agent.model.anthropic.client import AnthropicModel
 from agent.model_port import IncomingReply, ModelRequest, RequestSettings
 
@@ -64,6 +64,52 @@ def test_an_event_that_ends_with_the_response_counts_only_if_it_is_complete(end:
 
 def test_a_response_that_ends_within_a_character_is_not_an_error() -> None:
     assert events("data: whole\n\ndata: ü".encode()[:-1], 5) == [("", "whole")]
+
+
+def test_a_reply_may_be_larger_than_its_largest_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.model.answer_reader.MAX_EVENT_BYTES", 100)
+    assert len(events(b"data: x\n\n" * 1_000, 7)) == 1_000
+    assert len(events(b"data: " + b"x" * 93 + b"\n\n", 3)) == 1
+    with pytest.raises(RequestRejected):
+        events(b"data: " + b"x" * 95 + b"\n\n", 3)
+
+
+def test_other_work_goes_on_while_a_large_piece_is_parsed() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"data: x\n\n" * 100_000
+
+    async def ticks() -> int:
+        count = 0
+        done = asyncio.Event()
+
+        async def tick() -> None:
+            nonlocal count
+            while not done.is_set():
+                count += 1
+                await asyncio.sleep(0)
+
+        ticking = asyncio.ensure_future(tick())
+        async for _ in EventStream(pieces()).events():
+            pass
+        done.set()
+        await ticking
+        return count
+
+    assert asyncio.run(ticks()) > 10
+
+
+@pytest.mark.parametrize("text", ['{"a": "é', '{"a": 1'])
+def test_a_response_of_one_json_text_that_is_cut_off_is_a_lost_connection(text: str) -> None:
+    async def read(whole: bytes) -> list[tuple[str, str]]:
+        async def pieces() -> AsyncIterator[bytes]:
+            yield whole
+
+        return [event async for event in whole_json(EventStream(pieces()))]
+
+    with pytest.raises(TransientError) as found:
+        asyncio.run(read(text.encode()[:-1]))
+    assert found.value.cause == "connection"
+    assert asyncio.run(read(b'\xef\xbb\xbf{"a": 1}\n')) == [("", '{"a": 1}\n')]
 
 
 def test_time_grows_with_the_size_of_an_event_alone() -> None:

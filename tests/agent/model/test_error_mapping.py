@@ -1,8 +1,13 @@
 """The meaning of the service's error answers, by the texts that it is known to send."""
 
+import itertools
 import json
+import ssl
+from typing import Any
 
+import httpx2
 import pytest
+from msgspec.structs import replace
 
 from agent.errors import (
     AuthenticationError,
@@ -17,7 +22,12 @@ from agent.errors import (
     TransientError,
 )
 from agent.model.anthropic.request import FEATURE_FIELDS, NAMES
-from agent.model.error_mapping import map_error
+from agent.model.error_mapping import (
+    LOCAL_RESTART_S,
+    map_connection_error,
+    map_error,
+    map_transport_error,
+)
 
 
 def error(status: int, kind: str, message: str, **headers: str) -> ModelError:
@@ -219,3 +229,242 @@ def test_an_html_page_is_cut_to_one_line() -> None:
     found = map_error(502, "<html>\n<h1>Bad\nGateway</h1>" + "x" * 5000, {}, 0.0, NAMES)
     assert isinstance(found, TransientError)
     assert "\n" not in str(found) and len(str(found)) < 400 and "<" not in str(found)
+
+
+def body(message: str, kind: str = "", **more: Any) -> str:
+    return json.dumps({"error": {"message": message, **({"type": kind} if kind else {}), **more}})
+
+
+KEY = "(check ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL)"
+BILLING = "(check the billing of the account that ANTHROPIC_API_KEY belongs to)"
+PROXY = "requires credentials: set HTTPS_PROXY=http://name:password@host"
+REDIRECTS = "makeroom does not follow redirects, which would send the key and the prompt there."
+TAGS = "messages.1.content.0: Input tag 'x' found using 'type'; expected 'text', 'thinking'"
+PLACE = "http://server/v1"
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "kind", "line"),
+    [
+        (402, body("pay"), AuthenticationError, f"402: pay {BILLING}"),
+        (400, body("pay", "billing_error"), AuthenticationError, f"400 billing_error: pay {BILLING}"),
+        (403, body("no"), AuthenticationError, f"403: no {KEY}"),
+        (400, body("no", "permission_error"), AuthenticationError, f"400 permission_error: no {KEY}"),
+        (407, "", AuthenticationError, f"407: no text (the proxy {PROXY})"),
+        (300, "", RequestRejected, f"300: the server redirects to nothing. {REDIRECTS}"),
+        (399, "", RequestRejected, f"399: the server redirects to nothing. {REDIRECTS}"),
+        (404, body("images are not supported"), BlockRejected, "404: images are not supported"),
+        (400, body("Could not process image"), BlockRejected, "400: Could not process image"),
+        (400, body(TAGS), BlockRejected, f"400: {TAGS}"),
+        (400, body("messages.0.content.3.text: bad"), BlockRejected, "400: messages.0.content.3.text: bad"),
+        (400, body("encrypted content x could not be verified"), ThinkingRejected, "400: encrypted"),
+        (
+            429,
+            body("prompt is too long", INVALID),
+            TransientError,
+            "429 invalid_request_error: prompt is too long",
+        ),
+        (429, body("no", code="insufficient_quota"), RequestRejected, "429: no"),
+        (418, body("prompt is too long: 7 tokens"), PromptTooLong, "418: prompt is too long: 7 tokens"),
+        (599, "", TransientError, "599: no text"),
+        (600, "", RequestRejected, "600: no text"),
+        (418, body("I am a teapot"), RequestRejected, "418: I am a teapot"),
+        (400, json.dumps([{"error": {"message": "in a list"}}]), RequestRejected, "400: in a list"),
+        (400, body("up", metadata={"raw": "stream"}), RequestRejected, "400: up: stream"),
+        (400, json.dumps({"type": "odd_error", "message": "x"}), RequestRejected, "400 odd_error: x"),
+        (
+            422,
+            json.dumps({"detail": [{"loc": ["body", "x"], "msg": "bad"}, 5]}),
+            RequestRejected,
+            "422: body.x: bad",
+        ),
+    ],
+)
+def test_an_error_response_has_a_meaning_a_line_and_a_status(
+    status: int, text: str, kind: type[ModelError], line: str
+) -> None:
+    found = map_error(status, text, {}, 0.0, NAMES)
+    assert type(found) is kind and str(found).startswith(line)
+    assert found.status == status
+    assert getattr(found, "overloaded", False) is False
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "overloaded"),
+    [
+        (body("busy", "overloaded_error"), None, True),
+        (body("late", code=529), 529, True),
+        (body("late", code="503"), 503, False),
+        (body("late", "server_error", code="5030"), None, False),
+    ],
+)
+def test_an_error_in_the_stream_has_the_status_that_a_gateway_puts_into_it(
+    text: str, status: int | None, overloaded: bool
+) -> None:
+    found = map_error(200, text, {}, 0.0, NAMES)
+    assert isinstance(found, TransientError)
+    assert (found.status, found.overloaded, found.cause) == (status, overloaded, "server")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "rate_limit_error", "overloaded_error", "api_error", "timeout_error", "conflict_error",
+        "server_error", "internal_server_error", "InternalServerError", "rate_limit_exceeded",
+        "server_is_overloaded", "slow_down",
+    ],
+)  # fmt: skip
+def test_each_type_of_an_error_that_may_pass_is_known_in_a_stream(kind: str) -> None:
+    assert isinstance(map_error(200, body("later", kind), {}, 0.0, NAMES), TransientError)
+
+
+@pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
+def test_each_status_of_an_error_that_may_pass_is_known(status: int) -> None:
+    assert isinstance(map_error(status, "", {}, 0.0, NAMES), TransientError)
+
+
+def test_a_wrong_base_url_of_a_server_that_answers_200_is_named() -> None:
+    found = map_error(200, body("Unexpected endpoint or method"), {}, 0.0, replace(NAMES, place=PLACE))
+    assert isinstance(found, ModelNotFound)
+    assert str(found).endswith(f"(check the model's name and ANTHROPIC_BASE_URL ({PLACE}))")
+    assert "portal" in str(map_error(200, "<html>", {}, 0.0, NAMES))
+
+
+def test_a_wait_that_is_too_long_is_reported() -> None:
+    lines = [str(map_error(503, "", {"retry-after": wait}, 0.0, NAMES)) for wait in ("600", "3600")]
+    assert lines == ["503: no text", "503: no text (the server asks to wait 60 minutes)"]
+
+
+def caused(*errors: Exception) -> Exception:
+    """Return the first error, with each of the others as the cause of the one before it."""
+    for error, cause in itertools.zip_longest(errors, errors[1:]):
+        error.__cause__ = cause
+    return errors[0]
+
+
+FAILED = httpx2.ConnectError("all attempts failed")
+NOT_LISTENING = "nothing is listening there"
+
+
+@pytest.mark.parametrize(
+    ("causes", "proxy", "kind", "line"),
+    [
+        (
+            (FAILED, ssl.SSLCertVerificationError(1, "self-signed")),
+            "",
+            RequestRejected,
+            f"cannot verify the certificate of {PLACE}: self-signed (set SSL_CERT_FILE to add a certificate"
+            " authority)",
+        ),
+        (
+            (httpx2.RemoteProtocolError("illegal status line"),),
+            "",
+            TransientError,
+            f"{PLACE} does not respond with valid HTTP: illegal status line",
+        ),
+        (
+            (FAILED, httpx2.RemoteProtocolError("illegal status line")),
+            "",
+            TransientError,
+            f"{PLACE} does not respond with valid HTTP: illegal status line",
+        ),
+        (
+            (httpx2.RemoteProtocolError("server disconnected without a response"),),
+            "",
+            TransientError,
+            f"cannot connect to {PLACE}: server disconnected without a response",
+        ),
+        (
+            (httpx2.ProxyError("407 Proxy Authentication Required"),),
+            "http://p:1",
+            AuthenticationError,
+            f"the proxy for {PLACE} {PROXY}",
+        ),
+        (
+            (httpx2.ProxyError("502 Bad"),),
+            "http://p:1",
+            TransientError,
+            f"cannot connect to {PLACE} through the proxy http://p:1: 502 Bad",
+        ),
+        (
+            (FAILED, ConnectionRefusedError("refused")),
+            "http://p:1",
+            TransientError,
+            f"cannot connect to the proxy http://p:1 for {PLACE}: {NOT_LISTENING};"
+            " correct the proxy variable",
+        ),
+        (
+            (FAILED, ConnectionRefusedError("refused")),
+            "",
+            TransientError,
+            f"cannot connect to {PLACE}: {NOT_LISTENING}; start the server, or correct the base URL",
+        ),
+        ((FAILED, OSError("no route")), "", TransientError, f"cannot connect to {PLACE}: no route"),
+        ((FAILED, OSError()), "", TransientError, f"cannot connect to {PLACE}: OSError"),
+        ((FAILED,), "", TransientError, f"cannot connect to {PLACE}: all attempts failed"),
+    ],
+)
+def test_a_failed_connection_names_its_cause_and_where_it_ended(
+    causes: tuple[Exception, ...], proxy: str, kind: type[ModelError], line: str
+) -> None:
+    found = map_connection_error(PLACE, "server", caused(*causes), proxy)
+    assert (type(found), str(found)) == (kind, line)
+
+
+@pytest.mark.parametrize(
+    ("host", "proxy", "patience"),
+    [
+        ("localhost", "", LOCAL_RESTART_S),
+        ("server", "", None),
+        ("server", "http://127.0.0.1:1", LOCAL_RESTART_S),
+        ("localhost", "http://proxy:1", None),
+    ],
+)
+def test_only_a_server_on_this_machine_may_be_restarting(
+    host: str, proxy: str, patience: float | None
+) -> None:
+    error = caused(httpx2.ConnectError("failed"), ConnectionRefusedError("refused"))
+    found = map_connection_error(PLACE, host, error, proxy)
+    assert isinstance(found, TransientError)
+    assert (found.cause, found.patience_s) == ("refused", patience)
+
+
+@pytest.mark.parametrize(
+    ("error", "proxy", "cause", "line"),
+    [
+        (
+            httpx2.ConnectTimeout(""),
+            "http://p:1",
+            "connection",
+            f"cannot connect to the proxy http://p:1 for {PLACE}: timed out after 10 s",
+        ),
+        (httpx2.ReadTimeout(""), "", "connection", f"no data from {PLACE} for 90 s"),
+        (httpx2.ReadError("reset"), "", "connection", "the connection was lost: reset"),
+        (
+            httpx2.RemoteProtocolError("peer closed connection"),
+            "",
+            "connection",
+            "the connection was lost: peer closed connection",
+        ),
+        (
+            httpx2.RemoteProtocolError("illegal chunk"),
+            "",
+            "response",
+            "the connection was lost: illegal chunk",
+        ),
+        (OSError("broken pipe"), "", "connection", "the connection was lost: broken pipe"),
+        (
+            httpx2.DecodingError("bad gzip"),
+            "",
+            "response",
+            'cannot parse the response: nothing ("DecodingError: bad gzip")',
+        ),
+        (ValueError("odd"), "", "response", 'cannot parse the response: nothing ("ValueError: odd")'),
+    ],
+)
+def test_a_lost_connection_and_an_invalid_response_have_attempts_of_their_own(
+    error: Exception, proxy: str, cause: str, line: str
+) -> None:
+    found = map_transport_error(error, httpx2, PLACE, 90.0, proxy)
+    assert isinstance(found, TransientError)
+    assert (found.cause, found.tries, str(found)) == (cause, 3 if cause == "response" else None, line)
