@@ -1,5 +1,6 @@
 """Track the blocks that could be cleared: kind, time of the last touch, and the cost of keeping them."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
@@ -57,6 +58,9 @@ class BlockTracker(Struct):
 
     `seen` and `expected` count references to blocks that are shown. `put_back` maps the name of a file to
     (seq, block, field) of the blocks with cleared text of it that was shown again.
+
+    Of the entries that a summary covers when a session is resumed, only the texts of files are kept, which
+    may be put back. Their contents are not read: most were left in the transcript.
     """
 
     calls: int = 0
@@ -66,6 +70,9 @@ class BlockTracker(Struct):
     blocks: list[TrackedBlock] = field(default_factory=list)
     put_back: dict[str, list[tuple[int, int, str]]] = field(default_factory=dict)
     _entries: int = 0  # number of entries processed
+    _covered: int = 0  # number of entries at the beginning that a summary covered when they were processed
+    # Of those: blocks by the name of their file that a later call may supersede.
+    _current: dict[str, list[TrackedBlock]] = field(default_factory=dict)
     _settled: int = 0  # the call up to which `hold` is computed
     _by_name: dict[str, list[TrackedBlock]] = field(default_factory=dict)
     _by_file: dict[str, list[TrackedBlock]] = field(default_factory=dict)
@@ -81,9 +88,16 @@ class BlockTracker(Struct):
 
     def steps(self, folded: Folded) -> Iterator[None]:
         """Process one of these entries with each step; `advance` may be called in between."""
+        covered = _covered_entries(folded)
+        if covered < self._covered:  # a summary was undone: its entries count as all others
+            self._begin_again()
         while self._entries < len(entries := folded.entries):
             entry = entries[self._entries]
-            if isinstance(entry, Prompt):
+            if self._covered == self._entries < covered:
+                self._covered += 1
+                if isinstance(entry, Exchange):
+                    self._add_covered(folded, entry)
+            elif isinstance(entry, Prompt):
                 self._use(names("\n".join(block_texts(entry.fact.blocks))), is_reply=False)
                 _note_put_back(self.put_back, entry.fact.blocks, entry.seq, "text")
             elif entry.open and self._entries == len(entries) - 1:
@@ -92,6 +106,11 @@ class BlockTracker(Struct):
                 self._add_exchange(folded, entry)
             self._entries += 1
             yield
+
+    def _begin_again(self) -> None:
+        fresh = BlockTracker()
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(fresh, name))
 
     def shown(self, folded: Folded) -> Sequence[TrackedBlock]:
         """Return the blocks that the view shows in full, oldest first."""
@@ -168,6 +187,45 @@ class BlockTracker(Struct):
             if result is not None and touch.kind != "instructs":
                 self._add_result(result, touch)
         self.blocks += _service_results(exchange, self.calls)
+
+    def _add_covered(self, folded: Folded, exchange: Exchange) -> None:
+        """Process an exchange that a summary covers, in time that does not depend on the earlier ones."""
+        self.calls += 1
+        for index, use in exchange.uses.items():
+            if not (files := [file for file in files_of(use) if base_name(file)]):
+                continue
+            result = exchange.results.get(index)
+            touch = _covered_touch(folded, use, result, files)
+            is_done = result is not None and not result.error
+            self.edited = self.edited or (touch.kind == "writes" and is_done)
+            new = [
+                TrackedBlock(exchange.seq, index, name, gain, Cell.OWN, self.calls, touch.path)
+                for name, gain in clearable_fields(use, _tokens_at(exchange.fact.tokens, index))
+            ]
+            if result is not None:
+                self._supersede(touch, result, is_done)
+                gain = sum(result.tokens) - PLACEHOLDER_TOKENS
+                if gain >= MIN_CLEARED_TOKENS and touch.kind != "instructs":
+                    cell = Cell.READ if touch.kind == "reads" else Cell.OUTPUT
+                    block = TrackedBlock(
+                        result.seq, 0, "content", gain, cell, self.calls, touch.path, touch.lines
+                    )
+                    new.append(block)
+                    for file in set(map(base_name, files)) if cell is Cell.READ else ():
+                        self._current.setdefault(file, []).append(block)
+            for file in set(map(base_name, files)) if new else ():
+                self._by_file.setdefault(file, []).extend(new)
+
+    def _supersede(self, touch: "_Touch", result: Result, is_done: bool) -> None:
+        """Update the covered blocks of the files of a call. Those that were read again change no more."""
+        kind = touch.kind if is_done else "other"
+        same = result.about.get("unchanged")
+        for file in map(base_name, touch.files):
+            if current := self._current.get(file):
+                for block in current:
+                    if block.seq != same:
+                        block.cell = _cell_after(block, kind, touch.lines)
+                self._current[file] = [block for block in current if block.cell in _SUPERSEDED_CELLS]
 
     def _add_result(self, result: Result, touch: "_Touch") -> None:
         tokens = sum(result.tokens)
@@ -247,6 +305,32 @@ def _touch_of(folded: Folded, use: ToolUseBlock, result: Result | None) -> _Touc
     return _Touch(
         "reads", files=files, lines=shown.lines if shown is not None and any(shown.lines) else lines
     )
+
+
+def _covered_touch(folded: Folded, use: ToolUseBlock, result: Result | None, files: list[str]) -> _Touch:
+    """Return the work of a call on files, without looking into its result."""
+    if is_patch(use):
+        return _Touch("writes", files=files)
+    kind = folded.kind_of(use.name)
+    shown = shown_file(use) if kind == "runs" else None
+    if kind != "reads" and shown is None:
+        return _Touch(kind, files=files)
+    about = result.about if result is not None else {}
+    first = about.get("first")
+    last = about.get("last")
+    lines = (first, last) if isinstance(first, int) and isinstance(last, int) else (0, 0)
+    return _Touch(
+        "reads", files=files, lines=shown.lines if shown is not None and any(shown.lines) else lines
+    )
+
+
+def _covered_entries(folded: Folded) -> int:
+    """Return the number of entries at the beginning that summaries cover."""
+    entries = folded.entries
+    at = 0
+    while at < len(entries) and (fold := folded.edits.covering(entries[at].seq)) is not None:
+        at = bisect_right(entries, fold.last, key=lambda entry: entry.seq)
+    return at
 
 
 def loss_base(prompt: int, prices: Prices) -> float:

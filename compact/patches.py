@@ -75,7 +75,12 @@ def _hunks(text: str, signs: str) -> Iterator[str]:
 
 def is_patch(use: ToolUseBlock) -> bool:
     """Return whether a call applies a patch, as an argument or within a command."""
-    return any(PATCH_START in text for text in strings(use.input))
+    return any(
+        PATCH_START in value
+        if isinstance(value, str)
+        else any(PATCH_START in text for text in strings(value))
+        for value in use.input.values()  # in a long session, each call is looked at when it is resumed
+    )
 
 
 def files_of(use: ToolUseBlock) -> list[str]:

@@ -7,6 +7,7 @@ from compact.block_tracker import tracker_of
 from compact.hazards import EDIT_RATES, OLDEST_AGE, REFERENCE_RATES, Cell, hazard_curves
 from compact.prices import Prices
 from transcripts.facts import Clear, Compacted, Fold, Rewound, Undone
+from transcripts.folding import fold
 from transcripts.messages import TextBlock, ToolUseBlock
 
 from .worlds import World
@@ -229,3 +230,36 @@ def test_a_call_that_still_runs_is_taken_in_when_its_result_is_there():
     assert len(tracker_of(world.folded).blocks) == 1
     world.result(reply, 0, LINE * 40)
     assert len(tracker_of(world.folded).blocks) == 2
+
+
+def summarize(world):
+    """Replace everything so far by a summary, and return the session as it is resumed."""
+    world.add(Compacted, "summary", "auto", (Fold(1, world.folded.last_seq, (TextBlock("so far"),), 9),))
+    return fold(world.folded.facts)
+
+
+def test_in_a_resumed_session_what_a_summary_covers_is_known_by_its_files_alone():
+    world = session(page(1, 100), read("src/b.py"), bash(), edit("src/b.py"), page(60, 150))
+    folded = summarize(world)
+    tracker = tracker_of(folded)
+    assert (tracker.calls, tracker.edited, tracker.blocks) == (5, True, [])
+    known = {name: [each.cell for each in tracker.of_file(name)] for name in ("a.py", "b.py")}
+    assert known == {"a.py": [Cell.READ_AGAIN, Cell.READ], "b.py": [Cell.READ_EDITED]}
+
+
+def test_each_call_of_a_resumed_session_takes_the_same_time_however_many_there_were():
+    """Of the earlier reads of a file, only those that a later one may supersede are looked at."""
+    world = session(*[page(1 + number, 60 + number) for number in range(50)])
+    folded = summarize(world)
+    tracker = tracker_of(folded)
+    assert len(tracker.of_file("a.py")) == 50
+    assert sum(map(len, tracker._current.values())) == 1
+
+
+def test_after_a_summary_was_undone_all_blocks_of_a_resumed_session_count():
+    world = session(page(1, 100), bash(), read("src/b.py"))
+    before = cells(world)
+    folded = summarize(world)
+    assert tracker_of(folded).blocks == []
+    folded.apply(Undone(folded.last_seq + 1, 0.0, folded.compactions[-1].id))
+    assert [each.cell for each in tracker_of(folded).blocks] == before
