@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from agent.errors import ConfigError, UnknownModel, UsageError
 from agent.events import Emit, Event, Notice, ToolCallStarted
-from agent.extensions import Approvals, mcp, skills
+from agent.extensions import Approvals, IgnoredPart, mcp, skills
 from agent.extensions.agents import BUILTIN_AGENTS, AgentDefinition, AgentPlaces, known_agents
-from agent.extensions.hooks import ApprovedSettings, IgnoredSetting, approved_settings
+from agent.extensions.hooks import ApprovedSettings, approved_settings
 from agent.extensions.plugins import Plugin, PluginPlaces, find_plugins
 from agent.extensions.skills import SkillLibrary, load_library
 from agent.menus import Menu, MenuRow
@@ -171,6 +171,7 @@ class Services(Struct):
     plugins: tuple[Plugin, ...] = ()
     skills: SkillLibrary = field(default_factory=SkillLibrary)
     turn_ends: list[Callable[[], None]] = field(default_factory=list)
+    _ignored_in_agents: Sequence[IgnoredPart] = ()
 
     def warn(self, text: str) -> None:
         self.emit(Notice(text, "warning"))
@@ -199,6 +200,7 @@ class Services(Struct):
         except ValueError as error:
             raise UsageError(f"--agents: {error}") from error
         self.agents = known.agents
+        self._ignored_in_agents = known.ignored
         unusable = [
             f"the plugin {one.id}: {one.problem}" for one in self.plugins if one.enabled and one.problem
         ]
@@ -212,14 +214,15 @@ class Services(Struct):
         return [each for each in usable if each.source == "flag" or self.approvals.allows(each.item)]
 
     @property
-    def ignored_settings(self) -> list[IgnoredSetting]:
-        """Return the entries without effect of Claude Code's settings files and of active plugins."""
+    def ignored_parts(self) -> list[IgnoredPart]:
+        """Return the parts without effect of Claude Code's settings files, of agents, skills and plugins."""
         of_plugins = (
-            IgnoredSetting(plugin.root, name, why)
+            IgnoredPart(plugin.root, name, why)
             for plugin in self.active_plugins
             for name, why in plugin.ignored
         )
-        return [*self.approved.ignored, *of_plugins]
+        of_skills = (part for skill in self.skills.skills.values() for part in skill.ignored)
+        return [*self.approved.ignored, *self._ignored_in_agents, *of_skills, *of_plugins]
 
     async def settle(self) -> None:
         """Ask the user about undecided items of the project, and load the approved ones."""

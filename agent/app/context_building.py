@@ -263,6 +263,7 @@ def _style(services: Services) -> str:
         user_dir=setup.config.user_dir,
         environ=setup.environ,
         sources=setup.options.setting_sources,
+        plugins=services.active_plugins,
     )
     try:
         return style_text(name, places)

@@ -65,9 +65,9 @@ async def open_run(services: Services) -> bool:
 
 
 def _tell_ignored(services: Services) -> None:
-    """Name the entries without effect in settings files of Claude Code, once until they change."""
+    """Name the parts of extensions that have no effect, once until they change."""
     by_file: dict[str, list[str]] = {}
-    for each in services.ignored_settings:
+    for each in services.ignored_parts:
         by_file.setdefault(short_path(str(each.path)), []).append(each.name)
     if not by_file:
         return

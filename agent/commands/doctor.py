@@ -95,7 +95,7 @@ def _findings(controller: Controller) -> Iterator[Finding]:
     path = setup.config.user_dir / "settings.toml"
     warnings = "; ".join(one for one in setup.config.warnings if one not in setup.options.remarks)
     yield f"fix it in {path}" if warnings else "", "settings", warnings or "valid"
-    yield from _ignored_settings(controller)
+    yield from _ignored_parts(controller)
     if not setup.options.offline:
         found_key = has_credentials(setup.config, setup.environ, Path.home())
         remedy = "" if found_key else "set ANTHROPIC_API_KEY, or see the README for other providers"
@@ -108,10 +108,10 @@ def _findings(controller: Controller) -> Iterator[Finding]:
         yield "undo these changes by hand if you need to", "incomplete /rewind", gap
 
 
-def _ignored_settings(controller: Controller) -> Iterator[Finding]:
-    """Yield the entries without effect of Claude Code's settings files, with the reasons."""
+def _ignored_parts(controller: Controller) -> Iterator[Finding]:
+    """Yield the parts of extensions without effect, with the reasons."""
     by_file: dict[str, list[str]] = {}
-    for each in controller.services.ignored_settings:
+    for each in controller.services.ignored_parts:
         by_file.setdefault(short_path(str(each.path)), []).append(f"{each.name} ({each.why})")
     for path, entries in by_file.items():
         yield "", path, f"without effect: {'; '.join(entries)}"

@@ -45,6 +45,15 @@ class AgentDefinition(Struct, frozen=True):
     origin: str = "built in"
 
 
+# Fields of Claude Code's agents that have no effect here.
+IGNORED_FIELDS = {
+    "hooks": "hooks of an agent do not run; define them in a settings file",
+    "mcpServers": "agents use the servers of the session",
+    "memory": "agents have no memory of their own",
+    "initialPrompt": "an agent begins with the task that it is given",
+}
+
+
 class ReadAgent(NamedTuple):
     """A definition, and a remark about each of its fields that cannot be used."""
 

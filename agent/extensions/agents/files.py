@@ -16,12 +16,13 @@ from msgspec.structs import replace
 
 from agent.extensions.approvals import ProjectItem
 from agent.extensions.frontmatter import MAX_MARKDOWN_BYTES, judged_path, parse_markdown, read_content
+from agent.extensions.ignored import IgnoredPart, ignored_fields
 from agent.extensions.plugins import Plugin
 from agent.session import repository_folders
 from agent.settings_files import claude_folder, home_folder
 
 from .builtin import BUILTIN_AGENTS
-from .definitions import AgentDefinition, given_agents, read_agent
+from .definitions import IGNORED_FIELDS, AgentDefinition, given_agents, read_agent
 
 AGENTS_FOLDER = "agents"
 MAX_FILES = 500  # of one directory and those below it
@@ -58,10 +59,15 @@ class AgentPlaces(Struct, frozen=True):
 
 
 class KnownAgents(NamedTuple):
-    """The agents by name, and a line about each definition that is ignored, fully or in part."""
+    """The agents by name.
+
+    problems  a line about each definition that is ignored, or has a value that cannot be used
+    ignored   fields that have no effect
+    """
 
     agents: dict[str, AgentDefinition]
     problems: list[str]
+    ignored: list[IgnoredPart]
 
 
 def agent_items(folder: Path, environ: Mapping[str, str]) -> list[ProjectItem]:
@@ -76,6 +82,7 @@ def known_agents(places: AgentPlaces, allowed: Callable[[ProjectItem], bool]) ->
     """
     agents = dict(BUILTIN_AGENTS)
     problems: list[str] = []
+    ignored: list[IgnoredPart] = []
     for file in _files(places, problems):
         if file.item is not None and not allowed(file.item):
             continue
@@ -92,9 +99,10 @@ def known_agents(places: AgentPlaces, allowed: Callable[[ProjectItem], bool]) ->
             definition = replace(definition, name=name, prompt=prompt)
         agents[definition.name] = definition
         problems += (f"the agent in {file.path}: {remark}" for remark in read.remarks)
+        ignored += ignored_fields(text.fields, file.path, IGNORED_FIELDS)
     for definition in _given(places.given, problems):
         agents[definition.name] = definition
-    return KnownAgents(agents, problems)
+    return KnownAgents(agents, problems, ignored)
 
 
 def _given(text: str, problems: list[str]) -> Iterator[AgentDefinition]:

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from .claude_settings import (
         HOOK_KINDS,
         ApprovedSettings,
-        IgnoredSetting,
         approved_settings,
         settings_items,
     )
@@ -29,7 +28,6 @@ __all__ = [
     "HookFailed",
     "HookTable",
     "IdleNotices",
-    "IgnoredSetting",
     "JoinedHooks",
     "NotifyingApprover",
     "RunCommand",
@@ -47,7 +45,7 @@ __getattr__ = lazy_door(
     {
         "answers": "HookFailed hook_answer",
         "asking": "AskedHooks JoinedHooks",
-        "claude_settings": "HOOK_KINDS ApprovedSettings IgnoredSetting approved_settings settings_items",
+        "claude_settings": "HOOK_KINDS ApprovedSettings approved_settings settings_items",
         "commands": "RunCommand command_hooks",
         "entries": "HookEntry",
         "file_digest": "named_files",

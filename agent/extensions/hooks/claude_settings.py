@@ -11,12 +11,13 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from agent.errors import ConfigError
 from agent.extensions.approvals import Approvals, ProjectItem
+from agent.extensions.ignored import IgnoredPart
 from agent.settings_files import claude_folder, read_settings
 from tools.text import pluralize, printable
 from transcripts.secrets import secret_values
@@ -33,17 +34,11 @@ _USED = {
     "hooks", "statusLine", "outputStyle", "disableAllHooks", "env", "model", "enabledPlugins", "permissions",
     "$schema",
 }  # fmt: skip
-_USED_PERMISSIONS = ("allow", "deny", "ask")
 # Variables that makeroom and the loader of programs read themselves, or that move its own files.
-_OF_THE_PROGRAM = re.compile(r"(?:ANTHROPIC|CLAUDE|MAKEROOM|OPENAI|XDG|LD|DYLD)_\w*|HOME|BASH_ENV|ENV")
-
-
-class IgnoredSetting(NamedTuple):
-    """An entry of a settings file that has no effect, with the reason."""
-
-    path: Path
-    name: str
-    why: str
+_OF_THE_PROGRAM = re.compile(
+    r"(?:ANTHROPIC|CLAUDE|MAKEROOM|OPENAI|XDG|LD|DYLD)_\w*|HOME|BASH_ENV|ENV"
+    r"|API_TIMEOUT_MS|MAX_THINKING_TOKENS|DISABLE_(?:AUTO_)?COMPACT|DISABLE_PROMPT_CACHING"
+)
 
 
 class ClaudeSettings(Struct, frozen=True):
@@ -63,7 +58,7 @@ class ClaudeSettings(Struct, frozen=True):
     model: str = ""
     hooks_off: bool = False
     problems: tuple[str, ...] = ()
-    ignored: tuple[IgnoredSetting, ...] = ()
+    ignored: tuple[IgnoredPart, ...] = ()
 
     @property
     def acts(self) -> bool:
@@ -86,7 +81,7 @@ class ApprovedSettings(Struct, frozen=True):
     variables: Mapping[str, str] = {}
     model: str = ""
     problems: tuple[str, ...] = ()
-    ignored: tuple[IgnoredSetting, ...] = ()
+    ignored: tuple[IgnoredPart, ...] = ()
     files: Mapping[str, str] = {}
 
 
@@ -178,17 +173,22 @@ def _read_json(path: Path, source: Source) -> ClaudeSettings:
         model=model if isinstance(model, str) else "",
         hooks_off=raw.get("disableAllHooks") is True,
         problems=_labelled(path, table.problems),
-        ignored=tuple(IgnoredSetting(path, printable(name), why) for name, why in _ignored(raw, table)),
+        ignored=tuple(IgnoredPart(path, printable(name), why) for name, why in _ignored(raw, source, table)),
     )
 
 
-def _ignored(raw: Mapping[str, Any], table: HookTable) -> Iterator[tuple[str, str]]:
+def _ignored(raw: Mapping[str, Any], source: Source, table: HookTable) -> Iterator[tuple[str, str]]:
     """Yield the names of entries without effect, with the reasons."""
     yield from ((name, "makeroom has no such setting") for name in raw if name not in _USED)
     permissions = raw.get("permissions")
     of_permissions = permissions if isinstance(permissions, dict) else {}
-    for name in of_permissions:
-        if name not in _USED_PERMISSIONS:
+    for name, value in of_permissions.items():
+        if name == "allow" and value:
+            if source == "project":
+                yield "permissions.allow", "a checkout cannot grant permissions; see /permissions allow"
+            else:
+                yield "permissions.allow", "in force once you import it; see /permissions import"
+        elif name not in ("allow", "deny", "ask"):
             yield f"permissions.{name}", "makeroom takes it from its own settings only"
     variables = raw.get("env")
     for name in variables if isinstance(variables, dict) else ():

@@ -9,7 +9,8 @@ is the form of Claude Code's settings; clients of the stream protocol register `
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -150,15 +151,12 @@ class _Reading:
         if not isinstance(command, str) or not command.strip():
             self.problems.append(f"a hook for {event} takes a command, not {command!r}")
             return
-        if "if" in hook:
-            self.remarks.append(
-                f"the condition {hook['if']!r} of a hook for {event} is ignored: the hook always runs"
-            )
+        self.remarks += _remarks(event, hook)
         usual = "block" if event is HookEvent.PRE_TOOL else "continue"
         background = hook.get("async") is True
         self._add(
             event,
-            command.strip(),
+            _command_line(command, hook.get("args")),
             matcher,
             timeout=_timeout(hook),
             blocks=not background and hook.get("onFailure", group.get("onFailure", usual)) != "continue",
@@ -207,6 +205,33 @@ class _Reading:
             origin=self._origin,
         )
         self.entries.append(entry)
+
+
+def _remarks(event: HookEvent, hook: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line about each field of a command that has no effect here."""
+    if "if" in hook:
+        yield f"the condition {hook['if']!r} of a hook for {event} is ignored: the hook always runs"
+    if hook.get("asyncRewake") is True:
+        yield f"asyncRewake of a hook for {event} is ignored: makeroom waits for the hook"
+    if hook.get("shell", "bash") != "bash":
+        yield f"the shell {hook['shell']!r} of a hook for {event} is ignored: bash runs it"
+
+
+def _command_line(command: str, args: object) -> str:
+    """Return the command line of a hook. With `args`, `command` is one word, and so is each of them.
+
+    Only `${NAME}` is replaced in these words.
+    """
+    if not isinstance(args, list):
+        return command.strip()
+    pieces = (re.split(r"(\$\{\w+\})", str(word)) for word in (command, *args))
+    return " ".join("".join(map(_quoted_piece, word)) or "''" for word in pieces)
+
+
+def _quoted_piece(text: str) -> str:
+    if text.startswith("${"):
+        return f'"{text}"'
+    return shlex.quote(text) if text else ""
 
 
 def _timeout(raw: Mapping[str, Any]) -> float:

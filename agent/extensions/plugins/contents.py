@@ -1,8 +1,8 @@
 """The contents of a plugin's directory, as its manifest and the usual places define them.
 
     .claude-plugin/plugin.json   the manifest, which may name further places
-    commands/**/NAME.md          agents/**/NAME.md        skills/NAME/SKILL.md
-    hooks/hooks.json             .mcp.json
+    commands/**/NAME.md          agents/**/NAME.md        skills/NAME/SKILL.md, or SKILL.md
+    hooks/hooks.json             .mcp.json                output-styles/NAME.md
 
 The entry of a marketplace may define the same as a manifest, with `strict: false` in its place.
 """
@@ -30,12 +30,16 @@ ROOT_VARIABLE = "CLAUDE_PLUGIN_ROOT"
 MAX_FILES = 2_000  # of one kind
 MAX_FILE_BYTES = 1024 * 1024
 MAX_SHOWN = 3  # command lines and servers, in the question for approval
-_USED = ("commands", "agents", "skills", "hooks", "mcpServers")
+_USED = ("commands", "agents", "skills", "outputStyles", "hooks", "mcpServers")
 _ABOUT = {
     "name", "version", "description", "author", "homepage", "repository", "license", "keywords", "$schema",
     "displayName", "source", "strict", "category", "tags",
 }  # fmt: skip
-_UNUSED_PLACES = ("output-styles", ".lsp.json", "monitors", "themes", "bin", "settings.json")
+_UNUSED = "makeroom does not use this part of plugins"
+_UNUSED_PLACES = {
+    **dict.fromkeys((".lsp.json", "workflows", "monitors", "themes", "bin", "settings.json"), _UNUSED),
+    "CLAUDE.md": "memory files of plugins are not read, as in Claude Code",
+}
 
 
 class Plugin(Struct, frozen=True):
@@ -44,6 +48,7 @@ class Plugin(Struct, frozen=True):
     id       name@marketplace; the name alone if it was given by a flag
     source   the settings that enable it, or "flag"
     enabled  Claude Code's settings, or a flag, enable it
+    names    of commands that are not named after their files
     hooks    with the root in their command lines; `servers` are entries as in .mcp.json
     ignored  names of its parts without effect, with the reasons
     problem  the reason why it cannot be used, "" if it can
@@ -59,6 +64,8 @@ class Plugin(Struct, frozen=True):
     commands: tuple[Path, ...] = ()
     agents: tuple[Path, ...] = ()
     skills: tuple[Path, ...] = ()
+    styles: tuple[Path, ...] = ()
+    names: Mapping[Path, str] = {}
     hooks: tuple[HookEntry, ...] = ()
     servers: Mapping[str, Mapping[str, Any]] = {}
     ignored: tuple[tuple[str, str], ...] = ()
@@ -75,7 +82,12 @@ class Plugin(Struct, frozen=True):
         """Its parts in one line: their numbers, the command lines of hooks and the names of servers."""
         parts = [
             pluralize(len(files), kind)
-            for kind, files in (("command", self.commands), ("skill", self.skills), ("agent", self.agents))
+            for kind, files in (
+                ("command", self.commands),
+                ("skill", self.skills),
+                ("agent", self.agents),
+                ("output style", self.styles),
+            )
             if files
         ]
         lines = [entry.run.partition("; ")[2] for entry in self.hooks]
@@ -110,9 +122,9 @@ def read_plugin(plugin: Plugin, entry: Mapping[str, Any]) -> Plugin:
     reading = _Reading(root)
     for definition in definitions:
         reading.read(definition)
-    others = [name for name in (*manifest, *entry) if name not in (*_USED, *_ABOUT)]
-    others += [name for name in _UNUSED_PLACES if (root / name).exists() and not replaced]
-    ignored = [(name, "makeroom does not use this part of plugins") for name in dict.fromkeys(others)]
+    ignored = {name: _UNUSED for name in (*manifest, *entry) if name not in (*_USED, *_ABOUT)}
+    if not replaced:
+        ignored |= {name: why for name, why in _UNUSED_PLACES.items() if (root / name).exists()}
     whole = replace(
         plugin,
         version=str(manifest.get("version") or entry.get("version") or ""),
@@ -120,9 +132,11 @@ def read_plugin(plugin: Plugin, entry: Mapping[str, Any]) -> Plugin:
         commands=tuple(reading.files["commands"]),
         agents=tuple(reading.files["agents"]),
         skills=tuple(reading.files["skills"]),
+        styles=tuple(reading.files["outputStyles"]),
+        names=reading.names,
         hooks=tuple(reading.hooks),
         servers=reading.servers,
-        ignored=(*ignored, *reading.ignored),
+        ignored=(*ignored.items(), *reading.ignored),
     )
     return replace(whole, digest=_digest(whole))
 
@@ -133,10 +147,14 @@ def _usual(root: Path) -> dict[str, Any]:
         "commands": "commands",
         "agents": "agents",
         "skills": "skills",
+        "outputStyles": "output-styles",
         "hooks": "hooks/hooks.json",
         "mcpServers": ".mcp.json",
     }
-    return {key: place for key, place in places.items() if (root / place).exists()}
+    found = {key: place for key, place in places.items() if (root / place).exists()}
+    if "skills" not in found and (root / "SKILL.md").exists():
+        found["skills"] = "."
+    return found
 
 
 class _Reading:
@@ -144,7 +162,10 @@ class _Reading:
 
     def __init__(self, root: Path) -> None:
         self._root = root.resolve()
-        self.files: dict[str, dict[Path, None]] = {"commands": {}, "agents": {}, "skills": {}}
+        self.files: dict[str, dict[Path, None]] = {
+            key: {} for key in ("commands", "agents", "skills", "outputStyles")
+        }
+        self.names: dict[Path, str] = {}
         self.hooks: list[HookEntry] = []
         self.servers: dict[str, Mapping[str, Any]] = {}
         self.ignored: list[tuple[str, str]] = []
@@ -153,7 +174,11 @@ class _Reading:
     def read(self, definition: Mapping[str, Any]) -> None:
         """Add the parts that a manifest, or an entry of a marketplace, defines."""
         for key in self.files:
-            for path in self._places(key, definition.get(key)):
+            given = definition.get(key)
+            if key == "commands" and isinstance(given, dict):
+                self._read_commands(given)
+                continue
+            for path in self._places(key, given):
                 found = _skill_files(path) if key == "skills" else _markdown_files(path)
                 self.files[key] |= dict.fromkeys(islice(found, MAX_FILES))
         for raw in self._objects("hooks", definition.get("hooks")):
@@ -163,6 +188,19 @@ class _Reading:
             for name, each in servers.items() if isinstance(servers, dict) else ():
                 if isinstance(each, dict):
                     self.servers[name] = each
+
+    def _read_commands(self, given: Mapping[str, Any]) -> None:
+        """Add the commands of a field of the form `{"NAME": {"source": "./FILE.md"}}`."""
+        for name, about in given.items():
+            fields = about if isinstance(about, dict) else {"source": about}
+            if "source" not in fields:
+                self.ignored.append((f"commands.{name}", "makeroom reads commands from files only"))
+                continue
+            for path in self._places("commands", fields["source"]):
+                self.files["commands"][path] = None
+                self.names[path] = name
+            others = (f"commands.{name}.{key}" for key in fields if key != "source")
+            self.ignored += ((other, "makeroom takes it from the command's file only") for other in others)
 
     def _places(self, key: str, given: object) -> Iterator[Path]:
         """Yield the paths of a field, which is one or a list. Those out of the plugin are ignored."""
@@ -227,9 +265,10 @@ def _object(path: Path, missing: Mapping[str, Any] | None = None) -> Mapping[str
 def _digest(plugin: Plugin) -> bytes:
     """Return a digest of the definitions and of the texts that the model may be given."""
     hooks = [[each.moment, each.matcher, each.run, each.timeout, each.blocks] for each in plugin.hooks]
-    about = [str(plugin.root), plugin.enabled, plugin.version, hooks, plugin.servers]
+    names = {str(path): name for path, name in plugin.names.items()}
+    about = [str(plugin.root), plugin.enabled, plugin.version, hooks, plugin.servers, names]
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
-    for path in (*plugin.commands, *plugin.skills, *plugin.agents):
+    for path in (*plugin.commands, *plugin.skills, *plugin.agents, *plugin.styles):
         digest.update(os.fsencode(path) + b"\0")
         digest.update(hashlib.sha256(read_regular(path, MAX_FILE_BYTES)).digest())
     return digest.hexdigest().encode()

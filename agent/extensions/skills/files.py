@@ -15,12 +15,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.extensions.frontmatter import Markdown, judged_path, read_head
+from agent.extensions.ignored import IgnoredPart, ignored_fields
 from agent.extensions.plugins import Plugin
 
 from .places import Scope, SkillKind, SkillPlace
 
 MAX_NAME_CHARS_OF_SKILL = 64
 MAX_FILES = 2_000  # of one directory
+# Fields of Claude Code's commands and skills that have no effect here.
+IGNORED_FIELDS = {
+    "hooks": "hooks of a skill do not run; define them in a settings file",
+    "disallowed-tools": "a skill cannot take tools away; use deny rules",
+    "paths": "the skill is offered whatever files are in use",
+}
+_HIDDEN_FROM_MODEL = ("disable-model-invocation", "hide-from-slash-command-tool")  # now, and formerly
 
 
 class Skill(Struct, frozen=True):
@@ -34,6 +42,7 @@ class Skill(Struct, frozen=True):
     for_model      the model may load it; for_user: it can be typed as /name
     forks          it runs in a session of its own, with the agent of that name
     plugin_root    the directory of the plugin that it is part of, the value of ${CLAUDE_PLUGIN_ROOT}
+    ignored        its fields that have no effect
     """
 
     name: str
@@ -53,6 +62,7 @@ class Skill(Struct, frozen=True):
     forks: bool = False
     agent: str = ""
     plugin_root: Path | None = None
+    ignored: tuple[IgnoredPart, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -104,13 +114,15 @@ def read_plugin_skills(plugin: Plugin, warnings: list[str]) -> Iterator[Skill]:
             except ValueError as error:
                 warnings.append(f"{path}: {error} (ignored)")
                 continue
-            yield replace(skill, name=f"{plugin.name}:{skill.name}", plugin_root=plugin.root)
+            name = plugin.names.get(path, skill.name)
+            yield replace(skill, name=f"{plugin.name}:{name}", plugin_root=plugin.root)
 
 
 def skill_of(markdown: Markdown, path: Path, place: SkillPlace) -> Skill:
     """Return the command or skill that a file describes. Raises ValueError if its name is not valid."""
     fields = markdown.fields
-    description = _text(fields.get("description"))
+    texts = (_text(fields.get(name)) for name in ("description", "when_to_use"))
+    description = " ".join(filter(None, texts))
     first = next((line.strip("# ").strip() for line in markdown.body.splitlines() if line.strip("# ")), "")
     effort = _text(fields.get("effort")).lower()
     return Skill(
@@ -124,12 +136,13 @@ def skill_of(markdown: Markdown, path: Path, place: SkillPlace) -> Skill:
         hint=_hint(fields.get("argument-hint")),
         arguments=tuple(_words(fields.get("arguments"))),
         allowed_tools=tuple(_words(fields.get("allowed-tools"))),
-        for_model=not _is_set(fields.get("disable-model-invocation"), unset=False),
+        for_model=not any(_is_set(fields.get(name), unset=False) for name in _HIDDEN_FROM_MODEL),
         for_user=_is_set(fields.get("user-invocable"), unset=True),
         model=_text(fields.get("model")).replace("inherit", ""),
         effort=effort if effort in ("low", "medium", "high", "xhigh", "max") else "",
         forks=_text(fields.get("context")) == "fork",
         agent=_text(fields.get("agent")),
+        ignored=tuple(ignored_fields(fields, path, IGNORED_FIELDS)),
     )
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from agent.extensions.frontmatter import judged_path, read_markdown
+from agent.extensions.plugins import Plugin
 from agent.settings_files import claude_folder
 
 NO_STYLE = "default"
@@ -23,16 +24,41 @@ class StyleFolder(NamedTuple):
     from_project: bool
 
 
+class StyleFile(NamedTuple):
+    """A file that may contain a style.
+
+    top     the top of the checkout that contains it, None for the user's own
+    plugin  the name of the plugin that it is part of
+    """
+
+    path: Path
+    top: Path | None = None
+    plugin: str = ""
+
+
 class StylePlaces(Struct, frozen=True):
-    """The sources of styles. `sources`: the settings that are read, None for all."""
+    """The sources of styles.
+
+    sources  the settings that are read, None for all
+    plugins  approved plugins
+    """
 
     folder: Path
     user_dir: Path
     environ: Mapping[str, str]
     sources: Sequence[str] | None = None
+    plugins: Sequence[Plugin] = ()
 
-    def folders(self) -> Iterator[StyleFolder]:
-        """Yield the directories in order of precedence."""
+    def files(self) -> Iterator[StyleFile]:
+        """Yield the files in order of precedence."""
+        for folder, from_project in self._folders():
+            for path in sorted(folder.glob("*.md")):
+                yield StyleFile(path, top=self.folder if from_project else None)
+        for plugin in self.plugins:
+            for path in plugin.styles:
+                yield StyleFile(path, plugin=plugin.name)
+
+    def _folders(self) -> Iterator[StyleFolder]:
         if self.sources is None or "project" in self.sources:
             yield StyleFolder(self.folder / ".makeroom" / _STYLES_FOLDER, from_project=True)
             yield StyleFolder(self.folder / ".claude" / _STYLES_FOLDER, from_project=True)
@@ -49,18 +75,18 @@ def style_text(name: str, places: StylePlaces) -> str:
     if name.lower() in ("", NO_STYLE):
         return ""
     known = []
-    for folder, from_project in places.folders():
-        for path in sorted(folder.glob("*.md")):
-            try:
-                found = read_markdown(judged_path(path, places.folder if from_project else None))
-            except (OSError, ValueError) as error:
-                if path.stem.lower() == name.lower():
-                    raise ValueError(f"the output style {path}: {error}") from error
-                continue
-            own = str(found.fields.get("name") or path.stem)
-            if name.lower() in (own.lower(), path.stem.lower()):
-                return f"{STYLE_HEAD}{own}):\n\n{found.body.strip()}"
-            known.append(own)
+    for path, top, plugin in places.files():
+        try:
+            found = read_markdown(judged_path(path, top))
+        except (OSError, ValueError) as error:
+            if path.stem.lower() == name.lower():
+                raise ValueError(f"the output style {path}: {error}") from error
+            continue
+        own = str(found.fields.get("name") or path.stem)
+        whole = f"{plugin}:{own}" if plugin else own
+        if name.lower() in (whole.lower(), own.lower(), path.stem.lower()):
+            return f"{STYLE_HEAD}{whole}):\n\n{found.body.strip()}"
+        known.append(whole)
     there = f"known styles are {', '.join(known)}" if known else f".claude/{_STYLES_FOLDER} contains none"
     raise ValueError(f"unknown output style {name!r}; {there}")
 

@@ -42,7 +42,8 @@ def known(
 ) -> tuple[dict[str, AgentDefinition], list[str]]:
     places = AgentPlaces(folder / "p", {"HOME": str(folder / "home")}, folder / "ours", sources, given)
     (folder / "p").mkdir(exist_ok=True)
-    return known_agents(places, lambda item: item.content in allowed)
+    agents, problems, _ = known_agents(places, lambda item: item.content in allowed)
+    return agents, problems
 
 
 def test_every_field_of_a_file_counts_and_others_are_passed_over(tmp_path: Path) -> None:
@@ -163,3 +164,13 @@ def test_an_agent_that_asks_for_a_worktree_of_its_own_is_used_with_a_remark() ->
     read = read_agent("a", {"description": "d", "isolation": "worktree"}, "p", "here")
     told = "isolation 'worktree' is not supported; it works in the project's files"
     assert read.definition.name == "a" and read.remarks == (told,)
+
+
+def test_fields_of_claude_code_without_effect_are_named(tmp_path: Path) -> None:
+    path = put(tmp_path / "home/.claude/agents", "builder")
+    hooks = 'hooks:\n  PostToolUse:\n    - hooks:\n        - type: command\n          command: "check.sh"\n'
+    path.write_text(path.read_text().replace("color: blue\n", f"color: blue\n{hooks}initialPrompt: /go\n"))
+    places = AgentPlaces(tmp_path, {"HOME": str(tmp_path / "home")}, tmp_path / "ours")
+    found = known_agents(places, lambda item: True)
+    assert [(part.path, part.name) for part in found.ignored] == [(path, "hooks"), (path, "initialPrompt")]
+    assert found.problems == [] and "settings file" in found.ignored[0].why

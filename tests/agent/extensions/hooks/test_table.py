@@ -1,5 +1,6 @@
 """Hooks in settings: those that an event is for, and invalid ones."""
 
+import subprocess
 from typing import Any
 
 import pytest
@@ -100,6 +101,27 @@ def test_a_command_blocks_if_any_of_its_entries_does_and_never_in_the_background
 def test_what_is_not_a_hook_is_reported(raw: Any, problem: str) -> None:
     (told,) = read_hooks(raw).all_lines
     assert problem in told
+
+
+def test_fields_of_a_command_without_effect_are_named_and_its_words_are_kept() -> None:
+    fields = {"if": "Bash(git push:*)", "asyncRewake": True, "shell": "powershell"}
+    table = read_hooks({"Stop": [{"hooks": [{"type": "command", "command": "x.sh", **fields}]}]})
+    assert [remark.partition(" is ignored")[0] for remark in table.remarks] == [
+        "the condition 'Bash(git push:*)' of a hook for Stop",
+        "asyncRewake of a hook for Stop",
+        "the shell 'powershell' of a hook for Stop",
+    ]
+    words = {
+        "command": "${CLAUDE_PLUGIN_ROOT}/my run",
+        "args": ["--at", "$HOME; ls", "${CLAUDE_PROJECT_DIR}/a b", ""],
+    }
+    (entry,) = read_hooks({"Stop": [{"hooks": [{"type": "command", **words}]}]}).entries
+    environ = {"CLAUDE_PLUGIN_ROOT": "/p q", "CLAUDE_PROJECT_DIR": "/d"}
+    line = f"printf '%s|' {entry.run}"
+    assert (
+        subprocess.check_output(["bash", "-c", line], env=environ, text=True)
+        == "/p q/my run|--at|$HOME; ls|/d/a b||"
+    )
 
 
 def test_an_older_name_stands_for_its_events() -> None:

@@ -5,8 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent.extensions.plugins import Plugin, PluginPlaces, find_plugins, plugin_items
+from agent.extensions.skills import StylePlaces, style_text
+from agent.extensions.skills.files import read_plugin_skills
 from tests.agent.commands.controller_run import ControllerRun, run_controller
 
 ID = "tools@market"
@@ -100,6 +103,57 @@ def test_an_entry_of_a_marketplace_can_replace_the_manifest(places: Places) -> N
     (plugin,) = places.found()
     assert plugin.contents == "1 skill"
     assert plugin.ignored == (("skills", "'../../..' is not a path in the plugin"),)
+
+
+def test_the_parts_of_a_manifest_are_loaded_or_named(places: Places) -> None:
+    root = places.root
+    commands = {
+        "about": {"source": "./README.md", "description": "About this."},
+        "hello": {"content": "Say hello."},
+        "review": "./docs/review.md",
+    }
+    server = {"mars": {"command": "${CLAUDE_PLUGIN_ROOT}/mars"}}
+    places.install(commands=commands, hooks={"Stop": [HOOK]}, mcpServers=server, outputStyles="./styles/")
+    for path in ("README.md", "docs/review.md", "agents/deep/er/vole.md", "CLAUDE.md", "workflows/scan.js"):
+        places.write(root / path, "---\ndescription: Digs.\n---\nDig.")
+    places.write(root / "output-styles/brief.md", "Be brief.")
+    places.write(root / "styles/warm.md", "Be warm.")
+    (plugin,) = places.found()
+    assert [path.name for path in plugin.commands] == ["greet.md", "README.md", "review.md"]
+    assert [path.name for path in plugin.agents] == ["mole.md", "vole.md"]
+    assert [path.name for path in plugin.styles] == ["brief.md", "warm.md"]
+    assert [entry.event for entry in plugin.hooks] == ["UserPromptSubmit", "Stop"]
+    assert list(plugin.servers) == ["moon", "mars"]
+    assert [name for name, _ in plugin.ignored] == [
+        "workflows",
+        "CLAUDE.md",
+        "hooks.Brandnew",
+        "commands.about.description",
+        "commands.hello",
+    ]
+    names = {skill.name for skill in read_plugin_skills(plugin, [])}
+    assert names == {"tools:greet", "tools:about", "tools:review", "tools:digging"}
+
+
+def test_a_plugin_can_be_one_skill(places: Places) -> None:
+    places.write(places.project.parent / "spade/SKILL.md", "---\nname: spade\ndescription: Digs.\n---\nDig.")
+    (plugin,) = places.found(str(places.project.parent / "spade"))
+    assert plugin.contents == "1 skill"
+
+
+def test_an_approved_plugin_defines_output_styles(tmp_path: Path) -> None:
+    places = Places(tmp_path)
+    places.install()
+    places.write(places.root / "output-styles/warm.md", "Be warm.")
+    found = tuple(places.found())
+    styles = StylePlaces(tmp_path, tmp_path / "ours", places.environ, plugins=found)
+    assert style_text("tools:warm", styles) == style_text("warm", styles)
+    assert "(output style tools:warm):\n\nBe warm." in style_text("warm", styles)
+    with pytest.raises(ValueError, match="unknown output style"):
+        style_text("warm", replace(styles, plugins=()))
+    before = found[0].item.content
+    places.write(places.root / "output-styles/warm.md", "Be cold.")
+    assert places.found()[0].item.content != before
 
 
 def test_a_damaged_plugin_and_one_in_the_project_are_not_used(places: Places) -> None:

@@ -206,3 +206,13 @@ def test_commands_and_skills_are_read_as_published(project: Path, home: Path) ->
         lines = written_lines(parse_markdown(text.encode()).body)
         assert {**shown, **({"runs": lines} if "runs" in expected else {})} == expected
         assert len(one.description) <= 1_024
+
+
+def test_fields_of_claude_code_count_or_are_named(project: Path, home: Path) -> None:
+    hooks = "hooks:\n  Stop:\n    - hooks:\n        - {type: command, command: check.sh}\n"
+    more = "when_to_use: For scans.\ndisallowed-tools: Task\npaths: '*.pdf'\n"
+    hidden = "hide-from-slash-command-tool: 'true'\n"  # as in published plugins
+    skill(project / ".claude/skills/pdf", "Reads PDF.", f"{more}{hidden}{hooks}")
+    pdf = library(project, home).skills["pdf"]
+    assert pdf.description == "Reads PDF. For scans." and not pdf.for_model and pdf.for_user
+    assert [part.name for part in pdf.ignored] == ["disallowed-tools", "paths", "hooks"]
