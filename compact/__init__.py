@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .report import LAYERS_TOLD, compaction_notice, is_told, propose, rewrite_told
     from .request_bills import BilledAgain, RequestBill, explain_requests, extra_dollars
     from .restoring import FileTouch, NeededText, PutBackRules
+    from .server_cache import learned_prices
     from .settings import POLICY_NAMES, CompactSettings, ContextWindow, WindowState
     from .shown_blocks import ShownBlock, largest_blocks, largest_blocks_sentence
     from .situation import (
@@ -99,6 +100,7 @@ __all__ = [
     "joined_text",
     "largest_blocks",
     "largest_blocks_sentence",
+    "learned_prices",
     "load_counter",
     "names",
     "old_texts",
@@ -142,6 +144,7 @@ __getattr__ = lazy_door(
         "report": "LAYERS_TOLD compaction_notice is_told propose rewrite_told",
         "request_bills": "BilledAgain RequestBill explain_requests extra_dollars",
         "restoring": "FileTouch NeededText PutBackRules",
+        "server_cache": "learned_prices",
         "settings": "POLICY_NAMES CompactSettings ContextWindow WindowState",
         "shown_blocks": "ShownBlock largest_blocks largest_blocks_sentence",
         "situation": (

@@ -45,6 +45,11 @@ class Prices(Struct, frozen=True):
         tokens = usage.input + self.read * usage.cache_read + self.write * short
         return tokens + self.write_hour * usage.cache_written_hour
 
+    @property
+    def caching(self) -> bool:
+        """Return whether tokens that are read from a cache cost less than others."""
+        return self.read < 1.0
+
     def dollars(self, tokens: float) -> float:
         """Return the dollars of input tokens at the full price."""
         return tokens * self.input / MILLION

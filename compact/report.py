@@ -119,6 +119,8 @@ def rewrite_told(situation: Situation) -> str:
     folded = situation.folded
     if folded.last_request is None or situation.cache_is_cold or situation.prices.is_guess:
         return ""
+    if not situation.prices.caching:
+        return ""
     since = situation.now - situation.settings.cache_ttl_s
     cached = cached_messages(folded, folded, folded.last_seq + 1, since)
     written = min(situation.tokens, situation.calibration.tokens_behind(folded, cached))

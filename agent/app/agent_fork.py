@@ -57,7 +57,11 @@ def works_as_fork(call: NestedCall) -> bool:
     state = context.compaction
     is_warm = last is not None and context.clock.now() - last.ts < state.settings.cache_ttl_s
     tokens = prompt_tokens(parent, context)
-    return is_warm and tokens <= MAX_FORK_TOKENS and fork_pays(tokens, state.overhead, state.prices)
+    return (
+        is_warm
+        and tokens <= MAX_FORK_TOKENS
+        and fork_pays(tokens, state.overhead, state.prices_in(parent.folded))
+    )
 
 
 def begin_fork(call: NestedCall, session: Session, tools: list[str]) -> None:

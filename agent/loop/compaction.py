@@ -264,7 +264,7 @@ def situation_of(session: Session, context: TurnContext) -> Situation:
         folded=folded,
         settings=state.settings,
         window=state.window,
-        prices=state.prices,
+        prices=state.prices_in(folded),
         now=context.clock.now(),
         overhead=state.overhead,
         calibration=Calibration.of(folded),

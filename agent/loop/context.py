@@ -14,8 +14,9 @@ from agent.model_port import Model, RequestSettings, output_room
 from agent.permissions import PermissionStore
 from agent.ports import Approver, Clock, Hooks
 from agent.session import Session
-from compact import CompactSettings, ContextWindow, Prices, TokenCounter, quiet_below
+from compact import CompactSettings, ContextWindow, Prices, TokenCounter, learned_prices, quiet_below
 from tools.base import Tool, ToolContext
+from transcripts import Folded
 
 from .agent_pool import AgentPool
 from .session_sandbox import SessionSandbox
@@ -57,6 +58,13 @@ class CompactionState(Struct):
 
     def __post_init__(self) -> None:
         self.use_window(self.window)
+
+    def prices_in(self, folded: Folded) -> Prices:
+        """Return the prices to plan with in a session, by what its server was seen to cache.
+
+        Ollama reports no cached tokens, although it keeps the prefix of the newest prompt.
+        """
+        return self.prices if self.cuts_silently else learned_prices(folded, self.prices)
 
     def use_window(self, window: ContextWindow) -> None:
         """Plan for another window from now on."""

@@ -70,12 +70,12 @@ def tell_cold_cost(
         return
     context.compaction.billed = asked.seq
     cached = _cached_tokens(session, context)
-    prices = context.compaction.prices
+    prices = context.compaction.prices_in(session.folded)
     tokens = prompt_tokens(session, context) if cached else cold(session, context)
     uncached = max(0, tokens - cached)
     dollars = _dollars(uncached, tokens - uncached, prices, cached=bool(context.settings.cache))
     written = _dollars(uncached, 0, prices, cached=bool(context.settings.cache))
-    if written >= MIN_TOLD_DOLLARS and not prices.is_guess:
+    if written >= MIN_TOLD_DOLLARS and prices.caching and not prices.is_guess:
         which = "the next" if less == LESS_BEFORE else "this"
         less = NO_LESS if less and _is_just_compacted(session) else less
         advice = f"; {less}" if less else ""

@@ -128,7 +128,10 @@ async def _needed(session: Session, state: CompactionState, touch: FileTouch) ->
         return None
     await track_blocks(session)
     rules = PutBackRules(
-        state.settings, prices=state.prices, count=state.counter.text, whole=partial(_whole, session.deferred)
+        state.settings,
+        prices=state.prices_in(session.folded),
+        count=state.counter.text,
+        whole=partial(_whole, session.deferred),
     )
     needed = rules.needed_by(session.folded, touch)
     if not needed.texts:

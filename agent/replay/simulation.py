@@ -37,6 +37,7 @@ from compact import (
     fact_at,
     finish_plan,
     joined_text,
+    learned_prices,
     problems,
     summary_messages,
     trim_page,
@@ -296,7 +297,7 @@ class _Replay(Struct):
             folded=self.folded,
             settings=setup.settings,
             window=setup.window,
-            prices=setup.prices,
+            prices=learned_prices(self.folded, setup.prices),
             now=now,
             overhead=setup.overhead,
             calibration=Calibration(),  # exact, because the usage is our own count

@@ -301,6 +301,23 @@ def test_cost_why_explains_every_request_and_its_parts_add_up(
     run_controller(tmp_path, work)
 
 
+def test_a_server_that_caches_nothing_is_planned_for_as_such_after_five_replies(tmp_path: Path) -> None:
+    files(tmp_path, 6)
+
+    async def work(run: ControllerRun) -> None:
+        session, context = run.controller.in_use
+        state = context.compaction
+        await run.do("read src/part_0.py")
+        assert state.prices_in(session.folded) == state.prices
+        await run.do(READ_ALL)
+        prices = state.prices_in(session.folded)
+        assert (prices.read, prices.write) == (1.0, 1.0) and prices.input == state.prices.input
+        state.cuts_silently = True  # Ollama, which does not report what it caches
+        assert state.prices_in(session.folded) == state.prices
+
+    run_controller(tmp_path, work, cache=None)
+
+
 def test_context_draws_what_there_is(tmp_path: Path) -> None:
     files(tmp_path, 2)
 
