@@ -15,7 +15,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from tools.access import command_access, normal_line
-from tools.bash_attempts import run_attempts, spool_of, telling_why_not
+from tools.bash_attempts import host_questions, run_attempts, spool_of, telling_why_not
 from tools.bash_result import job_result
 from tools.files import shown_cwd
 from tools.parameters import DETAIL, Arguments
@@ -170,9 +170,13 @@ async def _start_job(
     folder = runner.context.folder
     cwd = request.cwd or runner.context.cwd
     spool = spool_of(call, limits)
-    with telling_why_not(call.context, spool):
-        command, _ = await runner.start(request.line, cwd, spool.feed, sandboxed=request.sandboxed)
-    job = runner.add(request, command, spool)
+    questions = host_questions(call, request.sandboxed)
+    request = replace(request, questions=questions)
+    with telling_why_not(call.context, spool), runner.asking(questions):
+        command, _ = await runner.start(
+            request.line, cwd, spool.feed, sandboxed=request.sandboxed, questions=questions
+        )
+        job = runner.add(request, command, spool)
     output = spool.path.relative_to(folder) if spool.path.is_relative_to(folder) else spool.path
     text = (
         f"Started in the background as job {job.id} (pid {command.pid.result()}). "

@@ -78,7 +78,8 @@ async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimit
     spool = spool_of(call, limits)
     began = asyncio.get_running_loop().time()
     profile = runner.profile
-    questions = HostQuestions(call.ask_to_leave) if request.sandboxed and call.ask_to_leave else None
+    questions = host_questions(call, request.sandboxed)
+    request = replace(request, questions=questions)
     waited_s = questions.waited_s if questions is not None else float
     with telling_why_not(context, spool), runner.asking(questions):
         try:
@@ -126,6 +127,11 @@ def _refused(attempt: CommandAttempt, refusal: BlockedAccess, why: str) -> Comma
 def _with_note(result: ToolResult, refusal: BlockedAccess) -> ToolResult:
     note = "; ".join(filter(None, (result.human["note"], str(refusal))))
     return replace(result, human={**result.human, "note": note, "blocked": str(refusal)})
+
+
+def host_questions(call: ToolCall, sandboxed: bool) -> HostQuestions | None:
+    """Return the questions about hosts of a command of this call; None if none can be asked."""
+    return HostQuestions(call.ask_to_leave) if sandboxed and call.ask_to_leave is not None else None
 
 
 def spool_of(call: ToolCall, limits: CommandLimits) -> Spool:

@@ -7,13 +7,22 @@ from pathlib import Path
 from shlex import quote
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.errors import AgentError
 from agent.events import Emit, Notice
 from agent.permissions import REACHING, Rule, barring_rule, opening_rule, parse_rules
 from agent.ports import Allow, Deny, PermissionQuestion
 from tools.guarded import steers_git, worktree_places
-from tools.sandbox import BlockedAccess, SandboxProfile, UnblockDecision, host_name, local_port, short_path
+from tools.sandbox import (
+    BlockedAccess,
+    SandboxProfile,
+    UnblockDecision,
+    host_name,
+    hosts_with,
+    local_port,
+    short_path,
+)
 
 from .call_permission import ParsedCall, grant_always, remark_note
 from .context import TurnContext
@@ -27,7 +36,7 @@ _DIRECT = ("ssh", "scp", "sftp", "rsync")  # programs that no proxy connects, so
 class Passage(Struct, frozen=True):
     """An access that the sandbox can allow: to "write" or "read" the path `target`, or to "reach" that host.
 
-    `parts` limits it to these paths in the target.
+    `parts` limits it to these paths in the target. If it is a host, they are others that are allowed with it.
     """
 
     action: str
@@ -36,6 +45,8 @@ class Passage(Struct, frozen=True):
 
     def shown(self, folder: str) -> str:
         """Describe the access in a few words, for a user who works in the project `folder`."""
+        if self.action == "reach":
+            return f"reach {' and '.join((self.target, *self.parts))}"
         parts = ", ".join(part.removeprefix(f"{self.target}/") for part in self.parts)
         return f"{self.action} {short_path(self.target, folder)}{f' ({parts})' if parts else ''}"
 
@@ -77,19 +88,23 @@ class Leaving(Struct):
             if answer.unattended:
                 return self._no(answer.reason)
             self.said = answer.reason
-            return self._no("the user declined")
+            return replace(self._no("the user declined"), said=answer.reason, stop=answer.stop)
         self.note_remark(answer)
-        if passage is not None and (answer.scope == "through" or question.port):
+        hosts = passage.parts if passage is not None and refusal.waiting else ()
+        reaching = passage is not None and passage.action == "reach"
+        in_session = question.port or (reaching and answer.scope == "session")
+        if passage is not None and (answer.scope == "through" or in_session):
             if answer.scope == "through":
                 self._let_through(passage)
             else:
-                store.allow(Rule(REACHING, passage.target))
+                for host in (passage.target, *passage.parts):
+                    store.allow(Rule(REACHING, host))
             if self.context.sandbox is not None:
                 await self.context.sandbox.settle()
-            return UnblockDecision("allow")
+            return UnblockDecision("allow", hosts=hosts)
         if answer.scope == "always" and question.prefix is not None:
             self._keep(*parse_rules(question.prefix))
-        return UnblockDecision("once")
+        return UnblockDecision("once", hosts=hosts)
 
     def note_remark(self, answer: Allow) -> None:
         """Keep the words that the user approved with, for the model."""
@@ -122,6 +137,12 @@ class Leaving(Struct):
         )
         if asks_each_time or refusal.address:
             passage = None  # a rule for a host allows only its public addresses
+        if passage is not None and refusal.waiting:
+            others = (
+                host for host in hosts_with(passage.target) if barring_rule(rules, "reach", host) is None
+            )
+            passage = replace(passage, parts=tuple(others))
+            refusal = replace(refusal, others=passage.parts)
         folder = str(self.context.tool_context.folder)
         reaching = passage is not None and passage.action == "reach"
         port = passage.target if passage is not None and reaching and local_port(passage.target) else ""
@@ -148,7 +169,7 @@ class Leaving(Struct):
     def _let_through(self, passage: Passage) -> None:
         """Allow the access permanently in this project."""
         if passage.action == "reach":
-            return self._keep(Rule(REACHING, passage.target))
+            return self._keep(*(Rule(REACHING, host) for host in (passage.target, *passage.parts)))
         store = self.context.permissions
         shown = passage.shown(str(self.context.tool_context.folder))
         for part in passage.parts:

@@ -193,7 +193,7 @@ class SessionSandbox(Struct):
                 runner = command_runner(self.tools)
                 runner.refused_hosts = self._proxy.refused_since
                 runner.unreached_hosts = self._proxy.unreached_since
-                runner.use_asker = self._proxy.use_asker
+                self._proxy.use_asker(runner.may_reach)
         if self._proxy is None:
             return False
         hosts = reachable_hosts(self.permissions.rules)

@@ -272,6 +272,9 @@ def _unblocking_answers(question: PermissionQuestion) -> Iterator[ApprovalChoice
     elif question.port:
         text = "Yes, in this session, and rerun the command"
     yield ApprovalChoice("y", text=text, answer=Allow("session" if question.port else "once"))
+    if question.waits and question.through:
+        text = f"Yes, and let commands {one_line(question.through)} in this session"
+        yield ApprovalChoice("s", text=text, answer=Allow("session"))
     if question.through:
         text = f"Yes, and always allow commands in this project to {one_line(question.through)}"
         yield ApprovalChoice("a", text=text, answer=Allow("through"))

@@ -678,7 +678,7 @@ def test_a_private_address_is_connected_to_once_the_user_allows_it(tmp_path: Pat
     """Company mirrors have such addresses. The answer holds for the session, and for that address."""
     asked = []
 
-    async def allow(host: str, address: str) -> bool:
+    async def allow(host: str, address: str, _: int) -> bool:
         asked.append((host, address))
         return host != "evil.example"
 

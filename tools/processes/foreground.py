@@ -92,12 +92,13 @@ async def run_foreground(
     free = _free_bytes(runner.context.folder)
     moved: asyncio.Future[None] = loop.create_future()  # the user moves it to the background
     output = _Output(spool, progress)
-    line = request.line
     cwd = request.cwd or runner.context.cwd
-    command, report = await runner.start(line, cwd, output.take, sandboxed=request.sandboxed)
+    command, report = await runner.start(
+        request.line, cwd, output.take, sandboxed=request.sandboxed, questions=request.questions
+    )
     runner.foreground.add(moved)
     try:
-        interactive = awaits_keys(line)
+        interactive = awaits_keys(request.line)
         may_go_on = runner.context.attended and not interactive
         limit = min(limits.timeout_s, limits.editor_s) if interactive else limits.timeout_s
         await _until_due(began + limit, waited_s, command.exited, output.full, moved)

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from tools.sandbox import CommandHandle, SandboxProfile
 
+from .host_questions import HostQuestions
 from .inbox import Inbox
 from .spool import Spool
 
@@ -44,6 +45,7 @@ class CommandRequest(Struct, frozen=True):
         None  # for the report of its end, if it is in the background; None for the session's
     )
     since: int = 0  # seq of the reply that requested it; 0 for none
+    questions: HostQuestions | None = None  # about the hosts that it wants to reach; None if none are asked
 
 
 class BackgroundJob(Struct, eq=False):
@@ -65,6 +67,7 @@ class BackgroundJob(Struct, eq=False):
     stopped: Literal["asked", "output", "session", "others"] | None = None  # None if not ended by us
     has_ended: asyncio.Event = field(default_factory=asyncio.Event)
     watching: asyncio.Future[None] | None = None
+    questions: HostQuestions | None = None  # about the hosts that it wants to reach
 
     @property
     def status(self) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Literal
 
 from tools.sandbox import (
     MAX_SCANNED_CHARS,
-    AskHost,
     BlockedAccess,
     CommandHandle,
     SandboxedRun,
@@ -30,7 +30,7 @@ from tools.sandbox import (
 
 from .command_context import CommandContext, RecordsGuard
 from .env_filter import hide_own_environment
-from .host_questions import HostQuestions
+from .host_questions import HostQuestions, program_name
 from .jobs import BackgroundJob, CommandRequest
 from .session_shell import private_folder, shell_for
 from .spool import Spool
@@ -56,10 +56,11 @@ class CommandRunner:
         self.profile: SandboxProfile | None = None  # for sandboxed commands; made when the supervisor starts
         self.refused_hosts: HostsSince = lambda since: ()
         self.unreached_hosts: HostsSince = lambda since: ()  # why allowed hosts could not be reached
-        self.use_asker: Callable[[AskHost | None], AskHost | None] = lambda ask: None  # for other hosts
         self.guard = project_guard(context.folder, context.journals.parent)
         self.records: RecordsGuard | None = None  # set once a command has run that can see our transcripts
         self.published: PublishedPorts | None = None  # set once a port was published
+        self._refused: deque[tuple[str, CommandHandle]] = deque(maxlen=1_000)  # hosts, and who wanted them
+        self._questions: list[HostQuestions] = []  # of running commands, those of the newest last
         self._supervisor: Supervisor | None = None
         self._starting: asyncio.Task[Supervisor] | None = None
         self._private: Path | None = None
@@ -106,25 +107,54 @@ class CommandRunner:
 
     @contextmanager
     def asking(self, questions: HostQuestions | None) -> Iterator[None]:
-        """Ask about the hosts that a command wants to reach, while it runs."""
+        """Ask about the hosts that a command wants to reach, while it runs, in the foreground or not."""
         if questions is None:
             yield
             return
-        before = self.use_asker(questions.may_reach)
+        self._questions.append(questions)
         try:
             yield
         finally:
-            self.use_asker(before)
-            questions.close()
+            if all(job.questions is not questions for job in self.running):
+                self._stop_asking(questions)
+
+    def _stop_asking(self, questions: HostQuestions) -> None:
+        if questions in self._questions:
+            self._questions.remove(questions)
+        questions.close()
+
+    async def may_reach(self, host: str, address: str, port: int) -> bool:
+        """Ask about a host, or that private address of it, as the AskHost of the network proxy.
+
+        The question is one of the command that has connected from a port of the sandbox's network. If no
+        such command is found, it is one of the newest command.
+        """
+        supervisor = await self.supervisor()
+        found = await supervisor.connected_command(port) if port else None
+        program = program_name(found.program, str(self.context.folder)) if found is not None else ""
+        allowed = False
+        for questions in reversed(self._questions):
+            if found is None or questions.command is found.command:
+                allowed = await questions.may_reach(host, address, program)
+                break
+        if not allowed and found is not None:
+            self._refused.append((host, found.command))
+        return allowed
 
     async def start(
-        self, line: str, cwd: Path, take: Callable[[bytes], object], *, sandboxed: bool = False
+        self,
+        line: str,
+        cwd: Path,
+        take: Callable[[bytes], object],
+        *,
+        sandboxed: bool = False,
+        questions: HostQuestions | None = None,
     ) -> tuple[CommandHandle, Path]:
         """Start a command line; return (the command, the file for the last directory of its shell).
 
         `take` gets the output. `sandboxed`: it runs in the sandbox, or not at all (SupervisorLost), and the
-        file's content is not trusted. Raises SupervisorLost, OSError (no bash, no such directory). When
-        cancelled, the command is ended.
+        file's content is not trusted. `questions` are those about its hosts. Raises SupervisorLost, OSError
+        (no bash, no such directory). When cancelled, the command is ended.
         """
         supervisor = await self.supervisor()
         assert self._private is not None
@@ -143,6 +173,8 @@ class CommandRunner:
             if sandboxed:
                 await self.guard.end()
             raise
+        if questions is not None:
+            questions.command = command
         if sandboxed:
             self.guard.end_after(command.over)
         try:
@@ -184,10 +216,14 @@ class CommandRunner:
             began=now,
             left_over=left_over,
             sandbox=self.profile if request.sandboxed else None,
+            questions=request.questions,
             shown=spool.total if left_over else 0,
             last_output=now,
         )
         self.jobs[job.id] = job
+        if (questions := job.questions) is not None:
+            questions.job = job.id
+            questions.tell = lambda words: job.inbox.post(f"[{job.id}: {words}]", since=job.since)
         spool.keep()
         command.take = job.take
         job.watching = asyncio.ensure_future(self._watch(job))
@@ -208,6 +244,11 @@ class CommandRunner:
         failed: bool = True,
     ) -> BlockedAccess | None:
         """Find the blocked access of a command that ran since a time, by its output."""
+        hosts = self.refused_hosts(since)
+        if (questions := request.questions) is not None:
+            mine = {host for host, command in self._refused if command is questions.command}
+            others = {host for host, _ in self._refused} - mine
+            hosts = [host for host in hosts if host not in others]
         return find_blocked_access(
             SandboxedRun(
                 line=request.line,
@@ -215,7 +256,7 @@ class CommandRunner:
                 output=spool.tail(MAX_SCANNED_CHARS).decode("utf-8", "replace"),
                 profile=profile,
                 private=self.scratch,
-                hosts=self.refused_hosts(since),
+                hosts=hosts,
                 unreached=self.unreached_hosts(since),
                 loopback=self._supervisor is None or self._supervisor.sandbox == "namespaces",
                 failed=failed,
@@ -226,7 +267,7 @@ class CommandRunner:
         """Find the blocked access of a background command that has failed; None for any other."""
         if job.sandbox is None or job.ended is None or not job.status or job.stopped:
             return None
-        request = CommandRequest(job.line, sandboxed=True)
+        request = CommandRequest(job.line, sandboxed=True, questions=job.questions)
         return self.blocked_access(request, profile=job.sandbox, spool=job.spool, since=job.began)
 
     async def _watch(self, job: BackgroundJob) -> None:
@@ -247,6 +288,8 @@ class CommandRunner:
         if (guard := self.records) is not None:
             await guard.later(busy=bool(self.running))
         await asyncio.wait({command.over})
+        if job.questions is not None:
+            self._stop_asking(job.questions)
         command.close()
         job.spool.close()
 

@@ -12,24 +12,36 @@ BLOCKED_MARK = "blocked"  # begins each line about a blocked access
 # The user's decision: rerun once outside the sandbox; always allow the path or host in this project, and
 # rerun; deny.
 UnblockAnswer = Literal["once", "allow", "no"]
-AskHost = Callable[[str, str], Awaitable[bool]]  # host, its private address or "" -> the user allows it
+# host, its private address or "", the client's port or 0 -> the user allows it
+AskHost = Callable[[str, str, int], Awaitable[bool]]
 
 
 class UnblockDecision(Struct, frozen=True):
-    """The decision about a blocked access; `words` is the reason for the model if it is denied."""
+    """The decision about a blocked access.
+
+    words  the reason for the model if it is denied
+    said   the user's own reason
+    hosts  the hosts that the answer is about
+    stop   the user ends the command, too
+    """
 
     answer: UnblockAnswer
     words: str = ""
+    said: str = ""
+    hosts: tuple[str, ...] = ()
+    stop: bool = False
 
 
 class BlockedAccess(Struct, frozen=True, eq=False):
     """A blocked access: writing or reading the path `target`, or reaching the host `target`.
 
-    program  the program that was blocked, if its message names it
+    program  the program that was blocked, if that is known
     folder   the project; paths below it are shown relative to it
     said     the last lines of the command's output, for the user's decision
     waiting  the command still runs, and its connection to the host is held until the user has decided
     address  the private address that the host's name resolves to, if that is the reason
+    others   hosts that are asked about together with this one
+    job      the id of the waiting command, if it runs in the background
     """
 
     action: Literal["write", "read", "reach"]
@@ -39,6 +51,8 @@ class BlockedAccess(Struct, frozen=True, eq=False):
     said: str = ""
     waiting: bool = False
     address: str = ""
+    others: tuple[str, ...] = ()
+    job: str = ""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, BlockedAccess) and self._refused == other._refused
@@ -55,7 +69,10 @@ class BlockedAccess(Struct, frozen=True, eq=False):
         """Return one line, such as `blocked: write ~/.cargo/registry (make)`."""
         if self.waiting:
             private = f", which has the private address {self.address}" if self.address else ""
-            return f"waiting to {self.action} {self.target}{private}"
+            job = f"background command {self.job}" if self.job else ""
+            by = ", ".join(filter(None, (self.program, job)))
+            hosts = " and ".join((self.target, *self.others))
+            return f"waiting to {self.action} {hosts}{private}{f' ({by})' if by else ''}"
         program = f" ({self.program})" if self.program else ""
         return f"{BLOCKED_MARK}: {self.action} {short_path(self.target, self.folder)}{program}"
 

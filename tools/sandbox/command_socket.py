@@ -12,7 +12,7 @@ import signal
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
@@ -96,6 +96,13 @@ class CommandHandle(Struct, eq=False):
         return await self.ports
 
 
+class ConnectedCommand(NamedTuple):
+    """A command with a connection; `program` is the file of the program that made it and its arguments."""
+
+    command: CommandHandle
+    program: tuple[str, ...]
+
+
 def _settle(future: asyncio.Future[Any], value: Any) -> None:
     if not future.done() and not future.get_loop().is_closed():
         future.set_result(value)
@@ -113,6 +120,7 @@ class CommandSocket:
         self.hello: asyncio.Future[Mapping[str, Any]] = self.loop.create_future()
         self.commands: dict[int, CommandHandle] = {}
         self._connecting: dict[int, asyncio.Future[socket.socket]] = {}
+        self._looking: dict[int, asyncio.Future[list[Any]]] = {}
         self.socket = JsonSocket(end, self._received, self._closed)
         self._count = 0
         self._retired = False
@@ -164,6 +172,17 @@ class CommandSocket:
             raise
         return made
 
+    async def connected_command(self, port: int) -> ConnectedCommand | None:
+        """Return the command that has connected from a TCP port in the network of the commands."""
+        if not self.socket.open:
+            return None
+        self._count += 1
+        self._looking[self._count] = looking = self.loop.create_future()
+        self.socket.send({"op": "who", "n": self._count, "port": port})
+        number, *program = await looking or [0]
+        command = self.commands.get(number)
+        return None if command is None else ConnectedCommand(command, tuple(program))
+
     def retire(self) -> None:
         """Start no more commands, and let the spawner end when the running ones are over."""
         self._retired = True
@@ -187,6 +206,8 @@ class CommandSocket:
         self.commands.clear()
         for number in [*self._connecting]:
             self._connected(number, errno.ECONNREFUSED)
+        for looking in self._looking.values():
+            _settle(looking, [])
         _settle(self.hello, {})
 
     def _received(self, message: Mapping[str, Any]) -> None:
@@ -195,6 +216,9 @@ class CommandSocket:
             return
         if "connected" in message:
             self._connected(message["n"], message["connected"])
+            return
+        if "who" in message:
+            _settle(self._looking.pop(message["n"]), message["who"])
             return
         command = self.commands.get(message["n"])
         if command is None:

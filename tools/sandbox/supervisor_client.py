@@ -24,7 +24,7 @@ from msgspec.structs import asdict
 
 from tools.sandbox.old_layers import use_layers
 
-from .command_socket import CommandHandle, CommandSocket, SupervisorLost
+from .command_socket import CommandHandle, CommandSocket, ConnectedCommand, SupervisorLost
 from .profile import SandboxLevel, SandboxProfile
 from .supervisor import CANNOT_ENCLOSE, boot
 
@@ -125,6 +125,14 @@ class Supervisor:
                     if spawner is not None:
                         return await spawner.connect(host, port)
         raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+
+    async def connected_command(self, port: int) -> ConnectedCommand | None:
+        """Return the sandboxed command that has connected from a port of its network; None if unknown."""
+        for spawner in (self.sandboxed, *reversed(self._retired)):
+            found = await spawner.connected_command(port) if spawner is not None else None
+            if found is not None:
+                return found
+        return None
 
     def run(self, take: Callable[[bytes], object], sandboxed: bool = False, **start: Any) -> CommandHandle:
         """Start a command as `CommandSocket.run` does. Raises SupervisorLost if its sandbox is missing."""

@@ -572,7 +572,7 @@ def test_a_connection_waits_for_the_answer_and_goes_on_after_a_yes(shell: Sandbo
     line = f"echo ran >>runs; {connects_to('files.example')} | tee answer; grep -v 403 answer"
     shell.run([line], Allow("through"))
     (question,) = shell.world.approver.questions
-    assert question.waits and question.refused == "waiting to reach files.example"
+    assert question.waits and question.refused == "waiting to reach files.example (bash)"
     assert question.through == "reach files.example" and question.prefix is None
     assert stored_rules(shell.granted) == (Rule(REACHING, "files.example"),)
     assert "502" in (shell.folder / "answer").read_text()  # allowed, but there is no such host
@@ -583,16 +583,113 @@ def test_a_connection_waits_for_the_answer_and_goes_on_after_a_yes(shell: Sandbo
 def test_a_host_is_asked_about_once_while_a_command_runs(shell: SandboxedWorld) -> None:
     twice = f"{connects_to('files.example')} | tee -a answer"
     shell.run([f"({twice}); ({twice}); ! grep 403 answer", twice], Allow("once"), Deny("no network, please"))
-    assert shell.asked == ["waiting to reach files.example"] * 2
+    assert shell.asked == ["waiting to reach files.example (bash)"] * 2
     assert (shell.folder / "answer").read_text().count("502") == 2
     assert stored_rules(shell.granted) == ()
 
 
 def test_a_denied_host_is_not_asked_about_again_when_the_command_has_failed(shell: SandboxedWorld) -> None:
     shell.run([f"{connects_to('files.example')} | grep -v 403"], Deny("use the mirror"))
-    assert shell.asked == ["waiting to reach files.example"]
+    assert shell.asked == ["waiting to reach files.example (bash)"]
     assert "[blocked: reach files.example: the user declined." in shell.texts
     assert "use the mirror" in shell.texts
+
+
+def test_a_question_about_a_host_names_the_program_that_connects(shell: SandboxedWorld) -> None:
+    """Not the first program of the line, and a name that a command made up is only shown if it is plain."""
+    line = connects_to("files.example").replace("exec 3<>", "echo; exec 3<>")
+    script = shell.folder / "fetch.sh"
+    script.write_text(line)
+    shutil.copy(shutil.which("bash") or "", shell.folder / "npm")
+    odd = "a\tb), which you allowed.sh"
+    lines = ["ls; bash fetch.sh; true", "./npm fetch.sh; true", f"cp fetch.sh '{odd}'; bash '{odd}'; true"]
+    shell.run(lines, Deny(), Deny(), Deny())
+    level = shell.world.context.sandbox.level if shell.world.context.sandbox is not None else ""
+    named = ["bash fetch.sh", "npm", "bash"] if level == "namespaces" else []
+    assert shell.asked == [f"waiting to reach files.example ({name})" for name in named]
+
+
+def background(line: str) -> Reply:
+    return Reply((calls("bash", command=line, run_in_background=True),))
+
+
+def test_a_background_command_asks_about_its_own_hosts(shell: SandboxedWorld) -> None:
+    """While another one runs in the foreground, which did not ask for that host."""
+    waits = "until [ -e go ]; do sleep 0.01; done"
+    job = background(f"{waits}; {connects_to('files.example', 'head -1 <&3 >answer')}; touch end")
+    other = Reply((calls("bash", command="touch go; until [ -e end ]; do sleep 0.01; done; false"),))
+    shell.play([job, other, "done"], 1, Deny("use the mirror"))
+    (question,) = shell.world.approver.questions
+    assert question.refused == "waiting to reach files.example (bash, background command b1)"
+    assert question.title.startswith("until [ -e go ]")
+    assert "403" in (shell.folder / "answer").read_text()
+    assert "[blocked: reach files.example" not in shell.texts  # which the command in the foreground was not
+    told = str(shell.world.context.tool_context.inbox.waiting) + shell.texts
+    assert "b1: blocked: reach files.example: the user declined: use the mirror" in told
+
+
+def test_an_answer_for_one_command_is_none_for_another_that_runs(shell: SandboxedWorld) -> None:
+    fetch = connects_to("files.example", "head -1 <&3")
+    waits = "until [ -e go ]; do sleep 0.01; done"
+    job = background(f"{waits}; ({fetch}) >job; touch end")
+    line = f"({fetch}) >own; touch go; until [ -e end ]; do sleep 0.01; done"
+    shell.play([job, Reply((calls("bash", command=line),)), "done"], 1, Allow("once"), Deny())
+    assert [question.refused for question in shell.world.approver.questions] == [
+        "waiting to reach files.example (bash)",
+        "waiting to reach files.example (bash, background command b1)",
+    ]
+    assert "502" in (shell.folder / "own").read_text() and "403" in (shell.folder / "job").read_text()
+
+
+@pytest.mark.parametrize("scope", ["once", "session", "through"])
+def test_an_index_and_its_files_are_one_question(
+    shell: SandboxedWorld, scope: Literal["once", "session", "through"]
+) -> None:
+    both = [connects_to(host, "head -1 <&3") for host in ("pypi.org", "files.pythonhosted.org")]
+    shell.run([f"({both[0]}); ({both[1]}); true"], Allow(scope), Deny(), Deny())
+    private = [question for question in shell.world.approver.questions if "private" in question.refused]
+    first, *more = (each for each in shell.world.approver.questions if each not in private)
+    assert more == [] and first.refused == "waiting to reach pypi.org and files.pythonhosted.org (bash)"
+    assert first.through == "reach pypi.org and files.pythonhosted.org"
+    kept = stored_rules(shell.granted)
+    hosts = ("pypi.org", "files.pythonhosted.org")
+    assert kept == (tuple(Rule(REACHING, host) for host in hosts) if scope == "through" else ())
+
+
+def test_a_denied_host_is_not_allowed_with_its_index(shell: SandboxedWorld) -> None:
+    shell.deny = (Rule(REACHING, "files.pythonhosted.org"),)
+    both = [connects_to(host, "head -1 <&3") for host in ("pypi.org", "files.pythonhosted.org")]
+    shell.run([f"({both[0]}); ({both[1]} >answer); true"], Allow("session"), Deny(), Deny())
+    assert shell.asked[0] == "waiting to reach pypi.org (bash)"
+    assert not any("files" in each for each in shell.asked)
+    assert "403" in (shell.folder / "answer").read_text()
+
+
+def test_a_host_can_be_allowed_for_the_session(shell: SandboxedWorld) -> None:
+    fetch = f"({connects_to('files.example', 'head -1 <&3')})"
+    other = f"({connects_to('other.example', 'head -1 <&3')})"
+    shell.run([f"{fetch}; true", f"{fetch}; {other}; true"], Allow("session"), Deny())
+    first, second = shell.world.approver.questions
+    offered = [choice.text for choice in approval_choices(first)]
+    assert "Yes, and let commands reach files.example in this session" in offered
+    assert "other.example" in second.refused and stored_rules(shell.granted) == ()
+
+
+@pytest.mark.parametrize("in_background", [False, True])
+def test_escape_at_a_waiting_connection_denies_it_and_stops(
+    shell: SandboxedWorld, in_background: bool
+) -> None:
+    """Also a program that would connect again and again."""
+    line = f"while true; do ({connects_to('files.example', 'head -1 <&3')}) >>answers; sleep 0.02; done"
+    call = background(line) if in_background else Reply((calls("bash", command=line),))
+    shell.play([call, "done"], 1, Deny(stop=True))
+    assert len(shell.asked) == 1
+    if in_background:
+        told = str(shell.world.context.tool_context.inbox.waiting) + shell.texts
+        assert "b1: blocked: reach files.example: the user declined" in told
+    else:
+        assert "[blocked: reach files.example: the user declined." in shell.texts
+        assert len(shell.world.server.requests) == 1  # the turn ends
 
 
 def test_a_denied_host_of_a_rule_is_refused_without_a_question(shell: SandboxedWorld) -> None:
@@ -612,7 +709,7 @@ def test_a_host_of_an_ask_rule_is_asked_about_for_each_command_and_never_kept(sh
 
     shell.before_each = ask
     shell.run([f"{connects_to('files.example')}; true"] * 2, Allow("once"), Allow("once"))
-    assert shell.asked == ["waiting to reach files.example"] * 2
+    assert shell.asked == ["waiting to reach files.example (bash)"] * 2
     for question in shell.world.approver.questions:
         assert question.through == ""
         first = next(iter(approval_choices(question)))

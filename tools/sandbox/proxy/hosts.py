@@ -15,6 +15,21 @@ _NUMERIC_LABEL = re.compile(
 )  # as the last label, it makes C libraries read the name as an address
 
 
+# Hosts of one service, of which an installation needs all: an index, and the files that it names.
+_TOGETHER = (
+    ("pypi.org", "files.pythonhosted.org"),
+    ("index.crates.io", "static.crates.io"),
+    ("proxy.golang.org", "sum.golang.org"),
+    ("rubygems.org", "index.rubygems.org"),
+)
+
+
+def hosts_with(host: str) -> tuple[str, ...]:
+    """Return the other hosts of a package index, which are asked about together with it."""
+    together = next((hosts for hosts in _TOGETHER if host in hosts), ())
+    return tuple(other for other in together if other != host)
+
+
 def host_name(text: str) -> str:
     """Return the host in lower case. Raises ValueError, with a reason for users, if it is not allowed."""
     host = text.lower()

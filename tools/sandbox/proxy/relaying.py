@@ -36,11 +36,12 @@ class TunnelRefused(Exception):
 
 
 class ClientEnd(Struct):
-    """A client's connection. `early` was already read, and is read again."""
+    """A client's connection. `early` was read, and is read again. `port` is the client's; 0 if unknown."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     early: bytes = b""
+    port: int = 0
 
     async def read(self, count: int = _RELAY_BYTES) -> bytes:
         """Read at least one byte, none at the end."""

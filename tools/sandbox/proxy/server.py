@@ -135,6 +135,7 @@ class NetworkProxy:
         try:
             if full:
                 raise RequestRefused(503, "too many connections")
+            client.port = await self._port_of(client)
             await self._answer(client)
         except RequestRefused as refusal:
             self._remember(refusal.host)
@@ -147,6 +148,18 @@ class NetworkProxy:
         finally:
             await close_writer(client.writer)
 
+    async def _port_of(self, client: ClientEnd) -> int:
+        """Return the client's port, which the relay sends before its data; 0 if it does not."""
+        async with asyncio.timeout(self._limits.head_s):
+            first = await client.read_exactly(1)
+            if first != b"\0":
+                client.early = first + client.early
+                return 0
+            port = b""
+            while (byte := await client.read_exactly(1)) != b"\n" and len(port) < 5:
+                port += byte
+        return int(port) if port.isdigit() else 0
+
     def _remember(self, host: str) -> None:
         if host:
             self._refused.append((time.monotonic(), host))
@@ -156,10 +169,10 @@ class NetworkProxy:
         request = await self._request(talk, client)
         if request.method == b"CONNECT":
             host, port = _connect_target(request)
-            route = await self._route(host, port)
+            route = await self._route(host, port, client)
         else:
             host, path = _plain_target(request)
-            route = await self._route(host, _HTTP_PORT)
+            route = await self._route(host, _HTTP_PORT, client)
         try:
             if request.method == b"CONNECT":
                 client.early = talk.trailing_data[0]
@@ -184,28 +197,28 @@ class NetworkProxy:
             raise ConnectionResetError("the client closed the connection")
         return event
 
-    async def _route(self, host: str, port: int) -> HostConnection:
+    async def _route(self, host: str, port: int, client: ClientEnd) -> HostConnection:
         """Return a connection to the host, if it is allowed. Raises RequestRefused."""
-        if host not in self._hosts and not await self._is_allowed(host):
+        if host not in self._hosts and not await self._is_allowed(host, "", client):
             raise RequestRefused(403, f"{host} is not an allowed host", host)
         try:
-            return await self._connected(host, port)
+            return await self._connected(host, port, client)
         except HostNotPublic as error:
             raise RequestRefused(403, str(error), host) from error
         except HostUnreachable as error:
             self._unreached.append((time.monotonic(), str(error)))
             raise RequestRefused(_UNREACHED, str(error)) from error
 
-    async def _is_allowed(self, host: str, address: str = "") -> bool:
-        return self._ask is not None and await self._ask(host, address)
+    async def _is_allowed(self, host: str, address: str, client: ClientEnd) -> bool:
+        return self._ask is not None and await self._ask(host, address, client.port)
 
-    async def _connected(self, host: str, port: int) -> HostConnection:
+    async def _connected(self, host: str, port: int, client: ClientEnd) -> HostConnection:
         """Return a connection to an allowed host. Raises HostUnreachable."""
         try:
             return await self._connect(host, port)
         except HostNotPublic as error:
             address = error.address
-            if self._private.get(host) != address and not await self._is_allowed(host, address):
+            if self._private.get(host) != address and not await self._is_allowed(host, address, client):
                 raise
         self._private[host] = address
         return await self._connect(host, port, reachable=address.__eq__)

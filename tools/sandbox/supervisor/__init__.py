@@ -12,7 +12,8 @@ descriptor for stdout and stderr (with `"talks": true` one for stderr and one fo
 `{"n", "pid"}` or `{"n", "errno"}`, `{"n", "status", "strays"}` when the shell ended, `{"n", "left": [[pid,
 command line]]}`, `{"n", "over": true}` when no process of a command is left. `{"op": "ports", "n"}` is
 answered by `{"n", "ports"}`, the TCP ports that a command listens on; `{"op": "connect", "n", "host",
-"port"}` by `{"n", "connected": 0}` and a socket that connects to it, or by an errno.
+"port"}` by `{"n", "connected": 0}` and a socket that connects to it, or by an errno; `{"op": "who", "n",
+"port"}` by `{"n", "who": [number, program, argument...]}`, the command that has connected from that port.
 
 `{"op": "sandbox", "profile"}` with a socket makes it fork a spawner for sandboxed commands, which serves that
 socket with the same protocol in the sandbox; its hello is `{"hello": level, "why"}`.

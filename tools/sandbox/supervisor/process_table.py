@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 
 CALL_VARIABLE = "MAKEROOM_CALL"  # in the environment of a command's processes: the command's number
@@ -61,19 +62,43 @@ def command_number_of(pid: int) -> int | None:
 
 def listening_ports(pids: set[int]) -> list[int]:
     """Return the TCP ports on which processes of this network listen; none without /proc."""
-    ports: dict[str, int] = {}
+    ports = _sockets(listening=True)
+    return sorted(
+        {ports[link] for pid in (pids if ports else ()) for link in _open_files(pid) if link in ports}
+    )
+
+
+def connected_process(port: int, pids: set[int]) -> int:
+    """Return the process that has connected from a TCP port of this network; 0 if none of them has."""
+    ends = {link for link, local in _sockets(listening=False).items() if local == port}
+    return next((pid for pid in sorted(pids if ends else ()) if not ends.isdisjoint(_open_files(pid))), 0)
+
+
+def _sockets(listening: bool) -> dict[str, int]:
+    """Return link -> local port of the TCP sockets of this network that listen, or that are connected."""
+    found: dict[str, int] = {}
     for name in ("tcp", "tcp6"):
         with suppress(OSError), open(f"/proc/net/{name}") as file:
             for fields in map(str.split, file):
-                if fields[3] == _LISTENING:
-                    ports[f"socket:[{fields[9]}]"] = int(fields[1].rpartition(":")[2], 16)
-    found: set[int] = set()
-    for pid in pids if ports else ():
-        with suppress(OSError), os.scandir(f"/proc/{pid}/fd") as entries:
-            for entry in entries:
-                with suppress(OSError):
-                    found |= {ports[link] for link in (os.readlink(entry.path),) if link in ports}
-    return sorted(found)
+                if fields[3] != "st" and (fields[3] == _LISTENING) is listening:
+                    found[f"socket:[{fields[9]}]"] = int(fields[1].rpartition(":")[2], 16)
+    return found
+
+
+def _open_files(pid: int) -> Iterator[str]:
+    """Yield what the descriptors of a process link to."""
+    with suppress(OSError), os.scandir(f"/proc/{pid}/fd") as entries:
+        for entry in entries:
+            with suppress(OSError):
+                yield os.readlink(entry.path)
+
+
+def program_of(pid: int) -> list[str]:
+    """Return the program's file and the arguments of a process, the first few; [] if it has ended."""
+    with suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+        words = file.read(1000).decode("utf-8", "replace").split("\0")[1:4]
+        return [os.readlink(f"/proc/{pid}/exe"), *words]
+    return []
 
 
 def command_line_of(pid: int) -> str:

@@ -2,7 +2,8 @@
 
 The relay runs in their network namespace, but outside their mount and PID namespaces, so no command can see
 it. It listens on a loopback port and joins each connection to the proxy's Unix socket. It inspects nothing.
-The proxy decides which hosts may be reached. For each port of this machine that the user allowed it also
+The proxy decides which hosts may be reached; the first bytes that it gets, a NUL and a line with the client's
+port, let it ask which command connects. For each port of this machine that the user allowed it also
 listens on that port, and joins connections to the socket that leads there.
 """
 
@@ -69,7 +70,7 @@ def serve_relay(listener: socket.socket, proxy: str, until: int, ports: Sequence
             if fd == until:
                 return
             if fd in listeners:
-                relay.accept(*listeners[fd])
+                relay.accept(*listeners[fd], named=fd == listener.fileno())
             elif fd in relay.ends:
                 relay.move(relay.ends[fd])
 
@@ -113,10 +114,13 @@ class _Relay:
         self.poller = select.poll()
         self.ends: dict[int, _End] = {}
 
-    def accept(self, listener: socket.socket, target: str) -> None:
-        """Join the next connection of a listener to the socket at the path `target`."""
+    def accept(self, listener: socket.socket, target: str, *, named: bool) -> None:
+        """Join the next connection of a listener to the socket at the path `target`.
+
+        `named`: the client's port is sent before its data.
+        """
         with suppress(OSError):
-            inner, _ = listener.accept()
+            inner, (_, port) = listener.accept()
             outer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
                 if len(self.ends) >= 2 * _MAX_CONNECTIONS:
@@ -130,6 +134,7 @@ class _Relay:
             other = _End(outer)
             one.other = other
             other.other = one
+            one.pending = b"\0%d\n" % port if named else b""
             for end in (one, other):
                 end.socket.setblocking(False)
                 self.ends[end.fd] = end

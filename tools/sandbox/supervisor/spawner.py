@@ -93,6 +93,8 @@ class Spawner:
             self.run(number, request)
         elif request["op"] == "connect":
             send_connection(self.agent, number, (request["host"], request["port"]))
+        elif request["op"] == "who":
+            self.send({"n": number, "who": self.connected_command(request["port"])})
         elif command is None:
             self.send({"n": number, "left": [], "ports": [], "over": True})
         elif request["op"] == "ports":
@@ -180,6 +182,13 @@ class Spawner:
         children = [pid for pid, (parent, _) in known.items() if parent == os.getpid()]
         mine = [pid for pid in children if self.owner(pid, known[pid][1]) == command.number]
         return set(mine).union(*(process_table.descendants(pid, known) for pid in mine))
+
+    def connected_command(self, port: int) -> list[Any]:
+        """Return [number, program, argument...] of the command that has connected from a port, else []."""
+        for number, command in self.commands.items():
+            if pid := process_table.connected_process(port, self.tree(command)):
+                return [number, *process_table.program_of(pid)]
+        return []
 
     def _has_no_commands(self) -> bool:
         """Return whether no child is known to belong to a command."""
