@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent.permissions import Rule, known_rules, translate_rule
+from agent.permissions import Rule, UnknownTool, known_rules, translate_rule
 from agent.settings_files import MAX_SETTINGS_BYTES, claude_folder
 from transcripts.storage import read_regular
 
@@ -109,11 +109,16 @@ def _rules(texts: Any, path: Path, folder: Path) -> tuple[list[Rule], list[str]]
         return [], ["rules: they are not a list"]
     rules: list[Rule] = []
     problems: list[str] = []
+    missing: dict[str, None] = {}
     for text in map(str, texts):
         try:
             rules += (replace(rule, origin=str(path)) for rule in translate_rule(text, str(folder)))
+        except UnknownTool as error:
+            missing[str(error)] = None
         except ValueError as error:
             problems.append(f"{text}: {error}")
+    if missing:
+        problems.append(f"rules about {', '.join(missing)}: makeroom has no such tool")
     return rules, problems
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -84,9 +86,10 @@ def _change(sandbox: SessionSandbox, verb: str, rest: str = "") -> str:
     elif verb == "project":
         store.sandbox = store.sandbox.with_entries(sandbox_entries({"project": rest}))
     elif verb == "reach" and rest:
-        for rule in parse_rules(f"{REACHING}({rest})"):
+        host = _host_of(rest)
+        for rule in parse_rules(f"{REACHING}({host})"):
             store.allow_always(rule)
-        changed = f"commands may always reach {rest} in this project, and can send it any data"
+        changed = f"commands may always reach {host} in this project, and can send it any data"
         return changed if sandbox.has_network else f"{changed}, but the current sandbox has no network"
     elif verb in ("write", "read") and rest:
         place = _place(sandbox, rest)
@@ -102,6 +105,19 @@ def _change(sandbox: SessionSandbox, verb: str, rest: str = "") -> str:
     return ""
 
 
+def _host_of(text: str) -> str:
+    """Return the host that a URL or `host/path` names, with the port of localhost. Raises ValueError."""
+    scheme, separator, rest = text.rpartition("://")
+    if separator and scheme.lower() not in ("http", "https"):
+        raise ValueError(f"only hosts of http and https URLs can be allowed, not {text}")
+    host = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    name, colon, port = host.rpartition(":")
+    is_port = bool(colon) and port.isdecimal() and ":" not in name
+    if is_port and name.lower() != "localhost" and port not in ("80", "443"):
+        raise ValueError(f"only the ports 80 and 443 of a host can be allowed, not {host}")
+    return name if is_port and name.lower() != "localhost" else host
+
+
 def _place(sandbox: SessionSandbox, text: str) -> str:
     path = sandbox.home / text[2:] if text.startswith("~/") else sandbox.tools.folder / text
     if not path.exists():
@@ -112,6 +128,8 @@ def _place(sandbox: SessionSandbox, text: str) -> str:
 def _forget(sandbox: SessionSandbox, text: str) -> str:
     store = sandbox.permissions
     place = str((sandbox.home / text[2:] if text.startswith("~/") else sandbox.tools.folder / text).resolve())
+    with suppress(ValueError):
+        text = _host_of(text) if "://" in text else text
     rules = [rule for rule in store.rules.allow if rule.tool == REACHING and rule.pattern == text.lower()]
     for rule in rules:
         store.remove(rule)

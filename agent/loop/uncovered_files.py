@@ -8,7 +8,7 @@ from functools import partial
 
 from agent.checkpoints import Checkpoints, shown_paths
 from agent.events import Emit
-from agent.shell import UncoveredFiles, changed_repositories, lines_behind, lost_paths, pruning
+from agent.shell import Places, UncoveredFiles, changed_repositories, lines_behind, lost_paths, pruning
 from tools.base import Access
 from tools.processes import command_runner
 from tools.search import run_git_script
@@ -49,24 +49,19 @@ def _lost(context: TurnContext, checkpoints: Checkpoints, access: Access) -> lis
         files=recording.unkept,
         others=[str(place) for place in profile.writable] if profile is not None else [],
     )
-    rules = context.permissions.rules
-    places = rules.places(access)
-    lost = lost_paths(access.target, places, uncovered)
-    if rules.reading is not None:
-        for line, inner in lines_behind(access.target, places, rules.reading):
-            lost += lost_paths(line, inner, uncovered)
+    lost = [path for line, inner in _lines(context, access) for path in lost_paths(line, inner, uncovered)]
     unkept = _changed(context, access, list(recording.keeper.unkept))
     return lost + [f"branches and stash of {name or 'the repository'}" for name in unkept]
 
 
 async def _pruned(context: TurnContext, checkpoints: Checkpoints, access: Access) -> list[str]:
     """Return a phrase for the objects of each repository that git would delete for good."""
-    kinds = pruning(access.target, context.permissions.rules.places(access))
-    if not kinds:
+    found = {pruning(line, places) for line, places in _lines(context, access)}
+    if found == {""}:
         return []
     recording = checkpoints.recording
     names = _changed(context, access, ("", *recording.nested))
-    if kinds == "kept":
+    if "kept" in found:
         return [f"the commits of {name or 'the repository'}" for name in names]
     git = partial(run_git_script, context.tool_context)
     names = await recording.keeper.with_unreachable(git, names)
@@ -75,4 +70,17 @@ async def _pruned(context: TurnContext, checkpoints: Checkpoints, access: Access
 
 def _changed(context: TurnContext, access: Access, repositories: Sequence[str]) -> list[str]:
     """Return those of the repositories that a command may change."""
-    return changed_repositories(access.target, context.permissions.rules.places(access), repositories)
+    found = {
+        name
+        for line, places in _lines(context, access)
+        for name in changed_repositories(line, places, repositories)
+    }
+    return [name for name in repositories if name in found]
+
+
+def _lines(context: TurnContext, access: Access) -> list[tuple[str, Places]]:
+    """Return the line of a command, and those of the project's scripts that it runs."""
+    rules = context.permissions.rules
+    places = rules.places(access)
+    behind = lines_behind(access.target, places, rules.reading) if rules.reading is not None else ()
+    return [(access.target, places), *behind]

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         REACHING,
         WEB_TOOLS,
         Rule,
+        UnknownTool,
         known_rules,
         parse_rules,
     )
@@ -74,6 +75,7 @@ __all__ = [
     "PermissionStore",
     "Rule",
     "SandboxSettings",
+    "UnknownTool",
     "Verdict",
     "barred_paths",
     "barring_rule",
@@ -100,7 +102,9 @@ __getattr__ = lazy_door(
         "explanation": "explain_line",
         "modes": "MODES Mode OUTSIDE WRITES_A_FILE client_mode mode_named",
         "permission_store": "PermissionStore SESSION_ORIGIN stored_openings stored_places stored_rules",
-        "rule_syntax": "EDITING FOREIGN_PREFIX OPENING REACHING Rule WEB_TOOLS known_rules parse_rules",
+        "rule_syntax": (
+            "EDITING FOREIGN_PREFIX OPENING REACHING Rule UnknownTool WEB_TOOLS known_rules parse_rules"
+        ),
         "rules": "PermissionRules Verdict judge_call",
         "sandbox_settings": "SANDBOX_MODES SandboxSettings sandbox_entries",
     },

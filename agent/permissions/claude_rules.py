@@ -21,7 +21,7 @@ from posixpath import normpath
 
 from msgspec.structs import replace
 
-from .rule_syntax import EDITING, FOREIGN_PREFIX, READING, RUNNING, WEB_TOOLS, Rule, known_rules
+from .rule_syntax import EDITING, FOREIGN_PREFIX, READING, RUNNING, WEB_TOOLS, Rule, UnknownTool, known_rules
 
 _WRITTEN = re.compile(r"\s*([\w*-]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 # Tools whose rules with a path are about every tool of a kind.
@@ -35,9 +35,10 @@ _MAX_DOUBLE_STARS = 3  # `**/` of a pattern that are also read as no directory
 
 
 def translate_rule(text: str, folder: str) -> tuple[Rule, ...]:
-    """Return our rules for a rule of Claude Code, none if it is about a tool that does not exist here.
+    """Return our rules for a rule of Claude Code. `folder` is the project, a real path.
 
-    `folder` is the project, a real path. Raises ValueError if the rule has no counterpart, with the reason.
+    Raises ValueError if the rule has no counterpart, with the reason: UnknownTool, whose text is the name, if
+    it is about a tool that does not exist here.
     """
     match = _WRITTEN.fullmatch(text)
     if match is None:
@@ -93,7 +94,10 @@ def _about_others(name: str, pattern: str) -> Iterator[Rule]:
     elif name.startswith(FOREIGN_PREFIX):
         yield Rule(name)  # with an argument too, since ours do not match those of servers
     else:
-        yield from known_rules(tool)[0]
+        found, _ = known_rules(tool)
+        if not found:
+            raise UnknownTool(name)
+        yield from found
 
 
 def _known(tool: str, pattern: str) -> Rule:

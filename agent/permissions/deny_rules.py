@@ -1,7 +1,8 @@
 """Match command lines with deny rules: a line is denied, may be denied, or is not.
 
-A rule applies to its command however it is run: with any options, by any path. If it cannot be determined
-what a line runs, a rule with a pattern may apply.
+A rule applies to its command however it is run: with any options, by any path, and by a shell script or a
+recipe of the project that the line runs. If it cannot be determined what a line runs, a rule with a pattern
+may apply. That is said of the line alone: nearly every script contains something that cannot be determined.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from agent.shell import (
     Invocation,
     LineReading,
     Standpoint,
+    lines_behind,
     read_line,
     with_other_names,
 )
@@ -34,6 +36,17 @@ def denial_of(rules: Sequence[Rule], line: str, seen: Standpoint | None = None) 
 
     Without a standpoint, programs are only recognized by their names in the line.
     """
+    found = _denial_of_line(rules, line, seen)
+    if found.certainty is Certainty.YES or seen is None or not rules:
+        return found
+    for text, places in lines_behind(line, seen.places, seen.files):
+        behind = _denial_of_line(rules, text, Standpoint(places, seen.files))
+        if behind.certainty is Certainty.YES:
+            return behind
+    return found
+
+
+def _denial_of_line(rules: Sequence[Rule], line: str, seen: Standpoint | None) -> Denial:
     found = Denial(Certainty.NO)
     reading = reading_for(rules, line, seen)
     for rule in rules:

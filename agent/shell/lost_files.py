@@ -30,7 +30,7 @@ from transcripts.patterns import lazy_pattern
 
 from .destructive import may_overwrite
 from .launcher_arguments import option_values
-from .line_reading import Invocation, read_line
+from .line_reading import Invocation, LineReading, read_line
 from .output_files import output_words
 from .parsed_text import ANY, STAR, is_unknown
 from .program_names import git_folder, git_subcommand
@@ -39,6 +39,7 @@ from .vital_places import Places, Scene, name_fits, scenes
 _CACHES = word_set(
     "__pycache__ .tox .nox .mypy_cache .pytest_cache .ruff_cache .hypothesis .cache .gradle .DS_Store"
 )
+_MAX_POSSIBLE = 200  # directories in which a command may run whose directory is unknown
 _REPOSITORIES = word_set(".git .hg .svn .jj")
 _REMOVERS = word_set("rm grm unlink shred srm trash trash-put rmtrash rimraf del rd gio")
 _FINDERS = word_set("find gfind fd fdfind")
@@ -94,11 +95,12 @@ def lost_paths(line: str, places: Places, uncovered: UncoveredFiles) -> list[str
     folders = [name for name in uncovered.folders if posixpath.basename(name) not in _CACHES]
     lost: dict[str, None] = {}
     reading = read_line(line)
-    commands = list(scenes(reading.invocations, places))
+    commands = list(scenes(reading.invocations, places, unset_is_unknown=True))
+    is_steered = _is_git_steered(reading)
     for scene in commands:
-        for target in _targets(scene):
+        for target in (target for each in _possible(scene, places, folders) for target in _targets(each)):
             lost |= dict.fromkeys(_matched(target, places, folders, uncovered))
-        lost |= dict.fromkeys(_found(scene, places, folders))
+        lost |= dict.fromkeys(_found(scene, places, folders, is_steered))
     for text in (*reading.code, *([line] if reading.opaque else [])):
         lost |= dict.fromkeys(_named_in(text, folders))
     if uncovered.files and may_overwrite(line):
@@ -113,12 +115,32 @@ def changed_repositories(line: str, places: Places, repositories: Sequence[str])
     They are named by their directories relative to the project, "" being the one that the project belongs to.
     """
     reading = read_line(line)
-    commands = [scene for scene in scenes(reading.invocations, places) if scene.command.words]
+    found = scenes(reading.invocations, places, unset_is_unknown=True)
+    commands = [scene for scene in found if scene.command.words]
     is_hidden = reading.opaque or any("git" in code for code in reading.code)
     if is_hidden or not all(scene.program for scene in commands):
         return list(repositories)
     calls = [scene for scene in commands if scene.program == "git"]
+    if calls and _is_git_steered(reading):
+        return list(repositories)
     return [name for name in repositories if any(_may_change(scene, places, name) for scene in calls)]
+
+
+def _is_git_steered(reading: LineReading) -> bool:
+    """Return whether variables of the line make git work in another repository or working tree."""
+    words = (word for command in reading.invocations for word in command.words if "=" in word)
+    names = {*reading.assigned, *(word.partition("=")[0] for word in words)}
+    return not names.isdisjoint(("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR"))
+
+
+def _possible(scene: Scene, places: Places, folders: Sequence[str]) -> Iterator[Scene]:
+    """Yield a command in each directory that matters, if the one that it runs in is unknown."""
+    if scene.here is not None:
+        yield scene
+        return
+    above = {posixpath.dirname(name) for name in folders[:_MAX_POSSIBLE]}
+    for name in sorted({"", *above}):
+        yield replace(scene, here=posixpath.join(places.folder, name).rstrip("/"))
 
 
 def _may_change(scene: Scene, places: Places, repository: str) -> bool:
@@ -182,12 +204,12 @@ def _is_run_by_find(scene: Scene) -> bool:
     return scene.command.level > 0 and any(word in executing for each in finders for word in each.words)
 
 
-def _found(scene: Scene, places: Places, folders: Sequence[str]) -> Iterator[str]:
+def _found(scene: Scene, places: Places, folders: Sequence[str], is_steered: bool) -> Iterator[str]:
     """Yield the directories in which a command deletes the files that it finds."""
     words = scene.arguments
     program = scene.program
     if program == "git":
-        yield from _found_by_git(scene, places, folders)
+        yield from _found_by_git(replace(scene, here=None) if is_steered else scene, places, folders)
     elif program in _FINDERS and ("-delete" in words or _changes_found(words) or _feeds_changes(scene)):
         yield from _found_by_find(scene, places, folders)
     elif program in _SEARCHERS and scene.has_flag("rR", "--recursive") and _feeds_changes(scene):

@@ -1,4 +1,4 @@
-"""Find the command lines behind `make TARGET` and `npm run NAME`, as far as the project's files show them.
+"""Find the command lines behind `make TARGET`, `npm run NAME` and `sh FILE`, as far as files show them.
 
 With this Makefile, `make wipe` runs the lines `echo wiping` and `rm -rf .venv build`:
 
@@ -8,8 +8,9 @@ With this Makefile, `make wipe` runs the lines `echo wiping` and `rm -rf .venv b
     tell:
             @echo wiping
 
-What cannot be determined without running make is left out: included files, functions, pattern rules and
-undefined variables. The files are read through a port.
+What cannot be determined without running make is left out: functions, pattern rules and undefined variables.
+`just` and `rake` are read likewise (task_files.py), and a shell script of the project is one line as a whole.
+Scripts in other languages are not read. The files are read through a port.
 """
 
 from __future__ import annotations
@@ -27,21 +28,29 @@ from transcripts.patterns import lazy_pattern
 
 from .launcher_arguments import option_values
 from .line_reading import read_line
+from .parsed_text import is_unknown
 from .program_names import ProgramFiles
+from .task_files import JUSTFILES, RAKEFILES, just_lines, rake_lines
 from .vital_places import Places, Scene, scenes
 
 _MAKERS = word_set("make gmake")
 _MAKE_VALUES = word_set("-C --directory -f --file --makefile -I --include-dir -o -W")
 _RUNNERS = word_set("npm pnpm yarn bun")
 _BARE_SCRIPTS = word_set("test start stop restart")  # npm runs these without `run`
+_SHELLS = word_set("sh bash dash zsh ksh ash")
+_SHELL_VALUES = word_set("-o +o -O +O --rcfile --init-file")
+_SHEBANG = lazy_pattern(r"#!\s*\S*?(?:/env\s+(?:-S\s+)?)?(?:\S*/)?(?:sh|bash|dash|zsh|ksh|ash)(?:\s.*)?")
 _MAX_DEPTH = 3  # scripts that run scripts
 _MAX_LINES = 200
 # A command may write these files, and variables in variables grow without limit.
 _MAX_FILE_CHARS = 200_000
 _MAX_TEXT_CHARS = 10_000
+_MAX_SCRIPT_CHARS = 50_000
 _MAX_VALUE_CHARS = 2_000
 _ASSIGNMENT = lazy_pattern(r"(?:(?:export|override)\s+)?([\w.-]+)\s*([:?+!]{0,3})=\s*(.*)")
 _VARIABLE = lazy_pattern(r"\$(?:\(([\w.@-]+)\)|\{([\w.@-]+)\}|([@A-Za-z]))")
+_INCLUDE = lazy_pattern(r"^ {0,8}[-s]?include[ \t]+(.+)$", re.MULTILINE)
+_MAX_INCLUDED = 40  # files of a makefile
 _CALL = lazy_pattern(r"\$\((?!shell\b)[^()]*\)|\$\{[^{}]*\}|\$[<^?*+|%]")
 
 
@@ -63,19 +72,70 @@ def lines_behind(line: str, places: Places, files: ProgramFiles) -> Iterator[tup
             count += 1
             yield text, here
         if depth < _MAX_DEPTH:
+            found: dict[tuple[str, str], None] = {}  # `sh ./x` runs `./x` too
             for scene in scenes(read_line(text).invocations, here):
-                found = _script_lines(scene, files)
-                waiting += ((each, replace(places, cwd=folder), depth + 1) for each, folder in found)
+                found |= dict.fromkeys(_script_lines(scene, files))
+            waiting += ((each, replace(places, cwd=folder), depth + 1) for each, folder in found)
 
 
 def _script_lines(scene: Scene, files: ProgramFiles) -> Iterator[tuple[str, str]]:
     """Yield (line, directory) for what a command runs."""
-    if scene.here is None:
-        return
+    here = scene.here or scene.places.folder
     if scene.program in _MAKERS:
-        yield from _make_lines(scene, scene.here, files)
+        yield from _make_lines(scene, here, files)
     elif scene.program in _RUNNERS:
-        yield from _package_lines(scene, scene.here, files)
+        yield from _package_lines(scene, here, files)
+    elif scene.program == "just":
+        yield from _just_lines(scene, here, files)
+    elif scene.program == "rake":
+        yield from _rake_lines(scene, here, files)
+    elif path := _script_of_shell(scene):
+        text = files.text(posixpath.join(here, path))[:_MAX_SCRIPT_CHARS]
+        is_named = scene.program in _SHELLS or scene.program in (".", "source")
+        first = text.partition("\n")[0]
+        is_shell = is_named or _SHEBANG.fullmatch(first) or not first.startswith("#!")
+        if text and is_shell and "\0" not in text:
+            yield text, here
+
+
+def _script_of_shell(scene: Scene) -> str:
+    """Return the file that a shell reads, or that a command names as its program; "" if there is none."""
+    words = scene.command.words
+    if scene.program in (".", "source"):
+        return "".join(scene.operands()[:1])
+    if scene.program in _SHELLS:
+        is_inline = any(re.match(r"-\w*[cs]", word) for word in scene.options())
+        named = scene.operands(_SHELL_VALUES)[:1]
+        return "" if is_inline or not named or is_unknown(named[0]) else named[0]
+    word = "".join(words[:1])
+    return word if "/" in word and not is_unknown(word) else ""
+
+
+def _just_lines(scene: Scene, here: str, files: ProgramFiles) -> Iterator[tuple[str, str]]:
+    named = list(option_values(list(scene.command.words), word_set("-f --justfile")))
+    text, folder = _nearest(named[:1] or JUSTFILES, here, scene, files)
+    operands = scene.operands(word_set("-f --justfile -d --working-directory --set --shell --dotenv-path"))
+    yield from ((line, folder) for line in just_lines(text, operands))
+
+
+def _rake_lines(scene: Scene, here: str, files: ProgramFiles) -> Iterator[tuple[str, str]]:
+    named = list(option_values(list(scene.command.words), word_set("-f --rakefile")))
+    text, folder = _nearest(named[:1] or RAKEFILES, here, scene, files)
+    operands = scene.operands(
+        word_set("-f --rakefile -C --directory -I --libdir -r --require -R --rakelibdir")
+    )
+    yield from ((line, folder) for line in rake_lines(text, operands))
+
+
+def _nearest(names: Sequence[str], here: str, scene: Scene, files: ProgramFiles) -> tuple[str, str]:
+    """Return the text of the first of these files, and its directory, in a directory or above it."""
+    while True:
+        for name in names:
+            if text := files.text(posixpath.join(here, name)):
+                return text, here
+        if here in (scene.places.folder, "/"):
+            return "", here
+        here = posixpath.dirname(here)
 
 
 def _make_lines(scene: Scene, here: str, files: ProgramFiles) -> Iterator[tuple[str, str]]:
@@ -86,6 +146,7 @@ def _make_lines(scene: Scene, here: str, files: ProgramFiles) -> Iterator[tuple[
     named = list(option_values(words, frozenset(("-f", "--file", "--makefile"))))
     candidates = named[:1] or ["GNUmakefile", "makefile", "Makefile"]
     text = next(filter(None, (files.text(posixpath.join(here, name)) for name in candidates)), "")
+    text = _with_included(text, here, files)
     operands = [word for word in scene.operands(_MAKE_VALUES) if not word.isdigit()]  # `-j 4`
     given = dict(word.split("=", 1) for word in operands if "=" in word)
     made = _parsed(text, given)
@@ -94,6 +155,25 @@ def _make_lines(scene: Scene, here: str, files: ProgramFiles) -> Iterator[tuple[
     for name in _reached(made, targets or first):
         for line in made.recipes[name]:
             yield _expanded(line, {**made.variables, "@": name}), here
+
+
+def _with_included(text: str, here: str, files: ProgramFiles) -> str:
+    """Return the text of a makefile and of those that it includes, whose names may contain its variables."""
+    seen: set[str] = set()
+    whole = text[:_MAX_FILE_CHARS]
+    waiting = [whole]
+    while waiting and len(whole) < _MAX_FILE_CHARS:
+        including = waiting.pop(0)
+        found = _INCLUDE.findall(including)
+        variables = _parsed(whole, {}).variables if found else {}
+        names = [name for row in found for name in _expanded(row.partition("#")[0], variables).split()]
+        for name in names:
+            if name not in seen and len(seen) < _MAX_INCLUDED:
+                seen.add(name)
+                more = files.text(posixpath.join(here, name))[:_MAX_FILE_CHARS]
+                waiting.append(more)
+                whole = f"{whole}\n{more}"
+    return whole[:_MAX_FILE_CHARS]
 
 
 def _parsed(text: str, given: dict[str, str]) -> _Makefile:

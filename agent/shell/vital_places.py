@@ -206,8 +206,13 @@ class Scene(Struct, frozen=True):
         return False
 
 
-def scenes(invocations: Sequence[Invocation], places: Places) -> Iterator[Scene]:
-    """Yield each command of a line with the directory that it runs in."""
+def scenes(
+    invocations: Sequence[Invocation], places: Places, *, unset_is_unknown: bool = False
+) -> Iterator[Scene]:
+    """Yield each command of a line with the directory that it runs in.
+
+    After `cd $DIR` without a value for DIR that is the home directory, as if it were unset, or unknown.
+    """
     moves: list[tuple[tuple[int, ...], str | None]] = [((), places.cwd or places.folder or None)]
     line = tuple(invocations)
     for command in invocations:
@@ -215,7 +220,8 @@ def scenes(invocations: Sequence[Invocation], places: Places) -> Iterator[Scene]
         scene = Scene(command, here=here, places=places, line=line)
         yield scene
         if scene.program in ("cd", "pushd", "popd") and command.sure:
-            moves.append((command.shells, _destination(scene)))
+            is_unknown = unset_is_unknown and any(UNSET in word for word in scene.operands())
+            moves.append((command.shells, None if is_unknown else _destination(scene)))
 
 
 def _destination(scene: Scene) -> str | None:

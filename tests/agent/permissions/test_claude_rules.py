@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from agent.app.claude_restrictions import claude_rules
 from agent.app.config import load_config
 from agent.permissions.claude_rules import path_patterns, translate_rule
-from agent.permissions.rule_syntax import Rule, parse_rules
+from agent.permissions.rule_syntax import Rule, UnknownTool, parse_rules
 from agent.permissions.rules import PermissionRules, Verdict, judge_call
 from tools.base import Access
 
@@ -87,7 +87,8 @@ def test_edits_servers_and_hosts() -> None:
         assert judged("mcp__other__remove", "server", "", denying(text)).answer == "ask"
     hosts = translate_rule("WebFetch(domain:example.com)", FOLDER)
     assert hosts == (Rule("web_fetch", "example.com"), Rule("net", "example.com"))
-    assert translate_rule("NotebookRemix", FOLDER) == ()
+    with pytest.raises(UnknownTool, match="NotebookRemix"):
+        translate_rule("NotebookRemix", FOLDER)
 
 
 def test_what_has_no_counterpart_is_reported() -> None:
@@ -102,6 +103,19 @@ def test_what_has_no_counterpart_is_reported() -> None:
         with pytest.raises(ValueError, match=r"."):
             translate_rule(text, FOLDER)
     assert path_patterns("a/**/b/**/c/**/d/**/e", FOLDER)[-1].startswith("a/b/c/d/**/e")
+
+
+def test_rules_about_tools_that_do_not_exist_here_are_reported(tmp_path: Path) -> None:
+    (tmp_path / ".claude").mkdir()
+    rules = {"deny": ["PowerShell(rm *)", "LSP", "Bash(rm *)", "PowerShell"], "ask": ["NotebookRemix"]}
+    (tmp_path / ".claude" / "settings.json").write_text(json.dumps({"permissions": rules}))
+    found = claude_rules({"HOME": str(tmp_path / "home")}, tmp_path, managed=tmp_path / "none")
+    assert [str(rule) for rule in found.deny] == ["Bash(rm *)"] and found.ask == ()
+    path = tmp_path / ".claude" / "settings.json"
+    assert found.warnings == (
+        f"{path}: cannot apply deny rules about PowerShell, LSP: makeroom has no such tool",
+        f"{path}: cannot apply ask rules about NotebookRemix: makeroom has no such tool",
+    )
 
 
 def test_denial_names_the_rule_as_it_was_written() -> None:

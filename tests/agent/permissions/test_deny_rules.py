@@ -1,7 +1,10 @@
 """A deny rule stops its command in every disguise, commands that may be it, and nothing else."""
 
+import json
+import os
 import shlex
 from itertools import product
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +12,7 @@ from agent.permissions.deny_rules import denial_of, forbids_command
 from agent.permissions.modes import MODES
 from agent.permissions.rule_syntax import exact_rule, parse_rules
 from agent.permissions.rules import PermissionRules, judge_call
-from agent.shell import Certainty
+from agent.shell import Certainty, ProjectEnvironment
 from agent.shell.line_reading import read_line
 from agent.shell.parsed_text import SPLIT
 from tools.base import Access
@@ -234,6 +237,47 @@ def test_what_may_be_denied_needs_approval_in_every_mode_until_that_line_is_allo
         assert verdict.why == "it may run a command that the rule bash(rm) denies" and verdict.binding
         allowed = PermissionRules(mode, (verdict.prefix,), denied, "/w", sandboxed=sandbox)  # type: ignore[arg-type]
         assert judge_call("bash", [Access("run", line)], allowed).answer == "allow"
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("sh push.sh", "deny"),
+        ("bash -c 'sh ./push.sh'", "deny"),
+        ("ls; ./push.sh now", "deny"),
+        ("source push.sh", "deny"),
+        ("make release", "deny"),
+        ("npm run release", "deny"),
+        ("just release", "deny"),
+        ("rake release", "deny"),
+        ("bash -c 'git push --force-with-lease'", "deny"),
+        ("sh unclear.sh", "allow"),  # it may run anything, as nearly every script
+        ("sh quiet.sh", "allow"),
+        ("make quiet", "allow"),
+        ("cat push.sh", "allow"),
+    ],
+)
+@pytest.mark.parametrize(
+    "rule", ["bash(git push *)", "bash(* * *--force*)", "bash(git pu*)", "bash(git push)"]
+)
+def test_a_denied_command_is_found_in_scripts_of_the_project(
+    tmp_path: Path, rule: str, line: str, answer: str
+) -> None:
+    folder = tmp_path.resolve()
+    push = "git push --force-with-lease origin main"
+    (folder / "push.sh").write_text(f"#!/bin/sh\nset -e\nif true; then\n  {push}\nfi\n")
+    (folder / "unclear.sh").write_text('$TOOL "$@"\n')
+    (folder / "quiet.sh").write_text(f"echo '{push}'\n")
+    (folder / "Makefile").write_text(f"release: sub\nsub:\n\t@{push}\nquiet:\n\techo x\n")
+    (folder / "package.json").write_text(json.dumps({"scripts": {"release": f"tsc && {push}"}}))
+    (folder / "justfile").write_text(f"release:\n  {push}\n")
+    (folder / "Rakefile").write_text(f"task :release do\n  sh '{push}'\nend\n")
+    reading = ProjectEnvironment(str(folder), {"PATH": os.environ["PATH"]})
+    rules = PermissionRules(
+        folder=str(folder), deny=parse_rules(rule), sandboxed=True, reading=reading, home="/home/u"
+    )
+    verdict = judge_call("bash", [Access("run", line)], rules)
+    assert verdict.answer == answer
 
 
 def test_a_line_that_no_one_reads_is_not_offered_to_be_allowed_for_good() -> None:

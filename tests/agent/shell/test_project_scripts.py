@@ -30,8 +30,51 @@ tell:
 	$(MAKE) -C sub clean
 one two: ; rm $@
 """
+JUSTFILE = """
+out := "build"
+export deep := 'a/b'
+set shell := ["bash", "-c"]
+alias w := wipe
+
+default: tell
+
+# wipes all
+@wipe kind="all" *more: tell && after
+    @rm -rf {{out}} {{ deep }} \\
+        node_modules
+    -git stash drop
+after:
+    #!/usr/bin/env bash
+    rm -rf .venv
+tell:
+    echo telling
+"""
+RAKEFILE = """
+task :default => [:tell]
+desc 'wipes'
+task :wipe, [:kind] => [:tell] do |t, args|
+  rm_rf 'build', "node_modules"
+  sh "git clean -fdx"
+  # sh "no"
+  `git stash drop`
+end
+namespace :db do
+  task(tell: []) { sh('echo telling') }
+end
+multitask 'tell' do
+  system "echo telling"
+end
+"""
+SCRIPT = """#!/bin/bash
+set -e
+clean() {
+  rm -rf node_modules
+}
+clean
+"""
 SCRIPTS = """{"scripts": {"clean": "rimraf node_modules dist", "preclean": "npm run tell", "tell": "echo",
 "test": "jest", "loop": "npm run loop", "odd": 3}}"""
+JUST = ["echo telling", "rm -rf build a/b          node_modules", "git stash drop", "rm -rf .venv"]
 WIPING = ["echo wiping", "make -C sub clean", "rm -f *.log  ", "for d in a b; do rm -rf $d; done"]
 
 
@@ -40,6 +83,15 @@ def root(tmp_path: Path) -> Path:
     (tmp_path / "sub").mkdir()
     (tmp_path / "Makefile").write_text(MAKEFILE)
     (tmp_path / "other.mk").write_text("x:\n\techo other\n")
+    (tmp_path / "rules.mk").write_text("NAME = deep\ninclude ./rules.mk $(NAME).mk missing.mk\n")
+    (tmp_path / "deep.mk").write_text("deep: ; rm -rf .venv\n")
+    (tmp_path / "including.mk").write_text("-include rules.mk # more\nall: deep\n")
+    (tmp_path / "justfile").write_text(JUSTFILE)
+    (tmp_path / "Rakefile").write_text(RAKEFILE)
+    (tmp_path / "clean.sh").write_text(SCRIPT)
+    (tmp_path / "clean.py").write_text("#!/usr/bin/env python3\nimport shutil\n")
+    (tmp_path / "plain").write_text("git stash drop\n")
+    (tmp_path / "link.sh").symlink_to(tmp_path / "clean.sh")
     (tmp_path / "sub" / "makefile").write_text("clean:\n\trm -rf ../.git\n")
     (tmp_path / "package.json").write_text(SCRIPTS)
     return tmp_path.resolve()
@@ -60,6 +112,24 @@ def behind(root: Path, line: str) -> list[tuple[str, str]]:
         ("make VENV=env wipe", [*WIPING, "rm -rf  build dist env"]),
         ("make two", ["rm two"]),
         ("make -f other.mk", ["echo other"]),
+        ("make -f including.mk deep", ["rm -rf .venv"]),
+        ("make -f including.mk all", ["rm -rf .venv"]),
+        ("just", ["echo telling"]),
+        ("just out=dist wipe", [*JUST[:1], "rm -rf dist a/b          node_modules", *JUST[2:]]),
+        ("just w", JUST),
+        ("cd sub && just tell", ["echo telling"]),
+        ("rake", ["echo telling"]),
+        (
+            "rake wipe[all]",
+            ["echo telling", "git clean -fdx", "git stash drop", "rm -rf build node_modules"],
+        ),
+        ("rake db:tell missing", []),
+        ("sh clean.sh --all", [SCRIPT]),
+        ("bash -e ./clean.sh", [SCRIPT]),
+        ("./clean.sh", [SCRIPT]),
+        ("source clean.sh; . plain", [SCRIPT, "git stash drop\n"]),
+        ("./plain; sh plain", ["git stash drop\n"]),
+        ("./clean.py; sh -c clean.sh; sh $FILE; ./link.sh; sh missing.sh", []),
         ("make missing; ls", []),
         ("npm run clean", ["rimraf node_modules dist", "npm run tell", "echo"]),
         ("cd sub && yarn tell", ["echo"]),
