@@ -52,6 +52,88 @@ def test_a_password_in_an_address_is_masked_and_the_address_kept(text: str, show
     assert mask(text) == mask_output(text) == shown
 
 
+# Texts that commands print, each with the secret in it.
+PRINTED = {
+    "Set-Cookie: session=s%3AQ2v8xk1LpZ0aTnR7.mK9dE3fGhJ4; Path=/; HttpOnly": "Q2v8xk1LpZ0aTnR7",
+    "Cookie: theme=dark; sessionid=9f8e7d6c5b4a39281706f5e4d3c2b1a0; lang=en": "9f8e7d6c5b4a3928",
+    "< set-cookie: JSESSIONID=A1B2C3D4E5F60718293A4B5C6D7E8F90; Path=/": "A1B2C3D4E5F60718",
+    "{'Cookie': 'sid=9f8e7d6c5b4a3928'}": "9f8e7d6c5b4a3928",
+    "mysql -u root -phorses app": "horses",
+    "mysql -u root -ppassword app": "ppassword",
+    "+ mysqldump -h db -u app -p'hunter2x' app > d.sql": "hunter2x",
+    "mariadb -uroot -pS3cr3tPass -e 'select 1'": "S3cr3tPass",
+    "sshpass -p 'Tr0ub4dor' ssh host": "Tr0ub4dor",
+    "docker login -u me -p dckr9secretpw registry.example": "dckr9secretpw",
+    "mongosh -u root -p m0ngoPass99 admin": "m0ngoPass99",
+    "redis-cli -h cache -a MyR3disPass ping": "MyR3disPass",
+    "openssl rsa -passin pass:S3cretPhrase -in k": "S3cretPhrase",
+    "openssl enc -aes-256-cbc -k S3cretPhrase -in a": "S3cretPhrase",
+    "htpasswd -b .htpasswd admin S3cretPw9": "S3cretPw9",
+    "echo 'hunter2x9' | sudo -S ls": "hunter2x9",
+    "kubectl create secret generic a --from-literal=password=hunter2x9": "hunter2x9",
+    "requirepass foobared123": "foobared123",
+    "password: hunter2x9": "hunter2x9",
+    "  db_password: correcthorse7 # of the database": "correcthorse7",
+    "- POSTGRES_PASSWORD: Sup3rS3cret!": "Sup3rS3cret!",
+    "secret_key_base: 4f8a9c2e1b7d6f5a3c0e9d8b": "4f8a9c2e1b7d6f5a3c0e9d8b",
+    "spring.datasource.password=hunter2x9": "hunter2x9",
+    "ENV SECRET_KEY 4f8a9c2e1b7d6f5a": "4f8a9c2e1b7d6f5a",
+    "aws_secret_access_key = wJalrXUtnFEMIK7MDENGbPxRfiCYzExAmPLeKEYx": "wJalrXUtnFEMIK7M",
+    "<password>S3cretPw99</password>": "S3cretPw99",
+    '<add key="ApiKey" value="k9Xj2Lm4Np6Qr8St"/>': "k9Xj2Lm4Np6Qr8St",
+    '{"auths": {"a": {"auth": "dXNlcjpwYXNzd29yZDEyMw=="}}}': "dXNlcjpwYXNzd29yZDEyMw",
+    "_auth=dXNlcjpwYXNzd29yZDEyMw==": "dXNlcjpwYXNzd29yZDEyMw",
+    "https://a.blob.core.windows.net/c?sv=2021&sig=abcDEF123%2Bghi456JKL": "abcDEF123",
+    "jdbc:mysql://db/app?user=a&password=S3cretPw99": "S3cretPw99",
+    "Server=db;User Id=a;Password=S3cretPw99;": "S3cretPw99",
+}
+
+
+@pytest.mark.parametrize("text", PRINTED)
+def test_a_secret_is_masked_where_commands_print_it(text: str) -> None:
+    """Only the secret: the model still sees what it was for."""
+    secret = PRINTED[text]
+    shown = mask_output(f"first\n{text}\nlast\n")
+    assert secret not in shown and "[secret masked]" in shown
+    assert shown.startswith("first\n") and shown.endswith("\nlast\n") and text[:6].strip() in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password: string;",
+        "password: str = secret_of(name)",
+        "password: z.string().min(8)",
+        "private_key: x25519.X25519PrivateKey",
+        "token: ${TOKEN}",
+        "token: {{ vault_token_1 }}",
+        "password: changeme",
+        "secret: <your secret 1>",
+        "password: $2b$12$abcdefghijklmnopqrstuv",
+        "POSTGRES_PASSWORD: ${POSTGRES_PASSWORD:-app1}",
+        "password=other.password1,",
+        "mysql -u root -p app",
+        'mysql -u root -p"$PASSWORD" app',
+        "mysql --password app",
+        "ssh -p 2222 host; docker run -p 8080:80 nginx",
+        "mongod -p x; redis-server -a b",
+        "Cookie: theme=dark; lang=en",
+        "Set-Cookie: id=<id>; Expires=Wed, 21 Oct 2026 07:28:00 GMT",
+        "cookies: true",
+        "<password>secret</password>",
+        "<token>string</token>",
+        "?token=YOUR_TOKEN&page=2",
+        "keyboard: us-intl-101",
+        "secretName: app-tls-2026",
+        "tokenizer: cl100k_base",
+        "max_tokens: 4096",
+        "echo hello | sudo tee x",
+    ],
+)
+def test_ordinary_lines_about_secrets_stay(text: str) -> None:
+    assert mask_output(f"{text}\n") == f"{text}\n"
+
+
 @pytest.mark.parametrize(
     "innocent",
     [

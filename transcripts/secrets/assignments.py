@@ -19,6 +19,7 @@ from transcripts.patterns import lazy_pattern
 from .secret_forms import (
     SECRET_FORMS,
     could_be_masked,
+    is_attribute,
     is_placeholder,
     is_plain_path,
     is_secret,
@@ -27,6 +28,7 @@ from .secret_forms import (
 )
 
 MIN_ASSIGNED_CHARS = 4  # of a value; shorter ones are too common
+MIN_LONG_CHARS = 36  # of an unquoted value with letters of both cases
 MIN_CHANGES = 3  # between letters and digits in an unquoted value, which sha256 or base64url does not have
 
 # A line without any of these words, in lower case, assigns no secret.
@@ -92,13 +94,13 @@ def _assignments(text: str) -> Iterator[re.Match[str]]:
     if len(folded) != len(text):  # a few letters become two
         yield from _ASSIGNED.finditer(text)
         return
-    starts = {folded.rfind("\n", 0, at) + 1 for hint in _HINTS for at in _lines_with(hint, folded)}
+    starts = {folded.rfind("\n", 0, at) + 1 for hint in _HINTS for at in lines_with(hint, folded)}
     for start in sorted(starts):
         end = text.find("\n", start)
         yield from _ASSIGNED.finditer(text, start, len(text) if end < 0 else end)
 
 
-def _lines_with(hint: str, text: str) -> Iterator[int]:
+def lines_with(hint: str, text: str) -> Iterator[int]:
     """Yield the offset of the first `hint` in each line that contains it."""
     at = text.find(hint)
     while at >= 0:
@@ -139,5 +141,13 @@ def _looks_secret(name: str, value: str, *, quoted: bool) -> bool:
     if quoted:
         is_password = re.search("pass|pwd?", name, re.IGNORECASE) is not None
         return looks_random(value) or (is_password and re.search(r"\d", value) is not None)
+    if is_attribute(value):
+        return False
+    if (
+        len(value) >= MIN_LONG_CHARS
+        and len(re.findall("[A-Z]", value)) > 2
+        and len(re.findall("[a-z]", value)) > 2
+    ):
+        return looks_random(value)
     changes = re.findall(r"[A-Za-z](?=\d)|\d(?=[A-Za-z])", value)
     return looks_random(value) and len(changes) >= MIN_CHANGES

@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from .assignments import assigned_secrets, is_literal
+from .printed_forms import printed_secrets
 from .secret_forms import MIN_SECRET_CHARS, SECRET_FORMS, SecretForm
 
 MASK_TEXT = "****"
@@ -44,9 +45,11 @@ def _mask_literal(form: SecretForm, found: re.Match[str]) -> str:
 
 
 def _mask_assigned(text: str) -> str:
-    for start, end in reversed(list(assigned_secrets(text))):
-        if not text.startswith("[", start):
+    at = len(text)
+    for start, end in sorted({*assigned_secrets(text), *printed_secrets(text)}, reverse=True):
+        if end <= at and not text.startswith("[", start):
             text = f"{text[:start]}[secret masked]{text[end:]}"
+            at = start
     return text
 
 

@@ -239,6 +239,11 @@ def is_surely_named(name: str, tail: str) -> bool:
     return _is_named(f"(?:{_SURE_NAME}){tail}$", name)
 
 
+def is_attribute(text: str) -> bool:
+    """Return whether an unquoted text looks like a name in source code: `settings.token2`."""
+    return len(text) <= 40 and re.fullmatch(r"[A-Za-z_]\w*\.[A-Za-z_]\w*", text) is not None
+
+
 def is_plain_path(text: str) -> bool:
     """Return whether a text is a path in the form of a usual directory."""
     return re.fullmatch(_PLAIN_PATH, text) is not None
