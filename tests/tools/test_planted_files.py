@@ -74,6 +74,70 @@ def test_a_new_repository_is_reported_and_left(project: Path) -> None:
     assert (project / "new/.git/info/attributes").exists()
 
 
+SETTINGS = """[core]
+\tbare = false
+\tfsmonitor = true
+[remote "origin"]
+\turl = https://example.org/x # its place
+[filter "lfs"]
+\tclean = git-lfs clean -- %f
+"""
+PROGRAMS = {
+    "[core]\n\tfsmonitor = touch ran; false\n": "[core]\n",
+    '[core] fsmonitor = "touch ran"\n': "[core] \n",
+    "[CORE]\n\tFSMonitor=touch \\\n  ran\n\tbare = false\n": "[CORE]\n\tbare = false\n",
+    '[filter "x"]\n\tclean = touch ran\n': '[filter "x"]\n',
+    "[filter.x]\n\tsmudge = touch ran\n": "[filter.x]\n",
+    "[diff]\n\texternal = touch ran\n": "[diff]\n",
+    '[diff "x"]\n\ttextconv = touch ran\n': '[diff "x"]\n',
+    "[pager]\n\tlog = touch ran\n": "[pager]\n",
+    "[include]\n\tpath = ../../evil\n": "[include]\n",
+    '[includeIf "gitdir:/"]\n\tpath = ../../evil\n': '[includeIf "gitdir:/"]\n',
+    "[core]\n\t%& = 1\n": None,
+}
+
+
+@pytest.mark.parametrize("settings", PROGRAMS)
+@pytest.mark.parametrize("place", ["new/.git", "bare"])
+def test_a_new_repository_makes_git_status_run_no_program(project: Path, settings: str, place: str) -> None:
+    """Even if the index of the project names it, so that `git status` there reads its settings."""
+    guard = project_guard(project, project.parent)
+    guard.restores = False
+
+    async def main() -> list[str]:
+        await guard.begin()
+        git(project, "init", "-q", *(["--bare"] if place == "bare" else []), place.removesuffix("/.git"))
+        (project / place / "config").write_text(SETTINGS + settings)
+        await guard.end()
+        return [*guard.take_reports(), *await guard.look_at_links()]
+
+    told = asyncio.run(main())
+    left = PROGRAMS[settings]
+    (aside,) = (project / place).glob("config.put-aside-*")
+    line = f"{place}/config makes git run programs: renamed to {place}/{aside.name}"
+    assert line in told and aside.read_text() == SETTINGS + settings
+    kept = project / place / "config"
+    assert (kept.read_text() if kept.exists() else None) == (None if left is None else SETTINGS + left)
+
+
+@pytest.mark.parametrize("settings", ["", SETTINGS, "[alias]\n\tst = status\n", "; nothing\n[user]\nname\n"])
+def test_usual_settings_of_a_new_repository_stay(project: Path, settings: str) -> None:
+    guard = project_guard(project, project.parent)
+    guard.restores = False
+
+    async def main() -> None:
+        await guard.begin()
+        git(project, "init", "-q", "new")
+        with (project / "new/.git/config").open("a") as file:
+            file.write(settings)
+        await guard.end()
+        await guard.look_at_links()
+
+    asyncio.run(main())
+    assert not list((project / "new/.git").glob("config.put-aside-*"))
+    assert (project / "new/.git/config").read_text().endswith(settings)
+
+
 REPORTED = {
     "deep/er/down/below/.git/hooks/post-checkout": "",
     "deep/er/down/below/.git/config": "",

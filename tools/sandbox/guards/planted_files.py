@@ -3,6 +3,10 @@
 Nothing can be mounted upon a file that does not exist. Files by which git is controlled are renamed when a
 command has made them in a repository that was there before: the next `git status` of the user would act on
 them. Others are often made on purpose, such as by `npm install`, and are only reported.
+
+A repository that a command makes is left as well, but without settings that make `git status` run a program
+(`core.fsmonitor`, filters): if the project's index names that repository, `git status` in the project reads
+its settings, too.
 """
 
 from __future__ import annotations
@@ -34,6 +38,19 @@ _EXECUTED = re.compile(rb"^[ \t]*(?:exec|x)[ \t]", re.MULTILINE)
 _RUN_LATER = word_set(".husky .vscode .idea .devcontainer .githooks")
 _RUN_FILES = word_set("sitecustomize.py usercustomize.py .envrc")
 _PROGRAMS = ("venv/bin", "env/bin", "node_modules/.bin")
+_BARE_REPOSITORY = frozenset(("HEAD", "objects", "refs"))
+_SECTION = re.compile(rb"\s*\[\s*([\w-]+)(?:[.\s]+[^\]\n]*)?\]\s*", re.ASCII)
+_SETTING = re.compile(rb"\s*(?:([A-Za-z][\w-]*)\s*(?:=\s*(.*?)\s*)?)?(?:[#;].*)?", re.ASCII | re.DOTALL)
+_SWITCH = re.compile(rb"(?:true|false|yes|no|on|off|0|1|)", re.IGNORECASE)
+# Settings of git that name programs which `git status`, `git diff` and `git log` run, by section.
+_RUN_BY_STATUS = {
+    b"core": (b"fsmonitor", b"pager"),
+    b"diff": (b"external", b"textconv", b"command"),
+    b"filter": (b"clean", b"smudge", b"process"),
+    b"interactive": (b"difffilter",),
+    b"include": (b"path",),
+    b"includeif": (b"path",),
+}
 _UNSEEN = frozenset(RECORD_FOLDERS)
 _CONFIGURED_SCRIPT = re.compile(
     rb"^[ \t]*(?:(?:fsmonitor|clean|smudge|process|textconv|command|external|sshCommand|editor|pager|program"
@@ -64,16 +81,25 @@ def tell_planted(folder: Path, since: float, told: set[str]) -> list[str]:
     except OSError:
         return []
     with closing(top):
-        found = Counter(name for name in _planted(top, since) if name not in told)
+        names = list(_planted(top, since))
+        aside = {name: new for name in names if (new := _put_settings_aside(top, name))}
+        found = Counter(name for name in names if name not in told and name not in aside)
     told.update(found)
+    lines = [
+        f"{one_line_path(name)} makes git run programs: renamed to {one_line_path(new)}"
+        for name, new in list(aside.items())[:_MAX_NAMED]
+    ]
     if not found:
-        return []
+        return lines
     shown = [
         f"{one_line_path(name)} ({count} files)" if count > 1 else one_line_path(name)
         for name, count in found.items()
     ]
     more = f" and {len(shown) - _MAX_NAMED} more" if len(shown) > _MAX_NAMED else ""
-    return [f"changed while commands ran, and other programs run them: {', '.join(shown[:_MAX_NAMED])}{more}"]
+    return [
+        *lines,
+        f"changed while commands ran, and other programs run them: {', '.join(shown[:_MAX_NAMED])}{more}",
+    ]
 
 
 def _planted(top: int, since: float) -> Iterator[str]:
@@ -84,10 +110,12 @@ def _planted(top: int, since: float) -> Iterator[str]:
     while waiting and seen < _MAX_SEEN_FILES:
         place = waiting.popleft()
         in_programs = place.endswith(_PROGRAMS)
+        names: set[str] = set()
         in_run_later = not _RUN_LATER.isdisjoint(place.split("/"))
         for entry in islice(_entries(top, place or "."), _MAX_SEEN_FILES - seen):
             seen += 1
             name = entry.name
+            names.add(name)
             path = f"{place}/{name}" if place else name
             is_folder = entry.is_dir(follow_symlinks=False)
             if name == ".git" and is_folder:
@@ -98,6 +126,8 @@ def _planted(top: int, since: float) -> Iterator[str]:
                 with suppress(FileNotFoundError):  # it has just been removed
                     if entry.stat(follow_symlinks=False).st_ctime > since - _CLOCK_S:
                         yield place if in_programs else path
+        if place and names >= _BARE_REPOSITORY:
+            yield from _git_files(top, place, since)
 
 
 def _entries(top: int, place: str) -> Iterator[os.DirEntry[str]]:
@@ -129,6 +159,57 @@ def _git_files(top: int, git: str, since: float) -> Iterator[str]:
             state = os.stat(name, dir_fd=here, follow_symlinks=False)
             if state.st_ctime > since - _CLOCK_S and not stat.S_ISDIR(state.st_mode):
                 yield path
+
+
+def _put_settings_aside(top: int, path: str) -> str:
+    """Rename a changed configuration of git that runs programs; return its new path, else "".
+
+    What remains of it without these settings takes its place, if it can be read.
+    """
+    left = None
+    if path.rpartition("/")[2] in ("config", "config.worktree"):
+        text = _beginning(top, path)
+        left = _without_programs(text)
+        if left == text:
+            return ""
+    elif not path.endswith("/hooks/post-index-change"):  # which `git status` runs, too
+        return ""
+    above, name = os.path.split(path)
+    aside = f"{name}.put-aside-{os.urandom(4).hex()}"
+    with suppress(OSError), closing(safe_open(above, FOLDER_FLAGS, base=top)) as here:
+        os.rename(name, aside, src_dir_fd=here, dst_dir_fd=here)
+        if left is not None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(name, flags, 0o644, dir_fd=here), "wb") as file:
+                file.write(left)
+        return f"{above}/{aside}"
+    return ""
+
+
+def _without_programs(text: bytes) -> bytes | None:
+    """Return a configuration of git without settings that make `git status` run programs.
+
+    None if it cannot be read for certain.
+    """
+    kept = []
+    section = b""
+    for line in re.findall(rb"(?:[^\\\n]|\\.|\\\n)*\n?", text):
+        rest = line.strip()
+        if found := _SECTION.match(rest):
+            section = found[1].lower()
+            rest = rest[found.end() :]
+        setting = _SETTING.fullmatch(rest)
+        if setting is None:
+            return None
+        name = (setting[1] or b"").lower()
+        value = setting[2] or b""
+        runs = section == b"pager" or name in _RUN_BY_STATUS.get(section, ())
+        is_plain = value.startswith(b"git-lfs ") if section == b"filter" else _SWITCH.fullmatch(value)
+        if name and runs and not is_plain:
+            kept += [found[0] + b"\n"] if found else []
+        else:
+            kept.append(line)
+    return b"".join(kept)
 
 
 def _configured_scripts(top: int) -> frozenset[str]:
