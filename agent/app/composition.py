@@ -271,7 +271,7 @@ class Services(Struct):
                 raise
             origins = {**setup.config.origins, "model": "your choice at startup"}
             config = replace(setup.config, model=row.value, openai_model=None, origins=origins)
-            self.setup = replace(setup, options=setup.options._replace(model=None), config=config)
+            self.setup = replace(setup, options=replace(setup.options, model=None), config=config)
             await self.selection.choose(row.value)
 
     def fix_tools(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from agent.errors import ConfigError, UsageError
 from agent.permissions import known_rules, mode_named
@@ -80,10 +80,10 @@ def with_prompt_files(options: Options, folder: Path) -> Options:
     replaced = options.system_prompt_file
     added = options.append_system_prompt_file
     if replaced is not None:
-        options = options._replace(system_prompt=_text_of(folder / replaced))
+        options = structs.replace(options, system_prompt=_text_of(folder / replaced))
     if added is not None:
         texts = (options.append_system_prompt, _text_of(folder / added))
-        options = options._replace(append_system_prompt="\n\n".join(filter(None, texts)))
+        options = structs.replace(options, append_system_prompt="\n\n".join(filter(None, texts)))
     return options
 
 

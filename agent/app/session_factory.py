@@ -156,7 +156,7 @@ class SessionFactory:
         """
         services = self.services
         rejected = context.settings.rejected
-        options = services.setup.options._replace(effort=effort)
+        options = structs.replace(services.setup.options, effort=effort)
         services.setup = structs.replace(services.setup, options=options)
         thinking, effort_taken = how_to_think(services.setup, services.selection.facts)
         changed = structs.replace(context.settings, thinking=thinking, effort=effort_taken)

@@ -52,7 +52,7 @@ class SessionSkills(Struct):
     context: TurnContext
     use_model: Callable[[str], Awaitable[None]] | None
     _count: int = 0
-    _noted: set[str] = field(default_factory=set)  # skills with a notice that their arguments count from 1
+    noted: set[str] = field(default_factory=set)  # skills with a notice that their arguments count from 1
 
     @property
     def library(self) -> SkillLibrary:
@@ -147,8 +147,8 @@ class _Use:
     def _variables(self) -> dict[str, str]:
         skills = self.skills
         skill = self.skill
-        if self._opened.counts_from_one and self.arguments and skill.name not in skills._noted:
-            skills._noted.add(skill.name)
+        if self._opened.counts_from_one and self.arguments and skill.name not in skills.noted:
+            skills.noted.add(skill.name)
             skills.services.emit(Notice(f"/{skill.name} does not use $0, so $1 is its first argument"))
         root = {} if skill.plugin_root is None else {"CLAUDE_PLUGIN_ROOT": str(skill.plugin_root)}
         return {

@@ -141,7 +141,7 @@ def run_setup(options: Options) -> RunSetup:
     if options.safe_mode:  # settings and rules still apply: they may restrict the model
         config = replace(config, hooks=(), status_line="", output_style="")
         remarks = (*options.remarks, SAFE_MODE)
-        options = options._replace(setting_sources=(), strict_mcp_config=True, remarks=remarks)
+        options = replace(options, setting_sources=(), strict_mcp_config=True, remarks=remarks)
     config = replace(config, warnings=(*options.remarks, *config.warnings))
     options = with_prompt_files(options, folder)
     added = added_folders((*options.add_dirs, *given.add_dirs), folder)
@@ -182,7 +182,7 @@ def _run(setup: RunSetup) -> int:
         interactive = sys.stdin.isatty() and sys.stdout.isatty() and not headless
         warnings = "".join(f"makeroom: {escaped(each)}\n" for each in setup.config.warnings)
         (sys.stdout if interactive else sys.stderr).write(warnings + NO_MODEL.format(program=program_name()))
-        _refuse(setup.options._replace(resume=None), "no model is configured")
+        _refuse(replace(setup.options, resume=None), "no model is configured")
         return AuthenticationError.code
     # A face is loaded when it is chosen: 110 ms with prompt_toolkit, 60 ms for the others.
     if setup.options.input_format == "stream-json":

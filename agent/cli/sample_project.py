@@ -6,6 +6,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from agent.app import Options
 from agent.errors import UsageError
 from tools.files import FOLDER_FLAGS, FileError, closing, safe_open
@@ -96,7 +98,7 @@ def with_sample(options: Options) -> Options:
     folder = Path(options.folder or "") / SAMPLE_FOLDER
     if (folder / "README.md").is_file():
         remark = f"continuing in the sample project {folder}; delete it to begin with a new one"
-        options = options._replace(remarks=(*options.remarks, remark))
+        options = replace(options, remarks=(*options.remarks, remark))
     try:
         make_sample(folder)
     except OSError as error:
@@ -105,13 +107,13 @@ def with_sample(options: Options) -> Options:
         leave_out_of_git(folder.resolve())
     except OSError as error:
         remark = f"cannot exclude {SAMPLE_FOLDER} from git: {error.filename}: {error.strerror}"
-        options = options._replace(remarks=(*options.remarks, remark))
+        options = replace(options, remarks=(*options.remarks, remark))
     except FileError as error:
         remark = f"cannot exclude {SAMPLE_FOLDER} from git: {str(error).splitlines()[0]}"
-        options = options._replace(remarks=(*options.remarks, remark))
+        options = replace(options, remarks=(*options.remarks, remark))
     if options.offline and not options.context_window:
-        options = options._replace(context_window=SAMPLE_WINDOW_TOKENS, window_flag="--sample")
-    return options._replace(folder=str(folder))
+        options = replace(options, context_window=SAMPLE_WINDOW_TOKENS, window_flag="--sample")
+    return replace(options, folder=str(folder))
 
 
 def make_sample(folder: Path) -> None:

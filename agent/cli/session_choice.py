@@ -36,7 +36,7 @@ def with_session(setup: RunSetup) -> RunSetup | None:
         path = repository.newest()
     else:
         path = repository.named(options.resume or _pick(repository, setup))
-    chosen = replace(setup, options=options._replace(continue_=False, resume=path.stem))
+    chosen = replace(setup, options=replace(options, continue_=False, resume=path.stem))
     if not options.from_elsewhere:
         try:
             repository.require_own(path)
@@ -71,7 +71,7 @@ def _resolve_in_use(setup: RunSetup, error: SessionInUse) -> RunSetup | None:
             run_sessions(["show", error.sid], setup.folder)
             return None
         case "fork":
-            return replace(setup, options=setup.options._replace(fork_session=True))
+            return replace(setup, options=replace(setup.options, fork_session=True))
         case _:
             raise ChoiceCancelled(str(error))
 
@@ -85,7 +85,7 @@ def _resolve_foreign(setup: RunSetup, error: FromElsewhere) -> RunSetup | None:
             run_sessions(["show", error.sid], setup.folder)
             return None
         case "adopt":
-            options = setup.options._replace(from_elsewhere=True, fork_session=False, at=None)
+            options = replace(setup.options, from_elsewhere=True, fork_session=False, at=None)
             return replace(setup, options=options)
         case _:
             raise ChoiceCancelled(str(error))

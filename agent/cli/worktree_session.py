@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from agent.app import (
     GitRunner,
     Options,
@@ -46,7 +48,7 @@ def offer_worktree(options: Options, folder: Path) -> Options:
     row = choose_from(menu, options)
     if row is None or row.value == "quit":
         raise ChoiceCancelled("no directory was chosen")
-    return options._replace(worktree="") if row.value == "worktree" else options
+    return replace(options, worktree="") if row.value == "worktree" else options
 
 
 def enter_worktree(options: Options, folder: Path) -> tuple[Options, Path]:
@@ -63,7 +65,7 @@ def enter_worktree(options: Options, folder: Path) -> tuple[Options, Path]:
     place = worktree.path / inside
     if not place.is_dir():
         raise UsageError(f"the worktree {worktree.name} has no directory {inside}")
-    options = options._replace(worktree=worktree.name, remarks=(*options.remarks, *warnings))
+    options = replace(options, worktree=worktree.name, remarks=(*options.remarks, *warnings))
     return options, place
 
 

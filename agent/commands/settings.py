@@ -344,7 +344,7 @@ def _use_setting(controller: Controller, name: str, config: Config) -> None:
     """Use changed settings from now on. Raises ConfigError."""
     flagged: dict[str, Any] = {OPTIONS_OF_FLAGS[name]: None} if name in OPTIONS_OF_FLAGS else {}
     setups = [
-        structs.replace(setup, config=config, options=setup.options._replace(**flagged))
+        structs.replace(setup, config=config, options=structs.replace(setup.options, **flagged))
         for setup in (controller.services.setup, controller.setup)
     ]
     controller.factory.use_settings(*controller.in_use, setups[0])

@@ -181,7 +181,7 @@ async def set_max_thinking_tokens(run: ControlRequests, body: Body) -> Answer:
     thinking = facts.thinking and body.get("max_thinking_tokens") != 0
     setup = controller.services.setup
     effort = None if thinking and setup.options.effort == NO_EFFORT else setup.options.effort
-    options = setup.options._replace(thinking=thinking, effort=effort)
+    options = structs.replace(setup.options, thinking=thinking, effort=effort)
     controller.services.setup = structs.replace(setup, options=options)
     if "thinking" not in context.settings.rejected:
         context.settings = structs.replace(context.settings, thinking=thinking)

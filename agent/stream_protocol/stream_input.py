@@ -210,11 +210,11 @@ def _with_wishes(options: Options, body: Mapping[str, Any]) -> Options:
     if isinstance(system, list):
         system = "\n\n".join(map(str, system))
     if isinstance(system, str):
-        options = options._replace(system_prompt=system)
+        options = replace(options, system_prompt=system)
     if isinstance(added := body.get("appendSystemPrompt"), str):
-        options = options._replace(append_system_prompt=added)
+        options = replace(options, append_system_prompt=added)
     if isinstance(agents := body.get("agents"), dict):
-        options = options._replace(agents=json.dumps(agents))
+        options = replace(options, agents=json.dumps(agents))
     if isinstance(schema := body.get("jsonSchema"), dict):
-        options = options._replace(json_schema=json.dumps(schema))
+        options = replace(options, json_schema=json.dumps(schema))
     return options

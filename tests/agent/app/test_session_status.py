@@ -136,5 +136,5 @@ def test_the_flags_to_repeat_lead_to_the_same_sessions_and_model() -> None:
     assert start_command(Options(offline=True, folder="my project")) == "makeroom --offline -C 'my project' "
     made = Options(offline=True, sample=True, folder="makeroom-sample")
     assert start_command(made) == "makeroom --offline --sample "
-    assert start_command(made._replace(folder="x/makeroom-sample")) == "makeroom --offline --sample -C x "
+    assert start_command(replace(made, folder="x/makeroom-sample")) == "makeroom --offline --sample -C x "
     assert start_command(Options(worktree="parser")) == "makeroom --worktree parser "
