@@ -127,13 +127,13 @@ def test_work_that_hangs_is_given_up_and_the_session_lives(files: FileSession):
 
 @pytest.mark.skipif(not LINUX, reason="no CPU clocks of other threads")
 def test_work_that_computes_is_not_taken_for_a_file_system_that_is_silent():
-    def compute(abandoned: threading.Event, seconds: float = 0.4) -> str:
+    def compute(abandoned: threading.Event, seconds: float = 0.7) -> str:
         until = time.thread_time() + seconds
         while time.thread_time() < until and not abandoned.is_set():
             pass
         return "done"
 
-    assert asyncio.run(in_thread(0.2, compute)) == "done"
+    assert asyncio.run(in_thread(0.5, compute)) == "done"
     with pytest.raises(FileError, match="the file system responds"):
         asyncio.run(in_thread(0.05, lambda abandoned: compute(abandoned, 60.0)))
 
