@@ -114,7 +114,7 @@ def mutants_of(source: str) -> Iterator[Mutant]:
 def _kind(site: _Site, node: ast.AST, made: ast.AST) -> Kind:
     """Return the kind of the mutant that has `made` instead of `node`."""
     match node, made, site.statement:
-        case ast.Constant(value=int()), ast.Constant(value=value), _ if value > _MIN_TUNED_NUMBER:
+        case ast.Constant(value=int()), ast.Constant(value=int(value)), _ if value > _MIN_TUNED_NUMBER:
             return "tuning" if _is_tuned(site) else "behaviour"
         case ast.Constant(value=str() | bytes()), _, ast.Assign() | ast.AnnAssign() if not site.place:
             return "table" if _words_beside(site) >= _MIN_TABLE_WORDS else "behaviour"
