@@ -1,8 +1,9 @@
 """Mutation testing: `python -m tests.mutation [TARGET ...]`, a target by any part of its module's path.
 
-For each room it runs a sample of the mutants of its modules: first with the tests of the room, then those
-that survive with the tests of its users. It prints the line and the change of each one that survives, and how
-many were killed. It exits with 1 where fewer than the wanted share were killed.
+For each room it runs a sample of the mutants of its modules with the tests of the room. Those that survive
+are checked by mypy ("mistyped"), which the gate runs as well, and then with the tests of the room's users. It
+prints the line and the change of each one that survives, and how many were found. It exits with 1 where fewer
+than the wanted share were found.
 
 The share counts mutants of behaviour. Mutants of tables and of tuning (see `mutants.py`) are sampled, judged
 and printed as well, at most a fifth as many of each, with a share of their own. Mutants that survivors.toml
@@ -25,6 +26,7 @@ from .mutants import Kind, mutants_of, sample
 from .runner import Baseline, CannotJudge, Job, Outcome, copied_tree, judge
 from .survivors import known_survivors
 from .targets import ROOT, Room, chosen
+from .typed import TypeChecker
 
 WANTED_PERCENT = 85.0
 SURVIVING: tuple[Outcome, ...] = ("survived", "not reached")
@@ -32,7 +34,7 @@ SURVIVING: tuple[Outcome, ...] = ("survived", "not reached")
 
 @dataclass(slots=True)
 class Report:
-    """The outcomes of a room's sample: killed, hung, survived, not reached, or known (to survive)."""
+    """The outcomes of a room's sample; "known" are survivors that are listed with a reason."""
 
     room: Room
     made: int
@@ -73,7 +75,7 @@ class Report:
         for kind, outcomes in sorted(self.outcomes.items(), reverse=True):
             of_kind = "" if kind == "behaviour" else f", {kind} (not counted)"
             counts = ", ".join(f"{number} {name}" for name, number in sorted(outcomes.items()))
-            rows.append(f"{self.room.package}{of_kind}: {percent(outcomes):.1f} % killed: {counts}")
+            rows.append(f"{self.room.package}{of_kind}: {percent(outcomes):.1f} % found: {counts}")
         seconds = time.monotonic() - self.started
         run = sum(outcomes.total() for outcomes in self.outcomes.values())
         return [*rows[:-1], f"{rows[-1]}; {run} mutants of {self.made}, {seconds:.0f} s"]
@@ -88,9 +90,10 @@ class Tests:
 
 
 def percent(outcomes: Counter[str]) -> float:
-    """Return the share of the mutants that were killed, without those that are known to survive."""
+    """Return the share of the mutants that were found, without those that are known to survive."""
     judged = outcomes.total() - outcomes["known"]
-    return 100.0 * (outcomes["killed"] + outcomes["hung"]) / judged if judged else 100.0
+    missed = sum(outcomes[each] for each in SURVIVING)
+    return 100.0 * (judged - missed) / judged if judged else 100.0
 
 
 def drawn(jobs: list[Job], most: int, seed: str) -> list[Job]:
@@ -107,13 +110,17 @@ def drawn(jobs: list[Job], most: int, seed: str) -> list[Job]:
     ]
 
 
-def run_room(tree: Path, room: Room, modules: list[str], *, most: int, seed: str, tests: Tests) -> Report:
+def run_room(
+    tree: Path, room: Room, modules: list[str], *, most: int, seed: str, tests: Tests, types: TypeChecker
+) -> Report:
     """Judge a sample of the mutants of a room's modules. Raises CannotJudge."""
     jobs = [Job(name, each) for name in modules for each in mutants_of((ROOT / name).read_text("utf-8"))]
     report = Report(room, len(jobs))
     left: list[Job] = []
 
     def note(job: Job, outcome: Outcome) -> None:
+        if outcome in SURVIVING and types.rejects(job.module, job.mutant.text):
+            outcome = "mistyped"
         if outcome in SURVIVING and tests.of_users:
             left.append(job)
         else:
@@ -144,8 +151,9 @@ def main() -> int:
     lowest = 100.0
     try:
         with copied_tree() as tree:
+            types = TypeChecker(tree)
             for room, modules in chosen(given.target).items():
-                report = run_room(tree, room, modules, most=most, seed=given.seed, tests=tests)
+                report = run_room(tree, room, modules, most=most, seed=given.seed, tests=tests, types=types)
                 print("\n".join(report.lines()), flush=True)
                 lowest = min(lowest, report.percent())
     except (CannotJudge, ValueError) as error:

@@ -49,7 +49,7 @@ PASSED = 0  # the exit code of pytest; other numbers stand for tests or imports 
 _CANNOT_SWAP = -1
 _fork = get_context("fork")
 
-Outcome = Literal["killed", "hung", "survived", "not reached"]
+Outcome = Literal["killed", "hung", "mistyped", "survived", "not reached"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from tests.mutation.runner import Job
 from tests.mutation.survivors import PATH
 from tests.mutation.swap import CannotSwap, Functions
 from tests.mutation.targets import ROOMS, ROOT, chosen
+from tests.mutation.typed import TypeChecker
 
 
 def changes(source: str) -> list[str]:
@@ -103,11 +104,23 @@ def test_the_share_counts_behaviour_and_each_kind_has_a_share_of_its_own(
         report.add(Job("agent/loop/turn.py", next(mutants_of(source))), outcome)  # type: ignore[arg-type]
     assert report.percent() == 100.0
     tuning, table, behaviour = report.lines()
-    assert tuning == "agent/loop, tuning (not counted): 0.0 % killed: 1 survived"
-    assert table == "agent/loop, table (not counted): 0.0 % killed: 1 not reached"
-    assert behaviour.startswith("agent/loop: 100.0 % killed: 1 killed; 3 mutants of 3, ")
+    assert tuning == "agent/loop, tuning (not counted): 0.0 % found: 1 survived"
+    assert table == "agent/loop, table (not counted): 0.0 % found: 1 not reached"
+    assert behaviour.startswith("agent/loop: 100.0 % found: 1 killed; 3 mutants of 3, ")
     printed = capsys.readouterr().out
     assert "  survived (tuning): agent/loop/turn.py:1 : X = 200\n      200 -> 201\n" in printed
+
+
+def test_mypy_rejects_a_mutant_with_another_type_and_leaves_the_module_alone(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    source = "x: int = 'a'  # type: ignore[assignment]\n\ndef f(a: int) -> str:\n    return str(a)\n"
+    (tree / "module.py").write_text(source)
+    (tree / "mypy.ini").write_text("[mypy]\nstrict = true\n")
+    types = TypeChecker(tree, ROOT / "no cache")
+    rejected = [each.change for each in mutants_of(source) if types.rejects("module.py", each.text)]
+    assert rejected == ["return str(a) -> return None"]
+    assert (tree / "module.py").read_text() == source
 
 
 def test_a_mutant_says_where_it_is_and_is_the_whole_module_with_one_fault() -> None:

@@ -12,7 +12,15 @@ import pytest
 from msgspec.structs import replace
 
 from agent.events import ContextCompacted, Notice, ReplyFinished
-from agent.loop.compaction import NOT_COMPACTED, SUMMARY_FOLLOWS, TOO_LARGE, request_compaction
+from agent.loop.compaction import (
+    NOT_COMPACTED,
+    SUMMARY_FOLLOWS,
+    TOO_LARGE,
+    CompactionRequest,
+    compact_context,
+    live_state,
+    request_compaction,
+)
 from agent.loop.turn import CUT_OFF
 from agent.ports import Allow, Deny, HookAnswer
 from compact.prices import Prices
@@ -23,7 +31,7 @@ from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says
 from tools import ask_user, exit_plan
 from tools.base import ToolResult, text_result
-from transcripts.facts import Compacted, Failed
+from transcripts.facts import Compacted, Failed, RequestSent
 from transcripts.folding import fold
 from transcripts.messages import ChannelBlock, hook_words
 from transcripts.secrets.masking import SecretMasks
@@ -61,6 +69,12 @@ def test_results_are_durable_before_a_summary_is_asked_for(tmp_path: Path) -> No
     with loud(SUMMARY, tmp_path, call, call, answer, "done") as w:
         assert w.run().reason == "done"
         assert w.told(ContextCompacted) and durable == [True]
+        [sent] = [
+            fact for fact in w.record.facts if isinstance(fact, RequestSent) and fact.trigger == "summary"
+        ]
+        asked = w.server.requests[2]
+        assert sent.instructions in asked["messages"][-1]["content"][-1]["text"] and sent.attempt == 1
+        assert sent.settings["max_tokens"] == asked["max_tokens"] and sent.sha256
 
 
 def test_the_service_writes_the_summary_where_that_is_set(tmp_path: Path) -> None:
@@ -144,6 +158,49 @@ def test_a_summary_is_charged_to_the_session_and_its_budget_even_one_of_no_use(
         replies = w.session.folded.usage
         assert w.session.spending["claude-sonnet-5-5"].usage.output - replies.output == 1_000_000
         assert w.session.cost > 10.0 > 9.0 > Prices().cost(replies), "a million tokens of output cost $10"
+
+
+USELESS = Answer([calls("echo")], usage={"output_tokens": 1_000_000})
+FAILED = "the model called a tool"
+
+
+def test_a_summary_that_fails_is_reported_with_its_cost_each_time_that_the_user_asks_for_it(
+    tmp_path: Path,
+) -> None:
+    call = Answer([calls("echo")])
+    with loud(replace(SUMMARY, trigger=90_000), tmp_path, call, call, "done", USELESS, USELESS) as w:
+
+        async def whole() -> list[str]:
+            await w.turn("go")
+            request = CompactionRequest("manual")
+            made = [await compact_context(w.session, w.context, w.events.append, request) for _ in "12"]
+            await w.context.model.close()
+            assert [outcome.ids for outcome in made] == [(), ()]
+            return [outcome.line for outcome in made]
+
+        line = f"the conversation is unchanged: {FAILED} (the attempt cost $10.00)"
+        assert asyncio.run(whole()) == [line] * 2
+        assert w.told(Notice) == [Notice(line, "error")] * 2
+        assert [fact.reason for fact in w.record.facts if isinstance(fact, Failed)] == [FAILED] * 2
+
+
+def test_an_automatic_summary_that_fails_is_a_warning_and_the_turn_continues(tmp_path: Path) -> None:
+    call = Answer([calls("echo")])
+    with loud(SUMMARY, tmp_path, call, call, USELESS, "done") as w:
+        assert w.run().reason == "done"
+        assert w.told(Notice) == [Notice(f"[auto compact] summary: {FAILED}", "warning")]
+
+
+def test_the_state_beside_the_conversation_names_the_mode_and_where_commands_run(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    with world([], tmp_path) as w:
+        assert [*live_state(w.session, w.context)] == ["permission mode: manual"]
+        w.context.permissions.set_mode("acceptEdits")
+        w.context.tool_context.cwd = tmp_path / "src"
+        assert [*live_state(w.session, w.context)] == [
+            "permission mode: acceptEdits",
+            "commands run in: src",
+        ]
 
 
 def test_a_disk_that_takes_no_outputs_does_not_end_the_turn(tmp_path: Path) -> None:

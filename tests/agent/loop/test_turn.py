@@ -14,6 +14,7 @@ from agent.loop.loop_detection import MAX_TIMES, STUCK
 from agent.model.anthropic.request import FEATURE_FIELDS
 from agent.model.retry import MAX_TRIES
 from agent.ports import Allow, Deny, HookAnswer, HookEvent
+from compact.settings import ContextWindow
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says, thinks
@@ -21,7 +22,7 @@ from tests.strict_api.scripted_model import Step
 from tools.base import ToolCall, ToolError, ToolResult, text_result
 from tools.bash import BashArguments, run_bash
 from tools.processes.runner import command_runner
-from transcripts.facts import Fold, Reply, Result, Started, User
+from transcripts.facts import Compacted, Fold, Reply, Result, Started, User
 from transcripts.messages import TextBlock, injected
 
 from .world import world
@@ -216,6 +217,14 @@ def test_for_this_session_grants_what_was_shown_and_no_more(tmp_path: Path) -> N
         assert w.ran["act"] == ["make x"]
 
 
+def test_for_this_session_grants_nothing_for_a_command_too_long_to_be_read(tmp_path: Path) -> None:
+    steps: list[Step] = [Answer([calls("act", words="x" * 10_001)]), Answer([calls("act", words="y")]), "ok"]
+    with world(steps, tmp_path, Allow("session"), Deny()) as w:
+        assert w.run().reason == "done"
+        assert [question.prefix for question in w.approver.questions] == [None, "bash(=y)"]
+        assert w.context.permissions.rules.allow == ()
+
+
 def test_a_refusal_goes_to_the_model_with_its_reason(tmp_path: Path) -> None:
     with world([Answer([calls("act", words="rm x")]), "fine"], tmp_path, Deny("I need x")) as w:
         assert w.run().reason == "done"
@@ -324,6 +333,78 @@ def test_refused_thinking_is_left_out_once(tmp_path: Path) -> None:
         )
         assert w.run().reason == "done"
         assert "'thinking', 'thinking'" not in str(w.server.requests[-1]["messages"])
+
+
+def rejected(text: str) -> Fault:
+    return Fault("status", status=400, text=text)
+
+
+def test_a_model_with_a_smaller_output_limit_is_asked_for_that_much_from_now_on(tmp_path: Path) -> None:
+    limit = "max_tokens: 8000 > 4000, which is the maximum allowed number of output tokens for this model"
+    with world([Answer([calls("echo")]), "done"], tmp_path) as w:
+        w.server.faults.add(rejected(limit))
+        assert w.run().reason == "done"
+        assert [request["max_tokens"] for request in w.server.requests] == [8_000, 4_000, 4_000]
+        assert w.told(Notice) == [
+            Notice("the model's output limit is 4,000 tokens, which is now used", "warning")
+        ]
+        assert w.context.compaction.window == ContextWindow(200_000, 4_000)
+
+
+def test_an_output_beyond_the_window_is_limited_for_this_reply_and_the_window_is_remembered(
+    tmp_path: Path,
+) -> None:
+    learned: list[int] = []
+    too_large = "input length and `max_tokens` exceed context limit: 16000 + 8000 > 20000, decrease it"
+    with world([Answer([calls("echo")]), "done"], tmp_path) as w:
+        w.context.compaction.learn_window = learned.append
+        w.server.faults.add(rejected(too_large))
+        assert w.run().reason == "done"
+        assert [request["max_tokens"] for request in w.server.requests][:2] == [8_000, 3_936]
+        assert learned == [20_000] and w.context.compaction.window.size == 20_000
+        assert [notice.text for notice in w.told(Notice)] == [
+            "the server's context window is 20,000 tokens; limiting the output to 3,936 tokens"
+        ]
+        assert w.context.compaction.window_source == "the server's response"
+    with world(["done"], tmp_path) as w:  # the same answer again: nothing is left to limit
+        w.server.faults.add(*[rejected(too_large)] * 2)
+        w.run()
+        assert any("prompt was too long" in notice.text for notice in w.told(Notice))
+
+
+@pytest.mark.parametrize(
+    ("text", "layer", "told"),
+    [
+        (
+            "messages.1.content.0: Invalid `signature` in `thinking` block.",
+            "unthink",
+            "the server rejected earlier thinking, which is no longer sent",
+        ),
+        (
+            "messages.2.content.0: bad block",
+            "repair",
+            "the server rejected a block, which is now a placeholder: 400",
+        ),
+    ],
+)
+def test_a_rejected_block_is_repaired_once_and_reported_and_recorded(
+    tmp_path: Path, text: str, layer: str, told: str
+) -> None:
+    def has_results(body: Any) -> bool:
+        return len(body["messages"]) > 1
+
+    fault = Fault("status", status=400, text=text, when=has_results, times=None)
+    with world([Answer([thinks("a"), calls("echo", words="x")]), "done"], tmp_path) as w:
+        w.server.faults.add(fault)
+        assert w.run().reason == "failed", "what does not help is not tried again"
+        assert len(w.server.requests) == 3
+        [notice] = w.told(Notice)
+        assert notice.text.startswith(told) and notice.level == "warning"
+        [made] = [fact for fact in w.record.facts if isinstance(fact, Compacted)]
+        assert (made.layer, made.trigger) == (layer, "reactive") and text in made.report["reason"]
+        _, second, third = (str(request["messages"]) for request in w.server.requests)
+        assert "echo: x" in second and ("echo: x" in third) == (layer == "unthink")
+        assert ("'thinking'" in second, "'thinking'" in third) == (True, layer == "repair")
 
 
 def test_a_reply_cut_at_max_tokens_is_carried_on(tmp_path: Path) -> None:
