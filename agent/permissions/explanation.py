@@ -38,9 +38,8 @@ class _Explanation:
         self.reading: LineReading = reading_for(self.deny, access.target, rules.standpoint(access))
         # In plan mode allow rules do not apply.
         allow = [rule for rule in rules.allow if rule.tool == tool and rules.mode != "plan"]
-        folder = access.cwd or rules.folder
-        self.covered: Coverage = coverage(access.target, folder, allow, rules.reading)
         places = rules.places(access)
+        self.covered: Coverage = coverage(access.target, places.cwd, allow, rules.reading)
         self.effect = irreversible_effect(access.target, places)
         irreversible = irreversible_commands(self.reading, places)
         self.effects = {id(each.command): f"it {each.effect}" for each in irreversible}

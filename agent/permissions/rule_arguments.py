@@ -40,8 +40,7 @@ def _parts(word: str) -> Iterator[str]:
     yield word
     if word.startswith("-"):
         yield word.partition("=")[2]
-        if not word.startswith("--"):
-            yield word[2:]
+        yield word[2:]
     elif re.match(r"\w+=", word):
         yield word.partition("=")[2]
 

@@ -195,7 +195,7 @@ NEVER_ALWAYS = [
     "kubectl get secrets", "ls x", "git checkout x", "git stash", "git branch -D x", "git reset --hard",
     "git fetch --upload-pack=x", "pytest -p evil", "make test SHELL=./x", "npm run 'a b'", "npm run *",
     "python -m http.server", "uv run python x", "cargo build --config x", "make SHELL=x", "make -f x",
-    "pytest && rm x", "npm run", "make 'a b'", "docker run x", "uv run", "python -m",
+    "pytest && rm x", "python -m git status", "npm run", "make 'a b'", "docker run x", "uv run", "python -m",
 ]  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from agent.permissions.permission_store import (
 )
 from agent.permissions.rule_syntax import OPENING, Rule, parse_rules
 from agent.permissions.rules import PermissionRules, judge_call
+from agent.permissions.sandbox_settings import SandboxSettings
 from agent.settings_files import permissions_path
 from tools.base import Access
 
@@ -99,6 +100,51 @@ def test_a_file_that_cannot_be_read_is_named_and_never_written_over(path: Path) 
     with pytest.raises(ConfigError, match="Correct or remove it"):
         store.allow_always(LOG)
     assert path.read_text("utf-8") == "allow = [" and store.rules.allow == (LOG,)
+
+
+def test_plan_mode_is_announced_once_and_left_for_a_mode_that_asks(path: Path) -> None:
+    store = PermissionStore(PermissionRules("acceptEdits"), path)
+    planned: list[bool] = []
+    store.on_planning = planned.append
+    store.leave_plan()
+    for mode in ("plan", "plan", "dontAsk", "manual"):
+        store.set_mode(mode)  # type: ignore[arg-type]
+    assert planned == [True, False] and not store.planning
+    left = []
+    for before in ("manual", "acceptEdits", "dontAsk", "bypassPermissions"):
+        store.set_mode(before)  # type: ignore[arg-type]
+        store.set_mode("plan")
+        store.set_mode("plan")
+        assert store.planning and store.before_plan == before
+        store.leave_plan()
+        left.append(store.rules.mode)
+    assert left == ["manual", "manual", "dontAsk", "bypassPermissions"]
+
+
+def test_a_path_opened_for_the_sandbox_stays_open_until_it_is_closed_in_the_file_too(path: Path) -> None:
+    store = PermissionStore(PermissionRules(), path)
+    store.allow_always(LOG)
+    store.let_through("write", "/a", "/b")
+    store.let_through("write", "/b", "/c")
+    store.let_through("read", "/b")
+    assert (store.sandbox.write, store.sandbox.read) == (("/a", "/b", "/c"), ("/b",))
+    assert stored_places(path) == {"write": ("/a", "/b", "/c"), "read": ("/b",)}
+    assert store.close_again("/b") and not store.close_again("/b")
+    assert (store.sandbox.write, store.sandbox.read) == (("/a", "/c"), ())
+    assert stored_places(path)["write"] == ("/a", "/c") and not stored_places(path).get("read")
+    assert stored_rules(path) == (LOG,)
+    store.close_again("/a")
+    store.close_again("/c")
+    assert "sandbox" not in path.read_text("utf-8")
+
+
+def test_closing_a_path_of_another_settings_file_leaves_the_file_of_grants_alone(path: Path) -> None:
+    for at in (path, None):
+        store = PermissionStore(PermissionRules(), at, sandbox=SandboxSettings(write=("/a",)))
+        assert store.close_again("/a") and store.sandbox.write == ()
+        assert not path.exists()
+    store.let_through("write", "/b")
+    assert store.sandbox.write == ("/b",) and not path.exists()
 
 
 def test_places_of_the_sandbox_that_are_invalid_allow_nothing(path: Path) -> None:
