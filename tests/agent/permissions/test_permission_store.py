@@ -10,6 +10,7 @@ from agent.app.options import Options
 from agent.app.permission_loading import permission_store
 from agent.app.setup import RunSetup
 from agent.errors import ConfigError
+from agent.permissions.modes import Mode
 from agent.permissions.permission_store import (
     SESSION_ORIGIN,
     PermissionStore,
@@ -107,18 +108,24 @@ def test_plan_mode_is_announced_once_and_left_for_a_mode_that_asks(path: Path) -
     planned: list[bool] = []
     store.on_planning = planned.append
     store.leave_plan()
-    for mode in ("plan", "plan", "dontAsk", "manual"):
-        store.set_mode(mode)  # type: ignore[arg-type]
-    assert planned == [True, False] and not store.planning
-    left = []
-    for before in ("manual", "acceptEdits", "dontAsk", "bypassPermissions"):
-        store.set_mode(before)  # type: ignore[arg-type]
-        store.set_mode("plan")
-        store.set_mode("plan")
-        assert store.planning and store.before_plan == before
+    modes: tuple[Mode, ...] = ("plan", "plan", "dontAsk", "manual")
+    for mode in modes:
+        store.set_mode(mode)
+    assert planned == [True, False]
+    left: list[tuple[bool, Mode, Mode]] = []
+    entered: tuple[Mode, ...] = ("manual", "acceptEdits", "dontAsk", "bypassPermissions")
+    for before in entered:
+        for mode in (before, "plan", "plan"):
+            store.set_mode(mode)
+        planning = store.planning
         store.leave_plan()
-        left.append(store.rules.mode)
-    assert left == ["manual", "manual", "dontAsk", "bypassPermissions"]
+        left.append((planning, store.before_plan, store.rules.mode))
+    assert left == [
+        (True, "manual", "manual"),
+        (True, "acceptEdits", "manual"),
+        (True, "dontAsk", "dontAsk"),
+        (True, "bypassPermissions", "bypassPermissions"),
+    ]
 
 
 def test_a_path_opened_for_the_sandbox_stays_open_until_it_is_closed_in_the_file_too(path: Path) -> None:
