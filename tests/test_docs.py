@@ -112,7 +112,7 @@ def test_every_flag_that_the_pages_name_exists() -> None:
         text for name, text in PAGES.items() if not name.endswith(("CONTRIBUTING.md", "ARCHITECTURE.md"))
     )
     named = set(re.findall(r"(?<![\w-])--[A-Za-z][\w-]*", texts))
-    others = {"--check", "--from", "--no-edit", "--line-buffered"}  # of ruff, uvx, git, grep
+    others = {"--check", "--from", "--no-edit", "--line-buffered", "--upgrade-deps"}  # of ruff, uvx, git, grep, venv
     assert named - known <= others
 
 
