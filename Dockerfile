@@ -19,6 +19,6 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /wheels /wheels
 RUN pip install --no-cache-dir /wheels/*.whl && rm -r /wheels && useradd --create-home --uid 1000 dev
-USER dev
+USER 1000
 WORKDIR /work
 ENTRYPOINT ["makeroom"]

@@ -34,7 +34,7 @@ from agent.model import (
 )
 from agent.model_port import Model, ModelRequest
 from agent.ports import Approver, Chooser, CommandSummary, ToolSource, WaitingPrompts
-from agent.session import SessionRepository
+from agent.session import SessionRepository, replaced_memory
 from agent.settings_files import claude_folder
 from compact import TokenCounter, load_counter
 from tools import BUILTIN, CONDITIONAL
@@ -42,6 +42,7 @@ from tools.base import SMALL_WINDOW_TOKENS, Tool
 from tools.registry import BuiltinTools, join_tools
 from transcripts import RecordsGuard
 
+from .memory_approval import approved_memory
 from .project_approval import settle_project_items
 from .project_place import ask_for_folder_access
 from .setup import RunSetup
@@ -172,6 +173,7 @@ class Services(Struct):
     skills: SkillLibrary = field(default_factory=SkillLibrary)
     turn_ends: list[Callable[[], None]] = field(default_factory=list)
     _ignored_in_agents: Sequence[IgnoredPart] = ()
+    _ignored_memory: Sequence[IgnoredPart] = ()
 
     def warn(self, text: str) -> None:
         self.emit(Notice(text, "warning"))
@@ -201,6 +203,7 @@ class Services(Struct):
             raise UsageError(f"--agents: {error}") from error
         self.agents = known.agents
         self._ignored_in_agents = known.ignored
+        self._ignored_memory = await asyncio.to_thread(self._find_ignored_memory)
         unusable = [
             f"the plugin {one.id}: {one.problem}" for one in self.plugins if one.enabled and one.problem
         ]
@@ -222,7 +225,27 @@ class Services(Struct):
             for name, why in plugin.ignored
         )
         of_skills = (part for skill in self.skills.skills.values() for part in skill.ignored)
-        return [*self.approved.ignored, *self._ignored_in_agents, *of_skills, *of_plugins]
+        return [
+            *self.approved.ignored,
+            *self._ignored_in_agents,
+            *of_skills,
+            *of_plugins,
+            *self._ignored_memory,
+        ]
+
+    def approved_memory(self) -> list[Path]:
+        """Return the approved memory files above the repository. Blocks on the disk."""
+        return approved_memory(self.approvals, self.setup.folder, self.setup.environ)
+
+    def _find_ignored_memory(self) -> list[IgnoredPart]:
+        """Return the memory files of Claude Code that are replaced. Blocks on the disk."""
+        setup = self.setup
+        if setup.options.setting_sources is not None:
+            return []
+        found = replaced_memory(setup.folder, setup.config.user_dir, claude_folder(setup.environ))
+        return [
+            IgnoredPart(path, "instructions", f"{other} takes its place") for path, other in found.items()
+        ]
 
     async def settle(self) -> None:
         """Ask the user about undecided items of the project, and load the approved ones."""

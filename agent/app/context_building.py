@@ -233,6 +233,7 @@ def _new_system_prompt(services: Services, rules: PermissionRules, tag: str) -> 
         setup.folder,
         setup.config.user_dir,
         claude_folder(setup.environ),
+        above=services.approved_memory(),
         scopes=options.setting_sources,
         may_read=partial(rules.may_search, "read"),
     )

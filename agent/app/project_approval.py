@@ -22,9 +22,17 @@ from agent.menus import Menu, MenuRow
 from agent.ports import Chooser
 from tools.text import pluralize
 
+from .memory_approval import MEMORY_KIND, memory_items
 from .setup import RunSetup
 
-ITEM_SOURCES: tuple[ItemSource, ...] = (mcp_items, settings_items, skill_items, agent_items, plugin_items)
+ITEM_SOURCES: tuple[ItemSource, ...] = (
+    mcp_items,
+    settings_items,
+    skill_items,
+    agent_items,
+    plugin_items,
+    memory_items,
+)
 MAX_LISTED_ITEMS = 30  # in the question; /trust lists all
 MAX_SHOWS_CHARS = 400  # of the command or address of an item
 STATE_WORDS = {True: "enabled", False: "disabled", None: "undecided"}
@@ -149,6 +157,8 @@ def _everywhere(items: Sequence[ProjectItem]) -> bool:
 
 
 def _owner(items: Sequence[ProjectItem]) -> str:
+    if all(item.kind == MEMORY_KIND for item in items):
+        return "a directory above this project"
     return "your home directory" if _everywhere(items) else "this project"
 
 

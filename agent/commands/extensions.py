@@ -15,6 +15,7 @@ from agent.extensions.skills import SkillKind, SkillLibrary
 from agent.formatting import format_count, shorten
 from agent.loop import AGENT_TOPIC, Agent
 from agent.ports import HookEvent
+from tools.sandbox import short_path
 from tools.text import pluralize
 from transcripts.export import conversation_text
 
@@ -171,11 +172,20 @@ async def show_agents(controller: Controller, argument: str) -> Event | None:
         return CommandOutput(text)
     earlier = [_earlier_line(about) for about in notes if about.get("number") not in known]
     lines = [*earlier, *map(agent_line, known.values())]
-    if not lines:
-        return Notice("no agents yet")
-    controller.emit(CommandOutput("\n".join(lines)))
+    controller.emit(CommandOutput("\n".join([*(lines or ["no agents yet"]), *_definition_lines(controller)])))
     await pool.let_ask()
     return None
+
+
+def _definition_lines(controller: Controller) -> Iterator[str]:
+    """Yield the agents that the task tool can run, with their sources."""
+    agents = controller.services.agents
+    width = max(map(len, agents))
+    yield ""
+    yield "defined:"
+    for name, one in sorted(agents.items()):
+        origin = one.origin if one.origin in ("built in", "given") else short_path(one.origin)
+        yield f"  {name:<{width}}  {shorten(one.description, MAX_SUMMARY_CHARS)}  ({origin})"
 
 
 def agent_line(agent: Agent) -> str:

@@ -67,7 +67,8 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
     user_dir = controller.setup.config.user_dir
     used = memory_of(context.settings.system)
     claude = claude_folder(controller.setup.environ)
-    now = memory_of(system_prompt(find_memory(folder, user_dir, claude), ()))
+    above = controller.services.approved_memory()
+    now = memory_of(system_prompt(find_memory(folder, user_dir, claude, above=above), ()))
     lines = []
     for path, text in used.items():
         note = ""

@@ -169,7 +169,8 @@ COMMANDS: tuple[Command, ...] = (
             "started.",
             usage="[kill ID]", aliases=("bashes", "ps"), during_turn="always", at_screen=True),
     Command("agents", "extensions.show_agents",
-            "List the agents of this session with their state and cost, and answer their questions. With a "
+            "List the agents of this session with their state and cost, answer their questions, and list the "
+            "agents that are defined. With a "
             "number, show the conversation of that agent. `stop N` ends an agent in the background, and "
             "`stop` ends all of them.",
             usage="[N | stop [N]]", aliases=("subagents",), during_turn="always"),

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from .memory_files import (
         chars_left,
         find_memory,
+        memory_above,
         memory_below,
         memory_of,
         memory_path_of,
         memory_text,
         passed_over,
+        replaced_memory,
         repository_folders,
         unread_memory,
     )
@@ -78,6 +80,7 @@ __all__ = [
     "joined_pieces",
     "kept_chars",
     "kept_instructions",
+    "memory_above",
     "memory_below",
     "memory_of",
     "memory_path_of",
@@ -90,6 +93,7 @@ __all__ = [
     "post_planning",
     "prompt_part",
     "record_opening",
+    "replaced_memory",
     "repository_folders",
     "restore_news",
     "show_replayed",
@@ -110,8 +114,8 @@ __getattr__ = lazy_door(
             "post_planning restore_news TYPED_HEAD"
         ),
         "memory_files": (
-            "chars_left find_memory memory_below memory_of memory_path_of memory_text passed_over "
-            "repository_folders unread_memory"
+            "chars_left find_memory memory_above memory_below memory_of memory_path_of memory_text "
+            "passed_over replaced_memory repository_folders unread_memory"
         ),
         "mentions": "AttachLimits attach find_mentions",
         "plan_and_todo": "newest_plan newest_todos todo_lines",

@@ -1,7 +1,8 @@
 """The memory files: AGENTS.md, else those of Claude Code, of the user and of the project.
 
 Claude Code's are, in its order: CLAUDE.md, .claude/CLAUDE.md, .claude/rules/**/*.md and CLAUDE.local.md, and
-those in ~/.claude for the user. A directory with an AGENTS.md speaks through that alone.
+those in ~/.claude for the user. A directory with an AGENTS.md speaks through that alone. Memory files in
+directories above the repository are used once the user approves them.
 
 Each is sent to the model without its HTML comments, followed by the files that it imports (`@path`). A
 project's files come with its checkout, so a link or an import must not reveal other files or secrets.
@@ -13,9 +14,8 @@ import codecs
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -35,8 +35,8 @@ MAX_IMPORTS = 100  # looked up for one memory file
 _IMPORT = lazy_pattern(r"(?<![^\s(])@((?:[^\s\\@]|\\ ){1,1000})")
 _AFTER_IMPORT = ".,;:!?)"  # what may follow an import in a sentence
 _CODE_OR_COMMENT = lazy_pattern(r"^[ \t]*(?P<fence>`{3,}(?=[^`\n]*$)|~{3,})|(?P<span>`+)|<!--", re.MULTILINE)
-MAX_RULE_FILES = 200  # of one .claude/rules
-MAX_RULE_FOLDERS = 100
+MAX_RULE_FILES = 1_000  # of one .claude/rules
+MAX_RULE_FOLDERS = 1_000
 # Directories of other projects' files, whose instructions are not followed.
 _FOREIGN_FOLDERS = SKIPPED_FOLDERS | {"site-packages", "vendor"}
 _AWAY = "leads out of the project or to a secret"
@@ -59,12 +59,29 @@ class MemoryFile(NamedTuple):
     why: str = ""
 
 
-def memory_files(folder: Path, user_dir: Path, claude: Path | None = None) -> list[MemoryFile]:
+def memory_files(
+    folder: Path, user_dir: Path, claude: Path | None = None, above: Collection[Path] = ()
+) -> list[MemoryFile]:
     """Return the memory files that apply: the user's, then from the repository's top down to `folder`.
 
-    `user_dir` is our settings directory, `claude` that of the user's own Claude Code files.
+    `user_dir` is our settings directory, `claude` that of the user's own Claude Code files, and `above` are
+    the approved files above the repository.
     """
-    return [file for file in _candidates(folder, user_dir, claude) if not file.why]
+    return [file for file in _candidates(folder, user_dir, claude, above) if not file.why]
+
+
+def memory_above(folder: Path, claude: Path | None = None) -> dict[Path, list[tuple[Path, str]]]:
+    """Return the memory files of directories above the repository, the outermost first.
+
+    Each has its contents, and those of its imports. Blocks on the disk.
+    """
+    found = {file.path: read_memory([file]) for file in _above(folder, claude)}
+    return {path: texts for path, texts in found.items() if texts}
+
+
+def _above(folder: Path, claude: Path | None) -> list[MemoryFile]:
+    above = repository_folders(folder)[-1].parents
+    return [file for file in _of_directories(reversed(above), folder, claude) if not file.why]
 
 
 def unread_memory(folder: Path, user_dir: Path, claude: Path | None = None) -> list[str]:
@@ -76,18 +93,46 @@ def unread_memory(folder: Path, user_dir: Path, claude: Path | None = None) -> l
             ignored.append(f"{path} {why} (ignored)")
         elif len(text) > MAX_MEMORY_CHARS:
             ignored.append(f"{path} is too long: only its first {MAX_MEMORY_CHARS:,} characters are used")
+    for place in (claude, *(each / ".claude" for each in repository_folders(folder))):
+        if place is not None and _rules(place).cut:
+            ignored.append(f"{place / 'rules'} is too large: only {MAX_RULE_FILES:,} of its files are used")
     return ignored
 
 
 def passed_over(folder: Path, user_dir: Path, claude: Path, used: Iterable[str]) -> dict[Path, str]:
     """Return the existing memory files of Claude Code that are not `used`, with the reasons."""
+    known = {Path(path).resolve() for path in used}
+    above = [path for path in memory_above(folder, claude) if path.resolve() not in known]
     instead = dict.fromkeys(_of_claude(claude), user_dir)
     for place in reversed(repository_folders(folder)):
         paths = (*(place / name for name in MEMORY_NAMES), *_of_claude(place / ".claude"))
         instead = dict.fromkeys((*paths, place / LOCAL_MEMORY_NAME), place) | instead
-    known = {Path(path).resolve() for path in used}
     unused = [path for path in instead if path.is_file() and path.resolve() not in known]
-    return {path: _why_passed_over(path, instead[path]) for path in unused}
+    others = {path: _why_passed_over(path, instead[path]) for path in unused}
+    return dict.fromkeys(above, "above the repository, and not approved; see /trust") | others
+
+
+def replaced_memory(folder: Path, user_dir: Path, claude: Path) -> dict[Path, Path]:
+    """Return the memory files of Claude Code that are not read, each with the file that takes its place.
+
+    A CLAUDE.md that refers to the AGENTS.md beside it is read in effect.
+    """
+    found: dict[Path, Path] = {}
+    own = next((path for path in (user_dir / name for name in MEMORY_NAMES) if path.is_file()), None)
+    if own is not None:
+        found |= {path: own for path in _of_claude(claude) if path.is_file()}
+    agents_name, claude_name = MEMORY_NAMES
+    for place in reversed(repository_folders(folder)):
+        agents = place / agents_name
+        if not agents.is_file():
+            continue
+        paths = [*_of_claude(place / ".claude"), place / LOCAL_MEMORY_NAME]
+        text, *_ = _read_memory_file((place / claude_name).resolve())
+        if agents_name not in text:
+            paths.insert(0, place / claude_name)
+        real = agents.resolve()
+        found |= {path: agents for path in paths if path.is_file() and path.resolve() != real}
+    return found
 
 
 def _why_passed_over(path: Path, place: Path) -> str:
@@ -97,7 +142,9 @@ def _why_passed_over(path: Path, place: Path) -> str:
     return f"{found} takes its place" if found is not None else "empty or not readable"
 
 
-def _candidates(folder: Path, user_dir: Path, claude: Path | None) -> Iterator[MemoryFile]:
+def _candidates(
+    folder: Path, user_dir: Path, claude: Path | None, above: Collection[Path] = ()
+) -> Iterator[MemoryFile]:
     """Yield the memory files, each directory's unusable ones before the usable ones."""
     own = [_checked(MemoryFile(user_dir / name, user_dir, "user")) for name in MEMORY_NAMES]
     found = _until_usable(own)
@@ -105,6 +152,7 @@ def _candidates(folder: Path, user_dir: Path, claude: Path | None) -> Iterator[M
         of_claude = [_checked(MemoryFile(path, claude, "user")) for path in _of_claude(claude)]
         found += [file for file in of_claude if file is not None]
     yield from found
+    yield from (file for file in _above(folder, claude) if file.path in above)
     yield from _of_directories(reversed(repository_folders(folder)), folder, claude)
 
 
@@ -128,9 +176,32 @@ def _of_directories(places: Iterable[Path], folder: Path, claude: Path | None) -
 def _of_claude(folder: Path) -> Iterator[Path]:
     """Yield the places of memory files in a `.claude`: its CLAUDE.md and its rules, by name."""
     yield folder / MEMORY_NAMES[1]
-    walk = islice(os.walk(folder / "rules"), MAX_RULE_FOLDERS)  # a link may lead to a large tree
-    rules = (Path(place, name) for place, _, names in walk for name in names if name.endswith(".md"))
-    yield from sorted(islice(rules, MAX_RULE_FILES))
+    yield from _rules(folder).paths
+
+
+class _Rules(NamedTuple):
+    """The files of a directory of rules, by name, and whether there are more."""
+
+    paths: list[Path]
+    cut: bool
+
+
+def _rules(folder: Path) -> _Rules:
+    """Return the rules of a `.claude`. Links to directories are followed, each directory once."""
+    seen = set[tuple[int, int]]()
+    paths: list[Path] = []
+    for number, (place, folders, names) in enumerate(os.walk(folder / "rules", followlinks=True)):
+        if number == MAX_RULE_FOLDERS or len(paths) > MAX_RULE_FILES:  # a link may lead to a large tree
+            return _Rules(sorted(paths[:MAX_RULE_FILES]), cut=True)
+        with suppress(OSError):
+            state = Path(place).stat()
+            if (state.st_dev, state.st_ino) in seen:
+                folders.clear()
+                continue
+            seen.add((state.st_dev, state.st_ino))
+        folders.sort()
+        paths += (Path(place, name) for name in sorted(names) if name.endswith(".md"))
+    return _Rules(sorted(paths[:MAX_RULE_FILES]), cut=len(paths) > MAX_RULE_FILES)
 
 
 def _until_usable(files: Iterable[MemoryFile | None]) -> list[MemoryFile]:
@@ -206,14 +277,15 @@ def find_memory(
     user_dir: Path,
     claude: Path | None = None,
     *,
+    above: Collection[Path] = (),
     scopes: Sequence[str] | None = None,
     may_read: Callable[[str], bool] = lambda path: True,
 ) -> list[tuple[Path, str]]:
-    """Return the memory files of these scopes (None for all) with their contents; see `read_memory`.
+    """Return the memory files of these scopes (None for all) with their contents; see `memory_files`.
 
     Links and imports do not lead to real paths that `may_read` rejects.
     """
-    files = memory_files(folder, user_dir, claude)
+    files = memory_files(folder, user_dir, claude, above)
     wanted = [file for file in files if scopes is None or file.scope in scopes]
     return _readable(read_memory(wanted), may_read)
 

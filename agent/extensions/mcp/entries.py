@@ -140,7 +140,9 @@ def _read(name: str, raw: RawEntry, scope: Scope, environ: Mapping[str, str]) ->
         else (),
     )
     if filling.missing:
-        raise ValueError(f"it needs the variable {', '.join(sorted(filling.missing))}, which is not set")
+        names = sorted(filling.missing)
+        number, verb = ("variable", "is") if len(names) == 1 else ("variables", "are")
+        raise ValueError(f"it needs the {number} {', '.join(names)}, which {verb} not set")
     if kind in ("http", "sse") and not re.match(r"https?://[^/\s]", entry.url):
         raise ValueError(f"its url {entry.url[:80]!r} is not an http:// or https:// URL")
     return entry

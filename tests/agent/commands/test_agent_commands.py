@@ -19,7 +19,8 @@ def test_agents_are_listed_looked_into_charged_and_their_changes_taken_back(tmp_
     respond = parts(go=[Reply([task("work")]), "done"], work=[write, "It is written."], thanks=["well"])
 
     async def work(run: ControllerRun) -> None:
-        assert await run.do("/agents") == "no agents yet"
+        none, _, defined = (await run.do("/agents")).partition("\n\n")
+        assert none == "no agents yet" and "  explore  " in defined and "(built in)" in defined
         await run.do("go")
         assert (await run.do("/agents")).startswith("#1  general  do work  (done; 2 requests, ")
         assert "made by an agent" in await run.do("/agents 1") and "It is written." in run.text()
@@ -28,7 +29,7 @@ def test_agents_are_listed_looked_into_charged_and_their_changes_taken_back(tmp_
         cost, sid = await run.do("/cost"), run.controller.in_use[0].sid
         assert " of 1 agent (see /agents)" in cost
         await run.do("thanks", "/clear", f"/resume {sid}")
-        assert await run.do("/agents") == "#1  general  do work  (in an earlier run)"
+        assert (await run.do("/agents")).startswith("#1  general  do work  (in an earlier run)\n")
         assert " of 1 agent (see /agents)" in await run.do("/cost")
         await run.do("/rewind 1 both yes")
         assert not (tmp_path / "new.txt").exists()

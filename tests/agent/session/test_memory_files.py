@@ -10,8 +10,10 @@ from agent.session import memory_files
 from agent.session.memory_files import (
     MAX_MEMORY_CHARS,
     find_memory,
+    memory_above,
     memory_below,
     passed_over,
+    replaced_memory,
     unread_memory,
 )
 
@@ -225,3 +227,55 @@ def test_rules_that_are_a_link_out_of_the_project_are_not_read(project: Path) ->
     assert read(project) == {
         ".claude/rules/secret.md": "[not read: a link out of the project or to a secret]"
     }
+
+
+def test_files_above_the_repository_are_read_once_approved(tmp_path: Path) -> None:
+    project = tmp_path / "work/team/project"
+    (project / ".git").mkdir(parents=True)
+    (project / "CLAUDE.md").write_text("project")
+    (tmp_path / "work/CLAUDE.md").write_text("work @more.md")
+    (tmp_path / "work/more.md").write_text("more")
+    (tmp_path / "work/team/.claude/rules").mkdir(parents=True)
+    (tmp_path / "work/team/.claude/rules/tone.md").write_text("tone")
+    user = tmp_path / "home"
+    above = memory_above(project, user / ".claude")
+    work, tone = [path for path in above if path.is_relative_to(tmp_path)]
+    assert above[work] == [(work, "work @more.md"), (work.parent / "more.md", "more")]
+    assert [text for _, text in find_memory(project, user, user / ".claude")] == ["project"]
+    approved = find_memory(project, user, user / ".claude", above=[work, tone])
+    assert [text for _, text in approved] == ["work @more.md", "more", "tone", "project"]
+    reasons = passed_over(project, user, user / ".claude", used=[str(project / "CLAUDE.md"), str(work)])
+    assert "/trust" in reasons[tone] and work not in reasons
+
+
+def test_links_to_directories_of_rules_are_followed_and_cut_ones_reported(project: Path) -> None:
+    user = project.parent / "home"
+    shared = project.parent / "shared"
+    (shared / "deep").mkdir(parents=True)
+    (shared / "deep/a.md").write_text("a")
+    (shared / "deep/again").symlink_to(shared)
+    (user / ".claude/rules").mkdir(parents=True)
+    (user / ".claude/rules/shared").symlink_to(shared)
+    (project / "shared").mkdir()
+    (project / "shared/b.md").write_text("b")
+    (project / ".claude/rules").mkdir(parents=True)
+    (project / ".claude/rules/link").symlink_to(project / "shared")
+    assert list(read(project).values()) == ["a", "b"]
+    assert unread(project) == []
+    for number in range(memory_files.MAX_RULE_FILES):
+        (project / f"shared/c{number}.md").touch()
+    (line,) = unread(project)
+    assert line == f"{project}/.claude/rules is too large: only 1,000 of its files are used"
+
+
+def test_replaced_files_are_named_unless_they_refer_to_what_replaces_them(project: Path) -> None:
+    user = project.parent / "home"
+    (project / "AGENTS.md").write_text("agents")
+    (project / "CLAUDE.md").write_text("See @AGENTS.md")
+    (project / ".claude/rules").mkdir(parents=True)
+    (project / ".claude/rules/node.md").write_text("node")
+    (project / ".claude/CLAUDE.md").symlink_to(project / "AGENTS.md")
+    places = (project, user, user / ".claude")
+    assert replaced_memory(*places) == {project / ".claude/rules/node.md": project / "AGENTS.md"}
+    (project / "CLAUDE.md").write_text("Something else.")
+    assert list(replaced_memory(*places)) == [project / "CLAUDE.md", project / ".claude/rules/node.md"]
