@@ -112,7 +112,8 @@ def test_every_flag_that_the_pages_name_exists() -> None:
         text for name, text in PAGES.items() if not name.endswith(("CONTRIBUTING.md", "ARCHITECTURE.md"))
     )
     named = set(re.findall(r"(?<![\w-])--[A-Za-z][\w-]*", texts))
-    others = {"--check", "--from", "--no-edit", "--line-buffered", "--upgrade-deps"}  # of ruff, uvx, git, grep, venv
+    # of ruff, uvx, git, grep, venv
+    others = {"--check", "--from", "--no-edit", "--line-buffered", "--upgrade-deps"}
     assert named - known <= others
 
 
