@@ -14,6 +14,7 @@ from .version import __version__  # noqa: E402
 
 # Functions (words) -> exit code. The module of a subcommand is imported when it is used.
 SUBCOMMANDS = {
+    "acp": "agent.cli:run_acp",
     "completion": "agent.cli:run_completion",
     "import": "agent.cli:run_import",
     "mcp": "agent.cli:run_mcp",

@@ -36,7 +36,7 @@ LAYERS: tuple[set[str], ...] = (
     {"loop", "extensions"},
     {"app"},
     {"ui", "commands"},
-    {"stream_protocol", "replay"},
+    {"acp", "stream_protocol", "replay"},
     {"cli"},
     {"__main__"},
     {"wheel"},
@@ -48,6 +48,7 @@ ONLY_IMPORTED_BY = {
 }
 # Packages that other packages import from by the names in `__all__` alone.
 DOORS = (
+    "agent.acp",
     "transcripts", "transcripts.export", "transcripts.importers", "transcripts.search",
     "transcripts.secrets", "transcripts.storage", "compact",
     "tools.text", "tools.files", "tools.guarded", "tools.sandbox", "tools.processes", "tools.search",
@@ -60,6 +61,7 @@ DOORS = (
 # What doors themselves are made of, and the rooms within rooms that have a door of their own.
 OUTSIDE_DOORS = ("transcripts.lazy_door", "transcripts.patterns")
 HEAVY_LIBRARIES = {
+    "acp": ("agent/acp/",),
     "anthropic": ("agent/model/anthropic/client.py",),
     "httpx2": (
         "agent/extensions/mcp/",

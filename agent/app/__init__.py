@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from .controller import CommandTable, Controller, rewind_to
     from .flag_settings import added_folders, given_settings, with_prompt_files
     from .options import EDITING_MODES, EFFORTS, NO_EFFORT, OUTPUT_FORMATS, THEMES, Options
+    from .pasted_images import usable_content
     from .permission_loading import home_of, permission_store
     from .project_approval import choose_items, item_lines, project_items, record_decision
-    from .setup import RunSetup
+    from .setup import RunSetup, offered_modes
     from .start_screen import start_command
     from .unusual_places import check_folder
     from .worktrees import GitRunner, Worktree, Worktrees, git_outside_session, session_holder
@@ -45,6 +46,7 @@ __all__ = [
     "home_of",
     "item_lines",
     "load_config",
+    "offered_modes",
     "offered_rules",
     "overheads",
     "permission_store",
@@ -54,6 +56,7 @@ __all__ = [
     "session_holder",
     "session_hooks",
     "start_command",
+    "usable_content",
     "with_prompt_files",
     "with_setting",
 ]
@@ -67,9 +70,10 @@ __getattr__ = lazy_door(
         "controller": "CommandTable Controller rewind_to",
         "flag_settings": "added_folders given_settings with_prompt_files",
         "options": "EDITING_MODES EFFORTS NO_EFFORT OUTPUT_FORMATS Options THEMES",
+        "pasted_images": "usable_content",
         "permission_loading": "home_of permission_store",
         "project_approval": "choose_items item_lines project_items record_decision",
-        "setup": "RunSetup",
+        "setup": "RunSetup offered_modes",
         "start_screen": "start_command",
         "unusual_places": "check_folder",
         "worktrees": "GitRunner Worktree Worktrees git_outside_session session_holder",

@@ -1,4 +1,4 @@
-"""Images in the input: files whose paths are pasted or dropped, and the image on the clipboard.
+"""Images in the input: pasted or dropped files, the image on the clipboard, and images of a client.
 
 Each file is checked completely before it can be sent. An image from the clipboard is saved in a private file,
 so that the prompt can name it.
@@ -6,6 +6,7 @@ so that the prompt can name it.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import shlex
 import shutil
@@ -21,6 +22,7 @@ from msgspec import Struct
 
 from tools.files import MAX_IMAGE_FILE_BYTES, BadImage, FileError, load_file, load_image, media_type
 from tools.processes import filter_environment
+from transcripts import Block, ImageBlock, TextBlock
 from transcripts.storage import make_private_folders, replace_file
 
 MAX_PASTED_PATHS = 10  # images that are dropped at once
@@ -140,3 +142,19 @@ def _kept(data: bytes, folder: Path) -> Path:
     except OSError as error:
         raise NoImage(f"cannot write to {folder}: {error.strerror}") from error
     return path
+
+
+def usable_content(content: tuple[Block, ...]) -> tuple[Block, ...]:
+    """Return a prompt's blocks with usable images, since a broken one would make every request fail."""
+    return tuple(_usable_image(block) if isinstance(block, ImageBlock) else block for block in content)
+
+
+def _usable_image(block: ImageBlock) -> Block:
+    try:
+        data = base64.b64decode(block.data, validate=True)
+        kind = media_type(data[:16])
+        if kind is None:
+            raise BadImage("not a PNG, JPEG, GIF or WebP image")
+        return load_image(data, kind)[0]
+    except (BadImage, ValueError) as error:
+        return TextBlock(f"[image omitted: {error}]")

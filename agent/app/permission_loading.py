@@ -47,7 +47,7 @@ def permission_store(setup: RunSetup) -> PermissionStore:
         folder=folder,
         home=home,
         reading=reading,
-        asks_sandboxed=options.asks_client,
+        asks_sandboxed=options.asks_client and options.input_format == "stream-json",
         asks_edits=bool(setup.why_no_project),
         opened=stored_openings(path),
     )

@@ -136,8 +136,13 @@ class RunSetup(Struct, frozen=True):
             raise ConfigError(str(error)) from error
 
 
-def next_mode(mode: Mode, setup: RunSetup) -> Mode:
-    """Return the permission mode after this one, including bypassPermissions if the run allows it."""
+def offered_modes(setup: RunSetup) -> tuple[Mode, ...]:
+    """Return the permission modes to switch to, with bypassPermissions if the run allows it."""
     bypasses = setup.mode == "bypassPermissions" or setup.options.may_bypass
-    modes: tuple[Mode, ...] = (*CYCLED_MODES, "bypassPermissions") if bypasses else CYCLED_MODES
+    return (*CYCLED_MODES, "bypassPermissions") if bypasses else CYCLED_MODES
+
+
+def next_mode(mode: Mode, setup: RunSetup) -> Mode:
+    """Return the permission mode after this one."""
+    modes = offered_modes(setup)
     return modes[(modes.index(mode) + 1) % len(modes)] if mode in modes else modes[0]

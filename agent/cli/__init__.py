@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
+    from .acp_command import run_acp
     from .arguments import parse, subcommand_of
     from .completion_command import run_completion
     from .import_command import run_import
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "parse",
     "run",
+    "run_acp",
     "run_completion",
     "run_import",
     "run_mcp",
@@ -30,6 +32,7 @@ __all__ = [
 __getattr__ = lazy_door(
     __name__,
     {
+        "acp_command": "run_acp",
         "arguments": "parse subcommand_of",
         "completion_command": "run_completion",
         "import_command": "run_import",

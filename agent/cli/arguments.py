@@ -19,6 +19,7 @@ from .command_words import OneLineParser, Subcommand, find_subcommand
 
 # Usage -> purpose, by name.
 COMMAND_HELP = {
+    "acp": "serve an editor over the Agent Client Protocol",
     "completion SHELL": "print a script that completes the command line in bash, zsh or fish",
     "import claude": "take over rules and MCP servers of Claude Code",
     "mcp": "list, add and remove MCP servers",

@@ -46,6 +46,7 @@ SUBCOMMAND_WORDS: Mapping[str, tuple[str, ...]] = {
     "permissions": ("check",),
     "sessions": tuple(ACTIONS),
 }
+TAKES_FLAGS = "acp"  # a subcommand with the flags of makeroom
 _MODELS = Values((*CATALOG.aliases, *(model.id for model in CATALOG.models)))
 _TOOLS = Values((*BUILTIN, *CONDITIONAL))
 _VALUES: Mapping[str, Values] = {
@@ -127,7 +128,8 @@ def _bash() -> Iterator[str]:
     yield "    esac"
     yield '    for word in "${COMP_WORDS[@]:1:COMP_CWORD - 1}"; do'
     yield "        case $word in"
-    for name in SUBCOMMAND_HELP:
+    yield f"            {TAKES_FLAGS}) if [[ $current == -* ]]; then break; fi; return ;;"
+    for name in (name for name in SUBCOMMAND_HELP if name != TAKES_FLAGS):
         words = " ".join(SUBCOMMAND_WORDS.get(name, ()))
         yield f'            {name}) COMPREPLY=($(compgen -W "{words}" -- "$current")); return ;;'
     yield "        esac"

@@ -81,7 +81,7 @@ OTHER_AGENTS_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("keys", "hotkeys", "shortcuts"), "use /help keys to list the keys"),
     "btw": "use /fork to ask it in a copy of the session, or ask here and remove it with /rewind",
     "checkpoint": "use /rewind to restore an earlier state of the files and the conversation",
-    "ide": "editors connect to makeroom through an adapter, see docs/guides/editors.md",
+    "ide": "editors start `makeroom acp`, see docs/guides/editors.md",
     "insights": "use /cost and /context to see what a session used",
     "keybindings": "put key bindings into keybindings.toml, next to your settings file",
     "output-style": "use the setting output_style, which takes effect in new sessions",

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import uuid
 
 from msgspec.structs import replace
 
-from agent.app import Controller, RunSetup
+from agent.app import Controller, RunSetup, usable_content
 from agent.errors import AgentError, UsageError
 from agent.ports import Approver
 from agent.ui import DenyAll, outcome_of, refused_result, run_prompt, session_details
-from tools.files import BadImage, load_image, media_type
-from transcripts import Block, ImageBlock, StoreError, TextBlock, block_to_json
+from transcripts import StoreError, TextBlock, block_to_json
 
 from .client_callbacks import ClientApprover
 from .client_frames import UserMessage, replayed
@@ -52,22 +50,6 @@ def _tell_failure(client: StreamInput, error: AgentError | StoreError, session: 
     client.output.err.line(f"error: {error}")
     client.channel.write(refused_result(str(error), session))
     return error.code if isinstance(error, AgentError) else UsageError.code
-
-
-def usable_content(content: tuple[Block, ...]) -> tuple[Block, ...]:
-    """Return a prompt's blocks with usable images, since a broken one would make every request fail."""
-    return tuple(_usable_image(block) if isinstance(block, ImageBlock) else block for block in content)
-
-
-def _usable_image(block: ImageBlock) -> Block:
-    try:
-        data = base64.b64decode(block.data, validate=True)
-        kind = media_type(data[:16])
-        if kind is None:
-            raise BadImage("not a PNG, JPEG, GIF or WebP image")
-        return load_image(data, kind)[0]
-    except (BadImage, ValueError) as error:
-        return TextBlock(f"[image omitted: {error}]")
 
 
 class StreamSession:

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
+    from .approval_answers import approval_choices
+    from .context_chart import plain_chart
     from .diff_drawing import print_diff
     from .headless import DenyAll, outcome_of, run_headless, run_prompt, session_details
     from .output_formats import (
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
         usage_fields,
     )
     from .picker import run_picker
+    from .render import retrying_message
     from .repl import run_repl
     from .standard_streams import PipeWriter
     from .terminal_text import at_screen, at_terminal, one_line, wrap
@@ -28,13 +31,16 @@ __all__ = [
     "PipeWriter",
     "RunOutput",
     "TextFormat",
+    "approval_choices",
     "at_screen",
     "at_terminal",
     "json_line",
     "one_line",
     "outcome_of",
+    "plain_chart",
     "print_diff",
     "refused_result",
+    "retrying_message",
     "run_headless",
     "run_picker",
     "run_prompt",
@@ -46,12 +52,15 @@ __all__ = [
 __getattr__ = lazy_door(
     __name__,
     {
+        "approval_answers": "approval_choices",
+        "context_chart": "plain_chart",
         "diff_drawing": "print_diff",
         "headless": "DenyAll outcome_of run_headless run_prompt session_details",
         "output_formats": (
             "JsonFormat OutputFormat RunOutput TextFormat json_line refused_result usage_fields"
         ),
         "picker": "run_picker",
+        "render": "retrying_message",
         "repl": "run_repl",
         "standard_streams": "PipeWriter",
         "terminal_text": "at_screen at_terminal one_line wrap",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import accumulate
 
 from msgspec import Struct, field
@@ -19,11 +19,12 @@ from msgspec.structs import replace
 from wcwidth import strip_sequences
 
 from agent.formatting import with_keys
-from agent.permissions import EDITING, OUTSIDE, WRITES_A_FILE
-from agent.ports import Allow, Deny, PermissionQuestion, PermissionUpdate
+from agent.permissions import OUTSIDE, WRITES_A_FILE
+from agent.ports import Allow, Deny, PermissionQuestion
 from tools.user_answer import ANSWERS
 from transcripts.patterns import lazy_pattern
 
+from .approval_answers import ApprovalChoice, approval_choices
 from .question_form import LISTEN_DELAY_S, QuestionForm
 from .render import render_diff
 from .script_drawing import draw_script
@@ -39,23 +40,8 @@ from .terminal_text import (
 )
 
 MIN_BODY_ROWS = 3
-DENIAL = "No, and tell makeroom what to do instead"
 UNREAD_HINT = "Not approved yet: scroll to the end first (PgDn or End)"
 _CHANGED_ROW = lazy_pattern(r" *\d+ [-+] ")
-
-
-class ApprovalChoice(Struct, frozen=True):
-    """One answer: its letter, its text, its meaning (None: a denial, which asks for a reason), its digit."""
-
-    letter: str
-    text: str
-    answer: Allow | None
-    digit: str = ""
-
-    @property
-    def lasting(self) -> bool:
-        """Return whether it grants more than this call."""
-        return self.answer is not None and self.answer.scope != "once"
 
 
 class ApprovalPanel(Struct):
@@ -218,70 +204,6 @@ class ApprovalDialog:
             return
         panel.commented = choice
         self.on_change()
-
-
-def approval_choices(question: PermissionQuestion) -> tuple[ApprovalChoice, ...]:
-    """Return the answers to a question, numbered in their order: once, for longer, no, always."""
-    if question.preview.get("plan"):
-        offered = _plan_answers()
-    elif question.refused:
-        offered = _unblocking_answers(question)
-    else:
-        offered = _call_answers(question)
-    return tuple(replace(choice, digit=str(at)) for at, choice in enumerate(offered, 1))
-
-
-def _plan_answers() -> Iterator[ApprovalChoice]:
-    """Yield the answers to the question whether to carry out a plan."""
-    accept_edits = Allow(updates=(PermissionUpdate(mode="acceptEdits"),))
-    yield ApprovalChoice("y", text="Yes, and ask before each edit", answer=Allow())
-    yield ApprovalChoice("a", text="Yes, and accept all edits", answer=accept_edits)
-    yield ApprovalChoice("n", text="No, keep planning, and tell makeroom what to change", answer=None)
-
-
-def _call_answers(question: PermissionQuestion) -> Iterator[ApprovalChoice]:
-    """Yield the answers to the question whether a call may run. Each says exactly what it allows."""
-    unboxed = "without the sandbox, " if (question.prefix or "").startswith("open(") else ""
-    yield ApprovalChoice("y", text=f"Yes, {unboxed}this once", answer=Allow("once"))
-    if question.prefix is not None:
-        text = f"Yes, and allow {_allowed_by(question.prefix)} in this session"
-        yield ApprovalChoice("a", text=text, answer=Allow("session"))
-    elif not question.once and not any(access.kind == "run" for access in question.access):
-        special = [each for each in question.access if each.outside or each.protected]
-        rules = [f"{question.tool}({each.target})" for each in special] or [question.tool]
-        text = f"Yes, and allow {', '.join(map(_allowed_by, rules))} in this session"
-        yield ApprovalChoice("a", text=text, answer=Allow("session"))
-    yield ApprovalChoice("n", text=DENIAL, answer=None)
-    if question.prefix is not None:
-        text = f"Yes, and always allow {_allowed_by(question.prefix)} in this project"
-        yield ApprovalChoice("p", text=text, answer=Allow("always"))
-
-
-def _allowed_by(rule: str) -> str:
-    """Describe the calls that a rule allows; a rule with a pattern says it best itself."""
-    if rule == EDITING:
-        return "all edits"
-    return one_line(rule) if "(" in rule else f"all calls of {one_line(rule)}"
-
-
-def _unblocking_answers(question: PermissionQuestion) -> Iterator[ApprovalChoice]:
-    """Yield the answers to the question whether a blocked command may run with more access."""
-    text = "Yes, rerun without the sandbox, this once"
-    if question.waits:
-        text = "Yes, while this command runs" if question.through or question.once else "Yes, in this session"
-    elif question.port:
-        text = "Yes, in this session, and rerun the command"
-    yield ApprovalChoice("y", text=text, answer=Allow("session" if question.port else "once"))
-    if question.waits and question.through:
-        text = f"Yes, and let commands {one_line(question.through)} in this session"
-        yield ApprovalChoice("s", text=text, answer=Allow("session"))
-    if question.through:
-        text = f"Yes, and always allow commands in this project to {one_line(question.through)}"
-        yield ApprovalChoice("a", text=text, answer=Allow("through"))
-    yield ApprovalChoice("n", text=DENIAL, answer=None)
-    if question.prefix is not None:
-        text = f"Yes, and always run this without the sandbox: {one_line(question.prefix)}"
-        yield ApprovalChoice("p", text=text, answer=Allow("always"))
 
 
 def question_head(question: PermissionQuestion) -> str:

@@ -19,7 +19,8 @@ from agent.menus import Menu, MenuRow
 from agent.ports import Allow, Deny, Driver, Factory, PermissionQuestion
 from tools.user_answer import ANSWERS
 
-from .approval import approval_choices, question_body, question_head, question_target
+from .approval import question_body, question_head, question_target
+from .approval_answers import approval_choices
 from .context_chart import plain_chart
 from .input_editor import EXIT_WORDS
 from .render import (

@@ -56,6 +56,8 @@ def completed(text: str, words: Sequence[str], folder: Path) -> list[str]:
         (["--output-format", "j"], ["json"]),
         (["-p", "sess"], ["sessions"]),
         (["sessions", "s"], ["show", "search"]),
+        (["acp", "--output-f"], ["--output-format"]),
+        (["acp", ""], []),
         (["-C", "sr"], ["src"]),
         (["--debug-file", "READ"], ["README.md"]),
         (["--max-turns", ""], []),

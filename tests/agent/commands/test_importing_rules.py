@@ -6,7 +6,7 @@ from typing import Any
 
 from agent.app.claude_restrictions import claude_rules
 from agent.ports import PermissionQuestion
-from agent.ui.approval import approval_choices
+from agent.ui import approval_choices
 from tools.base import Access
 
 from .controller_run import ControllerRun, run_controller

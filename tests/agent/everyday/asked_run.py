@@ -14,8 +14,8 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from agent.__main__ import main
 from agent.ports import Allow, PermissionQuestion
-from agent.ui import headless
-from agent.ui.approval import approval_choices, question_head
+from agent.ui import approval_choices, headless
+from agent.ui.approval import question_head
 
 
 class ApproveAll:

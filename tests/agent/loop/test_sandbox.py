@@ -44,7 +44,8 @@ from agent.ports import Allow, Deny
 from agent.session.memory_files import memory_files
 from agent.shell import KnownPrograms, ProjectEnvironment
 from agent.shell.program_names import own_programs_of
-from agent.ui.approval import DENIAL, approval_choices, question_body, question_head
+from agent.ui.approval import question_body, question_head
+from agent.ui.approval_answers import DENIAL, approval_choices
 from agent.ui.terminal_text import RenderContext, Theme
 from tests.agent.checkpoints.project import copy_tree
 from tests.strict_api.reply import Reply, calls

@@ -14,7 +14,7 @@ from agent.permissions.rule_syntax import Rule, parse_rules
 from agent.permissions.rules import PermissionRules, Verdict, judge_call
 from agent.ports import PermissionQuestion
 from agent.shell.simple_commands import parse_simple_commands
-from agent.ui.approval import approval_choices
+from agent.ui import approval_choices
 from tools.base import Access
 
 FOLDER = "/w/app"

@@ -14,11 +14,11 @@ from agent.ui import approval
 from agent.ui.approval import (
     ApprovalDialog,
     ApprovalPanel,
-    approval_choices,
     draw_approval,
     full_question,
     question_body,
 )
+from agent.ui.approval_answers import approval_choices
 from agent.ui.headless import DenyAll
 from agent.ui.terminal_text import RenderContext, Theme, painted_width
 from tests.strict_api.reply import Reply, calls

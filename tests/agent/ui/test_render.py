@@ -14,7 +14,8 @@ from agent import events
 from agent.events import ContextChart
 from agent.formatting import KEY_NAMES, with_keys
 from agent.ports import PermissionQuestion, Status
-from agent.ui.approval import ApprovalPanel, approval_choices, draw_approval
+from agent.ui.approval import ApprovalPanel, draw_approval
+from agent.ui.approval_answers import approval_choices
 from agent.ui.layout import SHORTCUT_GAP, SHORTCUTS, draw_completions, status_line
 from agent.ui.live_view import LiveView, draw_live_view
 from agent.ui.markdown import draw_markdown

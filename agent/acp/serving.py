@@ -1,0 +1,376 @@
+"""The agent that an editor talks to: sessions, each with a controller of its own, and their prompts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, cast
+
+from acp import PROTOCOL_VERSION, Agent, Client, RequestError, run_agent
+from acp.schema import (
+    AgentCapabilities,
+    AudioContentBlock,
+    AuthenticateResponse,
+    AvailableCommand,
+    AvailableCommandInput,
+    ClientCapabilities,
+    CloseSessionResponse,
+    EmbeddedResourceContentBlock,
+    ImageContentBlock,
+    Implementation,
+    InitializeResponse,
+    ListSessionsResponse,
+    LoadSessionResponse,
+    McpCapabilities,
+    NewSessionResponse,
+    PromptCapabilities,
+    PromptResponse,
+    ResourceContentBlock,
+    SessionCapabilities,
+    SessionCloseCapabilities,
+    SessionInfo,
+    SessionListCapabilities,
+    SessionMode,
+    SessionModeState,
+    SetSessionModeResponse,
+    StopReason,
+    TextContentBlock,
+    UnstructuredCommandInput,
+)
+
+from agent.app import Controller, RunSetup, offered_modes, usable_content
+from agent.commands import find_command
+from agent.errors import AgentError, AuthenticationError, UsageError
+from agent.events import Emit, TurnFinished
+from agent.ports import Approver
+from agent.version import __version__
+from transcripts import ProjectRecords, StoreError
+
+from .approver import EditorApprover
+from .contents import PromptContent, ServerOfClient, prompt_content, server_config
+from .updates import SessionUpdates
+
+MAX_MESSAGE_BYTES = 256 * 1024 * 1024  # images are part of a message
+MODE_NAMES = {
+    "manual": ("Manual", "Ask before edits and unsandboxed commands"),
+    "acceptEdits": ("Accept edits", "Edit files without asking"),
+    "plan": ("Plan", "Explore and plan, change nothing"),
+    "dontAsk": ("Don't ask", "Deny what is not allowed by a rule"),
+    "bypassPermissions": ("Bypass permissions", "Run everything without asking"),
+}
+STOP_REASONS: dict[str, StopReason] = {
+    "interrupted": "cancelled",
+    "max_turns": "max_turn_requests",
+    "refused": "refusal",
+}
+
+
+class SessionWish(NamedTuple):
+    """What an editor wants of a session: its directory, more directories, MCP servers, the id to resume."""
+
+    folder: str
+    added: tuple[str, ...] = ()
+    servers: str = ""
+    resume: str | None = None
+
+
+T = TypeVar("T")
+MakeSetup = Callable[[SessionWish], RunSetup]
+MakeController = Callable[[RunSetup, Emit, Approver], Controller]
+
+
+class EditorSession:
+    """One session of the editor."""
+
+    def __init__(self, client: Client, setup: RunSetup, make_controller: MakeController) -> None:
+        mask = setup.masks.text
+        self.setup = setup
+        self.updates = SessionUpdates(client, mask)
+        self.approver = EditorApprover(client, self.updates, mask)
+        self.controller = make_controller(setup, self.updates.show, self.approver)
+        self.updates.in_use = lambda: self.controller.in_use
+        self.updates.status = self.controller.status
+        self._prompts: set[asyncio.Task[TurnFinished]] = set()
+        self._one_at_a_time = asyncio.Lock()
+
+    async def begin(self) -> str:
+        """Start the session and return its id."""
+        await self.controller.ready()
+        self.approver.session = self.controller.status().session
+        return self.approver.session
+
+    def modes(self) -> SessionModeState:
+        """Return the permission modes, and the current one."""
+        current = self.controller.status().mode
+        ids = dict.fromkeys((*offered_modes(self.setup), current))
+        modes = [SessionMode(id=id, name=MODE_NAMES[id][0], description=MODE_NAMES[id][1]) for id in ids]
+        return SessionModeState(current_mode_id=current, available_modes=modes)
+
+    def commands(self) -> list[AvailableCommand]:
+        """Return the slash commands that work without a screen."""
+        controller = self.controller
+        hints = {one.name: one.hint for one in controller.services.skills.for_users()}
+        found = []
+        for one in controller.commands():
+            use = controller.command_table.use_without_screen(f"/{one.name}")
+            if one.alias_of or one.name.startswith("@") or use == "refuse":
+                continue
+            own = find_command(one.name)
+            hint = own.usage if own is not None else hints.get(one.name, "")
+            taken = AvailableCommandInput(UnstructuredCommandInput(hint=hint)) if hint else None
+            found.append(AvailableCommand(name=one.name, description=one.summary or one.name, input=taken))
+        return found
+
+    async def prompt(self, content: PromptContent) -> TurnFinished:
+        """Run a turn on a prompt; one that comes during a turn waits for its end."""
+        task = asyncio.ensure_future(self._run(content))
+        self._prompts.add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            return TurnFinished("interrupted", turns=0)
+        finally:
+            self._prompts.discard(task)
+            self.updates.tell_state()
+            await self.updates.outbox.flush()
+
+    async def _run(self, content: PromptContent) -> TurnFinished:
+        async with self._one_at_a_time:
+            controller = self.controller
+            text = content.words
+            use = controller.command_table.use_without_screen(text)
+            if use == "refuse":
+                raise UsageError(f"{text.split()[0]} needs an interactive session in a terminal")
+            if use == "run":
+                await controller.command(text.lstrip())
+                return TurnFinished("done", turns=0)
+            if unknown := await controller.command_table.unknown_command(controller, text):
+                raise UsageError(unknown)
+            blocks = await asyncio.to_thread(usable_content, content.blocks)
+            return await controller.prompt(text, blocks)
+
+    def cancel(self) -> None:
+        """Interrupt the turn, and drop the prompts that wait for its end."""
+        for task in self._prompts:
+            task.cancel()
+
+    async def close(self) -> None:
+        """End the session; nothing that it started outlives it."""
+        self.cancel()
+        await asyncio.gather(*self._prompts, return_exceptions=True)
+        await self.controller.close()
+
+
+class EditorAgent:
+    """The agent side of the protocol, an acp.Agent. A failure of a session is an error for the editor."""
+
+    def __init__(self, make_setup: MakeSetup, make_controller: MakeController, keeps: bool) -> None:
+        self._make_setup = make_setup
+        self._make_controller = make_controller
+        self._keeps = keeps  # transcripts, so that sessions can be loaded again
+        self._client: Client
+        self._sessions: dict[str, EditorSession] = {}
+
+    def on_connect(self, conn: Client) -> None:
+        self._client = conn
+
+    async def initialize(
+        self,
+        protocol_version: int,
+        client_capabilities: ClientCapabilities | None = None,
+        client_info: Implementation | None = None,
+        **kwargs: Any,
+    ) -> InitializeResponse:
+        found = SessionListCapabilities() if self._keeps else None
+        return InitializeResponse(
+            protocol_version=min(protocol_version, PROTOCOL_VERSION),
+            agent_capabilities=AgentCapabilities(
+                load_session=self._keeps,
+                prompt_capabilities=PromptCapabilities(image=True, audio=False, embedded_context=True),
+                mcp_capabilities=McpCapabilities(http=True, sse=True),
+                session_capabilities=SessionCapabilities(list=found, close=SessionCloseCapabilities()),
+            ),
+            agent_info=Implementation(name="makeroom", title="makeroom", version=__version__),
+            auth_methods=[],
+        )
+
+    async def authenticate(self, method_id: str, **kwargs: Any) -> AuthenticateResponse | None:
+        raise RequestError.method_not_found("authenticate")
+
+    async def new_session(
+        self,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: Sequence[ServerOfClient] | None = None,
+        **kwargs: Any,
+    ) -> NewSessionResponse:
+        wish = SessionWish(cwd, tuple(additional_directories or ()), server_config(mcp_servers or ()))
+        ident, session = await self._begin(wish)
+        asyncio.get_running_loop().call_soon(self._introduce, ident, session)  # behind the response
+        return NewSessionResponse(session_id=ident, modes=session.modes())
+
+    async def load_session(
+        self,
+        cwd: str,
+        session_id: str,
+        mcp_servers: Sequence[ServerOfClient] | None = None,
+        additional_directories: list[str] | None = None,
+        **kwargs: Any,
+    ) -> LoadSessionResponse | None:
+        if session_id in self._sessions:
+            await self._sessions.pop(session_id).close()
+        added = tuple(additional_directories or ())
+        wish = SessionWish(cwd, added, server_config(mcp_servers or ()), resume=session_id)
+        _, session = await self._begin(wish, session_id)
+        session.updates.replay(*session.controller.in_use)
+        self._introduce(session_id, session)
+        await session.updates.outbox.flush()
+        return LoadSessionResponse(modes=session.modes())
+
+    async def list_sessions(
+        self, cwd: str | None = None, cursor: str | None = None, **kwargs: Any
+    ) -> ListSessionsResponse:
+        if cwd is None:
+            return ListSessionsResponse(sessions=[])
+        home = await asyncio.to_thread(Path(cwd).resolve)
+        found = await asyncio.to_thread(ProjectRecords(home).continuable)
+        sessions = [
+            SessionInfo(
+                session_id=one.sid,
+                cwd=cwd,
+                title=one.name or one.first_prompt,
+                updated_at=datetime.fromtimestamp(one.last_active, UTC).isoformat(),
+            )
+            for one in found
+        ]
+        return ListSessionsResponse(sessions=sessions)
+
+    async def set_session_mode(
+        self, session_id: str, mode_id: str, **kwargs: Any
+    ) -> SetSessionModeResponse | None:
+        session = self._session(session_id)
+        mode = next((mode for mode in offered_modes(session.setup) if mode == mode_id), None)
+        if mode is None:
+            raise RequestError.invalid_params({"details": f"unknown permission mode {mode_id!r}"})
+        session.controller.in_use[1].permissions.set_mode(mode)
+        session.updates.tell_state()
+        return SetSessionModeResponse()
+
+    async def prompt(
+        self,
+        session_id: str,
+        prompt: list[
+            TextContentBlock
+            | ImageContentBlock
+            | AudioContentBlock
+            | ResourceContentBlock
+            | EmbeddedResourceContentBlock
+        ],
+        **kwargs: Any,
+    ) -> PromptResponse:
+        session = self._session(session_id)
+        ended = await _answered(session.prompt(prompt_content(prompt)))
+        if ended.reason == "failed":
+            raise _refusal(ended.error, ended.code)
+        return PromptResponse(stop_reason=STOP_REASONS.get(ended.reason, "end_turn"))
+
+    async def cancel(self, session_id: str, **kwargs: Any) -> None:
+        self._session(session_id).cancel()
+
+    async def close_session(self, session_id: str, **kwargs: Any) -> CloseSessionResponse | None:
+        await self._session(session_id).close()
+        del self._sessions[session_id]
+        return CloseSessionResponse()
+
+    async def close(self) -> None:
+        """Close all sessions."""
+        for session in self._sessions.values():
+            with suppress(StoreError):
+                await session.close()
+
+    def _session(self, ident: str) -> EditorSession:
+        if ident not in self._sessions:
+            raise RequestError.resource_not_found(ident)
+        return self._sessions[ident]
+
+    async def _begin(self, wish: SessionWish, ident: str = "") -> tuple[str, EditorSession]:
+        """Start a session under the given id, else under its own."""
+
+        async def begin() -> tuple[str, EditorSession]:
+            session = EditorSession(self._client, self._make_setup(wish), self._make_controller)
+            try:
+                own = await session.begin()
+            except BaseException:
+                await session.close()
+                raise
+            session.approver.session = ident or own
+            self._sessions[ident or own] = session
+            return ident or own, session
+
+        return await _answered(begin())
+
+    def _introduce(self, ident: str, session: EditorSession) -> None:
+        """Send what an editor is told of a session once it knows its id."""
+        session.updates.tell_commands(session.commands())
+        session.updates.tell_state()
+        session.updates.outbox.begin(ident)
+
+
+async def _answered(work: Coroutine[Any, Any, T]) -> T:
+    """Return the value of a piece of work. Raises RequestError for our own errors."""
+    try:
+        return await work
+    except (AgentError, StoreError) as error:
+        raise _refusal(str(error), getattr(error, "code", UsageError.code)) from error
+
+
+def _refusal(error: str, code: int) -> RequestError:
+    if code == AuthenticationError.code:
+        return RequestError.auth_required({"details": error})
+    return RequestError(-32603, error, {"details": error})
+
+
+def run_agent_server(make_setup: MakeSetup, make_controller: MakeController, keeps: bool) -> int:
+    """Serve one editor until it closes standard input or a signal arrives; return the exit code."""
+    return asyncio.run(_serve(EditorAgent(make_setup, make_controller, keeps)))
+
+
+async def _standard_streams(
+    loop: asyncio.AbstractEventLoop,
+) -> tuple[asyncio.StreamWriter, asyncio.StreamReader]:
+    """Return streams on copies of standard output and input, which closing them leaves open."""
+    reader = asyncio.StreamReader(limit=MAX_MESSAGE_BYTES)
+    source = os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
+    target = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), source)
+    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, target)
+    return asyncio.StreamWriter(transport, protocol, None, loop), reader
+
+
+async def _serve(agent: EditorAgent) -> int:
+    loop = asyncio.get_running_loop()
+    signalled: list[int] = []
+    output, given = await _standard_streams(loop)
+    # Closing a session is among the methods that the library calls unstable.
+    work = run_agent(cast("Agent", agent), output, given, use_unstable_protocol=True)
+    task = asyncio.ensure_future(work)
+
+    def stop(number: int) -> None:
+        signalled.append(128 + number)
+        task.cancel()
+        loop.remove_signal_handler(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop, number)
+    try:
+        with suppress(asyncio.CancelledError):
+            await task
+    finally:
+        await agent.close()
+    return signalled[0] if signalled else 0
