@@ -31,6 +31,7 @@ Feature = Literal[
     "cache diagnostics",
     "eager tool input",
     "web tools",
+    "tool search",
     "system blocks",
     "system messages",
     "unsigned thinking",

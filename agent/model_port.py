@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeGuard
 from msgspec import Struct, field
 from msgspec.structs import force_setattr, replace
 
-from transcripts import Block, CacheMiss, Message, TextBlock, Usage, is_server_tool
+from transcripts import Block, CacheMiss, Message, TextBlock, Usage, is_deferred_tool, is_server_tool
 
 from .errors import Feature
 from .events import Event
@@ -59,7 +59,7 @@ class RequestSettings(Struct, frozen=True):
         return replace(
             self,
             thinking=self.thinking and "thinking" not in features,
-            tools=self.tools if "web tools" not in features else _without_server_tools(self.tools),
+            tools=_without_rejected(self.tools, features),
             effort=None if "effort" in features else self.effort,
             cache=None if "cache" in features else self.cache,
             eager=self.eager and "eager tool input" not in features,
@@ -69,8 +69,20 @@ class RequestSettings(Struct, frozen=True):
         )
 
 
-def _without_server_tools(tools: tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, Any], ...]:
-    return tuple(tool for tool in tools if not is_server_tool(tool))
+def searches_tools(definition: Mapping[str, Any]) -> bool:
+    """Return whether a definition is that of the API's search for deferred tools."""
+    return is_server_tool(definition) and str(definition["type"]).startswith("tool_search_tool")
+
+
+def _without_rejected(
+    tools: tuple[Mapping[str, Any], ...], features: Sequence[Feature]
+) -> tuple[Mapping[str, Any], ...]:
+    """Return the tools without those that need one of the features."""
+    if "web tools" in features:
+        tools = tuple(tool for tool in tools if not is_server_tool(tool) or searches_tools(tool))
+    if "tool search" in features:
+        tools = tuple(tool for tool in tools if not (searches_tools(tool) or is_deferred_tool(tool)))
+    return tools
 
 
 def is_believable(tokens: Any) -> TypeGuard[int]:

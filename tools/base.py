@@ -257,6 +257,7 @@ class Tool(Struct, frozen=True):
     acts: bool = False  # whether a parallel tool has others change something: its start is recorded
     for_agents: bool = True  # whether nested sessions are offered it
     least_window: int = 0  # tokens; in a smaller window it is offered only if the user names it
+    deferred: bool = False  # only where the service can search tools: it is no part of the prompt before
     brief: str = ""  # the description in a small window; "" for the same one
     advice: tuple[ToolAdvice, ...] = ()
     is_brief: bool = False  # the model is sent the description and parameters for a small window

@@ -62,6 +62,7 @@ def definitions(tools: Iterable[Tool]) -> tuple[dict[str, Any], ...]:
             "description": tool.described(offered),
             "input_schema": dict(schema),
             "kind": tool.kind,
+            **({"defer_loading": True} if tool.deferred else {}),
         }
         for tool in tools
         for schema in (_schema(tool),)

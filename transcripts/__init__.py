@@ -102,7 +102,15 @@ if TYPE_CHECKING:
     from .session_lock import RECORDS_FOLDER, ensure_private_folder, lock_holder
     from .store import Store, create_store, resume_store
     from .stored_outputs import OutputsFolder
-    from .tool_kinds import RECALLED_KEY, ToolKind, is_server_tool, same_tools, tool_kind, visible_definition
+    from .tool_kinds import (
+        RECALLED_KEY,
+        ToolKind,
+        is_deferred_tool,
+        is_server_tool,
+        same_tools,
+        tool_kind,
+        visible_definition,
+    )
     from .view import CALL_ID_TOKENS, MESSAGE_TOKENS, Message, Part, PartKind, View, to_json_bytes
     from .view_renderer import image_tokens
 
@@ -209,6 +217,7 @@ __all__ = [
     "image_tokens",
     "injected",
     "injected_text",
+    "is_deferred_tool",
     "is_harmless",
     "is_put_back",
     "is_recall_id",
@@ -276,7 +285,9 @@ __getattr__ = lazy_door(
         "session_lock": "RECORDS_FOLDER ensure_private_folder lock_holder",
         "store": "Store create_store resume_store",
         "stored_outputs": "OutputsFolder",
-        "tool_kinds": "RECALLED_KEY ToolKind is_server_tool same_tools tool_kind visible_definition",
+        "tool_kinds": (
+            "RECALLED_KEY ToolKind is_deferred_tool is_server_tool same_tools tool_kind visible_definition"
+        ),
         "view": "CALL_ID_TOKENS MESSAGE_TOKENS Message Part PartKind View to_json_bytes",
         "view_renderer": "image_tokens",
     },

@@ -17,7 +17,8 @@ other: none of these."""
 TOOL_KINDS: tuple[ToolKind, ...] = get_args(ToolKind)
 
 RECALLED_KEY = "recalled"  # a key of `Result.about`: the result shows earlier text again
-_VISIBLE_KEYS = ("name", "description", "input_schema")  # the kind is only in the transcript
+_DEFERRED_KEY = "defer_loading"
+_VISIBLE_KEYS = ("name", "description", "input_schema", _DEFERRED_KEY)  # the kind is only in the transcript
 _KIND_BY_NAME: dict[str, ToolKind] = {
     **dict.fromkeys(("read", "view", "open", "cat"), "reads"),
     **dict.fromkeys(("grep", "glob"), "searches"),
@@ -50,6 +51,11 @@ def tool_kind(name: str, definitions: Iterable[Mapping[str, Any]] = ()) -> ToolK
 def is_server_tool(definition: Mapping[str, Any]) -> bool:
     """Return whether the API runs a tool itself: its definition is a `type` with settings."""
     return "type" in definition
+
+
+def is_deferred_tool(definition: Mapping[str, Any]) -> bool:
+    """Return whether a tool is no part of the prompt until the model has found it by a search of the API."""
+    return definition.get(_DEFERRED_KEY) is True
 
 
 def visible_definition(definition: Mapping[str, Any]) -> dict[str, Any]:

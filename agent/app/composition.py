@@ -306,6 +306,11 @@ class Services(Struct):
             joined = join_tools(offers)
         except ValueError as error:
             raise ConfigError(str(error)) from error
+        if any(tool.deferred for tool in joined.values()):
+            from .tool_search import defers_tools  # saves runs without servers 5 ms
+
+            if not defers_tools(self.setup, joined.values(), self.window, self.counter):
+                joined = {name: tool for name, tool in joined.items() if not tool.deferred}
         wanted = self.setup.options.tools
         if wanted is None:
             left_out = self._left_out(joined)
@@ -428,7 +433,7 @@ def mcp_servers(services: Services) -> McpServers | None:
             files=files,
             state_dir=config.state_dir,
             approved=lambda item: services.approvals.allows(item),
-            waits=streams and bool(options.mcp_config),
+            waits=(streams and bool(options.mcp_config)) or config.tool_search == "on",
             attended=not options.headless,
             of_plugins=partial(_plugin_servers, services),
             mask=lambda text: services.setup.masks.all(text),

@@ -66,6 +66,7 @@ class Config(Struct, frozen=True):
     hooks: tuple[HookEntry, ...] = ()
     status_line: str = ""  # the command that prints it
     output_style: str = ""
+    tool_search: Literal["auto", "on", "off"] = "auto"  # for tools of MCP servers, see tool_search.py
     web_fetch: Literal["makeroom", "service"] = "makeroom"  # who fetches pages
     compact: Mapping[str, Any] = field(default_factory=dict)
     prices: Mapping[str, Prices] = field(default_factory=dict)  # the user's own, by model id

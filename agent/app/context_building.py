@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -44,7 +45,6 @@ from compact import LAYERS_TOLD, ContextWindow, PriceList, TokenCounter, pages_r
 from tools.base import ToolContext
 from tools.files import recover
 from tools.processes import command_runner
-from tools.registry import definitions
 from transcripts import (
     Compacted,
     Folded,
@@ -53,6 +53,7 @@ from transcripts import (
     PartKind,
     Result,
     ToolResultBlock,
+    is_deferred_tool,
     new_suffix,
     to_json_bytes,
     visible_definition,
@@ -63,6 +64,7 @@ from .options import NO_EFFORT
 from .own_commands import commands_within
 from .permission_loading import home_of, permission_store
 from .setup import RunSetup
+from .tool_search import sent_definitions
 from .web_tools import served_web_tools, web_tools
 
 MAX_QUIET_MEMORY_SHARE = 0.05  # of the window; larger memory files are reported
@@ -115,22 +117,30 @@ def build_context(services: Services, session: Session) -> TurnContext:
 
 
 def renew_tools(services: Services, session: Session, context: TurnContext) -> None:
-    """Offer the tools that servers have now, if history was replaced since the tools were fixed.
+    """Offer the tools that servers have now, if no request was sent, or history was replaced since.
 
     In that case the cached prefix is lost anyway, and the thinking that was bound to it is gone.
     """
     opened = session.folded.opened
     mcp = services.mcp
-    if opened is None or mcp is None:
+    if mcp is None:
         return
-    later = takewhile(lambda fact: fact.seq > opened.seq, reversed(session.folded.facts))
-    if not any(isinstance(fact, Compacted) and fact.layer in LAYERS_TOLD for fact in later):
-        return
+    if opened is not None:
+        later = takewhile(lambda fact: fact.seq > opened.seq, reversed(session.folded.facts))
+        if not any(isinstance(fact, Compacted) and fact.layer in LAYERS_TOLD for fact in later):
+            return
     mcp.forget_tools()
     services.fix_tools()
     context.tools = services.tools
-    context.settings = replace(context.settings, tools=definitions(services.tools.values()))
+    settings = replace(context.settings, tools=offered_definitions(services, context.permissions.rules))
+    context.settings = settings.without(*settings.rejected)
     context.compaction.overhead = sum(overheads(context.settings, context.compaction.counter).values())
+
+
+def offered_definitions(services: Services, rules: PermissionRules) -> tuple[Mapping[str, Any], ...]:
+    """Return the definitions of all tools to send, with those that run on the server."""
+    web = web_tools(served_web_tools(services.setup), rules)
+    return (*sent_definitions(services.tools.values()), *web)
 
 
 def require_price(setup: RunSetup, facts: ModelFacts) -> None:
@@ -196,7 +206,6 @@ def request_settings(services: Services, opened: Opened | None, rules: Permissio
     """
     setup = services.setup
     facts = services.selection.facts
-    tools = services.tools
     max_output = output_room(services.window)
     thinking, effort = how_to_think(setup, facts)
     began = opened is not None and opened.system  # with this system prompt, which may name no tag
@@ -205,7 +214,7 @@ def request_settings(services: Services, opened: Opened | None, rules: Permissio
         model=facts.id,
         max_tokens=min(setup.config.max_tokens, facts.max_output, max_output),
         system=opened.system if opened is not None and began else _new_system_prompt(services, rules, tag),
-        tools=(*definitions(tools.values()), *web_tools(served_web_tools(setup), rules)),
+        tools=offered_definitions(services, rules),
         thinking=thinking,
         silent_thinking=setup.options.thinking_display == "omitted",
         effort=effort,
@@ -324,7 +333,8 @@ def overheads(settings: RequestSettings, counter: TokenCounter) -> dict[str, int
     for text in settings.system:
         part = prompt_part(text)
         sizes[part] = sizes.get(part, 0) + counter.text(text)
-    tools = to_json_bytes([visible_definition(tool) for tool in settings.tools])
+    loaded = (tool for tool in settings.tools if not is_deferred_tool(tool))
+    tools = to_json_bytes([visible_definition(tool) for tool in loaded])
     return {**sizes, "tools": counter.text(tools.decode())}
 
 

@@ -197,6 +197,8 @@ class Controller:
         self.emit(TurnStarted(text))
         if self._start_hooks is not None:
             await asyncio.shield(self._start_hooks)
+        if session.folded.opened is None and self.services.mcp is not None:
+            self.services.mcp.renew()  # servers may have connected since the session began
         user = await take_in(self, text, content, typed, self.emit)
         if isinstance(user, TurnFinished):
             return user

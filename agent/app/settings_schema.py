@@ -159,6 +159,7 @@ SETTINGS: Mapping[str, Setting] = {
     "hooks": Setting('a table, such as [hooks] and PreToolUse = "check.sh"', _hooks),
     "status_line": Setting("a command", _status_line),
     "output_style": Setting("the name of an output style", _text),
+    "tool_search": _one_of("auto", "on", "off"),
     "web_fetch": _one_of("makeroom", "service"),
     "prices": Setting(
         'a table, such as [prices."my-model"] with input = 0.5 and output = 2', partial(_table, _prices)
@@ -186,6 +187,7 @@ SETTING_HELP: Mapping[str, str] = {  # the purpose of each setting, for its refe
     "hooks": "commands to run at events",
     "status_line": "a command whose first line of output replaces the status line",
     "output_style": "the output style of new sessions",
+    "tool_search": "let the Anthropic API search MCP tools; auto: if they would take a tenth of the window",
     "web_fetch": "who fetches pages: makeroom itself, or the Anthropic API from its own servers",
     "prices": "prices in dollars per million tokens, by model",
     "compact": "how context is freed",

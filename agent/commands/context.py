@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -36,6 +36,7 @@ from compact import (
     rewrite_told,
     summary_usage,
 )
+from tools.base import Tool
 from tools.text import pluralize
 from transcripts import (
     Compacted,
@@ -89,6 +90,7 @@ async def show_context(controller: Controller, argument: str) -> Event | None:
     shown = tuple(row for row in rows if row[1])
     controller.emit(ContextChart(title, rows=shown, total=compaction.window.size))
     lines = [*_largest_blocks(report), "", *_compactions(report, compaction.settings.policy)]
+    lines += deferred_line(context.tools.values())
     lines += _last_cache_miss(session)
     return CommandOutput("\n".join(lines))
 
@@ -121,6 +123,16 @@ def _compactions(report: ContextReport, name: str) -> list[str]:
     if report.earlier:
         lines.append(f"  ... {pluralize(report.earlier, 'earlier one')}: /context all")
     return lines
+
+
+def deferred_line(tools: Iterable[Tool]) -> list[str]:
+    """Return a line about the tools that the API loads when the model searches for them; [] without any."""
+    count = sum(tool.deferred for tool in tools)
+    return (
+        [f"{pluralize(count, 'MCP tool')} deferred: loaded when the model searches for them."]
+        if count
+        else []
+    )
 
 
 def _last_cache_miss(session: Session) -> list[str]:

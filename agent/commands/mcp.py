@@ -14,6 +14,7 @@ from agent.formatting import shorten
 from agent.version import program_name
 from tools.text import pluralize
 
+from .context import deferred_line
 from .running import usage_notice
 
 
@@ -28,7 +29,8 @@ async def show_mcp(controller: Controller, argument: str) -> Event | None:
         await source.settle()
     action, _, name = argument.partition(" ")
     if not action:
-        return CommandOutput("\n".join(line for server in source.servers for line in server_lines(server)))
+        lines = [line for server in source.servers for line in server_lines(server)]
+        return CommandOutput("\n".join((*lines, *deferred_line(controller.services.tools.values()))))
     server = source.named(name.strip())
     if action not in ("reconnect", "on", "off", "login") or not name.strip():
         return usage_notice("mcp")

@@ -48,6 +48,7 @@ PLAIN_SETTINGS = (
     "deny",
     "ask",
     "pass_env",
+    "tool_search",
     "web_fetch",
 )
 # Settings whose values are never shown -> the environment variable that each is read from.

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from .reply import Block, Body
 from .signing import is_bound_to, read_proof
 from .token_counting import MESSAGE_OVERHEAD, TOOLS_OVERHEAD, count_block
+from .tool_search import found_tools, is_deferred
 
 START = b"makeroom"
 
@@ -112,7 +113,8 @@ def walk_prefix(body: Body, binds: bool, drop: bool = False) -> Prefix:
     prefix = Prefix()
     tools = body.get("tools") or []
     for tool in tools:
-        prefix.extend("tools", "tools", tool)
+        if not is_deferred(tool):
+            prefix.extend("tools", "tools", tool)
     if tools:
         prefix.tokens += TOOLS_OVERHEAD
     for block in blocks_of(body.get("system")):
@@ -122,6 +124,7 @@ def walk_prefix(body: Body, binds: bool, drop: bool = False) -> Prefix:
             prefix.place = 0
         if block.get("type") != "thinking":
             prefix.extend("messages", role, block)
+            prefix.tokens += sum(map(count_block, found_tools(block, tools)))
             continue
         problem = _problem(block, prefix, binds)
         if problem is None:

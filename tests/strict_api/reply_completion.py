@@ -12,6 +12,7 @@ from .prefix import Prefix
 from .reply import RAW_JSON, Block, Body, Reply, thinks
 from .signing import sign
 from .token_counting import count_block, count_text
+from .tool_search import with_searches
 
 
 class CompletedReply(Struct, frozen=True):
@@ -24,7 +25,8 @@ class CompletedReply(Struct, frozen=True):
 
 def complete_reply(reply: Reply, body: Body, model: ServedModel, prefix: Prefix) -> CompletedReply:
     """Complete a reply to `body`, appending it to `prefix`, which afterwards ends with the reply."""
-    shown = _displayed(reply.blocks, body, model)
+    searched = with_searches(reply.blocks, body.get("tools") or [], prefix.digest.hex()[:20])
+    shown = _displayed(searched, body, model)
     room = min(body["max_tokens"], model.window - prefix.tokens)
     kept, cut = _fitted(shown, room)
     stop = reply.stop

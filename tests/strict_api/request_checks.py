@@ -11,6 +11,7 @@ from .models import EFFORTS, THINKING_TYPES, ServedModel
 from .pairing import merged, order_violations
 from .prefix import blocks_of
 from .reply import Body
+from .tool_search import SEARCH_TYPE, search_violations
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
@@ -36,6 +37,7 @@ _TOOL_FIELDS = {
 _DOMAINS = {"allowed_domains", "blocked_domains"}
 _SERVER_TOOLS = {
     "web_search_20260318": _DOMAINS | {"user_location"},
+    SEARCH_TYPE: {"defer_loading"},
     "web_fetch_20260318": _DOMAINS | {"max_content_tokens", "url_sources", "citations"},
 }
 
@@ -62,6 +64,7 @@ def violations(
         *_effort_violations(body, model),
         *_compaction_violations(body, betas),
         *order_violations(body, paused),
+        *search_violations(body),
     ]
     return found or list(_mark_violations(body))
 

@@ -62,6 +62,14 @@ def direct_tool(server: McpServer, name: str) -> Tool:
     return replace(tool, description=described[:MAX_DESCRIPTION_CHARS], arguments=OPEN_SCHEMA)
 
 
+def deferred_tool(server: McpServer, name: str) -> Tool:
+    """Return the tool as one that the service loads when the model has searched for it.
+
+    Agents call it through `mcp`, which their definitions can restrict.
+    """
+    return replace(direct_tool(server, name), deferred=True, for_agents=False)
+
+
 def resource_tool(server: McpServer) -> Tool:
     """Return a tool that reads a resource of the server."""
     name = f"{FOREIGN_PREFIX}{server.word}__{RESOURCES}"

@@ -19,7 +19,7 @@ from tools.processes import Inbox
 from transcripts import TextBlock, quoted
 
 from .approval import server_item
-from .calls import direct_tool
+from .calls import deferred_tool, direct_tool
 from .entries import ServerEntry
 from .failures import ServerFailed
 from .files import ServerFiles
@@ -162,11 +162,17 @@ class McpServers:
             await server.approve(self.is_approved(server.entry))
 
     def tools(self) -> Sequence[Tool]:
-        """See ports.ToolSource: `mcp`, and the tools of always loaded servers that were connected in time."""
+        """See ports.ToolSource: `mcp`, and the tools of the servers that were connected in time.
+
+        Those of servers that are not always loaded are deferred, for services that can search them.
+        """
         if self._tools is None and self.servers:
-            direct = [each for each in self.servers if each.entry.always_load and not each.failure]
-            found = [direct_tool(server, name) for server in direct for name in server.offer.tools]
-            self._tools = (mcp_tool(self.servers), *found)
+            connected = [each for each in self.servers if not each.failure]
+            always = [each for each in connected if each.entry.always_load]
+            others = [each for each in connected if not each.entry.always_load]
+            direct = [direct_tool(server, name) for server in always for name in server.offer.tools]
+            found = [deferred_tool(server, name) for server in others for name in server.offer.tools]
+            self._tools = (mcp_tool(self.servers), *direct, *found)
         return self._tools or ()
 
     def forget_tools(self) -> None:

@@ -12,7 +12,7 @@ Otherwise, and in a message that would be empty without them, they stay in place
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -33,6 +33,7 @@ from transcripts import (
     UnknownBlock,
     block_to_json,
     escape_channel_tag,
+    is_deferred_tool,
     is_thinking,
     map_strings,
     text_for_model,
@@ -40,6 +41,7 @@ from transcripts import (
 )
 
 FORMAT = "anthropic messages"  # the name of the encoding, and the key of what `Message.encoded` keeps for it
+_FOUND_TOOLS = "tool_search_tool_result"
 _LABELS = (UNSIGNED, PHASE)  # our marks in blocks of other services
 _DATA = tuple(f"<{tag}" for tag in (*DATA_TAGS, PASTED_TAG, OWN_COMMAND_TAG))
 
@@ -50,12 +52,14 @@ class MessageForm(NamedTuple):
     omits_unsigned  unsigned thinking is left out
     system_role     the model supports messages of role "system"
     tag             the suffix of the tags around makeroom's own words elsewhere
+    deferred        names of the deferred tools, the only ones that results of the API's search may name
     key             the key of the bytes in `Message.encoded`
     """
 
     omits_unsigned: bool = False
     system_role: bool = False
     tag: str = ""
+    deferred: frozenset[str] = frozenset()
     key: str = FORMAT
 
 
@@ -81,8 +85,9 @@ class SentMessage(NamedTuple):
 def message_form(settings: RequestSettings) -> MessageForm:
     """Return the form of the messages of a request with these settings."""
     omits_unsigned = "unsigned thinking" in settings.rejected
-    key = f"{FORMAT}, {omits_unsigned=}, {settings.system_role=}, {settings.tag}"
-    return MessageForm(omits_unsigned, settings.system_role, settings.tag, key)
+    deferred = frozenset(str(tool["name"]) for tool in settings.tools if is_deferred_tool(tool))
+    key = f"{FORMAT}, {omits_unsigned=}, {settings.system_role=}, {settings.tag}, {sorted(deferred)}"
+    return MessageForm(omits_unsigned, settings.system_role, settings.tag, deferred, key)
 
 
 def encode_message(
@@ -123,6 +128,8 @@ def as_sent(message: Message, form: MessageForm) -> SentMessage:
             blocks = [each for each in blocks if UNSIGNED not in each.raw]
         if any(label in each.raw for each in blocks for label in _LABELS):
             blocks = [_without_labels(each) for each in blocks]
+        if any(each.raw.get("type") == _FOUND_TOOLS for each in blocks):
+            blocks = [_with_known_tools(each, form.deferred) for each in blocks]
         return SentMessage("assistant", blocks)
     if form.system_role and (sent := _with_words_behind(message, form.tag)) is not None:
         return sent
@@ -175,6 +182,18 @@ def _user_block(at: int, block: Block, tag: str) -> SentBlock:
         case UnknownBlock():
             raw = map_strings(raw, lambda text: escape_channel_tag(text, tag), keys=False)
     return SentBlock(at, block, raw)
+
+
+def _with_known_tools(block: SentBlock, deferred: frozenset[str]) -> SentBlock:
+    """Return a result of the API's search without tools that are no longer offered, which it rejects."""
+    content = block.raw.get("content")
+    if block.raw.get("type") != _FOUND_TOOLS or not isinstance(content, Mapping):
+        return block
+    found = content.get("tool_references")
+    if not isinstance(found, list):
+        return block
+    known = [each for each in found if isinstance(each, Mapping) and each.get("tool_name") in deferred]
+    return block._replace(raw={**block.raw, "content": {**content, "tool_references": known}})
 
 
 def _without_labels(block: SentBlock) -> SentBlock:

@@ -15,7 +15,7 @@ from typing import Any
 from agent.errors import Feature
 from agent.model.error_mapping import ServerNames
 from agent.model_port import ModelRequest, RequestSettings
-from transcripts import channel_tag, to_json_bytes
+from transcripts import channel_tag, is_deferred_tool, to_json_bytes
 
 from .messages import FORMAT, encode_message, message_form
 
@@ -35,6 +35,7 @@ NAMES = ServerNames(
         **{rf"\b{name}\b": feature for name, feature in FEATURE_FIELDS.items()},
         r"\beffort parameter\b": "effort",
         r"\bweb_(?:search|fetch)_\d+\b": "web tools",
+        r"\btool_search_tool|\bdefer_loading\b": "tool search",
         r"anthropic-beta\b": "betas",
         r"\bsystem\b.{0,80}\bvalid string": "system blocks",
         r"\brole 'system' is not supported\b": "system messages",
@@ -92,7 +93,10 @@ def _head(settings: RequestSettings, mark: dict[str, Any] | None) -> dict[str, A
     if settings.tools:
         extra = {"eager_input_streaming": True} if settings.eager else {}
         # A tool with a `type` runs on the server, and is sent unchanged.
-        head["tools"] = [dict(tool) if "type" in tool else {**tool, **extra} for tool in settings.tools]
+        head["tools"] = [
+            dict(tool) if "type" in tool or is_deferred_tool(tool) else {**tool, **extra}
+            for tool in settings.tools
+        ]
         for tool in head["tools"]:
             tool.pop("kind", None)  # only for the transcript
     if settings.thinking:
