@@ -270,6 +270,9 @@ def test_a_veto_does_not_count_where_the_server_takes_the_prompt_no_more(tmp_pat
         assert any("too long" in refused for refused in w.server.refused)
         refusals = [fact for fact in w.record.facts if isinstance(fact, Failed) and fact.what == "request"]
         assert refusals and all(fact.about["limit"] == 30_000 for fact in refusals)
+        sent = {fact.seq: fact.raw for fact in w.record.facts if isinstance(fact, RequestSent)}
+        assert [fact.about["raw"] for fact in refusals] == [sent[fact.seq - 1] for fact in refusals]
+        assert all(fact.about["actual"] > 30_000 for fact in refusals)
         reactions = [fact for fact in w.record.facts if isinstance(fact, Compacted)]
         rungs = [fact.report["rung"] for fact in reactions if fact.trigger == "reactive"]
         assert rungs[0] == 1, "the mildest reaction comes first"

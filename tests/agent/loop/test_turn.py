@@ -1,6 +1,7 @@
 """The turn against the strict server: tools, faults of the network and of the model, interruption."""
 
 import asyncio
+import json
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -9,7 +10,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from agent.events import Notice, Retrying, StreamAborted, ToolCallFinished, ToolCallProgress, TurnFinished
+from agent.events import (
+    Notice,
+    RequestStarted,
+    Retrying,
+    StreamAborted,
+    ToolCallFinished,
+    ToolCallProgress,
+    TurnFinished,
+)
 from agent.loop.loop_detection import MAX_TIMES, STUCK
 from agent.model.anthropic.request import FEATURE_FIELDS
 from agent.model.retry import MAX_TRIES
@@ -22,7 +31,7 @@ from tests.strict_api.scripted_model import Step
 from tools.base import ToolCall, ToolError, ToolResult, text_result
 from tools.bash import BashArguments, run_bash
 from tools.processes.runner import command_runner
-from transcripts.facts import Compacted, Fold, Reply, Result, Started, User
+from transcripts.facts import Compacted, Fold, Reply, RequestSent, Result, Started, User
 from transcripts.messages import TextBlock, injected
 
 from .world import world
@@ -284,6 +293,8 @@ def test_a_passing_fault_is_reported_waited_out_and_tried_again(tmp_path: Path, 
         assert len(w.told(Retrying)) == 1
         assert w.texts() == ["echo: x"]
         assert w.clock.slept == [7.0] if fault.headers else len(w.clock.slept) == 1
+        assert [fact.attempt for fact in w.record.facts if isinstance(fact, RequestSent)] == [1, 2, 1]
+        assert [event.attempt for event in w.told(RequestStarted)] == [1, 2, 1]
         w.check()
 
 
@@ -405,6 +416,46 @@ def test_a_rejected_block_is_repaired_once_and_reported_and_recorded(
         _, second, third = (str(request["messages"]) for request in w.server.requests)
         assert "echo: x" in second and ("echo: x" in third) == (layer == "unthink")
         assert ("'thinking'" in second, "'thinking'" in third) == (True, layer == "repair")
+
+
+def test_all_blocks_that_an_error_names_are_replaced_at_once_and_counted(tmp_path: Path) -> None:
+    paths = ["messages.2.content.0", "messages.2.content.1", "messages.9.content.0", "messages.2.content.7"]
+    error = {"type": "invalid_request_error", "message": "bad blocks", "details": {"paths": paths}}
+    body = json.dumps({"type": "error", "error": error}).encode()
+    steps = [Answer([calls("echo", words="x"), calls("echo", words="y")]), "done"]
+    with world(steps, tmp_path) as w:
+        w.server.faults.add(
+            Fault("status", status=400, body=body, when=lambda asked: len(asked["messages"]) > 1)
+        )
+        assert w.run().reason == "done"
+        [notice] = w.told(Notice)
+        assert notice.text.startswith("the server rejected 2 blocks, which are now placeholders: 400")
+        text = "[a block that the API rejected was here; recall r6 shows it]"
+        assert w.texts() == [text, text.replace("r6", "r7")]
+
+
+def test_a_server_that_cuts_the_prompt_silently_limits_the_window_to_what_it_saw(tmp_path: Path) -> None:
+    def answer(seen: int) -> Answer:
+        cached = {"cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
+        return Answer([says("done")], usage={"input_tokens": seen, **cached})
+
+    words = "some words of mine " * 3_000
+    with world([answer(2_000), answer(2_000)], tmp_path) as w:
+        w.run(words)
+        assert w.told(Notice) == [], "only some servers do that"
+        assert w.context.compaction.window.size == 200_000
+    with world([answer(2_000)], tmp_path) as w:
+        w.context.compaction.cuts_silently = True
+        assert w.run(words).reason == "done"
+        [notice] = w.told(Notice)
+        assert notice.level == "warning" and "truncated the prompt to 2,000 of about 1" in notice.text
+        assert w.context.compaction.window.size == 2_000
+        assert w.session.folded.last_reply.asked == 0, "its count must not calibrate our estimate"
+    with world([answer(10_500)], tmp_path) as w:
+        w.context.compaction.cuts_silently = True
+        w.run(words)
+        assert w.told(Notice) == [], "an estimate is not exact"
+        assert w.session.folded.last_reply.asked > 0
 
 
 def test_a_reply_cut_at_max_tokens_is_carried_on(tmp_path: Path) -> None:
