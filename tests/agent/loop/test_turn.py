@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from msgspec.structs import replace
@@ -20,8 +20,10 @@ from agent.events import (
     TurnFinished,
 )
 from agent.loop.loop_detection import MAX_TIMES, STUCK
+from agent.loop.session_sandbox import SessionSandbox
 from agent.model.anthropic.request import FEATURE_FIELDS
 from agent.model.retry import MAX_TRIES
+from agent.permissions import SandboxSettings
 from agent.ports import Allow, Deny, HookAnswer, HookEvent
 from compact.settings import ContextWindow
 from tests.strict_api.faults import Fault
@@ -31,6 +33,7 @@ from tests.strict_api.scripted_model import Step
 from tools.base import ToolCall, ToolError, ToolResult, text_result
 from tools.bash import BashArguments, run_bash
 from tools.processes.runner import command_runner
+from tools.sandbox import SandboxLevel
 from transcripts.facts import Compacted, Fold, Reply, RequestSent, Result, Started, User
 from transcripts.messages import TextBlock, injected
 
@@ -232,6 +235,36 @@ def test_for_this_session_grants_nothing_for_a_command_too_long_to_be_read(tmp_p
         assert w.run().reason == "done"
         assert [question.prefix for question in w.approver.questions] == [None, "bash(=y)"]
         assert w.context.permissions.rules.allow == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "mode", "told"),
+    [
+        ("namespaces", "auto", ["The sandbox for commands has changed to Landlock and seccomp (weaker)"]),
+        ("landlock", "auto", []),
+        ("none", "auto", []),
+        ("namespaces", "off", []),
+    ],
+)
+def test_a_weaker_sandbox_than_before_is_reported_before_the_command_runs(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    before: SandboxLevel,
+    mode: Literal["auto", "off"],
+    told: list[str],
+) -> None:
+    async def settle(sandbox: SessionSandbox) -> None:
+        sandbox.level = "landlock"
+
+    monkeypatch.setattr(SessionSandbox, "settle", settle)
+    steps = [Answer([calls("echo"), calls("act", words="make")]), "ok"]
+    with world(steps, tmp_path, Allow()) as w:
+        w.context.permissions.sandbox = SandboxSettings(mode=mode)
+        sandbox = SessionSandbox(w.context.tool_context, w.context.permissions, tmp_path, level=before)
+        w.context.sandbox = sandbox
+        assert w.run().reason == "done"
+        assert [notice.text for notice in w.told(Notice)] == told
+        assert sandbox.level == "landlock" and w.ran["act"] == ["make"]
 
 
 def test_a_refusal_goes_to_the_model_with_its_reason(tmp_path: Path) -> None:
