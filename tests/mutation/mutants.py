@@ -35,6 +35,7 @@ _TOLD = ("warn", "_warn", "debug", "info", "warning", "error")  # functions whos
 _DELETABLE = (ast.Expr, ast.AugAssign, ast.Delete, ast.Continue, ast.Break, ast.Raise, ast.If)
 _MIN_TABLE_WORDS = 6
 _MIN_TUNED_NUMBER = 10
+_FILE_MODES = (0o600, 0o700)
 _WORD = re.compile(r"\S+")
 _ALTERNATIVES = re.compile(r"\|?[\w\\*]+(?:\|[\w\\*/]+){5,}")  # a table of words in a pattern
 
@@ -115,7 +116,8 @@ def _kind(site: _Site, node: ast.AST, made: ast.AST) -> Kind:
     """Return the kind of the mutant that has `made` instead of `node`."""
     match node, made, site.statement:
         case ast.Constant(value=int()), ast.Constant(value=int(value)), _ if value > _MIN_TUNED_NUMBER:
-            return "tuning" if _is_tuned(site) else "behaviour"
+            is_tuned = _is_tuned(site) and value - 1 not in _FILE_MODES
+            return "tuning" if is_tuned else "behaviour"
         case ast.Constant(value=str() | bytes()), _, ast.Assign() | ast.AnnAssign() if not site.place:
             return "table" if _words_beside(site) >= _MIN_TABLE_WORDS else "behaviour"
         case ast.Call(func=ast.Name(id="word_set"), args=[ast.Constant(value=str(words)), *_]), ast.Call(), _:

@@ -85,6 +85,7 @@ def test_what_is_not_a_behaviour_is_left_alone(source: str) -> None:
         ("X = {'a': 1, 'b': 1}", {"behaviour"}),
         ("X = 200", {"tuning"}),
         ("X = 9", {"behaviour"}),
+        ("x = f(0o600)", {"behaviour"}),
         ("x[:200]", {"tuning", "behaviour"}),  # the statement can be deleted
         ("x = shorten(y, limit=200)", {"behaviour"}),
         ("if x == 429: pass", {"behaviour"}),

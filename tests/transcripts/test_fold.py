@@ -22,7 +22,7 @@ from transcripts.facts import (
     Undone,
     User,
 )
-from transcripts.folding import Folded, fold, replace_facts
+from transcripts.folding import Charge, Folded, RequestSize, fold, replace_facts
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from transcripts.view import CALL_ID_TOKENS, MESSAGE_TOKENS, ids_in
 
@@ -388,6 +388,63 @@ def test_requests_and_what_the_api_counted_are_measured_and_the_newest_64_kept()
         folded.apply(Reply(seq + 1, 0.0, (TextBlock("x"),), usage=Usage(input=seq + 5), asked=seq))
     assert folded.sizes.pairs == tuple((seq, seq + 5) for seq in range(72, 200, 2))
     assert len(folded.sizes.pairs) == 64
+
+
+def counted(seq: int, raw: int, tokens: int, calls: int = 0) -> list[Fact]:
+    """Return a request of `raw` tokens by our count and the reply to it, with calls and their results."""
+    uses = tuple(ToolUseBlock(f"t{seq}_{at}", "read", {}) for at in range(calls))
+    reply = Reply(seq + 1, 0.0, (TextBlock("x"), *uses), usage=Usage(input=tokens), asked=seq)
+    results = [Result(seq + 2 + at, 0.0, seq + 1, at + 1, (TextBlock("found"),), (5,)) for at in range(calls)]
+    return [RequestSent(seq, 0.0, "turn", raw=raw), reply, *results]
+
+
+def test_each_measured_prompt_says_how_it_grew_since_the_one_before() -> None:
+    opened = Opened(1, 0.0, model="one")
+    folded = fold(
+        [
+            opened,
+            replace(HELLO, seq=2),
+            *counted(3, 100, 110, calls=2),
+            *counted(7, 200, 220, calls=1),
+            *counted(10, 300, 330),
+            Compacted(12, 0.0, "micro", "auto", (Clear(8, block=1, field="input", text="[cleared]"),)),
+            *counted(13, 250, 275),
+            *counted(15, 260, 286),
+        ]
+    )
+    assert folded.sizes.requests == [
+        RequestSize(3, "one", raw=100, tokens=110, ids=0, grown=False),
+        RequestSize(7, "one", raw=200, tokens=220, ids=4, grown=True),
+        RequestSize(10, "one", raw=300, tokens=330, ids=2, grown=True),
+        RequestSize(13, "one", raw=250, tokens=275, ids=0, grown=False),
+        RequestSize(15, "one", raw=260, tokens=286, ids=0, grown=True),
+    ]
+    for fact in (Undone(17, 0.0, 12), Opened(17, 0.0, model="two")):
+        again = fold([*folded.facts, fact, *counted(18, 300, 330)])
+        assert again.sizes.requests[-1].grown is False and again.sizes.requests[-1].model in ("one", "two")
+
+
+def test_a_model_that_counts_differently_scales_the_earlier_measurements() -> None:
+    facts = [Opened(1, 0.0, model="one"), replace(HELLO, seq=2), *counted(3, 100, 100), *counted(5, 200, 200)]
+    same = fold([*facts, Opened(7, 0.0, model="two"), *counted(8, 300, 309)])
+    assert [size.tokens for size in same.sizes.requests] == [100, 200, 309], "a few percent are no difference"
+    other = fold([*facts, Opened(7, 0.0, model="two"), *counted(8, 300, 390)])
+    assert [(size.tokens, size.model) for size in other.sizes.requests] == [
+        (130, "one"),
+        (260, "one"),
+        (390, "two"),
+    ]
+
+
+def test_prompts_that_an_older_version_did_not_count_are_no_sizes() -> None:
+    folded = fold([HELLO, *counted(2, 0, 50), *counted(4, 0, 60), *counted(6, 40, 50), *counted(8, 0, 70)])
+    assert [size.seq for size in folded.sizes.requests] == [6]
+
+
+def test_what_nested_sessions_cost_is_charged_to_their_model() -> None:
+    note = Metadata(2, 0.0, "spent", {"usage": {"output": 7}, "model": "small", "dollars": 0.5})
+    folded = fold([HELLO, note, Metadata(3, 0.0, "spent", {"usage": {"output": 1}}), Metadata(4, 0.0, "x")])
+    assert folded.charges == [Charge("small", Usage(output=7), 0.5), Charge("", Usage(output=1))]
 
 
 def test_what_was_not_counted_by_the_api_is_not_a_measurement() -> None:

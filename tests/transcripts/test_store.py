@@ -391,6 +391,72 @@ def test_what_was_saved_elsewhere_joins_the_session_again(
     assert read_transcript(store.path).damaged == () and list(tmp_path.glob("makeroom-*")) == []
 
 
+def test_what_was_saved_elsewhere_stays_until_the_disk_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    store = create_store(tmp_path, SID, ToldLines())
+    append_all(store, [(fact, True) for fact in TURN[:3]])
+    store.close()
+    saved = tmp_path / f"makeroom-{SID}-x.jsonl"
+    lines = b"".join(encode_fact(fact, SID) for fact in TURN[3:])
+    saved.write_bytes(lines)
+    plan = FailurePlan(1, errno.EIO, ("sync",), forever=True)
+    again, loaded = resume_store(store.path, ToldLines(), failing_disk(plan))
+    assert loaded.facts == TURN and again.failure and saved.read_bytes() == lines
+    plan.at, plan.forever = 10**9, False
+    again.close()
+    assert read_transcript(store.path).facts == TURN
+
+
+def test_only_regular_files_of_this_user_join_a_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    store = create_store(tmp_path, SID, ToldLines())
+    append_all(store, [(fact, True) for fact in TURN[:3]])
+    store.close()
+    target = tmp_path / "elsewhere"
+    target.write_bytes(b"".join(encode_fact(fact, SID) for fact in TURN[3:]))
+    (temporary / f"makeroom-{SID}-link.jsonl").symlink_to(target)
+    if os.geteuid() == 0:  # only root can make a file of another user
+        foreign = temporary / f"makeroom-{SID}-foreign.jsonl"
+        foreign.write_bytes(target.read_bytes())
+        os.chown(foreign, 12_345, 12_345)
+    again, loaded = resume_store(store.path, told := ToldLines())
+    again.close()
+    assert loaded.facts == TURN[:3] and told == [] and len([*temporary.iterdir()]) == 1 + (os.geteuid() == 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (errno.ENOSPC, "Free disk space"),
+        (errno.EDQUOT, "Free disk space"),
+        (errno.EACCES, "Make {} writable, or /export the session to another directory"),
+        (errno.EPERM, "Make {} writable, or /export the session to another directory"),
+        (errno.EROFS, "Make {} writable, or /export the session to another directory"),
+        (errno.EIO, "Check {}"),
+    ],
+)
+def test_a_disk_that_fails_is_reported_with_its_remedy_and_again_once_it_works(
+    tmp_path: Path, error: int, advice: str
+) -> None:
+    plan = FailurePlan(1, error, ("write",), forever=True)
+    store = create_store(tmp_path, SID, told := ToldLines(), failing_disk(plan))
+    append_all(store, turn())
+    plan.at, plan.forever = 10**9, False
+    append_all(store, turn(6))
+    store.close()
+    assert told == [
+        f"cannot save the session: {os.strerror(error)}. It continues in memory, and makeroom keeps trying to"
+        f" save it. {advice.format(store.path.parent)}",
+        f"the session is saved again; {store.path} is complete",
+    ]
+
+
 def test_what_was_saved_elsewhere_and_does_not_fit_any_more_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

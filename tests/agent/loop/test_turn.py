@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +17,7 @@ from agent.events import (
     StreamAborted,
     ToolCallFinished,
     ToolCallProgress,
+    ToolCallStarted,
     TurnFinished,
 )
 from agent.loop.loop_detection import MAX_TIMES, STUCK
@@ -582,6 +583,59 @@ def test_an_interrupted_tool_is_answered_and_the_session_continues(tmp_path: Pat
         assert ["interrupted by the user" in w.texts()[0], "not run" in w.texts()[1]] == [True, True]
         told = [event.result.human for event in w.told(ToolCallFinished)[:2]]
         assert told == [{"text": "", "note": "interrupted"}, {"text": "", "note": "not run"}]
+        w.check()
+
+
+def hanging_tool(ended: list[str]) -> Callable[[Any, ToolCall], Awaitable[ToolResult]]:
+    """Return a tool's function that ends at once, or once it is cancelled, after a while of tidying up."""
+
+    async def run(arguments: Any, call: ToolCall) -> ToolResult:
+        try:
+            if arguments.words.startswith("hang"):
+                await asyncio.Event().wait()
+            return text_result("done")
+        finally:
+            for _ in range(20):
+                await asyncio.sleep(0)
+            ended.append(arguments.words)
+
+    return run
+
+
+def test_calls_beside_one_that_ends_the_turn_are_cancelled_and_have_ended_with_it(tmp_path: Path) -> None:
+    ended: list[str] = []
+    beside = [calls("echo", words=words) for words in ("hang 1", "quick", "hang 2")]
+    with world([Answer([*beside, calls("act", words="never")]), "later"], tmp_path) as w:
+        w.replace_run("echo", hanging_tool(ended))
+        w.context.hooks = HookWords(post_tool=HookAnswer(stop="enough"))
+        finished = w.run()
+        assert (finished.reason, finished.error) == ("denied", "enough")
+        assert sorted(ended) == ["hang 1", "hang 2", "quick"]
+        texts = w.texts()
+        assert texts[1] == "done" and texts[3].startswith("[not run: ")
+        assert all(texts[at].startswith("[interrupted by the user") for at in (0, 2))
+        w.check()
+
+
+def test_an_interrupt_ends_all_calls_that_run_in_parallel_before_the_turn_ends(tmp_path: Path) -> None:
+    ended: list[str] = []
+    with world([Answer([calls("echo", words=f"hang {at}") for at in range(3)])], tmp_path) as w:
+
+        async def whole() -> None:
+            w.replace_run("echo", hanging_tool(ended))
+            task = asyncio.ensure_future(w.turn("go"))
+            while len(w.told(ToolCallStarted)) < 3:
+                await asyncio.sleep(0)
+            for _ in range(50):
+                await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert sorted(ended) == ["hang 0", "hang 1", "hang 2"]
+            await w.context.model.close()
+
+        asyncio.run(whole())
+        assert len([fact for fact in w.record.facts if isinstance(fact, Result)]) == 3
         w.check()
 
 
