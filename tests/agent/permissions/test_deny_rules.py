@@ -368,3 +368,49 @@ def test_a_huge_line_is_given_up_soon_and_not_allowed(unit: str) -> None:
 
 def test_a_text_with_characters_that_stand_for_unknown_words_is_not_allowed() -> None:
     assert said(f"ls {SPLIT}") is Certainty.MAYBE
+
+
+@pytest.mark.parametrize(
+    ("rule", "line", "answer"),
+    [
+        ("git push", 'git "$x" push', "ask"),
+        ("git push", 'git -"$x" push', "ask"),
+        ("git push", "git $x push", "ask"),
+        ("git push", 'git "$x" a push', "ask"),
+        ("git push", 'git "a$x" push', "allow"),
+        ("git push", "git a$x push", "ask"),
+        ("git push origin", "git $x origin", "ask"),
+        ("git push origin", 'git "$x" origin main', "ask"),
+        ("git push origin", "git $x main", "ask"),
+        ("git push origin", 'git push "$x"', "ask"),
+        ("git push origin", 'git push a"$x"', "allow"),
+        ("git push origin", 'git push o"$x"', "ask"),
+        ("git push origin", 'git "p$x" origin', "ask"),
+        ("git push origin", 'git "q$x" origin', "allow"),
+        ("git push", 'git -c "$x" push', "deny"),
+        ("git push", "git -c $x push", "deny"),
+        ("git push", "git -c $x", "ask"),
+        ("git p*", 'git "$x"', "ask"),
+        ("git push", "git l*", "ask"),
+        ("git push", "git p*", "ask"),
+        ("git push", "git pu?h", "ask"),
+        ("git push", "git [p]ush", "ask"),
+        ("git push", '"$x" push', "ask"),
+        ("./dep", "/a/dep", "ask"),
+        ("~/bin/dep", "~/bin/dep", "deny"),
+        ("~/bin/dep", "/x/dep", "ask"),
+        ("git push", "GIT PUSH", "allow"),
+        ("git push", "GIT push", "deny"),
+        ("git push", "/usr/bin/git push", "deny"),
+        ("a * c", "a b c", "deny"),
+        ("a * c", "a b b c", "deny"),
+        ("a * c", "a c", "allow"),
+        ("git push", "python -c \"os.system('git push')\"", "ask"),
+        ("git push", 'python -c "gitx push"', "allow"),
+    ],
+)
+def test_a_word_that_is_not_known_counts_for_everything_that_it_may_be(
+    rule: str, line: str, answer: str
+) -> None:
+    rules = PermissionRules("bypassPermissions", deny=parse_rules(f"bash({rule})"), folder="/w/app")
+    assert judge_call("bash", [Access("run", line)], rules).answer == answer
