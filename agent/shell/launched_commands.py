@@ -17,6 +17,7 @@ from .launcher_arguments import (
     command_starts,
     option_values,
     quoted,
+    run_fish,
     run_input,
     run_launcher,
     run_shell,
@@ -371,6 +372,7 @@ _SPECIAL: dict[str, Callable[[Launch, Words, str | None], None]] = {
     "hash": _name_program,
     "alias": _define_alias,
     "git": _run_git,
+    "fish": run_fish,
     **dict.fromkeys(SCRIPT_JOINERS, _run_joined),
     **dict.fromkeys(SCRIPT_EACH, _run_each),
 }

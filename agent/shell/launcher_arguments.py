@@ -15,6 +15,18 @@ from .parsed_text import MARKS, SPLIT, is_open, is_unknown, program_name
 from .simple_commands import Words
 
 ENV_ASSIGNMENT = lazy_pattern(r"[^=]*=")  # as env accepts them
+# Options of fish with a value, and their letters; getopt accepts `-cVALUE` and shortened names.
+_FISH_VALUES = {
+    "command": "c",
+    "init-command": "C",
+    "debug": "d",
+    "debug-output": "o",
+    "debug-stack-frames": "D",
+    "features": "f",
+    "profile": "p",
+    "profile-startup": "p",
+}
+_FISH_OPTION = lazy_pattern(r"-.")
 INPUT_FILE = lazy_pattern(r"-|/dev/(?:stdin|fd/\d+)|/proc/(?:self|\d+)/fd/\d+")
 
 
@@ -148,8 +160,6 @@ def run_shell(made: Launch, words: Words, stdin: str | None) -> None:
     reads_input = False
     while at < len(words):
         word = words[at]
-        if word.startswith(("--command=", "-C")) and program_name(words[0]) == "fish":
-            made.scripts.append(Script(word.partition("=")[2] or "".join(words[at + 1 : at + 2])))
         if word in ("-", "--"):
             at += 1
             break
@@ -172,3 +182,38 @@ def run_shell(made: Launch, words: Words, stdin: str | None) -> None:
         made.commands.append(rest)
     else:
         run_input(made, stdin, tuple(rest))
+
+
+def run_fish(made: Launch, words: Words, stdin: str | None) -> None:
+    """Add what fish runs: the scripts of `-C` and `-c`, which may be repeated, else a file or its input."""
+    at = 1
+    has_command = False
+    while at < len(words) and _FISH_OPTION.match(words[at]) and not is_unknown(words[at]):
+        word = words[at]
+        at += 1
+        if word == "--":
+            break
+        option, value = _fish_option(word)
+        if option and value is None:
+            value = "".join(words[at : at + 1])
+            at += 1
+        if option in ("c", "C"):
+            made.scripts.append(Script(value or ""))
+            has_command = has_command or option == "c"
+    if not has_command or (at < len(words) and is_unknown(words[at])):  # which may be another -c
+        run_shell(made, [words[0], "--", *words[at:]], stdin)
+
+
+def _fish_option(word: str) -> tuple[str, str | None]:
+    """Return the letter of an option that takes a value, and its value; None if that is the next word.
+
+    The letter is "" for other options. The name of a long option may be shortened.
+    """
+    if word.startswith("--"):
+        name, sign, value = word.removeprefix("--").partition("=")
+        letter = next((each for full, each in _FISH_VALUES.items() if full.startswith(name)), "")
+        return letter, value if sign else None
+    found = re.search(f"[{''.join(_FISH_VALUES.values())}]", word)
+    if found is None:
+        return "", None
+    return found[0], word[found.end() :] or None

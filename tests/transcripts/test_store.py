@@ -923,3 +923,13 @@ def test_no_line_holds_a_value_that_is_to_be_hidden(tmp_path):
     store.append(User(1, 1.0, (TextBlock("it is hidden-value-2"),), (1,)))
     store.close()
     assert b"it is ****" in store.path.read_bytes() and b"hidden" not in store.path.read_bytes()
+
+
+def test_what_identifies_a_line_is_never_masked(tmp_path: Path) -> None:
+    store = create_store(tmp_path, SID, ToldLines())
+    store.hide(SecretMasks((SID,)))
+    store.append(User(1, 1.0, (TextBlock(f"as the user said in {SID}"),), (1,)))
+    store.close()
+    loaded = read_transcript(store.path)
+    assert loaded.sid == SID and loaded.damaged == ()
+    assert loaded.facts == [User(1, 1.0, (TextBlock("as the user said in ****"),), (1,))]

@@ -414,3 +414,43 @@ def test_a_word_that_is_not_known_counts_for_everything_that_it_may_be(
 ) -> None:
     rules = PermissionRules("bypassPermissions", deny=parse_rules(f"bash({rule})"), folder="/w/app")
     assert judge_call("bash", [Access("run", line)], rules).answer == answer
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        *(
+            (f"fish {options}", "deny")
+            for options in (
+                "-c'git push'",
+                "-ic'git push'",
+                "-C'git push'",
+                "-C 'git push' -c true",
+                "-c true -c 'git push'",
+                "-c true -C'git push' file",
+                "--command='git push'",
+                "--command 'git push'",
+                "--com 'git push' x",
+                "--init-command='git push'",
+                "--init 'git push' -c true",
+                "-p x -c 'git push'",
+                "-px -c 'git push'",
+                "--debug x -c 'git push'",
+                "-d c -c 'git push'",
+                "-iP --login -c'git push'",
+            )
+        ),
+        ("fish -c true x -c 'git push'", "allow"),  # the arguments of the script
+        ("fish -c 'git log'", "allow"),
+        ("fish -pc 'git push'", "allow"),  # a profile in the file c, and a script of that name
+        ("fish -c true $x", "ask"),
+        ('fish -c true "$x" y', "ask"),
+        ('fish -c"$x"', "ask"),
+        ("fish <<<'git push'", "deny"),
+        ("fish -i <<<'git push'", "deny"),
+        ("fish -- -c 'git push'", "allow"),  # a script in the file -c
+    ],
+)
+def test_the_scripts_of_fish_are_read_as_fish_reads_its_options(line: str, answer: str) -> None:
+    rules = PermissionRules("bypassPermissions", deny=parse_rules("bash(git push)"), folder="/w/app")
+    assert judge_call("bash", [Access("run", line)], rules).answer == answer
