@@ -419,7 +419,7 @@ def test_each_measured_prompt_says_how_it_grew_since_the_one_before() -> None:
         RequestSize(13, "one", raw=250, tokens=275, ids=0, grown=False),
         RequestSize(15, "one", raw=260, tokens=286, ids=0, grown=True),
     ]
-    for fact in (Undone(17, 0.0, 12), Opened(17, 0.0, model="two")):
+    for fact in (Undone(17, 0.0, "c12"), Opened(17, 0.0, model="two")):
         again = fold([*folded.facts, fact, *counted(18, 300, 330)])
         assert again.sizes.requests[-1].grown is False and again.sizes.requests[-1].model in ("one", "two")
 

@@ -258,7 +258,7 @@ def test_a_weaker_sandbox_than_before_is_reported_before_the_command_runs(
         sandbox.level = "landlock"
 
     monkeypatch.setattr(SessionSandbox, "settle", settle)
-    steps = [Answer([calls("echo"), calls("act", words="make")]), "ok"]
+    steps: list[Step] = [Answer([calls("echo"), calls("act", words="make")]), "ok"]
     with world(steps, tmp_path, Allow()) as w:
         w.context.permissions.sandbox = SandboxSettings(mode=mode)
         sandbox = SessionSandbox(w.context.tool_context, w.context.permissions, tmp_path, level=before)
@@ -456,7 +456,7 @@ def test_all_blocks_that_an_error_names_are_replaced_at_once_and_counted(tmp_pat
     paths = ["messages.2.content.0", "messages.2.content.1", "messages.9.content.0", "messages.2.content.7"]
     error = {"type": "invalid_request_error", "message": "bad blocks", "details": {"paths": paths}}
     body = json.dumps({"type": "error", "error": error}).encode()
-    steps = [Answer([calls("echo", words="x"), calls("echo", words="y")]), "done"]
+    steps: list[Step] = [Answer([calls("echo", words="x"), calls("echo", words="y")]), "done"]
     with world(steps, tmp_path) as w:
         w.server.faults.add(
             Fault("status", status=400, body=body, when=lambda asked: len(asked["messages"]) > 1)
