@@ -186,15 +186,36 @@ class SessionRepository(Struct):
         Its system prompt, tools and compactions are left behind, and makeroom's own words in it are data.
         Raises UsageError.
         """
-        from transcripts.importers import MAX_RECORDING_BYTES, import_session  # saves other sessions 5 ms
+        from transcripts.importers import (  # saves other sessions 5 ms
+            MAX_RECORDING_BYTES,
+            SECOND_WRITER,
+            import_session,
+        )
 
         try:
             imported = import_session(read_regular(path, MAX_RECORDING_BYTES), self.counter.blocks)
         except (OSError, ValueError) as error:
             raise UsageError(f"cannot continue {path}: {error}") from error
+        if imported.forks:
+            del imported.skipped[SECOND_WRITER]
         if skipped := imported.skipped_text:
-            self.tell(f"skipped in {path.name}: {skipped}")
-        return self._with_facts([_as_data(fact) for fact in fold(imported.facts).facts])
+            self._tell(f"skipped in {path.name}: {skipped}")
+        session = self._with_facts([_as_data(fact) for fact in fold(imported.facts).facts])
+        for other in imported.forks:
+            self._adopt_fork(session, [_as_data(fact) for fact in fold(other.facts).facts])
+        return session
+
+    def _adopt_fork(self, session: Session, facts: Sequence[Fact]) -> None:
+        """Make a session of the continuation that a second writer added to an adopted one."""
+        pairs = zip(session.folded.facts, facts, strict=False)
+        at = next((one.seq for one, other in pairs if one != other), len(facts))
+        fork = self._with_facts(facts)
+        fork.add_metadata(FORK_TOPIC, {"of": session.sid, "at": at})
+        fork.close("left")
+        self._tell(
+            f"two processes continued this session from r{at}: it continues with the one that wrote last,"
+            f" and the other is now session {fork.sid}"
+        )
 
     def require_own(self, path: Path) -> None:
         """Raise FromElsewhere if a transcript was not written on this machine."""

@@ -196,25 +196,34 @@ def test_a_claude_code_prompt_that_was_replaced_is_left_out():
     assert made.skipped == {"rewound messages": 2}
 
 
-def test_of_two_writers_in_a_claude_code_file_the_one_that_wrote_last_is_followed():
-    made = import_session(
-        lines(
-            cc("user", "hello", "1"),
-            cc("assistant", "hi", "2", "1", "m1"),
-            cc("user", "first writer", "a1", "2"),
-            cc("user", "second writer", "b1", "2"),
-            cc("assistant", [use("a")], "a2", "a1", "m2"),
-            {"type": "progress", "uuid": "b2", "parentUuid": "b1"},
-            cc("assistant", [use("b")], "b3", "b2", "m3"),
-            cc("user", [result("b")], "b4", "b3"),
-            cc("user", [result("a")], "a3", "a2"),
-            cc("assistant", "done", "a4", "a3", "m4"),
-        ),
-        count,
-    )
+TWO_WRITERS = (
+    ("user", "hello", "1"),
+    ("assistant", "hi", "2", "1", "m1"),
+    ("user", "first writer", "a1", "2"),
+    ("user", "second writer", "b1", "2"),
+    ("assistant", [use("a")], "a2", "a1", "m2"),
+    {"type": "progress", "uuid": "b2", "parentUuid": "b1"},
+    ("assistant", [use("b")], "b3", "b2", "m3"),
+    ("user", [result("b")], "b4", "b3"),
+    ("user", [result("a")], "a3", "a2"),
+    ("assistant", "done", "a4", "a3", "m4"),
+)
+
+
+def two_writers() -> bytes:
+    data: bytes = lines(*(each if isinstance(each, dict) else cc(*each) for each in TWO_WRITERS))
+    return data
+
+
+def test_of_two_writers_in_a_claude_code_file_the_one_that_wrote_last_is_followed_the_other_is_a_fork():
+    made = import_session(two_writers(), count)
     assert kinds(made.facts) == ["User", "Reply", "User", "Reply", "Result", "Reply"]
     assert block_text(narrow(made.facts[2], User).blocks[0]) == "first writer"
     assert made.skipped == {"messages of a second writer": 3, "progress lines": 1} and made.damaged == 0
+    (fork,) = made.forks
+    assert kinds(fork.facts) == ["User", "Reply", "User", "Reply", "Result"] and fork.damaged == 0
+    assert block_text(narrow(fork.facts[2], User).blocks[0]) == "second writer"
+    assert fork.facts[:2] == made.facts[:2] and fork.forks == []
 
 
 def pi(role, content, **more):

@@ -6,11 +6,12 @@ from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
     from .detection import IMPORT_FORMATS, MAX_RECORDING_BYTES, detect_format, import_session
-    from .recording import UnreadableRecording, describe_skipped
+    from .recording import SECOND_WRITER, UnreadableRecording, describe_skipped
 
 __all__ = [
     "IMPORT_FORMATS",
     "MAX_RECORDING_BYTES",
+    "SECOND_WRITER",
     "UnreadableRecording",
     "describe_skipped",
     "detect_format",
@@ -20,6 +21,6 @@ __getattr__ = lazy_door(
     __name__,
     {
         "detection": "IMPORT_FORMATS MAX_RECORDING_BYTES detect_format import_session",
-        "recording": "UnreadableRecording describe_skipped",
+        "recording": "SECOND_WRITER UnreadableRecording describe_skipped",
     },
 )

@@ -4,16 +4,17 @@ A reply is split over several lines with one `message.id`; results of its first 
 Side chains (subagents have their own context), lines marked as meta, and summaries that replaced history (a
 replay has the history itself) are omitted. Of prompts on the same parent, one begins the conversation that
 the file ends on. The others, with all that follows from them, were rewound, or two processes continued the
-session at the same time: then lines of the other branch come after that prompt.
+session at the same time: then lines of the other branch come after that prompt, and it is read as a fork.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from ..facts import Reply
 from ..messages import Block, ToolResultBlock
-from .recording import ImportedSession, ParsedFile, content_blocks, parse_time
+from .recording import SECOND_WRITER, ImportedSession, ParsedFile, content_blocks, parse_time
 
 _MESSAGE_TYPES = ("user", "assistant")
 # Field -> what a message is in which it is true.
@@ -22,6 +23,13 @@ _LEFT_OUT = {
     "isMeta": "messages that Claude Code added",
     "isCompactSummary": "summaries",
 }
+
+
+class _Branch(NamedTuple):
+    """A line that does not lead to the last message: what it is, and the prompt that begins its branch."""
+
+    what: str
+    start: str
 
 
 class _Message(Struct):
@@ -45,16 +53,37 @@ def recognizes(file: ParsedFile) -> bool:
 
 
 def read_session(file: ParsedFile, session: ImportedSession) -> None:
-    """Add the main conversation in the order of the file."""
+    """Add the main conversation in the order of the file, and those of other writers as forks of it."""
+    others = _other_branches(file.objects)
+    _read_branch(file, session, others)
+    leaves = {
+        branch.start: ident
+        for ident, branch in others.items()
+        if branch.what == SECOND_WRITER and ident in _messages(file.objects)
+    }
+    for leaf in leaves.values():
+        fork = ImportedSession(session.format, session.count)
+        _read_branch(file, fork, _other_branches(file.objects, leaf))
+        if any(isinstance(fact, Reply) for fact in fork.facts):
+            session.forks.append(fork)
+
+
+def _messages(objects: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return the uuids of the lines with a message of the conversation."""
+    return {str(raw.get("uuid")) for raw in objects if _holds_message(raw) and not _left_out(raw)}
+
+
+def _read_branch(file: ParsedFile, session: ImportedSession, others: Mapping[str, _Branch]) -> None:
+    """Add the messages of all lines except those of `others`."""
     messages: list[_Message] = []
     known: set[str] = set()
-    others = _other_branches(file.objects)
     for raw in file.objects:
         if not _holds_message(raw):
             session.skip_line(raw)
             continue
         ident = str(raw.get("uuid") or len(known))
-        what = "repeated lines" if ident in known else _left_out(raw) or others.get(ident)
+        branch = others.get(ident)
+        what = "repeated lines" if ident in known else _left_out(raw) or (branch.what if branch else "")
         if what:
             session.skip(what)
             continue
@@ -86,8 +115,8 @@ def _left_out(raw: Mapping[str, Any]) -> str:
     return next((what for field, what in _LEFT_OUT.items() if raw.get(field)), "")
 
 
-def _other_branches(objects: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return what each line is that does not lead to the last message of the file, by its uuid."""
+def _other_branches(objects: Sequence[Mapping[str, Any]], end: str = "") -> dict[str, _Branch]:
+    """Return the lines that do not lead to the message `end`, by default the last of the file, by uuid."""
     parents: dict[str, str] = {}  # uuid of a line -> that of the line before it, "" if there is none
     prompts: dict[str, list[str]] = {}  # uuid of a parent -> uuids of the prompts on it
     leaf = ""
@@ -102,6 +131,7 @@ def _other_branches(objects: Sequence[Mapping[str, Any]]) -> dict[str, str]:
             if parents[ident] and _is_prompt(raw):
                 prompts.setdefault(parents[ident], []).append(ident)
     path: set[str] = set()
+    leaf = end or leaf
     while leaf in parents and leaf not in path:
         path.add(leaf)
         leaf = parents[leaf]
@@ -112,7 +142,7 @@ def _other_branches(objects: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return _named_branches(parents, kept)
 
 
-def _named_branches(parents: Mapping[str, str], kept: Mapping[str, str]) -> dict[str, str]:
+def _named_branches(parents: Mapping[str, str], kept: Mapping[str, str]) -> dict[str, _Branch]:
     """Return what each line of the branches is, by its uuid; `parents` has all lines in the file's order."""
     starts: dict[str, str] = {}  # uuid of a line -> the prompt that begins its branch
     last: dict[str, int] = {}  # such a prompt -> the place of the last line of its branch
@@ -123,10 +153,10 @@ def _named_branches(parents: Mapping[str, str], kept: Mapping[str, str]) -> dict
             starts[ident] = start
             last[start] = places[ident]
     what = {
-        start: "rewound messages" if last[start] < places[other] else "messages of a second writer"
+        start: "rewound messages" if last[start] < places[other] else SECOND_WRITER
         for start, other in kept.items()
     }
-    return {ident: what[start] for ident, start in starts.items()}
+    return {ident: _Branch(what[start], start) for ident, start in starts.items()}
 
 
 def _is_prompt(raw: Mapping[str, Any]) -> bool:

@@ -79,6 +79,9 @@ def parse_time(stamp: Any) -> float | None:
         return None
 
 
+SECOND_WRITER = "messages of a second writer"  # the reason to leave out what a fork contains
+
+
 class ImportedSession(Struct):
     """A recording as facts, which its reader adds message by message, in order."""
 
@@ -87,6 +90,7 @@ class ImportedSession(Struct):
     facts: list[Fact] = field(default_factory=list)  # numbered from 1; `ts` never decreases, 0 if unknown
     damaged: int = 0  # lines or messages that could not be read or paired
     skipped: Counter[str] = field(default_factory=Counter)  # what was left out on purpose, in the plural
+    forks: list["ImportedSession"] = field(default_factory=list)  # continuations by other writers
     _calls: dict[str, tuple[int, int]] = field(default_factory=dict)  # tool id -> (reply, block), unanswered
     _clock: float = 0.0
 
