@@ -33,6 +33,7 @@ class SpawnResult(Struct, frozen=True):
     tokens: int = 0  # of its conversation at the end
     stops: bool = False  # the user wants the calling turn to end too
     whole: str = ""  # the whole text, for people
+    place: str = ""  # where its changes are, if not in the project, and what they are
     left: str = ""  # one line about the commands that it left running
     said: tuple[tuple[str, str], ...] = ()  # by the user about its calls: (which one, words)
 
@@ -40,6 +41,8 @@ class SpawnResult(Struct, frozen=True):
 def report_text(ended: SpawnResult) -> str:
     """The report of an agent as the model gets it: cut short, with the id of the whole."""
     notes = [f"[{ended.label} ended early: {ended.error}]"] if ended.error else []
+    if ended.place:
+        notes.append(f"[{ended.place}]")
     if ended.left:
         notes.append(f"[{ended.left}]")
     if ended.recall:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -13,8 +14,11 @@ from agent.loop import Agent, AgentPool, Place, TurnContext
 from agent.permissions import Mode, PermissionRules, PermissionStore, SandboxSettings
 from agent.ports import Allow, Approver, Deny, HookAnswer, HookEvent, Hooks, PermissionQuestion
 from agent.session import Session
-from tools.base import Access, ToolError, parse_arguments
+from agent.shell import ProjectEnvironment
+from tools.base import Access, ToolContext, ToolError, parse_arguments
 from tools.files import FileError
+from tools.guarded import worktree_places
+from tools.processes import filter_environment
 from transcripts import Exchange, Prompt
 
 REFUSED_BEFORE = "the user denied this to the session that started you, so it is denied to its agents too"
@@ -42,6 +46,10 @@ class NarrowedPermissions(PermissionStore):
 
     @rules.setter
     def rules(self, rules: PermissionRules) -> None:
+        self._grant(rules)
+
+    def _grant(self, rules: PermissionRules) -> None:
+        """Use the rules for the session too, in its own mode."""
         before = self._origin.rules
         self._origin.rules = replace(rules, mode=before.mode, asks_sandboxed=before.asks_sandboxed)
 
@@ -56,6 +64,57 @@ class NarrowedPermissions(PermissionStore):
     def set_mode(self, mode: Mode) -> None:
         """Set the session's mode, as the user asked; the agent's mode stays at least as narrow as before."""
         self._origin.set_mode(mode)
+
+
+class IsolatedPermissions(NarrowedPermissions):
+    """The permissions of an agent in its worktree, to which paths and rules are relative.
+
+    The state of its sandbox is its own; grants are made to the session.
+    """
+
+    def __init__(self, origin: PermissionStore, mode: Mode | None, folder: Path, tools: ToolContext) -> None:
+        super().__init__(origin, mode)
+        environ = filter_environment(tools.environ, tools.pass_env)
+        self._folder = str(folder)
+        self._reading = ProjectEnvironment(str(folder), environ)
+        self._written = tuple(worktree_places(str(folder)))
+        self._sandboxed = (False, False)  # sandboxed, sandbox_holds
+
+    @property
+    def rules(self) -> PermissionRules:
+        sandboxed, holds = self._sandboxed
+        return replace(
+            super().rules,
+            folder=self._folder,
+            reading=self._reading,
+            sandboxed=sandboxed,
+            sandbox_holds=holds,
+        )
+
+    @rules.setter
+    def rules(self, rules: PermissionRules) -> None:
+        self._sandboxed = (rules.sandboxed, rules.sandbox_holds)
+        before = self._origin.rules
+        self._grant(
+            replace(
+                rules,
+                folder=before.folder,
+                reading=before.reading,
+                sandboxed=before.sandboxed,
+                sandbox_holds=before.sandbox_holds,
+                sandbox_required=before.sandbox_required,
+            )
+        )
+
+    @property
+    def sandbox(self) -> SandboxSettings:
+        """The settings of the session, with the places that a commit in the worktree writes."""
+        return self._origin.sandbox.with_entries({"write": self._written})
+
+    @sandbox.setter
+    def sandbox(self, sandbox: SandboxSettings) -> None:
+        write = tuple(path for path in sandbox.write if path not in self._written)
+        self._origin.sandbox = replace(sandbox, write=write)
 
 
 class AgentApprover(Struct, frozen=True):

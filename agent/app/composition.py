@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence, Set
 from datetime import UTC, datetime
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -172,6 +172,7 @@ class Services(Struct):
     plugins: tuple[Plugin, ...] = ()
     skills: SkillLibrary = field(default_factory=SkillLibrary)
     turn_ends: list[Callable[[], None]] = field(default_factory=list)
+    _late: set[asyncio.Task[None]] = field(default_factory=set)  # finished before the services are closed
     _ignored_in_agents: Sequence[IgnoredPart] = ()
     _ignored_memory: Sequence[IgnoredPart] = ()
 
@@ -403,8 +404,15 @@ class Services(Struct):
         if not self.setup.options.headless:
             self.repository.indexing.begin(self.repository.home)
 
+    def finish_later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do work that no one waits for, before the services are closed."""
+        task = asyncio.ensure_future(work)
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+
     async def close(self) -> None:
         """Close sources, model and repository; nothing that this run started outlives it."""
+        await asyncio.gather(*self._late, return_exceptions=True)
         for source in self.sources:
             await source.close()
         await self.selection.model.close()

@@ -88,10 +88,34 @@ async def run_agent(
         call = replace(call, forked=False)
         session = records.new()
     session.use_prices(parent.prices)
-    run = NestedRun(
-        call, session=session, context=await nested_context(call, session, partial(tell_status, call))
-    )
-    run.begin(await preloaded_skills(call, run.context))
+    if definition is not None and definition.isolated:
+        return await _run_isolated(call, session)
+    return await _work(call, session, await nested_context(call, session, partial(tell_status, call)))
+
+
+async def _run_isolated(call: NestedCall, session: Session) -> SpawnResult:
+    """Run an agent in a git worktree of its own."""
+    from .agent_worktrees import open_worktree  # saves other agents 10 ms
+
+    worktree = await open_worktree(call)
+    context: TurnContext | None = None
+    try:
+        context = await nested_context(call, session, partial(tell_status, call))
+        await worktree.enter(context)
+        result = await _work(call, session, context, (worktree.introduction,))
+    except BaseException:
+        call.services.finish_later(worktree.abandon(context))
+        raise
+    await worktree.leave(context)
+    return replace(result, place=await worktree.settle(), left="")
+
+
+async def _work(
+    call: NestedCall, session: Session, context: TurnContext, words: Sequence[Block] = ()
+) -> SpawnResult:
+    """Run an agent in its context; `words` come before its prompt."""
+    run = NestedRun(call, session=session, context=context)
+    run.begin((*words, *await preloaded_skills(call, context)))
     try:
         return await run.work()
     except asyncio.CancelledError:

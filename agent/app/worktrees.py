@@ -76,6 +76,25 @@ _ADD = f"""{_CHECKED}
 "$0" -c checkout.workers=0 worktree add -q -b "$2" "$1" HEAD && echo ok
 exit 0
 """
+# $1 is a worktree, $2 the commit that its branch began at.
+_WORK = f"""{_CHECKED}{_WITHOUT_REPOSITORIES}
+index=$(mktemp) || exit 0
+trap 'rm -f "$index"' EXIT
+commits=$("$0" -C "$1" rev-list --count "$2..HEAD") || exit 0
+cd "$1" || exit 0
+cp "$("$0" rev-parse --git-path index)" "$index" || exit 0
+export GIT_INDEX_FILE="$index"
+"$0" add -A 2>/dev/null || exit 0
+"$0" diff --cached --no-ext-diff --no-textconv --no-color --stat=100 "$2" || exit 0
+[ "$commits" = 0 ] || printf '%s\\n' " commits: $commits"
+echo ok
+exit 0
+"""
+_HEAD = """
+exec 2>&1
+"$0" -C "$1" rev-parse HEAD && echo ok
+exit 0
+"""
 _INCLUDED = """
 exec 2>&1
 "$0" ls-files -z --others --ignored --exclude-from="$1" && printf '\\nok\\n'
@@ -182,6 +201,18 @@ class Worktree(Struct, frozen=True):
         """Return what merging the worktree would change, new files included, as a diff."""
         return await _run(git, self.project, _DIFF, str(self.path))
 
+    async def head(self, git: GitRunner) -> str:
+        """Return the commit that is checked out."""
+        return await _run(git, self.project, _HEAD, str(self.path))
+
+    async def work_since(self, git: GitRunner, base: str) -> str:
+        """Return what has changed since a commit, as `git diff --stat` prints it; "" for nothing."""
+        return (await _run(git, self.project, _WORK, str(self.path), base)).rstrip()
+
+    async def discard(self, git: GitRunner, start: Path) -> None:
+        """Remove the worktree, in which nothing has changed, and its branch, which began in `start`."""
+        await _run(git, start, _REMOVE, str(self.path), self.name)
+
     async def merge(self, git: GitRunner) -> None:
         """Commit the changes in the worktree, and merge its commits into the project's branch.
 
@@ -234,17 +265,20 @@ class Worktrees(Struct, frozen=True):
         paths = sorted((self.project / WORKTREES).glob("*/.git"))
         return [Worktree(self.project, path.parent.name) for path in paths if path.is_file()]
 
-    async def open(self, git: GitRunner, name: str) -> tuple[Worktree, list[str]]:
+    async def open(
+        self, git: GitRunner, name: str, prefix: str = "work", start: Path | None = None
+    ) -> tuple[Worktree, list[str]]:
         """Return the worktree of that name, which is made if it does not exist, and warnings.
 
-        Without a name, a new one is made, named work-1, work-2, ... Raises UsageError.
+        Without a name, a new one is made, named after the prefix: work-1, work-2, ... Its branch begins at
+        HEAD of the checkout `start`, by default the project's. Raises UsageError.
         """
         if name:
             _require_name(name)
             if (found := Worktree(self.project, name)).exists:
                 return found, []
         self._prepare()
-        names = [name] if name else (f"work-{number}" for number in range(1, 1_000))
+        names = [name] if name else (f"{prefix}-{number}" for number in range(1, 1_000))
         why = "too many exist"
         for each in names:
             found = Worktree(self.project, each)
@@ -252,7 +286,7 @@ class Worktrees(Struct, frozen=True):
                 why = f"{found.path} already exists"
                 continue
             try:
-                await _run(git, self.project, _ADD, str(found.path), each)
+                await _run(git, start or self.project, _ADD, str(found.path), each)
                 return found, await _copy_included(git, found)
             except UsageError as error:
                 why = str(error)

@@ -15,6 +15,8 @@ from msgspec import Struct
 
 from agent.permissions import MODES, Mode, mode_named
 
+WORKTREE = "worktree"  # the value of `isolation`
+
 
 class AgentDefinition(Struct, frozen=True):
     """A kind of agent. Tool names are kept as written, including those of other programs.
@@ -27,6 +29,7 @@ class AgentDefinition(Struct, frozen=True):
     memory       it is shown the memory files
     skills       the skills whose instructions it starts with
     background   it always runs in the background
+    isolated     it works in a git worktree of its own
     origin       its source, for the user
     """
 
@@ -42,6 +45,7 @@ class AgentDefinition(Struct, frozen=True):
     memory: bool = True
     skills: tuple[str, ...] = ()
     background: bool = False
+    isolated: bool = False
     origin: str = "built in"
 
 
@@ -87,8 +91,9 @@ def read_agent(name: str, fields: Mapping[str, object], prompt: str, origin: str
     if turns is not None and (not isinstance(turns, int) or isinstance(turns, bool) or turns < 1):
         remarks.append(f"maxTurns takes a number of requests, not {turns!r} (ignored)")
         turns = None
-    if fields.get("isolation"):
-        remarks.append(f"isolation {fields['isolation']!r} is not supported; it works in the project's files")
+    isolation = fields.get("isolation")
+    if isolation not in (None, "", "none", WORKTREE):
+        remarks.append(f"unknown isolation {isolation!r}; it works in the project's files")
     model = str(fields.get("model") or "")
     definition = AgentDefinition(
         name=name.lower(),
@@ -102,6 +107,7 @@ def read_agent(name: str, fields: Mapping[str, object], prompt: str, origin: str
         max_turns=turns,
         skills=tool_names(fields.get("skills")) or (),
         background=fields.get("background") is True,
+        isolated=isolation == WORKTREE,
         origin=origin,
     )
     return ReadAgent(definition, tuple(remarks))

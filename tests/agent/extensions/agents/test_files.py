@@ -160,10 +160,12 @@ def test_items_are_listed_for_the_question_about_the_project(tmp_path: Path) -> 
     ]
 
 
-def test_an_agent_that_asks_for_a_worktree_of_its_own_is_used_with_a_remark() -> None:
+def test_an_agent_with_an_unknown_isolation_is_used_with_a_remark() -> None:
+    read = read_agent("a", {"description": "d", "isolation": "remote"}, "p", "here")
+    told = "unknown isolation 'remote'; it works in the project's files"
+    assert not read.definition.isolated and read.remarks == (told,)
     read = read_agent("a", {"description": "d", "isolation": "worktree"}, "p", "here")
-    told = "isolation 'worktree' is not supported; it works in the project's files"
-    assert read.definition.name == "a" and read.remarks == (told,)
+    assert read.definition.isolated and read.remarks == ()
 
 
 def test_fields_of_claude_code_without_effect_are_named(tmp_path: Path) -> None:
