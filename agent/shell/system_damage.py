@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
 from tools.text import word_set
 from transcripts.patterns import lazy_pattern
@@ -34,9 +35,9 @@ _SHUTDOWN_VERBS = word_set(
 )
 _ACCOUNT_REMOVERS = word_set("userdel deluser groupdel delgroup rmuser sysadminctl")
 _OUTPUT_OPTIONS = {
-    "curl": frozenset(("-o", "--output")),
-    "wget": frozenset(("-O", "--output-document")),
-    "sort": frozenset(("-o", "--output")),
+    "curl": ("o", "--output"),
+    "wget": ("O", "--output-document"),
+    "sort": ("o", "--output"),
 }
 _TARGET_LAST = word_set("cp mv install ln gcp gmv ginstall rsync scp")
 _MATCHES_ALL = lazy_pattern(rf"\^?[.*{STAR}]*\$?")
@@ -84,13 +85,38 @@ def _written_words(scene: Scene) -> list[str]:
     if program in ("tee", "truncate", "unlink", "rm", "shred", "sponge"):
         return scene.operands(frozenset(("-s", "--size", "-r")))
     if program in _TARGET_LAST and not (program == "ln" and not scene.has_flag("f", "--force")):
-        operands = scene.operands(frozenset(("-m", "-o", "-g", "-S", "--mode", "--owner", "--group")))
-        return _copied_to(scene, operands)
+        return _copied_to(scene, _copied(scene))
     if program in ("sed", "perl", "ruby", "gsed") and scene.has_flag("i", "--in-place"):
         return [word for word in scene.operands(frozenset(("-e", "-f"))) if word.startswith("/")]
-    if options := _OUTPUT_OPTIONS.get(program):
-        return [word for at, word in enumerate(arguments) if at and arguments[at - 1] in options]
+    if option := _OUTPUT_OPTIONS.get(program):
+        return list(_values(arguments, *option))
     return []
+
+
+def _values(arguments: Sequence[str], letter: str, name: str, valued: str = "") -> Iterator[str]:
+    """Yield the values of an option in all its forms: `-o x`, `-ox`, `-vox`, `--output=x`, `--out x`.
+
+    `valued` are letters that take a value, so that what follows them are not options.
+    """
+    cluster = re.compile(rf"-[^\W\d_{valued}]*?{letter}(.*)", re.DOTALL)
+    for at, word in enumerate(arguments):
+        given, sign, value = word.partition("=")
+        following = arguments[at + 1 : at + 2]
+        if len(given) > 3 and name.startswith(given):
+            yield from [value] if sign else following
+        elif found := cluster.fullmatch(word):
+            yield from [found[1]] if found[1] else following
+
+
+def _copied(scene: Scene) -> list[str]:
+    """Return the operands of a copy, the target last, also if an option names it."""
+    valued = ["-m", "-o", "-g", "-S", "--mode", "--owner", "--group"]
+    if scene.program in ("rsync", "scp"):  # whose -t is another option
+        return scene.operands(frozenset(valued))
+    separate = [word for word in scene.arguments if re.fullmatch(r"-[^\W\d_Smog]*t|--t[a-z-]*", word)]
+    operands = scene.operands(frozenset((*valued, *separate)))
+    targets = list(_values(scene.arguments, "t", "--target-directory", valued="Smog"))
+    return operands + targets[-1:]
 
 
 def _copied_to(scene: Scene, operands: list[str]) -> list[str]:

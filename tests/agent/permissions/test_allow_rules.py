@@ -143,6 +143,8 @@ NOT_COVERED = {
     "nice": ["nice -n 5 rm x", "nice rm x"],
     "nohup": ["nohup rm x"],
     "uv run": ["uv run rm x"],
+    "uv run pytest": ["uv run pytest -p evil"],
+    "poetry run git": ["poetry run git -c a=b log"],
     "npx": ["npx x"],
     "parallel": ["parallel rm"],
     "eval": ["eval rm x"],

@@ -61,3 +61,7 @@ def test_a_piece_that_repeats_the_end_of_the_last_one_is_joined_without_it() -> 
     end = "the end of this first piece"
     assert joined_pieces([f"This is {end}", f"{end} and the rest"]) == f"This is {end} and the rest"
     assert joined_pieces(["on a", "a b", "a b"]) == "on aa b"
+    for size, is_repetition in ((23, False), (24, True), (400, True), (401, False)):
+        words = "".join(chr(0x4E00 + number) for number in range(size))
+        joined = joined_pieces([f"first {words}", f"{words} last"])
+        assert joined == f"first {words}{'' if is_repetition else words} last", size
