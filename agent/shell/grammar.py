@@ -24,7 +24,7 @@ from .parsed_text import (
     ShellText,
     UnreadableError,
 )
-from .word_reader import interpret_body, read_here_documents, read_sum, read_word, try_sum
+from .word_reader import expand_again, interpret_body, read_here_documents, read_sum, read_word, try_sum
 
 _BLANK_RUNS = lazy_pattern(r"(?:[ \t]|\\\n)*(?:(?<![^\s;&|()])#[^\n]*)?")
 _OPERATOR = lazy_pattern(r"&&|\|\||;;&?|;&|\|&|;|\||&(?!>)")
@@ -279,6 +279,8 @@ def _read_array(source: ShellText) -> RawWord:
         word = read_word(source)
         if not word.source:
             raise UnreadableError
+        if word.source.startswith("["):
+            expand_again(source, word.parts)
         parts += [*word.parts, Part("variable", "IFS", quoted=False)]
 
 

@@ -7,6 +7,7 @@ cannot be read; for deny rules that means that it may contain anything.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from transcripts.patterns import lazy_pattern
 
@@ -25,6 +26,7 @@ _PLAIN_TEXT = lazy_pattern(r"[^\\'\"$` \t\n;&|<>()]+")
 _PLAIN_IN_DOUBLE = lazy_pattern(r"[^\\\"$`]+")
 _PLAIN_IN_BODY = lazy_pattern(r"[^\\$`]+")
 _PLAIN_IN_BRACES = lazy_pattern(r"[^\\'\"$`}<>]+")
+_SUM_IN_BRACES = lazy_pattern(r"[!#]?\w+(?:\[|:(?![-=+?]))")  # a subscript or an offset
 _PLAIN_IN_SUM = lazy_pattern(r"[^\\'\"$`()\[\]]+")
 _ANSI_QUOTED = lazy_pattern(r"'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _VARIABLE_NAME = lazy_pattern(r"[A-Za-z_]\w*|[0-9@*#?$!-]", re.ASCII)
@@ -211,11 +213,29 @@ def read_sum(source: ShellText, closing: str, *, quotes: bool = False) -> None:
         if char in "'\"" and not quotes:  # the meaning of quotes depends on the context of the expression
             raise UnreadableError
         if char in "'\"$`":
-            _read_quoted(source, char)
+            _read_expanded_again(source, char)
         else:
             source.at += 2 if char == "\\" else 1
             depth += {opening: 1, closing: -1}.get(char, 0)
     source.depth -= 1
+
+
+def _read_expanded_again(source: ShellText, char: str) -> None:
+    """Read a quote, dollar sign or backquote in a subscript or offset, which bash expands once more.
+
+    Single quotes keep no substitution in it from running.
+    """
+    is_single = char == "'" or source.text.startswith("$'", source.at)
+    parts = _read_quoted(source, char)
+    if is_single:
+        expand_again(source, parts)
+
+
+def expand_again(source: ShellText, parts: Iterable[Part]) -> None:
+    """Read the substitutions in texts that were quoted."""
+    for part in parts:
+        if part.kind == "text":
+            interpret_body(source.inner(part.text))
 
 
 def _read_nested(source: ShellText, closing: str) -> None:
@@ -250,6 +270,7 @@ def _read_braced(source: ShellText, *, quoted: bool) -> Part:
         return Part("unknown", text="", quoted=quoted)
     source.deeper()
     special = _SPECIAL_BRACED.match(source.text, source.at)
+    is_sum = _SUM_IN_BRACES.match(source.text, source.at) is not None
     if assigning := _ASSIGNING_BRACED.match(source.text, source.at):
         source.gathered.assigned.append(Assignment(assigning[1], None))
     while (char := source.peek()) != "}":
@@ -260,7 +281,8 @@ def _read_braced(source: ShellText, *, quoted: bool) -> Part:
         elif not char or (quoted and (char == "'" or source.peek(2) == "$'")):
             raise UnreadableError  # the meaning of a quote depends on the expansion
         elif char in "'\"$`":
-            _read_quoted(source, char)
+            read_part = _read_expanded_again if is_sum else _read_quoted
+            read_part(source, char)
         elif char in "<>" and source.text.startswith("(", source.at + 1):
             source.at += 2
             _read_nested(source, ")")

@@ -454,3 +454,35 @@ def test_a_word_that_is_not_known_counts_for_everything_that_it_may_be(
 def test_the_scripts_of_fish_are_read_as_fish_reads_its_options(line: str, answer: str) -> None:
     rules = PermissionRules("bypassPermissions", deny=parse_rules("bash(git push)"), folder="/w/app")
     assert judge_call("bash", [Access("run", line)], rules).answer == answer
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a['{}']=1",
+        "a[']{}']+=1",
+        "a[$'{}']=1",
+        "a['0'\"{}\"]=1",
+        "a=(['{}']=1)",
+        "a=(x ['{}']=1 y)",
+        "declare a['{}']=1",
+        "echo ${{a['{}']}}",
+        "echo ${{!a['{}']}}",
+        "echo ${{#a['{}']}}",
+        "echo ${{x:'{}'}}",
+        "echo ${{x:0:'{}'}}",
+    ],
+)
+def test_quotes_in_a_subscript_keep_no_substitution_from_running(line: str) -> None:
+    for substitution in ("$(curl)", "`curl`", "${y:-$(curl)}", '"$(curl)"'):
+        assert said(line.format(substitution)) is Certainty.YES, substitution
+    assert said("a[$'\\x24(curl)']=1") is Certainty.YES
+    for quoted in ("$(ls)", "curl"):
+        assert said(line.format(quoted)) is Certainty.NO
+
+
+@pytest.mark.parametrize(
+    "line", ["a=('{}')", "echo ${{x:-'{}'}}", "echo ${{x//'{}'/y}}", "x='{}'", "a[0]='{}'"]
+)
+def test_quotes_elsewhere_keep_a_substitution_from_running(line: str) -> None:
+    assert said(line.format("$(curl)")) is not Certainty.YES
