@@ -10,7 +10,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,6 +90,9 @@ class RefKeeper(Struct):
                 found = await asyncio.to_thread(fingerprint, repository.top)
                 if found is None:
                     continue  # commands that remove it need approval first
+                if found.special:
+                    self.unkept[repository.name] = f"{found.special} is a pipe, a device or a socket"
+                    continue
                 old = self._known.get(repository.name)
                 new = await self._look_at(git, repository, found)
                 if is_own and old is not None and old.state is not None and new is not None:
@@ -203,13 +206,14 @@ class RefKeeper(Struct):
         for entry, message in new.stash.items():
             if entry not in old.stash:
                 yield change(STASH, "", entry, message)
-        for tree, commit in old.detached.items():
-            if commit != (after := new.detached.get(tree, "")):
-                yield change("HEAD", commit, after, tree)
+        for tree, commit, after in _replaced(old.detached, new.detached):
+            yield change("HEAD", commit, after, tree)
         head = old.heads.get(str(repository.top), NO_HEAD)
         left = new.heads.get(str(repository.top), NO_HEAD)
         if head.branch != left.branch:
             yield change("branch", head.commit, left.commit, f"{head.branch} {left.branch}")
+        for name, commit, after in _replaced(old.open, new.open):
+            yield change(name, commit, after, head.commit)
         if old.index != new.index:
             yield change("index", old.index, new.index, head.commit)
 
@@ -219,3 +223,10 @@ class RefKeeper(Struct):
         for name, why in sorted(self.unkept.items()):
             by_reason.setdefault(why, []).append(name or "the repository")
         return [f"branches and stash of {shown_paths(names, 5)}: {why}" for why, names in by_reason.items()]
+
+
+def _replaced(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield (key, value before, value after) of each entry that is another one now, or gone ("")."""
+    for key, before in old.items():
+        if before != (after := new.get(key, "")):
+            yield key, before, after

@@ -1,4 +1,4 @@
-"""Restore what commands changed in git repositories: branches, tags, stash entries, HEAD and the index.
+"""Restore what commands changed in git repositories: branches, tags, stash, HEAD, open merges and the index.
 
 A branch that was moved is put back only if its old commit is not part of the new one: commits that were added
 stay, commits that were replaced (by a reset, an amend or a rebase) come back.
@@ -17,7 +17,7 @@ from tools.search import GitFailed
 
 from .change_log import RefChange
 from .git_keeper import RefKeeper, Repository
-from .git_state import NO_HEAD, STASH, GitRunner, Head, RepositoryState, why_failed
+from .git_state import NO_HEAD, OPERATIONS, STASH, GitRunner, Head, RepositoryState, why_failed
 from .recorder import Checkpoints
 
 RECOVERED = "refs/heads/makeroom-"  # branches for commits that no branch had
@@ -49,6 +49,10 @@ while [ $# -gt 0 ]; do
             ;;
         tag) error=$(printf %s "$2" | "$0" hash-object -t tag -w --stdin 2>&1 >/dev/null) ;;
         head) error=$("$0" symbolic-ref -m 'makeroom: restored' HEAD "$2" 2>&1) ;;
+        open)
+            place=$("$0" rev-parse --git-path "$2")
+            error=$( (set -C; printf '%s\n' "$3" >"$place") 2>&1)
+            ;;
         index) error=$("$0" read-tree "$3" 2>&1) ;;
     esac
     if [ $? = 0 ]; then echo ok; else printf '%s\\n' "${error:-git failed}" | head -n 1; fi
@@ -60,7 +64,7 @@ done
 class RefStep(Struct, frozen=True):
     """One step of a restore in a git repository.
 
-    name           the ref, refs/stash for an entry of the stash, HEAD, or index
+    name           the ref, refs/stash for an entry of the stash, HEAD, MERGE_HEAD or the like, or index
     target         the object that it names afterwards
     now            the object that it names now, "" for none
     changed_since  others have changed it after the session did
@@ -85,6 +89,9 @@ class RefStep(Struct, frozen=True):
         within = f" of {self.repository}" if self.repository else ""
         if self.name == "index":
             return f"the staged changes{within}"
+        if self.name in OPERATIONS:
+            kind = self.name.removesuffix("_HEAD").lower().replace("_", "-")
+            return f"the open {kind} of {short}{within}"
         if self.name == "HEAD":
             return f"HEAD at branch {self.note.removeprefix('refs/heads/')}{within}"
         if self.name == STASH:
@@ -137,7 +144,7 @@ def _fitting(steps: Sequence[RefStep], checked_out: Mapping[str, _CheckedOut]) -
         branch = branches.get(step.repository, head.branch)
         missing = "" if step.repository in branches else head.commit
         commit = targets.get((shared, branch), refs.get(branch, missing))
-        if step.name == "index":
+        if step.name in ("index", *OPERATIONS):
             if step.note == commit:
                 yield replace(step, note="")
         elif step.name != "HEAD" or commit:
@@ -186,6 +193,8 @@ def _possible(first: RefChange, last: RefChange, state: RepositoryState, head: H
         now = target if target in state.detached.values() else state.refs.get(name, "")
     elif name == "index":
         now = state.index
+    elif name in OPERATIONS:
+        now = state.open.get(name, "")
     if target in ("", now) or (now and name.startswith("refs/remotes/")):
         return
     yield RefStep(
@@ -234,8 +243,9 @@ async def restore_refs(
     nested = [repository for repository in by_repository if repository]
     await keeper.look(git, nested, checkpoints.seq(), is_own=False)
     for name, steps in by_repository.items():
-        oldest_first = [step for step in reversed(steps) if step.name != "index"]
-        order = oldest_first + [step for step in steps if step.name == "index"]
+        last = ("index", *OPERATIONS)
+        oldest_first = [step for step in reversed(steps) if step.name not in last]
+        order = oldest_first + [step for step in steps if step.name in last]
         calls = [call for step in order for call in _calls(keeper, step)]
         try:
             repository = await keeper.repository(name)
@@ -258,6 +268,8 @@ def _calls(keeper: RefKeeper, step: RefStep) -> Iterator[tuple[RefStep, str, str
         yield (step, "head", step.note, "", "")
     elif step.name == "index":
         yield (step, "index", "", step.target, "")
+    elif step.name in OPERATIONS:
+        yield (step, "open", step.name, step.target, "")
     else:
         if content := keeper.tag_content(step.note).get(step.target):
             yield (step, "tag", content, "", "")

@@ -11,6 +11,7 @@ its parent, so it names only what is new. For a session "s1" the state may be
     worktree /p
     HEAD 8d1c...
     branch refs/heads/main
+    open 41fe... MERGE_HEAD
     index 5e2b...
 
 and `git log refs/makeroom/keep/s1` then lists one commit with the parents 8d1c and 0b4f. The times of a few
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -41,6 +43,7 @@ _PASSING_REFS = (KEPT_REFS, "refs/bisect/", "refs/rewritten/", "refs/worktree/",
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _MAX_ENTRIES = 20_000  # looked at to see whether a repository has changed
 _Stamp = tuple[str, int, int, int]  # a path in the git directory: time, inode number, size
+OPERATIONS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")  # each names the commit of an open one
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
 
 # $1 is the ref of this session, $2 the time before which those of others are dropped, $3 the commit that the
@@ -59,6 +62,9 @@ if grep -q ' refs/stash$' "$own/refs"; then
 fi
 "$0" worktree list --porcelain || exit 7
 index=$("$0" rev-parse --git-path index)
+for name in MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD; do
+    [ -f "${index%index}$name" ] && id=$("$0" rev-parse -q --verify "$name") && echo "open $id $name"
+done
 tree=
 if [ -f "$index" ]; then
     cp "$index" "$own/index" || exit 8
@@ -155,6 +161,7 @@ class RepositoryState(Struct):
     tags   the ids of those that are annotated tags
     stash  the message of each stash entry by its commit, newest first
     heads  the HEAD of each worktree by its path
+    open   the commit of an open merge, cherry-pick or revert, by the name of the file with it
     index  the tree of the index, "" if it has conflicts or does not exist
     kept   the commit that keeps all of it
     """
@@ -163,6 +170,7 @@ class RepositoryState(Struct):
     tags: set[str] = field(default_factory=set)
     stash: dict[str, str] = field(default_factory=dict)
     heads: dict[str, Head] = field(default_factory=dict)
+    open: dict[str, str] = field(default_factory=dict)
     index: str = ""
     kept: str = ""
 
@@ -209,10 +217,10 @@ def parse_state(output: str) -> RepositoryState:
                     state.tags.add(first)
         elif kind == "stash":
             state.stash[first] = more
-        elif kind == "index":
-            state.index = first
-        elif kind == "kept":
-            state.kept = first
+        elif kind == "open" and more in OPERATIONS:
+            state.open[more] = first
+        elif kind in ("index", "kept"):
+            setattr(state, kind, first)
     return state
 
 
@@ -247,11 +255,13 @@ class Fingerprint(Struct, frozen=True):
     """The times of what changes with the state of a repository; `newest_ns` is the last of them.
 
     complete  False if there are too many refs or reflogs to look at all of them
+    special   a pipe, device or socket among them, where git would wait forever; "" for none
     """
 
     stamps: tuple[_Stamp, ...]
     newest_ns: int
     complete: bool
+    special: str = ""
 
     def hides_changes(self, now_ns: int) -> bool:
         """Return whether there may be another change since, which it or the file system's clock hides."""
@@ -265,20 +275,24 @@ def fingerprint(top: Path) -> Fingerprint | None:
     """
     checkout = Checkout(top)
     found: list[_Stamp] = []
+    special: list[str] = []
     complete = True
     for folder in dict.fromkeys((checkout.git_folder, checkout.shared_folder)):
         with suppress(OSError), closing(safe_open(os.path.realpath(folder), _FOLDER_FLAGS)) as fd:
-            complete = _add_stamps(fd, found) and complete
+            complete = _add_stamps(fd, found, special) and complete
     if not found:
         return None
-    return Fingerprint(tuple(found), newest_ns=max(each[1] for each in found), complete=complete)
+    newest_ns = max(each[1] for each in found)
+    return Fingerprint(tuple(found), newest_ns=newest_ns, complete=complete, special="".join(special[:1]))
 
 
-def _add_stamps(git: int, found: list[_Stamp]) -> bool:
+def _add_stamps(git: int, found: list[_Stamp], special: list[str]) -> bool:
     """Add the stamps of a git directory; return False if it has too many entries to look at them all."""
-    for name in ("HEAD", "ORIG_HEAD", "packed-refs", "index", "MERGE_HEAD"):
+    for name in ("HEAD", "ORIG_HEAD", "packed-refs", "index", *OPERATIONS):
         with suppress(OSError):
-            found.append(_stamp(name, os.stat(name, dir_fd=git, follow_symlinks=False)))
+            state = os.stat(name, dir_fd=git, follow_symlinks=False)
+            found.append(_stamp(name, state))
+            special += [] if stat.S_ISREG(state.st_mode) or stat.S_ISLNK(state.st_mode) else [name]
     left = _MAX_ENTRIES
     waiting = ["logs", "worktrees", "reftable", "refs"]  # the last one first
     while waiting and left > 0:
@@ -292,6 +306,8 @@ def _add_stamps(git: int, found: list[_Stamp]) -> bool:
                         continue
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(f"{name}/{entry.name}")
+                    elif not (entry.is_symlink() or entry.is_file(follow_symlinks=False)):
+                        special.append(f"{name}/{entry.name}")
                     elif name.startswith("worktrees/") and entry.name in ("HEAD", "index"):
                         found.append(_stamp(f"{name}/{entry.name}", entry.stat(follow_symlinks=False)))
     return not waiting

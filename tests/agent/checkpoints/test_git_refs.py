@@ -192,6 +192,40 @@ def test_a_merge_with_conflicts_is_kept_without_an_index(
     assert rewind(checkpoints, git) == {}
     assert sh(repository, f"git cat-file -t {blob} && git rev-parse -q --verify topic")
     assert (repository / "a").read_text() == "both\n"
+    assert sh(repository, "git rev-parse MERGE_HEAD") == sh(repository, "git rev-parse main")
+
+
+@pytest.mark.parametrize("start", ["merge -q --no-commit --no-ff topic", "cherry-pick -n topic"])
+@pytest.mark.parametrize("end", ["reset -q --merge", "reset -q --hard", "commit -qm done", "merge --quit"])
+def test_an_open_merge_that_a_command_gave_up_is_open_again(
+    repository: Path, checkpoints: Checkpoints, git: Git, start: str, end: str
+) -> None:
+    """But not one that it concluded with a commit."""
+    sh(repository, f"git reset -q --hard; git {start}")
+    opened = sh(repository, "cat .git/MERGE_HEAD || true")
+    run(checkpoints, git, end)
+    steps = planned(checkpoints, git)
+    assert rewind(checkpoints, git) == {} and planned(checkpoints, git) == []
+    expected = "" if "commit" in end else opened
+    assert sh(repository, "cat .git/MERGE_HEAD || true") == expected
+    titles = [step.title for step in steps if "open merge" in step.title]
+    assert titles == ([f"the open merge of {opened[:9]}"] if expected else [])
+
+
+@pytest.mark.parametrize("name", ["MERGE_HEAD", "refs/heads/pipe", "logs/refs/pipe", "HEAD"])
+def test_a_repository_with_a_pipe_is_named_and_not_read(
+    repository: Path, checkpoints: Checkpoints, git: Git, name: str
+) -> None:
+    """git would wait for it, before each command."""
+    place = repository / ".git" / name
+    place.unlink(missing_ok=True)
+    os.mkfifo(place)
+    run(checkpoints, git)
+    assert git.runs == 0
+    assert checkpoints.uncovered() == [
+        f"branches and stash of the repository: {name} is a pipe, a device or a socket"
+    ]
+    place.unlink()
 
 
 @pytest.mark.parametrize(
