@@ -94,6 +94,12 @@ PROGRAMS = {
     "[include]\n\tpath = ../../evil\n": "[include]\n",
     '[includeIf "gitdir:/"]\n\tpath = ../../evil\n': '[includeIf "gitdir:/"]\n',
     "[core]\n\t%& = 1\n": None,
+    "[core]\n# a comment \\\n\tfsmonitor = touch ran\n": None,
+    "[core]\n\tbare = false ; \\\n\tfsmonitor = touch ran\n": None,
+    '[filter "a]b"]\n\tclean = touch ran\n': None,
+    "[filter\n": None,
+    "\ufeff[core]\n\tfsmonitor = touch ran\n": None,
+    "[core]\n\tfsmonitor = touch ran\n" + "#" * (1 << 20): None,
 }
 
 
@@ -118,6 +124,32 @@ def test_a_new_repository_makes_git_status_run_no_program(project: Path, setting
     assert line in told and aside.read_text() == SETTINGS + settings
     kept = project / place / "config"
     assert (kept.read_text() if kept.exists() else None) == (None if left is None else SETTINGS + left)
+
+
+def test_settings_behind_a_link_or_beside_a_worktree_run_no_program(project: Path) -> None:
+    guard = project_guard(project, project.parent)
+    guard.restores = False
+    running = "[core]\n\tfsmonitor = touch ran\n"
+
+    async def main() -> list[str]:
+        await guard.begin()
+        git(project, "init", "-q", "new")
+        (project / "settings").write_text(running)
+        (project / "new/.git/config").unlink()
+        (project / "new/.git/config").symlink_to(project / "settings")
+        for path in ("tree/HEAD", "tree/commondir", "tree/config.worktree", "common/config"):
+            (project / path).parent.mkdir(exist_ok=True)
+            (project / path).write_text(running if "config" in path else "../common\n")
+        for path in ("common/objects", "common/refs"):
+            (project / path).mkdir()
+        await guard.end()
+        return [*guard.take_reports(), *await guard.look_at_links()]
+
+    told = "\n".join(asyncio.run(main()))
+    for name in ("new/.git/config", "tree/config.worktree", "common/config"):
+        assert f"{name} makes git run programs: renamed to" in told
+        place = project / name
+        assert not place.is_symlink() and (not place.exists() or "fsmonitor" not in place.read_text())
 
 
 @pytest.mark.parametrize("settings", ["", SETTINGS, "[alias]\n\tst = status\n", "; nothing\n[user]\nname\n"])

@@ -38,7 +38,6 @@ _EXECUTED = re.compile(rb"^[ \t]*(?:exec|x)[ \t]", re.MULTILINE)
 _RUN_LATER = word_set(".husky .vscode .idea .devcontainer .githooks")
 _RUN_FILES = word_set("sitecustomize.py usercustomize.py .envrc")
 _PROGRAMS = ("venv/bin", "env/bin", "node_modules/.bin")
-_BARE_REPOSITORY = frozenset(("HEAD", "objects", "refs"))
 _SECTION = re.compile(rb"\s*\[\s*([\w-]+)(?:[.\s]+[^\]\n]*)?\]\s*", re.ASCII)
 _SETTING = re.compile(rb"\s*(?:([A-Za-z][\w-]*)\s*(?:=\s*(.*?)\s*)?)?(?:[#;].*)?", re.ASCII | re.DOTALL)
 _SWITCH = re.compile(rb"(?:true|false|yes|no|on|off|0|1|)", re.IGNORECASE)
@@ -126,8 +125,14 @@ def _planted(top: int, since: float) -> Iterator[str]:
                 with suppress(FileNotFoundError):  # it has just been removed
                     if entry.stat(follow_symlinks=False).st_ctime > since - _CLOCK_S:
                         yield place if in_programs else path
-        if place and names >= _BARE_REPOSITORY:
+        if place and _is_git_directory(names):
             yield from _git_files(top, place, since)
+
+
+def _is_git_directory(names: Container[str]) -> bool:
+    """Return whether a directory with these names may be one of git: of a repository, or of a worktree."""
+    is_shared = "objects" in names and "refs" in names and ("HEAD" in names or "config" in names)
+    return is_shared or ("HEAD" in names and "commondir" in names)
 
 
 def _entries(top: int, place: str) -> Iterator[os.DirEntry[str]]:
@@ -151,7 +156,7 @@ def _git_files(top: int, git: str, since: float) -> Iterator[str]:
         with suppress(OSError):
             hooks = names_in(top, f"{git}/hooks")
             paths += [f"{git}/hooks/{name}" for name in hooks if not name.endswith(".sample")]
-    if _EXECUTED.search(_beginning(top, f"{git}/{_TODO}")):
+    if _EXECUTED.search(_beginning(top, f"{git}/{_TODO}") or b""):
         paths.append(f"{git}/{_TODO}")
     for path in paths:
         above, name = os.path.split(path)
@@ -169,8 +174,7 @@ def _put_settings_aside(top: int, path: str) -> str:
     left = None
     if path.rpartition("/")[2] in ("config", "config.worktree"):
         text = _beginning(top, path)
-        left = _without_programs(text)
-        if left == text:
+        if text is not None and (left := _without_programs(text)) == text:
             return ""
     elif not path.endswith("/hooks/post-index-change"):  # which `git status` runs, too
         return ""
@@ -195,6 +199,8 @@ def _without_programs(text: bytes) -> bytes | None:
     section = b""
     for line in re.findall(rb"(?:[^\\\n]|\\.|\\\n)*\n?", text):
         rest = line.strip()
+        if b"\\\n" in line and re.search(rb"[#;]", line):
+            return None  # in a comment, a backslash does not continue the line
         if found := _SECTION.match(rest):
             section = found[1].lower()
             rest = rest[found.end() :]
@@ -214,17 +220,18 @@ def _without_programs(text: bytes) -> bytes | None:
 
 def _configured_scripts(top: int) -> frozenset[str]:
     """Return the words of commands in the project's git configuration, some of which are its scripts."""
-    found = b" ".join(_CONFIGURED_SCRIPT.findall(_beginning(top, ".git/config")))
+    found = b" ".join(_CONFIGURED_SCRIPT.findall(_beginning(top, ".git/config") or b""))
     words = re.split(rb"[\s\"'!]+", found)
     return frozenset(os.path.normpath(os.fsdecode(word)) for word in words if word)
 
 
-def _beginning(top: int, path: str) -> bytes:
-    """Return the first megabyte of a regular file, nothing for others."""
+def _beginning(top: int, path: str) -> bytes | None:
+    """Return the content of a regular file below a megabyte, None for others."""
     with (
         suppress(OSError),
         closing(safe_open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY, base=top)) as file,
     ):
-        if stat.S_ISREG(os.fstat(file).st_mode):
+        state = os.fstat(file)
+        if stat.S_ISREG(state.st_mode) and state.st_size < 1 << 20:
             return os.read(file, 1 << 20)
-    return b""
+    return None
