@@ -38,6 +38,10 @@ SECRETS: dict[str, str] = {
     "k8s/admin.kubeconfig": "users:\n- user:\n    token: abcdefgh1\n",
     "functions/src/keys/service-account.json": PRIVATE,
     "certs/live/example.org/privkey.pem": PRIVATE,
+    "deploy/sa.json": PRIVATE,
+    "deploy/my-project-0a1b2c3d4e5f.json": PRIVATE,
+    "android/app/release.keystore": "x",
+    "android/upload.jks": "x",
     "ops/ansible/.vault_pass": "x",
     "ops/home/.aws/credentials": "",
     "ops/a/b/c/id_ed25519": "",
@@ -111,6 +115,7 @@ ORDINARY_NAMES = """
     docker-compose.override.yml compose.yaml .dockerignore .gitignore .gitattributes Chart.yaml
     values.yaml values-prod.yaml kustomization.yaml deployment.yaml serviceaccount.yaml
     service_account.go service-account.yaml rbac.yaml ingress.yaml configmap.yaml id_rsa.pub
+    keys.json debug.keystore
     id_ed25519.pub known_hosts.md README.md CHANGELOG.md LICENSE SECURITY.md CONTRIBUTING.md mkdocs.yml
     openapi.yaml swagger.json schema.prisma schema.sql schema.graphql structure.sql seeds.rb manage.py
     wsgi.py urls.py models.py admin.py apps.py conftest.py tests.py routes.rb puma.rb cable.yml i18n.js

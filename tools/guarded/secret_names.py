@@ -34,14 +34,16 @@ SECRET_FILES = word_set(
 )
 # Key stores, and files named after their contents.
 SECRET_FORM = lazy_pattern(
-    r".+\.(?:p12|pfx|ppk|kdbx|agekey)|(?:.+[-_.])?client_secrets?(?:[-_.].+)?\.json|(?:.+)?\.tfstate(?:\..+)?"
+    r".+\.(?:p12|pfx|ppk|kdbx|agekey|jks)|(?!debug\.).+\.keystore|(?:.+[-_.])?client_secrets?(?:[-_.].+)?\.json|(?:.+)?\.tfstate(?:\..+)?"
     r"|(?:secrets?|credentials?|.+[-_.]credentials)\.(?:ya?ml|json|toml)"
     r"|secrets?\.(?:ini|properties|tfvars|txt)",
     re.DOTALL,
 )
 # Files that contain a private key, or public data: certificates, Keynote slides.
 _MAYBE_KEY = lazy_pattern(
-    r".+\.(?:pem|key|p8)|.*(?:service[-_]?account|adminsdk|gcp|gcloud|google).*\.json", re.DOTALL
+    r".+\.(?:pem|key|p8)|.*(?:service[-_]?account|adminsdk|gcp|gcloud|google).*\.json"
+    r"|(?:.+[-_.])?(?:sa|svc|keys?|keyfile|creds?)\.json|.+-[0-9a-f]{12}\.json",  # as Google names downloads
+    re.DOTALL,
 )
 # Settings that may contain a password, those named after it first.
 _TELLING_SETTINGS = (
@@ -60,8 +62,8 @@ _MAYBE_SETTINGS = lazy_pattern(rf"{_SETTINGS_EXAMPLE}(?:{_TELLING_SETTINGS}|{_SE
 _TELLING = lazy_pattern(rf"{_SETTINGS_EXAMPLE}(?:{_TELLING_SETTINGS})", re.DOTALL)
 # The endings of all these names: they decide for most of possibly thousands of names.
 _SECRET_ENDINGS = word_set(
-    "p12 pfx ppk kdbx agekey pem key p8 json yaml yml toml ini cfg conf properties xml txt php env tfvars"
-    " vars sentryclirc"
+    "p12 pfx ppk kdbx agekey jks keystore pem key p8 json yaml yml toml ini cfg conf properties xml txt php"
+    " env tfvars vars sentryclirc"
 )
 _SAID_PUBLIC = lazy_pattern(r"cert|chain|bundle|pub|(?<![a-z])(?:ca|crt|root|dh|dhparams?)(?![a-z])")
 # A key as text or in DER, and a file that consists of one long word.
