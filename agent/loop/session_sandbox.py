@@ -174,6 +174,7 @@ class SessionSandbox(Struct):
             sandboxed=self.level != "none",
             sandbox_holds=holds,
             sandbox_required=required,
+            widened=bool(store.sandbox.write),
         )
         self.text = command_text(store.rules.sandboxed, hides_records)
 

@@ -24,6 +24,7 @@ from agent.shell import (
     irreversible_effect,
     known_programs,
     outside_need,
+    reads_outside,
 )
 from tools.guarded import is_protected
 
@@ -47,6 +48,7 @@ class PermissionRules(Struct, frozen=True):
 
     sandboxed         commands run in a sandbox
     sandbox_holds     in the sandbox commands can write none of the user's files
+    widened           commands in the sandbox may also write to places outside the project
     sandbox_required  no command may run without a sandbox
     asks_sandboxed    sandboxed commands need approval too
     asks_edits        edits need approval in the mode acceptEdits too, since the directory is not a project
@@ -63,6 +65,7 @@ class PermissionRules(Struct, frozen=True):
     home: str = ""
     sandboxed: bool = False
     sandbox_holds: bool = False
+    widened: bool = False
     sandbox_required: bool = False
     asks_sandboxed: bool = False
     asks_edits: bool = False
@@ -254,6 +257,8 @@ def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
     if effect := _irreversible_effect(access, rules):
         why = f"it {effect}, and runs outside the sandbox: {needed}" if needed else f"it {effect}"
         return Verdict("ask", why, sandboxed=sandboxed and not needed, binding=True)
+    if needed and _may_read_outside(access, rules):
+        return Verdict("allow", "it only reads, and cannot work in the sandbox")
     if needed:
         why = f"it cannot work in the sandbox: {needed}. Approving runs the line outside"
         return Verdict("ask", why, prefix=opening_rule(line), binding=True)
@@ -285,6 +290,14 @@ def _outside_need(access: Access, rules: PermissionRules) -> str:
     """Return the reason why a line cannot work in the sandbox, "" if none is known."""
     seen = rules.standpoint(access)
     return outside_need(access.target, seen) if seen is not None else ""
+
+
+def _may_read_outside(access: Access, rules: PermissionRules) -> bool:
+    """Return whether a line that cannot work in the sandbox may run outside of it, since it only reads."""
+    seen = rules.standpoint(access)
+    if seen is None or rules.reading is None or not rules.may_leave or rules.widened:
+        return False
+    return reads_outside(access.target, seen, rules.reading)
 
 
 def _irreversible_effect(access: Access, rules: PermissionRules) -> str:

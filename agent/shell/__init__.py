@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from .outside_programs import (
         outside_need,
     )
+    from .outside_reading import (
+        reads_outside,
+    )
     from .program_names import (
         Standpoint,
         with_other_names,
@@ -90,6 +93,7 @@ __all__ = [
     "parse_simple_commands",
     "pruning",
     "read_line",
+    "reads_outside",
     "risky_lines",
     "with_other_names",
 ]
@@ -102,6 +106,7 @@ __getattr__ = lazy_door(
         "lost_files": "UncoveredFiles changed_repositories lost_paths",
         "lost_objects": "pruning",
         "outside_programs": "outside_need",
+        "outside_reading": "reads_outside",
         "program_names": "Standpoint with_other_names",
         "project_environment": "ProjectEnvironment",
         "project_scripts": "lines_behind",

@@ -82,6 +82,10 @@ class ProjectPrograms:
         """See program_names.ProgramFiles."""
         return os.access(path, os.W_OK)
 
+    def variable(self, name: str) -> str:
+        """See program_names.ProgramFiles."""
+        return self.environ.get(name, "")
+
     def text(self, path: str) -> str:
         """See program_names.ProgramFiles."""
         path = os.path.normpath(path)

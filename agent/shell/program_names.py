@@ -67,6 +67,9 @@ class ProgramFiles(Protocol):
     def may_write(self, path: str) -> bool:
         """Return whether the user may write to an existing path."""
 
+    def variable(self, name: str) -> str:
+        """Return the value of a variable in the environment of commands, "" if it is not set."""
+
     def text(self, path: str) -> str:
         """Return the text of a file in the project; "" if it is too large or its path has a link."""
 

@@ -85,6 +85,9 @@ class AnyProject:
         """See ProgramFiles."""
         return False
 
+    def variable(self, name: str) -> str:
+        return ""
+
     def may_write(self, path: str) -> bool:
         """See ProgramFiles."""
         return False

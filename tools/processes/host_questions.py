@@ -14,7 +14,7 @@ from tools.sandbox import BlockedAccess, CommandHandle, UnblockDecision, short_p
 from transcripts.patterns import lazy_pattern
 
 _INTERPRETER = lazy_pattern(r"(?:python|pypy|node|nodejs|ruby|perl|php|bash|dash|sh)[\d.]*")
-_INSTALLED = lazy_pattern(r"/(?:usr|bin|sbin|lib|lib64|opt|snap|nix|Applications|System|Library)/.*")
+_TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/shm/")
 _PLAIN = lazy_pattern(r"[\w.+@/~-]{1,80}")
 
 
@@ -96,11 +96,12 @@ def _is_answered(task: asyncio.Task[UnblockDecision]) -> bool:
 def program_name(words: tuple[str, ...], folder: str) -> str:
     """Return a name for a program, given its file and its arguments: `curl`, `python3 setup.py`.
 
-    An installed program has a short name, any other its path. An interpreter is named with its script. Words
-    with unusual characters are left out, since a command chooses them.
+    A program that commands may have made has its path, any other a short name. An interpreter is named with
+    its script. Words with unusual characters are left out, since a command chooses them.
     """
     path = "".join(words[:1])
-    name = PurePosixPath(path).name if _INSTALLED.fullmatch(path) else short_path(path, folder)
+    is_own = path.startswith((f"{folder}/", *_TEMPORARY))
+    name = short_path(path, folder) if is_own else PurePosixPath(path).name
     shown = [name]
     if _INTERPRETER.fullmatch(PurePosixPath(path).name):
         if words[1:2] == ("-m",):

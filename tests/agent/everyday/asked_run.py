@@ -7,6 +7,7 @@ as the screen shows it: its head, the blocked access, the reason and the answers
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from agent.ui.approval import question_head
 
 
 class ApproveAll:
-    """A ports.Approver that gives the first answer that the screen offers."""
+    """A ports.Approver that gives the first answer that the screen offers, or the one for the session."""
 
     def __init__(self) -> None:
         self.file = Path(sys.argv[1])
@@ -35,7 +36,8 @@ class ApproveAll:
         }
         with self.file.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(asked) + "\n")
-        answer = choices[0].answer
+        lasting = [each.answer for each in choices if each.answer and each.answer.scope == "session"]
+        answer = lasting[0] if lasting and "EVERYDAY_SESSION" in os.environ else choices[0].answer
         assert answer is not None
         return answer
 

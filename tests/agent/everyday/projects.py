@@ -63,6 +63,12 @@ PROJECTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "main_test.go": 'package main\n\nimport "testing"\n\nfunc TestDouble(t *testing.T) {\n'
             "\tif double(2) != 4 {\n\t\tt.Fatal()\n\t}\n}\n",
         },
+        "rust": {
+            "Cargo.toml": '[package]\nname = "app"\nversion = "0.1.0"\nedition = "2021"\n',
+            "src/main.rs": 'fn main() {\n    println!("{}", double(2));\n}\n\nfn double(a: i32) -> i32 {\n'
+            "    2 * a\n}\n\n#[test]\nfn doubles() {\n    assert_eq!(double(2), 4);\n}\n",
+            ".gitignore": "/target\n",
+        },
         "docker": {
             "Dockerfile": "FROM alpine:3.19\nCOPY . /app\n",
             "docker-compose.yml": "services:\n  web:\n    build: .\n",

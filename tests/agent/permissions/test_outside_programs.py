@@ -7,14 +7,15 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent.permissions import Mode, PermissionRules, Rule, Verdict, judge_call, parse_rules
 from agent.shell import ProjectEnvironment
 from tools.base import Access
 
 _PROGRAMS = (
-    "ssh scp rsync sudo docker gh gpg systemctl journalctl ssh-add ssh-keygen npm cargo twine psql redis-cli"
-    " apt-get dig ping kubectl aws security secret-tool"
+    "ssh scp rsync sudo docker gh gpg systemctl crontab journalctl ssh-add ssh-keygen npm cargo twine psql"
+    " redis-cli apt-get dig ping kubectl aws security secret-tool"
 )
 _REMOTES = """\
 [remote "origin"]
@@ -88,11 +89,11 @@ def project(tmp_path: Path) -> Project:
         ("sudo apt-get update", "privileges"),
         ("ls; sudo ls; docker ps", "privileges"),
         ("docker build .", "container engine"),
-        ("docker info | tail", "container engine"),
+        ("docker info | tee log", "container engine"),
         ("timeout 60 docker compose up -d", "container engine"),
         ("gh pr create --fill", "login"),
         ("systemctl --user restart x", "D-Bus"),
-        ("journalctl -n 20", "journal"),
+        ("journalctl --vacuum-size=1M", "journal"),
         ("ssh-add -l", "SSH agent"),
         ("npm whoami", "registry credentials"),
         ("npm publish", "registry credentials"),
@@ -101,7 +102,7 @@ def project(tmp_path: Path) -> Project:
         ("psql -h db.example.org -c 'select 1'", "direct network connection"),
         ("psql postgresql://u@db.example.org/x", "direct network connection"),
         ("redis-cli -h cache.example.org ping", "direct network connection"),
-        ("kubectl get pods", "credentials"),
+        ("kubectl delete pods --all", "credentials"),
         ("dig example.org", "direct network connection"),
     ],
 )
@@ -115,6 +116,115 @@ def test_a_program_that_cannot_work_in_the_sandbox_is_asked_about(
     assert str(verdict.prefix) == f"open({line})"
     allowed = project.judge(line, allow=parse_rules(str(verdict.prefix)))
     assert (allowed.answer, allowed.sandboxed) == ("allow", False)
+
+
+READING = [
+    *("docker ps", "docker ps -aq --no-trunc", "docker info | tail -3", "docker images && docker ps"),
+    *("docker container ls --format '{{.ID}}'", "docker logs --tail 50 web", "docker ps && docker images"),
+    *("systemctl status", "systemctl --user status", "systemctl is-active nginx.service"),
+    *(
+        "systemctl list-units --failed --no-pager",
+        "journalctl -n 20",
+        "journalctl -u nginx --since today -p err",
+    ),
+    *("journalctl --user -b --no-pager | grep error | head", "crontab -l"),
+    *("kubectl get pods", "kubectl get po,svc -n app -o wide", "kubectl get pods -A -l app=web"),
+    *("kubectl get deployment/web", "kubectl get nodes web-1 --show-labels"),
+]
+
+
+@pytest.mark.parametrize("line", READING)
+def test_what_only_reads_outside_the_sandbox_runs_there_unasked(project: Project, line: str) -> None:
+    verdict = project.judge(line)
+    assert (verdict.answer, verdict.sandboxed) == ("allow", False)
+    assert project.judge(line, "dontAsk").answer == "deny"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # another machine, file, plugin or command
+        *("docker -H tcp://evil:2375 ps", "docker --config . ps", "docker --context evil ps"),
+        *("systemctl -H evil status", "systemctl -M x status", "journalctl -D .", "journalctl --file x"),
+        *(
+            "journalctl --root=/evil",
+            "kubectl --kubeconfig x get pods",
+            "kubectl get pods --server=http://evil",
+        ),
+        *("kubectl get pods --as admin", "kubectl get -f evil.yaml", "kubectl get pods --raw /api"),
+        *("kubectl get pods -o go-template-file=x", "crontab x", "crontab -r", "crontab -u root -l"),
+        # effects
+        *("docker rm web", "docker ps; docker rm web", "docker run alpine", "docker exec web ls"),
+        *("docker system prune", "docker logs -f web", "systemctl stop x", "systemctl --user daemon-reload"),
+        *("systemctl edit x", "systemctl set-environment A=b", "journalctl --rotate", "journalctl --flush"),
+        *("journalctl --vacuum-time=1s", "journalctl -f", "kubectl apply -f x", "kubectl delete pods x"),
+        *("kubectl exec web -- ls", "kubectl get pods -w", "docker image rm x", "docker network rm x"),
+        # what they print is secret, or is read from the project
+        *("kubectl get secrets", "kubectl get pods,secrets", "kubectl get all", "kubectl get cm"),
+        *("kubectl get pods -o yaml", "kubectl get secret/x", "kubectl describe pods", "kubectl config view"),
+        *("docker inspect web", "docker compose ps", "docker compose logs web", "systemctl show x"),
+        *("systemctl cat x", "systemctl show-environment", "kubectl get pods -o jsonpath='{.spec}'"),
+        # other commands of the line, and words that are not certain
+        *("docker ps > list", "docker ps | tee list", "docker ps | sh", "docker ps && ./run.sh"),
+        *("docker ps $(id)", "docker ps $X", "docker ps *", "docker logs $(cat name)", "X=1 docker ps"),
+        *("cat .env && docker ps", "cat ~/.ssh/id_rsa | docker ps", "docker ps & rm x", "env docker ps"),
+        *("PATH=. docker ps", "./docker ps", "DOCKER_HOST=tcp://evil docker ps", "sudo docker ps"),
+        *("docker ps --format '{{.ID}}' | xargs docker rm", "kubectl get pods | xargs kubectl delete"),
+        *(
+            "docker p?",
+            "journalctl --un*",
+            "kubectl get pods ; kubectl get secrets",
+            "alias docker=x; docker ps",
+        ),
+    ],
+)
+def test_what_may_do_more_outside_the_sandbox_is_asked_about(project: Project, line: str) -> None:
+    (project.folder / ".env").write_text("A=b\n")
+    verdict = project.judge(line)
+    assert verdict.answer == "ask" or verdict.sandboxed
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("docker ps", "DOCKER_CONFIG"),
+        ("docker info", "DOCKER_CLI_PLUGIN_EXTRA_DIRS"),
+        ("kubectl get pods", "KUBECONFIG"),
+        ("kubectl get pods", "KUBERC"),
+    ],
+)
+def test_settings_that_a_variable_names_may_be_those_of_a_command(
+    project: Project, line: str, name: str
+) -> None:
+    """They name programs that the reader runs, and a sandboxed command may have written them."""
+    assert project.judge(line).answer == "allow"
+    project.environ[name] = str(project.folder)
+    assert project.judge(line).answer == "ask"
+
+
+def test_nothing_is_read_outside_unasked_where_commands_may_write_its_settings(project: Project) -> None:
+    """As in a home directory that is the project, and in directories that the user allowed."""
+    rules = PermissionRules(
+        folder=str(project.folder),
+        home=str(project.home),
+        sandboxed=True,
+        reading=ProjectEnvironment(str(project.folder), project.environ),
+    )
+    call = (Access("run", "docker ps", cwd=str(project.folder)),)
+    assert judge_call("bash", call, rules).answer == "allow"
+    for changed in (
+        replace(rules, widened=True),
+        replace(rules, home=str(project.folder)),
+        replace(rules, home=f"{project.folder}/home"),
+        replace(rules, home=""),
+        replace(rules, reading=None),
+        replace(rules, ask=parse_rules("bash(docker)")),
+    ):
+        assert judge_call("bash", call, changed).answer == "ask" or changed.reading is None
+    path = project.environ["PATH"]
+    for own in (f"{project.folder}/bin:{path}", f"{path}:", f".:{path}", f"{path}:{project.folder}"):
+        project.environ["PATH"] = own  # a command may put a program there at any time
+        assert project.judge("docker ps").answer == "ask"
 
 
 @pytest.mark.parametrize(
