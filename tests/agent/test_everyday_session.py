@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -113,7 +114,7 @@ def run_session(place: Path, lines: Sequence[EverydayLine], mode: str) -> None:
     steps: list[Step] = [Reply((calls("bash", command=line.text),)) for line in lines]
     with Server(ScriptedModel([*steps, "done"])) as server:
         given = environment(place, server) | {"PATH": path_of(mode)}
-        rustup = Path.home() / ".rustup"
+        rustup = Path(pwd.getpwuid(os.geteuid()).pw_dir, ".rustup")  # pytest has another home
         given |= {"RUSTUP_HOME": str(rustup)} if rustup.is_dir() else {}
         given |= {"EVERYDAY_SESSION": "1"} if mode == "session" else {}
         given["MAKEROOM_NAMESPACE"] = "off" if mode == "landlock" else "on"
