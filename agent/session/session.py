@@ -166,15 +166,17 @@ class Session:
             "ident": reply.ident,
             "cache_miss": reply.cache_miss,
         }
-        usage = reply.usage if reply.complete else self._used_at_least(reply, sum(counts))
+        usage = reply.usage if reply.complete else self._used_at_least(reply)
         partial = replace_surrogates(reply.unfinished) if reply.pending else ""
         return self._add(Reply(*self._next(), blocks, counts, usage=usage, partial=partial, **about))
 
-    def _used_at_least(self, reply: IncomingReply, kept: int) -> Usage:
+    def _used_at_least(self, reply: IncomingReply) -> Usage:
         """Return the usage of a reply that was cut off, with our count of the received output."""
-        unfinished = reply.unfinished if reply.pending else ""
-        rest = self._count.blocks((TextBlock(unfinished),))[0] if unfinished else 0
-        return replace(reply.usage, output=max(reply.usage.output, kept + rest))
+        received: tuple[Block, ...] = tuple(reply.blocks)
+        if rest := reply.unfinished:
+            received = (*received, TextBlock(rest))
+        output = sum(self._count.blocks(received))
+        return replace(reply.usage, output=max(reply.usage.output, output))
 
     def charge(self, usage: Usage, model: str = "") -> None:
         """Record the usage of a request outside the conversation; `model` "" is that of the session."""

@@ -98,7 +98,9 @@ def test_the_cost_is_the_server_s_over_a_hundred_calls(tmp_path: Path, drops: bo
         assert len(account) == 100 + (8 if drops else 0)
         assert {sum_of(usage) > 100_000 for model, usage in account if "haiku" in model} == {True, False}
         expected = charged(w.server)
-        assert w.session.cost == pytest.approx(expected, rel=0.005 if drops else 1e-9)
+        # The server also charges what it made of a reply behind the part that arrived.
+        assert w.session.cost == pytest.approx(expected, rel=0.006 if drops else 1e-9)
+        assert w.session.cost <= expected * (1 + 1e-9)
         again = Session("again", w.record, fold(w.record.facts), load_counter(), w.clock.now)
         assert again.cost == pytest.approx(w.session.cost, rel=1e-9)
         w.check()

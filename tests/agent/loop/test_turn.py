@@ -339,6 +339,9 @@ def test_text_that_was_shown_and_lost_is_reported_as_lost(tmp_path: Path) -> Non
         assert "half of this" in w.told(StreamAborted)[0].partial
         partial = [fact for fact in w.record.facts if isinstance(fact, Reply) and not fact.complete]
         assert len(partial) == 1
+        assert partial[0].blocks == (TextBlock(partial[0].partial),)
+        received = w.context.compaction.counter.blocks(partial[0].blocks)
+        assert partial[0].usage.output == sum(received) > 1, "the text that came is charged, once"
         assert w.session.folded.view[-1].parts[0].block == TextBlock("whole")
 
 

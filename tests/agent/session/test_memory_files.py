@@ -90,6 +90,16 @@ def test_an_import_reads_nothing_beyond_the_project_and_no_secret(project: Path)
     assert "pipe.md is not a regular file" in told and "none.md does not exist (@none.md in " in told
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file of another user")
+def test_an_import_of_another_users_file_is_not_read(project: Path) -> None:
+    (project / "docs/theirs.md").write_text("canary")
+    (project / "docs/ours.md").write_text("ours")
+    os.chown(project / "docs/theirs.md", 12_345, 12_345)
+    (project / "AGENTS.md").write_text("@docs/theirs.md @docs/ours.md")
+    assert list(read(project)) == ["AGENTS.md", "docs/ours.md"]
+    assert "docs/theirs.md" in unread(project)[0]
+
+
 @pytest.mark.parametrize("codec", ["utf-16", "utf-16-be", "utf-32", "utf-8-sig"])
 def test_a_memory_file_in_a_wide_encoding_is_read_as_text(project: Path, codec: str) -> None:
     mark = codecs.BOM_UTF16_BE if codec == "utf-16-be" else b""

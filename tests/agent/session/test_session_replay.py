@@ -12,7 +12,7 @@ from agent.events import (
     ToolCallFinished,
 )
 from agent.session.session import Session
-from agent.session.session_replay import MAX_ANSWER_CHARS, MAX_RECENT_CALLS, show_replayed
+from agent.session.session_replay import MAX_ANSWER_CHARS, MAX_RECENT_CALLS, MAX_RECENT_CHARS, show_replayed
 from compact.tokens import TokenCounter
 from tools.bash import TOOL as BASH
 from transcripts.facts import Clear, Reply, Result, User
@@ -94,6 +94,23 @@ def test_of_a_long_turn_the_prompt_and_the_end_are_shown() -> None:
     assert (earlier.count, len(earlier.events)) == (0, 21)
     titles = [event.title for event in told if isinstance(event, ToolCallFinished)]
     assert titles == [f"step {number}" for number in range(20, MAX_RECENT_CALLS + 20)]
+
+
+def test_long_answers_leave_room_for_fewer_exchanges_and_the_newest_is_always_shown() -> None:
+    one = session()
+    for number in range(1, 4):
+        prompt(one, f"question {number}")
+        exchange(one, f"{number}" * 9_000)
+    told = replayed(one)
+    questions = [event.text for event in told if isinstance(event, PromptReplayed)]
+    assert questions == ["question 2", "question 3"]
+    prompt(one, "p" * (MAX_RECENT_CHARS + 1))
+    assert isinstance(replayed(one)[1], PromptReplayed)
+    again = session()
+    for number in range(3):
+        prompt(again, f"question {number}")
+        exchange(again, f"{number}" * 5_000)
+    assert len([event for event in replayed(again) if isinstance(event, PromptReplayed)]) == 3
 
 
 def test_of_a_long_prompt_the_first_lines_are_shown() -> None:
