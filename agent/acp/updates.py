@@ -44,9 +44,11 @@ from agent.loop import TurnContext
 from agent.ports import Status
 from agent.session import Session
 from agent.ui import plain_chart, retrying_message
+from compact import is_result_id
 from tools.base import Access, ToolError, parse_arguments
 from tools.files import FileError
 from transcripts import (
+    Block,
     Exchange,
     ImageBlock,
     Prompt,
@@ -55,6 +57,7 @@ from transcripts import (
     TextBlock,
     ThinkingBlock,
     ToolUseBlock,
+    injected_text,
     map_strings,
 )
 from transcripts import ToolKind as OwnKind
@@ -362,9 +365,19 @@ class SessionUpdates:
             return [tool_content(text_block(self._mask(str(denied))))]
         blocks = [
             TextBlock(self._mask(block.text)) if isinstance(block, TextBlock) else block
-            for block in result.content
+            for block in _output(result)
         ]
         return shown_blocks(blocks)
+
+
+def _output(result: Result) -> Sequence[Block]:
+    """Return what a call returned, without what makeroom added for the model."""
+    if text := result.human.get("text"):
+        return (TextBlock(str(text)),)
+    added = (
+        block for block in result.content[1:] if injected_text(block) is None and not is_result_id(block)
+    )
+    return (*result.content[:1], *added)
 
 
 def quotation(text: str) -> str:

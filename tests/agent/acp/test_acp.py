@@ -164,7 +164,7 @@ def test_a_turn_with_an_edit_a_plan_an_image_and_a_replay_of_all_of_it(tmp_path:
     assert [each["status"] for each in (read, allowed, denied)] == ["completed", "completed", "failed"]
     diff = {"type": "diff", "path": str(project / "a.py"), "oldText": "one\ntwo\n", "newText": "one\n2\n"}
     assert allowed["content"] == [diff]
-    assert "1\tone" in read["content"][0]["content"]["text"]
+    assert read["content"][0]["content"]["text"] == "```\n1\tone\n2\ttwo\n```"
     assert [call["toolCallId"] for call, _ in editor.asked] == list(begun)[1:]
     assert editor.asked[0][0]["content"][0] == diff
     assert editor.asked[0][1] == {
