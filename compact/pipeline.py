@@ -191,7 +191,8 @@ def _preview(situation: Situation, proposal: Proposal) -> Iterator[str]:
         yield "  removed: the model's thinking after the first change"
     if report.get("restored"):
         yield f"  files shown again: {', '.join(f'r{seq}' for seq in report['restored'])}"
-    if report["rewritten"] and report["cold_cost_usd"] >= 0.005:  # which is rounded to a cent
+    is_told = report["cold_cost_usd"] >= 0.005 and not situation.prices.is_guess  # rounded to a cent
+    if report["rewritten"] and is_told:
         warm = report["predicted_cost_usd"]
         cold = report["cold_cost_usd"]
         yield f"  next request: +${warm:.2f} cache write (${cold:.2f} if the cache has expired)"

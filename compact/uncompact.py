@@ -87,8 +87,8 @@ def plan_undo(situation: Situation, id: str) -> UndoPlan | CannotChange:
     if not hiding:
         return UndoPlan(target.id, edits=edits, message=f"undid {name}: {before:,} -> {after:,} tokens")
     steps = " and ".join(f"/uncompact {each.id}" for each in hiding)
-    shown = f"within the later {later}, so it shows only after {steps}"
-    return UndoPlan(target.id, edits=edits, message=f"undid {name}. It is {shown}")
+    shown = f"{name} is within the later {later}, so its undo shows only after {steps}"
+    return UndoPlan(target.id, edits=edits, message=f"nothing changes yet: {shown}")
 
 
 def _hiding(folded: Folded, target: Compacted) -> list[Compacted]:

@@ -76,7 +76,10 @@ def _agents_line(session: Session) -> list[str]:
     notes = [note.about for note in session.folded.metadata if note.topic == NESTED_TOPIC]
     dollars = sum(float(about.get("dollars") or 0) for about in notes)
     agents = len({about.get("session") for about in notes})
-    return [f"  including ${dollars:.4f} of {pluralize(agents, 'agent')} (see /agents)"] if notes else []
+    if not notes:
+        return []
+    cost = f"${dollars:.4f} of " if dollars else ""
+    return [f"  including {cost}{pluralize(agents, 'agent')} (see /agents)"]
 
 
 def _cost_lines(session: Session, config: Config) -> list[str]:

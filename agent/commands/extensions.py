@@ -197,7 +197,8 @@ def agent_line(agent: Agent) -> str:
     else:
         state = "ended early" if agent.error else "done"
     figures = f"{pluralize(agent.requests, 'request')}, {format_count(agent.tokens)} tokens"
-    return f"#{agent.number}  {agent.name}  {agent.task}  ({state}; {figures}, ${agent.dollars:.4f})"
+    cost = f", ${agent.dollars:.4f}" if agent.dollars else ""  # prices may be unknown
+    return f"#{agent.number}  {agent.name}  {agent.task}  ({state}; {figures}{cost})"
 
 
 def _earlier_line(about: Mapping[str, Any]) -> str:

@@ -3,7 +3,9 @@
 import re
 
 import pytest
+from msgspec.structs import replace
 
+from compact.pipeline import dry_run
 from compact.prices import PriceList, Prices
 from compact.report import (
     compaction_notice,
@@ -46,6 +48,9 @@ def test_no_dollars_are_shown_for_a_model_whose_price_is_unknown():
     world.user("begin")
     for at in range(12):
         world.call("bash", "line " * 1_000, command=f"make part{at}")
+    with_prices = replace(world.situation, prices=Prices())
+    assert "$" in str(dry_run(with_prices, "manual").goes)
+    assert "$" not in str(dry_run(world.situation, "manual").goes)
     world.compact("manual")
     (made,) = world.folded.compactions
     assert made.report["extra_cost_usd"] == 0.0 and made.report["predicted_cost_usd"] > 0.0

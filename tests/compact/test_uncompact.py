@@ -100,7 +100,7 @@ def test_within_a_wider_one_the_undoing_takes_effect_later():
     world = session()
     inner, same, other = clear(world, 4), fold(world, 1, 7), clear(world, 13)
     wider = fold(world, 1, 10)
-    message = f"undid {inner.id} (results cleared). It is within the later {same.id}"
+    message = f"nothing changes yet: {inner.id} (results cleared) is within the later {same.id}"
     assert undo_plan(world, inner.id).message.startswith(message)
     assert f"within the later {wider.id}" in undo_plan(world, same.id).message
     assert "within" not in undo_plan(world, other.id).message
@@ -114,7 +114,7 @@ def test_within_two_later_ones_both_are_named():
     world = session()
     inner = clear(world, 4, 13)
     first, second = fold(world, 1, 7), fold(world, 8, 13)
-    steps = f"so it shows only after /uncompact {first.id} and /uncompact {second.id}"
+    steps = f"so its undo shows only after /uncompact {first.id} and /uncompact {second.id}"
     assert undo_plan(world, inner.id).message.endswith(steps)
     world.undo(second.id)
     assert "within" not in undo_plan(world, inner.id).message

@@ -88,6 +88,9 @@ def known_agents(places: AgentPlaces, allowed: Callable[[ProjectItem], bool]) ->
             continue
         try:
             text = parse_markdown(file.content)
+            if not text.fields:  # such as a README
+                ignored.append(IgnoredPart(file.path, "text", "it does not define an agent"))
+                continue
             read = read_agent(file.path.stem, text.fields, text.body, str(file.path))
         except ValueError as error:
             problems.append(f"the agent in {file.path} is ignored: {error}")
@@ -144,7 +147,7 @@ def _project_files(folder: Path, environ: Mapping[str, str], problems: list[str]
                 item = ProjectItem(
                     "agent", name=file.path.stem, shows=_shown(file.content), content=file.content
                 )
-                yield file._replace(item=item)
+                yield file._replace(item=item) if _has_fields(file.content) else file
 
 
 def _read(folder: Path, problems: list[str], top: Path | None = None) -> Iterator[AgentFile]:
@@ -173,6 +176,14 @@ def _markdown_below(folder: Path) -> Iterator[Path]:
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (Path(place, name) for name in sorted(names) if name.endswith(".md"))
+
+
+def _has_fields(content: bytes) -> bool:
+    """Return whether a file may define an agent, also if its fields cannot be read."""
+    try:
+        return bool(parse_markdown(content).fields)
+    except ValueError:
+        return True
 
 
 def _shown(content: bytes) -> str:

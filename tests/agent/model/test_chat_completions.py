@@ -453,6 +453,9 @@ def test_the_program_works_with_a_server_of_chat_completions(tmp_path: Path) -> 
         server.replies += [
             ChatReply("", calls=(("read", '{"file_path": "notes.txt"}'),)),
             ChatReply("Three."),
+            ChatReply(calls=(("task", json.dumps({"description": "look", "prompt": "look"})),)),
+            ChatReply("It looks fine."),
+            ChatReply("Fine."),
         ]
         config = load_config(
             {**environ, "OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k"}, tmp_path, tmp_path
@@ -465,6 +468,9 @@ def test_the_program_works_with_a_server_of_chat_completions(tmp_path: Path) -> 
                 status = run.controller.status()
                 assert (status.model, status.cost, status.priced) == (MODEL, 0.0, False)
                 assert f"price unknown: {MODEL}" in await run.do("/cost")
+                await run.do("look at it")
+                assert "including 1 agent" in await run.do("/cost") and "$" not in run.text()
+                assert "#1  general  look" in await run.do("/agents") and "$" not in run.text()
             with pytest.raises(UsageError, match=rf'\[prices."{MODEL}"\]'):
                 require_price(replace(setup, options=Options(max_budget_usd=1.0)), ModelFacts(MODEL))
 

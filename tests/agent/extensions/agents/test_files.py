@@ -154,9 +154,10 @@ def test_a_mode_is_never_wider_than_the_session_s() -> None:
 
 def test_items_are_listed_for_the_question_about_the_project(tmp_path: Path) -> None:
     (tmp_path / ".claude/agents").mkdir(parents=True)
-    (tmp_path / ".claude/agents/odd.md").write_text("not fields")
+    content = b"---\nname: odd\n---\nwords"
+    (tmp_path / ".claude/agents/odd.md").write_bytes(content)
     assert agent_items(tmp_path, {}) == [
-        ProjectItem("agent", "odd", "cannot be read: it has no description", b"not fields")
+        ProjectItem("agent", "odd", "cannot be read: it has no description", content)
     ]
 
 
@@ -176,3 +177,13 @@ def test_fields_of_claude_code_without_effect_are_named(tmp_path: Path) -> None:
     found = known_agents(places, lambda item: True)
     assert [(part.path, part.name) for part in found.ignored] == [(path, "hooks"), (path, "initialPrompt")]
     assert found.problems == [] and "settings file" in found.ignored[0].why
+
+
+def test_a_text_without_fields_is_named_and_needs_no_approval(tmp_path: Path) -> None:
+    (tmp_path / ".claude/agents").mkdir(parents=True)
+    (tmp_path / ".claude/agents/README.md").write_text("# Our agents\n")
+    (tmp_path / ".claude/agents/broken.md").write_text("---\nname: [\n---\nwords")
+    assert [item.name for item in agent_items(tmp_path, {})] == ["broken"]
+    places = AgentPlaces(tmp_path, {"HOME": str(tmp_path / "home")}, tmp_path / "ours")
+    found = known_agents(places, lambda item: item.name != "broken")
+    assert found.problems == [] and [part.path.name for part in found.ignored] == ["README.md"]
