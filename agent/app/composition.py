@@ -34,7 +34,7 @@ from agent.model import (
 )
 from agent.model_port import Model, ModelRequest
 from agent.ports import Approver, Chooser, CommandSummary, ToolSource, WaitingPrompts
-from agent.session import SessionRepository, replaced_memory
+from agent.session import SessionRepository
 from agent.settings_files import claude_folder
 from compact import TokenCounter, load_counter
 from tools import BUILTIN, CONDITIONAL
@@ -47,6 +47,7 @@ from .project_approval import settle_project_items
 from .project_place import ask_for_folder_access
 from .setup import RunSetup
 from .structured_output import StructuredOutput, structured_output
+from .unread_files import unread_files
 from .web_tools import fetches_by_service
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ class Services(Struct):
     turn_ends: list[Callable[[], None]] = field(default_factory=list)
     _late: set[asyncio.Task[None]] = field(default_factory=set)  # finished before the services are closed
     _ignored_in_agents: Sequence[IgnoredPart] = ()
-    _ignored_memory: Sequence[IgnoredPart] = ()
+    _ignored_files: Sequence[IgnoredPart] = ()
 
     def warn(self, text: str) -> None:
         self.emit(Notice(text, "warning"))
@@ -204,7 +205,9 @@ class Services(Struct):
             raise UsageError(f"--agents: {error}") from error
         self.agents = known.agents
         self._ignored_in_agents = known.ignored
-        self._ignored_memory = await asyncio.to_thread(self._find_ignored_memory)
+        if sources is None:
+            found = unread_files(folder, self.setup.config.user_dir, environ)
+            self._ignored_files = await asyncio.to_thread(list, found)
         unusable = [
             f"the plugin {one.id}: {one.problem}" for one in self.plugins if one.enabled and one.problem
         ]
@@ -231,22 +234,12 @@ class Services(Struct):
             *self._ignored_in_agents,
             *of_skills,
             *of_plugins,
-            *self._ignored_memory,
+            *self._ignored_files,
         ]
 
     def approved_memory(self) -> list[Path]:
         """Return the approved memory files above the repository. Blocks on the disk."""
         return approved_memory(self.approvals, self.setup.folder, self.setup.environ)
-
-    def _find_ignored_memory(self) -> list[IgnoredPart]:
-        """Return the memory files of Claude Code that are replaced. Blocks on the disk."""
-        setup = self.setup
-        if setup.options.setting_sources is not None:
-            return []
-        found = replaced_memory(setup.folder, setup.config.user_dir, claude_folder(setup.environ))
-        return [
-            IgnoredPart(path, "instructions", f"{other} takes its place") for path, other in found.items()
-        ]
 
     async def settle(self) -> None:
         """Ask the user about undecided items of the project, and load the approved ones."""
