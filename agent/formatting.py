@@ -65,7 +65,8 @@ def own_name(tool: str) -> str:
     """Return our name of a built-in tool for a client's name in any letter case; others are unchanged."""
     name = tool.lower()
     name = _OWN_NAMES.get(name, name)
-    return name if name in (*BUILTIN, *CONDITIONAL) else tool
+    known = (*BUILTIN, *CONDITIONAL)
+    return name if name in known else next((own for own in known if own.replace("_", "") == name), tool)
 
 
 def client_output(tool: str, text: str) -> dict[str, Any] | None:

@@ -260,16 +260,16 @@ def test_an_agent_works_as_its_definition_says(project: Path) -> None:
     assert "- reviewer: reviews changes" in first["system"][-2]["text"] and first["system"] == last["system"]
     assert body["system"][0]["text"].startswith("You review. Be brief.\n\n# Your report")
     assert "# Agents" not in str(body["system"])
-    assert [tool["name"] for tool in body["tools"]] == ["read"]
+    assert [tool["name"] for tool in body["tools"]] == ["read", "web_fetch"]
     assert "haiku" in body["model"] and "haiku" not in last["model"]
     assert {"claude-haiku-5-5", "claude-sonnet-5-5"} == set(run.session.spending)
 
 
 def test_an_agent_of_whose_tools_none_is_here_is_not_started(project: Path) -> None:
-    given = '{"browser": {"description": "d", "prompt": "p", "tools": ["WebFetch", "BashOutput"]}}'
+    given = '{"browser": {"description": "d", "prompt": "p", "tools": ["WebSearch", "BashOutput"]}}'
     run = run_agents(project, parts(go=[Reply([task("browse", "browser")]), "done"]), agents=given)
     assert run.texts() == [
-        "Cannot start agent browser: none of its tools is available (WebFetch, BashOutput)."
+        "Cannot start agent browser: none of its tools is available (WebSearch, BashOutput)."
     ]
 
 

@@ -78,9 +78,9 @@ def test_what_is_not_there_at_all_is_said(name: str) -> None:
 
 def test_a_slip_is_reported_and_another_letter_case_works() -> None:
     assert "Did you mean recall?" in answer_unknown("recal", BUILTIN)
-    tools = {"read": 1, "mcp__Maps__route": 2, "todo": 3, "ask_user": 4, "exit_plan": 5}
+    tools = {"read": 1, "mcp__Maps__route": 2, "todo": 3, "ask_user": 4, "exit_plan": 5, "web_fetch": 6}
     names = ("Read", "READ", "mcp__maps__Route", "rea", "TodoWrite", "AskUserQuestion", "ExitPlanMode")
-    assert [find_tool(tools, name) for name in names] == [1, 1, 2, None, 3, 4, 5]
+    assert [find_tool(tools, name) for name in (*names, "WebFetch")] == [1, 1, 2, None, 3, 4, 5, 6]
     assert find_tool(tools, "functions.read") == 1
 
 

@@ -57,9 +57,10 @@ def test_every_field_of_a_file_counts_and_others_are_passed_over(tmp_path: Path)
 
 
 def test_agents_in_directories_below_are_found(tmp_path: Path) -> None:
+    put(tmp_path / "home/.claude/agents/engineering/web", "powershell-5.1-expert")
     put(tmp_path / "home/.claude/agents/engineering/web", "reviewer")
     put(tmp_path / "home/.claude/agents/.git", "ghost")
-    assert known(tmp_path)[0].keys() == {*BUILTIN_AGENTS, "reviewer"}
+    assert known(tmp_path)[0].keys() == {*BUILTIN_AGENTS, "powershell-5.1-expert", "reviewer"}
 
 
 def test_a_project_s_agent_counts_once_its_bytes_are_approved(tmp_path: Path) -> None:
