@@ -46,10 +46,13 @@ class AskedHooks:
 
         Hooks in the background are not waited for, and their answers are ignored.
         """
-        found = chosen(self.entries, event, about)
+        if not self.entries:
+            return HookAnswer()
+        session = self._about_session()
+        found = chosen(self.entries, event, about, str(session.get("cwd") or "/"))
         if not found:
             return HookAnswer()
-        told = {**self._about_session(), **hook_input(event, about)}
+        told = {**session, **hook_input(event, about)}
         waited = []
         for entry in found:
             answer = asyncio.ensure_future(self._answer(entry, with_short_form(entry, told, about)))

@@ -223,6 +223,7 @@ def _parts(found: ClaudeSettings, folder: Path, environ: Mapping[str, str]) -> I
     for entry in found.hooks:
         files = named_files(entry.run, folder, environ)
         about = [entry.moment, entry.matcher, entry.run, entry.timeout, entry.blocks, files]
+        about += [entry.condition] if entry.condition else []
         item = ProjectItem(
             "hook",
             name=f"{entry.moment} {entry.matcher}",

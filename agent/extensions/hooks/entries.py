@@ -19,6 +19,7 @@ class HookEntry(Struct, frozen=True):
     """One hook: `run` is its command line, or the id of a client's callback.
 
     names, pattern  its matcher: any of the names, or a pattern to search for; without both, everything
+    condition       the rule that a call has to meet, "" for none
     blocks          its failure counts as a veto
     background      it is not waited for, and its answer is ignored
     short_name      the name of the setting that defines it, "" for the form of Claude Code
@@ -30,6 +31,7 @@ class HookEntry(Struct, frozen=True):
     names: frozenset[str] = frozenset()
     pattern: re.Pattern[str] | None = None
     timeout: float = HOOK_TIMEOUT_S
+    condition: str = ""
     blocks: bool = False
     background: bool = False
     short_name: str = ""
@@ -60,15 +62,23 @@ class HookEntry(Struct, frozen=True):
         return f"{label} {self.run}"
 
 
-def chosen(entries: Sequence[HookEntry], event: HookEvent, about: Mapping[str, Any]) -> tuple[HookEntry, ...]:
-    """Return the hooks for an event, each command once."""
+def chosen(
+    entries: Sequence[HookEntry], event: HookEvent, about: Mapping[str, Any], folder: str = "/"
+) -> tuple[HookEntry, ...]:
+    """Return the hooks for an event, each command once. Paths in conditions are relative to `folder`."""
     subjects = _subjects(event, about)
     found: dict[str, HookEntry] = {}
     for entry in entries:
-        if entry.covers(event, subjects):
+        if entry.covers(event, subjects) and (not entry.condition or _meets(entry.condition, about, folder)):
             first = found.setdefault(entry.run, entry)
             found[entry.run] = replace(first, blocks=first.blocks or entry.blocks)
     return tuple(found.values())
+
+
+def _meets(condition: str, about: Mapping[str, Any], folder: str) -> bool:
+    from .conditions import meets  # 10 ms, and few hooks have one
+
+    return meets(condition, str(about.get("tool") or ""), about.get("input") or {}, folder)
 
 
 def _subjects(event: HookEvent, about: Mapping[str, Any]) -> tuple[str, ...]:

@@ -159,6 +159,7 @@ class _Reading:
             _command_line(command, hook.get("args")),
             matcher,
             timeout=_timeout(hook),
+            condition=_condition(event, hook),
             blocks=not background and hook.get("onFailure", group.get("onFailure", usual)) != "continue",
             background=background,
         )
@@ -189,6 +190,7 @@ class _Reading:
         matcher: _Matcher = EVERYTHING,
         *,
         timeout: float = HOOK_TIMEOUT_S,
+        condition: str = "",
         blocks: bool = False,
         background: bool = False,
         short_name: str = "",
@@ -199,6 +201,7 @@ class _Reading:
             names=matcher.names,
             pattern=matcher.pattern,
             timeout=timeout,
+            condition=condition,
             blocks=blocks,
             background=background,
             short_name=short_name,
@@ -209,12 +212,27 @@ class _Reading:
 
 def _remarks(event: HookEvent, hook: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line about each field of a command that has no effect here."""
-    if "if" in hook:
+    if "if" in hook and not _condition(event, hook):
         yield f"the condition {hook['if']!r} of a hook for {event} is ignored: the hook always runs"
     if hook.get("asyncRewake") is True:
         yield f"asyncRewake of a hook for {event} is ignored: makeroom waits for the hook"
     if hook.get("shell", "bash") != "bash":
         yield f"the shell {hook['shell']!r} of a hook for {event} is ignored: bash runs it"
+
+
+def _condition(event: HookEvent, hook: Mapping[str, Any]) -> str:
+    """Return the condition of a hook; "" for none, or one that cannot be applied."""
+    if event not in (HookEvent.PRE_TOOL, HookEvent.POST_TOOL, HookEvent.POST_TOOL_FAILURE):
+        return ""
+    text = hook.get("if")
+    if not isinstance(text, str):
+        return ""
+    from .conditions import condition_rules  # 10 ms, and few hooks have a condition
+
+    try:
+        return text if condition_rules(text, "/") else ""
+    except ValueError:
+        return ""
 
 
 def _command_line(command: str, args: object) -> str:

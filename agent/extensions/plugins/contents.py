@@ -264,7 +264,10 @@ def _object(path: Path, missing: Mapping[str, Any] | None = None) -> Mapping[str
 
 def _digest(plugin: Plugin) -> bytes:
     """Return a digest of the definitions and of the texts that the model may be given."""
-    hooks = [[each.moment, each.matcher, each.run, each.timeout, each.blocks] for each in plugin.hooks]
+    hooks = [
+        [each.moment, each.matcher, each.run, each.timeout, each.blocks, each.condition]
+        for each in plugin.hooks
+    ]
     names = {str(path): name for path, name in plugin.names.items()}
     about = [str(plugin.root), plugin.enabled, plugin.version, hooks, plugin.servers, names]
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())

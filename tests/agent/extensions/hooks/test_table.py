@@ -124,6 +124,36 @@ def test_fields_of_a_command_without_effect_are_named_and_its_words_are_kept() -
     )
 
 
+@pytest.mark.parametrize(
+    ("condition", "tool", "given", "runs"),
+    [
+        ("Bash(git push:*)", "bash", {"command": "cd x && git push origin main"}, True),
+        ("Bash(git push:*)", "bash", {"command": "git status"}, False),
+        ("Bash(git push:*)", "bash", {"command": 'eval "$X"'}, True),
+        ("Bash(git push:*)", "read", {"file_path": "/p/a.py"}, False),
+        ("Edit(src/**)", "edit", {"file_path": "/p/src/a.py"}, True),
+        ("Edit(src/**)", "write", {"file_path": "/p/tests/a.py"}, False),
+        ("mcp__memory", "mcp__memory__add", {}, True),
+        ("mcp__memory", "mcp__maps__route", {}, False),
+    ],
+)
+def test_a_condition_is_a_rule_that_the_call_has_to_meet(
+    condition: str, tool: str, given: dict[str, str], runs: bool
+) -> None:
+    hooks = [{"type": "command", "command": "x.sh", "if": condition}, {"command": "always.sh"}]
+    table = read_hooks({"PostToolUse": [{"hooks": hooks}]})
+    found = chosen(table.entries, HookEvent.POST_TOOL, {"tool": tool, "input": given}, "/p")
+    assert [entry.run for entry in found] == (["x.sh", "always.sh"] if runs else ["always.sh"])
+    assert table.remarks == ()
+
+
+def test_the_same_command_runs_if_one_of_its_conditions_is_met() -> None:
+    hooks = [{"command": "x.sh", "if": f"Bash(git {word}:*)"} for word in ("commit", "push")]
+    table = read_hooks({"PreToolUse": [{"matcher": "Bash", "hooks": hooks}]})
+    called = {"tool": "bash", "input": {"command": "git push"}}
+    assert len(chosen(table.entries, HookEvent.PRE_TOOL, called, "/p")) == 1
+
+
 def test_an_older_name_stands_for_its_events() -> None:
     entries = read_hooks({"post_tool": "format.sh", "pre_tool": "guard.sh"}).entries
     assert [(each.event, each.blocks) for each in entries] == [
