@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .folding import Charge, Folded, RequestSize, fold
     from .listing import FORK_TOPIC, ProjectRecords, SessionSummary
     from .load import LazyResults, LoadedTranscript, read_transcript, without_garbage_collection
+    from .load_cache import CacheThread, read_known_start
     from .messages import (
         DATA_TAGS,
         GIT_STATE_TAG,
@@ -138,6 +139,7 @@ __all__ = [
     "UNSIGNED",
     "Block",
     "CacheMiss",
+    "CacheThread",
     "ChannelBlock",
     "Charge",
     "Clear",
@@ -230,6 +232,7 @@ __all__ = [
     "new_suffix",
     "own_words",
     "quoted",
+    "read_known_start",
     "read_transcript",
     "recover_transcripts",
     "replace_surrogates",
@@ -264,6 +267,7 @@ __getattr__ = lazy_door(
         "folding": "Charge Folded RequestSize fold",
         "listing": "FORK_TOPIC ProjectRecords SessionSummary",
         "load": "LazyResults LoadedTranscript read_transcript without_garbage_collection",
+        "load_cache": "CacheThread read_known_start",
         "messages": (
             "attached attachment_of Block block_from_json block_to_json blocks_from_json "
             "cache_miss_from_json CacheMiss ChannelBlock "

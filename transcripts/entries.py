@@ -50,7 +50,7 @@ class Exchange(Struct):
     fact: Reply
     uses: dict[int, ToolUseBlock]
     results: dict[int, Result] = field(default_factory=dict)
-    started: set[int] = field(default_factory=set)
+    started: tuple[int, ...] = ()  # mostly one: a set for each would be a tenth of a long session's memory
     superseded: bool = False
 
     @property

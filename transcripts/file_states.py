@@ -14,7 +14,9 @@ from .stored_outputs import OUTPUTS_TOP
 
 RECORD_FOLDERS = (RECORDS_FOLDER, OUTPUTS_TOP)
 WRITTEN_ONCE = f"{RECORDS_FOLDER}/checkpoints/objects/"  # files that never change, in their own directories
-SEARCH_FOLDER = f"{RECORDS_FOLDER}/search"  # a cache, which is not copied
+SEARCH_FOLDER = f"{RECORDS_FOLDER}/search"
+CACHE_FOLDER = f"{RECORDS_FOLDER}/cache"  # see load_cache.py
+_NOT_COPIED = (SEARCH_FOLDER, CACHE_FOLDER)  # they can be made again
 
 Stamp = tuple[int, int, int, int]  # inode, size in bytes, mtime in ns, mode
 
@@ -60,7 +62,7 @@ def _look_into(home: Path, base: str) -> tuple[dict[str, Stamp], list[str]]:
         for entry in entries:
             name = base + entry.name
             if entry.is_dir(follow_symlinks=False):
-                folders += [f"{name}/"] if name != SEARCH_FOLDER else []
+                folders += [f"{name}/"] if name not in _NOT_COPIED else []
             elif entry.is_file(follow_symlinks=False) and not _comes_and_goes(entry.name):
                 with suppress(FileNotFoundError):
                     files[name] = stamp_of(entry.stat(follow_symlinks=False))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 from msgspec import Struct, field
@@ -97,7 +98,7 @@ class Conversation(Struct):
         """Mark a call as started."""
         if (exchange := self.exchange_of(fact.of)) is None:
             return None
-        exchange.started.add(fact.block)
+        exchange.started = _added(exchange.started, fact.block)
         return fact.of
 
     def add_result(self, fact: Result) -> int | None:
@@ -124,6 +125,12 @@ class Conversation(Struct):
                 is_valid = (ident, name) == (block.id, block.name)
                 uses[index] = block if is_valid else replace(block, id=ident, name=name)
         return uses
+
+
+@lru_cache(maxsize=256)
+def _added(started: tuple[int, ...], block: int) -> tuple[int, ...]:
+    """Return the blocks with one more; equal results are one value."""
+    return started if block in started else (*started, block)
 
 
 class Charge(Struct, frozen=True):

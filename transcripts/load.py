@@ -71,6 +71,10 @@ class LazyResults(dict[int, tuple[int, int]]):
         super().__init__()
         self.path = path
 
+    def add(self, places: list[int]) -> None:
+        """Add results by (seq, offset, length), one behind the other."""
+        self.update(zip(places[::3], zip(places[1::3], places[2::3], strict=True), strict=True))
+
     def fetch(self, *seqs: int) -> Iterator[Fact]:
         """Yield the complete facts in the order given. Raises StoreError if the file has changed."""
         assert self.path is not None, "only results in a file are lazy"
@@ -93,6 +97,19 @@ class LazyResults(dict[int, tuple[int, int]]):
             return folded
         seqs = [fact.seq for fact in folded.facts if fact.seq in self]
         return replace_facts(folded, dict(zip(seqs, self.fetch(*seqs), strict=True)))
+
+
+class KnownStart(Struct):
+    """The first `size` bytes of a transcript of the session `sid`: `lines` valid lines with these facts.
+
+    `lazy` has (seq, offset, length) of each large result, one behind the other; their content is not known.
+    """
+
+    sid: str = ""
+    size: int = 0
+    lines: int = 0
+    facts: list[Fact] = field(default_factory=list)
+    lazy: list[int] = field(default_factory=list)
 
 
 class LoadedTranscript(Struct):
@@ -130,8 +147,12 @@ class LoadedTranscript(Struct):
             raise TranscriptTooNew(self.sid, self.version)
 
 
-def read_transcript(path: Path, disk: Disk = DISK, *, defer: bool = False) -> LoadedTranscript:
+def read_transcript(
+    path: Path, disk: Disk = DISK, *, defer: bool = False, start: KnownStart | None = None
+) -> LoadedTranscript:
     """Load a transcript; with `defer`, results that the conversation does not show are left in the file.
+
+    `start` spares reading its beginning (load_cache.py).
 
     Raises NoSuchSession, Unreadable for anything but a regular file, and StoreError if the disk fails.
     """
@@ -141,7 +162,8 @@ def read_transcript(path: Path, disk: Disk = DISK, *, defer: bool = False) -> Lo
             os.close(fd)
             raise Unreadable(f"cannot read {path}: it is not a regular file")
         with os.fdopen(fd, "rb", buffering=1 << 20) as file, without_garbage_collection():
-            return _read(file, path, defer)
+            found = _read(file, path, defer, start) if start is not None and defer else None
+            return found or _read(file, path, defer, KnownStart()) or LoadedTranscript(path, path.stem)
     except FileNotFoundError as error:
         raise NoSuchSession(f"session file {path} does not exist") from error
     except OSError as error:
@@ -162,11 +184,16 @@ def without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _read(file: BinaryIO, path: Path, defer: bool) -> LoadedTranscript:
-    loaded = LoadedTranscript(path, path.stem, lazy_results=LazyResults(path))
+def _read(file: BinaryIO, path: Path, defer: bool, start: KnownStart) -> LoadedTranscript | None:
+    """Read the lines behind a known start; None if the whole file must be read because of what they are."""
+    loaded = LoadedTranscript(path, start.sid or path.stem, lazy_results=LazyResults(path))
+    loaded.facts += start.facts
+    loaded.size = loaded.whole_size = start.size
+    loaded.lazy_results.add(start.lazy)
     damaged: list[DamagedLine] = []
     places: list[tuple[int, int]] = []
-    for number, offset, line in lines_of(file):
+    file.seek(start.size)
+    for number, offset, line in lines_of(file, start.lines + 1, start.size):
         loaded.size = offset + len(line)
         if line.isspace() and line.endswith(b"\n"):
             loaded.whole_size = loaded.size
@@ -189,9 +216,13 @@ def _read(file: BinaryIO, path: Path, defer: bool) -> LoadedTranscript:
             loaded.version = max(loaded.version, version if isinstance(version, int) else 0)
         loaded.whole_size = loaded.size
         loaded.ends_with_newline = line.endswith(b"\n")
-    _leave_out_known_tails(loaded, places)
-    loaded.second_tails = tuple(_take_second_tails(loaded, places))
-    damaged += _put_in_order(loaded, places)
+    if start.facts:
+        if damaged or not _is_in_order(loaded.facts[len(start.facts) - 1 :]):
+            return None
+    else:
+        _leave_out_known_tails(loaded, places)
+        loaded.second_tails = tuple(_take_second_tails(loaded, places))
+        damaged += _put_in_order(loaded, places)
     damaged.sort(key=lambda each: each.line)
     loaded.damaged = tuple(each for each in damaged if each.offset < loaded.whole_size)
     if loaded.lazy_results:
@@ -199,10 +230,11 @@ def _read(file: BinaryIO, path: Path, defer: bool) -> LoadedTranscript:
     return loaded
 
 
-def lines_of(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
-    """Yield (number, offset, line) of each line; one that is too long comes in pieces that are not facts."""
-    number = 1
-    offset = 0
+def lines_of(file: BinaryIO, number: int = 1, offset: int = 0) -> Iterator[tuple[int, int, bytes]]:
+    """Yield (number, offset, line) of each line; one that is too long comes in pieces that are not facts.
+
+    The first line has this number, and begins where the file is read from.
+    """
     while line := file.readline(MAX_LINE_BYTES):
         yield number, offset, line
         offset += len(line)
@@ -255,6 +287,13 @@ def _take_second_tails(loaded: LoadedTranscript, places: list[tuple[int, int]]) 
         end = offset
         del facts[start:], places[start:]
     return found[::-1]
+
+
+def _is_in_order(facts: list[Fact]) -> bool:
+    """Return whether facts were appended one after the other, with no second tail among them."""
+    if any(after.seq <= before.seq for before, after in pairwise(facts)):
+        return False
+    return all(not isinstance(fact, Metadata) or fact.topic != TAIL_TOPIC for fact in facts)
 
 
 def _differs(fact: Fact, before: Mapping[int, Fact]) -> bool:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast, get_args
 
 from msgspec import Struct, field
 
@@ -70,7 +70,7 @@ def empty_mapping() -> Mapping[str, Any]:
     return _EMPTY_MAPPING
 
 
-class TextBlock(Struct, frozen=True):
+class TextBlock(Struct, frozen=True, array_like=True, tag=True):
     """A text; `extra` has the fields that this version does not know, here and in the other blocks."""
 
     text: str
@@ -88,7 +88,7 @@ class ChannelBlock(TextBlock, frozen=True):
     introduces: bool = False
 
 
-class ThinkingBlock(Struct, frozen=True):
+class ThinkingBlock(Struct, frozen=True, array_like=True, tag=True):
     """Reasoning of the model; `signature` covers the messages before it, `thinking` may be empty."""
 
     thinking: str
@@ -96,14 +96,14 @@ class ThinkingBlock(Struct, frozen=True):
     extra: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
-class RedactedThinkingBlock(Struct, frozen=True):
+class RedactedThinkingBlock(Struct, frozen=True, array_like=True, tag=True):
     """Reasoning that the API returns only in encrypted form."""
 
     data: str
     extra: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
-class ToolUseBlock(Struct, frozen=True):
+class ToolUseBlock(Struct, frozen=True, array_like=True, tag=True):
     """A call of a tool. `input` is always an object; input of another type is its value for INVALID_JSON."""
 
     id: str
@@ -112,14 +112,14 @@ class ToolUseBlock(Struct, frozen=True):
     extra: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
-class ImageBlock(Struct, frozen=True):
+class ImageBlock(Struct, frozen=True, array_like=True, tag=True):
     """An image in a prompt or result: `data` in base64; the API accepts image/png, jpeg, gif and webp."""
 
     media_type: str
     data: str
 
 
-class ToolResultBlock(Struct, frozen=True):
+class ToolResultBlock(Struct, frozen=True, array_like=True, tag=True):
     """The answer to the call with the id `tool_use_id`."""
 
     tool_use_id: str
@@ -127,7 +127,7 @@ class ToolResultBlock(Struct, frozen=True):
     is_error: bool = False
 
 
-class UnknownBlock(Struct, frozen=True):
+class UnknownBlock(Struct, frozen=True, array_like=True, tag=True):
     """A block of a type that this version does not know, unchanged."""
 
     raw: Mapping[str, Any]
@@ -135,6 +135,7 @@ class UnknownBlock(Struct, frozen=True):
 
 Block = (
     TextBlock
+    | ChannelBlock
     | ThinkingBlock
     | RedactedThinkingBlock
     | ToolUseBlock
@@ -142,9 +143,10 @@ Block = (
     | ToolResultBlock
     | UnknownBlock
 )
+BLOCK_TYPES = get_args(Block)
 
 
-class Usage(Struct, frozen=True):
+class Usage(Struct, frozen=True, array_like=True):
     """The tokens that the API charges for one reply."""
 
     input: int = 0
@@ -180,7 +182,7 @@ class Usage(Struct, frozen=True):
         return Usage(*(getattr(self, name) - getattr(other, name) for name in Usage.__struct_fields__))
 
 
-class CacheMiss(Struct, frozen=True):
+class CacheMiss(Struct, frozen=True, array_like=True):
     """The API's reason why it could not reuse the cached prefix of the previous request.
 
     `reason` is a value of the API, such as "tools_changed", and `tokens` is about what would have been read.

@@ -66,13 +66,17 @@ class SessionKey(Struct, frozen=True):
     def _hash(self, head: bytes) -> bytes:
         return blake2b(head, key=self.key, digest_size=_MAC_BYTES).hexdigest().encode()
 
-    def is_from_elsewhere(self, path: Path) -> bool:
-        """Return whether a transcript contains a fact that was not written here. Raises OSError."""
+    def is_from_elsewhere(self, path: Path, start: int = 0) -> bool:
+        """Return whether a transcript contains a fact from byte `start` on that was not written here.
+
+        Raises OSError.
+        """
         with opened_regular(path) as file:
             found = os.fstat(file.fileno())
             inode, known = self.adopted.get(path.name, (0, 0))
             adopted = known if inode == found.st_ino else 0
-            for _, offset, line in lines_of(file):
+            file.seek(start)
+            for _, offset, line in lines_of(file, offset=start):
                 if offset < adopted or self.signed(line) or line.isspace():
                     continue
                 fact = line if _is_fact(line) else fact_at_end(line)

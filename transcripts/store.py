@@ -22,7 +22,7 @@ from .codec import BadLine, decode_line, encode_fact, mask_line
 from .errors import StoreError, Unreadable
 from .facts import Closed, Fact, Instructed, Metadata, Opened
 from .journal import Journal
-from .load import MAX_LINE_BYTES, LoadedTranscript, read_transcript
+from .load import MAX_LINE_BYTES, KnownStart, LoadedTranscript, read_transcript
 from .secrets.masking import SecretMasks
 from .session_key import SessionKey
 from .session_lock import new_sid, path_of
@@ -51,18 +51,23 @@ def create_store(
 
 
 def resume_store(
-    path: Path, warn: Warn, disk: Disk = DISK, *, key: SessionKey | None = None
+    path: Path,
+    warn: Warn,
+    disk: Disk = DISK,
+    *,
+    key: SessionKey | None = None,
+    start: KnownStart | None = None,
 ) -> tuple[Store, LoadedTranscript]:
     """Open the store of an existing session and load its transcript, which is locked first, then read.
 
-    Results that are not shown are left in the file. A torn tail is saved in `<sid>.torn` and truncated before
-    the first append. Raises every StoreError; after TranscriptTooNew and SessionInUse `read_transcript` can
-    still read the session.
+    Results that are not shown are left in the file; its beginning is not read if `start` has it. A torn tail
+    is saved in `<sid>.torn` and truncated before the first append. Raises every StoreError; after
+    TranscriptTooNew and SessionInUse `read_transcript` can still read the session.
     """
     journal = Journal(path, disk)
     store = _locked(Store(journal, path.stem, warn, key))
     try:
-        loaded = read_transcript(path, disk, defer=True)
+        loaded = read_transcript(path, disk, defer=True, start=start)
         loaded.require_known_format()
     except BaseException:
         journal.release()

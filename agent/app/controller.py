@@ -216,6 +216,7 @@ class Controller:
             return end_interrupted(session, context, user.seq, self.setup.options.headless)
         finally:
             self.services.after_turn()
+            self.services.repository.cache_start(session)
 
     def take_prompts_from(self, waiting: WaitingPrompts) -> None:
         """See ports.Driver."""

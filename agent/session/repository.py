@@ -28,6 +28,7 @@ from transcripts import (
     RECORDS_FOLDER,
     TAIL_TOPIC,
     Block,
+    CacheThread,
     ChannelBlock,
     Charge,
     Fact,
@@ -50,6 +51,7 @@ from transcripts import (
     User,
     create_store,
     fold,
+    read_known_start,
     read_transcript,
     resume_store,
 )
@@ -85,6 +87,7 @@ class SessionRepository(Struct):
     masks: SecretMasks = field(default_factory=SecretMasks)
     guard: RecordsGuard | None = None
     indexing: IndexThread = field(default_factory=IndexThread)
+    caching: CacheThread = field(default_factory=CacheThread)
     first_sid: str | None = None
     key: SessionKey | None = None
     home: Path = Path()
@@ -132,8 +135,9 @@ class SessionRepository(Struct):
 
     def reopen(self, path: Path) -> Session:
         """Return a recorded session, to be continued. Raises StoreError."""
-        self.require_own(path)
-        store, loaded = resume_store(path, self._tell, key=self.key)
+        start = read_known_start(path, self.key) if self.key is not None else None
+        self.require_own(path, start.size if start is not None else 0)
+        store, loaded = resume_store(path, self._tell, key=self.key, start=start)
         if torn := loaded.torn_size:
             self._tell(f"moved an incomplete last line of the transcript ({torn} bytes) to {loaded.sid}.torn")
         if bad := loaded.damaged:
@@ -144,7 +148,13 @@ class SessionRepository(Struct):
         if loaded.second_tails:
             self._separate_tails(session, path)
         _read_all(session.folded)
+        self.cache_start(session)
         return session
+
+    def cache_start(self, session: Session) -> None:
+        """Begin to keep what loading the transcript of a session yields, if it has grown by much."""
+        if self.keep and self.key is not None:
+            self.caching.begin(self.records.path_of(session.sid), self.key)
 
     def _separate_tails(self, session: Session, path: Path) -> None:
         """Make a session of each second tail of a transcript, and note in that where the tail is."""
@@ -217,10 +227,10 @@ class SessionRepository(Struct):
             f" and the other is now session {fork.sid}"
         )
 
-    def require_own(self, path: Path) -> None:
-        """Raise FromElsewhere if a transcript was not written on this machine."""
+    def require_own(self, path: Path, start: int = 0) -> None:
+        """Raise FromElsewhere if a transcript was not written on this machine, from byte `start` on."""
         try:
-            is_foreign = self.key is not None and self.key.is_from_elsewhere(path)
+            is_foreign = self.key is not None and self.key.is_from_elsewhere(path, start)
         except OSError as error:
             raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
         if is_foreign:
@@ -320,6 +330,7 @@ class SessionRepository(Struct):
         if self.guard is not None:
             self.guard.close()
         self.indexing.end(wait=not self.keep)
+        self.caching.end()
         if not self.keep:
             shutil.rmtree(self.home, ignore_errors=True)
 

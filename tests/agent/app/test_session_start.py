@@ -95,7 +95,7 @@ class WaitingKey(SessionKey, frozen=True, kw_only=True):
 
     go: threading.Event
 
-    def is_from_elsewhere(self, path: Path) -> bool:
+    def is_from_elsewhere(self, path: Path, start: int = 0) -> bool:
         return not self.go.wait(30)
 
 

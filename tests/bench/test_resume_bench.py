@@ -1,0 +1,75 @@
+"""Continue a session of 50 and of 500 MB with a prompt, against a small one in the same run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.agent.ui.headless_run import environment
+from tests.strict_api.reply import Reply, says
+from tests.strict_api.server import Server
+from transcripts.load_cache import write_pieces
+from transcripts.session_key import SessionKey, load_session_key
+
+from .large_record import LargeRecord
+
+pytestmark = [pytest.mark.bench, pytest.mark.timeout(3_600)]
+# Of the CPU time with a small transcript, which is 0.45 s on a quiet machine.
+MAX_RATIO = {50_000_000: 2.1, 500_000_000: 4.4}
+MAX_MB = {50_000_000: 120, 500_000_000: 320}
+
+
+class Measured(NamedTuple):
+    """A run with a prompt: seconds, seconds of CPU time, and the most memory in MB."""
+
+    seconds: float
+    cpu: float
+    megabytes: float
+
+
+def run(folder: Path, server: Server, *argv: str) -> Measured:
+    command = [sys.executable, "-m", "agent", "-p", *argv]
+    began = time.perf_counter()
+    with subprocess.Popen(
+        command, cwd=folder, env=environment(folder, server), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.read() == b"hello\n"
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return Measured(time.perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss * unit / 1e6)
+
+
+def key_of(folder: Path) -> SessionKey:
+    return load_session_key(next((folder / "home").rglob("session_key.json")).parent, folder)
+
+
+def test_a_large_session_is_continued_soon(tmp_path: Path) -> None:
+    failed = []
+    with Server(lambda body: Reply([says("hello")])) as server:
+        run(tmp_path, server, "hi")
+        path = next(tmp_path.glob(".transcripts/*.jsonl"))
+        record = LargeRecord(path, key_of(tmp_path))
+        small = min((run(tmp_path, server, "-c", "and now?") for _ in range(3)), key=lambda one: one.cpu)
+        print(f"\nsmall: {small.seconds:.2f} s, {small.cpu:.2f} s of CPU time, {small.megabytes:.0f} MB")
+        for size, most in MAX_RATIO.items():
+            record.grow(size)
+            without = run(tmp_path, server, "-c", "and now?")
+            write_pieces(path, key_of(tmp_path))
+            cached = min((run(tmp_path, server, "-c", "and now?") for _ in range(2)), key=lambda one: one.cpu)
+            for name, one in (("without the cache", without), ("with it", cached)):
+                print(
+                    f"{size / 1e6:.0f} MB {name}: {one.seconds:.2f} s, {one.cpu:.2f} s of CPU time "
+                    f"(ratio {one.cpu / small.cpu:.2f}), {one.megabytes:.0f} MB"
+                )
+            if cached.cpu > most * small.cpu or cached.megabytes > MAX_MB[size]:
+                failed.append(size)
+            record = LargeRecord(path, key_of(tmp_path))
+        assert server.refused == [] and failed == []

@@ -1,0 +1,308 @@
+"""Keep what loading a large transcript yields in files beside it, which may be deleted at any time.
+
+A transcript is only appended to, so the facts of its beginning stay the same. Every 4 MB of whole lines are
+a piece, with a file of its own in `.transcripts/cache`, named after the session and the piece's first byte:
+
+    <sid>.0  <sid>.4194816  <sid>.8390004  ...
+
+A piece holds the facts of its lines, large results without their content, and where these are in the
+transcript. It is used if the keyed hash of the file is right (session_key.py), if this version of makeroom
+wrote it, and if the lines in the transcript still have the SHA-256 that they had. So a piece proves as much
+as reading its lines: they are whole, in order, and were written on this machine. Whatever does not fit is
+ignored with all pieces behind it, and their lines are read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zlib
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from threading import Event, Thread
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import fields
+
+from .codec import BadLine, decode_line
+from .facts import (
+    FACT_TYPES,
+    TAIL_TOPIC,
+    Clear,
+    Closed,
+    Compacted,
+    Failed,
+    Fold,
+    Instructed,
+    Metadata,
+    Opened,
+    Reply,
+    RequestSent,
+    Result,
+    Rewound,
+    Started,
+    Undone,
+    UnknownFact,
+    Unthink,
+    User,
+)
+from .file_states import CACHE_FOLDER
+from .load import MAX_LINE_BYTES, KnownStart, parse_without_content
+from .messages import BLOCK_TYPES, CacheMiss, Usage
+from .session_key import SessionKey
+from .storage.disk import opened_unread, read_pieces, replace_file
+
+PIECE_BYTES = 4 << 20  # of the transcript; reading as much takes 60 ms
+_MAC_BYTES = 32
+_MAX_PIECE_BYTES = 1 << 28
+
+KnownFact = (
+    Opened
+    | Instructed
+    | User
+    | RequestSent
+    | Reply
+    | Started
+    | Result
+    | Compacted
+    | Undone
+    | Failed
+    | Rewound
+    | Metadata
+    | Closed
+)
+
+
+class _Piece(Struct, array_like=True):
+    """The facts of the bytes `start` to `end` of a transcript, which are `lines` lines.
+
+    `lazy` has (seq, offset, length) of each large result, one behind the other.
+    """
+
+    form: int
+    sid: str
+    start: int
+    end: int
+    lines: int
+    sha256: bytes
+    facts: list[KnownFact]
+    lazy: list[int]
+
+
+@cache
+def _form() -> int:
+    """Return a number for the form of the pieces, which changes with the fields of any value in them."""
+    types = (*FACT_TYPES.values(), *BLOCK_TYPES, Clear, Fold, Unthink, Usage, CacheMiss, _Piece)
+    names = [(made.__name__, made.__struct_fields__) for made in types]
+    return zlib.crc32(repr((1, names)).encode())  # count up if lines are decoded to other values
+
+
+@cache
+def _decoder() -> msgspec.msgpack.Decoder[_Piece]:
+    return msgspec.msgpack.Decoder(_Piece)
+
+
+@cache
+def _defaults(made: type[Struct]) -> tuple[str | None, tuple[tuple[str, Any], ...]]:
+    """Return the tag of a type, and the name and default of each of its fields."""
+    made_by = ((each.name, each.default_factory, each.default) for each in fields(made))
+    tag = made.__struct_config__.tag
+    defaults = tuple((name, default if new is NODEFAULT else new()) for name, new, default in made_by)
+    return (tag if isinstance(tag, str) else None), defaults
+
+
+def _row(value: Any) -> Any:
+    """Return a value as msgspec encodes it, without the defaults at the end of a struct.
+
+    They are decoded to the values that all share, which saves a tenth of the memory.
+    """
+    if isinstance(value, tuple | list):
+        return list(map(_row, value))
+    if not isinstance(value, Struct):
+        return dict(value) if isinstance(value, MappingProxyType) else value
+    tag, defaults = _defaults(type(value))
+    row = [getattr(value, name) for name, _ in defaults]
+    while row and row[-1] == defaults[len(row) - 1][1]:
+        del row[-1]
+    return [*([tag] if tag else ()), *map(_row, row)]
+
+
+def read_known_start(path: Path, key: SessionKey) -> KnownStart | None:
+    """Return the facts of the beginning of a transcript as far as pieces have them; None for none."""
+    found = KnownStart()
+    if not _is_cacheable(path, key):
+        return None
+    with suppress(OSError), opened_unread(path) as record, ThreadPoolExecutor(1) as hashing:
+        checks: list[tuple[_Piece, Future[bool]]] = []  # beside decoding: hashing needs no interpreter
+        end = 0
+        while (piece := _read_piece(path, key, end)) is not None:
+            checks.append((piece, hashing.submit(_is_same, record, piece)))
+            end = piece.end
+        for piece, check in checks:
+            last = found.facts[-1].seq if found.facts else 0
+            if not check.result() or not piece.facts or piece.facts[0].seq <= last:
+                break
+            found.sid = found.sid or piece.sid
+            found.size = piece.end
+            found.lines += piece.lines
+            found.facts += piece.facts
+            found.lazy += piece.lazy
+    return found if found.size else None
+
+
+def _is_cacheable(path: Path, key: SessionKey) -> bool:
+    """Return whether pieces may stand for a transcript: not for one that was adopted without signatures."""
+    with suppress(OSError):
+        folder = _folder_of(path)
+        is_own = folder.resolve() == path.parent.resolve() / folder.name
+        return path.name not in key.adopted and is_own and path.stat().st_size >= PIECE_BYTES
+    return False
+
+
+def _folder_of(path: Path) -> Path:
+    return path.parent / CACHE_FOLDER.rpartition("/")[2]
+
+
+def _piece_path(path: Path, start: int) -> Path:
+    return _folder_of(path) / f"{path.stem}.{start}"
+
+
+def _read_piece(path: Path, key: SessionKey, start: int) -> _Piece | None:
+    """Return the piece that begins at a byte, if there is one that this version wrote on this machine."""
+    try:
+        with opened_unread(_piece_path(path, start)) as fd:
+            size = min(os.fstat(fd).st_size, _MAX_PIECE_BYTES)
+            data = b"".join(read_pieces(fd, 0, size))
+        body = data[_MAC_BYTES:]
+        if data[:_MAC_BYTES] != _mac(key, path, body):
+            return None
+        piece = _decoder().decode(body)
+    except (OSError, msgspec.DecodeError):
+        return None
+    is_whole = piece.form == _form() and piece.start == start < piece.end
+    return piece if is_whole else None
+
+
+def _mac(key: SessionKey, path: Path, body: bytes) -> bytes:
+    return blake2b(body, key=key.key, digest_size=_MAC_BYTES, person=b"load cache").digest()
+
+
+def _is_same(record: int, piece: _Piece) -> bool:
+    """Return whether a transcript still has the lines of a piece."""
+    with suppress(OSError):
+        return _sha256(record, piece.start, piece.end) == piece.sha256
+    return False
+
+
+def _sha256(record: int, start: int, end: int) -> bytes:
+    made = hashlib.sha256()
+    for data in read_pieces(record, start, end):
+        made.update(data)
+    return made.digest()
+
+
+def write_pieces(path: Path, key: SessionKey, is_over: Callable[[], bool] = lambda: False) -> None:
+    """Write the pieces of a transcript that are missing, until `is_over`. Raises OSError.
+
+    Lines that are damaged, unsigned or out of order end the part that pieces can stand for.
+    """
+    if not _is_cacheable(path, key):
+        return
+    _folder_of(path).mkdir(mode=0o700, exist_ok=True)
+    _remove_orphans(_folder_of(path))
+    start = 0
+    last = 0
+    with opened_unread(path) as record:
+        while os.fstat(record).st_size - start >= PIECE_BYTES and not is_over():
+            piece = _read_piece(path, key, start)
+            if piece is None or not _is_same(record, piece):
+                piece = _make_piece(record, key, start=start, last=last)
+                if piece is None or is_over():
+                    return
+                if (body := _encoded(piece)) is None:
+                    return
+                replace_file(_piece_path(path, start), _mac(key, path, body) + body)
+            start = piece.end
+            last = piece.facts[-1].seq
+
+
+def _make_piece(record: int, key: SessionKey, *, start: int, last: int) -> _Piece | None:
+    """Return the piece of the next lines of a transcript, behind the fact `last`; None if there is none."""
+    facts: list[Any] = []
+    lazy: list[int] = []
+    end = start
+    sid = ""
+    with os.fdopen(os.dup(record), "rb", buffering=1 << 20) as file:
+        file.seek(start)
+        while end - start < PIECE_BYTES:
+            line = file.readline(MAX_LINE_BYTES)
+            if not line.endswith(b"\n") or not key.signed(line):
+                return None
+            try:
+                without = parse_without_content(line)
+                fact, found = without or decode_line(line)
+            except BadLine:
+                return None
+            is_tail = isinstance(fact, Metadata) and fact.topic == TAIL_TOPIC
+            if is_tail or isinstance(fact, UnknownFact) or fact.seq <= last or found != (sid or found):
+                return None
+            if without is not None:
+                lazy += (fact.seq, end, len(line))
+            facts.append(fact)
+            last = fact.seq
+            sid = found
+            end += len(line)
+    digest = _sha256(record, start, end)
+    count = len(facts)
+    return _Piece(_form(), sid=sid, start=start, end=end, lines=count, sha256=digest, facts=facts, lazy=lazy)
+
+
+def _encoded(piece: _Piece) -> bytes | None:
+    """Return the piece as bytes; None if a value in it cannot be stored so, or is decoded to another one."""
+    with suppress(ValueError, OverflowError, msgspec.MsgspecError):  # large numbers, lone surrogates
+        body = msgspec.msgpack.encode(_row(piece))
+        if _decoder().decode(body) == piece:
+            return body
+    return None
+
+
+def _remove_orphans(folder: Path) -> None:
+    """Remove the pieces of transcripts that no longer exist."""
+    for piece in folder.iterdir():
+        if not (folder.parent / f"{piece.name.rpartition('.')[0]}.jsonl").exists():
+            piece.unlink(missing_ok=True)
+
+
+class CacheThread:
+    """Writes the pieces of a session's transcript in the background without delaying its end."""
+
+    def __init__(self) -> None:
+        self._over = Event()
+        self._thread: Thread | None = None
+        self._looked_at: dict[Path, int] = {}  # size of each transcript when a thread began
+
+    def begin(self, path: Path, key: SessionKey) -> None:
+        """Start writing if there may be a new piece, unless the thread is already running."""
+        if self._thread is not None and self._thread.is_alive():
+            return
+        with suppress(OSError):
+            size = path.stat().st_size
+            if size - self._looked_at.get(path, 0) >= PIECE_BYTES:
+                self._looked_at[path] = size
+                self._thread = Thread(target=self._write, args=(path, key), name="load cache", daemon=True)
+                self._thread.start()
+
+    def _write(self, path: Path, key: SessionKey) -> None:
+        with suppress(OSError):
+            write_pieces(path, key, self._over.is_set)
+
+    def end(self) -> None:
+        """Stop soon, without waiting."""
+        self._over.set()
