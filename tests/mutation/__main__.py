@@ -6,7 +6,7 @@ prints the line and the change of each one that survives, and how many were foun
 than the wanted share were found.
 
 The share counts mutants of behaviour. Mutants of tables and of tuning (see `mutants.py`) are sampled, judged
-and printed as well, at most a fifth as many of each, with a share of their own. Mutants that survivors.toml
+and printed as well, at most a tenth as many of each, with a share of their own. Mutants that survivors.toml
 explains are counted apart. `--own` omits the tests of users, and `--tests` all but some files; the shares
 are lower bounds then. A mutant that makes the tests hang counts as killed. Faults that only programs started
 by tests run (the command, the sandbox's supervisor) are not detected, and count as "not reached".
@@ -100,8 +100,8 @@ def drawn(jobs: list[Job], most: int, seed: str) -> list[Job]:
     """Return a sample of the mutants of behaviour, and a smaller one of each other kind."""
     kinds: tuple[tuple[Kind, int], ...] = (
         ("behaviour", most),
-        ("table", most // 5),
-        ("tuning", most // 5),
+        ("table", most // 10),
+        ("tuning", most // 10),
     )
     return [
         job

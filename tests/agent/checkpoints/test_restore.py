@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from agent.checkpoints.comparison import differences
-from agent.checkpoints.file_restore import line_counts, plan_restore, restore
+from agent.checkpoints.file_restore import count_steps, line_counts, plan_restore, restore
 from agent.checkpoints.recorder import Checkpoints
 from agent.checkpoints.snapshot import THEIRS
 from tests.sampling import sampled
@@ -41,8 +41,11 @@ def test_a_created_file_is_removed_with_the_directories_made_for_it(
         "new/deep": "remove",
         "new/deep/a.py": "remove",
     }
+    assert count_steps(plan) == "1 file and 2 directories"
     restore(checkpoints, plan, False)
     assert tree(root) == before
+    again = plan_restore(checkpoints, 1)
+    assert again == [] and count_steps(again) == ""
 
 
 def test_only_changes_after_the_chosen_fact_are_undone(

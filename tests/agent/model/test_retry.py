@@ -61,6 +61,12 @@ def test_an_invalid_response_is_given_up_soon_only_where_it_is_the_same() -> Non
     assert len([*retries(*(invalid_response(f"x{at}") for at in range(20)))]) == MAX_TRIES - 1
 
 
+def test_where_as_few_attempts_are_allowed_different_invalid_responses_share_them() -> None:
+    different = (invalid_response(f"x{at}") for at in range(20))
+    found = [*retries(*different, failures=Failures(most=UNREADABLE_TRIES))]
+    assert [(retry.attempt, retry.tries) for retry in found] == [(2, 3), (3, 3)]
+
+
 def test_a_server_that_refuses_connections_is_asked_often_for_a_minute() -> None:
     found = [*retries(*[REFUSED] * 99)]
     assert 50 < sum(retry.seconds for retry in found) <= LOCAL_RESTART_S
@@ -68,6 +74,8 @@ def test_a_server_that_refuses_connections_is_asked_often_for_a_minute() -> None
     left = [retry.left_s or 0.0 for retry in found]
     assert left[0] == LOCAL_RESTART_S and left == sorted(left, reverse=True)
     assert all(retry.tries >= retry.attempt for retry in found)
+    assert found[0].tries == 1 + LOCAL_RESTART_S / MAX_PATIENT_WAIT_S
+    assert found[-1].tries == found[-1].attempt == len(found) + 1, "no other one follows"
 
 
 def test_the_minute_begins_again_once_the_server_was_there() -> None:
