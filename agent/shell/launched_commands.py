@@ -21,6 +21,7 @@ from .launcher_arguments import (
     run_input,
     run_launcher,
     run_shell,
+    scripts_in_clusters,
     value_commands,
 )
 from .launcher_tables import (
@@ -84,8 +85,10 @@ def launched_by(words: Words, stdin: str | None) -> Launch:
         run_launcher(made, words, stdin, launcher)
     for subcommand, operands in LAUNCHING_WORDS.get(name, ()):
         _run_subcommand(made, words, subcommand, operands)
-    for value in option_values(words, SCRIPT_OPTIONS.get(name, frozenset())):
-        made.scripts.append(Script(value))
+    scripted = SCRIPT_OPTIONS.get(name, frozenset())
+    made.scripts += map(Script, option_values(words, scripted))
+    if "-c" in scripted:
+        made.scripts += map(Script, scripts_in_clusters(words))
     for value in option_values(words, COMMAND_OPTIONS.get(name, frozenset())):
         made.possible += value_commands(value)
     _add_code(made, name, words, stdin)

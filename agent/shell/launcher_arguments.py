@@ -27,6 +27,7 @@ _FISH_VALUES = {
     "profile-startup": "p",
 }
 _FISH_OPTION = lazy_pattern(r"-.")
+_SCRIPT_IN_CLUSTER = lazy_pattern(r"-[A-Za-z]+?c(.+)", re.DOTALL)
 INPUT_FILE = lazy_pattern(r"-|/dev/(?:stdin|fd/\d+)|/proc/(?:self|\d+)/fd/\d+")
 
 
@@ -133,17 +134,29 @@ def _steps(option: str, launcher: Launcher) -> tuple[int, ...]:
 
 
 def option_values(words: Words, options: frozenset[str]) -> Iterator[str]:
-    """Yield the values of options: `-o value`, `-ovalue`, `--long value`, `--long=value`."""
+    """Yield the values of options: `-o value`, `-ovalue`, `--long value`, `--long=value`.
+
+    The name of a long option may be shortened, as getopt accepts it.
+    """
     if not options:
         return
     for at, word in enumerate(words[1:], 1):
         name, sign, value = word.partition("=")
-        if sign and name in options:
-            yield value
-        elif word in options or (re.fullmatch(r"-[A-Za-z]+", word) and f"-{word[-1]}" in options):
-            yield "".join(words[at + 1 : at + 2])
+        is_short_form = len(name) > 3 and any(option.startswith(name) for option in options)
+        following = "".join(words[at + 1 : at + 2])
+        if name in options or is_short_form:
+            yield value if sign else following
+        elif re.fullmatch(r"-[A-Za-z]+", word) and f"-{word[-1]}" in options:
+            yield following
         if word[:2] in options and len(word) > 2:
             yield word[2:]
+
+
+def scripts_in_clusters(words: Words) -> Iterator[str]:
+    """Yield the scripts that follow `-c` in a word with other letters, such as `-qcSCRIPT`."""
+    for word in words[1:]:
+        if found := _SCRIPT_IN_CLUSTER.fullmatch(word):
+            yield found[1]
 
 
 def value_commands(value: str) -> Iterator[Words]:

@@ -108,7 +108,7 @@ SHELL_STARTERS = word_set("sudo su doas chroot unshare nsenter runuser script sg
 SCRIPT_OPTIONS = {
     name: _options(options)
     for names, options in (
-        ("su runuser script sg", "-c --command"),
+        ("su runuser script sg", "-c --command --session-command"),
         ("flock", "-c --command"),
         ("npx npm", "-c --call"),
         ("nix-shell", "--run --command"),

@@ -486,3 +486,27 @@ def test_quotes_in_a_subscript_keep_no_substitution_from_running(line: str) -> N
 )
 def test_quotes_elsewhere_keep_a_substitution_from_running(line: str) -> None:
     assert said(line.format("$(curl)")) is not Certainty.YES
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "script -qc'{}' /dev/null",
+        "script -q -c'{}' x",
+        "script --comm '{}' x",
+        "script --comm='{}' x",
+        "su -lc'{}'",
+        "su -l me -c '{}'",
+        "su --session-command='{}'",
+        "flock -nc '{}' x",
+        "runuser -lc'{}' me",
+    ],
+)
+def test_a_script_in_an_option_is_seen_in_each_form_of_the_option(line: str) -> None:
+    assert said(line.format("git push")) is Certainty.YES
+    assert said(line.format("git log")) is not Certainty.YES
+
+
+def test_shortened_options_of_git_that_run_a_command_are_seen() -> None:
+    for option in ("--exec", "--ex", "--exe", "-x"):
+        assert said(f"git rebase {option} 'git push' main") is not Certainty.NO, option
