@@ -939,7 +939,7 @@ def test_the_next_step_of_a_reply_that_acts_is_not_a_promise(sentence):
     assert list(commitments(sentence, acts=True)) == []
 
 
-@pytest.mark.timeout(10)  # a pattern that goes back takes half a minute and more
+@pytest.mark.timeout(30)  # a pattern that goes back takes half a minute and more, without load
 @pytest.mark.parametrize(
     "piece",
     [

@@ -174,15 +174,19 @@ def test_an_interruption_right_behind_a_prompt_stops_its_turn_and_no_other(tmp_p
 def test_an_interruption_stops_the_prompt_before_it_however_soon_that_comes_after_a_result(
     tmp_path: Path,
 ) -> None:
-    """Two of them arrive while a result is reported: the finished turn is not the one to stop."""
-    with Server(ScriptedModel(["never", "last"])) as server, Process(tmp_path, server) as client:
+    """Two of them arrive while a result is reported: the finished turn is not the one to stop.
+
+    On a loaded machine the request of a prompt may be under way when it is stopped.
+    """
+    with Server(ScriptedModel(["said"] * 13)) as server, Process(tmp_path, server) as client:
         for at in range(12):
             client.send(words(f"prompt {at}"), control(str(at), "interrupt"))
             assert client.until("result")["subtype"] == "error_during_execution", at
         client.send(words("four"))
         client.close_input()
         code, lines, _ = client.ends()
-        assert (code, lines[-1]["subtype"], len(server.requests)) == (0, "success", 1)
+        assert (code, lines[-1]["subtype"], lines[-1]["result"]) == (0, "success", "said")
+        assert "four" in json.dumps(server.requests[-1]["messages"][-1])
 
 
 def test_the_end_of_the_input_is_not_an_interruption(tmp_path: Path) -> None:
