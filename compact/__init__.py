@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .estimate import Calibration
     from .identifiers import MIN_LINE_CHARS, OLD_TEXT_ARGUMENTS, block_texts, joined_text, names, strings
     from .invariants import fact_at, problems
+    from .layers.cold_return import COLD_RETURN
     from .layers.summary import SUMMARY_LAYER
     from .local_summary import pins_of
     from .page_references import (
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from .uncompact import Evicted, evicted, in_force, plan_undo
 
 __all__ = [
+    "COLD_RETURN",
     "COMMANDS_HEADING",
     "DIRECTORY_HEADING",
     "LAYERS_TOLD",
@@ -134,6 +136,7 @@ __getattr__ = lazy_door(
         "estimate": "Calibration",
         "identifiers": "MIN_LINE_CHARS OLD_TEXT_ARGUMENTS block_texts joined_text names strings",
         "invariants": "fact_at problems",
+        "layers.cold_return": "COLD_RETURN",
         "layers.summary": "SUMMARY_LAYER",
         "local_summary": "pins_of",
         "patches": "old_texts patched_text",

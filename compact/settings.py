@@ -91,6 +91,7 @@ class CompactSettings(Struct, frozen=True):
     batch_interval_calls: int = 36  # expected calls between batches, at standard prices
     put_back_max_tokens: int = 2_000  # of cleared text shown again with one result; 0: none
     cache_ttl_s: int = 300
+    cold_return_usd: float = 0.10  # of resending an expired history, above which it is summarized; 0: never
 
     @property
     def automatic(self) -> bool:

@@ -27,6 +27,7 @@ from agent.session import (
     todo_lines,
 )
 from compact import (
+    COLD_RETURN,
     LAYERS_TOLD,
     REACTIVE_RUNGS,
     Calibration,
@@ -110,11 +111,14 @@ async def compact_if_due(session: Session, context: TurnContext, emit: Emit) -> 
     calibration = Calibration.of(session.folded)
     messages = (folded.view.tokens + 1) * calibration.slope
     prompt = max(messages, calibration.prompt_tokens(folded, state.overhead))
+    outcome = CompactionOutcome()
     if prompt >= state.quiet_below[0] or messages >= state.quiet_below[1]:
-        await compact_context(session, context, emit, AUTOMATIC)
+        outcome = await compact_context(session, context, emit, AUTOMATIC)
     if prompt >= MIN_ASKED_SHARE * context.compaction.window.size:
         await _fit_what_is_counted(session, context, emit)
     asked = folded.last_request
+    if outcome.report.get("why") == COLD_RETURN:
+        return  # its line names the cost
     if asked is None or asked.seq == state.billed or not isinstance(folded.entries[-1], Prompt):
         return
     changed = folded.opened is not None and folded.opened.seq > asked.seq  # such as to another model

@@ -14,6 +14,7 @@ from compact import pipeline
 from compact.clearing import placeholder_edit
 from compact.layers import LAYERS
 from compact.layers.budget import BUDGET_LAYER
+from compact.layers.cold_return import COLD_RETURN_LAYER
 from compact.layers.collapse import COLLAPSE_LAYER
 from compact.layers.micro import MICRO_LAYER
 from compact.layers.snip import SNIP_LAYER
@@ -340,12 +341,13 @@ def test_each_policy_has_its_layers():
         for collapse in (False, True)
     }
     assert active == {
-        ("thrifty", False): [BUDGET_LAYER, MICRO_LAYER, SUMMARY_LAYER],
-        ("thrifty", True): [BUDGET_LAYER, MICRO_LAYER, COLLAPSE_LAYER],
+        ("thrifty", False): [BUDGET_LAYER, MICRO_LAYER, COLD_RETURN_LAYER, SUMMARY_LAYER],
+        ("thrifty", True): [BUDGET_LAYER, MICRO_LAYER, COLD_RETURN_LAYER, COLLAPSE_LAYER],
         ("classic", False): [BUDGET_LAYER, SNIP_LAYER, MICRO_LAYER, SUMMARY_LAYER],
         ("classic", True): [BUDGET_LAYER, SNIP_LAYER, MICRO_LAYER, COLLAPSE_LAYER],
     }
-    assert LAYERS == (BUDGET_LAYER, SNIP_LAYER, MICRO_LAYER, COLLAPSE_LAYER, SUMMARY_LAYER)
+    cheap = (BUDGET_LAYER, SNIP_LAYER, MICRO_LAYER)
+    assert (*cheap, COLD_RETURN_LAYER, COLLAPSE_LAYER, SUMMARY_LAYER) == LAYERS
 
 
 @pytest.mark.parametrize("more", [{"policy": "off"}, {"enabled": False}])

@@ -20,11 +20,14 @@ from agent.loop.compaction import (
     compact_context,
     live_state,
     request_compaction,
+    situation_of,
 )
 from agent.loop.turn import CUT_OFF
 from agent.ports import Allow, Deny, HookAnswer
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
+from compact.situation import CannotChange
+from compact.uncompact import plan_undo
 from tests.narrowing import block_text, present
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply as Answer
@@ -369,6 +372,7 @@ def test_a_return_after_the_cache_has_expired_is_billed_once_before_it_is_sent(
 ) -> None:
     with world(["first", "second", "third"], tmp_path) as w:
         w.context.advises = attended
+        w.context.compaction.settings = CompactSettings(cold_return_usd=0)
 
         async def whole() -> None:
             await w.turn("a sentence that says something. " * 6_000)
@@ -389,6 +393,29 @@ def test_a_return_after_the_cache_has_expired_is_billed_once_before_it_is_sent(
         prices = w.context.compaction.prices
         paid = prices.dollars(usage.prompt * prices.write)  # the server's cache lives by another clock
         assert abs(float(dollars) - paid) < max(0.006, 0.05 * paid)
+
+
+def test_an_expensive_return_sends_a_summary_says_so_in_one_line_and_can_be_undone(tmp_path: Path) -> None:
+    with world(["first", "second", "third", "fourth"], tmp_path) as w:
+
+        async def whole() -> None:
+            await w.turn("a sentence that says something. " * 12_000)
+            await w.turn("and now?")
+            w.clock.time += 7_200
+            await w.turn("and now?")
+            await w.context.model.close()
+
+        asyncio.run(whole())
+        assert not w.told(Notice)  # no second line about the cost
+        (told,) = w.told(ContextCompacted)
+        assert "the cache had expired, sending all again would cost ~$" in told.notice
+        before, after = (request["messages"] for request in w.server.requests[1:3])
+        assert len(str(after)) < 0.2 * len(str(before))
+        (made,) = w.session.folded.compactions
+        undone = plan_undo(situation_of(w.session, w.context), made.id)
+        assert not isinstance(undone, CannotChange)
+        w.session.undone(undone.id, undone.edits)
+        assert str(w.session.folded.view[0].parts[0].block).count("a sentence") == 12_000
 
 
 def test_a_model_whose_cache_holds_the_history_still_is_not_billed(tmp_path: Path) -> None:

@@ -1,0 +1,80 @@
+"""After the cache has expired, an expensive history is summarized locally before the turn's first request."""
+
+import pytest
+
+from compact.prices import Prices
+from compact.report import compaction_notice
+
+from .side_constraints import prose
+from .worlds import World
+
+TWO_HOURS_S = 7_200
+
+
+def long_session(settings=None, tokens=180_000):
+    """A finished turn of many reads and replies, and the next prompt of the user after two hours."""
+    world = World(settings, overhead=3_000, judged=False)
+    world.user("Fix the parser. Never touch billing.py.")
+    number = 0
+    while world.situation.tokens < tokens:
+        number += 1
+        world.reply(prose(number, 4_000))
+        world.call("read", prose(number, 2_000), file_path=f"src/f{number}.py")
+        world.call("edit", "ok", file_path=f"src/f{number}.py", old_string="a = 1", new_string="a = 2")
+        world.now += 20
+    world.reply("Done.")
+    world.now += TWO_HOURS_S
+    world.user("And the tests?")
+    return world
+
+
+def test_the_first_request_after_two_hours_costs_a_fifth_of_resending_all_and_is_undone_by_uncompact():
+    world = long_session()
+    before = world.situation.tokens
+    shown = world.texts
+    (proposal,) = world.compact().proposals
+    assert proposal.layer == "ledger" and not world.questions  # the model was not asked
+    assert world.situation.tokens <= 0.2 * before
+    assert "Never touch billing.py." in world.texts and "And the tests?" in world.texts
+    notice = compaction_notice([proposal])
+    assert "the cache had expired, sending all again would cost ~$0." in notice
+    assert notice.endswith("undo with /uncompact")
+    world.undo()
+    assert world.texts == shown
+    assert not world.compact().proposals  # what the user took back stays
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda world: world.with_settings(cold_return_usd=0.0),
+        lambda world: world.with_settings(cold_return_usd=9.0),
+        lambda world: world.with_settings(policy="off"),
+        lambda world: world.with_settings(cache_ttl_s=9_000),
+        lambda world: setattr(world, "prices", Prices(is_guess=True)),
+        lambda world: setattr(world, "prices", Prices(read=1.0, write=1.0)),
+    ],
+)
+def test_nothing_is_summarized_where_it_is_cheap_or_not_wanted_or_nothing_had_been_cached(change):
+    world = long_session()
+    change(world)
+    assert all(proposal.report["why"] != "cold return" for proposal in world.compact().proposals)
+
+
+def test_a_slow_command_in_the_middle_of_a_turn_is_no_return():
+    world = long_session(tokens=100_000)
+    world.call("bash", "passed", command="make test")
+    world.now += TWO_HOURS_S
+    assert all(proposal.report["why"] != "cold return" for proposal in world.compact().proposals)
+
+
+def test_clearing_alone_is_enough_where_it_leaves_little():
+    world = World(overhead=3_000, judged=False)
+    world.user("Read them all.")
+    for number in range(40):
+        world.call("read", prose(number, 12_000), file_path=f"src/f{number}.py")
+        world.now += 20
+    world.reply("Done.")
+    world.now += TWO_HOURS_S
+    world.user("And the tests?")
+    assert [proposal.report["why"] for proposal in world.compact().proposals] == ["cold cache"]
