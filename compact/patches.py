@@ -1,14 +1,7 @@
 """Find the files that a call edits or shows, and the texts that it replaces, whatever tool an agent uses.
 
-An edit names its old text in an argument, or it is a patch, in an argument of its own or within a command:
-
-    *** Begin Patch
-    *** Update File: src/a.py
-    @@ def total
-     context
-    -old line
-    +new line
-    *** End Patch
+An edit names its old text in an argument, or it is a patch of apply_patch, in an argument of its own or
+within a command.
 
 A file is shown by a tool that reads files, or by a command that prints one: `cat`, `nl`, `head`, or
 `sed -n 1,80p`.
@@ -18,13 +11,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from transcripts import ToolUseBlock
+from transcripts import PATCH_START, ToolUseBlock, file_patches
 from transcripts.patterns import lazy_pattern
 
 from .identifiers import OLD_TEXT_ARGUMENTS, file_path_of, strings
 
-PATCH_START = "*** Begin Patch"
-_PATCHED_FILE = lazy_pattern(r"^\*\*\* (?:Update|Add|Delete) File: (.+)", re.MULTILINE)
 _SHOWN_FILE = lazy_pattern(
     r"""(?:^|&&|;|\|\||"|\s-l?c\s['"]?)\s*
     (?: sed\s+-n\s+['"]?(?P<first>\d+)(?:,(?P<last>\d+))?p['"]?\s+
@@ -50,27 +41,15 @@ def old_texts(use: ToolUseBlock) -> Iterator[str]:
             if isinstance(text := call.get(name), str):
                 yield text
     for text in strings(use.input):
-        yield from _hunks(text, "- ")
+        for change in file_patches(text):
+            yield from filter(None, (hunk.old for hunk in change.hunks))
 
 
 def patched_text(text: str) -> str:
     """Return the text that a patch leaves in its files; any other text as it is."""
-    return "\n".join(_hunks(text, "+ ")) if PATCH_START in text else text
-
-
-def _hunks(text: str, signs: str) -> Iterator[str]:
-    """Yield the lines of each hunk of a patch that begin with one of these signs, without it."""
-    start = text.find(PATCH_START)
-    lines: list[str] = []
-    for line in text[start:].split("\n") if start >= 0 else ():
-        if line.startswith(("***", "@@")):
-            if lines:
-                yield "\n".join(lines)
-            lines = []
-        elif line and line[0] in signs:
-            lines.append(line[1:])
-    if lines:
-        yield "\n".join(lines)
+    if PATCH_START not in text:
+        return text
+    return "\n".join(hunk.new for change in file_patches(text) for hunk in change.hunks)
 
 
 def is_patch(use: ToolUseBlock) -> bool:
@@ -87,9 +66,9 @@ def files_of(use: ToolUseBlock) -> list[str]:
     """Return the files that a call edits or shows: those of an argument, a patch, or a command."""
     if path := file_path_of(use):
         return [path]
-    patches = (text for text in strings(use.input) if PATCH_START in text)
-    if files := [file for text in patches for file in _PATCHED_FILE.findall(text)]:
-        return list(dict.fromkeys(files))
+    changes = (change for text in strings(use.input) for change in file_patches(text))
+    if files := list(dict.fromkeys(change.path for change in changes)):
+        return files
     shown = shown_file(use)
     return [shown.path] if shown is not None else []
 

@@ -84,6 +84,7 @@ if TYPE_CHECKING:
         without_injected,
     )
     from .originals import NOTHING_SAID, Originals, Scope, is_recall_id
+    from .patches import PATCH_START, file_patches
     from .records_guard import RecordsGuard
     from .recovery import recover_transcripts
     from .render_text import (
@@ -128,6 +129,7 @@ __all__ = [
     "NOTHING_SAID",
     "OWN_COMMAND_TAG",
     "PASTED_TAG",
+    "PATCH_START",
     "PHASE",
     "PUT_BACK_START",
     "PUT_BACK_TAG",
@@ -211,6 +213,7 @@ __all__ = [
     "ensure_private_folder",
     "escape_channel_tag",
     "fact_text",
+    "file_patches",
     "finished_results",
     "first_words",
     "fold",
@@ -278,6 +281,7 @@ __getattr__ = lazy_door(
             "PHASE UNSIGNED Usage usage_from_json without_injected"
         ),
         "originals": "NOTHING_SAID Originals Scope is_recall_id",
+        "patches": "PATCH_START file_patches",
         "records_guard": "RecordsGuard",
         "recovery": "recover_transcripts",
         "render_text": (

@@ -1,18 +1,7 @@
 """Convert Codex's calls to those of makeroom: commands to `bash`, patches to `edit` and `write`.
 
-A patch names files, and for each file pieces of its text with the lines before and after a change:
-
-    *** Begin Patch
-    *** Update File: a.py
-    @@ def f():
-         x = 1
-    -    return 1
-    +    return x
-    *** End Patch
-
-This becomes an edit of a.py whose old text is the lines without "+", and whose new text is those without "-".
-A piece without old text, a deletion and a move have no such edit: they stay calls of `apply_patch`, one per
-file.
+A piece of an updated file becomes an edit (patches.py tells what the pieces are). A piece without old text, a
+deletion and a move have no such edit: they stay calls of `apply_patch`, one per file.
 """
 
 import shlex
@@ -20,9 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..messages import ToolUseBlock
+from ..patches import FilePatch, file_patches
 
-_BEGIN = "*** Begin Patch"
-_END = "*** End Patch"
 _PATCH_TOOL = "apply_patch"
 _COMMAND_TOOLS = ("shell", "shell_command", "exec_command", "container.exec", "local_shell")
 _OWN_NAMES = {"read_file": "read", "grep_files": "grep"}
@@ -36,14 +24,12 @@ def own_calls(use: ToolUseBlock) -> list[ToolUseBlock]:
     """
     name = use.name.removeprefix("functions.")
     command = _command(use.input) if name in _COMMAND_TOOLS else ""
-    patch = _patch(name, use.input, command)
-    if patch:
-        made = [call for section in _sections(patch) for call in _section_calls(section)]
-        if made:
-            return [
-                ToolUseBlock(use.id if at == 0 else f"{use.id}.{at}", name=each, input=arguments)
-                for at, (each, arguments) in enumerate(made)
-            ]
+    changes = file_patches(_patch(name, use.input, command))
+    if made := [call for change in changes for call in _file_calls(change)]:
+        return [
+            ToolUseBlock(use.id if at == 0 else f"{use.id}.{at}", name=each, input=arguments)
+            for at, (each, arguments) in enumerate(made)
+        ]
     if command:
         rest = {key: value for key, value in use.input.items() if key not in ("command", "cmd")}
         return [ToolUseBlock(use.id, name="bash", input={"command": command, **rest})]
@@ -64,7 +50,7 @@ def _command(arguments: Mapping[str, Any]) -> str:
 
 
 def _patch(name: str, arguments: Mapping[str, Any], command: str) -> str:
-    """Return the patch of a call of the tool, or of a command line that starts the program; "" for none."""
+    """Return the text with the patch of a call of the tool, or of a command line that starts it, or ""."""
     words = arguments.get("command")
     if name == _PATCH_TOOL:
         text = arguments.get("input", arguments.get("patch", ""))
@@ -74,60 +60,21 @@ def _patch(name: str, arguments: Mapping[str, Any], command: str) -> str:
         text = command
     else:
         return ""
-    _, found, patch = str(text).partition(_BEGIN)
-    return patch.partition(f"\n{_END}")[0] if found else ""
+    return str(text)
 
 
-def _sections(patch: str) -> Iterator[list[str]]:
-    """Yield the lines about each file, the first of which names it."""
-    section: list[str] = []
-    for line in patch.split("\n"):
-        if line.startswith(("*** Add File: ", "*** Delete File: ", "*** Update File: ")):
-            if section:
-                yield section
-            section = [line]
-        elif section:
-            section.append(line)
-    if section:
-        yield section
-
-
-def _section_calls(section: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _file_calls(change: FilePatch) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the name and input of each call for the changes of one file."""
-    action, _, path = section[0].partition(" File: ")
-    path = path.strip()
-    body = section[1:]
-    if action == "*** Add":
-        text = "".join(f"{line[1:]}\n" for line in body if line.startswith("+"))
-        yield "write", {"file_path": path, "content": text}
+    if change.action == "add":
+        text = "".join(f"{line[1:]}\n" for line in change.lines if line.startswith("+"))
+        yield "write", {"file_path": change.path, "content": text}
         return
-    pieces = list(map(_old_and_new, _pieces(body)))
-    if action == "*** Update" and all(old for old, _ in pieces):
-        for old, new in pieces:
-            yield "edit", {"file_path": path, "old_string": old, "new_string": new}
-        moves = [line for line in body if line.startswith("*** Move to: ")]
+    lines = change.lines
+    if change.action == "update" and all(hunk.old for hunk in change.hunks):
+        for hunk in change.hunks:
+            yield "edit", {"file_path": change.path, "old_string": hunk.old, "new_string": hunk.new}
+        moves = tuple(line for line in lines if line.startswith("*** Move to: "))
         if not moves:
             return
-        section = [section[0], *moves]
-    yield _PATCH_TOOL, {"file_path": path, "patch": "\n".join(section)}
-
-
-def _pieces(body: list[str]) -> Iterator[list[str]]:
-    """Yield the lines of each piece of an update, without its heading."""
-    piece: list[str] = []
-    for line in body:
-        if line.startswith("@@"):
-            if piece:
-                yield piece
-            piece = []
-        elif not line.startswith("*** "):
-            piece.append(line)
-    if piece:
-        yield piece
-
-
-def _old_and_new(piece: list[str]) -> tuple[str, str]:
-    """Return the text before and after a change; a line without a mark is an unchanged empty line."""
-    old = [line[1:] for line in piece if not line.startswith("+")]
-    new = [line[1:] for line in piece if not line.startswith("-")]
-    return "\n".join(old), "\n".join(new)
+        lines = (lines[0], *moves)
+    yield _PATCH_TOOL, {"file_path": change.path, "patch": "\n".join(lines)}
