@@ -20,6 +20,7 @@ from transcripts.storage.disk import (
     append_whole,
     make_private_folders,
     read_pieces,
+    read_regular,
     replace_and_open,
     replace_file,
     sync_folders,
@@ -250,3 +251,16 @@ def test_nothing_but_a_regular_file_is_opened_as_a_record(tmp_path: Path) -> Non
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(Unreadable, match="not a regular file"):
         open_record(tmp_path / "fifo", DISK, 0, 0)
+
+
+def test_a_regular_file_is_read_up_to_its_limit_and_nothing_else_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"12345")
+    assert read_regular(path, 5) == b"12345" and read_regular(path, 3, start=2) == b"345"
+    for limit, start in ((4, 0), (2, 2)):
+        with pytest.raises(OSError, match=f"larger than {limit} bytes"):
+            read_regular(path, limit, start)
+    os.mkfifo(tmp_path / "pipe")
+    for other in (tmp_path / "pipe", tmp_path, Path("/dev/null")):
+        with pytest.raises(OSError, match="not a"):
+            read_regular(other, 5)

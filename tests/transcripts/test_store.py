@@ -622,6 +622,21 @@ def test_a_sync_that_fails_in_a_thread_is_told_and_loses_nothing(tmp_path: Path,
     assert ["cannot save the session" in line for line in told] == [True, False]
 
 
+def test_lines_that_a_thread_synced_survive_a_later_sync_that_fails(tmp_path: Path) -> None:
+    plan = FailurePlan(10**9, errno.EIO, ("sync",))
+    store = create_store(tmp_path, SID, told := ToldLines(), failing_disk(plan))
+    append_all(store, [(fact, False) for fact in TURN[:3]])
+    running = store.begin_sync()
+    assert running is not None
+    running.result()
+    store.append(TURN[3])
+    plan.at = plan.count + 1
+    store.append(TURN[4], durable=True)
+    store.close()
+    assert read_transcript(store.path).facts == TURN and read_transcript(store.path).damaged == ()
+    assert len(told) == 2 and told[1].startswith("the session is saved again")
+
+
 def test_a_file_that_is_replaced_during_a_sync_is_rebuilt_from_what_was_synced(tmp_path: Path) -> None:
     plan = FailurePlan(0, errno.EIO, ("sync",))
     store = create_store(tmp_path, SID, ToldLines(), failing_disk(plan))

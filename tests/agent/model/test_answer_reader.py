@@ -15,6 +15,7 @@ from agent.errors import AuthenticationError, ModelError, ModelNotFound, Request
 from agent.model.answer_reader import MAX_ANSWER_BYTES, MAX_EVENT_BYTES, EventStream, whole_json
 from agent.model.anthropic.client import AnthropicModel
 from agent.model_port import IncomingReply, ModelRequest, RequestSettings
+from transcripts.messages import TextBlock, ToolUseBlock, Usage
 
 from .raw_server import HEAD, raw
 from .test_attempts import BLOCK, START, failure
@@ -273,6 +274,25 @@ def reply_to(answer: bytes) -> tuple[IncomingReply, ModelError | None]:
 
     with raw(answer) as url:
         return asyncio.run(ask())
+
+
+def test_a_reply_that_is_not_streamed_is_read_whole() -> None:
+    message = {
+        "type": "message",
+        "id": "msg_1",
+        "model": "claude-x",
+        "content": [
+            {"type": "text", "text": "Hello"},
+            {"type": "tool_use", "id": "t1", "name": "read", "input": {"file_path": "a.py"}},
+        ],
+        "stop_reason": "tool_use",
+        "usage": {"input_tokens": 7, "output_tokens": 3},
+    }
+    answer = page("200 OK", json.dumps(message).encode(), **{"content-type": "application/json"})
+    reply, error = reply_to(answer)
+    assert error is None and reply.complete and reply.stop == "tool_use"
+    assert (reply.model, reply.ident, reply.usage) == ("claude-x", "msg_1", Usage(input=7, output=3))
+    assert reply.blocks == [TextBlock("Hello"), ToolUseBlock("t1", "read", {"file_path": "a.py"})]
 
 
 def test_a_reply_that_grows_beyond_all_sense_is_given_up_with_what_came() -> None:
