@@ -73,7 +73,7 @@ proxychains 0 | -f | -q
 runcon sg gosu su-exec setuidgid faketime 1 | |
 bunx uvx ltrace eatmydata unbuffer rlwrap torsocks firejail numactl valgrind gdb fakeroot dbus-run-session \
 xvfb-run systemd-run systemd-inhibit prlimit pkexec run0 runuser ccache tini dumb-init entr screen xterm \
-dotenv watchexec systemd-nspawn wsl ssh-agent gpg-agent 0 | |
+dotenv watchexec systemd-nspawn wsl ssh-agent gpg-agent bwrap chronic catchsegv cpulimit arch retry 0 | |
 """)
 _LD_SO = Launcher(_options("--library-path --preload --audit --argv0 --inhibit-rpath --glibc-hwcaps-prepend"))
 # Programs with subcommands before the command: `words operands`, then options as above.
@@ -81,8 +81,8 @@ LAUNCHING_WORDS: dict[str, tuple[tuple[tuple[str, ...], int], ...]] = {
     program: tuple((tuple(words.split()[:-1]), int(words.split()[-1])) for words in rows.split(","))
     for programs, rows in (
         ("uv", "run 0,tool run 0"),
-        ("poetry pipenv pdm hatch conda pipx", "run 0"),
-        ("bundle rbenv pyenv", "exec 0"),
+        ("poetry pipenv pdm hatch conda mamba micromamba pipx foreman", "run 0"),
+        ("bundle rbenv pyenv asdf", "exec 0"),
         ("direnv aws-vault nvm", "exec 1"),
         ("npm", "exec 0,x 0"),
         ("pnpm", "exec 0,dlx 0"),

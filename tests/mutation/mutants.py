@@ -270,7 +270,8 @@ def _other_calls(node: ast.Call) -> Iterator[tuple[str, str, ast.AST]]:
     first_two = node.args[:2]
     name = node.func.id if isinstance(node.func, ast.Name) else ""
     is_fixed = len(first_two) == 2 and not any(isinstance(argument, ast.Starred) for argument in first_two)
-    if is_fixed and name not in ("isinstance", "getattr", "setattr", "min", "max"):  # raise, or are the same
+    # Others raise, or are the same.
+    if is_fixed and name not in ("isinstance", "getattr", "setattr", "min", "max", "suppress"):
         yield _shown(node, ast.Call(node.func, [*reversed(first_two), *node.args[2:]], node.keywords))
     if name == "word_set":  # a table of words: one is forgotten
         for argument in first_two:

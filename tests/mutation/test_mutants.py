@@ -67,6 +67,7 @@ def test_each_kind_of_fault_is_made(source: str, made: list[str]) -> None:
         "@dataclass(frozen=True)\nclass A: ...",
         "class A(Struct, frozen=True): ...",
         "def f():\n    return None",
+        "with suppress(A, B): ...",
         "assert a == b",
     ],
 )

@@ -69,6 +69,7 @@ WRAPPERS = [
     "xargs -n 1 {}", "xargs -0 -P4 {}", "xargs -I{{}} {}", "ls | xargs -r -L1 {}", "xargs -a x {}",
     "find . -exec {} \\;", "find . -name x -exec {} {{}} +", "find . -ok {} ';'",
     "find . -type f -execdir {} {{}} \\; -print", "fd x -x {}", "fd -X {}", "busybox {}", "toybox {}",
+    "chronic {}", "catchsegv {}", "arch -x86_64 {}", "asdf exec {}", "micromamba run {}", "foreman run {}",
     "npx {}", "npx -y {}", "npx --package x {}", "bunx {}", "uvx {}", "uv run {}", "uv run --with x -- {}",
     "uv --offline run {}", "poetry run {}", "pipenv run {}", "pnpm exec {}", "pnpm dlx {}", "yarn exec {}",
     "npm exec -- {}", "npm x {}", "bundle exec {}", "mise x -- {}", "direnv exec . {}", "nix run x -c {}",
