@@ -30,6 +30,8 @@ from .git_state import (
     fingerprint,
     has_unreachable,
     kept_state,
+    lost_lines,
+    reflogs,
     tag_objects,
     why_failed,
 )
@@ -132,7 +134,17 @@ class RefKeeper(Struct):
         oldest = int(time.time() - RECENT_LOG_S)
         known = self._known.get(repository.name)
         last = known.state.kept if known is not None and known.state is not None else ""
-        return await kept_state(git, repository.top, ref=self.kept_ref(), dropped_before=oldest, last=last)
+        ref = self.kept_ref()
+        state = await kept_state(git, repository.top, ref=ref, dropped_before=oldest, last=last)
+        if state is not None:
+            state.logs = await asyncio.to_thread(reflogs, repository.top)
+        return state
+
+    def restored_log(self, name: str, digest: str, now: RepositoryState) -> str:
+        """Return the lines of a stored reflog and those added since; "" if it has lost none."""
+        before = os.fsdecode(self.store.get(digest) or b"")
+        after = now.logs.get(name, "")
+        return before + lost_lines(after, before) if lost_lines(before, after) else ""
 
     def tag_content(self, digest: str) -> dict[str, str]:
         """Return the contents of annotated tags that are stored together."""
@@ -212,10 +224,17 @@ class RefKeeper(Struct):
         left = new.heads.get(str(repository.top), NO_HEAD)
         if head.branch != left.branch:
             yield change("branch", head.commit, left.commit, f"{head.branch} {left.branch}")
-        for name, commit, after in _replaced(old.open, new.open):
-            yield change(name, commit, after, head.commit)
+        opened = ((name, commit, after, head.commit) for name, commit, after in _replaced(old.open, new.open))
+        for name, before, after, note in (*opened, *self._lost_logs(old, new)):
+            yield change(name, before, after, note)
         if old.index != new.index:
             yield change("index", old.index, new.index, head.commit)
+
+    def _lost_logs(self, old: RepositoryState, new: RepositoryState) -> Iterator[tuple[str, str, str, str]]:
+        """Yield (name, hash of its stored content before, "", "") of each reflog that has lost lines."""
+        for name, text, after in _replaced(old.logs, new.logs):
+            if lost_lines(text, after) and (digest := self.store.put(os.fsencode(text))):
+                yield name, digest, "", ""
 
     def gaps(self) -> list[str]:
         """Return a line for each reason why repositories could not be kept."""

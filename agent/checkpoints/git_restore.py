@@ -1,4 +1,4 @@
-"""Restore what commands changed in git repositories: branches, tags, stash, HEAD, open merges and the index.
+"""Restore what commands changed in git: branches, tags, stash, HEAD, reflogs, open merges and the index.
 
 A branch that was moved is put back only if its old commit is not part of the new one: commits that were added
 stay, commits that were replaced (by a reset, an amend or a rebase) come back.
@@ -21,6 +21,8 @@ from .git_state import NO_HEAD, OPERATIONS, STASH, GitRunner, Head, RepositorySt
 from .recorder import Checkpoints
 
 RECOVERED = "refs/heads/makeroom-"  # branches for commits that no branch had
+_LOGS = "logs/"
+_MAX_ARGUMENT_CHARS = 30_000  # of the 128 KB that Linux allows
 _GROWING = ("refs/heads/", "refs/notes/")  # refs that move to descendants, unlike tags
 # For each pair of arguments: "yes" if the first commit is part of the second one ("" for any ref).
 _CONTAINED = """
@@ -53,6 +55,15 @@ while [ $# -gt 0 ]; do
             place=$("$0" rev-parse --git-path "$2")
             error=$( (set -C; printf '%s\n' "$3" >"$place") 2>&1)
             ;;
+        log)
+            place=$("$0" rev-parse --git-path "$2")
+            error=$(mkdir -p "${place%/*}" && mv "$place.restored" "$place" 2>&1)
+            ;;
+        part)  # of a reflog; the first one begins it
+            place=$("$0" rev-parse --git-path "$2").restored
+            [ "$4" != first ] || { mkdir -p "${place%/*}"; rm -f "$place"; }
+            error=$( (printf %s "$3" >>"$place") 2>&1)
+            ;;
         index) error=$("$0" read-tree "$3" 2>&1) ;;
     esac
     if [ $? = 0 ]; then echo ok; else printf '%s\\n' "${error:-git failed}" | head -n 1; fi
@@ -68,8 +79,8 @@ class RefStep(Struct, frozen=True):
     target         the object that it names afterwards
     now            the object that it names now, "" for none
     changed_since  others have changed it after the session did
-    note           the message of a stash entry, the hash of the content of an annotated tag, or the branch
-                   that is checked out again
+    note           the message of a stash entry, the hash of the content of an annotated tag, the branch that
+                   is checked out again, or the lines of a reflog
     """
 
     repository: str
@@ -96,6 +107,8 @@ class RefStep(Struct, frozen=True):
             return f"HEAD at branch {self.note.removeprefix('refs/heads/')}{within}"
         if self.name == STASH:
             return f"the stash entry '{self.note}' ({short}){within}"
+        if self.name.startswith(_LOGS):
+            return f"the reflog of {self.name.removeprefix(_LOGS).removeprefix('refs/heads/')}{within}"
         name = f"{kind} {self.name.split('/', 2)[2]}" if kind else self.name
         moved = f", now {self.now[:9]}" if self.now else ""
         return f"{name} at {short}{moved}{within}"
@@ -118,12 +131,23 @@ async def plan_refs(checkpoints: Checkpoints, to_seq: int, git: GitRunner) -> li
             repository = await keeper.repository(name)
             state = await keeper.state(git, repository)
             if state is not None:
-                steps += await _steps(repository, git, state, changes)
+                steps += _with_lost_lines(keeper, state, await _steps(repository, git, state, changes))
                 head = state.heads.get(str(repository.top), NO_HEAD)
                 checked_out[name] = _CheckedOut(repository.shared, head=head, refs=state.refs)
         except GitFailed as error:
             keeper.unkept[name] = why_failed(error)
     return list(_fitting(steps, checked_out))
+
+
+def _with_lost_lines(
+    keeper: RefKeeper, state: RepositoryState, steps: Iterable[RefStep]
+) -> Iterator[RefStep]:
+    """Yield the steps; those of reflogs with all of their lines as the note, unless none is missing."""
+    for step in steps:
+        if not step.name.startswith(_LOGS):
+            yield step
+        elif text := keeper.restored_log(step.name, step.target, state):
+            yield replace(step, note=text, changed_since=False)
 
 
 class _CheckedOut(NamedTuple):
@@ -243,9 +267,8 @@ async def restore_refs(
     nested = [repository for repository in by_repository if repository]
     await keeper.look(git, nested, checkpoints.seq(), is_own=False)
     for name, steps in by_repository.items():
-        last = ("index", *OPERATIONS)
-        oldest_first = [step for step in reversed(steps) if step.name not in last]
-        order = oldest_first + [step for step in steps if step.name in last]
+        last = [step for step in steps if step.name in ("index", *OPERATIONS) or step.name.startswith(_LOGS)]
+        order = [*(step for step in reversed(steps) if step not in last), *last]
         calls = [call for step in order for call in _calls(keeper, step)]
         try:
             repository = await keeper.repository(name)
@@ -268,6 +291,11 @@ def _calls(keeper: RefKeeper, step: RefStep) -> Iterator[tuple[RefStep, str, str
         yield (step, "head", step.note, "", "")
     elif step.name == "index":
         yield (step, "index", "", step.target, "")
+    elif step.name.startswith(_LOGS):
+        for at in range(0, len(step.note), _MAX_ARGUMENT_CHARS):
+            part = step.note[at : at + _MAX_ARGUMENT_CHARS]
+            yield (step, "part", step.name, part, "" if at else "first")
+        yield (step, "log", step.name, "", "")
     elif step.name in OPERATIONS:
         yield (step, "open", step.name, step.target, "")
     else:

@@ -23,6 +23,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -34,6 +35,7 @@ from msgspec import Struct, field
 from tools.files import closing, safe_open
 from tools.search import Checkout, GitFailed
 
+from .change_log import OPERATIONS
 from .snapshot import FILE_CLOCK_NS
 
 GitRunner = Callable[[Path, str, Sequence[str]], Awaitable[str]]  # run_git_script for one session
@@ -43,7 +45,9 @@ _PASSING_REFS = (KEPT_REFS, "refs/bisect/", "refs/rewritten/", "refs/worktree/",
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _MAX_ENTRIES = 20_000  # looked at to see whether a repository has changed
 _Stamp = tuple[str, int, int, int]  # a path in the git directory: time, inode number, size
-OPERATIONS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")  # each names the commit of an open one
+_LOG_LINE = re.compile(rb"[0-9a-f]{40,64} [0-9a-f]{40,64} [^\n]*\n")
+_MAX_LOGS = 100  # reflogs that are kept
+_MAX_LOG_BYTES = 1 << 20  # of one
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
 
 # $1 is the ref of this session, $2 the time before which those of others are dropped, $3 the commit that the
@@ -163,6 +167,7 @@ class RepositoryState(Struct):
     heads  the HEAD of each worktree by its path
     open   the commit of an open merge, cherry-pick or revert, by the name of the file with it
     index  the tree of the index, "" if it has conflicts or does not exist
+    logs   the lines of the reflogs of HEAD and of branches, by path in the git directory
     kept   the commit that keeps all of it
     """
 
@@ -172,6 +177,7 @@ class RepositoryState(Struct):
     heads: dict[str, Head] = field(default_factory=dict)
     open: dict[str, str] = field(default_factory=dict)
     index: str = ""
+    logs: dict[str, str] = field(default_factory=dict)
     kept: str = ""
 
     @property
@@ -230,6 +236,47 @@ def why_failed(error: GitFailed, steps: Mapping[int, str] = MappingProxyType({})
     if not isinstance(reason, int):
         return str(reason)
     return steps.get(reason, f"git failed with exit code {reason}")
+
+
+def reflogs(top: Path) -> dict[str, str]:
+    """Return the reflogs of HEAD and of branches, unless they are very long. Blocks on the disk."""
+    checkout = Checkout(top)
+    found: dict[str, str] = {}
+    for folder, start in ((checkout.git_folder, "logs"), (checkout.shared_folder, "logs/refs/heads")):
+        with suppress(OSError), closing(safe_open(os.path.realpath(folder), _FOLDER_FLAGS)) as git:
+            waiting = [start]
+            while waiting and len(found) < _MAX_LOGS:
+                name = waiting.pop()
+                with suppress(OSError), closing(safe_open(name, _FOLDER_FLAGS, base=git)) as here:
+                    for entry in sorted(os.listdir(here)):  # noqa: PTH208 - a descriptor
+                        path = f"{name}/{entry}"
+                        if start != "logs" or entry == "HEAD":
+                            text = _lines_of_log(git, path)
+                            waiting += [path] if text is None else []
+                            found |= {path: text} if text else {}
+    return found
+
+
+def _lines_of_log(git: int, path: str) -> str | None:
+    """Return the lines of a reflog, "" if it is none or too long, None for a directory."""
+    with closing(safe_open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY, base=git)) as file:
+        state = os.fstat(file)
+        if stat.S_ISDIR(state.st_mode):
+            return None
+        if not stat.S_ISREG(state.st_mode) or state.st_size > _MAX_LOG_BYTES:
+            return ""
+        lines = _LOG_LINE.findall(os.read(file, _MAX_LOG_BYTES))
+    return b"".join(lines).decode("utf-8", "surrogateescape")
+
+
+def lost_lines(before: str, after: str) -> str:
+    """Return the lines of a reflog that are missing later, of equal ones the newest."""
+    left = Counter(after.split("\n"))
+    missing = []
+    for line in before.split("\n"):
+        left[line] -= 1
+        missing += [f"{line}\n"] if left[line] < 0 and line else []
+    return "".join(missing)
 
 
 async def tag_objects(git: GitRunner, top: Path, ids: Sequence[str]) -> dict[str, str]:

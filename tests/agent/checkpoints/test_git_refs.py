@@ -104,6 +104,11 @@ def planned(checkpoints: Checkpoints, git: Git, to_seq: int = 0) -> list[RefStep
     return asyncio.run(plan_refs(checkpoints, to_seq, git))
 
 
+def planned_refs(checkpoints: Checkpoints, git: Git) -> list[RefStep]:
+    """The plan without the reflogs, in which every line changes something."""
+    return [step for step in planned(checkpoints, git) if not step.name.startswith("logs/")]
+
+
 def rewind(checkpoints: Checkpoints, git: Git, theirs: bool = False) -> dict[RefStep, str]:
     """Restore files and refs."""
     assert restore(checkpoints, plan_restore(checkpoints, 0), theirs) == {}
@@ -212,6 +217,46 @@ def test_an_open_merge_that_a_command_gave_up_is_open_again(
     assert titles == ([f"the open merge of {opened[:9]}"] if expected else [])
 
 
+@pytest.mark.parametrize(
+    ("lines", "titles"),
+    [
+        (("reflog expire --expire=now --all",), ["the reflog of HEAD", "the reflog of main"]),
+        (("branch -D topic",), ["branch topic", "the reflog of topic"]),
+        (("reflog delete HEAD@{1}",), ["the reflog of HEAD"]),
+        (("commit -qm more",), []),
+    ],
+)
+def test_entries_of_reflogs_come_back(
+    repository: Path, checkpoints: Checkpoints, git: Git, lines: tuple[str, ...], titles: list[str]
+) -> None:
+    show = "git reflog show HEAD; echo; git reflog show main"
+    before = sh(repository, show)
+    run(checkpoints, git, *lines, *(PRUNE if len(titles) > 1 else ()))
+    shown = [step.title for step in planned(checkpoints, git)]
+    assert [title for title in titles if not any(title in each for each in shown)] == [], shown
+    assert bool(shown) == bool(titles)
+    assert rewind(checkpoints, git) == {} and planned(checkpoints, git) == []
+    if titles:
+        assert sh(repository, show) == before
+        sh(repository, "git fsck && git reflog show topic | grep 'commit: topic'")
+
+
+def test_a_long_reflog_comes_back_with_what_was_added_since(
+    repository: Path, checkpoints: Checkpoints, git: Git
+) -> None:
+    log = repository / ".git/logs/refs/heads/topic"
+    line = log.read_text().splitlines()[-1]
+    log.write_text("".join(f"{line} {number}\n" for number in range(2_000)))
+    before = log.read_text()
+    assert len(before) > 200_000
+    run(checkpoints, git, "reflog expire --expire=now refs/heads/topic")
+    sh(repository, "git branch -f topic main")
+    added = log.read_text()
+    assert added.count("\n") == 1
+    assert [step.title for step in planned(checkpoints, git)][-1] == "the reflog of topic"
+    assert rewind(checkpoints, git) == {} and log.read_text() == before + added
+
+
 @pytest.mark.parametrize("name", ["MERGE_HEAD", "refs/heads/pipe", "logs/refs/pipe", "HEAD"])
 def test_a_repository_with_a_pipe_is_named_and_not_read(
     repository: Path, checkpoints: Checkpoints, git: Git, name: str
@@ -269,7 +314,7 @@ def test_new_commits_and_new_branches_stay(repository: Path, checkpoints: Checkp
 def test_a_commit_that_no_branch_had_gets_one(repository: Path, checkpoints: Checkpoints, git: Git) -> None:
     lost = sh(repository, "git checkout -q --detach; git commit -qam lost; git rev-parse HEAD")
     run(checkpoints, git, "checkout -q main", *PRUNE)
-    (step,) = (step for step in planned(checkpoints, git) if step.name != "refs/stash")
+    (step,) = (step for step in planned_refs(checkpoints, git) if step.name != "refs/stash")
     assert step.title == f"branch makeroom-{lost[:9]} at {lost[:9]}"
     assert rewind(checkpoints, git) == {} and planned(checkpoints, git) == []
     assert sh(repository, f"git rev-parse makeroom-{lost[:9]}") == lost
@@ -281,7 +326,7 @@ def test_what_others_changed_since_is_kept_unless_asked_for(
     topic = sh(repository, "git rev-parse topic")
     run(checkpoints, git, "branch -D topic")
     sh(repository, "git branch topic main")
-    (step,) = planned(checkpoints, git)
+    (step,) = planned_refs(checkpoints, git)
     assert step.changed_since and list(rewind(checkpoints, git)) == [step]
     assert sh(repository, "git rev-parse topic") != topic
     assert rewind(checkpoints, git, theirs=True) == {} and sh(repository, "git rev-parse topic") == topic
@@ -293,7 +338,7 @@ def test_changes_of_the_user_between_commands_are_not_undone(
     run(checkpoints, git, "branch -D topic")
     sh(repository, "git tag -d light")
     run(checkpoints, git, "tag -d heavy")
-    assert [step.name for step in planned(checkpoints, git)] == ["refs/heads/topic", "refs/tags/heavy"]
+    assert [step.name for step in planned_refs(checkpoints, git)] == ["refs/heads/topic", "refs/tags/heavy"]
 
 
 def test_only_what_was_destroyed_since_a_prompt_is_restored(
@@ -341,7 +386,7 @@ def test_worktrees_of_the_repository_are_kept_as_well(
         *PRUNE,
     )
     assert sh(repository, f"git cat-file -t {lost}; git cat-file -t {staged}") == "commit\nblob"
-    names = {(step.repository, step.name) for step in planned(checkpoints, git)}
+    names = {(step.repository, step.name) for step in planned_refs(checkpoints, git)}
     assert names == {
         ("", f"refs/heads/makeroom-{lost[:9]}"),
         ("", "refs/heads/topic"),
@@ -355,7 +400,7 @@ def test_repositories_within_the_project_are_kept(root: Path, checkpoints: Check
     (root / "vendor" / "lib").mkdir(parents=True)
     sh(root / "vendor/lib", "git init -q -b main; git commit -q --allow-empty -m one; git branch topic")
     run(checkpoints, git, "-C vendor/lib branch -D topic")
-    (step,) = planned(checkpoints, git)
+    (step,) = planned_refs(checkpoints, git)
     assert (step.repository, step.name) == ("vendor/lib", "refs/heads/topic")
     assert step.title.endswith(" of vendor/lib") and rewind(checkpoints, git) == {}
 
@@ -404,7 +449,7 @@ def test_a_repository_with_very_many_reflogs_is_read_each_time(
     known = git.runs
     run(checkpoints, git, "branch -D topic")
     assert git.runs == known + 2
-    assert [step.name for step in planned(checkpoints, git)] == ["refs/heads/topic"]
+    assert [step.name for step in planned_refs(checkpoints, git)] == ["refs/heads/topic"]
 
 
 def test_a_commit_that_keeps_names_only_what_is_new(
