@@ -101,10 +101,15 @@ def _expected(text: str, mode: str) -> str:
     return next((each.partition(": ")[2] for each in special if each.startswith(f"{mode}:")), usual)
 
 
+def real_home() -> Path:
+    """Return the user's home, which is another one in pytest's environment."""
+    return Path(pwd.getpwuid(os.geteuid()).pw_dir)
+
+
 def path_of(mode: str) -> str:
     """Return the search path: for an ordinary user, without what is in the home of root."""
     path = os.environ["PATH"].split(os.pathsep)
-    home = str(Path.home())
+    home = str(real_home())
     return os.pathsep.join(each for each in path if mode != "ordinary" or not each.startswith(f"{home}/"))
 
 
@@ -114,7 +119,7 @@ def run_session(place: Path, lines: Sequence[EverydayLine], mode: str) -> None:
     steps: list[Step] = [Reply((calls("bash", command=line.text),)) for line in lines]
     with Server(ScriptedModel([*steps, "done"])) as server:
         given = environment(place, server) | {"PATH": path_of(mode)}
-        rustup = Path(pwd.getpwuid(os.geteuid()).pw_dir, ".rustup")  # pytest has another home
+        rustup = real_home() / ".rustup"
         given |= {"RUSTUP_HOME": str(rustup)} if rustup.is_dir() else {}
         given |= {"EVERYDAY_SESSION": "1"} if mode == "session" else {}
         given["MAKEROOM_NAMESPACE"] = "off" if mode == "landlock" else "on"
