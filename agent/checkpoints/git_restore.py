@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from tools.search import GitFailed
 
-from .change_log import RefChange
+from .change_log import OPERATIONS, RefChange
 from .git_keeper import RefKeeper, Repository
-from .git_state import NO_HEAD, OPERATIONS, STASH, GitRunner, Head, RepositoryState, why_failed
+from .git_state import NO_HEAD, STASH, GitRunner, Head, RepositoryState, why_failed
 from .recorder import Checkpoints
 
 RECOVERED = "refs/heads/makeroom-"  # branches for commits that no branch had
