@@ -9,7 +9,7 @@ from typing import Any, get_args
 from agent.app import Controller, choose_items, item_lines, project_items, record_decision, session_hooks
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions.agents import agents_section
-from agent.extensions.hooks import HOOK_KINDS
+from agent.extensions.hooks import HOOK_KINDS, HookEntry
 from agent.extensions.plugins import Plugin
 from agent.extensions.skills import SkillKind, SkillLibrary
 from agent.formatting import format_count, shorten
@@ -205,6 +205,10 @@ def _earlier_line(about: Mapping[str, Any]) -> str:
     return f"#{about.get('number')}  {about.get('agent')}  {about.get('task')}  (in an earlier run)"
 
 
+def _with_condition(entry: HookEntry) -> str:
+    return f"if {entry.condition}: {entry.run}" if entry.condition else entry.run
+
+
 async def show_hooks(controller: Controller, argument: str) -> Event | None:
     """Run /hooks."""
     config = controller.setup.config
@@ -214,7 +218,7 @@ async def show_hooks(controller: Controller, argument: str) -> Event | None:
     moments = max((len(entry.moment) for entry in entries), default=0)
     matchers = max((len(entry.matcher) for entry in entries), default=0)
     lines = [
-        f"{entry.moment:<{moments}}  {entry.matcher:<{matchers}}  {entry.run}  ({entry.origin})"
+        f"{entry.moment:<{moments}}  {entry.matcher:<{matchers}}  {_with_condition(entry)}  ({entry.origin})"
         for entry in entries
     ]
     hooks = [item for item in await project_items(controller.setup) if item.kind in HOOK_KINDS]

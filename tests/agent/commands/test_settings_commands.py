@@ -352,7 +352,7 @@ def test_config_reports_where_each_setting_was_set(tmp_path: Path) -> None:
         (
             user,
             'model = "haiku"\nmax_tokens = 9000\ndeny = ["bash(rm *)"]\n[compact]\ntrigger = 90000\n'
-            '[[hooks.PreToolUse]]\nmatcher = "Bash"\nhooks = [{command = "guard.sh"}]\n',
+            '[[hooks.PreToolUse]]\nmatcher = "Bash"\nhooks = [{command = "guard.sh", if = "Bash(rm *)"}]\n',
         ),
         (project, 'max_tokens = 8000\ndeny = ["bash(git push)"]\nmodel = "opus"\n'),
     ):
@@ -378,7 +378,7 @@ def test_config_reports_where_each_setting_was_set(tmp_path: Path) -> None:
         assert rows["context_window"] == "200000  (--context-window)"
         assert rows["permission_mode"] == "dontAsk  (Shift+Tab or /permissions)"
         assert rows["effort"] == "max  (/effort)" and rows["cache"] == "5m  (default)"
-        assert "PreToolUse  Bash  guard.sh  (" in await run.do("/hooks")
+        assert "PreToolUse  Bash  if Bash(rm *): guard.sh  (" in await run.do("/hooks")
 
     run_controller(tmp_path, work)
 
