@@ -515,3 +515,35 @@ def test_a_server_of_messages_gets_its_unsigned_thinking_back_or_not_as_it_likes
     ]
     assert "rejects its own thinking" in w.told(Notice)[0].text
     assert not any("unsigned" in str(body) for body in bodies)
+
+
+def test_tools_are_sent_as_functions_with_their_descriptions() -> None:
+    schema = {"type": "object", "properties": {}}
+    tools = (
+        {"name": "a", "description": "Does a.", "input_schema": schema},
+        {"name": "b", "input_schema": schema},
+    )
+    body = encode_chat_request(ModelRequest(RequestSettings("m", 1, tools=tools), ()))
+    sent = [each["function"] for each in json.loads(body)["tools"]]
+    assert sent == [
+        {"name": "a", "description": "Does a.", "parameters": schema},
+        {"name": "b", "description": "", "parameters": schema},
+    ]
+
+
+def test_thinking_in_the_parts_of_a_content_is_read_apart_from_its_text() -> None:
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "I think"}, {"text": " so"}]}
+    content = [thought, {"type": "thinking"}, {"type": "text", "text": "Yes"}]
+    reply, _ = read(delta("stop", content=content))
+    thinking, text = reply.blocks
+    assert isinstance(thinking, ThinkingBlock) and thinking.thinking == "I think so"
+    assert text == TextBlock("Yes")
+
+
+def test_a_call_with_a_name_that_no_model_writes_is_an_invalid_response() -> None:
+    for field in ({"id": "x" * 201, "function": {"name": "a"}}, {"id": "x", "function": {"name": "a" * 201}}):
+        with pytest.raises(ValueError, match="more than 200 characters"):
+            read(delta("tool_calls", tool_calls=[{"index": 0, **field}]))
+    longest = {"index": 0, "id": "x" * 200, "function": {"name": "a" * 200}}
+    reply, _ = read(delta("tool_calls", tool_calls=[longest]))
+    assert len(reply.blocks) == 1

@@ -169,3 +169,16 @@ def test_a_name_is_refused_only_by_a_whole_list_without_it(listed: Any, taken: b
         with pytest.raises(ModelNotFound, match="the server has gpt-oss, qwen"):
             asyncio.run(checked_by_list(unknown, get))
     assert asyncio.run(checked_by_list(ModelFacts("claude-opus-5-5"), get)).known
+
+
+def test_facts_are_kept_for_a_day_by_server_and_model_without_a_password(tmp_path: Path) -> None:
+    cache = ModelFactsCache(tmp_path / "cache" / "models.json")
+    server = "http://me:pass-word@host/v1"
+    facts = ModelFacts("one", window=7_000, thinking=True)
+    cache.put(server, facts, 1_000.0)
+    cache.put(server, ModelFacts("two", window=8_000), 1_000.0)
+    again = ModelFactsCache(cache.path)
+    assert again.get(server, "one", 1_000.0) == again.get(server, "one", 87_399.0) == facts
+    assert again.get(server, "one", 87_400.0) is again.get(server, "one", 999.0) is None
+    assert again.get(server, "three", 1_000.0) is again.get("http://other/v1", "one", 1_000.0) is None
+    assert "pass-word" not in cache.path.read_text()
