@@ -88,7 +88,7 @@ class ProjectPrograms:
 
     def text(self, path: str) -> str:
         """See program_names.ProgramFiles."""
-        path = os.path.normpath(path)
+        path = os.path.realpath(path)
         if not is_inside(path, self.folder):
             return ""
         try:

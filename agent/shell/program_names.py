@@ -71,7 +71,7 @@ class ProgramFiles(Protocol):
         """Return the value of a variable in the environment of commands, "" if it is not set."""
 
     def text(self, path: str) -> str:
-        """Return the text of a file in the project; "" if it is too large or its path has a link."""
+        """Return the text of a file in the project, also behind a link; "" if it is elsewhere or large."""
 
     def git_values(self, folder: str) -> Mapping[str, Sequence[str]]:
         """Return the values of each setting of git, such as `remote.origin.url`. Raises NotProved."""

@@ -92,6 +92,7 @@ def root(tmp_path: Path) -> Path:
     (tmp_path / "clean.py").write_text("#!/usr/bin/env python3\nimport shutil\n")
     (tmp_path / "plain").write_text("git stash drop\n")
     (tmp_path / "link.sh").symlink_to(tmp_path / "clean.sh")
+    (tmp_path / "away.sh").symlink_to("/etc/profile")
     (tmp_path / "sub" / "makefile").write_text("clean:\n\trm -rf ../.git\n")
     (tmp_path / "package.json").write_text(SCRIPTS)
     return tmp_path.resolve()
@@ -129,7 +130,8 @@ def behind(root: Path, line: str) -> list[tuple[str, str]]:
         ("./clean.sh", [SCRIPT]),
         ("source clean.sh; . plain", [SCRIPT, "git stash drop\n"]),
         ("./plain; sh plain", ["git stash drop\n"]),
-        ("./clean.py; sh -c clean.sh; sh $FILE; ./link.sh; sh missing.sh", []),
+        ("./clean.py; sh -c clean.sh; sh $FILE; ./away.sh; sh missing.sh", []),
+        ("./link.sh", [SCRIPT]),
         ("make missing; ls", []),
         ("npm run clean", ["rimraf node_modules dist", "npm run tell", "echo"]),
         ("cd sub && yarn tell", ["echo"]),
