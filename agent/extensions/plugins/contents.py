@@ -45,7 +45,7 @@ _UNUSED_PLACES = {
 class Plugin(Struct, frozen=True):
     """A plugin, with its files by their kind.
 
-    id       name@marketplace; the name alone if it was given by a flag
+    id       name@marketplace; the name alone, of its manifest or directory, if it was given by a flag
     source   the settings that enable it, or "flag"
     enabled  Claude Code's settings, or a flag, enable it
     names    of commands that are not named after their files
@@ -125,8 +125,10 @@ def read_plugin(plugin: Plugin, entry: Mapping[str, Any]) -> Plugin:
     ignored = {name: _UNUSED for name in (*manifest, *entry) if name not in (*_USED, *_ABOUT)}
     if not replaced:
         ignored |= {name: why for name, why in _UNUSED_PLACES.items() if (root / name).exists()}
+    named = manifest.get("name") if plugin.source == "flag" else None  # others have the marketplace's
     whole = replace(
         plugin,
+        id=named if isinstance(named, str) and named.strip() else plugin.id,
         version=str(manifest.get("version") or entry.get("version") or ""),
         description=printable(str(manifest.get("description") or entry.get("description") or "")),
         commands=tuple(reading.files["commands"]),

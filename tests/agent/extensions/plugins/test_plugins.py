@@ -138,7 +138,9 @@ def test_the_parts_of_a_manifest_are_loaded_or_named(places: Places) -> None:
 def test_a_plugin_can_be_one_skill(places: Places) -> None:
     places.write(places.project.parent / "spade/SKILL.md", "---\nname: spade\ndescription: Digs.\n---\nDig.")
     (plugin,) = places.found(str(places.project.parent / "spade"))
-    assert plugin.contents == "1 skill"
+    assert (plugin.name, plugin.contents) == ("spade", "1 skill")
+    places.write(places.project.parent / "spade/.claude-plugin/plugin.json", {"name": "digger"})
+    assert places.found(str(places.project.parent / "spade"))[0].name == "digger"
 
 
 def test_an_approved_plugin_defines_output_styles(tmp_path: Path) -> None:
