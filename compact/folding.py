@@ -40,6 +40,8 @@ from .situation import File, FoldLimits, RestoredFiles, Situation, replacement_l
 
 MIN_TAIL_TOKENS = 1_500  # of the newest exchanges that stay, however large the replacement is
 MAX_RESTORED_SHARE = 0.2  # of the tokens that are folded: more would undo most of what a fold frees
+MAX_FILLED_TOKENS = 12_000  # of replacement, tail and restored files, up to which files are restored
+MAX_FILLED_SHARE = 0.12  # of the window, for the same
 MIN_SHRUNK_TOKENS = 300  # of a block that is worth shrinking
 RESTORED_HEADING = (
     "[summarized: files as last read before this point, for reference. Read a file again before you edit it.]"
@@ -100,7 +102,7 @@ def fold_before(situation: Situation, limits: FoldLimits, at: int) -> FoldPlan:
     entries = situation.folded.entries[:at]
     tail = tuple(situation.folded.entries[at:])
     last = max(entry.last for entry in entries)
-    restored = _restored(situation, at) if limits.restoring else RestoredFiles()
+    restored = _restored(situation, limits, at) if limits.restoring else RestoredFiles()
     view = situation.view
     behind = tail[0].seq if tail else situation.folded.last_seq + 1
     shown = (part for message in view[view.index_of(behind) :] for part in message.parts)
@@ -115,31 +117,46 @@ def fold_before(situation: Situation, limits: FoldLimits, at: int) -> FoldPlan:
     )
 
 
-def _restored(situation: Situation, at: int) -> RestoredFiles:
+def _restored(situation: Situation, limits: FoldLimits, at: int) -> RestoredFiles:
     """Return the files shown again where the first `at` entries are folded; computed once per moment."""
     known = situation.worked_out.restored
-    key = (id(situation.folded), at)
+    room = _room_for_files(situation, limits, at)
+    key = (id(situation.folded), at, room)
     if key not in known:
         entries = situation.folded.entries
         last = max(entry.last for entry in entries[:at])
-        text, seqs = _restore_files(situation, last, tuple(entries[at:]))
+        text, seqs = _restore_files(situation, last, tuple(entries[at:]), room)
         made = RestoredFiles(text, seqs=tuple(seqs), tokens=situation.counter.text(text))
         known[key] = (situation.folded, made)
     return known[key][1]
 
 
-def _restore_files(situation: Situation, last: int, tail: Sequence[Entry]) -> tuple[str, list[int]]:
+def _room_for_files(situation: Situation, limits: FoldLimits, at: int) -> int:
+    """Return the tokens (our count) that restored files may have beside the replacement and the tail."""
+    settings = situation.settings
+    window = situation.window.size
+    room = situation.unscaled(min(settings.restore_max_tokens, int(settings.restore_max_share * window)))
+    if settings.policy == "classic":
+        return room
+    folded = situation.folded
+    filled = situation.unscaled(min(MAX_FILLED_TOKENS, int(MAX_FILLED_SHARE * window)))
+    filled -= replacement_tokens(situation, limits, at, replacement_limit(situation))
+    filled -= situation.counter.text(limits.summary)
+    filled -= sum(entry_tokens(folded, entry) for entry in folded.entries[at:])
+    last = max(entry.last for entry in folded.entries[:at])
+    return max(0, min(room, filled, int(MAX_RESTORED_SHARE * _tokens_until(situation, last))))
+
+
+def _restore_files(
+    situation: Situation, last: int, tail: Sequence[Entry], room: int
+) -> tuple[str, list[int]]:
     """Return the text of the files last read up to fact `last`, and the seqs of the results that it repeats.
 
-    Files that the tail names are left out. "" where there are none or none fits the limits.
+    Files that the tail names are left out. "" where there are none or none fits into `room` tokens.
     """
     settings = situation.settings
     counter = situation.counter
-    room = min(settings.restore_max_tokens, int(settings.restore_max_share * situation.window.size))
-    left = situation.unscaled(room)
-    if settings.policy != "classic":
-        left = min(left, int(MAX_RESTORED_SHARE * _tokens_until(situation, last)))
-    left -= counter.text(RESTORED_HEADING)
+    left = room - counter.text(RESTORED_HEADING)
     shown = {
         file_path_of(use) for entry in tail if isinstance(entry, Exchange) for use in entry.uses.values()
     }

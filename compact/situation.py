@@ -88,7 +88,7 @@ class WorkedOut(Struct, frozen=True):
     local_summaries: dict[int, LocalSummary] = field(default_factory=dict)
     user_blocks: dict[tuple[int, int], UserBlock] = field(default_factory=dict)
     replacement_tokens: dict[tuple[Trigger, int, int], int] = field(default_factory=dict)
-    restored: dict[tuple[int, int], tuple[Folded, RestoredFiles]] = field(default_factory=dict)
+    restored: dict[tuple[int, int, int], tuple[Folded, RestoredFiles]] = field(default_factory=dict)
     attempts: dict[tuple[int, FoldLimits, str], tuple[Folded, Proposal | None]] = field(default_factory=dict)
 
 

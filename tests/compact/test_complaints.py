@@ -154,7 +154,7 @@ def test_complaint_07_restored_files_have_a_budget_and_count_in_what_is_left():
     for at in range(12):
         world.call("read", "x " * 7_000, file_path=f"src/f{at}.py")
     for at in range(12):
-        world.reply(f"thoughts {at} " * 800)
+        world.reply(f"thoughts {at} " * 400)
     made = world.compact("manual")
     fold = next(edit for edit in made.proposals[0].edits if isinstance(edit, Fold))
     restored = [text for text in map(block_text, fold.blocks) if text.startswith(RESTORED_HEADING)]

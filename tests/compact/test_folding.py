@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from compact.folding import (
+    MAX_FILLED_TOKENS,
     RESTORED_HEADING,
     Shrink,
     entry_tokens,
@@ -171,6 +172,18 @@ def test_files_that_are_shown_again_take_back_a_fifth_at_most_of_what_is_folded(
     assert 0 < world.situation.counter.text(block_text(made.fold.blocks[1])) <= folded / 5
     classic = restored(world, 10, policy="classic")
     assert made.restored == classic[: len(made.restored)] != classic
+
+
+def test_files_that_are_shown_again_fill_only_what_replacement_and_tail_leave():
+    world = World(judged=False)
+    world.user("read them all")
+    for number in range(30):
+        world.call("read", f"row {number}\n" * 1_900, file_path=f"src/f{number}.py")
+    world.reply("read")
+    made = fold_history(world.situation, AUTO)
+    assert made is not None and made.restored
+    after = world.folded.with_edits((made.fold,)).view.tokens
+    assert 8_000 < after <= MAX_FILLED_TOKENS
 
 
 def test_a_file_that_was_changed_or_is_in_the_tail_is_not_restored():

@@ -344,7 +344,7 @@ def test_a_failed_answer_leaves_the_history_and_too_little_is_not_asked_for():
 
 
 def test_what_is_a_record_already_is_not_summarised_again_on_request():
-    world = World(window=40_000, overhead=4_000, judged=False)
+    world = World(window=100_000, overhead=4_000, judged=False)
     for at in range(8):
         world.user(f"go on with {at}")
         world.call("read", f"line {at} of it\n" * 700, file_path=f"src/f{at}.py")
