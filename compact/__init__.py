@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .invariants import fact_at, problems
     from .layers.cold_return import COLD_RETURN
     from .layers.summary import SUMMARY_LAYER
-    from .local_summary import pins_of
+    from .local_summary import accounting_steps, pins_of
     from .page_references import (
         is_result_id,
         pages_referred_to,
@@ -84,6 +84,7 @@ __all__ = [
     "TokenCounter",
     "Trigger",
     "WindowState",
+    "accounting_steps",
     "block_texts",
     "cache_breakpoints",
     "call_label",
@@ -138,7 +139,7 @@ __getattr__ = lazy_door(
         "invariants": "fact_at problems",
         "layers.cold_return": "COLD_RETURN",
         "layers.summary": "SUMMARY_LAYER",
-        "local_summary": "pins_of",
+        "local_summary": "accounting_steps pins_of",
         "patches": "old_texts patched_text",
         "page_references": "is_result_id pages_referred_to with_resolved_references with_result_id",
         "pipeline": "REACTIVE_RUNGS dry_run plan quiet_below",

@@ -153,9 +153,28 @@ class EntryAccount(ListedParts):
 
 
 class EntryAccounts(Struct):
-    """The accounts of the entries so far, by the seq of each; kept with the folded facts."""
+    """The accounts of the entries so far, by the seq of each; kept with the folded facts.
+
+    `upto` is the number of entries that `accounting_steps` has gone through, with the newest texts of files.
+    """
 
     by_seq: dict[int, EntryAccount] = field(default_factory=dict)
+    upto: int = 0
+    pages: dict[str, str] = field(default_factory=dict)
+
+
+def accounting_steps(folded: Folded) -> Iterator[None]:
+    """Make the accounts of finished entries in small steps, so that a summary is ready when it is needed."""
+    accounts = folded.memo(EntryAccounts)
+    while accounts.upto < len(folded.entries) - 1:  # the newest entry may gain results
+        entry = folded.entries[accounts.upto]
+        made_of = _made_of(entry, folded.kind_of)
+        account = accounts.by_seq.get(entry.seq)
+        if account is None or account.made_of != made_of:
+            account = accounts.by_seq[entry.seq] = _account(entry, made_of, accounts.pages)
+        accounts.pages |= account.pages
+        accounts.upto += 1
+        yield
 
 
 def build_local_summary(folded: Folded, entries: Iterable[Entry]) -> LocalSummary:

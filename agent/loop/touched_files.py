@@ -20,6 +20,7 @@ from compact import (
     FileTouch,
     NeededText,
     PutBackRules,
+    accounting_steps,
     tracking_steps,
     trim_page,
     with_resolved_references,
@@ -111,13 +112,14 @@ async def text_named(session: Session, state: CompactionState, content: Sequence
 
 
 async def track_blocks(session: Session) -> None:
-    """Bring the tracker of a session's blocks up to date in slices, between which keys are handled.
+    """Bring what compaction keeps about a session up to date in slices, between which keys are handled.
 
-    After a long session was resumed, it has to process all entries.
+    That is the tracker of its blocks and the accounts of a local summary. After a long session was resumed,
+    all entries have to be processed.
     """
     now = asyncio.get_running_loop().time
     began = now()
-    for _ in tracking_steps(session.folded):
+    for _ in chain(tracking_steps(session.folded), accounting_steps(session.folded)):
         if now() - began >= SLICE_S:
             await asyncio.sleep(0)
             began = now()

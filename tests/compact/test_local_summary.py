@@ -2,9 +2,10 @@
 
 import pytest
 
+from compact import local_summary as building
 from compact.directives import REQUEST
 from compact.identifiers import whole_name_counts
-from compact.local_summary import build_local_summary, pins_of
+from compact.local_summary import accounting_steps, build_local_summary, pins_of
 from compact.local_summary_text import CLOSINGS_TITLE, commitments_text, coverage, local_summary_text
 from transcripts.facts import Compacted, Fold, Instructed, about_said
 from transcripts.folding import fold
@@ -83,6 +84,36 @@ def test_files_that_a_prompt_attached_are_read_and_stand_with_their_ids():
     shown = local_summary_text(local_summary(world), COUNT, 1_000)
     assert shown.startswith("Files read:\n- ")
     assert set(shown.splitlines()[1:]) == {"- src/a (1).py (r1.0)", "- b (2).png (r1.1)", "- /p/c.py"}
+
+
+def test_accounts_made_in_steps_beforehand_give_the_same_summary_and_leave_little_to_do(monkeypatch):
+    def session():
+        world = World(judged=False)
+        world.user("Never touch billing.")
+        for number in range(8):
+            path = f"src/f{number % 3}.py"
+            world.call("read", f"     1\tdef handle_{number}():\n     2\t    pass\n", file_path=path)
+            world.call(
+                "edit", "ok", file_path=path, old_string="    pass", new_string=f"    handle_{number}()"
+            )
+        world.call("bash", "1 failed", command="make", error=True)
+        return world
+
+    plain = session().folded
+    wanted = build_local_summary(plain, plain.entries)
+    made = session()
+    steps = len(list(accounting_steps(made.folded)))
+    assert steps == len(made.folded.entries) - 1 and list(accounting_steps(made.folded)) == []
+    accounted = []
+    make = building._account
+
+    def counted(*values):
+        accounted.append(1)
+        return make(*values)
+
+    monkeypatch.setattr(building, "_account", counted)
+    assert build_local_summary(made.folded, made.folded.entries) == wanted
+    assert len(accounted) == 1  # the newest entry
 
 
 def test_commands_stand_with_their_exit_codes_and_errors_with_their_last_line():
