@@ -51,7 +51,7 @@ LEAST = 60_000
 WHOLE = re.compile(r"(?<![\w./@+~-])[A-Za-z_]\w*(?:[.-]\w+)+(?![\w/-])")  # state.AgentType, data-testid
 MIN_WHOLE = 6
 LEAST_FILES = 0.87  # of the files that the next calls read or edit
-LEAST_DEFINITIONS = 0.75  # of the definitions that they edit
+LEAST_DEFINITIONS = 0.80  # of the definitions that they edit
 MOST_USUAL = 12_000  # tokens that are kept, restored files included
 MOST = 16_000
 
