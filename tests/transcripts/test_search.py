@@ -246,6 +246,22 @@ def test_a_prompt_is_ranked_above_output_with_the_same_words(project: Path) -> N
     assert found(project, "walrus beach", limit=1) == ["c50"]
 
 
+def test_a_fact_that_contains_the_name_that_was_asked_for_comes_before_all_with_its_parts(
+    project: Path,
+) -> None:
+    parts = (TextBlock("the plumbing has a hash, and the hash of the plumbing"),)
+    whole = (TextBlock("row of a table\n" * 400 + "\treturn plumbing.Hash(x)\n"),)
+    facts = [User(seq, NOON + seq, parts) for seq in range(1, 40)]
+    write(project, "c", *facts[:20], replace(facts[0], seq=30, blocks=whole), *facts[30:])
+    (best, *_) = search_records(project, "plumbing.Hash", ["c"], 3, 60).found
+    assert best.fact.seq == 30 and best.text[best.start :].startswith("plumbing.Hash(x)")
+    (best, *_) = search_facts(
+        project, "`plumbing.Hash`", "c", [*facts, replace(facts[0], seq=50, blocks=whole)], 3
+    )
+    assert best.fact.seq == 50
+    assert found(project, "hash of the plumbing", "c", limit=1) != ["c30"]  # no name
+
+
 def test_the_values_of_a_call_are_found_by_whole_words_and_not_by_its_keys(project: Path) -> None:
     call = ToolUseBlock("t1", "edit", {"file_path": "a.go", "new_string": "x\nporcupine\n\twalrus()"})
     write(project, "c", Reply(1, NOON, (call,)))

@@ -51,10 +51,11 @@ class SearchIndex:
         query = "SELECT count(*) FROM words WHERE words MATCH ? AND rowid >= ? AND rowid < ?"
         return int(self._db.execute(query, (_expression([term]), ids.start, ids.stop)).fetchone()[0])
 
-    def rank(self, counts: dict[QueryTerm, int], ids: range, limit: int) -> list[Place]:
+    def rank(self, counts: dict[QueryTerm, int], ids: range, limit: int, every: bool = False) -> list[Place]:
         """Return the best facts by FTS5's bm25. `counts` has the number of facts with each term.
 
-        Facts with only the most frequent terms are omitted if enough have others.
+        Facts with only the most frequent terms are omitted if enough have others; with `every`, those that
+        lack any of the terms.
         """
         ordered = sorted(counts, key=lambda term: counts[term])
         telling = ordered[:1]
@@ -73,7 +74,9 @@ class SearchIndex:
                 SELECT rowid FROM words WHERE words MATCH ? AND rowid >= ? AND rowid < ?
             ) ORDER BY score DESC LIMIT ?
         """
-        values = (matched, _expression(telling), ids.start, ids.stop, limit)
+        required = " AND ".join(map(_expression, ([term] for term in ordered)))
+        chosen = required if every else _expression(telling)
+        values = (matched, chosen, ids.start, ids.stop, limit)
         return [Place(*row) for row in self._db.execute(query, values)]
 
     def is_rewound(self, file: int, seq: int) -> bool:

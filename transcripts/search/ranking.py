@@ -33,12 +33,16 @@ from .placing import Matcher
 from .words import QueryTerm, query_terms
 
 # The weights were chosen on the questions in tests/bench/recorded_questions.py and the dialogues of LoCoMo.
-MAX_READ = 12  # facts read from the transcripts
+MAX_READ = 16  # facts read from the transcripts
+MAX_READ_FOR_NAME = 60  # for a query that is one name, until NAMED_HITS facts contain it
+NAMED_HITS = 3
 MIN_RANKED = 100  # facts among which the neighbours of one are looked for
-NEIGHBOUR_WEIGHTS = {1: 0.25, 2: 0.2}  # of the better fact at this distance
-SHARE_WEIGHT = 0.2  # of the share of the query that a fact contains; the best score by FTS5 counts as 1
+NEIGHBOUR_WEIGHTS = {1: 0.19, 2: 0.15}  # of the better fact at this distance
+SHARE_WEIGHT = 0.15  # of the share of the query that a fact contains; the best score by FTS5 counts as 1
+RESULT_WEIGHT = 0.08  # of a result of a call: more often the source than what was said about it
+NAME_WEIGHT = 1.0  # of a fact that contains the name that was asked for, as it is written
 REWOUND_WEIGHT = 0.5  # of a fact that a rewind removed from the conversation
-SEARCH_WEIGHT = 0.5  # of the result of an earlier search
+RECALL_WEIGHT = 0.5  # of the result of an earlier recall
 MAX_TERMS_WITH_SLIPS = 8  # misspellings are corrected only in queries with at most this many terms
 UPDATE_S = 2.0  # spent on indexing recently appended facts; the rest is not found yet
 
@@ -64,14 +68,22 @@ class Found(Struct, frozen=True):
         """Return it unchanged, or marked as rewound with a lower score."""
         return replace(self, score=self.score * REWOUND_WEIGHT, rewound=True) if is_rewound else self
 
+    def naming(self, name: str) -> Found:
+        """Return it with a higher score if it contains a name as it is written, and where."""
+        if not name or (start := self.text.find(name)) < 0:
+            return self
+        return replace(self, score=self.score + NAME_WEIGHT, start=start)
+
     def with_origin(self, reply: Fact | None, opened: Fact | None) -> Found:
         """Return it with the call that it answers, and the directory of its session at that time.
 
-        The result of an earlier search repeats words of its query and of other facts, so it counts less.
+        The result of an earlier recall repeats words of its query and of other facts, so it counts less.
         """
         call = call_of(reply, self.fact) if isinstance(self.fact, Result) else None
-        is_search = call is not None and tool_kind(call.name) in ("recalls", "searches")
-        score = self.score * SEARCH_WEIGHT if is_search else self.score
+        score = self.score
+        if call is not None:
+            is_recall = tool_kind(call.name) == "recalls"
+            score = score * RECALL_WEIGHT if is_recall else score + RESULT_WEIGHT
         folder = opened.folder if isinstance(opened, Opened) else ""
         return replace(self, call=call, folder=folder, score=score)
 
@@ -98,7 +110,7 @@ def search_records(
             unread = IndexFiller(home, database).update(sids, time.monotonic() + update_s)
             index = SearchIndex(database)
             index.begin_reading()
-            return SearchResult(_ranked(home, index, terms, sids, limit), unread)
+            return SearchResult(_ranked(home, index, terms, sids, limit, _one_name(query)), unread)
     except IndexUnavailable:
         return _search_without_index(home, query, sids, limit)
 
@@ -116,7 +128,7 @@ def search_facts(outputs: Path, query: str, sid: str, facts: Sequence[Fact], lim
         text = indexed_text(fact, outputs)
         placed = matcher.place(text)
         if placed.stems:
-            one = _judged(fact, text, sid, matcher, placed.closest)
+            one = _judged(fact, text, sid, matcher, placed.closest).naming(_one_name(query))
             judged.append(one.rewound_if(any(fact.seq in stretch for stretch in stretches)))
     found = list[Found]()
     for one in nlargest(2 * limit, judged, key=_merit):
@@ -126,10 +138,16 @@ def search_facts(outputs: Path, query: str, sid: str, facts: Sequence[Fact], lim
     return tuple(nlargest(limit, found, key=_merit))
 
 
+def _one_name(query: str) -> str:
+    """Return a query that is a single name, as it is written; "" for any other query."""
+    name = query.strip().strip("`'\"")
+    return name if len(name) >= 3 and not any(map(str.isspace, name)) else ""
+
+
 def _ranked(
-    home: Path, index: SearchIndex, terms: Sequence[QueryTerm], sids: Sequence[str], limit: int
+    home: Path, index: SearchIndex, terms: Sequence[QueryTerm], sids: Sequence[str], limit: int, name: str
 ) -> tuple[Found, ...]:
-    """Return the best facts."""
+    """Return the best facts; those that contain `name` come first."""
     ids = index.ids_of(sids)
     counts = _counts(index, terms, ids)
     if not counts:
@@ -141,15 +159,23 @@ def _ranked(
     known_share = sum(weights.values()) / (sum(weights.values()) + unknown)
     order = {sid: at for at, sid in enumerate(sids)}
     best = dict[tuple[int, float, str], tuple[Found, Place]]()
-    places = [place for place in _weighed(index, counts, ids, 3 * limit) if place.sid in order]
-    for place in places:
-        if len(best) >= max(limit, MAX_READ):
+    ranked = _weighed(index, counts, ids, 3 * limit)
+    if name:  # those with all of its parts come first
+        whole = index.rank(counts, ids, MAX_READ_FOR_NAME, every=True)
+        ranked = [*whole, *(place for place in ranked if place.id not in {each.id for each in whole})]
+    places = [place for place in ranked if place.sid in order]
+    named = 0
+    for read, place in enumerate(places):
+        enough = not name or named >= NAMED_HITS or read >= MAX_READ_FOR_NAME
+        if enough and len(best) >= max(limit, MAX_READ):
             break
         fact = _fact_at(home, place)
         if fact is None:
             continue
         text = indexed_text(fact, home / OUTPUTS_FOLDER)
         one = _judged(fact, text, place.sid, matcher, place.score / places[0].score)
+        named += bool(name) and name in text
+        one = one.naming(name)
         one = replace(one, share=one.share * known_share)
         one = one.rewound_if(index.is_rewound(place.file, place.seq))
         # If a session and its copies share a fact, keep that of the first session.
