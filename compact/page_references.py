@@ -83,6 +83,19 @@ def pages_referred_to(content: Sequence[Block]) -> set[int]:
     return {int(ident or old_ident) for _, ident, old_ident in found}
 
 
+def longest_own_stretch(lines: Sequence[str]) -> tuple[str, ...]:
+    """Return the longest stretch of lines of a page that neither refer to another one nor name this one."""
+    patterns = (_UNCHANGED_IDS, _UNCHANGED_FILE, _RESULT_ID_LINE)
+    stretches: list[list[str]] = [[]]
+    for line in lines:
+        if any(pattern.match(line) for pattern in patterns):
+            stretches.append([])
+        else:
+            stretches[-1].append(line)
+    longest: list[str] = max(stretches, key=len)
+    return tuple(longest)
+
+
 def refers_to_a_page(view: View) -> bool:
     """Return whether any result in the view may refer to another one."""
     parts = (part for message in view if message.role == "user" for part in message.parts)

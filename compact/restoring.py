@@ -42,6 +42,7 @@ from .identifiers import (
     strings,
 )
 from .invariants import fact_at
+from .page_references import longest_own_stretch
 from .prices import Prices
 from .settings import CompactSettings
 
@@ -213,7 +214,8 @@ def _text_of(
             return ClearedText(
                 f"r{block.seq}", path=path, lines=tuple(hit[2] for hit in numbered), first=int(numbered[0][1])
             )
-        return ClearedText(f"r{block.seq}", path=path, lines=tuple(lines))
+        # A reference would be shown where later compactions do not look for one.
+        return ClearedText(f"r{block.seq}", path=path, lines=longest_own_stretch(lines))
     use = fact.blocks[block.index] if isinstance(fact, Reply) else None
     value = use.input.get(block.field) if isinstance(use, ToolUseBlock) else None
     if not isinstance(use, ToolUseBlock) or not isinstance(value, str) or not file_path_of(use):

@@ -57,6 +57,18 @@ def test_a_small_text_comes_back_whole_without_numbers_and_with_its_id():
     assert text == SMALL
 
 
+def test_lines_that_refer_to_another_result_do_not_come_back_with_the_text():
+    text = "\n".join(f"def small_{number}(): return {number}" for number in range(20))
+    world = World(judged=False)
+    world.user("begin")
+    before = "[lines 1-9 are unchanged since r2 above]"
+    behind = "[lines 40-49 are unchanged since r3 above]\n[this result: r4]"
+    world.call("read", f"{before}\n{text}\n{behind}", file_path="src/a.py")
+    clear(world)
+    (said,) = back(world)
+    assert said.partition("\n")[2] == text
+
+
 @pytest.mark.parametrize("indentation", ["\t", "    ", "\t\t"])
 def test_indented_text_is_found_in_the_file_and_comes_back_as_it_stands_there(indentation):
     text = "\n".join(f"{indentation}small_{number}(first, second)" for number in range(20))
