@@ -25,7 +25,7 @@ from hashlib import blake2b
 from pathlib import Path
 from threading import Event, Thread
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import NODEFAULT, Struct
@@ -208,29 +208,38 @@ def _sha256(record: int, start: int, end: int) -> bytes:
     return made.digest()
 
 
-def write_pieces(path: Path, key: SessionKey, is_over: Callable[[], bool] = lambda: False) -> None:
-    """Write the pieces of a transcript that are missing, until `is_over`. Raises OSError.
+class CachedEnd(NamedTuple):
+    """The end of what pieces stand for in a transcript: bytes, and the number of the last fact."""
+
+    size: int = 0
+    seq: int = 0
+
+
+def write_pieces(
+    path: Path,
+    key: SessionKey,
+    is_over: Callable[[], bool] = lambda: False,
+    known: CachedEnd = CachedEnd(),  # noqa: B008  immutable
+) -> CachedEnd:
+    """Write the pieces of a transcript that are missing behind `known`, until `is_over`. Raises OSError.
 
     Lines that are damaged, unsigned or out of order end the part that pieces can stand for.
     """
     if not _is_cacheable(path, key):
-        return
+        return known
     _folder_of(path).mkdir(mode=0o700, exist_ok=True)
     _remove_orphans(_folder_of(path))
-    start = 0
-    last = 0
     with opened_unread(path) as record:
-        while os.fstat(record).st_size - start >= PIECE_BYTES and not is_over():
+        while os.fstat(record).st_size - known.size >= PIECE_BYTES and not is_over():
+            start = known.size
             piece = _read_piece(path, key, start)
             if piece is None or not _is_same(record, piece):
-                piece = _make_piece(record, key, start=start, last=last)
-                if piece is None or is_over():
-                    return
-                if (body := _encoded(piece)) is None:
-                    return
+                piece = _make_piece(record, key, start=start, last=known.seq)
+                if piece is None or is_over() or (body := _encoded(piece)) is None:
+                    break
                 replace_file(_piece_path(path, start), _mac(key, path, body) + body)
-            start = piece.end
-            last = piece.facts[-1].seq
+            known = CachedEnd(piece.end, piece.facts[-1].seq)
+    return known
 
 
 def _make_piece(record: int, key: SessionKey, *, start: int, last: int) -> _Piece | None:
@@ -286,7 +295,13 @@ class CacheThread:
     def __init__(self) -> None:
         self._over = Event()
         self._thread: Thread | None = None
+        self._known: dict[Path, CachedEnd] = {}
         self._looked_at: dict[Path, int] = {}  # size of each transcript when a thread began
+
+    def know(self, path: Path, start: KnownStart) -> None:
+        """Note that pieces stand for the start of a transcript."""
+        self._known[path] = CachedEnd(start.size, start.facts[-1].seq)
+        self._looked_at[path] = start.size
 
     def begin(self, path: Path, key: SessionKey) -> None:
         """Start writing if there may be a new piece, unless the thread is already running."""
@@ -300,8 +315,9 @@ class CacheThread:
                 self._thread.start()
 
     def _write(self, path: Path, key: SessionKey) -> None:
+        known = self._known.get(path, CachedEnd())
         with suppress(OSError):
-            write_pieces(path, key, self._over.is_set)
+            self._known[path] = write_pieces(path, key, self._over.is_set, known)
 
     def end(self) -> None:
         """Stop soon, without waiting."""

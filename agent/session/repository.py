@@ -6,6 +6,7 @@ With `--no-session` everything is written to a temporary directory, which is rem
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 import shutil
 import tempfile
@@ -34,6 +35,7 @@ from transcripts import (
     Fact,
     Folded,
     FromElsewhere,
+    KnownStart,
     LazyResults,
     LoadedTranscript,
     Opened,
@@ -54,6 +56,7 @@ from transcripts import (
     read_known_start,
     read_transcript,
     resume_store,
+    without_garbage_collection,
 )
 from transcripts.search import IndexThread
 from transcripts.secrets import SecretMasks
@@ -63,6 +66,7 @@ from .plan_and_todo import newest_plan, newest_todos
 from .session import CHARGE_TOPIC, Session
 from .skill_texts import skills_in_use
 
+MANY_FACTS = 20_000  # of a session that is resumed
 RECORDING_SUFFIXES = (".jsonl", ".traj", ".json")
 
 
@@ -91,6 +95,7 @@ class SessionRepository(Struct):
     first_sid: str | None = None
     key: SessionKey | None = None
     home: Path = Path()
+    _start_read: tuple[tuple[int, ...], KnownStart | None] | None = None  # by the stamp of its file
     _held: list[str] | None = None  # lines for the user, while a thread opens a session
 
     def __post_init__(self) -> None:
@@ -135,8 +140,19 @@ class SessionRepository(Struct):
 
     def reopen(self, path: Path) -> Session:
         """Return a recorded session, to be continued. Raises StoreError."""
-        start = read_known_start(path, self.key) if self.key is not None else None
-        self.require_own(path, start.size if start is not None else 0)
+        with without_garbage_collection():
+            session = self._reopened(path)
+            if len(session.folded.facts) > MANY_FACTS:
+                gc.freeze()  # all of them stay; looking through them would hold the event loop up
+        self.cache_start(session)
+        return session
+
+    def _reopened(self, path: Path) -> Session:
+        self.require_own(path)
+        start = self._known_start(path)
+        self._start_read = None  # the session has its facts from now on
+        if start is not None:
+            self.caching.know(path, start)
         store, loaded = resume_store(path, self._tell, key=self.key, start=start)
         if torn := loaded.torn_size:
             self._tell(f"moved an incomplete last line of the transcript ({torn} bytes) to {loaded.sid}.torn")
@@ -148,7 +164,6 @@ class SessionRepository(Struct):
         if loaded.second_tails:
             self._separate_tails(session, path)
         _read_all(session.folded)
-        self.cache_start(session)
         return session
 
     def cache_start(self, session: Session) -> None:
@@ -227,14 +242,29 @@ class SessionRepository(Struct):
             f" and the other is now session {fork.sid}"
         )
 
-    def require_own(self, path: Path, start: int = 0) -> None:
-        """Raise FromElsewhere if a transcript was not written on this machine, from byte `start` on."""
+    def require_own(self, path: Path) -> None:
+        """Raise FromElsewhere if a transcript was not written on this machine."""
         try:
-            is_foreign = self.key is not None and self.key.is_from_elsewhere(path, start)
+            start = self._known_start(path)
+            size = start.size if start is not None else 0
+            is_foreign = self.key is not None and self.key.is_from_elsewhere(path, size)
         except OSError as error:
             raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
         if is_foreign:
             raise FromElsewhere(path.stem)
+
+    def _known_start(self, path: Path) -> KnownStart | None:
+        """Return the start of a transcript from the cache, read once for each state of the file.
+
+        Raises OSError if there is no such file.
+        """
+        if self.key is None:
+            return None
+        found = path.stat()
+        stamp = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        if self._start_read is None or self._start_read[0] != stamp:
+            self._start_read = stamp, read_known_start(path, self.key)
+        return self._start_read[1]
 
     def _copy(self, original: str, facts: Sequence[Fact], at: int | None = None) -> Session:
         """Return a session with these facts (up to `at`), its original's checkpoints and a new name."""
