@@ -1,4 +1,4 @@
-"""Track the blocks that could be cleared: kind, time of the last touch, and the cost of keeping them."""
+"""Track the blocks that could be cleared: their kind, and the time of the last touch."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ from transcripts import (
 )
 
 from .clearing import MIN_CLEARED_TOKENS, PLACEHOLDER_TOKENS, clearable_fields, is_placeholder
-from .hazards import OLDEST_AGE, Cell, HazardCurves, cheapness
+from .hazards import OLDEST_AGE, Cell, HazardCurves
 from .identifiers import base_name, block_texts, joined_text, names
 from .invariants import fact_at
 from .page_references import lines_shown, pages_referred_to
@@ -49,7 +49,6 @@ class TrackedBlock(Struct, eq=False):
     path: str = ""  # of the file that it shows, as written in the call
     lines: tuple[int, int] = (0, 0)  # first and last line of the file that it shows; (0, 0): unknown
     named: int = 0  # number of times that its file was named since
-    hold: float = 0.0  # cost of keeping it so far, less its worth as an insurance
     needed_by: int = 0  # seq of the newest result that refers the model to it
 
 
@@ -73,7 +72,7 @@ class BlockTracker(Struct):
     _covered: int = 0  # number of entries at the beginning that a summary covered when they were processed
     # Of those: blocks by the name of their file that a later call may supersede.
     _current: dict[str, list[TrackedBlock]] = field(default_factory=dict)
-    _settled: int = 0  # the call up to which `hold` is computed
+    _expected_until: int = 0  # the call up to which `expected` is computed
     _by_name: dict[str, list[TrackedBlock]] = field(default_factory=dict)
     _by_file: dict[str, list[TrackedBlock]] = field(default_factory=dict)
     _known: set[str] = field(default_factory=set)  # names that occurred outside of results
@@ -130,30 +129,17 @@ class BlockTracker(Struct):
         """Return the blocks that show a file of this name, or did before they were cleared, oldest first."""
         return self._by_file.get(name, ())
 
-    def settle(self, folded: Folded, prices: Prices, prompt: int, curves: HazardCurves) -> None:
-        """Add the cost of the calls since the last time to each block's `hold`; `prompt` is in our tokens."""
-        steps = self.calls - self._settled
-        self._settled = self.calls
+    def expect(self, folded: Folded, curves: HazardCurves) -> None:
+        """Add the references to expect in the calls since the last time, by the table."""
+        steps = self.calls - self._expected_until
+        self._expected_until = self.calls
         if steps <= 0:
             return
-        scale = self.scale
-        calls = self.calls
-        read = prices.read * steps
-        write = prices.write
-        base = loss_base(prompt, prices)
-        share = steps * scale / cheapness(prices.read)
-        following = self.by_cell(curves.following)
         references = self.by_cell(curves.references)
-        expected = 0.0
-        for block in self.shown(folded):
-            age = calls - block.touched
-            size = block.tokens
-            age = OLDEST_AGE if age > OLDEST_AGE else age
-            rate = following[block.cell][age]
-            hold = block.hold + size * (read - rate * share * (base + size * write))
-            block.hold = hold if hold > 0 else 0.0
-            expected += references[block.cell][age] * size
-        self.expected += expected * steps
+        self.expected += steps * sum(
+            references[block.cell][min(self.calls - block.touched, OLDEST_AGE)] * block.tokens
+            for block in self.shown(folded)
+        )
 
     @property
     def scale(self) -> float:
@@ -263,7 +249,6 @@ class BlockTracker(Struct):
             if block.seq in still_needed:  # as good as read again
                 block.cell = Cell.READ
                 block.named = 0
-                block.hold = 0.0
                 block.needed_by = read.seq if read is not None else 0
             elif block.cell in _SUPERSEDED_CELLS and result is not None:
                 block.cell = _cell_after(block, touch.kind if is_done else "other", touch.lines)

@@ -26,27 +26,27 @@ What it depends on
 
 What the price of reading does
     At cached prices of 0.1 a token carried for ten calls costs as much as sending it once. `hazard_curves`
-    gives the rate of the next call, which settles what carrying has cost so far, and the mean over the calls
-    until the next batch, which decides what to clear. Where reading is cheaper, batches are rarer by
-    `cheapness`, the square root of the ratio, and the mean runs over more calls.
+    gives the rate of the next call, and the mean over the calls that a cleared block is away, which decides
+    what to clear. Where reading is cheaper, batches are rarer by `cheapness`, the square root of the ratio,
+    and the mean runs over more calls.
 
 A worked example
     A page of 1,400 tokens was read 30 calls ago; its file was neither named nor edited since. The prompt has
     40,000 tokens; reading from the cache costs 0.1 and writing to it 1.25 of an input token.
 
-    1. Cell READ, age 30: the fifth column. Rate: (6.2 + 13 * 0.6) / 1,000,000 = 14 per million token-calls.
+    1. Cell READ, age 30. Of the next 36 calls ten are in the fifth column, (6.2 + 26 * 0.6) / 1,000,000 = 22
+       per million token-calls, and the others in the last, (0.8 + 26 * 0.1) = 3.4 per million. Mean: 8.5.
     2. If it is needed, one more call reads the prompt (40,000 * 0.1 = 4,000 tokens at full price), takes
        750 itself, and writes the text again (1,400 * 1.25 = 1,750): a loss of 6,500.
-    3. Expected loss per token and call: 14 / 1,000,000 * 6,500 = 0.09.
+    3. Expected loss per token and call: 8.5 / 1,000,000 * 6,500 = 0.055.
     4. Carrying costs 0.1 per token and call. Losing it costs less, so the block may be cleared.
 
-    At age 15 the rate is 24.4 per million and the expected loss 0.16: it stays. With a prompt of 100,000
+    At age 15 the mean is 18.7 per million and the expected loss 0.12: it stays. With a prompt of 100,000
     tokens a lost block costs 12,500, so the limit moves to older blocks: in a long context losing is dearer.
 
 What corrects the tables
     A session that refers back less than the tables expect has its rates scaled down, never up
-    (`BlockTracker.scale`). What carrying has cost beyond its worth as an insurance accumulates in
-    `TrackedBlock.hold`; policy.py clears a batch once that pays for rewriting the cache behind it.
+    (`BlockTracker.scale`).
 """
 
 from collections.abc import Mapping
@@ -58,7 +58,7 @@ from msgspec import Struct
 
 AGE_BOUNDS = (2, 5, 10, 20, 40)  # calls since a block was touched, up to which each column of the table holds
 OLDEST_AGE = AGE_BOUNDS[-1] + 1  # from which on age makes no difference
-EDIT_WEIGHT = 13.0  # an edit out of view costs a failed call and a read beside the text
+EDIT_WEIGHT = 26.0  # an edit out of view costs a failed call and a read beside the text
 
 
 class Cell(IntEnum):

@@ -3,8 +3,9 @@
 Before every call it compares the cost of keeping each block until the next batch with the expected cost of
 losing it: the hazard that it is needed (hazards.py) times the cost of one more call and of the text again. A
 block is clearable if keeping it costs more. Blocks are cleared in batches, because everything after an edit
-is written to the prompt cache again: when keeping them has cost as much as the rewrite, when the cache has
-expired anyway, or when the window leaves no choice.
+is written to the prompt cache again. A batch takes all that is clearable, and summarizes the old messages in
+which nothing is likely to be needed (settled_runs.py). It is due when it pays for the rewrite within a share
+of the calls since the last one, when the cache has expired anyway, or when the window leaves no choice.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,14 +16,14 @@ from msgspec import Struct
 from transcripts import Clear, PartKind
 
 from .block_tracker import BlockTracker, TrackedBlock, loss_base, tracker_of
-from .breakpoints import cache_breakpoints, first_unedited
 from .clearing import part_at, placeholder_edit
-from .hazards import OLDEST_AGE, cheapness, hazard_curves
+from .hazards import OLDEST_AGE, hazard_curves
 from .settings import CompactSettings, ContextWindow
+from .settled_runs import SettledRuns, settled_runs
 from .situation import Situation
-from .uncompact import Exemptions, exemptions
+from .uncompact import Exemptions, exemptions, in_force
 
-REWRITE_WEIGHT = 0.45  # of the rewrite's cost, that keeping the blocks must have cost before a batch
+PAYBACK_SHARE = 0.25  # of the calls since the last batch, within which the next one has to pay for itself
 MIN_BATCH_SHARE = 0.02  # of the window, that a batch frees, if that is less than batch_min_tokens
 MAX_FORCED_SHARE = (
     0.75  # of the trigger: if a forced batch leaves more, blocks that are likelier needed go too
@@ -60,12 +61,12 @@ class _Outlook(Struct, frozen=True):
 class Batch(NamedTuple):
     """The blocks to clear, in order, and the reason: "price", "cold cache" or "window".
 
-    No block before fact `settled` is likely to be needed: earlier batches have cleared the rest.
+    `settled` are the entries that a summary may replace; none where the user or a hook is against it.
     """
 
     edits: tuple[Clear, ...]
     why: str
-    settled: int
+    settled: SettledRuns
 
 
 def choose_batch(situation: Situation) -> Batch | None:
@@ -79,32 +80,44 @@ def choose_batch(situation: Situation) -> Batch | None:
         return None
     outlook = _outlook(situation, tracker)
     blocks = _clearable(outlook)
-    least = max(1, situation.unscaled(min_batch_tokens(situation.settings, situation.window)))
-    if forced:
-        chosen = _with_likelier(outlook, blocks)
-        why = "window"
-    elif situation.cache_is_cold:
-        chosen = blocks
-        why = "cold cache"
-    else:
-        chosen = _worth_rewriting(situation, blocks, least)
-        why = "price"
-    if sum(block.tokens for block in chosen) < least:
+    chosen = _with_likelier(outlook, blocks) if forced else blocks
+    summarizes = not (situation.vetoed or outlook.exempt)
+    settled = settled_runs(situation, _staying(outlook, blocks)) if summarizes else SettledRuns()
+    freed = _freed(situation, chosen, settled)
+    if freed < max(1, situation.unscaled(min_batch_tokens(situation.settings, situation.window))):
+        return None
+    if not (forced or situation.cache_is_cold or _pays(situation, chosen, freed)):
         return None
     edits = tuple(filter(None, (_placeholder(situation, block) for block in chosen)))
-    return Batch(edits, why=why, settled=_settled_before(outlook, blocks)) if edits else None
+    why = "window" if forced else "cold cache" if situation.cache_is_cold else "price"
+    return Batch(edits, why=why, settled=settled) if edits else None
 
 
-def _settled_before(outlook: _Outlook, clearable: Sequence[TrackedBlock]) -> int:
-    """Return the seq before which earlier batches have left nothing likely to be needed, 0 for none."""
-    folded = outlook.situation.folded
-    view = outlook.situation.view
-    behind = first_unedited(folded)
-    if not 0 < behind < len(view):
-        return 0
+def _staying(outlook: _Outlook, clearable: Sequence[TrackedBlock]) -> list[int]:
+    """Return the seqs of the facts with blocks that are likely to be needed."""
     going = set(map(id, clearable))
-    stays = (block.seq for block in outlook.tracker.shown(folded) if id(block) not in going)
-    return min(view[behind].first, next(stays, view[behind].first))
+    shown = outlook.tracker.shown(outlook.situation.folded)
+    return [block.seq for block in shown if id(block) not in going]
+
+
+def _freed(situation: Situation, blocks: Sequence[TrackedBlock], settled: SettledRuns) -> int:
+    """Return about how many tokens a batch frees, by our count."""
+    folded = situation.folded
+    alone = sum(block.tokens for block in blocks)
+    inside = sum(block.tokens for block in blocks if settled.contain(block.seq))
+    return alone + max(0, settled.tokens - inside - settled.summary_tokens(folded))
+
+
+def _pays(situation: Situation, blocks: Sequence[TrackedBlock], freed: int) -> bool:
+    """Return whether not reading what is freed pays for the rewrite within PAYBACK_SHARE of the calls."""
+    folded = situation.folded
+    view = situation.view
+    prices = situation.prices
+    made = [int(done.report["calls"]) for done in in_force(folded) if "calls" in done.report]
+    calls = folded.conversation.reply_count - (made[-1] if made else 0)
+    left = view.tokens - freed - (_dropped_thinking(situation, blocks[0].seq) if blocks else 0)
+    cost = max(0, left) * (prices.write - prices.read)
+    return PAYBACK_SHARE * calls * freed * prices.read >= cost
 
 
 def min_batch_tokens(settings: CompactSettings, window: ContextWindow) -> int:
@@ -118,12 +131,11 @@ def _looks_now(situation: Situation, tracker: BlockTracker) -> bool:
 
 
 def _outlook(situation: Situation, tracker: BlockTracker) -> _Outlook:
-    """Return the outlook, with the cost of keeping each block updated."""
-    folded = situation.folded
+    """Return the outlook, with the expected references up to date."""
     prices = situation.prices
     prompt = situation.unscaled(situation.tokens)
     curves = hazard_curves(prices.read, situation.settings.batch_interval_calls)
-    tracker.settle(folded, prices, prompt, curves)
+    tracker.expect(situation.folded, curves)
     mean = tracker.by_cell(curves.mean)
     return _Outlook(situation, tracker=tracker, mean=mean, prompt=prompt, exempt=exemptions(situation))
 
@@ -134,39 +146,8 @@ def _clearable(outlook: _Outlook) -> list[TrackedBlock]:
     rate = outlook.rate
     base = loss_base(outlook.prompt, prices)
     write = prices.write
-    limit = cheapness(prices.read) * prices.read / max(1e-9, outlook.tracker.scale)
+    limit = prices.read / max(1e-9, outlook.tracker.scale)
     return [block for block in outlook.open_blocks() if rate(block) * (base + block.tokens * write) < limit]
-
-
-def _worth_rewriting(
-    situation: Situation, blocks: Sequence[TrackedBlock], least: int
-) -> Sequence[TrackedBlock]:
-    """Return the batch worth most among those that begin after a breakpoint, or at the beginning.
-
-    A batch is worth the cost of keeping its blocks so far, less the cost of the cache that it rewrites.
-    """
-    folded = situation.folded
-    view = situation.view
-    prices = situation.prices
-    extra = REWRITE_WEIGHT * (prices.write - prices.read)
-    best: Sequence[TrackedBlock] = ()
-    most = 0.0
-    at = len(blocks)
-    freed = 0
-    hold = 0.0
-    starts = {0, first_unedited(folded), *(place + 1 for place in cache_breakpoints(folded))}
-    for start in sorted((start for start in starts if start < len(view)), reverse=True):
-        while at > 0 and blocks[at - 1].seq >= view[start].first:
-            at -= 1
-            freed += blocks[at].tokens
-            hold += blocks[at].hold
-        if freed >= least:
-            behind = view.tokens - view.tokens_before(start) - freed
-            worth = hold - extra * max(0, behind - _dropped_thinking(situation, blocks[at].seq))
-            if worth >= most:
-                best = blocks[at:]
-                most = worth
-    return best
 
 
 def _dropped_thinking(situation: Situation, seq: int) -> int:

@@ -2,23 +2,27 @@
 
 The classic policy counts: of the results that the model has seen, it clears all but the newest few, before
 every call. The thrifty policy clears in batches, long tool inputs too, when policy.py finds that a batch is
-due. With a batch, a local summary replaces the range that earlier batches have cleared, where that pays.
+due. With a batch, summaries replace the runs of old messages in which nothing is likely to be needed: the
+first one is the local summary of all of them, the others only name their messages.
 """
 
-from bisect import bisect_left
+from msgspec.structs import replace
 
 from compact.clearing import is_one_line, placeholder_edit, shown_text
 from compact.folding import fold_before
 from compact.layers.summary import earlier_summary
-from compact.policy import MIN_BATCH_SHARE, Batch, choose_batch, min_batch_tokens
+from compact.policy import choose_batch, min_batch_tokens
 from compact.report import propose
 from compact.settings import CompactSettings, ContextWindow
+from compact.settled_runs import Run, SettledRuns
 from compact.situation import FoldLimits, Layer, Proposal, Situation
 from compact.uncompact import exemptions
-from transcripts import Clear, Fold
+from transcripts import Clear, Fold, TextBlock
 
-MIN_FOLD_TOKENS = 4_000  # that a local summary frees where it replaces a range that was cleared before
-FOLD_PAYBACK_CALLS = 10  # within which it has to pay for its own tokens
+MIN_FOLD_TOKENS = 4_000  # that the summaries free
+MIN_FOLD_SHARE = 0.1  # of the window, that they free in a small one
+FOLD_PAYBACK_CALLS = 10  # within which they have to pay for their own tokens
+RUN_SUMMARIZED = "[summarized: r{first}-r{last}. The summary at the beginning covers it. recall shows it.]"
 
 
 def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int:
@@ -30,9 +34,9 @@ def _plan(situation: Situation) -> tuple[Proposal, ...]:
         edits = _all_but_newest(situation)
         why = "count"
     elif (batch := choose_batch(situation)) is not None:
-        if (fold := _fold_of_settled(situation, batch)) is not None:
-            rest = tuple(edit for edit in batch.edits if edit.seq > fold.last)
-            return (propose(situation, "ledger", "auto", (fold, *rest), why=batch.why),)
+        if folds := _folds_of(situation, batch.settled):
+            rest = tuple(edit for edit in batch.edits if not batch.settled.contain(edit.seq))
+            return (propose(situation, "ledger", "auto", (*folds, *rest), why=batch.why),)
         edits = batch.edits
         why = batch.why
     else:
@@ -40,28 +44,30 @@ def _plan(situation: Situation) -> tuple[Proposal, ...]:
     return (propose(situation, "micro", "auto", edits, why=why),) if edits else ()
 
 
-def _fold_of_settled(situation: Situation, batch: Batch) -> Fold | None:
-    """Return the local summary of the range that earlier batches have cleared, where that pays; else None.
+def _folds_of(situation: Situation, settled: SettledRuns) -> tuple[Fold, ...]:
+    """Return the summaries of the settled runs, where they pay for their own tokens; else ().
 
-    Placeholders, short results and old texts accumulate there. The messages after it are written to the cache
-    again for the batch in any case, so the fold costs no more than its own tokens.
+    The messages after them are written to the cache again for the batch in any case.
     """
     folded = situation.folded
-    view = situation.view
     prices = situation.prices
-    at = bisect_left(folded.entries, batch.settled, key=lambda entry: entry.seq)
-    least = situation.unscaled(min(MIN_FOLD_TOKENS, int(MIN_BATCH_SHARE * situation.window.size)))
-    zone = view.tokens_before(view.index_of(batch.settled)) if 0 < at < len(folded.entries) else 0
-    if zone - sum(fold.tokens for fold in folded.edits.folds) < max(1, least):
-        return None
-    if situation.vetoed or exemptions(situation):
-        return None
+    least = max(1, situation.unscaled(min(MIN_FOLD_TOKENS, int(MIN_FOLD_SHARE * situation.window.size))))
+    if settled.tokens - sum(fold.tokens for fold in folded.edits.folds) < least:
+        return ()
     limits = FoldLimits("auto", earlier_summary(situation), restoring=False)
-    fold = fold_before(situation, limits, at).fold
-    saved = (zone - fold.tokens) * prices.read * FOLD_PAYBACK_CALLS
-    return (
-        fold if zone - fold.tokens >= least and saved >= fold.tokens * (prices.write - prices.read) else None
-    )
+    summary = fold_before(situation, limits, settled.recent).fold
+    first, *others = settled.runs
+    folds = (replace(summary, last=first.last), *(_named(situation, run) for run in others))
+    tokens = sum(fold.tokens for fold in folds)
+    freed = settled.tokens - tokens
+    pays = freed * prices.read * FOLD_PAYBACK_CALLS >= tokens * (prices.write - prices.read)
+    return folds if freed >= least and pays else ()
+
+
+def _named(situation: Situation, run: Run) -> Fold:
+    """Return the fold of a run that the local summary at the beginning covers."""
+    text = RUN_SUMMARIZED.format(first=run.first, last=run.last)
+    return Fold(run.first, last=run.last, blocks=(TextBlock(text),), tokens=situation.counter.text(text))
 
 
 def _all_but_newest(situation: Situation) -> tuple[Clear, ...]:

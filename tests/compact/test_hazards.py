@@ -1,11 +1,10 @@
-"""The tracker knows of each block its kind, its age and what carrying it has cost."""
+"""The tracker knows of each block its kind and its age, and how often the session refers back."""
 
 import pytest
 
 from agent.replay.policies import PRICE_TIERS
 from compact.block_tracker import tracker_of
 from compact.hazards import EDIT_RATES, OLDEST_AGE, REFERENCE_RATES, Cell, hazard_curves
-from compact.prices import Prices
 from transcripts.facts import Clear, Compacted, Fold, Rewound, Undone
 from transcripts.folding import fold
 from transcripts.messages import TextBlock, ToolUseBlock
@@ -46,9 +45,9 @@ def ages(world):
     return [tracker.calls - block.touched for block in tracker.blocks]
 
 
-def settle(world, prompt=50_000):
+def expecting(world):
     tracker = tracker_of(world.folded)
-    tracker.settle(world.folded, Prices(), prompt, CURVES)
+    tracker.expect(world.folded, CURVES)
     return tracker
 
 
@@ -177,31 +176,21 @@ def test_a_name_touches_only_the_newest_result_that_mentioned_it_and_only_once()
     assert tracker_of(world.folded).seen == 1
 
 
-def test_hold_grows_with_what_carrying_costs_and_never_falls_below_nothing():
-    world = session(edit("x.py"), read("src/a.py"))
-    holds = []
-    for at in range(60):
-        world.call("bash", "ok", command=f"make {at}")
-        [block] = settle(world).blocks
-        holds.append(block.hold)
-    assert holds[0] == 0.0
-    assert holds[-1] > holds[30] > 0.0
-    assert holds[-1] <= 61 * block.tokens * 0.1
-
-
-def test_hold_is_settled_once_for_each_call():
-    world = session(*[edit("x.py"), bash(), *[bash("ok")] * 30])
-    first = settle(world).blocks[0].hold
+def test_references_are_expected_once_for_each_call():
+    world = session(edit("x.py"), bash(), *[bash("ok")] * 30)
+    first = expecting(world).expected
     assert first > 0
-    assert settle(world).blocks[0].hold == first
+    assert expecting(world).expected == first
+    world.call("bash", "ok", command="make")
+    assert expecting(world).expected > first
 
 
 def test_rates_go_down_in_a_session_that_refers_back_less_than_the_table_expects():
     world = session(edit("x.py"), *[read(f"src/f{at}.py", LINE * 400) for at in range(3)])
-    assert settle(world).scale < 1.0
+    assert expecting(world).scale < 1.0
     for at in range(30):
         world.call("read", LINE * 400, file_path=f"src/g{at}.py")
-        tracker = settle(world)
+        tracker = expecting(world)
     assert tracker.scale < 0.3
 
 

@@ -7,7 +7,7 @@ from agent.replay.policies import PRICE_TIERS
 from compact.block_tracker import tracker_of
 from compact.breakpoints import first_unedited
 from compact.pipeline import plan
-from compact.policy import MAX_FORCED_SHARE, REWRITE_WEIGHT, choose_batch, min_batch_tokens
+from compact.policy import MAX_FORCED_SHARE, PAYBACK_SHARE, choose_batch, min_batch_tokens
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import finish_plan
@@ -110,18 +110,19 @@ def test_the_minimum_of_a_batch_is_a_share_of_a_small_window(window, least):
     assert min_batch_tokens(CompactSettings(), ContextWindow(window)) == least
 
 
-def test_while_the_cache_is_warm_a_batch_waits_until_carrying_has_cost_what_the_rewrite_costs():
+@pytest.mark.parametrize("tier", PRICE_TIERS.values())
+def test_while_the_cache_is_warm_a_batch_pays_within_a_share_of_the_calls_since_the_last_one(tier):
     world = outputs(1)
-    for at in range(300):
+    world.prices = tier
+    before = 0
+    for at in range(200):
         world.call("bash", f"{at:03} " + LINE * 100, command=f"make {at}")
-        batch, situation = choose_batch(world.situation), world.situation
-        gone = set(cleared(batch))
-        blocks = [block for block in tracker_of(world.folded).blocks if block.seq in gone]
-        if batch is not None:
-            break
-    hold, freed = sum(block.hold for block in blocks), sum(block.tokens for block in blocks)
-    assert present(batch).why == "price"
-    assert hold >= REWRITE_WEIGHT * (1.25 - 0.1) * (situation.view.tokens - freed) > 0
+        for proposal in world.compact().proposals:
+            calls = proposal.report["calls"]
+            assert proposal.report["why"] == "price"
+            assert proposal.report["pays_back_calls"] <= 1.2 * PAYBACK_SHARE * (calls - before) + 1
+            before = calls
+    assert before > 0
 
 
 def test_the_cheaper_it_is_to_read_the_later_the_first_batch_comes():
@@ -155,7 +156,7 @@ def reading(**more):
 
 
 def test_a_file_that_was_read_and_not_edited_stays_longer_than_one_that_was_edited():
-    world = reading()
+    world = reading(batch_min_tokens=1_000)
     world.call("edit", "ok", file_path="src/f2.py", old_string="a", new_string="b")
     for _ in range(2):
         world.call("bash", "ok", command="make")
@@ -187,6 +188,7 @@ def test_what_the_service_found_goes_with_its_searches_but_not_from_a_pause():
     world.reply(*map(UnknownBlock, searched(8)), stop="pause_turn")
     before = world.folded.view.tokens
     world.now += world.settings.cache_ttl_s + 1
+    world.vetoed = True
     assert world.compact().proposals
     shown = [part.block for message in world.folded.view for part in message.parts]
     types = [block.raw["type"] for block in shown if isinstance(block, UnknownBlock)]
@@ -198,7 +200,7 @@ def test_what_the_service_found_goes_with_its_searches_but_not_from_a_pause():
 
 
 def test_a_file_that_was_read_again_goes_first():
-    world = reading()
+    world = reading(batch_min_tokens=1_000)
     world.call("read", LINE * 200, file_path="src/f2.py")
     world.call("bash", "ok", command="make")
     _, _, _, again, kept, *_ = results(world)
@@ -254,6 +256,7 @@ def test_a_page_that_the_model_is_just_referred_to_stays_whatever_the_window_lea
 def test_what_was_undone_is_left_alone():
     world = outputs(8)
     world.now += 1_000
+    world.vetoed = True
     [proposal] = world.compact().proposals
     gone = {edit.seq for edit in proposal.edits}
     world.undo()

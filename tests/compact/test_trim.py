@@ -108,7 +108,7 @@ def test_the_page_that_a_trimmed_one_refers_to_is_as_likely_to_be_needed_as_if_i
     assert pages_referred_to((TextBlock(text),)) == {4}
     world.call("read", text, file_path="src/a.py")
     first = next(block for block in tracker_of(world.folded).blocks if block.seq == 4)
-    assert (first.cell, first.hold, first.touched) == (Cell.READ, 0.0, 3)
+    assert (first.cell, first.touched) == (Cell.READ, 3)
     again = session((page(LINES), {}), (page(LINES), {}))
     assert tracker_of(again.folded).blocks[0].cell is Cell.READ_AGAIN
 

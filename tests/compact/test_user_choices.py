@@ -83,6 +83,7 @@ def reading(files):
     """A session in a small window that reads file after file, and the layers of what was done meanwhile."""
     world = World(window=60_000, overhead=3_000, judged=False)
     world.prices = PRICE_TIERS["cheap"]
+    world.vetoed = True
     world.user("read them all")
     for at in range(files):
         text = "".join(f"def func_{at}_{n}(a):\n    return a\n" for n in range(400))
@@ -221,6 +222,7 @@ def test_a_summary_is_asked_on_the_previews_of_what_was_never_sent():
 
 def test_a_cleared_input_is_counted_as_sent():
     world = World(CompactSettings(batch_min_tokens=1_000))
+    world.vetoed = True
     world.user("begin")
     for at in range(50):
         world.call("write", "ok", file_path=f"f{at}.py", content='\tprint("x")\n' * 200)

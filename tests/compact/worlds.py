@@ -56,6 +56,7 @@ class World:
         self.judge = Judge(binds) if judged else None
         self.questions = []
         self.files = {}
+        self.vetoed = False  # by a hook: results are cleared, and nothing is summarized
         self.tokenizer = (0, 1.0)  # offset and slope from our count to the server's
 
     def add(self, made, *values, **more):
@@ -103,7 +104,7 @@ class World:
     def situation(self):
         return Situation(
             self.folded, self.settings, self.window, self.prices, self.now, self.overhead,
-            Calibration.of(self.folded), self.binds, COUNT,
+            Calibration.of(self.folded), self.binds, COUNT, vetoed=self.vetoed,
         )  # fmt: skip
 
     def plan(self, trigger="auto", *answers, focus="", rung=0):
