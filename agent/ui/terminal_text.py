@@ -1,6 +1,7 @@
 """Text for a terminal: made safe, measured in cells, cut, wrapped and painted.
 
-Light to import (neither prompt_toolkit nor rich): the command line and headless runs use it too.
+Light to import (neither prompt_toolkit nor rich): the command line and headless runs use it too. They seldom
+measure anything but ASCII, so wcwidth is imported where it is needed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from msgspec import Struct, field
-from wcwidth import iter_graphemes, iter_graphemes_reverse, strip_sequences, wcwidth
 
 from agent.formatting import KEY_NAMES
 from transcripts import INVISIBLE, JOINERS, is_harmless
@@ -135,7 +135,11 @@ def cell_width(text: str) -> int:
 
 def painted_width(line: str) -> int:
     """Return the width in cells of a line with SGR codes."""
-    return cell_width(strip_sequences(line) if "\x1b" in line else line)
+    if "\x1b" not in line:
+        return cell_width(line)
+    from wcwidth import strip_sequences  # saves runs without a screen 15 ms
+
+    return cell_width(strip_sequences(line))
 
 
 def clip(text: str, room: int) -> str:
@@ -187,6 +191,8 @@ def wrap_painted(line: str, room: int) -> list[str]:
     """
     if painted_width(line) <= room:
         return [line]
+    from wcwidth import strip_sequences  # saves runs without a screen 15 ms
+
     plain = strip_sequences(line)
     blank = plain[: len(plain) - len(plain.lstrip(" "))]
     blank = blank if len(blank) * 2 <= room else ""
@@ -235,6 +241,8 @@ def longest_end(text: str, room: int) -> str:
     """Return the longest end of the text that fits into `room` cells, cut between graphemes."""
     if text.isascii():
         return text[-room:] if room > 0 else ""
+    from wcwidth import iter_graphemes_reverse  # saves runs without a screen 15 ms
+
     return text[len(text) - _fitting_chars(iter_graphemes_reverse(text), room) :]
 
 
@@ -295,6 +303,8 @@ def _wrap_line(line: str, room: int) -> Iterator[str]:
 def _longest_start(text: str, room: int) -> str:
     if text.isascii():
         return text[: max(room, 0)]
+    from wcwidth import iter_graphemes  # saves runs without a screen 15 ms
+
     return text[: _fitting_chars(iter_graphemes(text), room)]
 
 
@@ -311,6 +321,8 @@ def _fitting_chars(pieces: Iterable[str], room: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _char_width(char: str) -> int:
+    from wcwidth import wcwidth  # saves runs without a screen 15 ms
+
     return 1 if char == _EMOJI_SELECTOR else max(wcwidth(char), 0)
 
 

@@ -11,25 +11,26 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from tools.text import word_set
+from transcripts.patterns import lazy_pattern
 
 _SEPARATORS = frozenset("();|&\n")
 _PREFIXES = frozenset(("!", "command", "builtin", "exec", "time", "env", "nice", "{", "then", "do", "else"))
-_SUBSTITUTION = re.compile(r"[<>]\([^()]*\)")
-_ASSIGNMENT_WORD = re.compile(r"[A-Za-z_]\w*\+?=")
+_SUBSTITUTION = lazy_pattern(r"[<>]\([^()]*\)")
+_ASSIGNMENT_WORD = lazy_pattern(r"[A-Za-z_]\w*\+?=")
 
 # Programs whose exit status 1 is an answer ("no match", "they differ", "no"), not a failure.
 _ANSWERING = word_set("grep egrep fgrep zgrep rg ag diff cmp colordiff test [ [[ pgrep which")
 _ANSWERING_GIT = frozenset(("grep", "diff"))
 # Programs that wait forever without a terminal instead of giving up.
 _EDITORS = word_set("vi vim nvim view vimdiff gvim emacs nano pico joe mcedit hx kak ed")
-_EDITOR_BATCH = re.compile(
+_EDITOR_BATCH = lazy_pattern(
     r"\s(?:-[a-zA-Z]*[es][a-zA-Z]*|--batch|--script|--version|--help|-c|\+\S+)(?=\s|$)"
 )
-_ENDING_WATCH = re.compile(r"\s(?:-[a-z]*[gq]|--(?:chgexit|equexit))")  # ends by itself on a condition
+_ENDING_WATCH = lazy_pattern(r"\s(?:-[a-z]*[gq]|--(?:chgexit|equexit))")  # ends by itself on a condition
 _FULL_SCREEN = word_set("top htop btop less more man watch tmux screen mc ncdu nnn lazygit tig k9s")
 _REPLS = word_set("python python3 ipython node irb psql mysql sqlite3 ghci lua bc gdb")
 
-_PROMPT = re.compile(
+_PROMPT = lazy_pattern(
     r"(?:pass(?:word|phrase)|user ?name|login|pin|otp|token)\b.{0,60}:\s*$"
     r"|[\[(](?:y(?:es)?)/(?:n(?:o)?)\b.{0,20}[\])]\W*$"
     r"|(?:continue|proceed|overwrite|are you sure)\b.{0,80}\?\s*$|press (?:enter|any key).{0,40}$|[?>:]\s*$",

@@ -10,17 +10,19 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from transcripts.patterns import lazy_pattern
+
 MIN_EQUAL_LINES = 4  # consecutive lines to fold
 MIN_PROGRESS_LINES = 4
 MIN_PASSED_TESTS = 4
 MIN_SAVED_CHARS = 400  # by which folding has to shorten an output
-_SHOWS_FILES = re.compile(  # at the beginning of a pipeline; after a pipe they filter other output
+_SHOWS_FILES = lazy_pattern(  # at the beginning of a pipeline; after a pipe they filter other output
     r"(?:^|[;&(\n]|\|\||\b(?:xargs|sudo|exec|env|time)\s(?:-\S+\s)*)\s*(?:\w+=\S*\s+)*(?:\S*/)?"
     r"(?:cat|bat|sed|awk|head|tail|less|more|nl|tac|grep|egrep|fgrep|rg|ag|diff|colordiff|patch|jq|yq|od|xxd|"
     r"hexdump|strings|cut|sort|paste|column|fold|fmt|tr|find|fd|ls|tree)\b"
     r"|\bgit\b[^|;&]*\b(?:diff|show|log|blame|grep|stash|cat-file|format-patch)\b"
 )
-_PASSED = re.compile(
+_PASSED = lazy_pattern(
     r"^(?:"
     r"(?>\S+?::)\S.* PASSED(?:\s+\[\s*\d+%\])?"  # pytest -v
     r"|\[gw\d+\](?: \[\s*\d+%\])? PASSED \S.*"  # pytest-xdist -v
@@ -32,11 +34,11 @@ _PASSED = re.compile(
     r"|\s*\[ +(?:RUN|OK) +\] .*"  # googletest
     r")\s*$"
 )
-_STARTED = re.compile(r"\s*(?:=== (?:RUN|PAUSE|CONT|NAME) |\[ +RUN +\])")
-_CHECKED = re.compile(  # jest, mocha, vitest; what a line reports beside a name and a duration is kept
+_STARTED = lazy_pattern(r"\s*(?:=== (?:RUN|PAUSE|CONT|NAME) |\[ +RUN +\])")
+_CHECKED = lazy_pattern(  # jest, mocha, vitest; what a line reports beside a name and a duration is kept
     r"^\s*[✓✔√] (?!.*(?:%|\||://|\b\d[\d.]*+ ?[kKMG]i?B\b|\d\.\d|tests?\)|(?i:skip|retr|warn|error|fail))).*$"
 )
-_REPORTS = re.compile(  # failures, ends and measurements, which are never progress
+_REPORTS = lazy_pattern(  # failures, ends and measurements, which are never progress
     r"(?i)fail|error|warn|panic|traceback|exception|fatal|abort|exit|denied|refused|timed? ?out|kill|crash|"
     r"cannot|unable|invalid|miss|not found|skip|pass|accura|cover|usage|used|utili|cpu|memory|loss|score|"
     r"rate\b|recall|precision|hits?\b|took|latency|duration|average|mean|median"
@@ -47,11 +49,11 @@ _SIZE = r"(?: ?(?:[kKMGT]i?B?|B|bytes))?"
 _SHARE = rf"{_NUMBER} ?%|{_NUMBER}{_SIZE}(?: ?/ ?| (?:out )?of )\d[\d.,]*+{_SIZE}(?![\w/])"
 _TIME = r"(?<![\w.])(?:\d+(?:\.\d+)?(?:ms|min|sec|[smh])){1,3}(?!\w)|(?<![\w:])\d+(?::\d\d){1,2}(?![\w:])"
 _SPEED = rf"{_NUMBER} ?(?:[kKMGT]i?)(?:B?/s|B)?(?!\w)"
-_HAS_BAR = re.compile(_BAR)
-_FIRST_SHARE = re.compile(_SHARE)
-_MOVING = re.compile(f"{_BAR}|{_SHARE}|{_TIME}|{_SPEED}")
-_ACTIVITY = re.compile(r"(?i)\b[a-z]+ing\b|\b(?:downloaded|uploaded|completed|progress|eta)\b")
-_WAIT = re.compile(r"(?i)\b(?:still|waiting|elapsed|remaining|left)\b")
+_HAS_BAR = lazy_pattern(_BAR)
+_FIRST_SHARE = lazy_pattern(_SHARE)
+_MOVING = lazy_pattern(f"{_BAR}|{_SHARE}|{_TIME}|{_SPEED}")
+_ACTIVITY = lazy_pattern(r"(?i)\b[a-z]+ing\b|\b(?:downloaded|uploaded|completed|progress|eta)\b")
+_WAIT = lazy_pattern(r"(?i)\b(?:still|waiting|elapsed|remaining|left)\b")
 
 
 class _Step(NamedTuple):
