@@ -333,6 +333,16 @@ def test_letters_are_found_in_files_of_an_old_encoding_too(searched: BashSession
     assert text(found).splitlines() == [f"{name}.txt:{line}" for name in ("new", "old", "wide")]
 
 
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+def test_a_named_file_of_utf_16_without_a_mark_is_searched(searched: BashSession, codec: str) -> None:
+    (searched.folder / "wide.txt").write_bytes("some first line\nthe needle is here\n".encode(codec))
+    for given in ({"path": "wide.txt"}, {"glob": "wide.*"}):
+        shown = text(do(searched, grep.TOOL, pattern="n.edle", output_mode="content", **given))
+        assert shown.endswith("2:the needle is here"), shown
+        count = text(do(searched, grep.TOOL, pattern="n.edle", output_mode="count", **given))
+        assert count == "wide.txt:1"
+
+
 def test_a_file_of_utf_8_is_not_searched_in_another_encoding(searched: BashSession) -> None:
     (searched.folder / "kana.txt").write_text(
         "\u3042\u3044\u3046 \u9999 \u00c3\u00a9t\u00e9\n" * 3, encoding="utf-8"

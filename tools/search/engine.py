@@ -28,7 +28,7 @@ from transcripts.patterns import lazy_pattern
 from transcripts.storage import make_private_folders
 
 from .checkout import Checkout
-from .file_contents import begins_binary, detected_codecs, with_lone_cr
+from .file_contents import begins_binary, detected_codecs, unmarked_wide, with_lone_cr
 from .found_lines import FoundReader, SearchOutput
 from .listing import file_states, hidden_by_patterns, is_ignored
 from .program import SEARCH_LIMIT_S, find_program, run_program, safe_path
@@ -36,6 +36,7 @@ from .project_files import IDLE_FOLDERS
 
 _ENCODING_NAMES = (("cp866", "ibm866"), ("cp932", "shift_jis"), ("cp874", "windows-874"), ("cp", "windows-"))
 _MIN_LARGE_BYTES = 1024 * 1024  # of a file that is checked before it is searched, since it may be binary
+_MAX_WIDE_FILES = 50  # of a search that are looked into
 _ACROSS_LINES = lazy_pattern(r"\n|(?<!\\)(?:\\\\)*\\n|\(\?[a-z]*s")
 # The names of files may exceed the limit of a command line, which is a megabyte on macOS. A call with many
 # names is faster than many calls.
@@ -138,6 +139,7 @@ async def search_files(
     if not output.message:
         program = [ripgrep] if ripgrep else []
         output = await _in_other_encodings(context, request, output, program, limit_s)
+        output = await _in_wide_files(context, request, output, program, limit_s)
     output = await _completed(context, request, output, ripgrep, limit_s)
     return replace(output, skipped=skipped, searched=len(names))
 
@@ -208,10 +210,31 @@ async def _in_other_encodings(
     return output
 
 
+async def _in_wide_files(
+    context: CommandContext, request: SearchRequest, output: SearchOutput, program: list[str], limit_s: float
+) -> SearchOutput:
+    """Add the results in UTF-16 without a byte order mark, which ripgrep takes for binary data.
+
+    Only for a few files, which were named: looking into each file of a directory takes longer than searching.
+    """
+    names = request.names or ()
+    if len(names) > _MAX_WIDE_FILES or output.stopped:
+        return output
+    codecs = await asyncio.to_thread(unmarked_wide, request.folder, names)
+    for codec in sorted({*codecs.values()}):
+        wide = [name for name in names if codecs.get(name) == codec]
+        found = await _run(context, replace(request, names=wide, encoding=codec), program[:1], limit_s)
+        binary = [name for name in output.binary if name not in wide]
+        output = _joined(replace(output, binary=binary), found)
+        if output.stopped:
+            break
+    return output
+
+
 def _ripgrep_encoding(codec: str) -> str:
     for python_name, name in _ENCODING_NAMES:
         codec = codec.replace(python_name, name)
-    return codec.replace("iso8859", "iso-8859").replace("_", "-")
+    return codec.replace("iso8859", "iso-8859").replace("utf-16-", "utf-16").replace("_", "-")
 
 
 def _joined(output: SearchOutput, more: SearchOutput) -> SearchOutput:

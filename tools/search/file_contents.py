@@ -23,7 +23,21 @@ def begins_binary(path: str) -> bool:
             head = os.pread(descriptor, _FILE_HEAD_BYTES, 0)
     except (OSError, FileError):
         return False
-    return b"\0" in head and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    is_marked = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return b"\0" in head and not is_marked and decode_text(head[: len(head) // 2 * 2]) is None
+
+
+def unmarked_wide(folder: str, names: Sequence[str]) -> dict[str, str]:
+    """Return the codec of each file (name below a directory) of UTF-16 without a byte order mark."""
+    found = dict[str, str]()
+    for name in names:
+        with suppress(OSError, FileError):
+            with opened_file(f"{folder}/{name}") as (descriptor, _):
+                has_null = b"\0" in os.pread(descriptor, _FILE_HEAD_BYTES, 0)
+            decoded = decode_text(load_file(f"{folder}/{name}", MAX_WHOLE_BYTES).data) if has_null else None
+            if decoded is not None and decoded[1].unit == 2 and not decoded[1].mark:
+                found[name] = decoded[1].codec
+    return found
 
 
 def detected_codecs(folder: str, names: Sequence[str]) -> dict[str, str]:

@@ -94,6 +94,8 @@ def _text_of(path: Path, codec: str) -> tuple[str, bool]:
         return "", False
     if wide := _WIDE_MARKS.get(data[:2]):
         return data.decode(wide, "replace"), False
+    if codec.startswith("utf-16"):  # without a mark
+        return data.decode(codec, "replace"), False
     return data.removeprefix(codecs.BOM_UTF8).decode(codec, "surrogateescape"), b"\0" in data
 
 
