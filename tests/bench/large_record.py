@@ -27,7 +27,6 @@ class LargeRecord:
         self.seq = loaded.facts[-1].seq
         self.model = next(fact.model for fact in loaded.facts if isinstance(fact, Reply))
         self.dice = random.Random(5)
-        self.folded = 1  # the first fact that no summary covers
 
     def grow(self, size: int) -> None:
         """Append turns until the file has so many bytes."""

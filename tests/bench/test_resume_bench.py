@@ -56,11 +56,10 @@ def test_a_large_session_is_continued_soon(tmp_path: Path) -> None:
     with Server(lambda body: Reply([says("hello")])) as server:
         run(tmp_path, server, "hi")
         path = next(tmp_path.glob(".transcripts/*.jsonl"))
-        record = LargeRecord(path, key_of(tmp_path))
         small = min((run(tmp_path, server, "-c", "and now?") for _ in range(3)), key=lambda one: one.cpu)
         print(f"\nsmall: {small.seconds:.2f} s, {small.cpu:.2f} s of CPU time, {small.megabytes:.0f} MB")
         for size, most in MAX_RATIO.items():
-            record.grow(size)
+            LargeRecord(path, key_of(tmp_path)).grow(size)
             without = run(tmp_path, server, "-c", "and now?")
             write_pieces(path, key_of(tmp_path))
             cached = min((run(tmp_path, server, "-c", "and now?") for _ in range(2)), key=lambda one: one.cpu)
@@ -71,5 +70,4 @@ def test_a_large_session_is_continued_soon(tmp_path: Path) -> None:
                 )
             if cached.cpu > most * small.cpu or cached.megabytes > MAX_MB[size]:
                 failed.append(size)
-            record = LargeRecord(path, key_of(tmp_path))
         assert server.refused == [] and failed == []
