@@ -12,15 +12,14 @@ TWO_HOURS_S = 7_200
 
 
 def long_session(settings=None, tokens=180_000):
-    """A finished turn of many reads and replies, and the next prompt of the user after two hours."""
+    """A long talk, in which nothing can be cleared, and the next prompt of the user after two hours."""
     world = World(settings, overhead=3_000, judged=False)
     world.user("Fix the parser. Never touch billing.py.")
     number = 0
     while world.situation.tokens < tokens:
         number += 1
         world.reply(prose(number, 4_000))
-        world.call("read", prose(number, 2_000), file_path=f"src/f{number}.py")
-        world.call("edit", "ok", file_path=f"src/f{number}.py", old_string="a = 1", new_string="a = 2")
+        world.user(f"Go on with part {number}.")
         world.now += 20
     world.reply("Done.")
     world.now += TWO_HOURS_S
