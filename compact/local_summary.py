@@ -164,10 +164,17 @@ class EntryAccounts(Struct):
 
 
 def accounting_steps(folded: Folded) -> Iterator[None]:
-    """Make the accounts of finished entries in small steps, so that a summary is ready when it is needed."""
+    """Make the accounts of finished entries in small steps, so that a summary is ready when it is needed.
+
+    Entries that a summary covers already, after a long session was resumed, are left to the next summary: they
+    may be 500 MB.
+    """
     accounts = folded.memo(EntryAccounts)
     while accounts.upto < len(folded.entries) - 1:  # the newest entry may gain results
         entry = folded.entries[accounts.upto]
+        if folded.edits.covering(entry.seq) is not None:
+            accounts.upto += 1
+            continue
         made_of = _made_of(entry, folded.kind_of)
         account = accounts.by_seq.get(entry.seq)
         if account is None or account.made_of != made_of:
