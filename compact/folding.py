@@ -141,7 +141,7 @@ def _room_for_files(situation: Situation, limits: FoldLimits, at: int) -> int:
     folded = situation.folded
     filled = situation.unscaled(min(MAX_FILLED_TOKENS, int(MAX_FILLED_SHARE * window)))
     filled -= replacement_tokens(situation, limits, at, replacement_limit(situation))
-    filled -= situation.counter.text(limits.summary)
+    filled -= summary_reserve(replacement_limit(situation))  # whatever its length, so that a preview is right
     filled -= sum(entry_tokens(folded, entry) for entry in folded.entries[at:])
     last = max(entry.last for entry in folded.entries[:at])
     return max(0, min(room, filled, int(MAX_RESTORED_SHARE * _tokens_until(situation, last))))

@@ -168,7 +168,7 @@ def register_layer(copy: Copy) -> None:
     copy.change(
         "compact/layers/__init__.py",
         ("from .micro", "from .first_words import FIRST_WORDS_LAYER\nfrom .micro"),
-        ("SNIP_LAYER, MICRO_LAYER,", "SNIP_LAYER, FIRST_WORDS_LAYER, MICRO_LAYER,"),
+        ("SNIP_LAYER,\n", "SNIP_LAYER,\n    FIRST_WORDS_LAYER,\n"),
     )
 
 

@@ -152,7 +152,7 @@ def test_complaint_07_restored_files_have_a_budget_and_count_in_what_is_left():
     world = World(window=100_000)
     world.user("read them all")
     for at in range(12):
-        world.call("read", "x " * 7_000, file_path=f"src/f{at}.py")
+        world.call("read", "x " * 5_000, file_path=f"src/f{at}.py")
     for at in range(12):
         world.reply(f"thoughts {at} " * 400)
     made = world.compact("manual")

@@ -122,7 +122,9 @@ def test_no_accounts_are_made_beforehand_of_what_a_summary_covers():
         world.user(f"question {number}")
     covered = world.folded.entries[3].last
     world.add(Compacted, "summary", "auto", (Fold(1, covered, (TextBlock("so far"),), 9),), report={})
-    assert len(list(accounting_steps(world.folded))) == 1  # of six entries, four are covered and one is the newest
+    assert (
+        len(list(accounting_steps(world.folded))) == 1
+    )  # of six entries, four are covered and one is the newest
 
 
 def test_commands_stand_with_their_exit_codes_and_errors_with_their_last_line():

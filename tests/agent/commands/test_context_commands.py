@@ -61,7 +61,13 @@ def usual_summary(body: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"cache": "1h"}, {"cache": None}, {"configured": {"summary_model": "claude-haiku-4-5"}}]
+    "options",
+    [
+        {},
+        {"cache": "1h"},
+        {"cache": None, "policy": "off"},
+        {"configured": {"summary_model": "claude-haiku-4-5"}},
+    ],
 )
 def test_the_preview_of_a_compaction_includes_the_cost_of_the_summary(
     tmp_path: Path, options: dict[str, Any]
@@ -69,6 +75,7 @@ def test_the_preview_of_a_compaction_includes_the_cost_of_the_summary(
     files(tmp_path, 20)
 
     async def work(run: ControllerRun) -> None:
+        run.controller.services.counter.warm()
         await run.do(READ_ALL)
         before = run.controller.in_use[0].cost
         said = await run.do("/compact")
@@ -559,7 +566,7 @@ def test_words_behind_compact_are_not_reported_where_nothing_was_compacted(tmp_p
 
 
 def test_the_context_names_records_and_files_with_their_own_sizes_and_no_empty_rows(tmp_path: Path) -> None:
-    files(tmp_path, 12)
+    files(tmp_path, 12, lines=60)
 
     async def work(run: ControllerRun) -> None:
         said = await run.do(READ_ALL, "/compact", "/context")
@@ -671,7 +678,7 @@ def test_what_a_block_that_is_dropped_costs_is_reported_before_anything_is_sent(
 
 
 def test_why_a_record_cannot_be_dropped_is_reported_by_the_id_that_it_is_listed_with(tmp_path: Path) -> None:
-    files(tmp_path, 12)
+    files(tmp_path, 12, lines=60)
 
     async def work(run: ControllerRun) -> None:
         listed = await run.do(READ_ALL, "/compact", "/context")
