@@ -166,8 +166,8 @@ class EntryAccounts(Struct):
 def accounting_steps(folded: Folded) -> Iterator[None]:
     """Make the accounts of finished entries in small steps, so that a summary is ready when it is needed.
 
-    Entries that a summary covers already, after a long session was resumed, are left to the next summary: they
-    may be 500 MB.
+    Entries that a summary covers already, after a long session was resumed, are left to the next summary:
+    they may be 500 MB.
     """
     accounts = folded.memo(EntryAccounts)
     while accounts.upto < len(folded.entries) - 1:  # the newest entry may gain results
