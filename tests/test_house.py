@@ -25,8 +25,8 @@ MAY_IMPORT = {
 }
 # Packages (and modules) of agent/, lowest first: each imports only from the layers below its own.
 VOCABULARY = {
-    "errors", "events", "formatting", "import_guard", "menus", "model_port", "ports", "settings_files",
-    "version",
+    "errors", "events", "exit_signals", "formatting", "import_guard", "menus", "model_port", "ports",
+    "settings_files", "version",
 }  # fmt: skip
 LAYERS: tuple[set[str], ...] = (
     VOCABULARY,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -48,6 +47,7 @@ from agent.app import Controller, RunSetup, offered_modes, usable_content
 from agent.commands import find_command
 from agent.errors import AgentError, AuthenticationError, UsageError
 from agent.events import Emit, TurnFinished
+from agent.exit_signals import cancel_on_signals
 from agent.ports import Approver
 from agent.version import __version__
 from transcripts import ProjectRecords, StoreError
@@ -72,7 +72,7 @@ STOP_REASONS: dict[str, StopReason] = {
 
 
 class SessionWish(NamedTuple):
-    """What an editor wants of a session: its directory, more directories, MCP servers, the id to resume."""
+    """The wishes of an editor for a session: directory, more directories, MCP servers, the id to resume."""
 
     folder: str
     added: tuple[str, ...] = ()
@@ -360,14 +360,7 @@ async def _serve(agent: EditorAgent) -> int:
     # Closing a session is among the methods that the library calls unstable.
     work = run_agent(cast("Agent", agent), output, given, use_unstable_protocol=True)
     task = asyncio.ensure_future(work)
-
-    def stop(number: int) -> None:
-        signalled.append(128 + number)
-        task.cancel()
-        loop.remove_signal_handler(number)
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, stop, number)
+    cancel_on_signals(task, signalled)
     try:
         with suppress(asyncio.CancelledError):
             await task

@@ -34,7 +34,7 @@ _PLAIN = lazy_pattern(r"[A-Za-z0-9_][\w.@:=,/+ -]*", re.ASCII)
 
 
 class _Reader(Struct, frozen=True):
-    """What a subcommand may be given: options, and operands that match a pattern."""
+    """The arguments that a subcommand may be given: options, and operands that match a pattern."""
 
     options: Options
     operands: str = ""

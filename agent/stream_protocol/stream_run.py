@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 
 from agent.app import RunSetup
+from agent.exit_signals import cancel_on_signals
 from agent.ui import RunOutput
 
 from .client_channel import start_reading
@@ -23,20 +23,12 @@ def run_stream(setup: RunSetup, make_controller: MakeController) -> int:
 
 async def _run(setup: RunSetup, make_controller: MakeController) -> int:
     """Return the exit code. The first signal of a kind ends the session, the second has its usual effect."""
-    loop = asyncio.get_running_loop()
     signalled = list[int]()
     output = RunOutput("stream-json", setup.masks.text, setup.options.partial_messages)
     client = StreamInput(setup, output)
     start_reading(sys.stdin.fileno(), client.take)
     task = asyncio.ensure_future(_conduct(client, make_controller, signalled))
-
-    def stop(number: int) -> None:
-        signalled.append(128 + number)
-        task.cancel()
-        loop.remove_signal_handler(number)
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, stop, number)
+    cancel_on_signals(task, signalled)
     try:
         return await task
     except asyncio.CancelledError:

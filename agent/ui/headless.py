@@ -7,7 +7,6 @@ import logging
 import os
 import re
 import select
-import signal
 import stat
 import sys
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -18,6 +17,7 @@ from typing import Any
 from agent.app import Controller, RunSetup
 from agent.errors import AgentError, UsageError
 from agent.events import Emit, TurnFinished
+from agent.exit_signals import cancel_on_signals
 from agent.extensions.skills import style_in_use
 from agent.permissions import Rule
 from agent.ports import Approver, Deny, PermissionQuestion
@@ -66,16 +66,8 @@ def run_headless(setup: RunSetup, make_controller: MakeController) -> int:
 async def _run(setup: RunSetup, make_controller: MakeController, prompt: str) -> int:
     """Run to an exit code; a signal interrupts the run, and the same one again has its default effect."""
     signalled: list[int] = []
-    loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(_answer(setup, make_controller, prompt, signalled))
-
-    def stop(number: int) -> None:
-        signalled.append(128 + number)
-        task.cancel()
-        loop.remove_signal_handler(number)
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, stop, number)
+    cancel_on_signals(task, signalled)
     try:
         return await task
     except asyncio.CancelledError:
