@@ -264,6 +264,7 @@ class Tool(Struct, frozen=True):
     preview: Callable[[Any, ToolContext], Mapping[str, Any]] | None = None
     record: Callable[[ToolResult, ToolContext, int], None] | None = None
     resolve: Resolve | None = None
+    checked: Mapping[str, Any] | None = None  # the schema for checking arguments; None: `arguments`
 
     def __post_init__(self) -> None:
         if not _TOOL_NAME.fullmatch(self.name) or self.kind not in get_args(ToolKind):
@@ -285,8 +286,9 @@ class Tool(Struct, frozen=True):
     def parameters(self) -> dict[str, bool]:
         """Return the names of the parameters, and whether each is required."""
         if isinstance(self.arguments, Mapping):
-            required = self.arguments.get("required", ())
-            return {name: name in required for name in self.arguments.get("properties", ())}
+            schema = self.arguments if self.checked is None else self.checked
+            required = schema.get("required", ())
+            return {name: name in required for name in schema.get("properties", ())}
         return self.arguments.parameters()
 
 
@@ -333,7 +335,8 @@ def with_own_names(tool: Tool, given: Mapping[str, Any]) -> Mapping[str, Any]:
 def _validated(tool: Tool, given: dict[str, Any]) -> tuple[Any, list[WrongValue]]:
     """Return the arguments, and what is wrong with the input."""
     if isinstance(tool.arguments, Mapping):
-        return given, list(_schema_problems(tool, tool.arguments, given))
+        schema = tool.arguments if tool.checked is None else tool.checked
+        return given, list(_schema_problems(tool, schema, given))
     return tool.arguments.checked(given)
 
 
@@ -359,7 +362,7 @@ def is_usable_schema(schema: Mapping[str, Any]) -> bool:
 
     try:
         jsonschema.Draft202012Validator.check_schema(dict(schema))
-    except (jsonschema.SchemaError, RecursionError):
+    except (jsonschema.SchemaError, RecursionError, OverflowError):  # of a pattern's repetitions
         return False
     return True
 

@@ -17,8 +17,6 @@ from tools.base import (
     ToolContext,
     ToolError,
     ToolResult,
-    UncheckableSchema,
-    is_usable_schema,
     parse_arguments,
 )
 from tools.text import printable
@@ -26,12 +24,12 @@ from tools.text import printable
 from .failures import ServerFailed
 from .offer import RESOURCES
 from .results import ResultPlace, mcp_result, resource_result
+from .schemas import OPEN_SCHEMA, checked_schema, is_declarable, schema_text
 from .server import McpServer
 from .session import Message
 
 MAX_MCP_TITLE_CHARS = 200
 MAX_DESCRIPTION_CHARS = 4_000
-OPEN_SCHEMA: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
 def server_tool(server: McpServer, name: str) -> Tool:
@@ -42,6 +40,7 @@ def server_tool(server: McpServer, name: str) -> Tool:
         name=server.offer.names[name],
         description=description_of(raw),
         arguments=schema if isinstance(schema, dict) else OPEN_SCHEMA,
+        checked=checked_schema(schema),
         kind="other",
         title=_title,
         access=partial(_access, server.offer.names[name]),
@@ -58,7 +57,7 @@ def direct_tool(server: McpServer, name: str) -> Tool:
     schema = tool.arguments if isinstance(tool.arguments, Mapping) else OPEN_SCHEMA
     if is_declarable(schema):
         return tool
-    described = f"{tool.description}\nIts arguments: {json.dumps(schema, ensure_ascii=False)}"
+    described = f"{tool.description}\nIts arguments: {schema_text(schema)}"
     return replace(tool, description=described[:MAX_DESCRIPTION_CHARS], arguments=OPEN_SCHEMA)
 
 
@@ -90,23 +89,6 @@ def description_of(raw: Message) -> str:
     return printable(text)[:MAX_DESCRIPTION_CHARS] or "(no description)"
 
 
-def is_declarable(schema: Mapping[str, Any]) -> bool:
-    """Return true if the API accepts a schema for a tool."""
-    properties = schema.get("properties", {})
-    not_at_top = ("oneOf", "anyOf", "allOf", "not", "enum", "$ref", "if")
-    if schema.get("type") != "object" or any(key in schema for key in not_at_top):
-        return False
-    if not isinstance(properties, dict) or not all(_is_key(name) for name in properties):
-        return False
-    return is_usable_schema(schema)
-
-
-def _is_key(name: object) -> bool:
-    """Return true if the API accepts a name for a parameter."""
-    plain = str(name).replace("_", "a").replace("-", "a").replace(".", "a")
-    return plain.isascii() and plain.isalnum() and len(plain) <= 64
-
-
 class CheckedCall(NamedTuple):
     """A tool of a server, and arguments that match its schema."""
 
@@ -115,16 +97,11 @@ class CheckedCall(NamedTuple):
 
 
 def checked_call(tool: Tool, given: Mapping[str, Any]) -> CheckedCall:
-    """Return a call with arguments that match the tool's schema. Raises ToolError with the schema.
-
-    An unusable schema checks nothing, and the server checks the arguments.
-    """
+    """Return a call with arguments that match the tool's schema. Raises ToolError with the schema."""
     try:
         return CheckedCall(tool, parse_arguments(tool, given))
-    except UncheckableSchema:
-        return CheckedCall(replace(tool, arguments=OPEN_SCHEMA), given)
     except ToolError as error:
-        raise ToolError(f"{error}\nIts schema: {json.dumps(tool.arguments, ensure_ascii=False)}") from None
+        raise ToolError(f"{error}\nIts schema: {schema_text(tool.arguments)}") from None
 
 
 def _title(arguments: object) -> str:
@@ -157,4 +134,4 @@ async def _asked(server: McpServer, method: str, params: Message, call: ToolCall
     try:
         return await server.request(method, params, call.progress)
     except ServerFailed as error:
-        raise ToolError(f"The MCP server {server.entry.name}: {error}") from error
+        raise ToolError(f"The MCP server {server.entry.name}: {printable(str(error))}") from error

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from tools.base import ToolError
+from tools.text import printable
 
 from .failures import ServerFailed
 from .names import tool_names
@@ -40,7 +41,7 @@ class CalledPrompt(Struct, frozen=True):
         text = "\n\n".join(filter(None, map(_message_text, found)))
         if not text.strip():
             raise ToolError("the server gave no text")
-        return text[:200_000]
+        return printable(text[:200_000])
 
     def _parameters(self) -> list[Message]:
         found = self.prompt.get("arguments")

@@ -22,6 +22,7 @@ from transcripts.secrets import SecretMasks
 from .entries import ServerEntry
 
 MAX_MCP_IMAGES = 10
+MAX_MCP_DATA_PARTS = 30  # images, sounds and other files of one result
 
 
 class ResultPlace(Struct, frozen=True):
@@ -84,7 +85,7 @@ async def _made_result(
     error: bool = False,
 ) -> ToolResult:
     """Return the parts as blocks: text first, then the images."""
-    pieces = await asyncio.to_thread(lambda: list(_pieces(parts, place)))
+    pieces = await asyncio.to_thread(lambda: list(_pieces(_without_excess(parts), place)))
     texts = [piece for piece in pieces if isinstance(piece, str)]
     images = [piece for piece in pieces if not isinstance(piece, str)]
     if structured is not None and not texts:
@@ -102,6 +103,20 @@ async def _made_result(
         about=about,
         stored=limited.stored,
     )
+
+
+def _without_excess(parts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the parts with at most MAX_MCP_DATA_PARTS images and files, and a line about the others."""
+    data = [at for at, part in enumerate(parts) if part.get("type") != "text" and _has_data(part)]
+    excess = set(data[MAX_MCP_DATA_PARTS:])
+    kept = [part for at, part in enumerate(parts) if at not in excess]
+    line = {"type": "text", "text": f"[{len(excess):,} more images and files omitted]"}
+    return [*kept, line] if excess else kept
+
+
+def _has_data(part: Mapping[str, Any]) -> bool:
+    resource = part.get("resource")
+    return "data" in part or (isinstance(resource, dict) and "blob" in resource)
 
 
 def _pieces(parts: Sequence[dict[str, Any]], place: ResultPlace) -> Iterator[str | bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -43,6 +44,7 @@ from .server_log import ServerLog
 from .stdio import open_stdio
 from .tool import mcp_tool, news_of
 
+MAX_REPORTED_QUESTIONS = 5  # of each server
 ALWAYS_LOAD_WAIT_S = 5.0  # for servers whose tools are offered directly, before the tools are fixed
 
 
@@ -85,6 +87,7 @@ class McpServers:
         self._attached = 0
         self._news: dict[str, str] = {}  # the newest note of each server for the model
         self._reports: dict[str, str] = {}  # the newest report of each server for the user
+        self._questions = Counter[str]()
 
     async def open(self, folder: Path, environ: Mapping[str, str]) -> None:
         """Read the configuration, and begin to start servers. Raises UsageError for --mcp-config."""
@@ -220,11 +223,19 @@ class McpServers:
             )
             return f": {server.failure}; {remedy}"
         if change.kind == "asked":
-            return f" asked {change.question} (declined: questions of servers are not supported)"
+            return self._question_report(server.entry.name, change.question)
         more = len(server.offer.left_out)
         if change.kind == "connected" and more:
             return f": {more} tools are not available, since their names are too long"
         return ""
+
+    def _question_report(self, name: str, question: str) -> str:
+        """Return the report of a declined question; "" after the first few of a server."""
+        self._questions[name] += 1
+        if self._questions[name] > MAX_REPORTED_QUESTIONS:
+            return ""
+        last = "; more will not be reported" if self._questions[name] == MAX_REPORTED_QUESTIONS else ""
+        return f" asked {question} (declined: questions of servers are not supported{last})"
 
     def live_lines(self) -> list[str]:
         """Return the notes to repeat to the model after its history was replaced."""

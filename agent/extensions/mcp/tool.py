@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, field
@@ -18,14 +19,18 @@ from msgspec.structs import asdict
 from agent.permissions import FOREIGN_PREFIX
 from tools.base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, no_access, text_result
 from tools.parameters import Arguments
+from tools.text import printable
 from transcripts import check_shape
 
 from .calls import CheckedCall, checked_call, description_of, resource_tool, server_tool
 from .failures import ServerFailed
 from .names import meant_call
+from .schemas import schema_text
 from .server import SEARCH_WAIT_S, McpServer, wait_for
 
 MAX_LISTED_RESOURCES = 100
+MAX_LISTED_TOOLS = 100  # in the note about a server, which every request contains, and in errors
+MAX_LINE_CHARS = 1_000  # of a resource
 
 
 class McpArguments(Arguments):
@@ -115,13 +120,15 @@ async def _find_server_tool(servers: Sequence[McpServer], server: str, tool: str
     try:
         await found.ready()
     except ServerFailed as error:
-        raise ToolError(f"The MCP server {found.entry.name} is not connected: {error}") from error
+        raise ToolError(
+            f"The MCP server {found.entry.name} is not connected: {printable(str(error))}"
+        ) from error
     names = found.offer.names
     if tool not in names:
         full = f"{FOREIGN_PREFIX}{found.word}__{tool}".lower()
         near = next((name for name, known in names.items() if known.lower() == full), None)
         if near is None:
-            raise ToolError(f"{found.entry.name} has no tool {tool!r}. It has: {', '.join(names)}.")
+            raise ToolError(f"{found.entry.name} has no tool {tool!r}. It has: {_listed_names(names)}.")
         tool = near
     return server_tool(found, tool)
 
@@ -152,16 +159,17 @@ async def _run(servers: Sequence[McpServer], given: McpArguments, call: ToolCall
     """Answer a question about servers. Calls and reads are resolved to other tools, see `_resolve`."""
     if given.action == "describe":
         tool = await _find_server_tool(servers, given.server, given.tool)
-        schema = json.dumps(tool.arguments, ensure_ascii=False)
-        return text_result(f"{tool.name}: {tool.description}\nIts parameters: {schema}")
+        return text_result(
+            f"{tool.name}: {tool.description}\nIts parameters: {printable(schema_text(tool.arguments))}"
+        )
     chosen = [_server(servers, given.server, "")] if given.server else [s for s in servers if s.enabled]
     await wait_for(chosen, SEARCH_WAIT_S)
     if given.action == "read":
-        return text_result("\n".join(_resource_lines(chosen)) or "No resources.")
+        return text_result(printable("\n".join(_resource_lines(chosen))) or "No resources.")
     lines = _found_lines(chosen, given.query)
     instructions = chosen[0].greeting.get("instructions") if given.server and not chosen[0].failure else None
     if isinstance(instructions, str) and instructions.strip():
-        lines.append(f"[the server says: {instructions[:2_000]}]")
+        lines.append(f"[the server says: {printable(instructions[:2_000])}]")
     return text_result(
         "\n".join((*lines, *_unconnected(chosen))) or "No tool matches. Search without words to list all."
     )
@@ -193,21 +201,30 @@ def _found_lines(servers: Sequence[McpServer], query: str) -> list[str]:
 
 def _resource_lines(servers: Sequence[McpServer]) -> list[str]:
     lines = [
-        f"@{server.entry.name}:{raw.get('uri', '')} {raw.get('description') or raw.get('name') or ''}"
+        f"@{server.entry.name}:{raw['uri']} {raw.get('description') or raw.get('name') or ''}"
         for server in servers
         if not server.failure
         for raw in server.offer.resources
     ]
     more = len(lines) - MAX_LISTED_RESOURCES
+    lines = [line[:MAX_LINE_CHARS] for line in lines]
     return [*lines[:MAX_LISTED_RESOURCES], f"and {more} more"] if more > 0 else lines
 
 
 def _unconnected(servers: Sequence[McpServer]) -> list[str]:
-    return [f"[{each.entry.name} is {each.state}: {each.failure}]" for each in servers if each.failure]
+    failed = [each for each in servers if each.failure]
+    return [f"[{each.entry.name} is {each.state}: {printable(each.failure)}]" for each in failed]
 
 
 def news_of(server: McpServer) -> str:
     """Return the note for the model about a server that was connected or has changed its tools."""
-    names = ", ".join(server.offer.names) or "none"
+    names = _listed_names(server.offer.names) or "none"
     more = f" Resources: {len(server.offer.resources)}." if server.offer.resources else ""
     return f"MCP server {server.entry.name} connected: {names}.{more}"
+
+
+def _listed_names(names: Collection[str]) -> str:
+    """Return the names of a server's tools, and how many more there are."""
+    more = len(names) - MAX_LISTED_TOOLS
+    listed = ", ".join(islice(names, MAX_LISTED_TOOLS))
+    return f"{listed} and {more:,} more, which search finds" if more > 0 else listed

@@ -16,6 +16,7 @@ from agent.app.setup import RunSetup
 from agent.cli.mcp_command import run_mcp
 from agent.events import Event, Notice, ToolCallStarted
 from agent.extensions.mcp import NOT_APPROVED, McpServers, ServerFailed, server_item
+from agent.extensions.mcp.source import MAX_REPORTED_QUESTIONS
 from agent.loop.compaction import live_state
 from agent.loop.context import TurnContext
 from agent.session.session import Session, record_opening
@@ -124,6 +125,22 @@ def test_what_a_project_defines_is_not_started_before_it_was_approved(tmp_path: 
     warnings = [event.text for event in events if isinstance(event, Notice)]
     assert [text for text in warnings if "2 MCP servers that are not approved; they are disabled" in text]
     assert len(warnings) == 1
+
+
+def test_a_server_that_asks_again_and_again_is_reported_a_few_times(tmp_path: Path) -> None:
+    configure(tmp_path / "home" / "config" / "mcp.json", theirs=script())
+    events: list[Event] = []
+
+    async def act(services: Services, mcp: McpServers) -> None:
+        theirs = mcp.named("theirs")
+        assert theirs is not None
+        await theirs.ready()
+        for _ in range(20):
+            await theirs.request("tools/call", {"name": "ask"})
+
+    run_in(tmp_path, act, events)
+    asked = [event.text for event in events if isinstance(event, Notice) and "asked name?" in event.text]
+    assert len(asked) == MAX_REPORTED_QUESTIONS and "more will not be reported" in asked[-1]
 
 
 def test_no_one_waits_for_servers_and_a_plain_answer_starts_none(tmp_path: Path) -> None:

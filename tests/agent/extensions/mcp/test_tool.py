@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,13 @@ import pytest
 
 from agent.commands.mcp import server_lines
 from agent.events import ToolCallFinished
-from agent.extensions.mcp.calls import direct_tool, is_declarable
+from agent.extensions.mcp.calls import checked_call, direct_tool, server_tool
 from agent.extensions.mcp.entries import read_entry
 from agent.extensions.mcp.failures import ServerFailed
 from agent.extensions.mcp.prompts import CalledPrompt
 from agent.extensions.mcp.restriction import restricted_tool
 from agent.extensions.mcp.results import ResultPlace, mcp_result, resource_result
+from agent.extensions.mcp.schemas import MAX_SCHEMA_CHARS, is_declarable
 from agent.extensions.mcp.server import McpServer
 from agent.extensions.mcp.session import McpSession, Message
 from agent.extensions.mcp.tool import mcp_tool, news_of
@@ -95,6 +97,12 @@ def world_with(made: World, server: McpServer, *rules: str, deny: str = "", **mo
     denied = parse_rules(deny) if deny else ()
     made.context.permissions = PermissionStore(PermissionRules(allow=allow, deny=denied, **more))
     made.context.tools = {"mcp": mcp_tool([server])}
+
+
+def results_of(made: World) -> list[str]:
+    """Run the turn; return the texts of the results."""
+    made.run()
+    return made.texts()
 
 
 def mcp(**given: Any) -> Reply:
@@ -244,6 +252,16 @@ def test_results_are_texts_checked_images_and_files(tmp_path: Path) -> None:
     assert result_of(tmp_path, {"content": 5}).content == (TextBlock("(no output)"),)
 
 
+def test_few_files_of_a_result_are_saved(tmp_path: Path) -> None:
+    place = ResultPlace(ENTRY, ToolContext(tmp_path, tmp_path, tmp_path, tmp_path), "1.1")
+    sound = {"type": "audio", "data": "aGVsbG8=", "mimeType": "audio/wav"}
+    parts = [sound] * 1_000 + [{"type": "text", "text": "the end"}]
+    (block,) = asyncio.run(mcp_result({"content": parts}, place, {})).content
+    assert isinstance(block, TextBlock)
+    assert "the end" in block.text and "[970 more images and files omitted]" in block.text
+    assert len(list(tmp_path.glob("**/*.wav"))) == 30
+
+
 def test_a_long_result_is_cut_and_kept_whole(tmp_path: Path) -> None:
     text = "".join(f"line {n}\n" for n in range(300_000))
     result = result_of(tmp_path, {"content": [{"type": "text", "text": text}]})
@@ -275,6 +293,112 @@ def test_only_schemas_that_the_api_takes_are_declared() -> None:
             tool.arguments == {"type": "object", "properties": {}} and "Its arguments: {" in tool.description
         )
     assert not is_declarable({"type": "object", "properties": {"a b": {}}})
+
+
+def with_schema(schema: object) -> McpServer:
+    """A connected server whose tool `t` has this schema."""
+
+    async def run() -> McpServer:
+        server = server_with({"name": "t", "inputSchema": schema})
+        await server.ready()
+        return server
+
+    return asyncio.run(run())
+
+
+def nested(depth: int) -> dict[str, Any]:
+    return {"properties": {"a": nested(depth - 1)}} if depth else {}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"a": {"pattern": "^(a+)+$"}}},
+        {"type": "object", "patternProperties": {"^(a+)+$": {}}, "additionalProperties": False},
+        {"type": "object", "properties": {"a": {"pattern": "a{99999999999999999999}"}}},
+        {"type": "object", "properties": {"a": {"$ref": "#/properties/a"}}},
+        {"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}},
+        {"$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}] * 2}}, "allOf": [{"$ref": "#/$defs/a"}]},
+        {"type": ["object", "object"], "required": [7], "properties": {"a": {"type": "nope", "enum": []}}},
+        {"$schema": 7, "type": 7, "properties": 7, "required": 7, "items": 7, "anyOf": 7, "enum": 7},
+        {"anyOf": [], "oneOf": [7], "required": ["a", "a"]},
+        nested(300),
+        7,
+    ],
+)
+def test_no_schema_of_a_server_keeps_a_call_from_it(schema: object) -> None:
+    server = with_schema(schema)
+    given = {"a": "a" * 27 + "!", "a" * 27 + "!": 1}
+    since = time.process_time()
+    for tool in (server_tool(server, "t"), direct_tool(server, "t")):
+        assert checked_call(tool, given).arguments == given
+    assert time.process_time() - since < 1
+
+
+def test_the_plain_parts_of_a_schema_are_checked() -> None:
+    properties = {
+        "size": {"enum": ["small", "large"]},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "limit": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+    }
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "required": ["size"],
+        "additionalProperties": False,
+    }
+    tool = server_tool(with_schema(schema), "t")
+    good = {"size": "small", "tags": ["a"], "limit": None}
+    assert checked_call(tool, good).arguments == good
+    assert checked_call(tool, {"size": "small", "limit": "5"}).arguments["limit"] == 5
+    for wrong in ({"size": "huge"}, {"tags": [1], "size": "small"}, {"limit": "x", "size": "small"}, {}):
+        with pytest.raises(ToolError, match="Its schema: "):
+            checked_call(tool, wrong)
+    with pytest.raises(ToolError, match="unexpected parameter `more`"):
+        checked_call(tool, {**good, "more": 1})
+
+
+def test_a_huge_schema_is_neither_declared_nor_described_in_full(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"a": {"description": "x" * 2_000_000}}}
+    server = with_schema(schema)
+    assert len(to_json_bytes([*definitions([direct_tool(server, "t")])])) < 10_000
+    with world([mcp(action="describe", server="calc", tool="t"), "done"], tmp_path) as made:
+        world_with(made, server)
+        described = results_of(made)[0]
+    assert f'characters="{MAX_SCHEMA_CHARS + 59}"' in described
+
+
+def test_a_server_cannot_fill_the_context_with_names(tmp_path: Path) -> None:
+    async def run() -> McpServer:
+        server = server_with(*({"name": f"tool{number}_{'x' * 90}"} for number in range(5_000)))
+        await server.ready()
+        return server
+
+    server = asyncio.run(run())
+    assert len(news_of(server)) < 15_000 and "and 4,900 more, which search finds" in news_of(server)
+    with world([mcp(action="describe", server="calc", tool="nope"), "done"], tmp_path) as made:
+        world_with(made, server)
+        assert len(results_of(made)[0]) < 15_000
+
+
+def test_no_hidden_characters_of_a_server_reach_the_model(tmp_path: Path) -> None:
+    hidden = "seen\U000e0041\U000e0042\x1b[8m\u202e"
+
+    async def run() -> McpServer:
+        greeting = {"capabilities": {"tools": {}, "resources": {}}, "instructions": hidden}
+        listed = {"resources": [{"uri": f"note://{hidden}", "description": hidden}]}
+        tool = {"name": "t", "inputSchema": {"type": "object", "description": hidden}}
+        server = server_with(tool, initialize=greeting, resources_list=listed)
+        await server.ready()
+        return server
+
+    server = asyncio.run(run())
+    asked = [{"action": "search"}, {"action": "read"}, {"action": "describe", "tool": "t"}]
+    with world([*(mcp(server="calc", **each) for each in asked), "done"], tmp_path) as made:
+        world_with(made, server)
+        results = results_of(made)
+    assert all("seen" in text for text in results)
+    assert [char for char in "".join(results) if not char.isprintable() and char != "\n"] == []
 
 
 def test_the_definition_is_small_and_the_same_whatever_is_connected() -> None:
