@@ -15,7 +15,7 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
 FROM python:3.13-slim
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends bubblewrap ca-certificates git ripgrep \
+    && apt-get install -y --no-install-recommends bubblewrap ca-certificates git procps ripgrep \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /wheels /wheels
 RUN pip install --no-cache-dir /wheels/*.whl && rm -r /wheels && useradd --create-home --uid 1000 dev

@@ -2,7 +2,8 @@
 
 `python restricted_process.py FOLDER KIND LINE...` runs the lines as sandboxed commands, and prints as JSON:
 the `wall` (level, why), and for each line its output and exit code. KIND is "docker": a container with
-Docker's usual capabilities and filter; or "apparmor": only bwrap may make namespaces.
+Docker's usual capabilities and filter; "podman": namespaces may be made, but nothing may be mounted in them,
+as in a container whose /proc is partly masked; or "apparmor": only bwrap may make namespaces.
 """
 
 import asyncio
@@ -47,6 +48,9 @@ def restrict(kind: str) -> None:
     if kind == "apparmor":
         ours = (NEW_PIDS_AND_MOUNTS, NEW_PIDS_AND_MOUNTS | NEW_USER)
         steps = when(unshare, [*argument(0), *one_of(ours, refused, ALLOW)])
+    elif kind == "podman":
+        mount, *_ = others
+        steps = when(mount, [refused])
     else:
         call("prctl", 38, 1, 0, 0, 0)
         drop_capabilities(DOCKER_CAPABILITIES)

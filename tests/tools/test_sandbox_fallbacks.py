@@ -56,6 +56,16 @@ def test_in_a_container_of_docker_the_sandbox_is_landlock(project: Path) -> None
     assert "Operation not permitted" in told[2][0]
 
 
+@pytest.mark.skipif(landlock_abi() < LEAST_ABI, reason="Landlock is too old here")
+def test_where_namespaces_may_be_made_but_proc_not_mounted_the_sandbox_is_landlock(project: Path) -> None:
+    (level, why), told = session(
+        project, "podman", "echo x > new && cat new", f"echo x > {project.parent}/out"
+    )
+    assert level == "landlock"
+    assert why.startswith("the system does not allow namespaces; ")
+    assert told == [("x\n", 0), (f"bash: line 1: {project.parent}/out: Permission denied\n", 1)]
+
+
 # bwrap's sandbox has a /tmp of its own, so that an interpreter that lies there cannot be started in it.
 BWRAP = (
     not sys.prefix.startswith("/tmp/")

@@ -161,9 +161,10 @@ class Supervisor:
     async def close(self) -> None:
         """End everything and wait until it has ended. May be called at any time, and again.
 
-        If no command was run, the supervisor is killed without waiting, which saves 30 ms.
+        If no command was run, a running supervisor is killed without waiting, which saves 30 ms. One that has
+        closed its socket is ending by itself, and its exit status says why.
         """
-        if not self._has_run:
+        if self.alive and not self._has_run:
             self.abandon()
             return
         self._close_sockets()
