@@ -81,6 +81,8 @@ def choose_batch(situation: Situation) -> Batch | None:
     outlook = _outlook(situation, tracker)
     blocks = _clearable(outlook)
     chosen = _with_likelier(outlook, blocks) if forced else blocks
+    if not chosen:
+        return None
     summarizes = not (situation.vetoed or outlook.exempt)
     settled = settled_runs(situation, _staying(outlook, blocks)) if summarizes else SettledRuns()
     freed = _freed(situation, chosen, settled)

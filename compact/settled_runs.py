@@ -108,8 +108,6 @@ def _first_recent(situation: Situation) -> int:
     """Return the first seq of the newest messages: RECENT_TOKENS, and those that the model has not seen."""
     view = situation.view
     room = situation.unscaled(min(RECENT_TOKENS, int(MAX_RECENT_SHARE * situation.window.size)))
-    at = len(view)
-    while at > 0 and (room > 0 or view[at - 1].last > situation.folded.last_reply_seq):
-        at -= 1
-        room -= view[at].tokens
+    unseen = view.index_of(situation.folded.last_reply_seq + 1)
+    at = min(view.last_before(view.tokens - room), unseen)
     return view[at].first if at < len(view) else 0

@@ -7,7 +7,7 @@ of tokens for each message, so that the size of any range is one subtraction.
 from __future__ import annotations
 
 import json
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Any, Literal
@@ -125,6 +125,10 @@ class View(list[Message]):
     def tokens_before(self, index: int) -> int:
         """Return our count of the messages before `index`."""
         return self._tokens[index - 1] if index > 0 else 0
+
+    def last_before(self, tokens: int) -> int:
+        """Return the index of the last message that has at most `tokens` before it, by our count."""
+        return bisect_right(self._tokens, tokens)
 
     def ids_before(self, index: int) -> int:
         """Return the number of ids of calls and results in the messages before `index`."""

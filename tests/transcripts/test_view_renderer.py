@@ -70,6 +70,14 @@ def test_parts_have_their_kinds_and_tokens_and_results_name_their_call() -> None
     assert as_sent(folded.view[2])["content"][0]["is_error"]
 
 
+def test_the_last_message_with_so_many_tokens_before_it_is_found_by_the_tallies() -> None:
+    view = edited().view
+    assert len(view) > 2
+    for tokens in range(-1, view.tokens + 2):
+        fitting = [at for at in range(len(view) + 1) if view.tokens_before(at) <= tokens]
+        assert view.last_before(tokens) == max(fitting, default=0)
+
+
 def test_each_field_can_be_cleared_and_a_cleared_part_is_a_placeholder() -> None:
     folded = edited(
         Clear(1, 0, "text", "TEXT", 2),
