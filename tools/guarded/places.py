@@ -370,10 +370,15 @@ def _secrets_of_claude(folder: str) -> Iterator[str]:
             yield from sorted(entry.path for entry in entries if plain_name(entry.name) not in usual)
 
 
+@cache
+def _possible_secrets(home: str) -> tuple[str, ...]:
+    """Return the paths of secrets in a home directory, whether they exist or not."""
+    return tuple(os.path.join(home, name) for name in (*SECRET_FOLDERS - _ELSEWHERE, *HOME_SECRETS))
+
+
 def secrets_of_home(home: str) -> list[str]:
     """Return the existing secrets in a home directory."""
-    names = [*SECRET_FOLDERS - _ELSEWHERE, *HOME_SECRETS]
-    found = [path for path in (os.path.join(home, name) for name in names) if os.path.lexists(path)]
+    found = [path for path in _possible_secrets(home) if os.path.lexists(path)]
     if (claude := os.path.join(home, ".claude")) in found and not os.path.islink(claude):
         found.remove(claude)
         found += _secrets_of_claude(claude)

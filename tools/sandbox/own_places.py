@@ -33,9 +33,10 @@ def secure_own_places(own: Iterable[Path], writable: Sequence[Path]) -> OwnPlace
     pinned: dict[Path, None] = {}
     read_only: dict[str, None] = {}
     for path in map(Path.absolute, own):
-        for link in _links_on_way(path, writable):
-            read_only[str(link)] = None
         real = path.resolve()
+        if real != path:
+            for link in _links_on_way(path, writable):
+                read_only[str(link)] = None
         if not any(real.is_relative_to(place) for place in writable):
             continue
         try:

@@ -23,20 +23,19 @@ def own_program(writable: Iterable[Path]) -> list[Path]:
     An installation that contains a writable directory is represented by its parts in it.
     """
     places = [*writable]
-    inner = [
-        path for path in _program() if any(path != place and path.is_relative_to(place) for place in places)
-    ]
+    inner = [path for path, above in _program() if not above.isdisjoint(places)]
     return [
         path for path in inner if not any(path != other and path.is_relative_to(other) for other in inner)
     ]
 
 
 @cache
-def _program() -> tuple[Path, ...]:
+def _program() -> tuple[tuple[Path, frozenset[Path]], ...]:
+    """Return the real paths of the program, each with the directories above it."""
     prefixes = dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix))
     found = [*prefixes, *(f"{prefix}/pyvenv.cfg" for prefix in prefixes)]
     found += [path for name in _INSTALLED if (path := sysconfig.get_path(name))]
     found += [path for path in sys.path if path.endswith(("/site-packages", "/dist-packages"))]
     found += [str(ROOT / name) for name in _PACKAGES]
     real = (Path(path).resolve() for path in dict.fromkeys(found))
-    return tuple(path for path in real if path.exists())
+    return tuple((path, frozenset(path.parents)) for path in real if path.exists())
