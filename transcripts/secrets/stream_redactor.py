@@ -56,6 +56,8 @@ class StreamRedactor:
         return self._masked(text[:whole])
 
     def _masked(self, text: bytes) -> bytes:
+        if not text:  # as at each flush of a command without output
+            return text
         if self._in_key or b"-----BEGIN" in text:
             text = b"".join(map(self._without_key, text.splitlines(keepends=True)))
         said = text.decode("utf-8", "surrogateescape")
