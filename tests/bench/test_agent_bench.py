@@ -53,9 +53,14 @@ def server(times: Path, calls: int, argv: list[str]) -> Iterator[str]:
         process.stdout.close()
 
 
+def home_of(folder: Path) -> Path:
+    """The home directory, beside the project: what is in a project is watched while commands run."""
+    return folder.with_name(f"{folder.name}-home")
+
+
 def agent(url: str, folder: Path, *argv: str) -> int:
     """Run the agent headless; returns its peak memory in KiB."""
-    home = folder / "home"
+    home = home_of(folder)
     home.mkdir(exist_ok=True)
     environ = {**os.environ, "HOME": str(home), "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "bench"}
     command = [
@@ -128,7 +133,7 @@ def test_two_hundred_bash_calls_take_less_time_than_pis(tmp_path: Path) -> None:
 
 def pi(url: str, folder: Path) -> None:
     """Run pi headless with the server as its only provider."""
-    home = folder / "home"
+    home = home_of(folder)
     settings = home / ".pi" / "agent" / "models.json"
     settings.parent.mkdir(parents=True, exist_ok=True)
     model = {
@@ -172,9 +177,8 @@ def session(folder: Path, messages: int) -> str:
     sid = f"20260101-000000-{messages:05d}"
     place = folder / ".transcripts"
     place.mkdir(mode=0o700)
-    (folder / "home/.local/state/makeroom").mkdir(
-        parents=True
-    )  # makeroom was used before: the session is ours
+    # makeroom was used before: the session is ours
+    (home_of(folder) / ".local/state/makeroom").mkdir(parents=True)
     count = load_counter()
     facts: list[Fact] = [
         Opened(1, 0.0, ("s",), (), "makeroom-offline", 1_000_000, str(folder)),
