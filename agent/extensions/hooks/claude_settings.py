@@ -223,10 +223,13 @@ def _parts(found: ClaudeSettings, folder: Path, environ: Mapping[str, str]) -> I
     for entry in found.hooks:
         files = named_files(entry.run, folder, environ)
         about = [entry.moment, entry.matcher, entry.run, entry.timeout, entry.blocks, files]
-        about += [entry.condition] if entry.condition else []
+        name = f"{entry.moment} {entry.matcher}"
+        if entry.condition:
+            about += [entry.condition]
+            name = f"{name} if {entry.condition}"
         item = ProjectItem(
             "hook",
-            name=f"{entry.moment} {entry.matcher}",
+            name=name,
             shows=entry.run,
             content=json.dumps(about).encode(),
         )

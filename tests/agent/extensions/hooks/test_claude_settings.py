@@ -65,6 +65,12 @@ def test_hooks_of_a_project_run_once_they_are_approved_one_by_one(places: Places
     assert places.approve() == []
 
 
+def test_the_condition_of_a_hook_is_shown_before_it_is_approved(places: Places) -> None:
+    hook = {"command": "guard.sh", "if": "Bash(git push:*)"}
+    places.write(".claude/settings.json", hooks={"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}]})
+    assert places.approve() == ["hook PreToolUse Bash if Bash(git push:*): guard.sh"]
+
+
 @pytest.mark.parametrize(
     "command",
     [
