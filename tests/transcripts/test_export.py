@@ -1,9 +1,14 @@
 import json
 import re
 import resource
+from base64 import b64encode
+from collections.abc import Mapping
+from hashlib import sha256
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from transcripts.codec import encode_fact
@@ -38,6 +43,11 @@ from transcripts.messages import (
 )
 from transcripts.render_text import session_title, shortened
 
+EVIL = (
+    "</title></style></script>--><script>alert(1)</script><img src=https://x onerror=alert(1)>\" ' onload=a\n"
+    "[a](javascript:alert(1)) [b](https://x/\"onclick=a) ![c](https://x/i.png 'onload=a') <https://x>\n"
+    "```html onclick=a\n<b>\n```\n&lt;script&gt; &#60;script&#62; <style>*{}</style><base href=//x>"
+)
 SECRET = "sk-" + "ant-api03-" + "Ab1_" * 20
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-old line\n+new line\n same"
@@ -195,6 +205,48 @@ def test_the_page_needs_nothing_else_and_escapes_what_it_shows() -> None:
     assert page.count("<script>") == page.count("</script>") == 1
     assert "&lt;/script&gt;&lt;script&gt;alert(1)" in page
     assert "⟨U+001B⟩[31m⟨U+202E⟩" in page
+
+
+def all_evil(value: object) -> object:
+    """Return a fact, or a part of one, with EVIL for every text in it."""
+    if isinstance(value, str):
+        return EVIL
+    if isinstance(value, Mapping):
+        return {f"{EVIL}{at}": all_evil(each) for at, each in enumerate(value.values())}
+    if isinstance(value, list | tuple):
+        return tuple(map(all_evil, value))
+    if isinstance(value, Struct):
+        names = (name for name in value.__struct_fields__ if name != "source")
+        return structs.replace(value, **{name: all_evil(getattr(value, name)) for name in names})
+    return value
+
+
+def test_no_text_of_a_session_becomes_markup_of_the_page() -> None:
+    page = session_page(fold([all_evil(fact) for fact in session()]), EVIL)  # type: ignore[misc]
+    tags = list[tuple[str, dict[str, str | None]]]()
+
+    class TagReader(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            tags.append((tag, dict(attrs)))
+
+    TagReader().feed(page)
+    names = [name for name, _ in tags]
+    assert (
+        names.count("script") == names.count("style") == names.count("title") - len(FOLDED.compactions) == 1
+    )
+    assert not {"iframe", "object", "link", "base", "form"} & set(names)
+    for name, given in tags:
+        assert not [each for each in given if each.startswith("on") or each == "style"], (name, given)
+        assert name != "img" or str(given["src"]).startswith("data:image/")
+        address = str(given.get("href") or "#")
+        assert address.startswith(("#", "https://")), address
+
+
+def test_the_page_runs_no_script_but_its_own() -> None:
+    page = export_text(FOLDED, "s1", ".html")
+    (script,) = re.findall(r"<script>(.*)</script>", page, re.DOTALL)
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in page
 
 
 def test_the_page_shows_emoji_and_scripts_unchanged_and_numbers_what_hides_text() -> None:

@@ -1,14 +1,16 @@
 """Render a session as one self-contained HTML page that works on a phone, in dark mode and offline.
 
-The page's content security policy forbids network access. Calls, results and diffs can be collapsed. A chart
-shows the size of the context over time with a mark for each compaction, and the text can be searched. The
-parts that do not depend on the session are in page.html, page.css and page.js.
+The page's content security policy forbids network access, and every script but its own. Calls, results and
+diffs can be collapsed. A chart shows the size of the context over time with a mark for each compaction, and
+the text can be searched. The parts that do not depend on the session are in page.html, page.css and page.js.
 """
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from hashlib import sha256
 from html import escape
 from itertools import pairwise
 from pathlib import Path
@@ -68,7 +70,13 @@ def session_page(folded: Folded, sid: str) -> str:
         main="".join((size_chart(folded), *_articles(folded))),
         style=style,
         script=script,
+        digest=_digest(f"\n{script}"),
     )
+
+
+def _digest(script: str) -> str:
+    """Return the source that allows this one script in a content security policy."""
+    return f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}"
 
 
 def _html(text: str) -> str:
