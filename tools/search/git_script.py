@@ -20,6 +20,7 @@ _SETTINGS_FILES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTE
 _NO_PROGRAMS = {
     "core.hooksPath": "/dev/null",
     "log.showSignature": "false",
+    "merge.verifySignatures": "false",
     "submodule.recurse": "false",
     "gc.auto": "0",
     "maintenance.auto": "false",
@@ -108,5 +109,10 @@ def _environment(context: CommandContext, folder: Path) -> dict[str, str]:
     given = {f"GIT_CONFIG_KEY_{at}": name for at, name in enumerate(_NO_PROGRAMS)}
     given |= {f"GIT_CONFIG_VALUE_{at}": value for at, value in enumerate(_NO_PROGRAMS.values())}
     hardened = hardened_git({**given, "GIT_CONFIG_COUNT": str(len(_NO_PROGRAMS))})
-    own = {"GIT_CEILING_DIRECTORIES": str(folder.parent), "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C"}
+    own = {
+        "GIT_CEILING_DIRECTORIES": str(folder.parent),
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_ALLOW_PROTOCOL": "none",  # git before 2.39.4 fetches missing objects, by a program of the remote
+        "LC_ALL": "C",
+    }
     return {**environment_for_git(context), **given, **hardened, **own, "PATH": safe_path(context)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import shutil
 import subprocess
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -185,6 +186,62 @@ def test_programs_of_the_repository_do_not_run(project: Path, tmp_path: Path) ->
         with pytest.raises(UsageError, match="define filters"):
             await opened(runner, project)
         assert not ran.exists()
+
+    with_git(project, work)
+
+
+def test_no_program_that_a_remote_names_fetches_missing_objects(project: Path, tmp_path: Path) -> None:
+    """git before 2.39.4 does not know GIT_NO_LAZY_FETCH."""
+    ran = tmp_path / "ran"
+    old = tmp_path / "bin" / "git"
+    old.parent.mkdir()
+    old.write_text(f'#!/bin/sh\nunset GIT_NO_LAZY_FETCH\nexec {shutil.which("git")} "$@"\n')
+    old.chmod(0o755)
+    tree = git(project, "rev-parse", "HEAD^{tree}").strip()
+    settings = {
+        "core.repositoryFormatVersion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.promisor": "true",
+        "remote.origin.url": str(project),
+        "remote.origin.uploadpack": f"touch {ran}; git-upload-pack",
+    }
+    for name, value in settings.items():
+        git(project, "config", name, value)
+    (project / ".git/objects" / tree[:2] / tree[2:]).unlink()
+
+    async def work() -> None:
+        environ = {"PATH": f"{old.parent}:{os.environ['PATH']}", "HOME": str(project)}
+        async with git_outside_session(project, environ) as runner:
+            with pytest.raises(UsageError):
+                await opened(runner, project)
+
+    asyncio.run(work())
+    assert not ran.exists()
+    subprocess.run([old, "ls-tree", "HEAD"], cwd=project, check=False, capture_output=True)
+    assert ran.exists(), "the program works"
+
+
+def test_no_program_checks_the_signatures_of_a_merge(project: Path, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    program = tmp_path / "gpg"
+    program.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    program.chmod(0o755)
+    git(project, "config", "merge.verifySignatures", "true")
+    git(project, "config", "gpg.program", str(program))
+
+    async def work(runner: GitRunner) -> None:
+        worktree = await opened(runner, project)
+        (worktree.path / "new").write_text("x")
+        commit_all(worktree.path)
+        head, _, rest = git(worktree.path, "cat-file", "commit", "HEAD").partition("\n\n")
+        signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----"
+        made = ["git", "hash-object", "-t", "commit", "-w", "--stdin"]
+        text = f"{head}\n{signature}\n\n{rest}"
+        signed = subprocess.run(made, cwd=project, input=text, check=True, capture_output=True, text=True)
+        git(worktree.path, "reset", "-q", "--hard", signed.stdout.strip())
+        assert not ran.exists()
+        await worktree.merge(runner)
+        assert not ran.exists() and (project / "new").exists()
 
     with_git(project, work)
 
