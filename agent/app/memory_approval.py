@@ -10,7 +10,7 @@ from agent.extensions import Approvals, ProjectItem
 from agent.session import memory_above
 from agent.settings_files import claude_folder
 from tools.sandbox import short_path
-from tools.text import pluralize, printable
+from tools.text import escaped, pluralize
 
 MEMORY_KIND = "memory file"  # of the items to approve
 
@@ -41,4 +41,4 @@ def _items(folder: Path, environ: Mapping[str, str]) -> dict[Path, ProjectItem]:
 def _shown(text: str) -> str:
     """Describe a text in one line: its length, and its first line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return printable(f"{pluralize(len(lines), 'line')}: {lines[0]}")
+    return escaped(f"{pluralize(len(lines), 'line')}: {lines[0]}", keep="")

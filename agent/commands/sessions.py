@@ -21,6 +21,7 @@ from agent.ports import Chooser
 from agent.session import answers_of
 from agent.version import program_name
 from tools.processes import filter_environment
+from tools.text import printable
 from transcripts import Folded, FromElsewhere, Opened, Prompt, SessionInUse, SessionSummary
 from transcripts.export import conversation_text, export_text, write_private
 
@@ -184,7 +185,7 @@ async def copy_answer(controller: Controller, argument: str) -> Event | None:
         number = int(argument) if argument.isdigit() else 0
     if not 1 <= number <= len(answers):
         return usage_notice("copy", f"cannot copy answer {argument!r}: N is from 1 to {len(answers)}")
-    text = answers[number - 1]
+    text = printable(answers[number - 1])  # what is pasted into a shell must not end the paste
     what = f"{len(text):,} characters ('{shorten(' '.join(text.split()), 30)}')"
     if program := await _copy_with_program(text, controller.setup.environ):
         return Notice(f"copied {what} with {program}")

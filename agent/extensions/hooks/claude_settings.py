@@ -19,7 +19,7 @@ from agent.errors import ConfigError
 from agent.extensions.approvals import Approvals, ProjectItem
 from agent.extensions.ignored import IgnoredPart
 from agent.settings_files import claude_folder, read_settings
-from tools.text import pluralize, printable
+from tools.text import escaped, pluralize, printable
 from transcripts.secrets import secret_values
 from transcripts.storage import is_foreign, read_regular
 
@@ -252,7 +252,7 @@ def _values(found: ClaudeSettings) -> Iterator[ApprovedPart]:
             ProjectItem(
                 "environment",
                 name=name,
-                shows=printable(" ".join(shown)),
+                shows=escaped(" ".join(shown), keep=""),
                 content=json.dumps(found.variables, sort_keys=True).encode(),
                 everywhere=found.source == "user",
             ),
@@ -262,7 +262,7 @@ def _values(found: ClaudeSettings) -> Iterator[ApprovedPart]:
         item = ProjectItem(
             "model",
             name=name,
-            shows=printable(found.model),
+            shows=escaped(found.model, keep=""),
             content=found.model.encode("utf-8", "surrogatepass"),
             everywhere=found.source == "user",
         )

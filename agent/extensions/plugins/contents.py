@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from agent.extensions.approvals import ProjectItem
 from agent.extensions.hooks import HookEntry, read_hooks
-from tools.text import pluralize, printable
+from tools.text import escaped, pluralize, printable
 from transcripts.storage import read_regular
 
 ROOT_VARIABLE = "CLAUDE_PLUGIN_ROOT"
@@ -96,7 +96,7 @@ class Plugin(Struct, frozen=True):
             if names:
                 more = f" and {len(names) - MAX_SHOWN} more" if len(names) > MAX_SHOWN else ""
                 parts.append(f"{label} {'; '.join(names[:MAX_SHOWN])}{more}")
-        return printable(", ".join(parts)) or "nothing that makeroom uses"
+        return escaped(", ".join(parts), keep="") or "nothing that makeroom uses"
 
     @property
     def item(self) -> ProjectItem:

@@ -1,6 +1,7 @@
 """A project's items are approved once, all together; where no one can choose they stay disabled."""
 
 import asyncio
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from agent.app.project_approval import settle_project_items
 from agent.app.setup import RunSetup
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions.approvals import ProjectItem
+from agent.extensions.hooks.claude_settings import settings_items
 from agent.menus import Menu, MenuRow
 from tests.agent.commands.controller_run import ScriptedChooser
 
@@ -115,3 +117,12 @@ def test_where_no_one_can_choose_one_warning_says_what_is_off(tmp_path: Path) ->
 def test_a_run_that_reads_no_project_settings_lists_nothing(tmp_path: Path) -> None:
     (tmp_path / "items").write_text("one 1\n", "utf-8")
     assert settle(tmp_path, setting_sources=("user",)) == ("", [None])
+
+
+def test_what_is_hidden_in_a_variable_is_shown_before_it_is_approved(tmp_path: Path) -> None:
+    settings = tmp_path / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    variables = {"PATH": "/usr/bin:\x1b[8m./bin\x1b[m\u202e\U000e0041"}
+    settings.write_text(json.dumps({"env": variables, "model": "a\u202eb"}))
+    items = settings_items(tmp_path, {"HOME": str(tmp_path / "home")})
+    assert [item.shows for item in items] == ["PATH=/usr/bin:␛[8m./bin␛[mU+202EU+E0041", "aU+202Eb"]

@@ -7,6 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from agent.events import ClipboardCopy, Notice
+from agent.model_port import IncomingReply
+from transcripts import RequestSent
+from transcripts.messages import TextBlock
 from transcripts.session_lock import RECORDS_FOLDER
 
 from .controller_run import ControllerRun, ScriptedChooser, run_controller, started
@@ -142,6 +145,20 @@ def test_copy_gives_the_newest_answers_to_the_terminal_or_the_clipboard_program(
         run.controller.setup = replace(run.controller.setup, environ={**environ, "SSH_TTY": "/dev/pts/1"})
         await run.do("/copy")
         assert run.emitted(ClipboardCopy)
+
+    run_controller(tmp_path, work)
+
+
+def test_what_is_copied_contains_nothing_that_a_terminal_obeys(tmp_path: Path) -> None:
+    """A shell would take what follows the end of a pasted text as typed."""
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("hello")
+        session, _ = run.controller.in_use
+        asked = next(fact.seq for fact in session.folded.facts if isinstance(fact, RequestSent))
+        session.reply(IncomingReply([TextBlock("ls\x1b[201~\x03\n\trm -r x\u202e é")]), asked)
+        await run.do("/copy")
+        assert run.emitted(ClipboardCopy)[0].text == "ls\n\trm -r x é"
 
     run_controller(tmp_path, work)
 
