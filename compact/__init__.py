@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from .prices import NEVER_PAYS_BACK, PriceList, Prices, Spending
     from .replacement import COMMANDS_HEADING, DIRECTORY_HEADING, PINS_HEADING
     from .report import LAYERS_TOLD, compaction_notice, is_told, propose, rewrite_told
-    from .request_bills import BilledAgain, RequestBill, explain_requests, extra_dollars
+    from .request_bills import UNUSED_SUMMARY, BilledAgain, RequestBill, explain_requests, extra_dollars
     from .restoring import FileTouch, NeededText, PutBackRules
     from .server_cache import learned_prices
     from .settings import POLICY_NAMES, CompactSettings, ContextWindow, WindowState
     from .shown_blocks import ShownBlock, largest_blocks, largest_blocks_sentence
     from .situation import (
+        BackgroundSummary,
         CannotChange,
         CompactionPlan,
         Flow,
@@ -60,6 +61,8 @@ __all__ = [
     "POLICY_NAMES",
     "REACTIVE_RUNGS",
     "SUMMARY_LAYER",
+    "UNUSED_SUMMARY",
+    "BackgroundSummary",
     "BilledAgain",
     "Calibration",
     "CannotChange",
@@ -146,14 +149,14 @@ __getattr__ = lazy_door(
         "prices": "NEVER_PAYS_BACK PriceList Prices Spending",
         "replacement": "COMMANDS_HEADING DIRECTORY_HEADING PINS_HEADING",
         "report": "LAYERS_TOLD compaction_notice is_told propose rewrite_told",
-        "request_bills": "BilledAgain RequestBill explain_requests extra_dollars",
+        "request_bills": "UNUSED_SUMMARY BilledAgain RequestBill explain_requests extra_dollars",
         "restoring": "FileTouch NeededText PutBackRules",
         "server_cache": "learned_prices",
         "settings": "POLICY_NAMES CompactSettings ContextWindow WindowState",
         "shown_blocks": "ShownBlock largest_blocks largest_blocks_sentence",
         "situation": (
-            "CannotChange CompactionPlan Flow Proposal Situation SummaryReply SummaryRequest Trigger "
-            "finish_plan"
+            "BackgroundSummary CannotChange CompactionPlan Flow Proposal Situation SummaryReply "
+            "SummaryRequest Trigger finish_plan"
         ),
         "summary_prompt": "summary_messages summary_usage",
         "tokens": "TokenCounter load_counter",

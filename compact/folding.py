@@ -7,6 +7,7 @@ has not seen yet stay; if even these are too large, single blocks become preview
 
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
+from itertools import takewhile
 
 from msgspec import Struct, field
 
@@ -73,7 +74,7 @@ def fold_history(situation: Situation, limits: FoldLimits) -> FoldPlan | None:
     The replacement (with a summary of usual size) and the tail together keep within `replacement_limit`; the
     user's messages take precedence over the tail. The newest `keep_recent_messages` may use all of the tail's
     share, older ones no more than `tail_max_tokens`. The cut does not depend on the summary, so a preview can
-    show it.
+    show it. Nothing after the fact `until` of the limits is folded.
     """
     most = _most_of_tail(situation, limits)
     limit = replacement_limit(situation)
@@ -85,7 +86,9 @@ def fold_history(situation: Situation, limits: FoldLimits) -> FoldPlan | None:
     at = _cut(situation, min(most, room)) or at
     if limits.tail is None:
         at = min(at, max(1, _first_recent(situation), _cut(situation, room)))
-    return fold_before(situation, limits, at)
+    if limits.until is not None:
+        at = min(at, _behind_fold(situation.folded, _entries_until(situation.folded, limits.until)))
+    return fold_before(situation, limits, at) if at else None
 
 
 def has_old_entries(situation: Situation, limits: FoldLimits) -> bool:
@@ -226,6 +229,11 @@ def _first_recent(situation: Situation) -> int:
         at -= 1
         left -= message_count(entries[at])
     return _behind_fold(situation.folded, at)
+
+
+def _entries_until(folded: Folded, until: int) -> int:
+    """Return the number of entries that are complete with fact `until`."""
+    return sum(1 for _ in takewhile(lambda entry: entry.last <= until, folded.entries))
 
 
 def message_count(entry: Entry) -> int:

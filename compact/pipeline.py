@@ -21,13 +21,14 @@ from compact.layers import LAYERS
 from compact.layers.summary import (
     dummy_summary,
     fallback_summary,
+    finish_background,
     fold_everything,
     is_acceptable,
     summarize,
     summarize_on_request,
     target_tokens,
 )
-from transcripts import Fold, TextBlock
+from transcripts import Fold, TextBlock, earliest_seq
 
 from .clearing import clear_candidates, placeholder_edit
 from .folding import Shrink, shrink_blocks, shrink_to
@@ -35,6 +36,7 @@ from .report import propose
 from .settings import CompactSettings, ContextWindow
 from .shown_blocks import largest_blocks, largest_blocks_sentence
 from .situation import (
+    BackgroundSummary,
     CompactionPlan,
     File,
     Flow,
@@ -64,6 +66,8 @@ def plan(
     to. "reactive": the API refused the prompt as too long; `rung` counts from 1. `layers` replaces LAYERS.
     """
     match trigger:
+        case "auto" if situation.background is not None:
+            return (yield from _beside_summary(situation, layers or LAYERS, situation.background))
         case "auto":
             return (yield from _automatic(situation, layers or LAYERS))
         case "reactive" if situation.settings.reactive:
@@ -84,14 +88,42 @@ def _automatic(situation: Situation, layers: tuple[Layer, ...]) -> Flow:
             continue
         step = layer.plan(now)
         planned = CompactionPlan(step) if isinstance(step, tuple) else (yield from step)
-        if planned.proposals and layer.replaces_history:
+        if planned.pending or (planned.proposals and layer.replaces_history):
             made = [(by, proposal) for by, proposal in made if by.lasting]
             now = now.uncleared or now
         for proposal in planned.proposals:
             made.append((layer, proposal))
             now = now.with_edits(proposal.edits, layer.lasting)
-        total = CompactionPlan(failures=total.failures + planned.failures, note=planned.note or total.note)
+        total = CompactionPlan(
+            failures=total.failures + planned.failures,
+            note=planned.note or total.note,
+            pending=planned.pending or total.pending,
+        )
     return replace(total, proposals=tuple(proposal for _, proposal in made)) if made else total
+
+
+def _beside_summary(situation: Situation, layers: tuple[Layer, ...], background: BackgroundSummary) -> Flow:
+    """Plan while a summary is written, and when it is complete: until then, nothing that it covers changes.
+
+    If the context gets too full to wait for it, the layers act as if there were none, without asking a model.
+    """
+    lasting = tuple(layer for layer in layers if layer.lasting)
+    planned = yield from _automatic(situation, lasting)
+    kept = tuple(
+        proposal
+        for proposal in planned.proposals
+        if (first := earliest_seq(proposal.edits)) is None or first > background.until
+    )
+    now = situation
+    for proposal in kept:
+        now = now.with_edits(proposal.edits)
+    finished = finish_background(now, background)
+    if not finished.proposals and not situation.can_wait:
+        rest = yield from _automatic(situation, layers)
+        return replace(rest, failures=finished.failures + rest.failures)
+    return replace(
+        finished, proposals=kept + finished.proposals, failures=planned.failures + finished.failures
+    )
 
 
 def quiet_below(settings: CompactSettings, window: ContextWindow) -> tuple[int, int]:

@@ -24,6 +24,7 @@ from transcripts import (
     CacheMiss,
     Compacted,
     Fact,
+    Failed,
     Folded,
     Instructed,
     Metadata,
@@ -41,6 +42,7 @@ from transcripts import (
 
 from .prices import Prices
 
+UNUSED_SUMMARY = "unused summary"  # of a failure: a summary was written in the background for nothing
 MIN_CACHED_TOKENS = 4_096  # that every service caches; some begin with shorter prompts
 MIN_EXPLAINED_TOKENS = 1_024  # billed again: servers cache in blocks, and leave less than one out
 HOUR_S = 3_600
@@ -79,6 +81,7 @@ class RequestBill(Struct, frozen=True):
     changes  ids of the compactions that changed the history since the request before, "undone c3" of others
     pause_s  seconds since the request before
     api      the reason that the API gave
+    unused   why the summary that was requested is not used, "" if it is
     """
 
     seq: int
@@ -91,6 +94,7 @@ class RequestBill(Struct, frozen=True):
     pause_s: float = 0.0
     api: CacheMiss | None = None
     is_summary: bool = False
+    unused: str = ""
 
     @property
     def read(self) -> int:
@@ -118,8 +122,11 @@ class _Progress(Struct):
 
     opened: Opened | None = None
     instructed: Instructed | None = None
-    asked: RequestSent | None = None  # the newest request, and the newest one for a summary
-    summary: RequestSent | None = None
+    asked: RequestSent | None = None  # the newest request
+    summary: RequestSent | None = None  # the newest one for a summary, and what came before it
+    before_summary: _Sent | None = None
+    changes_before_summary: list[Fact] = []
+    unused: Mapping[object, str] = {}  # why a summary is not used, by the seq of its request
     before: _Sent | None = None
     caches: set[str] = set()  # the models of which a request read or wrote an entry
     changes: list[Fact] = []
@@ -144,7 +151,8 @@ def explain_requests(folded: Folded, lifetime_s: float) -> list[RequestBill]:
 
 
 def _bills(facts: Sequence[Fact], lifetime_s: float) -> Iterator[RequestBill]:
-    now = _Progress()
+    failures = (fact for fact in facts if isinstance(fact, Failed) and fact.what == UNUSED_SUMMARY)
+    now = _Progress(unused={fact.about.get("asked"): fact.reason for fact in failures})
     for fact in facts:
         match fact:
             case Opened():
@@ -156,6 +164,8 @@ def _bills(facts: Sequence[Fact], lifetime_s: float) -> Iterator[RequestBill]:
                 now.asked = fact
             case RequestSent():
                 now.summary = fact
+                now.before_summary = now.before
+                now.changes_before_summary = [*now.changes]
             case Compacted() | Undone() | Rewound():
                 now.changes.append(fact)
             case User(tokens=counts) | Result(tokens=counts):
@@ -193,15 +203,17 @@ def _sent(now: _Progress, fact: Fact, asked: RequestSent | None, usage: Usage) -
 
 def _bill(now: _Progress, sent: _Sent, lifetime_s: float, fact: Fact) -> RequestBill:
     """Return the bill of a request, after which the next one is compared with this one."""
-    before = now.before
+    is_summary = isinstance(fact, Metadata)
+    before = now.before_summary if is_summary else now.before
+    changes = now.changes_before_summary if is_summary else now.changes
     usage = sent.usage
     if usage.cache_read or usage.cache_written:
         now.caches.add(sent.model)
     rest = usage.prompt - usage.cache_read
-    again = 0 if before is None else _sent_before(now, before, sent)
+    again = 0 if before is None else _sent_before(now, before, sent, changes)
     reason = None
     if before is not None and again >= MIN_EXPLAINED_TOKENS:
-        reason = _reason(now, before, sent, lifetime_s)
+        reason = _reason(now, before, sent, changes, lifetime_s)
     bill = RequestBill(
         fact.seq,
         model=sent.model,
@@ -209,33 +221,36 @@ def _bill(now: _Progress, sent: _Sent, lifetime_s: float, fact: Fact) -> Request
         new=rest - again,
         again=again,
         reason=reason,
-        changes=tuple(_names(now.changes)),
+        changes=tuple(_names(changes)),
         pause_s=0.0 if before is None else max(0.0, sent.ts - before.ts),
         api=fact.cache_miss if isinstance(fact, Reply) else None,
-        is_summary=isinstance(fact, Metadata),
+        is_summary=is_summary,
+        unused=now.unused.get(fact.about.get("asked"), "") if isinstance(fact, Metadata) else "",
     )
-    if not bill.is_summary:
+    if not is_summary:
         now.changes = []
         now.added = 0
         now.before = sent
-    elif before is not None and before.model == sent.model:
-        now.before = replace(before, ts=sent.ts)  # it read the entries of the conversation
+    elif now.before is not None and now.before.model == sent.model and now.before.ts < sent.ts:
+        now.before = replace(now.before, ts=sent.ts)  # it read the entries of the conversation
     return bill
 
 
-def _sent_before(now: _Progress, before: _Sent, sent: _Sent) -> int:
+def _sent_before(now: _Progress, before: _Sent, sent: _Sent, changes: Sequence[Fact]) -> int:
     """Return the tokens of a request that were not read, although the one before contained them."""
     prompt = sent.usage.prompt
     rest = prompt - sent.usage.cache_read
     common = min(before.usage.prompt, prompt)
-    if not now.changes:
+    if not changes:
         return max(0, common - sent.usage.cache_read)
     raw = sent.asked.raw if sent.asked is not None else 0
     new = round(now.added * (prompt / raw if raw else 1.0))
     return min(max(0, rest - new), before.usage.prompt)
 
 
-def _reason(now: _Progress, before: _Sent, sent: _Sent, lifetime_s: float) -> BilledAgain:
+def _reason(
+    now: _Progress, before: _Sent, sent: _Sent, changes: Sequence[Fact], lifetime_s: float
+) -> BilledAgain:
     """Return the reason why a request did not find what the one before contained."""
     is_short = before.usage.prompt < MIN_CACHED_TOKENS
     instructed = before.instructed
@@ -247,8 +262,8 @@ def _reason(now: _Progress, before: _Sent, sent: _Sent, lifetime_s: float) -> Bi
         BilledAgain.TOOLS: sent.instructed is not instructed,
         BilledAgain.PAUSE: sent.ts - before.ts > _lifetime(before, lifetime_s),
         BilledAgain.SETTINGS: _prefix_settings(sent) != _prefix_settings(before),
-        BilledAgain.REWIND: any(isinstance(each, Rewound) for each in now.changes),
-        BilledAgain.EDIT: bool(now.changes),
+        BilledAgain.REWIND: any(isinstance(each, Rewound) for each in changes),
+        BilledAgain.EDIT: bool(changes),
     }
     other = BilledAgain.SHORT if is_short else BilledAgain.UNKNOWN
     return next((reason for reason, held in holds.items() if held), other)

@@ -61,6 +61,7 @@ class CompactSettings(Struct, frozen=True):
     trigger_reserve_tokens: int = 13_000  # kept free beside the largest reply
     summary_max_output_tokens: int = 20_000
     service_summaries: bool = False  # written by the service's own compaction (beta), where it has one
+    background_summaries: bool = True  # written while the conversation continues; False: the request waits
     summary_max_requests: int = 3  # for one summary, each omitting more of the oldest exchanges
     min_gain_share: float = 0.10  # of the prompt, that a compaction must free
     ledger_first_max_share: float = 0.60  # of the trigger: if a local summary leaves no more, it is used
@@ -97,6 +98,10 @@ class CompactSettings(Struct, frozen=True):
     def automatic(self) -> bool:
         """Return whether compactions may happen unasked."""
         return self.enabled and self.policy != "off"
+
+    def waits_for_summary(self, trigger: str) -> bool:
+        """Return whether a compaction with this trigger waits for the model to write its summary."""
+        return not self.background_summaries or trigger not in ("auto", "tool")
 
     def trigger_in(self, window: ContextWindow) -> int:
         """Return the prompt size at which a summary is due, in the model's tokens."""

@@ -31,6 +31,7 @@ class FoldLimits(Struct, frozen=True):
     summary: str = ""
     tail: int | None = None  # None: the settings' limits
     restoring: bool = True
+    until: int | None = None  # seq of the newest fact that may be folded; None: any
 
 
 class RestoredFiles(Struct, frozen=True):
@@ -92,6 +93,17 @@ class WorkedOut(Struct, frozen=True):
     attempts: dict[tuple[int, FoldLimits, str], tuple[Folded, Proposal | None]] = field(default_factory=dict)
 
 
+class BackgroundSummary(Struct, frozen=True):
+    """A model summary of the messages up to fact `until`, written while the conversation continues.
+
+    `reply` is None until it is complete. The messages have not changed since it was requested.
+    """
+
+    trigger: Trigger
+    until: int
+    reply: SummaryReply | None = None
+
+
 class Situation(Struct, frozen=True):
     """The conversation and its circumstances at one moment; invalid once another fact was applied."""
 
@@ -110,6 +122,7 @@ class Situation(Struct, frozen=True):
     lasting: tuple[Edit, ...] = ()  # edits of this pass that stay, and are sent, if a summary follows
     focus: str = ""  # topics that an automatic summary should pay attention to
     vetoed: bool = False  # a hook forbade the automatic summary, model or local
+    background: BackgroundSummary | None = None
     cold: bool = False  # the next request finds nothing in the cache, whatever the transcript says
     worked_out: WorkedOut = field(default_factory=WorkedOut)
     view: View = field(default_factory=View)  # the conversation as the model sees it
@@ -127,6 +140,14 @@ class Situation(Struct, frozen=True):
     def trigger_tokens(self) -> int:
         """The prompt size at which a summary is due."""
         return self.settings.trigger_in(self.window)
+
+    @property
+    def can_wait(self) -> bool:
+        """Return whether the next requests fit while a summary is written in the background.
+
+        That is so up to halfway from the trigger to the end of the window.
+        """
+        return self.tokens < (self.trigger_tokens + self.window.size) // 2
 
     @property
     def cache_is_cold(self) -> bool:
@@ -192,13 +213,17 @@ class SummaryRequest(Struct, frozen=True):
 
 
 class SummaryReply(Struct, frozen=True):
-    """The model's answer, or the reason for its failure. A `too_long` request is repeated with less."""
+    """The model's answer, or the reason for its failure. A `too_long` request is repeated with less.
+
+    `pending`: it is written in the background, and no answer will follow in this pass.
+    """
 
     text: str | None
     failure: str | None = None
     usage: Usage = field(default_factory=Usage)
     stop: str | None = None
     too_long: bool = False
+    pending: bool = False
 
 
 class ReportDetails(TypedDict, total=False):
@@ -243,11 +268,15 @@ class Proposal(Struct, frozen=True):
 
 
 class CompactionPlan(Struct, frozen=True):
-    """The steps of a compaction, in order."""
+    """The steps of a compaction, in order.
+
+    `pending`: a summary is being written in the background, and no step changes what it covers.
+    """
 
     proposals: tuple[Proposal, ...] = ()
     failures: tuple[tuple[str, str], ...] = ()  # (what, reason) for the transcript
     note: str = ""  # for the user
+    pending: bool = False
     goes: tuple[str, ...] = ()  # lines of a preview, as in `stays`
     stays: tuple[str, ...] = ()
 

@@ -92,10 +92,14 @@ class SummaryFailed(Exception):
     """The summary failed; the text gives the reason."""
 
 
+class SummaryPending(Exception):
+    """The summary is written in the background."""
+
+
 def request_summary(situation: Situation, focus: str) -> Generator[SummaryRequest, SummaryReply, str]:
     """Ask for a summary, omitting more of the oldest exchanges each time that the request is too long.
 
-    Raises SummaryFailed.
+    Raises SummaryFailed and SummaryPending.
     """
     settings = situation.settings
     window = situation.window.size
@@ -109,20 +113,28 @@ def request_summary(situation: Situation, focus: str) -> Generator[SummaryReques
             instructions, leave_out=leave_out, max_tokens=output, edits=situation.lasting
         )
         reason = reply.failure or ""
+        if reply.pending:
+            raise SummaryPending
         if not reply.too_long:
             summary = _summary_in(reply, situation)
             if _is_hollow(summary):
                 reply = yield SummaryRequest(
                     instructions + AGAIN, leave_out=leave_out, max_tokens=output, edits=situation.lasting
                 )
-                summary = _summary_in(reply, situation)
-            if _is_hollow(summary):
-                raise SummaryFailed("the answer had no content, also when asked again")
+                return finished_summary(reply, situation, ", also when asked again")
             return summary
         over = max(over, 0) + window // SHORTENING_SHARE
         leave_out = max(leave_out + 1, _oldest_exchanges(situation, over))
     asked = f"asked {settings.summary_max_requests} times, omitting more each time"
     raise SummaryFailed(f"{reason} ({asked})")
+
+
+def finished_summary(reply: SummaryReply, situation: Situation, more: str = "") -> str:
+    """Return the summary in a reply that will not be asked for again. Raises SummaryFailed."""
+    summary = _summary_in(reply, situation)
+    if _is_hollow(summary):
+        raise SummaryFailed(f"the answer had no content{more}")
+    return summary
 
 
 def summary_usage(situation: Situation, summary_tokens: int, cached: bool) -> Usage:

@@ -187,6 +187,7 @@ COMPACT_HELP: Mapping[str, str] = {  # what a user would set; the rest tunes sin
     "enabled": "`false` compacts only with `/compact` and reactively",
     "trigger": "the number of tokens at which a summary is due",
     "keep_recent_messages": "how many of the newest messages are kept word for word",
+    "background_summaries": "`false` lets the next request wait until a model summary is written",
     "service_summaries": "`true` uses the provider's own compaction (beta) where it has one",
     "collapse": "`true` replaces old segments by short summaries",
 }

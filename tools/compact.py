@@ -1,4 +1,4 @@
-"""The compact tool: the model asks for a compaction before the next request."""
+"""The compact tool: the model asks for a compaction."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def ask_for_compaction(arguments: CompactArguments, call: ToolCall) -> Too
 TOOL = Tool(
     name="compact",
     description="""\
-Free context: older parts of the conversation are shortened or summarized before the next request.
+Free context: older parts of the conversation are shortened before the next request, or summarized soon.
 
 Use it between two pieces of work, when earlier text is no longer needed word for word.""",
     advice=(

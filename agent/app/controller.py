@@ -21,6 +21,7 @@ from agent.loop import (
     ActiveSession,
     PromptAdditions,
     TurnContext,
+    begin_summary_if_due,
     note_files,
     prompt_tokens,
     run_turn,
@@ -210,6 +211,8 @@ class Controller:
                 finished = await run_with_follow_ups(session, context, self.emit, form)
             else:
                 finished = await run_turn(session, context, self.emit)
+            if not self.setup.options.headless:
+                await begin_summary_if_due(session, context, self.emit)
             await tell_after_turn(context, self.emit, ports=not self.setup.options.headless)
             return finished
         except asyncio.CancelledError:
@@ -419,6 +422,8 @@ def end_interrupted(session: Session, context: TurnContext, prompt: int, headles
     """
     if context.agents is not None:
         context.agents.interrupt()
+    if context.background_summary is not None:
+        context.background_summary.drop("interrupted")
     at = session.folded.conversation.index_of(prompt)
     if not headless and not any(map(_shows_answer, session.folded.entries[at + 1 :])):
         rewind_to(session, context, prompt, {"why": "interrupted before any answer"})

@@ -33,6 +33,7 @@ from agent.loop import (
     LATE_HEAD,
     Agent,
     TurnContext,
+    end_background_summary,
     late_report,
     run_turn,
 )
@@ -122,7 +123,10 @@ async def _work(
         run.end_commands()
         raise
     finally:
-        run.end()
+        try:
+            await end_background_summary(context, "the agent was done")
+        finally:
+            run.end()
 
 
 def tell_status(call: NestedCall) -> None:

@@ -10,7 +10,7 @@ from msgspec import structs
 from agent.app.agent_start import give_skills
 from agent.errors import ConfigError, RequestRejected, UsageError
 from agent.events import Notice
-from agent.loop import ActiveSession, TurnContext
+from agent.loop import ActiveSession, TurnContext, end_background_summary
 from agent.ports import HookEvent
 from agent.session import Session, record_opening, restore_news, with_command_text
 from tools.processes import command_runner
@@ -104,6 +104,7 @@ class SessionFactory:
         Waits for the response to a request in progress. Raises UsageError for an unknown model.
         """
         async with context.asking:
+            await end_background_summary(context, "the model changed")
             await self._change_model(session, context, name)
 
     async def _change_model(self, session: Session, context: TurnContext, name: str) -> None:
@@ -210,6 +211,7 @@ async def end_session(session: Session, context: TurnContext, reason: str = "oth
     """Run the hooks of a session's end, end its agents and commands, and close its transcript."""
     if context.hooks is not None:
         await context.hooks.run(HookEvent.SESSION_END, {"reason": reason})
+    await end_background_summary(context, "the session ended")
     if context.agents is not None:
         await context.agents.close()
     await command_runner(context.tool_context).close()

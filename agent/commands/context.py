@@ -90,6 +90,8 @@ async def show_context(controller: Controller, argument: str) -> Event | None:
     shown = tuple(row for row in rows if row[1])
     controller.emit(ContextChart(title, rows=shown, total=compaction.window.size))
     lines = [*_largest_blocks(report), "", *_compactions(report, compaction.settings.policy)]
+    if context.background_summary is not None:
+        lines.append("A summary is being written in the background.")
     lines += deferred_line(context.tools.values())
     lines += _last_cache_miss(session)
     return CommandOutput("\n".join(lines))

@@ -114,7 +114,8 @@ def _explained(
     for bill in bills[-newest:]:
         name = f"r{bill.seq}{' summary' if bill.is_summary else ''}"
         figures = f"{name:<12} {bill.read:>11,} {bill.new:>11,} {bill.again:>11,}"
-        yield f"{figures}  {_reason_of(bill, lifetime_s)}".rstrip()
+        unused = f"not used: {bill.unused}" if bill.unused else ""
+        yield f"{figures}  {'; '.join(filter(None, (_reason_of(bill, lifetime_s), unused)))}".rstrip()
     yield ""
     yield from _sums_by_reason(session, bills)
     read = sum(bill.read for bill in bills)

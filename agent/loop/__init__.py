@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from .agent_pool import AGENT_TOPIC, LATE_HEAD, MAX_AGENT_REQUESTS, Agent, AgentPool, Place, late_report
     from .compaction import (
         CompactionRequest,
+        begin_summary_if_due,
         compact_context,
         request_compaction,
         situation_of,
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from .embedded_commands import StoppedByUser, embedded_output
     from .model_call import prompt_tokens
     from .session_sandbox import SessionSandbox
+    from .summary_call import end_background_summary
     from .tool_executor import text_of
     from .touched_files import (
         ATTACHED_TOPIC,
@@ -52,8 +54,10 @@ __all__ = [
     "StoppedByUser",
     "TurnContext",
     "attached_files",
+    "begin_summary_if_due",
     "compact_context",
     "embedded_output",
+    "end_background_summary",
     "late_report",
     "memory_told_below",
     "note_attached",
@@ -76,12 +80,16 @@ __getattr__ = lazy_door(
     __name__,
     {
         "agent_pool": "AGENT_TOPIC Agent AgentPool LATE_HEAD MAX_AGENT_REQUESTS Place late_report",
-        "compaction": "CompactionRequest compact_context request_compaction situation_of tokens_when_cold",
+        "compaction": (
+            "CompactionRequest begin_summary_if_due compact_context request_compaction situation_of "
+            "tokens_when_cold"
+        ),
         "context": "ActiveSession CompactionState TurnContext",
         "cost_preview": "OTHER_MODEL show_resumed tell_cold_cost tell_prompt_cost",
         "embedded_commands": "StoppedByUser embedded_output",
         "model_call": "prompt_tokens",
         "session_sandbox": "SessionSandbox",
+        "summary_call": "end_background_summary",
         "tool_executor": "text_of",
         "touched_files": (
             "ATTACHED_TOPIC NO_ADDITIONS PromptAdditions attached_files memory_told_below note_attached "

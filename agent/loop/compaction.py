@@ -3,6 +3,11 @@
 The automatic trigger, `/compact`, the compact tool and the reaction to a prompt that is too long are the same
 call with a different trigger. Nothing is applied before the plan is complete, so an interruption leaves the
 conversation unchanged. Files that a plan names are written before the fact that names them.
+
+No request waits for a summary that the user did not ask for: it is written in the background
+(summary_call.py), from the trigger on, and replaces the messages that it covers before the next request once
+it is complete. Until then these messages are not changed otherwise. If the context gets too full to wait, or
+the messages have changed in another way, it is dropped, and a local summary takes its place.
 """
 
 from __future__ import annotations
@@ -57,15 +62,22 @@ from transcripts import (
 
 from .context import TurnContext
 from .cost_preview import LESS_NOW, tell_cold_cost, why_cold
-from .model_call import call_summarizer, prompt_tokens
+from .model_call import prompt_tokens
+from .summary_call import (
+    HISTORY_CHANGED,
+    SummaryTask,
+    begin_summary_call,
+    call_summarizer,
+    end_background_summary,
+)
 
 TOO_LARGE = "the server rejected the prompt as too large"
 COUNTED = "the prompt exceeds the context window by the server's count"
 MIN_ASKED_SHARE = 0.7  # of the window: a smaller prompt is not counted by the server
 MIN_NEW_SHARE = 0.1  # of the window: with less new text, the prompt is not counted either
 SUMMARY_FOLLOWS = (
-    "Older messages will be summarized before the next request; a note follows if that frees too little. "
-    "Continue with the work."
+    "Older messages will be replaced by a summary soon; a note follows if that frees too little. Continue "
+    "with the work."
 )
 NOT_COMPACTED = "The conversation was not compacted: {}. Continue with the work."
 
@@ -90,29 +102,36 @@ AUTOMATIC = CompactionRequest("auto")
 
 
 class CompactionOutcome(Struct, frozen=True):
-    """The ids of the compactions that were made, the line that announces them, and the last one's report."""
+    """The ids of the compactions that were made, the line that announces them, and the last one's report.
+
+    `pending`: a summary is being written in the background.
+    """
 
     ids: tuple[str, ...] = ()
     line: str = ""
     report: Mapping[str, Any] = field(default_factory=dict)
+    pending: bool = False
 
 
 async def compact_if_due(session: Session, context: TurnContext, emit: Emit) -> None:
     """Free context before a request if the compact tool requested it or the pipeline finds it due."""
     state = context.compaction
+    if (task := context.background_summary) is not None and not task.stands(session.folded):
+        await end_background_summary(context, HISTORY_CHANGED)
     focus = state.requested_focus
     state.requested_focus = None
-    if focus is not None:
+    if focus is not None and context.background_summary is None:
         outcome = await compact_context(session, context, emit, CompactionRequest("tool", focus))
-        if outcome.ids:
+        if outcome.ids or outcome.pending:
             return
-        session.user((ChannelBlock(NOT_COMPACTED.format(outcome.line or "it failed")),), "harness")
+        tell_not_compacted(session, outcome)
     folded = session.folded
     calibration = Calibration.of(session.folded)
     messages = (folded.view.tokens + 1) * calibration.slope
     prompt = max(messages, calibration.prompt_tokens(folded, state.overhead))
     outcome = CompactionOutcome()
-    if prompt >= state.quiet_below[0] or messages >= state.quiet_below[1]:
+    is_due = prompt >= state.quiet_below[0] or messages >= state.quiet_below[1]
+    if is_due or context.background_summary is not None:
         outcome = await compact_context(session, context, emit, AUTOMATIC)
     if prompt >= MIN_ASKED_SHARE * context.compaction.window.size:
         await _fit_what_is_counted(session, context, emit)
@@ -125,6 +144,20 @@ async def compact_if_due(session: Session, context: TurnContext, emit: Emit) -> 
     if changed or context.clock.now() - asked.ts > state.settings.cache_ttl_s:
         less = LESS_NOW if context.advises else ""
         tell_cold_cost(session, context, emit, why_cold(session, context), less)
+
+
+async def begin_summary_if_due(session: Session, context: TurnContext, emit: Emit) -> None:
+    """Begin to write the summary that the next request needs, if it needs one; at the end of a turn."""
+    is_full = prompt_tokens(session, context) >= context.compaction.quiet_below[0]
+    if is_full and context.background_summary is None:
+        async with context.asking:
+            if isinstance(_advance(plan(situation_of(session, context), "auto")), SummaryRequest):
+                await _plan(session, context, emit, AUTOMATIC)
+
+
+def tell_not_compacted(session: Session, outcome: CompactionOutcome) -> None:
+    """Tell the model that the compaction that it requested was not made."""
+    session.user((ChannelBlock(NOT_COMPACTED.format(outcome.line or "it failed")),), "harness")
 
 
 def request_compaction(session: Session, context: TurnContext, focus: str) -> str:
@@ -191,8 +224,19 @@ async def compact_context(
 ) -> CompactionOutcome:
     """Plan and apply one compaction; the outcome has no ids if there was nothing to do."""
     async with context.asking:
+        task = context.background_summary
+        if task is not None and request.trigger != "auto":
+            await end_background_summary(context, f"another compaction ({request.trigger}) came first")
+            task = None
         planned = await _plan(session, context, emit, request)
         trigger = request.trigger
+        if task is not None and not planned.pending:
+            is_used = [each.trigger for each in planned.proposals if each.layer == "summary"]
+            trigger = is_used[-1] if is_used else trigger
+            if is_used or any(what == "summary" for what, _ in planned.failures):
+                context.background_summary = None
+            else:
+                await end_background_summary(context, "it was not finished in time")
         for what, reason in planned.failures:
             session.failed(what, reason)
             if what != HookEvent.PRE_COMPACT and not (trigger == "manual" and reason in planned.note):
@@ -200,8 +244,11 @@ async def compact_context(
         if planned.note:
             _explain(context, emit, trigger, planned)
         if not planned.proposals:
-            return CompactionOutcome(line=planned.note)
-        return await _apply(session, context, emit, request, planned)
+            outcome = CompactionOutcome(line=planned.note, pending=planned.pending)
+            if task is not None and task.trigger == "tool" and not planned.pending:
+                tell_not_compacted(session, outcome)
+            return outcome
+        return await _apply(session, context, emit, replace(request, trigger=trigger), planned)
 
 
 def _explain(context: TurnContext, emit: Emit, trigger: Trigger, planned: CompactionPlan) -> None:
@@ -221,11 +268,13 @@ def _explain(context: TurnContext, emit: Emit, trigger: Trigger, planned: Compac
 async def _plan(
     session: Session, context: TurnContext, emit: Emit, request: CompactionRequest
 ) -> CompactionPlan:
-    situation = situation_of(session, context)
+    trigger = request.trigger
+    task = context.background_summary
+    background = task.state() if task is not None else None
+    situation = replace(situation_of(session, context), background=background)
     if request.preview is not None:
         situation = replace(situation, worked_out=request.preview.worked_out)
     answer = HookAnswer()
-    trigger = request.trigger
     focus = request.focus
     if trigger != "auto":
         words = (await _ask_hook(session, context, request)).words
@@ -235,7 +284,7 @@ async def _plan(
     if session.deferred and _replaces_history(step):
         with suppress(StoreError):  # results are needed for the summary, and files are restored from them
             await fetch_deferred(session)
-        situation = situation_of(session, context)
+        situation = replace(situation_of(session, context), background=background)
         flow = plan(situation, trigger, focus, request.attempt)
         step = _advance(flow)
     if trigger == "auto" and _replaces_history(step):
@@ -245,8 +294,11 @@ async def _plan(
             step = _advance(flow)
     cost = session.cost
     while isinstance(step, SummaryRequest):
-        reply = await call_summarizer(session, context, step, emit)
-        session.charge(reply.usage, context.summary_model)
+        if context.compaction.settings.waits_for_summary(trigger):
+            reply = await call_summarizer(session, context, step, emit)
+        else:
+            _begin_summary(session, context, step, trigger, emit)
+            reply = SummaryReply(None, pending=True)
         step = _advance(flow, reply)
     paid = session.cost - cost
     if trigger == "manual" and not step.proposals and paid >= 0.005:  # rounded to a cent
@@ -255,6 +307,18 @@ async def _plan(
         reason = f"a hook denied it: {answer.veto}"
         return replace(step, failures=((HookEvent.PRE_COMPACT, reason), *step.failures), note=reason)
     return step
+
+
+def _begin_summary(
+    session: Session, context: TurnContext, wanted: SummaryRequest, trigger: Trigger, emit: Emit
+) -> None:
+    """Begin to write a summary in the background, unless the next request has to fill the cache first.
+
+    After a pause, both requests would write the whole history to the cache.
+    """
+    if trigger == "tool" or context.summary_model or not situation_of(session, context).cache_is_cold:
+        call = begin_summary_call(session, context, wanted)
+        context.background_summary = SummaryTask(call, trigger, emit)
 
 
 def situation_of(session: Session, context: TurnContext) -> Situation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -14,7 +15,16 @@ from agent.model_port import Model, RequestSettings, output_room
 from agent.permissions import PermissionStore
 from agent.ports import Approver, Clock, Hooks
 from agent.session import Session
-from compact import CompactSettings, ContextWindow, Prices, TokenCounter, learned_prices, quiet_below
+from compact import (
+    BackgroundSummary,
+    CompactSettings,
+    ContextWindow,
+    Prices,
+    TokenCounter,
+    Trigger,
+    learned_prices,
+    quiet_below,
+)
 from tools.base import Tool, ToolContext
 from transcripts import Folded
 
@@ -73,6 +83,27 @@ class CompactionState(Struct):
         self.page_bytes = int(PAGE_SHARE * BYTES_A_TOKEN * window.size)
 
 
+class SummaryInBackground(Protocol):
+    """A model summary that is written while the conversation continues; `trigger` is the reason."""
+
+    trigger: Trigger
+
+    @property
+    def is_running(self) -> bool: ...
+
+    def stands(self, folded: Folded) -> bool:
+        """Return whether the conversation still begins with the messages that are summarized."""
+
+    def state(self) -> BackgroundSummary:
+        """Return what the pipeline is told about it."""
+
+    def drop(self, why: str) -> None:
+        """Cancel it, and record why it is not used."""
+
+    async def end(self, why: str) -> None:
+        """Drop it, and wait until its request has ended and is charged."""
+
+
 class TurnContext(Struct):
     """The dependencies of a turn.
 
@@ -88,6 +119,7 @@ class TurnContext(Struct):
     between_requests  awaited before a request that answers calls, to add prompts written in the meantime
     follows_memory    memory files in subdirectories are added when a file there is read
     asking            held during a request and a compaction; the model changes only in between
+    background_summary  is written while the conversation continues; None: there is none
     """
 
     model: Model
@@ -112,9 +144,11 @@ class TurnContext(Struct):
     between_requests: Callable[[], Awaitable[None]] | None = None
     follows_memory: bool = True
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    background_summary: SummaryInBackground | None = None
 
     def __post_init__(self) -> None:
         self.asking = asyncio.Lock()  # a copy also has its own
+        self.background_summary = None
 
     def limit_window(self, tokens: int) -> None:
         """Plan for a window that the server reports to be smaller than assumed, and remember its size."""

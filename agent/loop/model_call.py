@@ -8,7 +8,6 @@ prompt that is too long. A broken stream is recorded as an incomplete reply, and
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Sequence
 
 from msgspec import Struct, field
@@ -29,14 +28,7 @@ from agent.events import Emit, Notice, ReplyFinished, RequestStarted, Retrying, 
 from agent.model import MAX_TRIES, Failures, ended_early
 from agent.model_port import IncomingReply, ModelRequest
 from agent.session import Session
-from compact import (
-    Calibration,
-    ContextWindow,
-    SummaryReply,
-    SummaryRequest,
-    cache_breakpoints,
-    summary_messages,
-)
+from compact import Calibration, ContextWindow, cache_breakpoints
 from transcripts import (
     UNSIGNED,
     Block,
@@ -56,7 +48,6 @@ from transcripts import (
 
 from .context import TurnContext
 
-MAX_SUMMARY_TRIES = 4
 MIN_SEEN_SHARE = 0.7  # of our estimate of a prompt: a server that saw less has truncated it
 MIN_CUT_TOKENS = 1_000  # left out by a server: the estimates of small prompts are inaccurate
 _DROPPED_FEATURE = "the server does not support {}, which is no longer sent"
@@ -98,7 +89,7 @@ async def call_model(session: Session, context: TurnContext, emit: Emit) -> Repl
     if context.max_cost is not None and session.cost >= context.max_cost:
         raise BudgetExceeded("the budget of this run is spent (--max-budget-usd)")
     repairs = Repairs()
-    failures = _no_failures(context, context.max_tries)
+    failures = no_failures(context, context.max_tries)
     attempt = 1
     while True:
         reply = IncomingReply()
@@ -135,7 +126,7 @@ async def call_model(session: Session, context: TurnContext, emit: Emit) -> Repl
         if failed is not None:
             attempt += 1
             if await _falls_back(context, failed, failures, reply, emit):
-                failures = _no_failures(context, context.max_tries)
+                failures = no_failures(context, context.max_tries)
                 attempt = 1
 
 
@@ -188,7 +179,7 @@ def _keep_partial(session: Session, reply: IncomingReply, sent: RequestSent) -> 
         session.reply(reply, sent.seq)
 
 
-def _no_failures(context: TurnContext, most: int) -> Failures:
+def no_failures(context: TurnContext, most: int) -> Failures:
     """Return the count for a new request. Where the user has limited the attempts, time does not count."""
     return Failures(most=min(most, context.max_tries), patient=context.max_tries >= MAX_TRIES)
 
@@ -202,7 +193,7 @@ async def _falls_back(
     """
     if reply.text:
         emit(StreamAborted(str(error), reply.text))
-    seconds = _announce_retry(context, error, failures, emit)
+    seconds = announce_retry(context, error, failures, emit)
     if seconds is not None:
         await context.clock.sleep(seconds)
         return False
@@ -214,7 +205,7 @@ async def _falls_back(
     return True
 
 
-def _announce_retry(
+def announce_retry(
     context: TurnContext, error: TransientError, failures: Failures, emit: Emit
 ) -> float | None:
     """Count a failure, and return the seconds until the next attempt, None if there are none left."""
@@ -237,9 +228,9 @@ def _announce_retry(
 def _repair(session: Session, context: TurnContext, error: ModelError, repairs: Repairs, emit: Emit) -> None:
     """Repair the cause of a rejection, or raise the error again."""
     match error:
-        case FieldRejected() | OutputTooLong() if _adapt(context, error, repairs, emit):
+        case FieldRejected() | OutputTooLong() if adapt(context, error, repairs, emit):
             pass
-        case ThinkingRejected() if _holds_unsigned(session) and _adapt(
+        case ThinkingRejected() if _holds_unsigned(session) and adapt(
             context, FieldRejected(str(error), "unsigned thinking"), repairs, emit
         ):
             pass
@@ -265,7 +256,7 @@ def _holds_unsigned(session: Session) -> bool:
     return any(isinstance(part.block, ThinkingBlock) and UNSIGNED in part.block.extra for part in parts)
 
 
-def _adapt(context: TurnContext, error: ModelError, repairs: Repairs, emit: Emit) -> bool:
+def adapt(context: TurnContext, error: ModelError, repairs: Repairs, emit: Emit) -> bool:
     """Leave out a feature or limit the output from now on; return whether either was possible."""
     settings = context.settings
     match error:
@@ -331,91 +322,3 @@ def _rejected_parts(view: Sequence[Message], error: BlockRejected) -> list[Part]
 def _has_image(block: Block) -> bool:
     inner = block.content if isinstance(block, ToolResultBlock) else (block,)
     return any(isinstance(each, ImageBlock) for each in inner)
-
-
-async def call_summarizer(
-    session: Session, context: TurnContext, wanted: SummaryRequest, emit: Emit
-) -> SummaryReply:
-    """Request a summary of the current view, and return the answer; a failure is returned as data."""
-    repairs = Repairs()
-    failures = _no_failures(context, MAX_SUMMARY_TRIES)
-    for attempt in itertools.count(1):
-        reply = IncomingReply()
-        emit(RequestStarted("summary", tokens=prompt_tokens(session, context), attempt=attempt))
-        try:
-            request = _summary_request(session, context, wanted, repairs)
-            _record_summary_request(session, context, wanted, request, attempt)
-            await context.model.stream(request, reply, lambda event: None)
-            if reply.complete:
-                break
-            raise ended_early()
-        except PromptTooLong as error:
-            return SummaryReply(None, failure=f"prompt too long: {error}", usage=reply.usage, too_long=True)
-        except ModelError as error:
-            if _asks_service(context, wanted, repairs):
-                repairs.summary_by_model = True
-                text = f"the API could not write a summary ({error}); asking the model instead"
-                emit(Notice(text, "warning"))
-            elif isinstance(error, TransientError):
-                seconds = _announce_retry(context, error, failures, emit)
-                if seconds is None:
-                    return SummaryReply(None, failure=str(error), usage=reply.usage)
-                session.charge(reply.usage, context.summary_model)
-                await context.clock.sleep(seconds)
-            elif attempt >= MAX_SUMMARY_TRIES or not _adapt(context, error, repairs, emit):
-                return SummaryReply(None, failure=str(error), usage=reply.usage)
-    return _summary_reply(reply)
-
-
-def _summary_request(
-    session: Session, context: TurnContext, wanted: SummaryRequest, repairs: Repairs
-) -> ModelRequest:
-    view, breakpoints = summary_messages(session.folded, wanted)
-    most = context.compaction.window.max_output
-    max_tokens = min(wanted.max_tokens, most, repairs.max_tokens or most)
-    settings = replace(context.settings, max_tokens=max_tokens)
-    if context.summary_model:  # may lack the features of the session's model, and does not share its cache
-        settings = replace(settings, model=context.summary_model, thinking=False, effort=None, cache=None)
-        settings = replace(settings, system_role=False)
-    compacts = _asks_service(context, wanted, repairs)
-    return ModelRequest(
-        settings, messages=view, cache_marks=breakpoints, instruction=wanted.instructions, compacts=compacts
-    )
-
-
-def _record_summary_request(
-    session: Session, context: TurnContext, wanted: SummaryRequest, request: ModelRequest, attempt: int
-) -> None:
-    """Record everything needed to rebuild the request, since none of it is in the conversation."""
-    settings = request.recorded()
-    if context.summary_model:
-        settings["model"] = context.summary_model
-    session.request_sent(
-        "summary",
-        context.model.encode(request),
-        attempt=attempt,
-        encoding=context.model.encoding,
-        settings=settings,
-        marks=request.cache_marks,
-        instructions=wanted.instructions,
-        leave_out=wanted.leave_out,
-        edits=wanted.edits,
-    )
-    session.sync()  # results are durable before any request that contains them
-
-
-def _asks_service(context: TurnContext, wanted: SummaryRequest, repairs: Repairs) -> bool:
-    """Return whether the API makes the summary itself: only of the whole view, which is in its cache."""
-    whole = not (context.summary_model or wanted.leave_out or wanted.edits)
-    return context.compaction.settings.service_summaries and whole and not repairs.summary_by_model
-
-
-def _summary_reply(reply: IncomingReply) -> SummaryReply:
-    failures = {"tool_use": "the model called a tool", "refusal": "the model refused to write it"}
-    if reply.stop in failures:
-        return SummaryReply(None, failure=failures[reply.stop], usage=reply.usage, stop=reply.stop)
-    texts = [block.text for block in reply.blocks if isinstance(block, TextBlock)]
-    for block in reply.blocks:
-        if isinstance(block, UnknownBlock) and block.raw.get("type") == "compaction":
-            texts.append(str(block.raw.get("content") or ""))
-    return SummaryReply("".join(texts), failure=None, usage=reply.usage, stop=reply.stop)

@@ -166,11 +166,11 @@ class Session:
             "ident": reply.ident,
             "cache_miss": reply.cache_miss,
         }
-        usage = reply.usage if reply.complete else self._used_at_least(reply)
+        usage = reply.usage if reply.complete else self.used_at_least(reply)
         partial = replace_surrogates(reply.unfinished) if reply.pending else ""
         return self._add(Reply(*self._next(), blocks, counts, usage=usage, partial=partial, **about))
 
-    def _used_at_least(self, reply: IncomingReply) -> Usage:
+    def used_at_least(self, reply: IncomingReply) -> Usage:
         """Return the usage of a reply that was cut off, with our count of the received output."""
         received: tuple[Block, ...] = tuple(reply.blocks)
         if rest := reply.unfinished:
@@ -178,11 +178,15 @@ class Session:
         output = sum(self._count.blocks(received))
         return replace(reply.usage, output=max(reply.usage.output, output))
 
-    def charge(self, usage: Usage, model: str = "") -> None:
-        """Record the usage of a request outside the conversation; `model` "" is that of the session."""
+    def charge(self, usage: Usage, model: str = "", asked: int | None = None) -> None:
+        """Record the usage of a request outside the conversation; `model` "" is that of the session.
+
+        `asked` is the seq of the request, if that is in the transcript.
+        """
         if usage != Usage():
-            asked = model or (self.folded.opened.model if self.folded.opened else "")
-            self.add_metadata(CHARGE_TOPIC, {"model": asked, "usage": asdict(usage)})
+            name = model or (self.folded.opened.model if self.folded.opened else "")
+            of = {} if asked is None else {"asked": asked}
+            self.add_metadata(CHARGE_TOPIC, {"model": name, "usage": asdict(usage), **of})
 
     def charge_nested(self, sid: str, model: str, spent: Spending) -> None:
         """Record the usage of a nested session, which has its own transcript."""

@@ -24,6 +24,7 @@ from compact.settings import (
 )
 from compact.shown_blocks import largest_blocks_sentence
 from compact.situation import (
+    BackgroundSummary,
     CompactionPlan,
     File,
     Flow,
@@ -34,7 +35,7 @@ from compact.situation import (
     Trigger,
     replacement_limit,
 )
-from compact.summary_prompt import SummaryFailed, request_summary
+from compact.summary_prompt import SummaryFailed, SummaryPending, finished_summary, request_summary
 from compact.uncompact import exemptions, in_force
 from transcripts import Edit, Fold, Folded, Reply, TextBlock, User
 
@@ -50,6 +51,8 @@ SHORT_TAIL_TOKENS = 2_000  # by our count
 ALL_RECENT = "nothing to summarize: the whole conversation is recent and is kept verbatim"
 ALL_SUMMARIZED = "nothing to summarize: all older messages are summarized already"
 TOO_LITTLE = "not summarized: it would free less than 10 % of the context"
+NO_TIME = "the context is too full to wait for a model summary"
+NOT_IN_TIME = "the model summary was not finished in time"
 FREED_TOO_LITTLE = "the summary would have freed less than 10 % of the context and was not used"
 
 
@@ -91,7 +94,27 @@ def _plan(situation: Situation) -> Flow:
             least = settings.min_gain_share * situation.tokens
             frees = situation.tokens - proposal.report["after"] >= least
             return CompactionPlan((proposal,) if frees or not fits(situation) else ())
+    if situation.background is not None:
+        return _without_model(uncleared, "auto", NOT_IN_TIME)
     return (yield from summarize(uncleared, "auto", uncleared.focus))
+
+
+def finish_background(situation: Situation, background: BackgroundSummary) -> CompactionPlan:
+    """Plan the fold that shows a summary that was written in the background, if it is complete and valid.
+
+    Only what the summary covers is folded. The plan is pending as long as the summary is.
+    """
+    if background.reply is None:
+        return CompactionPlan(pending=True)
+    trigger = background.trigger
+    reason = FREED_TOO_LITTLE
+    try:
+        summary = finished_summary(background.reply, situation)
+        if (proposal := _fold_with(situation, trigger, summary, background.until)) is not None:
+            return CompactionPlan((proposal,))
+    except SummaryFailed as failed:
+        reason = str(failed)
+    return CompactionPlan(failures=(("summary", reason),), note=f"the conversation is unchanged: {reason}")
 
 
 def _breaker_open(folded: Folded, settings: CompactSettings) -> bool:
@@ -191,11 +214,15 @@ def summarize(situation: Situation, trigger: Trigger, focus: str) -> Flow:
             planned = _without_model(situation, trigger, TOO_LITTLE)
         # An automatic attempt says nothing yet: only the server knows whether the request is too long.
         return CompactionPlan() if trigger == "auto" and not planned.proposals else planned
+    if not situation.can_wait and not situation.settings.waits_for_summary(trigger):
+        return _without_model(situation, trigger, NO_TIME)
     reason = FREED_TOO_LITTLE
     try:
         summary = yield from request_summary(situation, focus)
         if (proposal := _fold_with(situation, trigger, summary)) is not None:
             return CompactionPlan((proposal,))
+    except SummaryPending:
+        return CompactionPlan(pending=True)
     except SummaryFailed as failed:
         reason = str(failed)
     failures = (("summary", reason),)
@@ -211,11 +238,16 @@ def _without_model(situation: Situation, trigger: Trigger, why: str) -> Compacti
     return CompactionPlan(note=f"{why}. Nothing more can be cleared. {named}")
 
 
-def _fold_with(situation: Situation, trigger: Trigger, summary: str) -> Proposal | None:
-    """Return the fold that shows a summary; a summary larger than usual gets a shorter tail."""
+def _fold_with(
+    situation: Situation, trigger: Trigger, summary: str, until: int | None = None
+) -> Proposal | None:
+    """Return the fold that shows a summary of the facts up to `until`, of all facts without it.
+
+    A summary larger than usual gets a shorter tail.
+    """
     best: Proposal | None = None
     for attempt in ATTEMPTS[_usual_attempt(situation, trigger) :]:
-        proposal = _attempt(situation, attempt, trigger, summary)
+        proposal = _attempt(situation, replace(attempt, until=until), trigger, summary)
         if proposal is not None and is_acceptable(situation, proposal):
             best = proposal
             if proposal.report["after"] <= target_tokens(situation):

@@ -47,7 +47,9 @@ class World:
 
     def __init__(self, settings=None, window=200_000, binds=True, overhead=0, judged=True):
         # Small windows make small tests; what is done without a model only because they are small is apart.
-        self.settings = replace(settings or CompactSettings(), ledger_only_max_window=0)
+        self.settings = replace(
+            settings or CompactSettings(), ledger_only_max_window=0, background_summaries=False
+        )
         self.window = ContextWindow(window, min(32_000, window // 4))
         self.binds, self.overhead = binds, overhead
         self.folded, self.facts = Folded(), []

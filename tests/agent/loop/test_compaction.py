@@ -42,7 +42,13 @@ from transcripts.secrets.masking import SecretMasks
 from .world import World, world
 
 LONG = "a sentence that says something. " * 1_200
-SUMMARY = CompactSettings(policy="classic", trigger=14_000, min_compact_size=1_000, tail_max_tokens=100)
+SUMMARY = CompactSettings(
+    policy="classic",
+    trigger=14_000,
+    min_compact_size=1_000,
+    tail_max_tokens=100,
+    background_summaries=False,
+)
 BUDGET = CompactSettings(budget_max_chars=20_000)
 
 

@@ -34,7 +34,13 @@ from transcripts.messages import ChannelBlock, TextBlock, ToolUseBlock, injected
 
 from .world import World, world
 
-SUMMARY = CompactSettings(policy="classic", trigger=14_000, min_compact_size=1_000, tail_max_tokens=100)
+SUMMARY = CompactSettings(
+    policy="classic",
+    trigger=14_000,
+    min_compact_size=1_000,
+    tail_max_tokens=100,
+    background_summaries=False,
+)
 SUMMED_UP = Answer([says("<summary>much was done</summary>")])
 TODOS = [
     {"content": "Read `a.py`; [then] b", "status": "completed", "activeForm": "Reading"},
