@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from .estimate import Calibration
     from .identifiers import MIN_LINE_CHARS, OLD_TEXT_ARGUMENTS, block_texts, joined_text, names, strings
     from .invariants import fact_at, problems
-    from .layers.cold_return import COLD_RETURN
     from .layers.summary import SUMMARY_LAYER
     from .local_summary import accounting_steps, pins_of
     from .page_references import (
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from .pipeline import REACTIVE_RUNGS, dry_run, plan, quiet_below
     from .prices import NEVER_PAYS_BACK, PriceList, Prices, Spending
     from .replacement import COMMANDS_HEADING, DIRECTORY_HEADING, PINS_HEADING
-    from .report import LAYERS_TOLD, compaction_notice, is_told, propose, rewrite_told
+    from .report import COLD_RETURN, LAYERS_TOLD, compaction_notice, is_told, propose, rewrite_told
     from .request_bills import UNUSED_SUMMARY, BilledAgain, RequestBill, explain_requests, extra_dollars
     from .restoring import FileTouch, NeededText, PutBackRules
     from .server_cache import learned_prices
@@ -140,7 +139,6 @@ __getattr__ = lazy_door(
         "estimate": "Calibration",
         "identifiers": "MIN_LINE_CHARS OLD_TEXT_ARGUMENTS block_texts joined_text names strings",
         "invariants": "fact_at problems",
-        "layers.cold_return": "COLD_RETURN",
         "layers.summary": "SUMMARY_LAYER",
         "local_summary": "accounting_steps pins_of",
         "patches": "old_texts patched_text",
@@ -148,7 +146,7 @@ __getattr__ = lazy_door(
         "pipeline": "REACTIVE_RUNGS dry_run plan quiet_below",
         "prices": "NEVER_PAYS_BACK PriceList Prices Spending",
         "replacement": "COMMANDS_HEADING DIRECTORY_HEADING PINS_HEADING",
-        "report": "LAYERS_TOLD compaction_notice is_told propose rewrite_told",
+        "report": "COLD_RETURN LAYERS_TOLD compaction_notice is_told propose rewrite_told",
         "request_bills": "UNUSED_SUMMARY BilledAgain RequestBill explain_requests extra_dollars",
         "restoring": "FileTouch NeededText PutBackRules",
         "server_cache": "learned_prices",

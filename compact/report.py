@@ -27,6 +27,7 @@ from .situation import CompactionReport, File, Proposal, ReportDetails, Situatio
 MIN_SHARE_TOLD = 0.05  # of the context: an automatic compaction that frees less is not announced
 LAYERS_TOLD = frozenset({"summary", "ledger", "reactive"})  # which are announced in any case
 MIN_TOLD_TOKENS = 2_000  # that clearing has to free to be announced: in a small window it clears all the time
+COLD_RETURN = "cold return"  # a reason in a report
 MIN_TOLD_COST_USD = 0.05  # that a notice or a command mentions
 _DONE_BY_LAYER = {
     "budget": "large results were moved to files",
@@ -181,6 +182,8 @@ def compaction_notice(proposals: Sequence[Proposal | Compacted], trigger: str = 
         sizes = f"{before:,} -> {after:,}"
     done = ", ".join(dict.fromkeys(map(_done_by, proposals)))
     because = proposals[0].report.get("because", "")
+    if proposals[0].report.get("why") == COLD_RETURN:  # the reason comes before how: it may not fit on a row
+        return f"[{name} compact] {sizes} tokens (-{share}%): {because}; undo with /uncompact"
     done += f" ({because})" if because else ""
     asked = "" if any(each.layer in ("summary", "drop") for each in proposals) else " without a model call"
     cost = _notable_cost(proposals)

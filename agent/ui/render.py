@@ -104,6 +104,8 @@ def _on_one_row(text: str, columns: int) -> str:
     """Return the leading clauses of the text that fit into the columns."""
     while cell_width(text) > columns and (end := max(text.rfind(mark) for mark in (", ", "; ", ": "))) > 0:
         text = text[:end]
+    if text.count("(") > text.count(")"):
+        text = text[: text.rfind(" (")]
     return clip(text, columns)
 
 

@@ -10,13 +10,12 @@ from msgspec.structs import replace
 
 from compact.folding import fold_history
 from compact.layers.summary import SHORT_TAIL_TOKENS, earlier_summary
-from compact.report import propose
+from compact.report import COLD_RETURN, propose
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import FoldLimits, Layer, Proposal, Situation
 from compact.uncompact import exemptions
 from transcripts import Exchange
 
-COLD_RETURN = "cold return"  # the reason in its report
 MAX_LEFT_SHARE = 0.2  # of the prompt; where a summary leaves more, it comes without restored files, then tail
 MIN_GAIN_SHARE = 0.33  # of the prompt that clearing alone would leave
 
@@ -70,7 +69,7 @@ def _proposal(situation: Situation, limits: FoldLimits) -> Proposal | None:
     folding = fold_history(situation, limits)
     if folding is None:
         return None
-    because = f"the cache had expired, sending all again would cost ~${_cost(situation):.2f}"
+    because = f"the cache had expired, sending all would cost ~${_cost(situation):.2f}"
     return propose(
         situation,
         "ledger",

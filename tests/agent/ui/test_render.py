@@ -219,6 +219,14 @@ def test_a_compaction_is_reported_on_one_row_with_whole_clauses(columns: int, sh
     assert "undoes it" in render_event(event, replace(ctx, full=True))
 
 
+def test_a_compaction_is_not_cut_within_parentheses() -> None:
+    text = "[auto compact] 31k -> 14k tokens (-56%): old output went (the server said so, twice); undo it"
+    shown = render_event(
+        events.ContextCompacted(text, "auto", ("c1",), {}), RenderContext(80, Theme(False, False))
+    )
+    assert shown == "[auto compact] 31k -> 14k tokens (-56%): old output went"
+
+
 def looked(name: str, text: str, **about: object) -> events.ToolCallFinished:
     result = Result(2, 0.0, 1, 0, (TextBlock(text),), human={"note": "3 lines"}, about=about)
     return events.ToolCallFinished(1, 0, name, "a.py", result, 0.1, denied=False)
