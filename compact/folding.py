@@ -128,9 +128,7 @@ def _restored(situation: Situation, limits: FoldLimits, at: int) -> RestoredFile
     if key not in known:
         entries = situation.folded.entries
         last = max(entry.last for entry in entries[:at])
-        text, seqs = _restore_files(situation, last, tuple(entries[at:]), room)
-        made = RestoredFiles(text, seqs=tuple(seqs), tokens=situation.counter.text(text))
-        known[key] = (situation.folded, made)
+        known[key] = (situation.folded, _restore_files(situation, last, tuple(entries[at:]), room))
     return known[key][1]
 
 
@@ -150,16 +148,14 @@ def _room_for_files(situation: Situation, limits: FoldLimits, at: int) -> int:
     return max(0, min(room, filled, int(MAX_RESTORED_SHARE * _tokens_until(situation, last))))
 
 
-def _restore_files(
-    situation: Situation, last: int, tail: Sequence[Entry], room: int
-) -> tuple[str, list[int]]:
-    """Return the text of the files last read up to fact `last`, and the seqs of the results that it repeats.
+def _restore_files(situation: Situation, last: int, tail: Sequence[Entry], room: int) -> RestoredFiles:
+    """Return the files last read up to fact `last`, as many as fit into `room` tokens.
 
-    Files that the tail names are left out. "" where there are none or none fits into `room` tokens.
+    Files that the tail names are left out. Their results were counted when they were recorded.
     """
     settings = situation.settings
     counter = situation.counter
-    left = room - counter.text(RESTORED_HEADING)
+    used = counter.text(RESTORED_HEADING)
     shown = {
         file_path_of(use) for entry in tail if isinstance(entry, Exchange) for use in entry.uses.values()
     }
@@ -167,18 +163,20 @@ def _restore_files(
     results: list[int] = []
     for path, result in _recent_reads(situation.folded, last):
         body = joined_text(result.content)
-        text = f"### {path} (as read in r{result.seq})\n{body}"
-        tokens = counter.text(text)
-        limit = min(left, situation.unscaled(settings.restore_file_max_tokens))
+        heading = f"### {path} (as read in r{result.seq})\n"
+        tokens = counter.text(heading) + sum(result.tokens)
+        limit = min(room - used, situation.unscaled(settings.restore_file_max_tokens))
         if not body or path in shown or tokens > limit or pages_referred_to(result.content):
             continue  # a page that refers to another one would be shown without it
         shown.add(path)
-        texts.append(text)
+        texts.append(heading + body)
         results.append(result.seq)
-        left -= tokens
+        used += tokens
         if len(texts) >= settings.restore_max_files:
             break
-    return "\n\n".join([RESTORED_HEADING, *texts]) if texts else "", results
+    if not texts:
+        return RestoredFiles()
+    return RestoredFiles("\n\n".join([RESTORED_HEADING, *texts]), seqs=tuple(results), tokens=used)
 
 
 def _tokens_until(situation: Situation, last: int) -> int:

@@ -121,7 +121,9 @@ class LocalSummary(ListedParts):
 
     Scores are sums over uses, halved every HALF_LIFE_CALLS. `defined` has, by path, the names that a file
     defines; those that were not used outside of results have the score 0. `errors` are those that are still
-    open, by the call that failed, the newest last.
+    open, by the call that failed, the newest last. `named` and `numbered` are the uses of names and numbers,
+    each with its weight; they are summed up only where a model summary is checked, which takes longer than
+    everything else.
     """
 
     errors: dict[str, str] = field(default_factory=dict)
@@ -129,9 +131,17 @@ class LocalSummary(ListedParts):
     read: Scores = field(default_factory=dict)
     changed: Scores = field(default_factory=dict)
     gone: Scores = field(default_factory=dict)
-    names: Scores = field(default_factory=dict)
-    numbers: Scores = field(default_factory=dict)
     defined: dict[str, Scores] = field(default_factory=dict)
+    named: list[tuple[Mapping[str, float], float]] = field(default_factory=list)
+    numbered: list[tuple[Mapping[str, float], float]] = field(default_factory=list)
+
+    @property
+    def names(self) -> Scores:
+        return _sum(self.named)
+
+    @property
+    def numbers(self) -> Scores:
+        return _sum(self.numbered)
 
 
 class EntryAccount(ListedParts):
@@ -203,11 +213,7 @@ def build_local_summary(folded: Folded, entries: Iterable[Entry]) -> LocalSummar
             account = known[entry.seq] = _account(entry, made_of, pages)
         pages |= account.pages
         for kind, offset, found in account.uses:
-            _add(getattr(local_summary, kind), found, _weight(calls + offset))
-            if kind == "gone":
-                _drop(local_summary.changed, found)
-            elif kind == "changed":
-                _drop(local_summary.gone, found)
+            _add_use(local_summary, kind, found, _weight(calls + offset))
         for path, offset, words, weight in account.mentions:
             mentions.append((path, weight * _weight(calls + offset), words))
         for path, found_names in account.definitions:
@@ -222,6 +228,22 @@ def build_local_summary(folded: Folded, entries: Iterable[Entry]) -> LocalSummar
             getattr(local_summary, name).extend(getattr(account, name))
     _score_definitions(local_summary, definers, mentions)
     return local_summary
+
+
+def _add_use(local_summary: LocalSummary, kind: ScoreKind, found: Mapping[str, float], weight: float) -> None:
+    match kind:
+        case "names":
+            local_summary.named.append((found, weight))
+        case "numbers":
+            local_summary.numbered.append((found, weight))
+        case "read":
+            _add(local_summary.read, found, weight)
+        case "changed":
+            _add(local_summary.changed, found, weight)
+            _drop(local_summary.gone, found)
+        case "gone":
+            _add(local_summary.gone, found, weight)
+            _drop(local_summary.changed, found)
 
 
 def _score_definitions(
@@ -412,6 +434,13 @@ def _weight(calls: int) -> float:
 def _add(scores: Scores, found: Mapping[str, float], weight: float) -> None:
     for name, factor in found.items():
         scores[name] = scores.get(name, 0.0) + factor * weight
+
+
+def _sum(uses: Iterable[tuple[Mapping[str, float], float]]) -> Scores:
+    scores: Scores = {}
+    for found, weight in uses:
+        _add(scores, found, weight)
+    return scores
 
 
 def _drop(scores: Scores, paths: Iterable[str]) -> None:

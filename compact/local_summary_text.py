@@ -167,8 +167,9 @@ def coverage(local_summary: LocalSummary, summary: str, kept: str) -> dict[str, 
 
 def _most_used(local_summary: LocalSummary) -> dict[str, list[str]]:
     """Return the paths, identifiers and numbers in most and latest use, which a summary should name."""
-    paths = {**local_summary.names, **local_summary.read, **local_summary.changed}
-    others = local_summary.names.items()
+    names = local_summary.names
+    paths = {**names, **local_summary.read, **local_summary.changed}
+    others = names.items()
     return {
         "paths": _ranked({name: score for name, score in paths.items() if _is_path(name)})[:CHECKED_NAMES],
         "identifiers": _ranked({name: score for name, score in others if not _is_path(name)})[:CHECKED_NAMES],
