@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from itertools import takewhile
 
+from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
 from .launcher_arguments import (
@@ -53,11 +54,15 @@ _PROGRAM_VARIABLE = lazy_pattern(
 _SPLIT_STRING = lazy_pattern(r"-[iv0]*S(.*)|--s[a-z-]*(?:=(.*))?", re.DOTALL)
 _ENV_ESCAPE = lazy_pattern(r"[\\$]")
 _THIS_SHELL = lazy_pattern(r"/proc/(?:self|\d+)/exe")
+# Programs that run no command, and whose arguments often contain spaces or follow `--`.
+_TAKES_TEXT = word_set("cp mv ln rm mkdir rmdir touch chmod chown du wc sort head tail diff pytest curl wget")
+STARTUP_FILES = ("BASH_ENV", "ENV")  # variables that name a file which a shell reads when it starts
 # Settings of git that name programs.
 _GIT_PROGRAM = lazy_pattern(
     r"alias\..+|.*(?:command|pager|editor|cmd|path|helper|program|fsmonitor|textconv|clean|smudge|process|driver)",
     re.IGNORECASE,
 )
+_PROGRAM = lazy_pattern(r"\w[\w+-]*")  # without the scripts of a project
 _CODE = lazy_pattern(r"[\s(;|!'\"`]|^EXEC:|^SYSTEM:")
 _SED_EXECUTES = lazy_pattern(r"(?:^|[;{}\n\d$/,!])\s*e(?:\s|$)|[/|,#][gIpwm\d]*e[gIpwm\d]*\s*(?:$|[;}\n])")
 _AWK_EXECUTES = lazy_pattern(r"system|getline|\|")
@@ -94,7 +99,23 @@ def launched_by(words: Words, stdin: str | None) -> Launch:
     _add_code(made, name, words, stdin)
     if name not in QUIET:
         _add_values(made, name, words)
+        if made == Launch() and _PROGRAM.fullmatch(words[0]) and not _is_known(name):
+            _add_guesses(made, words)
     return made
+
+
+def _is_known(name: str) -> bool:
+    """Return whether the commands that a program runs are found by a table or as code."""
+    in_tables = (SHELLS, _SPECIAL, COMMAND_OPTIONS, _TAKES_TEXT)
+    return is_interpreter(name) or any(name in table for table in in_tables)
+
+
+def _add_guesses(made: Launch, words: Words) -> None:
+    """Add what a program in no table may run: the words after `--`, and words that could be a script."""
+    if "--" in words:
+        made.possible.append(words[words.index("--") + 1 :])
+    made.possible += (word.lstrip("!").split() for word in words[1:] if " " in word.strip())
+    made.possible = [command for command in made.possible if command]
 
 
 def _add_values(made: Launch, name: str, words: Words) -> None:
@@ -103,6 +124,8 @@ def _add_values(made: Launch, name: str, words: Words) -> None:
         found = _VALUE.fullmatch(word)
         if found is None or (name in ENVIRONMENT_SETTERS and not names_program(found[1])):
             continue
+        if found[1] in STARTUP_FILES:
+            made.possible.append([".", found[2]])
         made.possible += (command for command in value_commands(found[2]) if not is_unknown(command[0]))
 
 
@@ -235,6 +258,9 @@ def _run_joined(made: Launch, words: Words, stdin: str | None) -> None:
     starts = {2 if words[1:2] == ["--"] else 1}
     if name != "eval":
         starts = command_starts(words, 1, launcher_of(name) or Launcher(), assigns=False)
+    if name not in ("eval", "watch") and (starts == {len(words)} or ":::" in words):
+        run_input(made, stdin)  # of parallel: each line is a command
+        made.possible += ([word, *rest] for word, *rest in map(str.split, words) if rest)
     for start in sorted(starts - {len(words)}):
         text = " ".join(words[start:])
         if name not in ("eval", "watch"):
@@ -298,7 +324,7 @@ def _run_input_later(made: Launch, words: Words, stdin: str | None) -> None:
 
 
 def _run_behind_option(made: Launch, words: Words, stdin: str | None) -> None:
-    """Add the command of `nix develop -c command`."""
+    """Add the command of `nix develop -c command` and `just --command command`."""
     for at, word in enumerate(words):
         if word in ("-c", "--command") and at + 1 < len(words):
             made.commands.append(words[at + 1 :])
@@ -370,6 +396,7 @@ _SPECIAL: dict[str, Callable[[Launch, Words, str | None], None]] = {
     "script": _run_input_later,
     "newgrp": _run_input_later,
     "nix": _run_behind_option,
+    "just": _run_behind_option,
     "capsh": _run_login_shell,
     "cmd": _run_cmd,
     "hash": _name_program,

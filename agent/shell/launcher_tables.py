@@ -70,10 +70,17 @@ caffeinate 0 | -tw | -dimsu
 choom 0 | -np --adjust --pid |
 npx 0 | -pcw --package --call --workspace | -yq --yes --no --no-install --quiet
 proxychains 0 | -f | -q
+parallel sem 0 | -jnNLIaCdPsS --jobs --max-procs --max-args --delay --retries --timeout --joblog --colsep \
+--results --arg-file --delimiter --sshlogin --workdir --env --halt | -kqutvXm0 --keep-order --quote --bar \
+--progress --dry-run --ungroup --tag --line-buffer --pipe --will-cite --null
 runcon sg gosu su-exec setuidgid faketime 1 | |
 bunx uvx ltrace eatmydata unbuffer rlwrap torsocks firejail numactl valgrind gdb fakeroot dbus-run-session \
 xvfb-run systemd-run systemd-inhibit prlimit pkexec run0 runuser ccache tini dumb-init entr screen xterm \
 dotenv watchexec systemd-nspawn wsl ssh-agent gpg-agent bwrap chronic catchsegv cpulimit arch retry 0 | |
+cross-env cross-env-shell env-cmd flatpak-spawn xe reflex wgo viddy chpst daemonize dtruss \
+multitime softlimit cgexec ifne proot lima alacritty kitty xfce4-terminal konsole foot gnome-terminal \
+nodemon 0 | |
+envchain envdir s6-setuidgid s6-envdir 1 | |
 """)
 _LD_SO = Launcher(_options("--library-path --preload --audit --argv0 --inhibit-rpath --glibc-hwcaps-prepend"))
 # Programs with subcommands before the command: `words operands`, then options as above.
@@ -82,14 +89,30 @@ LAUNCHING_WORDS: dict[str, tuple[tuple[tuple[str, ...], int], ...]] = {
     for programs, rows in (
         ("uv", "run 0,tool run 0"),
         ("poetry pipenv pdm hatch conda mamba micromamba pipx foreman", "run 0"),
-        ("bundle rbenv pyenv asdf", "exec 0"),
-        ("direnv aws-vault nvm", "exec 1"),
+        ("pixi rye devbox dotenvx op doppler infisical teller railway honcho mr rtx fnm toolbox", "run 0"),
+        ("heroku", "local:run 0,run 0"),
+        ("bundle rbenv pyenv asdf nx lerna tox volta", "exec 0"),
+        ("volta", "run 0"),
+        ("direnv aws-vault nvm chamber", "exec 1"),
+        ("sops", "exec-env 1,exec-file 1"),
+        ("distrobox", "enter 0"),
+        ("multipass", "exec 1"),
+        ("limactl", "shell 1"),
+        ("colima vagrant", "ssh 0"),
+        ("cargo", "watch 0,hack 0"),
+        ("watchmedo", "shell-command 0,auto-restart 0"),
+        ("flox", "activate 0"),
+        ("guix", "shell 0,environment 0"),
+        ("zellij", "run 0"),
+        ("wezterm", "start 0"),
+        ("pm2 forever", "start 0"),
+        ("py-spy", "record 0"),
         ("npm", "exec 0,x 0"),
         ("pnpm", "exec 0,dlx 0"),
         ("yarn", "exec 0,dlx 0,run 0"),
         ("bun", "x 0,run 0"),
         ("mise", "exec 0,x 0"),
-        ("docker podman", "run 1,exec 1"),
+        ("docker podman nerdctl", "run 1,exec 1"),
         ("kubectl", "exec 1,run 1"),
         ("machinectl", "shell 1"),
         ("dotenv", "run 0"),
@@ -112,6 +135,20 @@ SCRIPT_OPTIONS = {
         ("flock", "-c --command"),
         ("npx npm", "-c --call"),
         ("nix-shell", "--run --command"),
+        ("nodemon", "-x --exec"),
+        ("cargo cargo-watch", "-sx --shell --exec"),
+        ("hyperfine", "-psc --prepare --setup --cleanup --conclude"),
+        ("doppler", "--command"),
+        ("chokidar", "-c --command"),
+        ("watchmedo", "-c --command"),
+        ("tsc-watch tsup", "--onSuccess --onFailure --onFirstSuccess --onCompilationComplete"),
+        ("ptw pytest-watch", "--runner --onpass --onfail --beforerun --afterrun --onexit"),
+        ("air", "--build.cmd --build.pre_cmd --build.post_cmd --build.full_bin"),
+        ("fzf", "--preview"),
+        ("CompileDaemon", "-build -command"),
+        ("vagrant snap repo bpftrace forever", "-c --command"),
+        ("ansible", "-a --args"),
+        ("git", "--exec"),
     )
     for name in names.split()
 }
@@ -145,12 +182,13 @@ COMMAND_OPTIONS = {
 }
 COMMAND_OPTIONS |= dict.fromkeys(("gcc", "g++", "cc", "clang"), frozenset({"-B", "-wrapper"}))
 # Programs whose arguments are joined into one script.
-SCRIPT_JOINERS = word_set("eval watch parallel")
-SCRIPT_EACH = word_set("hyperfine concurrently")  # each operand is a script
+SCRIPT_JOINERS = word_set("eval watch parallel sem rust-parallel rush")
+SCRIPT_EACH = word_set("hyperfine concurrently start-server-and-test pee")  # each operand is a script
 # Programs that run code in another language, in which commands are only found by their words.
 INTERPRETERS = word_set(
     "python perl ruby node nodejs deno bun php lua osascript pwsh powershell java awk gawk mawk nawk sed gsed"
-    " ed ex vi vim nvim emacs gdb make gmake sqlite3 psql mysql tmux crontab socat less man"
+    " ed ex vi vim nvim emacs gdb lldb make gmake sqlite3 psql mysql tmux crontab socat less man expect"
+    " tclsh tsx"
 )
 # Programs that run the file named by their first operand.
 FILE_RUNNERS = word_set("python perl ruby node nodejs deno bun php lua osascript pwsh")

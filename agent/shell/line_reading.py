@@ -66,7 +66,15 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from .grammar import read_shell_text
-from .launched_commands import MAKEFILES, MAKES, is_interpreter, launched_by, names_program, recipes
+from .launched_commands import (
+    MAKEFILES,
+    MAKES,
+    STARTUP_FILES,
+    is_interpreter,
+    launched_by,
+    names_program,
+    recipes,
+)
 from .launcher_arguments import Launch, Script, value_commands
 from .parsed_text import (
     ANY,
@@ -273,6 +281,8 @@ class _LineReader(Struct):
                 is_script = name in ("BASH_ENV", "ENV", "PROMPT_COMMAND")
                 if is_script and (is_unknown(text) or _plain_path(text) in self.written):
                     self.opaque = True
+                if name in STARTUP_FILES:
+                    self.found.append(Invocation((".", text), sure=False, level=scope.level + 1))
                 if name.endswith("FLAGS"):
                     self.code.append(text)
                 elif text.strip() and not is_unknown(text):

@@ -11,6 +11,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from tools.files import FileError, closing, is_inside, read_at_most, safe_open
 
@@ -19,6 +20,7 @@ from .option_syntax import NotProved
 from .reading_programs import Reading
 from .steering_digests import steering_digests
 
+_MAX_NAMES = 10_000  # of one directory
 _MAX_DIGESTED_BYTES = 256 << 20  # 0.3 s
 
 
@@ -96,6 +98,18 @@ class ProjectPrograms:
                 return read_at_most(fd, 1_000_000).decode("utf-8", "replace")
         except (OSError, FileError, ValueError):
             return ""
+
+    def file_names(self, folder: str) -> Sequence[str]:
+        """See program_names.ProgramFiles."""
+        folder = os.path.realpath(folder)
+        if not is_inside(folder, self.folder):
+            return ()
+        try:
+            with os.scandir(folder) as entries:
+                names = [entry.name for entry in islice(entries, _MAX_NAMES + 1)]
+        except OSError:
+            return ()
+        return sorted(names) if len(names) <= _MAX_NAMES else ()
 
     def git_values(self, folder: str) -> Mapping[str, Sequence[str]]:
         """See program_names.ProgramFiles."""

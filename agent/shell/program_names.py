@@ -73,6 +73,9 @@ class ProgramFiles(Protocol):
     def text(self, path: str) -> str:
         """Return the text of a file in the project, also behind a link; "" if it is elsewhere or large."""
 
+    def file_names(self, folder: str) -> Sequence[str]:
+        """Return the names in a directory of the project, sorted; none if it is elsewhere or large."""
+
     def git_values(self, folder: str) -> Mapping[str, Sequence[str]]:
         """Return the values of each setting of git, such as `remote.origin.url`. Raises NotProved."""
 

@@ -19,6 +19,7 @@ import json
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -36,6 +37,9 @@ from .vital_places import Places, Scene, scenes
 _MAKERS = word_set("make gmake")
 _MAKE_VALUES = word_set("-C --directory -f --file --makefile -I --include-dir -o -W")
 _RUNNERS = word_set("npm pnpm yarn bun")
+_TASK_RUNNERS = word_set(
+    "run-s run-p npm-run-all npm-run-all2 turbo nx lerna node"
+)  # each operand is a script
 _BARE_SCRIPTS = word_set("test start stop restart")  # npm runs these without `run`
 _SHELLS = word_set("sh bash dash zsh ksh ash")
 _SHELL_VALUES = word_set("-o +o -O +O --rcfile --init-file")
@@ -50,6 +54,7 @@ _MAX_VALUE_CHARS = 2_000
 _ASSIGNMENT = lazy_pattern(r"(?:(?:export|override)\s+)?([\w.-]+)\s*([:?+!]{0,3})=\s*(.*)")
 _VARIABLE = lazy_pattern(r"\$(?:\(([\w.@-]+)\)|\{([\w.@-]+)\}|([@A-Za-z]))")
 _INCLUDE = lazy_pattern(r"^ {0,8}[-s]?include[ \t]+(.+)$", re.MULTILINE)
+_PATTERN = lazy_pattern(r"[*?\[]")
 _MAX_INCLUDED = 40  # files of a makefile
 _CALL = lazy_pattern(r"\$\((?!shell\b)[^()]*\)|\$\{[^{}]*\}|\$[<^?*+|%]")
 
@@ -85,6 +90,8 @@ def _script_lines(scene: Scene, files: ProgramFiles) -> Iterator[tuple[str, str]
         yield from _make_lines(scene, here, files)
     elif scene.program in _RUNNERS:
         yield from _package_lines(scene, here, files)
+    elif scene.program in _TASK_RUNNERS:
+        yield from _task_lines(scene, here, files)
     elif scene.program == "just":
         yield from _just_lines(scene, here, files)
     elif scene.program == "rake":
@@ -166,14 +173,23 @@ def _with_included(text: str, here: str, files: ProgramFiles) -> str:
         including = waiting.pop(0)
         found = _INCLUDE.findall(including)
         variables = _parsed(whole, {}).variables if found else {}
-        names = [name for row in found for name in _expanded(row.partition("#")[0], variables).split()]
-        for name in names:
+        words = [word for row in found for word in _expanded(row.partition("#")[0], variables).split()]
+        for name in [name for word in words for name in _matching(word, here, files)]:
             if name not in seen and len(seen) < _MAX_INCLUDED:
                 seen.add(name)
                 more = files.text(posixpath.join(here, name))[:_MAX_FILE_CHARS]
                 waiting.append(more)
                 whole = f"{whole}\n{more}"
     return whole[:_MAX_FILE_CHARS]
+
+
+def _matching(word: str, here: str, files: ProgramFiles) -> Sequence[str]:
+    """Return the files that a word of an include names, whose last part may be a pattern."""
+    folder, pattern = posixpath.split(word)
+    if not _PATTERN.search(pattern):
+        return [word]
+    names = files.file_names(posixpath.join(here, folder))
+    return [posixpath.join(folder, name) for name in names if fnmatchcase(name, pattern)]
 
 
 def _parsed(text: str, given: dict[str, str]) -> _Makefile:
@@ -234,6 +250,23 @@ def _package_lines(scene: Scene, here: str, files: ProgramFiles) -> Iterator[tup
         words = words[1:]
     elif scene.program == "npm" and not _BARE_SCRIPTS.intersection(words[:1]):
         return
+    yield from _named_scripts(words[:1], here, scene, files)
+
+
+def _task_lines(scene: Scene, here: str, files: ProgramFiles) -> Iterator[tuple[str, str]]:
+    """Yield the scripts of a package that `run-s lint test` and `node --run test` run."""
+    words = list(scene.command.words)
+    named = list(option_values(words, frozenset(("-t", "--target", "--targets", "--run"))))
+    if scene.program != "node":
+        named += (word for word in scene.operands() if word not in ("run", "run-many"))
+    for name in (each for text in named for each in text.split(",")):
+        yield from _named_scripts([name], here, scene, files)
+
+
+def _named_scripts(
+    words: Sequence[str], here: str, scene: Scene, files: ProgramFiles
+) -> Iterator[tuple[str, str]]:
+    """Yield the script of a package with a name, and those that run before and after it."""
     while words and not (text := files.text(posixpath.join(here, "package.json"))):
         if here in (scene.places.folder, "/"):
             return

@@ -96,6 +96,10 @@ class AnyProject:
         """See ProgramFiles."""
         return ""
 
+    def file_names(self, folder: str) -> Sequence[str]:
+        """See ProgramFiles."""
+        return ()
+
     def git_values(self, folder: str) -> Mapping[str, Sequence[str]]:
         """See ProgramFiles."""
         return {}

@@ -88,7 +88,14 @@ WRAPPERS = [
     "xterm -e {}", "tmux new-session -d {}", "script -c '{}'", "hash -r; {}", "alias a=b; {}",
     "capsh --drop=all -- -c '{}'", "machinectl shell x {}", "mise exec node -- {}", "dotenv -f x run {}",
     "kubectl run x --image=i -- {}", "script -q /dev/null {}", "watchexec -- {}", "systemd-nspawn -D / {}",
-    "/proc/self/exe -c '{}'", "cmd.exe /c {}", "wsl -e {}",
+    "/proc/self/exe -c '{}'", "cmd.exe /c {}", "wsl -e {}", "cargo watch -- {}", "tox exec -e py -- {}",
+    "just --command {}", "just -d x -c {}", "pixi run {}", "rye run {}", "devbox run -- {}", "op run -- {}",
+    "dotenvx run -f x -- {}", "doppler run -- {}", "chamber exec x -- {}", "envchain x {}",
+    "lerna exec -- {}",
+    "nx exec -- {}", "cross-env {}", "env-cmd -f x {}", "reflex -r x -- {}", "wgo {}", "alacritty -e {}",
+    "kitty {}", "limactl shell x {}", "distrobox enter x -- {}", "nerdctl exec x {}", "chpst -u x {}",
+    "watchmedo auto-restart -- {}", "py-spy record -- {}", "flox activate -- {}", "watchexec -e py {}",
+    "nodemon --exec {}",
 ]  # fmt: skip
 SCRIPTS = [
     "bash -c {}", "sh -c {}", "dash -ec {}", "zsh -c {}", "ksh -c {}", "fish -c {}", "bash -lc {}",
@@ -104,7 +111,12 @@ SCRIPTS = [
     "echo {} > x; chmod +x x; ./x", "mapfile -C {} -c 1 a", "tmux new-session -d {}", "xargs sh -c {}",
     "find . -exec sh -c {} \\;", "sudo -u x bash -c {}", "timeout 5 bash -c {}", "git submodule foreach {}",
     "bash -c 'eval \"$1\"' _ {}", "bash -c 'sh -c \"$0\"' {}", "cat <<< {} | bash", "coproc bash -c {}",
-    "exec bash -c {}", "at now <<< {}",
+    "exec bash -c {}", "at now <<< {}", "nodemon -x {}", "nodemon --exec={} app.js", "npx nodemon -x {}",
+    "cargo watch -s {}", "cargo watch -x check -s {}", "cargo-watch --shell {}", "hyperfine --prepare {} ls",
+    "hyperfine -p {} -N ls", "hyperfine --cleanup={} ls", "hyperfine ls {}", "concurrently -n a,b ls {}",
+    "chokidar src -c {}", "tsc-watch --onSuccess {}", "ptw --runner {}", "watchmedo shell-command -c {} .",
+    "doppler run --command {}", "sem {}", "echo {} | parallel", "echo {} | parallel -j 2", "watchexec {}",
+    "ls | entr -s {}", "just --command sh -c {}", "cross-env-shell {}", "pee {}", "pnpm exec -c {}",
 ]  # fmt: skip
 SPELT = [
     "c''url x", 'c""url x', "c\\url x", "'curl' x", '"curl" x', "\\curl x", "c\\\nurl x", "$'curl' x",
@@ -124,6 +136,10 @@ SPELT = [
     "git --git-dir x -C y push", "git --no-pager -c push=x push",
 ]  # fmt: skip
 UNTOLD = [
+    "expect -c 'spawn curl x'", "newtool -- curl x", "newtool --hook 'curl x' y", "newtool '!curl x'",
+    "go test -exec 'curl x' ./...", "go build -toolexec 'curl x'", "parallel ::: 'curl x' ls",
+    "nox -- curl x", "onchange '*' -- curl x", "fab -- curl x", "salt-call cmd.run 'curl x'",
+    "BASH_ENV=$x bash y",
     "$x y", '"$x" y', "$(x curl) y", "`x curl` y", "${x:-curl} y", "${x} y", "$1 y", '"$@"', "$x$y",
     "cu$x y", "c${x-}url y", "c$()url", "cu``rl", "/bin/c?rl x", "c*l x", "/usr/bin/[c]url x", "/bin/r? x",
     "cur? x", "*/curl*", "git $x", "git pu$x", 'git "$x"', "git p*", "x=$(y); git -C $x status", "git $(x)",
@@ -181,7 +197,9 @@ SPOKEN = [
     "cat <(ls) >(wc)", "read -r x", "set -euo pipefail", "bash", "echo x; bash", "git clone https://x/curl",
     "git config user.name curl", "gh pr create --title curl", "x=$(git log); ls", "echo it\\'s; ls",
     'ls "it\'s"', "ls 'a\"b'", "echo $'it\\'s'", 'echo "a\\"b"', "ls \\\n -l", "find . -name curl -delete",
-    "git config user.name curl", "git config alias.s status",
+    "git config user.name curl", "git config alias.s status", "find . -name 'curl *'", "newtool curl x",
+    "pytest -k 'curl and push'", "cp 'curl x' y", "tar czf x.tgz -- curl", "newtool -- x curl",
+    "newtool 'x curl' -m 'do not curl'", "cargo watch -x check", "hyperfine -p ls 'ls -l'",
 ]  # fmt: skip
 
 

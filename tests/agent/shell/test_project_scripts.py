@@ -86,6 +86,7 @@ def root(tmp_path: Path) -> Path:
     (tmp_path / "rules.mk").write_text("NAME = deep\ninclude ./rules.mk $(NAME).mk missing.mk\n")
     (tmp_path / "deep.mk").write_text("deep: ; rm -rf .venv\n")
     (tmp_path / "including.mk").write_text("-include rules.mk # more\nall: deep\n")
+    (tmp_path / "pattern.mk").write_text("include $(CURDIR) [d-o]*.mk sub/*.mk /etc/*.mk\n")
     (tmp_path / "justfile").write_text(JUSTFILE)
     (tmp_path / "Rakefile").write_text(RAKEFILE)
     (tmp_path / "clean.sh").write_text(SCRIPT)
@@ -139,6 +140,16 @@ def behind(root: Path, line: str) -> list[tuple[str, str]]:
         ("npm ci", []),
         ("npm run odd; npm run missing; npm run", []),
         ("npm run loop", ["npm run loop"] * 3),
+        ("make -f pattern.mk deep", ["rm -rf .venv"]),
+        ("make -f pattern.mk x", ["echo other"]),
+        ("run-s clean", ["rimraf node_modules dist", "npm run tell", "echo"]),
+        ("npm-run-all -p tell test; turbo run tell", ["echo", "jest"]),
+        ("nx run-many -t tell,test", ["echo", "jest"]),
+        ("node --run tell", ["echo"]),
+        ("node tell", []),
+        ("BASH_ENV=plain bash -c true; ENV=./plain sh -i", ["git stash drop\n"]),
+        ("env BASH_ENV=plain bash -c true", ["git stash drop\n"]),
+        ("export BASH_ENV=plain; bash -c true", ["git stash drop\n"]),
         ("bash -c 'make tell'", ["echo wiping", "make -C sub clean"]),
     ],
 )
