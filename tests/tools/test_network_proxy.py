@@ -674,9 +674,41 @@ def test_only_a_whole_host_name_can_be_allowed(bad: str) -> None:
     assert host_name("Registry.NPMjs.org") == "registry.npmjs.org"
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1", "93.184.215.14"])
+def test_localhost_takes_one_question(tmp_path: Path, address: str) -> None:
+    """No name server learns of the name, so the question can be about its address at once."""
+    asked: list[tuple[str, str]] = []
+    tried: list[str] = []
+
+    async def allow(host: str, address: str, _: int) -> bool:
+        asked.append((host, address))
+        return len(asked) == 2
+
+    async def main() -> None:
+        async def connect(host: str, _: int, **more: Any) -> HostConnection:
+            reached = await connect_to_host(host, port, {}, lookup=lambda *_: [address], **more)
+            tried.append(host)
+            return reached
+
+        async with serving(Echo(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")) as port:
+            proxy = await start_proxy(tmp_path / "proxy", [], connect=connect)
+            request = b"GET http://localhost/ HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            assert status_of(await ask(proxy, request)) == 403
+            proxy.use_asker(allow)
+            assert status_of(await ask(proxy, request)) == 403
+            assert asked == [("localhost", address)] and tried == []
+            if address.startswith("127."):
+                assert status_of(await ask(proxy, request)) == 200
+                assert status_of(await ask(proxy, request)) == 200
+                assert asked == [("localhost", address)] * 2
+            await proxy.close()
+
+    run(main())
+
+
 def test_a_private_address_is_connected_to_once_the_user_allows_it(tmp_path: Path) -> None:
     """Company mirrors have such addresses. The answer holds for the session, and for that address."""
-    asked = []
+    asked: list[tuple[str, str]] = []
 
     async def allow(host: str, address: str, _: int) -> bool:
         asked.append((host, address))

@@ -40,6 +40,7 @@ from .relaying import (
 
 _HTTP_PORT = 80
 _TLS_PORT = 443
+_OWN_HOST = "localhost"  # resolved without a question, since no name server is asked about it
 _UNREACHED = 502  # the status for an allowed host without a connection
 
 Connect = Callable[..., Awaitable[HostConnection]]
@@ -199,10 +200,12 @@ class NetworkProxy:
 
     async def _route(self, host: str, port: int, client: ClientEnd) -> HostConnection:
         """Return a connection to the host, if it is allowed. Raises RequestRefused."""
-        if host not in self._hosts and not await self._is_allowed(host, "", client):
+        is_known = host in self._hosts
+        is_own = host == _OWN_HOST and self._ask is not None
+        if not is_known and not is_own and not await self._is_allowed(host, "", client):
             raise RequestRefused(403, f"{host} is not an allowed host", host)
         try:
-            return await self._connected(host, port, client)
+            return await self._connected(host, port, client, asks=is_own and not is_known)
         except HostNotPublic as error:
             raise RequestRefused(403, str(error), host) from error
         except HostUnreachable as error:
@@ -212,10 +215,15 @@ class NetworkProxy:
     async def _is_allowed(self, host: str, address: str, client: ClientEnd) -> bool:
         return self._ask is not None and await self._ask(host, address, client.port)
 
-    async def _connected(self, host: str, port: int, client: ClientEnd) -> HostConnection:
-        """Return a connection to an allowed host. Raises HostUnreachable."""
+    async def _connected(
+        self, host: str, port: int, client: ClientEnd, *, asks: bool = False
+    ) -> HostConnection:
+        """Return a connection to an allowed host. Raises HostUnreachable.
+
+        Its private address is asked about; with `asks`, so is any other.
+        """
         try:
-            return await self._connect(host, port)
+            return await self._connect(host, port, **({"reachable": lambda _: False} if asks else {}))
         except HostNotPublic as error:
             address = error.address
             if self._private.get(host) != address and not await self._is_allowed(host, address, client):
