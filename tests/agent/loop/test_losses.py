@@ -224,26 +224,46 @@ def rewound(shell: SandboxedWorld) -> list[str]:
     return asyncio.run(rewind())
 
 
+def lines_that_are(outcome: Outcome) -> list[str]:
+    return [line for line, found in LINES.items() if found == outcome]
+
+
 @pytest.mark.parametrize(
-    "line", [pytest.param(line, marks=pytest.mark.sweep) if line in ALIKE else line for line in LINES]
+    "line",
+    [
+        pytest.param(line, marks=pytest.mark.sweep) if line in ALIKE else line
+        for line in lines_that_are("restored")
+    ],
 )
-def test_a_destructive_line_is_undone_or_asked_about(tmp_path: Path, template: Template, line: str) -> None:
+def test_a_destructive_line_is_undone(tmp_path: Path, template: Template, line: str) -> None:
     shell = copied(template, tmp_path.resolve() / "project")
-    before = template.state
-    if "huge" in line or ".img" in line:
-        (shell.folder / "huge.img").write_bytes(b"\0" * (2 * LARGE + 1))
-        before = state(shell.folder)
-    shell.run([line], *([Deny("")] if LINES[line] == "asked" else []))
-    asked = [question.why for question in shell.world.approver.questions]
-    if LINES[line] == "asked":
-        assert len(asked) == 1 and asked[0].startswith("/rewind could not restore "), asked
-        assert state(shell.folder) == before
-    else:
-        assert asked == []
-        after = state(shell.folder)
-        if LINES[line] == "restored":
-            assert after != before, "the line destroyed something"
-            assert rewound(shell) == [] and state(shell.folder) == before
+    shell.run([line])
+    assert shell.world.approver.questions == []
+    assert state(shell.folder) != template.state, "the line destroyed something"
+    assert rewound(shell) == [] and state(shell.folder) == template.state
+
+
+@pytest.mark.parametrize("swept", [False, pytest.param(True, marks=pytest.mark.sweep)])
+def test_what_could_not_be_undone_is_asked_about_and_not_done(
+    tmp_path: Path, template: Template, swept: bool
+) -> None:
+    """One session runs all lines, as each of them is denied."""
+    lines = [line for line in lines_that_are("asked") if (line in ALIKE) == swept]
+    shell = copied(template, tmp_path.resolve() / "project")
+    (shell.folder / "huge.img").write_bytes(b"\0" * (2 * LARGE + 1))
+    before = state(shell.folder)
+    shell.run(lines, *[Deny("")] * len(lines))
+    questions = shell.world.approver.questions
+    assert [question.title for question in questions] == lines
+    assert all(question.why.startswith("/rewind could not restore ") for question in questions)
+    assert state(shell.folder) == before
+
+
+def test_what_is_made_again_is_not_asked_about(tmp_path: Path, template: Template) -> None:
+    shell = copied(template, tmp_path.resolve() / "project")
+    shell.run(lines_that_are("rebuilt"))
+    assert shell.world.approver.questions == []
+    assert not {"node_modules", "__pycache__"} & {path.name for path in shell.folder.iterdir()}
 
 
 @pytest.mark.parametrize(("line", "kept"), [("rm -rf .venv", False), ("git worktree remove -f tree", True)])
