@@ -8,6 +8,8 @@ from compact.report import compaction_notice
 from .side_constraints import prose
 from .worlds import World
 
+MEDIUM_TOKENS = 40_000  # of a session for which a summary still pays; making one takes a fifth of the time
+
 TWO_HOURS_S = 7_200
 
 
@@ -43,6 +45,11 @@ def test_the_first_request_after_two_hours_costs_a_fifth_of_resending_all_and_is
     assert not world.compact().proposals  # what the user took back stays
 
 
+def test_a_medium_session_is_summarized_too():
+    (proposal,) = long_session(tokens=MEDIUM_TOKENS).compact().proposals
+    assert proposal.report["why"] == "cold return"
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -55,7 +62,7 @@ def test_the_first_request_after_two_hours_costs_a_fifth_of_resending_all_and_is
     ],
 )
 def test_nothing_is_summarized_where_it_is_cheap_or_not_wanted_or_nothing_had_been_cached(change):
-    world = long_session()
+    world = long_session(tokens=MEDIUM_TOKENS)
     change(world)
     assert all(proposal.report["why"] != "cold return" for proposal in world.compact().proposals)
 

@@ -136,16 +136,20 @@ class Reading(World):
 
 @pytest.mark.parametrize("policy", ["thrifty", "classic"])
 @pytest.mark.parametrize("window", WINDOWS)
-@settings(max_examples=6, deadline=None)
-@given(seed=st.integers(0, 2**32))
+@pytest.mark.parametrize("examples", [3, pytest.param(60, marks=pytest.mark.sweep)])
 def test_every_reference_resolves_within_the_request(
-    tmp_path_factory: pytest.TempPathFactory, window: int, policy: Policy, seed: int
+    tmp_path_factory: pytest.TempPathFactory, window: int, policy: Policy, examples: int
 ) -> None:
-    world = Reading(tmp_path_factory.mktemp("files"), seed, window, policy)
-    for _ in range(60):
-        world.step()
-        assert dangling(world.folded) == []
-    assert dangling(again(world)) == []
+    @settings(max_examples=examples, deadline=None)
+    @given(seed=st.integers(0, 2**32))
+    def every_reference_resolves(seed: int) -> None:
+        world = Reading(tmp_path_factory.mktemp("files"), seed, window, policy)
+        for _ in range(60):
+            world.step()
+            assert dangling(world.folded) == []
+        assert dangling(again(world)) == []
+
+    every_reference_resolves()
 
 
 def opened_with_two_pages(tmp_path: Path) -> tuple[Reading, int, int]:

@@ -81,7 +81,13 @@ def test_pasted_source_files_do_not_push_out_what_is_said_between_them():
 
 
 @pytest.mark.parametrize(
-    ("user_tokens", "window"), [(2_000, 200_000), (24_000, 200_000), (60_000, 200_000), (2_000, 16_000)]
+    ("user_tokens", "window"),
+    [
+        (2_000, 200_000),
+        pytest.param(24_000, 200_000, marks=pytest.mark.sweep),
+        pytest.param(60_000, 200_000, marks=pytest.mark.sweep),
+        (2_000, 16_000),
+    ],
 )
 @pytest.mark.parametrize("sentences", [CONSTRAINTS, DENSE_CONSTRAINTS], ids=["said", "in other languages"])
 def test_they_stand_amid_pasted_documents_that_demand_as_much(sentences, user_tokens, window):

@@ -12,6 +12,7 @@ from agent.menus import Menu, MenuRow, question_menu
 from agent.ui.picker import Picker, draw_picker, move_mark, search_menu
 from agent.ui.terminal_text import RenderContext, Theme
 from tests.narrowing import present
+from tests.sampling import sampled
 
 from .pty_terminal import PtyTerminal
 from .text_samples import SAMPLES, WIDTHS, too_wide, without_sgr
@@ -115,7 +116,7 @@ def bare_lines(drawn):
     return [without_sgr(line) for line in drawn.lines]
 
 
-@pytest.mark.parametrize("columns", WIDTHS)
+@pytest.mark.parametrize("columns", sampled(WIDTHS, 2))
 @pytest.mark.parametrize("filters", [True, False])
 def test_nothing_is_wider_than_the_screen_and_nothing_steers_it(columns, filters):
     menu = Menu(SAMPLES[9], tuple(MenuRow("v", sample, (sample, sample)) for sample in SAMPLES), filters)

@@ -43,7 +43,7 @@ def plain_view(mask: Callable[[str], str] = str) -> PlainView:
     return PlainView(None, mask)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("columns", WIDTHS)
+@pytest.mark.parametrize("columns", sampled(WIDTHS, 2))
 def test_nothing_is_wider_than_the_screen(columns):
     check_widths(columns, Theme())
 
