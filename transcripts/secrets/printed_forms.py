@@ -40,6 +40,8 @@ _QUERY_NAMES = (
 class _PrintedForm(Struct, frozen=True):
     """A form with its secret in the group `s`. A text without any of `hints`, in lower case, has none.
 
+    In tables a `~` in a hint stands for a space.
+
     is_password  the value is a password whatever it looks like, unless it is a variable or a placeholder
     """
 
@@ -49,17 +51,27 @@ class _PrintedForm(Struct, frozen=True):
 
 
 def _form(hints: str, pattern: str) -> _PrintedForm:
-    return _PrintedForm(tuple(hints.split()), lazy_pattern(pattern))
+    return _PrintedForm(_hints(hints), lazy_pattern(pattern))
+
+
+def _hints(table: str) -> tuple[str, ...]:
+    return tuple(hint.replace("~", " ") for hint in table.split())
 
 
 def _option(hints: str, before: str) -> _PrintedForm:
-    value = r"(?P<q>[\"']?)(?P<s>[^\s\"'$<{(\[`-][^\s\"'`]{3,200})(?P=q)(?=[\s;|&)\"'`]|\Z)"
-    return _PrintedForm(tuple(hints.split()), lazy_pattern(rf"{before}{value}"), is_password=True)
+    return _PrintedForm(_hints(hints), lazy_pattern(f"{before}{_VALUE}"), is_password=True)
 
 
-_ARGUMENTS = r"(?:[^\n|;&]{0,200}?\s)?"
+_ARGUMENTS = r"(?:[^\n|;&]{0,200}?[ \t])?"
 _MYSQL = r"\b(?:mysql|mariadb)(?:dump|admin|import|show|-dump|-admin)?"
 _LOGIN = r"\b(?:docker|podman|helm|oc|az|npm|skopeo|buildah)\s[^\n|;&]{0,60}?\blogin"
+# The value of an option.
+_VALUE = r"(?P<q>[\"']?)(?P<s>[^\s\"'$<{(\[`-][^\s\"'`]{3,200})(?P=q)(?=[\s;|&)\"'`]|\Z)"
+# A value in a sentence: not the name of an algorithm, such as SHA256-hashed.
+_PROSE_VALUE = (
+    r"(?!(?i:sha|md|base|aes|utf|rsa|hmac|ed|v|x|http)-?\d)(?P<q>[\"'`]?)(?=[^\s]{0,60}?\d)"
+    r"(?P<s>[^\s\"'`<>(){}\[\],|]{7,200}[^\s\"'`<>(){}\[\],|.:;!?])(?P=q)(?=[\s.,;:!?)|]|\Z)"
+)
 _BASE64 = r"[A-Za-z0-9+/]{12,}={0,2}"
 _FORMS = (
     _option("mysql mariadb", rf"{_MYSQL}\s{_ARGUMENTS}-p"),
@@ -72,6 +84,59 @@ _FORMS = (
     _option("htpasswd", r"\bhtpasswd\s+-\w*b\w*\s+\S{1,200}\s+\S{1,100}\s"),
     _option("sudo", r"\b(?:echo|printf)\s+(?=[^\n|]{1,200}\|\s{0,4}sudo\s+-S\b)"),
     _option("from-literal", r"--from-literal[= ][\w.-]{1,80}="),
+    _option(
+        "net~use",
+        rf"(?i:\bnet)[ \t]+(?i:use)[ \t]{_ARGUMENTS}?(?:\\\\\S{{1,200}}|/user:\S{{1,100}})[ \t]+(?![/\\])",
+    ),
+    _option("net~user", r"(?i:\bnet)[ \t]+(?i:user)[ \t]+[\w.-]{1,80}[ \t]+(?!/)"),
+    _option(
+        "cmdkey wmic freerdp schtasks mstsc",
+        r"(?i:\b(?:cmdkey|wmic|xfreerdp|wfreerdp|schtasks|mstsc)\b[^\n|;&]{0,200}?\s/(?:p|rp|pass|password):)",
+    ),
+    _option(
+        "psexec twine cqlsh couchbase-cli rdesktop useradd usermod",
+        rf"\b(?:psexec|twine|cqlsh|couchbase-cli|rdesktop|useradd|usermod)(?:\.exe)?[ \t]{_ARGUMENTS}-p[ \t]",
+    ),
+    _option("sqlcmd ipmitool zip~-", rf"\b(?:sqlcmd|ipmitool|(?:un)?zip)[ \t]{_ARGUMENTS}-P[ \t]"),
+    _option("7z~a 7za 7zr 7z~x", rf"\b7z[arz]?[ \t]{_ARGUMENTS}-p"),
+    _option(
+        "ldapsearch ldapadd ldapmodify ldapdelete ldapcompare ldappasswd ldapwhoami",
+        rf"\bldap(?:add|compare|delete|modify|passwd|search|whoami)[ \t]{_ARGUMENTS}-w[ \t]",
+    ),
+    _option("snmp", rf"\bsnmp[a-z]{{2,9}}[ \t]{_ARGUMENTS}-[AX][ \t]"),
+    _option(
+        "smb rpcclient", rf"\b(?:smb(?:client|get|map)|rpcclient)[ \t]{_ARGUMENTS}-U[ \t]?[\w.\\/-]{{1,80}}%"
+    ),
+    _option("lftp", rf"\blftp[ \t]{_ARGUMENTS}-u[ \t][^\s,]{{1,80}},"),
+    _option("sqlplus", rf"\bsqlplus[ \t]{_ARGUMENTS}[\w$#]{{1,60}}/"),
+    _option("nmcli mysqladmin", rf"\b(?:nmcli|mysqladmin)[ \t]{_ARGUMENTS}password[ \t]+"),
+    _option("wpa_passphrase", r"\bwpa_passphrase[ \t]+\S{1,60}[ \t]+"),
+    _option("rclone", r"\brclone[ \t]+obscure[ \t]+"),
+    _option("kinit", r"\bkinit\s[^\n|]{0,80}<<<\s?"),
+    _option("security~add-", rf"\bsecurity[ \t]+add-\S+[ \t]{_ARGUMENTS}-w[ \t]"),
+    _form(
+        "-pass storepass keypass",
+        r"(?<=\s)--?(?:[a-z]{2,20}-){0,3}(?:src|dest|new)?(?:store|key)?(?:pass|passwd|password|passphrase)"
+        rf"(?:[ \t]|=)(?!-){_VALUE}",
+    ),
+    _option("mount~ mount.cifs", rf"\bmount(?:\.cifs)?[ \t]{_ARGUMENTS}\S{{0,200}}\bpass(?:word)?="),
+    _option("ansible_", r"\bansible_(?:ssh_|become_|sudo_)?pass(?:word)?="),
+    _option(
+        "chpasswd",
+        r"\b(?:echo|printf)[ \t]+(?:-\w[ \t]+)?[\"']?[\w.-]{1,60}:"
+        r"(?=[^\n|]{1,200}\|\s{0,4}(?:sudo[ \t]+)?chpasswd)",
+    ),
+    _form(
+        "pass: pass= passwd: passwd= password: password= pass~: password~:",
+        r"(?i:\b(?:user(?:[ _]?name)?|login|e-?mail|account)\b[ \t]{0,3}[:=][ \t]{0,3}[^\s,;/|]{1,80}"
+        r"[ \t]{0,3}[,;/|]?[ \t]{1,3}"
+        rf"(?:and[ \t]+)?pass(?:word|wd)?[ \t]{{0,3}}[:=][ \t]{{0,3}}){_PROSE_VALUE}",
+    ),
+    _form(
+        "password: passphrase: password~is passphrase~is password~for passphrase~for password~of",
+        r"(?i:\bpass(?:word|phrase)\b(?:[ \t]+is[ \t]+generated)?(?:[ \t]+(?:for|of)[ \t]+[^\n:]{1,60}?)?"
+        rf"(?:[ \t]+is)?(?:[ \t]{{0,3}}:|(?<=[ \t]is))[ \t]{{1,3}}){_PROSE_VALUE}",
+    ),
     _option("requirepass masterauth", r"(?m:^)[ \t]*(?:requirepass|masterauth)[ \t]+"),
     _form(
         "token= key= pwd= passwd= password= secret= sig= signature=",
