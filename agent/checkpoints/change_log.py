@@ -119,14 +119,14 @@ class ChangeLog(Struct):
         """Save the snapshot taken before a command while that runs, so that a crash does not lose it."""
         with self._noting_failure():
             path = self._path("look", make=True)
-            replace_private(path, _encoded([seq, snapshot.complete, snapshot.states]))
+            replace_private(path, _encoded([seq, snapshot.complete, {**snapshot.in_git, **snapshot.states}]))
 
     def load_snapshot(self) -> tuple[int, ProjectSnapshot] | None:
         """Return the seq and snapshot of a command that an earlier run did not see end; None without one."""
         try:
             seq, complete, states = json.loads(read_regular(self._path("look"), MAX_LOG_BYTES))
-            snapshot = ProjectSnapshot({name: _state(raw) for name, raw in states.items()}, bool(complete))
-            return int(seq), snapshot
+            found = {name: _state(raw) for name, raw in states.items()}
+            return int(seq), ProjectSnapshot(found, complete=bool(complete))
         except (OSError, ValueError, TypeError, AttributeError, RecursionError):
             return None
 

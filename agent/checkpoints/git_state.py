@@ -33,10 +33,9 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from tools.files import closing, safe_open
-from tools.search import Checkout, GitFailed
+from tools.search import FILE_CLOCK_NS, Checkout, GitFailed
 
 from .change_log import OPERATIONS
-from .snapshot import FILE_CLOCK_NS
 
 GitRunner = Callable[[Path, str, Sequence[str]], Awaitable[str]]  # run_git_script for one session
 KEPT_REFS = "refs/makeroom/"

@@ -29,6 +29,7 @@ from .git_state import GitRunner
 from .snapshot import (
     MANY_FILES,
     NOTHING,
+    SKIPPED_FOLDERS,
     THEIRS,
     UNSEEN,
     PathState,
@@ -118,7 +119,7 @@ class SharedRecording(Struct):
             stamps = self.scanner.stamps.items()
             self.log.save_stamps({name: one for name, one in stamps if one[1].value and not one[1].blob})
         if not snapshot.complete and self.complete:
-            count = len(snapshot.states)
+            count = len(snapshot.states) + len(snapshot.in_git)
             self.log.note_gap(f"only {count:,} files of the project could be checked in time")
         self.complete = snapshot.complete
         return snapshot
@@ -222,7 +223,7 @@ class Checkpoints(Struct):
         """Let git find what changes in a large repository. Call this in the event loop, before all others."""
         index = self.scanner.index
         if index is None:
-            self.scanner.index = GitIndex(context, self.root)
+            self.scanner.index = GitIndex(context, self.root, SKIPPED_FOLDERS)
         else:
             index.context = context  # that of an agent ends before the session
 
@@ -309,12 +310,14 @@ class Checkpoints(Struct):
         shared.crashed = False
         after = self.recording.scan()
         theirs = shared.left_by_others()
-        changed = {name: before.at(name) for name in after.changed_since(before) - shared.announced}
+        names = after.changed_since(before) - shared.announced
+        # Nothing is known about paths that the earlier scan did not reach.
+        changed = {name: old for name in names if (old := before.at(name)) != UNSEEN}
         for name, old in sorted(self.scanner.with_stored_contents(changed).items()):
             new = after.at(name)
             if new == UNSEEN or new.blob:
                 new = self.scanner.state(name, self.limits.max_file_bytes)
-            if old not in (new, UNSEEN) and self.scanner.differ(name, old, new):
+            if old != new and self.scanner.differ(name, old, new):
                 left = new
                 if crashed:
                     left = UNSEEN

@@ -3,23 +3,26 @@
 A file is only read again if its times, size or inode have changed, or if it changed so shortly before the
 last scan that its timestamp could hide another change. Likewise a directory is only listed again if its times
 have changed. Links are recorded, never followed. The states of all files are taken before any contents are
-read, so in a large project it takes several scans to store all contents. Files whose contents are not stored
-are listed: nothing can bring those back.
+read, so in a very large project it takes several scans to store all contents. Files whose contents are not
+stored are listed: nothing can bring those back.
 
 In a large git repository the contents of tracked files are not stored until a command changes them, since
 git has them: their state names the blob. git also finds those that have changed since
-(tools/search/git_index.py).
+(tools/search/git_index.py), so these files are not even looked at.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
 import os
 import stat
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
@@ -29,7 +32,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tools.files import FileError, closing, is_temporary, one_line_path, read_at_most, safe_open
-from tools.search import Blob, GitFailed, GitIndex
+from tools.search import FILE_CLOCK_NS, GitFailed, GitIndex, TrackedFiles
 from tools.text import pluralize
 from transcripts import without_garbage_collection
 
@@ -50,7 +53,6 @@ _MANIFESTS = {  # files beside a directory of dependencies that can rebuild it
     "venv": _PYTHON_MANIFESTS,
     ".terraform": (".terraform.lock.hcl",),
 }
-FILE_CLOCK_NS = 50_000_000  # five times the coarsest resolution of file times
 MANY_FILES = 2_000  # from this number listing the store is faster than looking up each file
 _IN_GIT = "git:"  # before the id of a blob
 _name_of = attrgetter("name")
@@ -61,12 +63,14 @@ class SnapshotLimits(Struct, frozen=True):
     """The limits of one scan for reading and storing, per file and in total.
 
     `max_reading_seconds` limits the reading of contents that are not stored yet, `max_seconds` everything
-    else. Files above `max_file_bytes` are large: they are stored uncompressed, and with limits of their own.
+    else: a command waits so long for a scan, since /rewind could not undo what it does to other files. Files
+    that git watches do not count for `max_files`. Files above `max_file_bytes` are large: they are stored
+    uncompressed, and with limits of their own.
     """
 
     max_files: int = 120_000
-    max_seconds: float = 4.0
-    max_reading_seconds: float = 2.0
+    max_seconds: float = 60.0
+    max_reading_seconds: float = 60.0
     max_file_bytes: int = 1 << 20
     max_store_bytes: int = 256 << 20
     max_large_file_bytes: int = 512 << 20
@@ -109,10 +113,12 @@ class ProjectSnapshot(Struct):
 
     `read` is the number of files that had to be read (`read_bytes` in total), `unread` the number of files
     with only a stamp, since there was no time to store their contents. `skipped` lists directories whose
-    contents are not recorded.
+    contents are not recorded. `in_git` contains the files that git watches, `states` all other paths; it is
+    shared by snapshots and never changed.
     """
 
     states: dict[str, PathState] = field(default_factory=dict)
+    in_git: Mapping[str, PathState] = field(default_factory=dict)
     complete: bool = True
     skipped: list[str] = field(default_factory=list)
     read: int = 0
@@ -136,23 +142,37 @@ class ProjectSnapshot(Struct):
         found = []
         for name in self.skipped:
             above, slash, base = name.rpartition("/")
-            if any(f"{above}{slash}{manifest}" in self.states for manifest in _MANIFESTS.get(base, ())):
+            if any(f"{above}{slash}{manifest}" in self for manifest in _MANIFESTS.get(base, ())):
                 found.append(name)
         return found
 
+    def __contains__(self, path: str) -> bool:
+        return path in self.states or path in self.in_git
+
     def changed_since(self, before: ProjectSnapshot) -> set[str]:
         """Return the paths whose states differ, without comparing those that are the same object."""
-        earlier = before.states
         found = {
             name
             for name, state in self.states.items()
-            if (old := earlier.get(name)) is not state and old != state
+            if (old := before.known(name)) is not state and old != state
         }
-        return found.union(name for name in earlier if name not in self.states)
+        gone = [name for name in before.states if name not in self]
+        if self.in_git is not before.in_git:
+            gone += [name for name in before.in_git.keys() - self.in_git.keys() if name not in self.states]
+            found |= {
+                name
+                for name, state in self.in_git.items()
+                if (old := before.known(name)) is not state and old != state
+            }
+        return found.union(gone)
+
+    def known(self, path: str) -> PathState | None:
+        """Return the state of a path that the scan found."""
+        return self.states.get(path) or self.in_git.get(path)
 
     def at(self, path: str) -> PathState:
         """Return the state of a path; unseen if the scan did not reach it."""
-        return self.states.get(path, NOTHING if self.complete else UNSEEN)
+        return self.known(path) or (NOTHING if self.complete else UNSEEN)
 
 
 class _NewFile(NamedTuple):
@@ -164,7 +184,7 @@ class _NewFile(NamedTuple):
 
 
 class _Listing(NamedTuple):
-    """The names in a directory, as long as it has this `stamp`."""
+    """The names in a directory, as long as it has this `stamp`; `files` without those that git watches."""
 
     stamp: tuple[int, ...]
     files: Sequence[str]
@@ -176,7 +196,8 @@ class ProjectScanner(Struct):
     """Reads the states of the paths below `root`, a real path, and stores the contents of its files.
 
     `clock` (in seconds) limits a scan, `wall` is the clock of the file system. `stamps` contains the last
-    state of each file that `os.stat` alone can prove unchanged, `tracked` those of them that `index` watches.
+    state of each file that `os.stat` alone can prove unchanged, `tracked` those that `index` watches (a new
+    mapping when they change).
     """
 
     root: Path
@@ -185,10 +206,13 @@ class ProjectScanner(Struct):
     clock: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
     stamps: Stamps = field(default_factory=dict)
-    tracked: Stamps = field(default_factory=dict)
+    tracked: dict[str, PathState] = field(default_factory=dict)
     index: GitIndex | None = None  # None without git
     activity: str = "comparing the project's files"  # at present, for the user
     _listings: dict[str, _Listing] = field(default_factory=dict)
+    _released: set[str] = field(default_factory=set)  # once in `tracked`, so not in the listings
+    _blobs: dict[str, str] = field(default_factory=dict)  # probable contents of files to be read
+    _without_git: bool = False  # after git has failed
 
     def scan(self, reading_share: float = 1.0) -> ProjectSnapshot:
         """Return the state of the whole project, except directories without work. Blocks on the disk.
@@ -196,16 +220,39 @@ class ProjectScanner(Struct):
         It uses `reading_share` of the time for contents.
         """
         began_ns = int(self.wall() * 1e9)
+        end = self.clock() + self.limits.max_seconds
         snapshot = ProjectSnapshot()
         stamps: Stamps = {}
         self.activity = "comparing the project's files"
-        reading = None
-        if not self.stamps and self.index is not None and self.index.is_large:
-            reading = self.index.start_reading()
         with without_garbage_collection():
-            new = self._find_new(snapshot, stamps, began_ns)
-            if len(new) > MANY_FILES:
-                new = self._take_from_git(new, reading, stamps, snapshot)
+            index = self.index
+            reading = comparing = None
+            if index is not None and self.tracked:
+                comparing = index.start_comparing()
+            elif index is not None and not self._without_git and index.is_large:
+                reading = index.start_reading()
+            listings = self._list_folders(snapshot, began_ns, end)
+            if index is not None and reading is not None:
+                self._track(reading, snapshot.skipped)
+            elif index is not None and comparing is not None:
+                self._release(index, comparing, snapshot)
+            new = self._find_new(listings, snapshot, stamps, began_ns, end)
+            if len(new) > MANY_FILES and reading is None:
+                new = self._take_from_git(new, snapshot)
+        snapshot.in_git = self.tracked
+        self._store_contents(new, snapshot, stamps, began_ns, reading_share)
+        self.stamps = stamps
+        return snapshot
+
+    def _store_contents(
+        self,
+        new: Sequence[_NewFile],
+        snapshot: ProjectSnapshot,
+        stamps: Stamps,
+        began_ns: int,
+        reading_share: float,
+    ) -> None:
+        """Store the contents of new files as long as there is time, and note the states of all."""
         if new:
             self.activity = f"keeping copies of {pluralize(len(new), 'changed file')}"
         small = [one for one in new if one.found.st_size <= self.limits.max_file_bytes]
@@ -223,38 +270,107 @@ class ProjectScanner(Struct):
             else:
                 snapshot.states[name] = self.stored_state(path, found, max_bytes=-1)
                 snapshot.unread += 1
-        self.stamps = stamps
-        return snapshot
+        self._blobs = {}
 
-    def _find_new(self, snapshot: ProjectSnapshot, stamps: Stamps, began_ns: int) -> list[_NewFile]:
-        """Take the states of all paths that have not changed, and return the files to read."""
-        end = self.clock() + self.limits.max_seconds
-        tracked = self._unchanged_tracked()
-        stored = self.store.digests() if len(self.stamps) - len(tracked) > MANY_FILES else self.store
+    def _list_folders(self, snapshot: ProjectSnapshot, began_ns: int, end: float) -> dict[str, _Listing]:
+        """Return the names in all directories, and add the states of these directories."""
         listings: dict[str, _Listing] = {}
-        new: list[_NewFile] = []
-        states = snapshot.states
         waiting = [""]
         while waiting:
+            if len(listings) % 256 == 255 and self.clock() > end:
+                snapshot.complete = False
+                break
             folder = waiting.pop()
-            listing = self._list(folder, states, began_ns)
-            if listing is None:
-                continue
-            listings[folder] = listing
-            snapshot.skipped += listing.skipped
-            waiting += reversed(listing.folders)
-            for name in listing.files:
-                if (known := tracked.get(name)) is None:
-                    if len(states) >= self.limits.max_files or self.clock() > end:
-                        snapshot.complete = False
-                        waiting.clear()
-                        break
-                    known = self._look_at(name, states, stored, new, began_ns)
-                if known is not None:
-                    stamps[name] = known
-                    states[name] = known[1]
+            listing = self._list(folder, snapshot.states, began_ns)
+            if listing is not None:
+                listings[folder] = listing
+                snapshot.skipped += listing.skipped
+                waiting += reversed(listing.folders)
+        return listings
+
+    def _find_new(
+        self,
+        listings: dict[str, _Listing],
+        snapshot: ProjectSnapshot,
+        stamps: Stamps,
+        began_ns: int,
+        end: float,
+    ) -> list[_NewFile]:
+        """Take the states of all paths that have not changed, and return the files to read."""
+        stored = self.store.digests() if len(self.stamps) > MANY_FILES else self.store
+        new: list[_NewFile] = []
+        states = snapshot.states
+        tracked = self.tracked
+        released = list[str]()
+        for folder, listing in listings.items():
+            if tracked and listing is not self._listings.get(folder):
+                files = [name for name in listing.files if name not in tracked]
+                listings[folder] = listing = listing._replace(files=files)
+            released += listing.files
         self._listings = listings
+        self._released.difference_update(released)
+        released += sorted(self._released)
+        for name in released:
+            if name in tracked:
+                continue
+            if len(states) >= self.limits.max_files or self.clock() > end:
+                snapshot.complete = False
+                break
+            known = self._look_at(name, states, stored, new, began_ns)
+            if known is not None:
+                stamps[name] = known
+                states[name] = known[1]
         return new
+
+    def _track(self, reading: Future[TrackedFiles], skipped: Sequence[str]) -> bool:
+        """Have git watch the files whose contents it has; return whether it can."""
+        try:
+            found = reading.result()
+        except GitFailed as error:
+            log.info("git does not find changes here: %s", error)
+            self._without_git = True
+            return False
+        plain, executable = found.mode, found.executable_mode
+        tracked = {
+            name: PathState("file", executable if name in found.executable else plain, _IN_GIT + ident)
+            for name, ident in found.idents.items()
+        }
+        if skipped:
+            idle = tuple(f"{folder}/" for folder in skipped)
+            for name in [name for name in tracked if name.startswith(idle)]:
+                del tracked[name]
+        for name in found.unusual & tracked.keys():
+            if (state := self._settled_state(name, found)) is None:
+                self._blobs[name] = tracked.pop(name).blob
+            else:
+                tracked[name] = state
+        self._released |= self.tracked.keys() - tracked.keys()
+        self.tracked = tracked
+        return True
+
+    def _settled_state(self, name: str, found: TrackedFiles) -> PathState | None:
+        """Return the state of a tracked file with its own mode; None if its times prove nothing."""
+        try:
+            now = os.lstat(f"{self.root}/{name}")
+        except OSError:
+            return None
+        is_settled = max(now.st_mtime_ns, now.st_ctime_ns) < found.settled_ns
+        if not (is_settled and stat.S_ISREG(now.st_mode)):
+            return None
+        return PathState("file", stat.S_IMODE(now.st_mode), _IN_GIT + found.idents[name])
+
+    def _release(self, index: GitIndex, comparing: Future[Set[str]], snapshot: ProjectSnapshot) -> None:
+        """Stop git from watching the files that have changed, so that they are looked at."""
+        try:
+            changed = comparing.result() & self.tracked.keys()
+        except GitFailed as error:
+            log.warning("git cannot compare the project's files: %s", error)
+            if not self._track(index.start_reading(), snapshot.skipped):
+                snapshot.complete = False  # what has changed is found by a later scan
+        else:
+            if changed:
+                self._released |= changed
+                self.tracked = {name: each for name, each in self.tracked.items() if name not in changed}
 
     def _look_at(
         self,
@@ -302,63 +418,61 @@ class ProjectScanner(Struct):
         settled = max(found.st_mtime_ns, found.st_ctime_ns) < began_ns - FILE_CLOCK_NS
         return _listed(path, f"{folder}/" if folder else "", stamp if settled else ())
 
-    def _unchanged_tracked(self) -> Stamps:
-        """Return the files in git that have not changed since the index was read."""
-        if self.tracked and self.index is not None:
-            try:
-                for name in self.index.changed():
-                    self.tracked.pop(name, None)
-            except GitFailed:
-                self.tracked = {}
-        return self.tracked
-
-    def _take_from_git(
-        self,
-        new: list[_NewFile],
-        reading: Future[Mapping[str, Blob]] | None,
-        stamps: Stamps,
-        snapshot: ProjectSnapshot,
-    ) -> list[_NewFile]:
-        """Note the files whose contents are in git, and return the others."""
+    def _take_from_git(self, new: Sequence[_NewFile], snapshot: ProjectSnapshot) -> list[_NewFile]:
+        """Have git watch new files whose contents it has, after a checkout for example; return the others."""
         if self.index is None or not self.index.is_large:
-            return new
+            return list(new)
         try:
-            blobs = (reading or self.index.start_reading()).result()
+            found = self.index.start_reading().result()
         except GitFailed:
-            return new
-        settled_ns = self.index.settled_ns - FILE_CLOCK_NS
-        self.tracked = {}  # the copy of the index that it was compared with is gone
+            return list(new)
+        taken: dict[str, PathState] = {}
         others = []
         for one in new:
-            found = one.found
-            blob = blobs.get(one.name)
-            if (
-                blob is not None
-                and blob.size == found.st_size <= self.limits.max_file_bytes
-                and max(found.st_mtime_ns, found.st_ctime_ns) < settled_ns
-            ):
-                state = PathState("file", stat.S_IMODE(found.st_mode), _IN_GIT + blob.ident)
-                known = (_stamp(found), state)
-                self.tracked[one.name] = stamps[one.name] = known
-                snapshot.states[one.name] = state
-            else:
+            is_settled = max(one.found.st_mtime_ns, one.found.st_ctime_ns) < found.settled_ns
+            ident = found.idents.get(one.name)
+            if ident is None or not is_settled:
                 others.append(one)
+                if ident is not None:
+                    self._blobs[one.name] = ident
+            else:
+                taken[one.name] = PathState("file", stat.S_IMODE(one.found.st_mode), _IN_GIT + ident)
+                del snapshot.states[one.name]
+        # The copy of the index that the others were compared with is gone.
+        kept = {name: state for name, state in self.tracked.items() if found.idents.get(name) == state.blob}
+        self._released |= self.tracked.keys() - kept.keys()
+        snapshot.states.update((name, self.tracked[name]) for name in self.tracked.keys() - kept.keys())
+        self.tracked = kept | taken
         return others
 
     def with_stored_contents(self, states: Mapping[str, PathState]) -> dict[str, PathState]:
         """Return the states with the contents of blobs in git stored here. What git no longer has is lost."""
         idents = sorted({state.blob for state in states.values() if state.blob})
-        contents: dict[str, bytes] = {}
+        digests: dict[str, str] = {}
         if self.index is not None and idents:
             try:
-                contents = self.index.contents(idents)
-            except GitFailed as error:
+                digests = dict(self._stored_blobs(self.index, idents))
+            except (GitFailed, OSError) as error:
                 log.warning("git cannot give back what a command changed: %s", error)
-        digests = {ident: self.store.put(content) for ident, content in contents.items()}
         return {
             name: replace(state, value=digests.get(state.blob, "")) if state.blob else state
             for name, state in states.items()
         }
+
+    def _stored_blobs(self, index: GitIndex, idents: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Store the contents of blobs; yield their ids and hashes. Raises GitFailed and OSError."""
+        sizes = index.sizes(idents)
+        small = {ident: size for ident, size in sizes.items() if size <= self.limits.max_file_bytes}
+        for ident, content in index.contents(small):
+            yield ident, self.store.put(content)
+        large = [ident for ident, size in sizes.items() if ident not in small]
+        for ident in large:
+            if sizes[ident] <= self.limits.max_large_file_bytes:
+                with tempfile.TemporaryDirectory() as folder:
+                    copy = Path(folder, "blob")
+                    index.copy(ident, copy)
+                    state = self.stored_state(str(copy), copy.lstat(), self.limits.max_file_bytes)
+                    yield ident, state.value
 
     def _noted(
         self,
@@ -370,7 +484,11 @@ class ProjectScanner(Struct):
         give_up: float = math.inf,
     ) -> PathState:
         """Read a state, and note it in `stamps` if its timestamp cannot hide another change."""
-        state = self.stored_state(path, found, self.limits.max_file_bytes, give_up)
+        ident = self._blobs.get(name, "")
+        if ident and _is_blob(path, found.st_size, ident):
+            state = PathState("file", stat.S_IMODE(found.st_mode), _IN_GIT + ident)
+        else:
+            state = self.stored_state(path, found, self.limits.max_file_bytes, give_up)
         newest_ns = max(found.st_mtime_ns, found.st_ctime_ns)
         if newest_ns < began_ns - FILE_CLOCK_NS and stat.S_ISREG(found.st_mode):
             stamps[name] = (_stamp(found), state)
@@ -457,6 +575,17 @@ class ProjectScanner(Struct):
             return None
         state = known[1]
         return known if state.value == "" or state.blob or state.value in stored else None
+
+
+def _is_blob(path: str, size: int, ident: str) -> bool:
+    """Return whether a regular file has the contents of a blob."""
+    found = hashlib.sha1(usedforsecurity=False) if len(ident) == 40 else hashlib.sha256()
+    found.update(b"blob %d\0" % size)
+    with suppress(OSError, FileError), closing(safe_open(path, os.O_RDONLY | os.O_NONBLOCK)) as fd:
+        while piece := os.read(fd, 1 << 20):
+            found.update(piece)
+        return found.hexdigest() == ident
+    return False
 
 
 def _is_link_to(other: Path, state: os.stat_result, path: Path) -> bool:

@@ -8,21 +8,22 @@ if TYPE_CHECKING:
     from .checkout import Checkout
     from .engine import SearchRequest, can_search_folders, search_files, search_folder
     from .found_lines import FoundLine, SearchOutput
-    from .git_index import Blob, GitIndex
+    from .git_index import FILE_CLOCK_NS, GitIndex, TrackedFiles
     from .git_script import GitFailed, run_git_script
     from .listing import file_states, list_folder
     from .program import SEARCH_LIMIT_S, find_program, run_program
     from .project_files import list_project, regular_files
 
 __all__ = [
+    "FILE_CLOCK_NS",
     "SEARCH_LIMIT_S",
-    "Blob",
     "Checkout",
     "FoundLine",
     "GitFailed",
     "GitIndex",
     "SearchOutput",
     "SearchRequest",
+    "TrackedFiles",
     "can_search_folders",
     "file_states",
     "find_program",
@@ -40,7 +41,7 @@ __getattr__ = lazy_door(
         "checkout": "Checkout",
         "engine": "SearchRequest can_search_folders search_files search_folder",
         "found_lines": "FoundLine SearchOutput",
-        "git_index": "Blob GitIndex",
+        "git_index": "FILE_CLOCK_NS GitIndex TrackedFiles",
         "git_script": "GitFailed run_git_script",
         "listing": "file_states list_folder",
         "program": "SEARCH_LIMIT_S find_program run_program",

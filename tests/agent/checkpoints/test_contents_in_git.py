@@ -13,10 +13,11 @@ import pytest
 
 from agent.checkpoints.file_restore import plan_restore, restore
 from agent.checkpoints.recorder import Checkpoints
-from agent.checkpoints.snapshot import PathState
+from agent.checkpoints.snapshot import PathState, SnapshotLimits
 from agent.events import Event, Notice
 from agent.loop.changed_files import told_if_slow
 from tests.tools.bash_session import BashSession
+from tools.processes import command_runner
 
 from .project import Seq, tree
 from .test_git_refs import sh
@@ -65,7 +66,13 @@ def settle(root: Path) -> None:
 
 
 def states_in_git(checkpoints: Checkpoints) -> set[str]:
-    return {name for name, (_, state) in checkpoints.scanner.stamps.items() if state.blob}
+    return {name for name, state in checkpoints.scanner.tracked.items() if state.blob}
+
+
+def stored(root: Path) -> int:
+    """The number of copies."""
+    folder = root / ".transcripts/checkpoints"
+    return len([path for kind in ("objects", "large") for path in (folder / kind).rglob("??/*")])
 
 
 def rewound(checkpoints: Checkpoints) -> list[str]:
@@ -90,7 +97,7 @@ def test_what_a_command_does_to_tracked_files_is_undone(
         sh(root, "touch d/f6; cp d/f7 d/other; mv d/other d/f7")
 
     in_session(command)
-    assert len(list((root / ".transcripts/checkpoints/objects").rglob("??*/*"))) < 12
+    assert stored(root) < 12
     assert [each.path for each in checkpoints.log.changes] == [
         *("d/f1", "d/f2", "d/f3", "d/f4", "d/f5", "d/new", "untracked")
     ], "touched and rewritten files have not changed"
@@ -156,15 +163,103 @@ def test_files_whose_contents_differ_from_gits_are_copied(
     assert tree(root) == before
 
 
-def test_files_that_changed_in_the_second_of_the_index_are_copied(
+def test_files_that_changed_in_the_second_of_the_index_are_read(
     root: Path, checkpoints: Checkpoints, in_session: Callable[[Callable[[], object]], None]
 ) -> None:
-    """Their times do not tell a later change from one that git has seen."""
+    """Their times do not tell a later change from one that git has seen. Those that differ are copied."""
     commit(root, "echo one >a; echo one >b")
+    (root / "b").write_text("two\n")
     now = (root / "a").stat()
     os.utime(root / ".git/index", ns=(now.st_ctime_ns, now.st_ctime_ns))
+    before = tree(root)
     in_session(lambda: None)
     assert states_in_git(checkpoints) == set() and checkpoints.recording.coverage() == "all"
+    assert stored(root) == 1
+    in_session(lambda: sh(root, "rm a b"))
+    rewound(checkpoints)
+    assert tree(root) == before
+
+
+def test_files_that_a_setting_of_the_repository_converts_are_copied(
+    root: Path, checkpoints: Checkpoints, in_session: Callable[[Callable[[], object]], None]
+) -> None:
+    commit(root, r"printf 'a\r\nb\r\n' >dos; echo one >unix; git config core.autocrlf input")
+    before = tree(root)
+    in_session(lambda: None)
+    assert states_in_git(checkpoints) == {"unix"}
+    in_session(lambda: sh(root, "rm dos unix"))
+    rewound(checkpoints)
+    assert tree(root) == before
+
+
+def test_large_files_are_not_copied_before_they_change(
+    root: Path, checkpoints: Checkpoints, in_session: Callable[[Callable[[], object]], None]
+) -> None:
+    commit(root, "head -c 3000000 /dev/urandom >a; cp a b; head -c 2000000 /dev/zero >c")
+    before = tree(root)
+    in_session(lambda: None)
+    assert states_in_git(checkpoints) == {"a", "b", "c"} and stored(root) == 0
+    in_session(lambda: sh(root, "rm a; echo >>b; mv c d"))
+    assert all(each.before.restorable for each in checkpoints.log.changes)
+    rewound(checkpoints)
+    assert tree(root) == before
+
+
+def test_files_with_the_modes_of_another_umask_come_back_with_them(
+    root: Path, checkpoints: Checkpoints, in_session: Callable[[Callable[[], object]], None]
+) -> None:
+    commit(
+        root,
+        "echo 1 >a; echo 2 >b; echo 3 >c; echo 4 >d; chmod 664 a; chmod 775 b; chmod 4755 c; chmod 600 d",
+    )
+    before = tree(root)
+    in_session(lambda: None)
+    assert states_in_git(checkpoints) == {"a", "b", "c", "d"}
+    in_session(lambda: sh(root, "echo 5 >a; echo 6 >b; rm c; chmod 644 d"))
+    rewound(checkpoints)
+    assert tree(root) == before
+
+
+def test_what_git_cannot_compare_is_read_again(
+    root: Path,
+    session: BashSession,
+    checkpoints: Checkpoints,
+    in_session: Callable[[Callable[[], object]], None],
+) -> None:
+    """The copy of the index may get lost."""
+    commit(root, "for n in 1 2 3; do echo $n >f$n; done")
+    before = tree(root)
+
+    async def lose() -> None:
+        supervisor = await command_runner(session.context).supervisor()
+        (supervisor.private / "index").unlink()
+
+    in_session(lambda: (root / "f1").write_text("one"))
+    session.runner.run(lose())
+    in_session(lambda: (root / "f2").write_text("two"))
+    assert [each.path for each in checkpoints.log.changes] == ["f1", "f2"]
+    assert checkpoints.recording.coverage() == "all" and states_in_git(checkpoints) == {"f3"}
+    rewound(checkpoints)
+    assert tree(root) == before
+
+
+def test_a_scan_that_was_cut_short_blames_no_command_for_the_other_files(
+    root: Path, checkpoints: Checkpoints, in_session: Callable[[Callable[[], object]], None]
+) -> None:
+    """Nor does it read them."""
+    commit(root, "mkdir d; for n in 1 2 3; do echo $n >d/f$n; done")
+
+    def first() -> None:
+        checkpoints.scanner.index = None
+        checkpoints.scanner.limits = SnapshotLimits(max_seconds=-1)
+        checkpoints.begin()
+        checkpoints.scanner.limits = SnapshotLimits()
+
+    first()
+    checkpoints.finish()
+    assert checkpoints.log.changes == [] and checkpoints.log.gaps != set()
+    in_session(lambda: (root / "d/f1").write_text("one"))
+    assert [each.path for each in checkpoints.log.changes] == ["d/f1"]
 
 
 def test_another_branch_and_back(
