@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
+from types import UnionType
+from typing import Any, NamedTuple, get_args, get_origin
 
-from msgspec import NODEFAULT, DecodeError
+from msgspec import NODEFAULT, DecodeError, Struct
 from msgspec.json import Decoder
 from msgspec.structs import fields
 
@@ -148,9 +149,7 @@ def fact_from_json(raw: Any) -> tuple[Fact, str]:
     if version <= FORMAT_VERSION and (made := FACT_TYPES.get(kind)) is not None:
         # If a field is missing or cannot be read, the line is kept like one of an unknown kind.
         with suppress(KeyError, TypeError, ValueError, OverflowError, RecursionError):
-            readers = [(name, convert) for name, convert in _READERS[made] if name in raw]
-            values = {name: convert(raw[name]) if convert else raw[name] for name, convert in readers}
-            return made(seq, ts, **values), sid
+            return made(seq, ts, **_values(raw, _READERS[made])), sid
     known = {key: value for key, value in raw.items() if key not in ("mac", CHECKSUM)}
     return UnknownFact(seq, ts, kind, known), sid
 
@@ -171,13 +170,25 @@ def parse_line(line: bytes) -> Any:
     return value
 
 
+def _values(raw: Mapping[str, Any], readers: Sequence[_Reader]) -> dict[str, Any]:
+    """Return the fields that an object has. Raises TypeError for one of a wrong type, and what readers do."""
+    values: dict[str, Any] = {}
+    for name, convert, kinds, items in readers:
+        if name in raw:
+            value = values[name] = convert(raw[name]) if convert else raw[name]
+            if type(value) not in kinds or (items and not items.issuperset(map(type, value))):
+                raise TypeError(f"{name} is of a wrong type")
+    return values
+
+
 def _edit_from_json(raw: Mapping[str, Any]) -> Edit:
     made = _EDIT_TYPES[raw["edit"]]
-    values = {name: raw[name] for name in made.__struct_fields__ if name in raw}
-    if made is Fold:
-        values["blocks"] = blocks_from_record(raw["blocks"])
-    edit: Edit = made(**values)
+    edit: Edit = made(**_values(raw, _READERS[made]))
     return edit
+
+
+def _stored_from_json(raw: Mapping[str, Any] | None) -> StoredOutput | None:
+    return None if raw is None else StoredOutput(**_values(raw, _READERS[StoredOutput]))
 
 
 _FROM_JSON: dict[str, Callable[[Any], Any]] = {
@@ -186,7 +197,7 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "edits": lambda raw: tuple(_edit_from_json(edit) for edit in raw),
     "usage": usage_from_json,
     "cache_miss": cache_miss_from_json,
-    "stored": lambda raw: StoredOutput(**{name: raw[name] for name in StoredOutput.__struct_fields__}),
+    "stored": _stored_from_json,
     "tools": tuple,
     "marks": tuple,
     "system": tuple,
@@ -203,7 +214,40 @@ _DEFAULTS = {
     )
     for kind, made in FACT_TYPES.items()
 }
-_READERS = {
-    made: tuple((name, _FROM_JSON.get(name)) for name, _ in defaults)
-    for made, (_, defaults) in _DEFAULTS.items()
-}
+
+
+class _Reader(NamedTuple):
+    """Reads one field of an object: the types that its value may have, and those of the items of a tuple."""
+
+    name: str
+    convert: Callable[[Any], Any] | None
+    kinds: frozenset[type]
+    items: frozenset[type]
+
+
+def _kinds(hint: Any) -> frozenset[type]:
+    """Return the types of the values that a field's annotation allows."""
+    if isinstance(hint, UnionType):
+        return frozenset().union(*map(_kinds, get_args(hint)))
+    kind = get_origin(hint) or hint
+    return frozenset({dict if kind is Mapping else kind})
+
+
+def _items(hint: Any) -> frozenset[type]:
+    """Return the types of the items of a tuple, empty for other fields."""
+    return _kinds(get_args(hint)[0]) if get_origin(hint) is tuple else frozenset()
+
+
+def _readers(made: type[Struct], skipped: int = 0) -> tuple[_Reader, ...]:
+    """Return the readers of the fields of a type behind the first ones."""
+    return tuple(
+        _Reader(
+            each.name, convert=_FROM_JSON.get(each.name), kinds=_kinds(each.type), items=_items(each.type)
+        )
+        for each in fields(made)[skipped:]
+    )
+
+
+_READERS: dict[type[Struct], tuple[_Reader, ...]] = {StoredOutput: _readers(StoredOutput)}
+_READERS.update((made, _readers(made, skipped=2)) for made in FACT_TYPES.values())
+_READERS.update((made, _readers(made)) for made in _EDIT_TYPES.values())

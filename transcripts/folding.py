@@ -331,7 +331,7 @@ class Folded(Struct):
                 self.opened = replace(fact, system=before.system, tools=before.tools) if before else fact
                 changed = self.edits.apply(fact) if fact.edits else None
                 self.sizes.edited |= bool(fact.edits)
-                if self.gaps and self.gaps.keys() <= set(fact.about.get("holes", ())):
+                if self.gaps and self.gaps.keys() <= _numbers(fact.about.get("holes")):
                     self.edits.close_gap(fact.seq)
             case Instructed():
                 opened = self.opened or Opened(fact.seq, fact.ts)
@@ -369,6 +369,11 @@ class Folded(Struct):
         """Render the view again from fact `seq` on."""
         if seq is not None:
             self._first_changed = min(self._first_changed, self.conversation.index_of(seq))
+
+
+def _numbers(value: object) -> set[int]:
+    """Return the numbers in a list of a transcript, which may contain any shape there."""
+    return {each for each in value if isinstance(each, int)} if isinstance(value, list | tuple) else set()
 
 
 def fold(facts: Iterable[Fact]) -> Folded:

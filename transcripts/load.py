@@ -27,7 +27,18 @@ from transcripts.patterns import lazy_bytes_pattern
 
 from .codec import FORMAT_VERSION, BadLine, decode_line, fact_from_json, parse_line
 from .errors import NoSuchSession, StoreError, TranscriptTooNew, Unreadable
-from .facts import TAIL_TOPIC, Compacted, Fact, Metadata, Opened, Result, Rewound, Undone, UnknownFact
+from .facts import (
+    FACT_TYPES,
+    TAIL_TOPIC,
+    Compacted,
+    Fact,
+    Metadata,
+    Opened,
+    Result,
+    Rewound,
+    Undone,
+    UnknownFact,
+)
 from .folding import Folded, fold, replace_facts
 from .storage.disk import DISK, Disk, opened_fd
 
@@ -214,6 +225,9 @@ def _read(file: BinaryIO, path: Path, defer: bool, start: KnownStart) -> LoadedT
         if isinstance(fact, UnknownFact):
             version = fact.raw.get("v")
             loaded.version = max(loaded.version, version if isinstance(version, int) else 0)
+            if fact.kind in FACT_TYPES and loaded.version <= FORMAT_VERSION:
+                why = f"the fields of {fact.kind} {fact.seq} cannot be read"
+                damaged.append(DamagedLine(number, offset=offset, why=why))
         loaded.whole_size = loaded.size
         loaded.ends_with_newline = line.endswith(b"\n")
     if start.facts:
