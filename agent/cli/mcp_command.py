@@ -207,7 +207,7 @@ def store_server(setup: RunSetup, scope: FileScope, name: str, raw: Mapping[str,
     """Write an approved entry to the file of a scope; returns whether it replaced one. Raises OSError."""
     replaced = files_of(setup).store(scope, name, raw)
     if scope != "user":
-        approvals_of(setup).record([server_item(name, raw)], True)
+        approvals_of(setup).record([server_item(name, raw, setup.folder, setup.environ)], True)
     return replaced
 
 
@@ -283,7 +283,7 @@ def import_servers(setup: RunSetup, given: argparse.Namespace) -> int:
 def log_in_to(setup: RunSetup, given: argparse.Namespace) -> int:
     """Log in to a server with the browser."""
     entry = _remote(setup, given.name)
-    item = server_item(entry.name, entry.raw)
+    item = server_item(entry.name, entry.raw, setup.folder, setup.environ)
     if entry.scope not in ("flag", "user") and not approvals_of(setup).allows(item):
         raise UsageError(f"cannot log in to {entry.name}: {NOT_APPROVED}")
     try:

@@ -39,6 +39,7 @@ async def show_mcp(controller: Controller, argument: str) -> Event | None:
         return Notice(f"unknown MCP server {name.strip()!r}; configured: {names}", "warning")
     if not source.is_approved(server.entry):
         return Notice(f"{server.entry.name}: {server.failure}", "warning")
+    source.accept_files(server.entry)
     if action == "login":
         await _log_in(controller, server, source.setup.state_dir)
     if action in ("reconnect", "login"):

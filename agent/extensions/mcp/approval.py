@@ -1,23 +1,40 @@
-"""Approval of the servers that a project configures, by the content of their entries."""
+"""Approval of the servers that a project configures, by their entries and the files that they run.
+
+Servers run outside the sandbox, and commands may change the files of the project. So a server starts only
+while the project's files that its command line names are those which were approved.
+"""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from agent.extensions.approvals import ProjectItem
+from agent.extensions.hooks import named_files
 
-from .entries import RawEntry, canonical_bytes, read_entry, variables_in
+from .entries import RawEntry, ServerEntry, canonical_bytes, read_entry, variables_in
 from .files import FileScope, ServerFiles
+from .requirements import server_environ
 
 
-def server_item(name: str, raw: RawEntry) -> ProjectItem:
+def server_item(name: str, raw: RawEntry, folder: Path, environ: Mapping[str, str]) -> ProjectItem:
     """Return the item to approve for a server of the project, with an entry of any form."""
+    content = canonical_bytes(raw)
     try:
         shows = _shown(name, raw)
+        content += own_files(read_entry(name, raw, "project", environ), folder, environ).encode()
     except (TypeError, ValueError):
         shows = "(not readable)"
-    return ProjectItem("MCP server", name=name, shows=shows, content=canonical_bytes(raw))
+    return ProjectItem("MCP server", name=name, shows=shows, content=content)
+
+
+def own_files(entry: ServerEntry, folder: Path, environ: Mapping[str, str]) -> str:
+    """Return a digest of the project's files that the command line of a server names; "" for none."""
+    if entry.kind != "stdio" or entry.problem:
+        return ""
+    line = shlex.join([entry.command, *entry.args])
+    return named_files(line, folder, server_environ(entry, environ))
 
 
 def _shown(name: str, raw: RawEntry) -> str:
@@ -42,4 +59,4 @@ def mcp_items(folder: Path, environ: Mapping[str, str]) -> Iterator[ProjectItem]
         except (OSError, ValueError):
             continue  # reported when the servers are read
         for name, raw in sorted(found.items()):
-            yield server_item(name, raw)
+            yield server_item(name, raw, folder, environ)

@@ -19,7 +19,7 @@ from tools.base import Tool, ToolContext
 from tools.processes import Inbox
 from transcripts import TextBlock, quoted
 
-from .approval import server_item
+from .approval import own_files, server_item
 from .calls import deferred_tool, direct_tool
 from .entries import ServerEntry
 from .failures import ServerFailed
@@ -44,6 +44,8 @@ from .server_log import ServerLog
 from .stdio import open_stdio
 from .tool import mcp_tool, news_of
 
+CHANGED_SINCE_START = "a file of the project that it runs has changed"
+CHANGED = f"{CHANGED_SINCE_START} since it was approved; approve it with /trust"
 MAX_REPORTED_QUESTIONS = 5  # of each server
 ALWAYS_LOAD_WAIT_S = 5.0  # for servers whose tools are offered directly, before the tools are fixed
 
@@ -88,10 +90,13 @@ class McpServers:
         self._news: dict[str, str] = {}  # the newest note of each server for the model
         self._reports: dict[str, str] = {}  # the newest report of each server for the user
         self._questions = Counter[str]()
+        self._environ: Mapping[str, str] = {}
+        self._accepted: dict[str, str] = {}  # the digest of the files of each server of the user
 
     async def open(self, folder: Path, environ: Mapping[str, str]) -> None:
         """Read the configuration, and begin to start servers. Raises UsageError for --mcp-config."""
         self.processes = ServerProcesses(folder, environ)
+        self._environ = environ
         found = await asyncio.to_thread(self.setup.files.servers, environ)
         for warning in found.warnings:
             self.setup.tell(warning)
@@ -121,7 +126,24 @@ class McpServers:
 
     def is_approved(self, entry: ServerEntry) -> bool:
         """Return true if a server may be started: it is the user's own, or approved."""
-        return entry.scope in ("flag", "user") or self.setup.approved(server_item(entry.name, entry.raw))
+        if entry.scope in ("flag", "user"):
+            return True
+        item = server_item(entry.name, entry.raw, self.setup.files.folder, self._environ)
+        return self.setup.approved(item)
+
+    def accept_files(self, entry: ServerEntry) -> None:
+        """Let a server of the user run its files as they are now."""
+        self._accepted.pop(entry.name, None)
+
+    def _require_unchanged(self, entry: ServerEntry) -> None:
+        """Raise ServerFailed if a command may have changed a file of the project that a server runs."""
+        if entry.scope not in ("flag", "user"):
+            if not self.is_approved(entry):
+                raise ServerFailed(CHANGED)
+            return
+        files = own_files(entry, self.setup.files.folder, self._environ)
+        if self._accepted.setdefault(entry.name, files) != files:
+            raise ServerFailed(f"{CHANGED_SINCE_START}; run /mcp reconnect {entry.name} to start it")
 
     def opener(self, entry: ServerEntry, word: str) -> Opener:
         """Return the function that opens a connection to a server."""
@@ -137,6 +159,7 @@ class McpServers:
         """Start the process of a server, or connect to it. Raises ServerFailed."""
         if self.processes is None:
             raise ServerFailed("makeroom is exiting")
+        await asyncio.to_thread(self._require_unchanged, entry)
         if entry.kind != "stdio":
             auth = await asyncio.to_thread(stored_auth, self.setup.state_dir, entry)
             return await open_remote(entry, auth, deliver, lost)
@@ -162,7 +185,10 @@ class McpServers:
     async def settle_approvals(self) -> None:
         """Start servers that have been approved, and stop those that no longer are."""
         for server in self.servers:
-            await server.approve(self.is_approved(server.entry))
+            is_approved = self.is_approved(server.entry)
+            await server.approve(is_approved)
+            if is_approved and server.failure == CHANGED:
+                server.begin()
 
     def tools(self) -> Sequence[Tool]:
         """See ports.ToolSource: `mcp`, and the tools of the servers that were connected in time.

@@ -23,7 +23,7 @@ from agent.session.session import Session, record_opening
 from tests.agent.loop.world import Answers
 from transcripts.messages import TextBlock
 
-from .test_server import ENVIRON, script
+from .test_server import ENVIRON, SCRIPT, script
 
 
 def run_in(
@@ -114,10 +114,11 @@ def test_what_a_project_defines_is_not_started_before_it_was_approved(tmp_path: 
         await theirs.reconnect()
         await theirs.toggle(True)
         assert theirs.state == "disabled" and not mcp.processes.started, "nor by a client's wish"
-        services.approvals.record([server_item("theirs", theirs.entry.raw)], True)
+        item = server_item("theirs", theirs.entry.raw, tmp_path, ENVIRON)
+        services.approvals.record([item], True)
         await mcp.settle_approvals()
         await theirs.ready()
-        services.approvals.record([server_item("theirs", theirs.entry.raw)], False)
+        services.approvals.record([item], False)
         await mcp.settle_approvals()
         assert theirs.state == "disabled"
 
@@ -125,6 +126,42 @@ def test_what_a_project_defines_is_not_started_before_it_was_approved(tmp_path: 
     warnings = [event.text for event in events if isinstance(event, Notice)]
     assert [text for text in warnings if "2 MCP servers that are not approved; they are disabled" in text]
     assert len(warnings) == 1
+
+
+@pytest.mark.parametrize("place", [".mcp.json", "home/config/mcp.json"])
+def test_a_server_whose_file_a_command_has_changed_does_not_start(tmp_path: Path, place: str) -> None:
+    """It would run outside the sandbox what a command in the sandbox wrote."""
+    own = tmp_path / "server.py"
+    own.write_text(Path(SCRIPT).read_text("utf-8"), "utf-8")
+    entry = {"command": sys.executable, "args": ["-I", "-S", "./server.py"]}
+    configure(tmp_path / place, theirs=entry)
+    events: list[Event] = []
+
+    async def act(services: Services, mcp: McpServers) -> None:
+        theirs = mcp.named("theirs")
+        assert theirs is not None
+        if place == ".mcp.json":
+            services.approvals.record([server_item("theirs", entry, tmp_path, ENVIRON)], True)
+            await mcp.settle_approvals()
+        await theirs.ready()
+        with own.open("a", encoding="utf-8") as file:
+            file.write(f"# changed\nopen({str(tmp_path / 'ran')!r}, 'w')\n")
+        with pytest.raises(ServerFailed, match="exited with code 3"):
+            await theirs.request("tools/call", {"name": "die"})
+        with pytest.raises(ServerFailed, match="a file of the project that it runs has changed"):
+            await theirs.ready()
+        assert theirs.state == "failed" and not (tmp_path / "ran").exists()
+        if place == ".mcp.json":
+            services.approvals.record([server_item("theirs", entry, tmp_path, ENVIRON)], True)
+        else:
+            mcp.accept_files(theirs.entry)
+            await theirs.reconnect()
+        await mcp.settle_approvals()
+        await theirs.ready()
+
+    run_in(tmp_path, act, events)
+    told = [event.text for event in events if isinstance(event, Notice) and "has changed" in event.text]
+    assert len(told) == 1
 
 
 def test_a_server_that_asks_again_and_again_is_reported_a_few_times(tmp_path: Path) -> None:
