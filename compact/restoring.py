@@ -24,6 +24,7 @@ from transcripts import (
     TextBlock,
     ToolUseBlock,
     User,
+    file_patches,
     without_injected,
 )
 from transcripts.patterns import lazy_pattern
@@ -158,9 +159,8 @@ def _cleared_texts(folded: Folded, touch: FileTouch, rules: PutBackRules) -> lis
             if block.field in OLD_TEXT_ARGUMENTS or edits.shows(block.seq, block.index, block.field):
                 continue
             if is_failed_edit or _pays(block, tracker, touch.prompt, rules):
-                text = _text_of(folded, block, rules.whole)
-                if text is not None and any(_is_meant(text.path, path) for path in paths):
-                    found.append(text)
+                texts = _texts_of(folded, block, rules.whole)
+                found += [text for text in texts if any(_is_meant(text.path, path) for path in paths)]
     return found
 
 
@@ -199,33 +199,42 @@ def _pays(block: TrackedBlock, tracker: BlockTracker, prompt: int, rules: PutBac
     )
 
 
-def _text_of(
+def _texts_of(
     folded: Folded, block: TrackedBlock, whole: Callable[[Fact | None], Fact | None]
-) -> ClearedText | None:
-    """Return the text of a cleared block without the line numbers of a read, None for other blocks."""
+) -> list[ClearedText]:
+    """Return the text of a cleared block without the line numbers of a read, [] for other blocks.
+
+    A patch has one text for each piece of a file that it changed.
+    """
     fact = whole(fact_at(folded, block.seq))
     if isinstance(fact, Result):
-        if block.cell in (Cell.OUTPUT, Cell.OUTPUT_BEFORE_EDITS):
-            return None
-        lines = joined_text(without_injected(fact.content)).split("\n")
-        numbered = [hit for line in lines if (hit := _NUMBERED.match(line))]
-        path = _path_told(fact, block)
-        if len(numbered) > len(lines) // 2:
-            return ClearedText(
-                f"r{block.seq}", path=path, lines=tuple(hit[2] for hit in numbered), first=int(numbered[0][1])
-            )
-        # A reference would be shown where later compactions do not look for one.
-        return ClearedText(f"r{block.seq}", path=path, lines=longest_own_stretch(lines))
+        return [] if block.cell in (Cell.OUTPUT, Cell.OUTPUT_BEFORE_EDITS) else [_text_read(fact, block)]
     use = fact.blocks[block.index] if isinstance(fact, Reply) else None
     value = use.input.get(block.field) if isinstance(use, ToolUseBlock) else None
-    if not isinstance(use, ToolUseBlock) or not isinstance(value, str) or not file_path_of(use):
-        return None
     result = _result_of(folded, block)
-    if result is None or result.error:
-        return None
-    return ClearedText(
-        f"r{block.seq}.{block.index}", path=_path_told(result, block), lines=tuple(value.split("\n"))
-    )
+    if not isinstance(use, ToolUseBlock) or not isinstance(value, str) or result is None or result.error:
+        return []
+    ident = f"r{block.seq}.{block.index}"
+    if file_path_of(use):
+        return [ClearedText(ident, path=_path_told(result, block), lines=tuple(value.split("\n")))]
+    return [
+        ClearedText(ident, path=change.path, lines=tuple(hunk.new.split("\n")))
+        for change in file_patches(value)
+        for hunk in change.hunks
+    ]
+
+
+def _text_read(fact: Result, block: TrackedBlock) -> ClearedText:
+    """Return the text of a result that shows a file."""
+    lines = joined_text(without_injected(fact.content)).split("\n")
+    numbered = [hit for line in lines if (hit := _NUMBERED.match(line))]
+    path = _path_told(fact, block)
+    if len(numbered) > len(lines) // 2:
+        return ClearedText(
+            f"r{block.seq}", path=path, lines=tuple(hit[2] for hit in numbered), first=int(numbered[0][1])
+        )
+    # A reference would be shown where later compactions do not look for one.
+    return ClearedText(f"r{block.seq}", path=path, lines=longest_own_stretch(lines))
 
 
 def _path_told(result: Result, block: TrackedBlock) -> str:

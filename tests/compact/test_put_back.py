@@ -216,6 +216,21 @@ def test_own_text_comes_back_where_it_was_written_and_what_it_replaced_does_not(
     assert "a.py, lines 2-21," in within
 
 
+def test_of_a_patch_the_pieces_of_the_file_that_is_touched_come_back():
+    world = World(judged=False)
+    world.user("begin")
+    new = {name: "\n".join(f"    new_{name}_{number}" for number in range(20)) for name in "ab"}
+    added = {name: "+" + text.replace("\n", "\n+") for name, text in new.items()}
+    sections = [f"*** Update File: {name}.py\n@@\n def f():\n-    old\n{added[name]}" for name in new]
+    patch = "\n".join(("*** Begin Patch", *sections, "*** End Patch"))
+    patched = world.call("apply_patch", "Success", input=patch).of
+    world.add(Compacted, "micro", "auto", (Clear(patched, 0, "input", "[cleared: it]"),))
+    (said,) = back(world, touch("bash", "ok", command="grep -n new b.py"))
+    assert said.startswith("[put back: b.py, ")
+    assert said.endswith("def f():\n" + new["b"])
+    assert back(world, touch("bash", "ok", command="grep -n new c.py")) == []
+
+
 def test_folded_text_comes_back_as_cleared_text_does():
     world = World(judged=False)
     world.user("begin")
