@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import ConfigError
+from transcripts.patterns import lazy_pattern
 from transcripts.storage import make_private_folders, read_regular, replace_file
 
 MAX_SETTINGS_BYTES = 1024 * 1024
 # tomllib takes 20 s for a key of 30,000 parts, and no setting has more than two.
-_LONG_KEY = re.compile(r"""(?<![\w"'.-])(?:["'\w-]++[ \t]*+\.[ \t]*+){40}""")
+_LONG_KEY = lazy_pattern(r"""(?<![\w"'.-])(?:["'\w-]++[ \t]*+\.[ \t]*+){40}""")
 
 
 def home_folder(environ: Mapping[str, str]) -> Path:

@@ -13,14 +13,15 @@ from msgspec.structs import replace
 
 from agent.errors import UsageError
 from agent.settings_files import home_folder
+from transcripts.patterns import lazy_pattern
 from transcripts.storage import trusted_owners
 
 from .setup import RunSetup
 
 _FOLDERS_OF_HOMES = ("/home", "/homes", "/Users", "/users")
 # Of file systems whose files other machines change too. Those of virtual machines and WSL are not among them.
-_NETWORK_TYPES = re.compile(r"nfs\d?|cifs|smb\d?|smbfs|afs|ceph|glusterfs|lustre|beegfs|davfs|afpfs|webdav")
-_NETWORK_PROGRAMS = re.compile(r"fuse\.(?:sshfs|rclone|davfs2?|s3fs|gcsfuse|curlftpfs|glusterfs|ceph.*)")
+_NETWORK_TYPES = lazy_pattern(r"nfs\d?|cifs|smb\d?|smbfs|afs|ceph|glusterfs|lustre|beegfs|davfs|afpfs|webdav")
+_NETWORK_PROGRAMS = lazy_pattern(r"fuse\.(?:sshfs|rclone|davfs2?|s3fs|gcsfuse|curlftpfs|glusterfs|ceph.*)")
 
 
 def check_folder(setup: RunSetup) -> RunSetup:

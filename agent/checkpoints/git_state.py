@@ -21,7 +21,6 @@ files and directories show whether the state has changed since: git replaces ref
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -34,6 +33,7 @@ from msgspec import Struct, field
 
 from tools.files import closing, safe_open
 from tools.search import FILE_CLOCK_NS, Checkout, GitFailed
+from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
 
 from .change_log import OPERATIONS
 
@@ -41,10 +41,10 @@ GitRunner = Callable[[Path, str, Sequence[str]], Awaitable[str]]  # run_git_scri
 KEPT_REFS = "refs/makeroom/"
 STASH = "refs/stash"
 _PASSING_REFS = (KEPT_REFS, "refs/bisect/", "refs/rewritten/", "refs/worktree/", "refs/prefetch/", STASH)
-_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_ID = lazy_pattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _MAX_ENTRIES = 20_000  # looked at to see whether a repository has changed
 _Stamp = tuple[str, int, int, int]  # a path in the git directory: time, inode number, size
-_LOG_LINE = re.compile(rb"[0-9a-f]{40,64} [0-9a-f]{40,64} [^\n]*\n")
+_LOG_LINE = lazy_bytes_pattern(rb"[0-9a-f]{40,64} [0-9a-f]{40,64} [^\n]*\n")
 _MAX_LOGS = 100  # reflogs that are kept
 _MAX_LOG_BYTES = 1 << 20  # of one
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK

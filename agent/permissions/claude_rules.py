@@ -21,9 +21,11 @@ from posixpath import normpath
 
 from msgspec.structs import replace
 
+from transcripts.patterns import lazy_pattern
+
 from .rule_syntax import EDITING, FOREIGN_PREFIX, READING, RUNNING, WEB_TOOLS, Rule, UnknownTool, known_rules
 
-_WRITTEN = re.compile(r"\s*([\w*-]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
+_WRITTEN = lazy_pattern(r"\s*([\w*-]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 # Tools whose rules with a path are about every tool of a kind.
 _PATH_TOOLS = {
     **dict.fromkeys(("read", "grep", "glob", "ls", "notebookread"), READING),

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 from agent.shell import ReadingJudge, Words
 from tools.text import word_set
+from transcripts.patterns import lazy_pattern
 
 _STREAMS = word_set("/dev/null /dev/stdin /dev/stdout /dev/stderr /dev/tty")
-_ELSEWHERE = re.compile(r"(?:file|unix|tcp|ssh|npipe)://|ext::")  # a connection, or a path in another form
-_PATH = re.compile(r"(?:/|~|\.\.(?:/|\Z)).*|.*/\.\.(?:/.*|\Z)", re.DOTALL)
+_ELSEWHERE = lazy_pattern(r"(?:file|unix|tcp|ssh|npipe)://|ext::")  # a connection, or a path in another form
+_PATH = lazy_pattern(r"(?:/|~|\.\.(?:/|\Z)).*|.*/\.\.(?:/.*|\Z)", re.DOTALL)
 # Builtins of bash that evaluate the subscripts of names in their arguments, and run `$(...)` in them.
 _EVALUATING = word_set(
     "test [ printf read unset declare typeset local export readonly let wait mapfile readarray"

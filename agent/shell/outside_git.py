@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from tools.text import word_set
+from transcripts.patterns import lazy_pattern
 
 from .program_names import Standpoint, git_folder, git_subcommand
 
 _REACHING = word_set("push fetch pull clone ls-remote remote submodule")
 _SIGNING = word_set("commit merge cherry-pick revert rebase am tag")
-_SSH_URL = re.compile(r"(?:git\+)?ssh(?:\+git)?://.*|(?:[\w.-]+@)?[\w.-]+:(?!:)(?!//).*")
+_SSH_URL = lazy_pattern(r"(?:git\+)?ssh(?:\+git)?://.*|(?:[\w.-]+@)?[\w.-]+:(?!:)(?!//).*")
 _VALUE_OPTIONS = word_set(
     "-o --push-option --repo --receive-pack --exec --depth --deepen -b --branch -j --jobs -c --config"
     " --reference --upload-pack --origin --filter --negotiation-tip --refmap --template --server-option"

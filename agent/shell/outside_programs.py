@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from tools.text import word_set
+from transcripts.patterns import lazy_pattern
 
 from .line_reading import Invocation, read_line
 from .option_syntax import NotProved
@@ -76,8 +77,8 @@ _WORKING: Mapping[str, frozenset[str]] = {
 }
 _HOST_OPTIONS = ("-h", "--host")
 _GPG_WORKING = word_set("--dearmor --enarmor --print-md --gen-random --list-packets --homedir")
-_LOCAL = re.compile(r"localhost|127\.[\d.]+|::1|0\.0\.0\.0|/.*", re.IGNORECASE)
-_REMOTE_PATH = re.compile(r"(?:[\w.-]+@)?[\w.-]+:.*|rsync://.*")
+_LOCAL = lazy_pattern(r"localhost|127\.[\d.]+|::1|0\.0\.0\.0|/.*", re.IGNORECASE)
+_REMOTE_PATH = lazy_pattern(r"(?:[\w.-]+@)?[\w.-]+:.*|rsync://.*")
 
 
 def outside_need(line: str, seen: Standpoint) -> str:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-# ruff: noqa: PTH112, PTH113, PTH118, PTH120
 import hashlib
 import os
-import re
 from collections.abc import Iterator, Sequence
 
 from tools.files import is_inside
+
+# ruff: noqa: PTH112, PTH113, PTH118, PTH120
+from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
 
 from .git_files import file_bytes
 from .option_syntax import NotProved
 
 _MAX_FILES = 200  # of one command
 _MAX_BYTES = 1_000_000  # of one file
-_SCRIPT = re.compile(r"\.(?:sh|bash|py|js|mjs|cjs|ts|rb|pl|php|lua|mk|gradle|kts|ya?ml|toml|json)\Z")
-_MADE = re.compile(r"(?:\A|/)(?:node_modules|dist|build|out|target|\.venv|venv)/")  # change with each build
-_PATH = re.compile(rb"[\w@%+.-]*(?:/[\w@%+.-]+)+|[\w@%+-]+\.[A-Za-z]{1,4}\b")
+_SCRIPT = lazy_pattern(r"\.(?:sh|bash|py|js|mjs|cjs|ts|rb|pl|php|lua|mk|gradle|kts|ya?ml|toml|json)\Z")
+_MADE = lazy_pattern(r"(?:\A|/)(?:node_modules|dist|build|out|target|\.venv|venv)/")  # change with each build
+_PATH = lazy_bytes_pattern(rb"[\w@%+.-]*(?:/[\w@%+.-]+)+|[\w@%+-]+\.[A-Za-z]{1,4}\b")
 
 
 def steering_digests(

@@ -25,6 +25,7 @@ from msgspec import Struct
 from tools.files import links_on_way
 from tools.text import word_set
 from transcripts import RECORD_FOLDERS
+from transcripts.patterns import lazy_bytes_pattern
 
 from .names import (
     GUARDED_CONFIG_FOLDERS,
@@ -60,7 +61,7 @@ _FIXED = (GUARDED_FILES | GUARDED_FOLDERS | _MEMORY | _ELSEWHERE) - {".git", *RE
 _NAMED = _SECRET | _FIXED | {".git"}
 _CONFIGURED = rb"(?:^|\])[ \t]*%b[ \t]*=[ \t]*\"?([^\n\"#;]*[^\s\"#;])"
 _HOOKS_PATH, _INCLUDED_PATH, _WORKTREE = (
-    re.compile(_CONFIGURED % name, re.IGNORECASE | re.MULTILINE)
+    lazy_bytes_pattern(_CONFIGURED % name, re.IGNORECASE | re.MULTILINE)
     for name in (b"hookspath", b"path", b"worktree")
 )
 _OWN_CONFIGURATIONS = ("/etc/gitconfig", "~/.config/git/config", "~/.gitconfig")

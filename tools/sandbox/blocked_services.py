@@ -32,7 +32,7 @@ _PORT_OPTION = lazy_pattern(r"(?:-p|--port|-P)[ =]?(\d{1,5})\b")
 _DEFAULT_PORTS = {"psql": 5432, "pg_dump": 5432, "mysql": 3306, "redis-cli": 6379, "mongosh": 27017}
 _SOCKET = lazy_pattern(r"(?:unix://|\s|['\"=(]|^)(/[\w./+@-]*[\w])")
 _LISTENING = "0A"  # a state in /proc/net/tcp
-_ANY_OR_LOOPBACK = re.compile(r"0+|0100007F|0{24}01000000|0000000000000000FFFF00000100007F")
+_ANY_OR_LOOPBACK = lazy_pattern(r"0+|0100007F|0{24}01000000|0000000000000000FFFF00000100007F")
 
 
 def blocked_port(line: str, messages: Sequence[str], tables: Sequence[str] | None = None) -> int | None:

@@ -8,7 +8,6 @@ need one for each file, again when they change. Permission rules are read elsewh
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +19,7 @@ from agent.extensions.approvals import Approvals, ProjectItem
 from agent.extensions.ignored import IgnoredPart
 from agent.settings_files import claude_folder, read_settings
 from tools.text import escaped, pluralize, printable
+from transcripts.patterns import lazy_pattern
 from transcripts.secrets import secret_values
 from transcripts.storage import is_foreign, read_regular
 
@@ -35,7 +35,7 @@ _USED = {
     "$schema",
 }  # fmt: skip
 # Variables that makeroom and the loader of programs read themselves, or that move its own files.
-_OF_THE_PROGRAM = re.compile(
+_OF_THE_PROGRAM = lazy_pattern(
     r"(?:ANTHROPIC|CLAUDE|MAKEROOM|OPENAI|XDG|LD|DYLD)_\w*|HOME|BASH_ENV|ENV"
     r"|API_TIMEOUT_MS|MAX_THINKING_TOKENS|DISABLE_(?:AUTO_)?COMPACT|DISABLE_PROMPT_CACHING"
 )

@@ -10,7 +10,6 @@ ignored.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import stat
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from tools.files import FOLDER_FLAGS, closing, safe_open
+from transcripts.patterns import lazy_pattern
 
 from .git_files import (
     Seen,
@@ -36,7 +36,7 @@ from .git_files import (
 from .guarded_state import LISTED_FOLDER
 
 BY_WHOM = "a sandboxed command or another process"  # in reports, since it is not known which
-_LOOSE_FOLDER = re.compile(r"[0-9a-f]{2}")
+_LOOSE_FOLDER = lazy_pattern(r"[0-9a-f]{2}")
 
 
 class GitBackup(Struct):

@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 from tools.files import closing, safe_open
+from transcripts.patterns import lazy_pattern
 
 from .guarded_state import LISTED_FOLDER
 
@@ -30,7 +31,7 @@ _MAX_FOLDERS = 5_000  # of loose references
 _MAX_DEPTH = 16  # of directories of loose references
 _MAX_REFERENCE_BYTES = 4096  # git's own limit for a symbolic reference is lower
 _MAX_COPIED_BYTES = 256 << 20  # of one file, such as the index of a very large project
-_OBJECT = re.compile(r"[0-9a-f]{38}(?:[0-9a-f]{24})?|pack-[0-9a-f]{40,64}\.\w+|multi-pack-index")
+_OBJECT = lazy_pattern(r"[0-9a-f]{38}(?:[0-9a-f]{24})?|pack-[0-9a-f]{40,64}\.\w+|multi-pack-index")
 _FORMS = {
     "HEAD": rb"(?:[0-9a-f]{40}|[0-9a-f]{64}|ref: refs/[^\n]+)\s*",
     "packed-refs": rb"(?:(?:#[^\n]*|[0-9a-f]{40,64} refs/[^\n]+|\^[0-9a-f]{40,64})\n)*[^\n]*",

@@ -23,7 +23,7 @@ from pathlib import Path
 from tools.files import FOLDER_FLAGS, closing, one_line_path, safe_open
 from tools.text import word_set
 from transcripts import RECORD_FOLDERS
-from transcripts.patterns import lazy_pattern
+from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
 
 from .git_files import names_in
 from .guarded_state import LISTED_FOLDER
@@ -34,13 +34,15 @@ _CLOCK_S = 0.02  # by which the time of a file may be behind the clock
 _CONTROLS_GIT = lazy_pattern(r"((?:.+/)?)(?:hooks|commondir|config\.worktree|info/attributes)")
 _STEERING_NAMES = ("hooks", "config", "config.worktree", "info/attributes", "commondir")
 _TODO = "rebase-merge/git-rebase-todo"
-_EXECUTED = re.compile(rb"^[ \t]*(?:exec|x)[ \t]", re.MULTILINE)
+_EXECUTED = lazy_bytes_pattern(rb"^[ \t]*(?:exec|x)[ \t]", re.MULTILINE)
 _RUN_LATER = word_set(".husky .vscode .idea .devcontainer .githooks")
 _RUN_FILES = word_set("sitecustomize.py usercustomize.py .envrc")
 _PROGRAMS = ("venv/bin", "env/bin", "node_modules/.bin")
-_SECTION = re.compile(rb"\s*\[\s*([\w-]+)(?:[.\s]+[^\]\n]*)?\]\s*", re.ASCII)
-_SETTING = re.compile(rb"\s*(?:([A-Za-z][\w-]*)\s*(?:=\s*(.*?)\s*)?)?(?:[#;].*)?", re.ASCII | re.DOTALL)
-_SWITCH = re.compile(rb"(?:true|false|yes|no|on|off|0|1|)", re.IGNORECASE)
+_SECTION = lazy_bytes_pattern(rb"\s*\[\s*([\w-]+)(?:[.\s]+[^\]\n]*)?\]\s*", re.ASCII)
+_SETTING = lazy_bytes_pattern(
+    rb"\s*(?:([A-Za-z][\w-]*)\s*(?:=\s*(.*?)\s*)?)?(?:[#;].*)?", re.ASCII | re.DOTALL
+)
+_SWITCH = lazy_bytes_pattern(rb"(?:true|false|yes|no|on|off|0|1|)", re.IGNORECASE)
 # Settings of git that name programs which `git status`, `git diff` and `git log` run, by section.
 _RUN_BY_STATUS = {
     b"core": (b"fsmonitor", b"pager"),
@@ -51,7 +53,7 @@ _RUN_BY_STATUS = {
     b"includeif": (b"path",),
 }
 _UNSEEN = frozenset(RECORD_FOLDERS)
-_CONFIGURED_SCRIPT = re.compile(
+_CONFIGURED_SCRIPT = lazy_bytes_pattern(
     rb"^[ \t]*(?:(?:fsmonitor|clean|smudge|process|textconv|command|external|sshCommand|editor|pager|program"
     rb"|driver|helper)[ \t]*=|[\w-]+[ \t]*=[ \t]*\"?!)(.*)$",
     re.MULTILINE | re.IGNORECASE,

@@ -7,10 +7,10 @@ A rule `net(localhost:5432)` names one port of this machine.
 
 from __future__ import annotations
 
-import re
+from transcripts.patterns import lazy_pattern
 
-_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-_NUMERIC_LABEL = re.compile(
+_LABEL = lazy_pattern(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMERIC_LABEL = lazy_pattern(
     r"[0-9]+|0x[0-9a-f]*"
 )  # as the last label, it makes C libraries read the name as an address
 
