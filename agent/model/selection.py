@@ -44,7 +44,7 @@ class ModelFactsCache(Struct, frozen=True):
         entries[_key(server, facts.id)] = {"at": now, "facts": asdict(facts)}
         try:
             make_private_folders(self.path.parent)
-            replace_file(self.path, json.dumps(entries).encode())
+            replace_file(self.path, json.dumps(entries).encode(), durable=False)
         except OSError:
             return
 

@@ -173,6 +173,13 @@ def test_a_file_is_replaced_whole_over_what_a_crash_left(tmp_path: Path) -> None
     assert path.read_bytes() == b"" and size == 0
 
 
+def test_a_cache_is_replaced_without_a_sync(tmp_path: Path) -> None:
+    path = tmp_path / "models.json"
+    path.write_bytes(b"old")
+    replace_file(path, b"new", replace(DISK, sync=failing_with(errno.EIO)), durable=False)
+    assert path.read_bytes() == b"new" and list(tmp_path.iterdir()) == [path]
+
+
 @pytest.mark.parametrize("call", ["write", "sync", "rename"])
 def test_a_file_that_cannot_be_replaced_stays_and_leaves_nothing_behind(tmp_path: Path, call: str) -> None:
     path = tmp_path / "file"

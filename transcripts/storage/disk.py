@@ -177,13 +177,19 @@ def write_ignore_files(folder: Path, disk: Disk = DISK) -> None:
             disk.write(fd, b"*\n")
 
 
-def replace_file(path: Path, data: bytes, disk: Disk = DISK) -> None:
-    """Replace the content of a private file by `data`, atomically and durably. Raises OSError."""
-    fd, _ = replace_and_open(path, [data], disk, path.parent.resolve())
+def replace_file(path: Path, data: bytes, disk: Disk = DISK, *, durable: bool = True) -> None:
+    """Replace the content of a private file by `data`, atomically and durably. Raises OSError.
+
+    Without `durable` nothing is synced, as for a cache: a power loss may leave the old file or an empty one.
+    """
+    folders = (path.parent.resolve(),) if durable else ()
+    fd, _ = replace_and_open(path, [data], disk, *folders, durable=durable)
     os.close(fd)
 
 
-def replace_and_open(path: Path, pieces: Iterable[bytes], disk: Disk, *folders: Path) -> tuple[int, int]:
+def replace_and_open(
+    path: Path, pieces: Iterable[bytes], disk: Disk, *folders: Path, durable: bool = True
+) -> tuple[int, int]:
     """Replace the content of a private file by the concatenated `pieces`, atomically and durably.
 
     `folders` are directories to sync as well. Returns the descriptor of the file, open for reading and
@@ -195,7 +201,8 @@ def replace_and_open(path: Path, pieces: Iterable[bytes], disk: Disk, *folders: 
         size = 0
         for piece in pieces:
             size = append_whole(disk, fd, piece, size)
-        disk.sync(fd)
+        if durable:
+            disk.sync(fd)
         disk.rename(temporary, str(path))
         sync_folders(disk, *folders)
     except BaseException:
