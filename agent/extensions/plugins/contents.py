@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -182,7 +182,7 @@ class _Reading:
                 continue
             for path in self._places(key, given):
                 found = _skill_files(path) if key == "skills" else _markdown_files(path)
-                self.files[key] |= dict.fromkeys(islice(found, MAX_FILES))
+                self.files[key] |= dict.fromkeys(islice(self._inside(key, found), MAX_FILES))
         for raw in self._objects("hooks", definition.get("hooks")):
             self._read_hooks(raw.get("hooks", raw))
         for raw in self._objects("mcpServers", definition.get("mcpServers")):
@@ -212,6 +212,14 @@ class _Reading:
                 self.ignored.append((key, f"{text!r} is not a path in the plugin"))
             else:
                 yield path
+
+    def _inside(self, key: str, paths: Iterable[Path]) -> Iterator[Path]:
+        """Yield the paths that no link leads out of the plugin. The others are ignored."""
+        for path in paths:
+            if path.resolve().is_relative_to(self._root):
+                yield path
+            else:
+                self.ignored.append((key, f"{path.name} is a link out of the plugin"))
 
     def _objects(self, key: str, given: object) -> Iterator[Mapping[str, Any]]:
         """Yield the objects of a field, which contains them or names their files."""

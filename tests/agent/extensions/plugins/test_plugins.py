@@ -81,6 +81,20 @@ def test_any_change_of_a_plugin_needs_approval_again(places: Places) -> None:
     assert len(seen) == 6
 
 
+def test_a_part_behind_a_link_out_of_the_plugin_is_ignored(places: Places) -> None:
+    """The first line of a command describes it to the model."""
+    places.install()
+    places.write(places.home / "key.md", "a key")
+    (places.root / "commands/key.md").symlink_to(places.home / "key.md")
+    (places.root / "agents/key.md").symlink_to("../../../../../../../key.md")
+    (places.root / "commands/again.md").symlink_to("greet.md")
+    (plugin,) = places.found()
+    assert [path.name for path in plugin.commands] == ["again.md", "greet.md"]
+    assert [path.name for path in plugin.agents] == ["mole.md"]
+    why = "key.md is a link out of the plugin"
+    assert [each for each in plugin.ignored if each[1] == why] == [("commands", why), ("agents", why)]
+
+
 def test_the_most_specific_settings_enable_a_plugin_and_unknown_ones_are_reported(places: Places) -> None:
     places.install()
     local = {"enabledPlugins": {ID: False, "lost@market": True}}
