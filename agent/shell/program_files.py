@@ -59,7 +59,7 @@ class ProjectPrograms:
             found |= {path for path in paths if os.path.isfile(path) and self._is_own(path)}
         digest = hashlib.sha256()
         for path in sorted(found):
-            real = os.path.realpath(path)
+            real = _real_path(path)
             digest.update(os.fsencode(f"{path}\0{real}\0"))
             if is_inside(real, self.folder):
                 digest.update(_file_digest(real))
@@ -67,7 +67,7 @@ class ProjectPrograms:
 
     def _is_own(self, path: str) -> bool:
         """Return whether a file, or the file that it links to, is in the project."""
-        return any(is_inside(os.path.realpath(place), self.folder) for place in (path, os.path.dirname(path)))
+        return any(is_inside(_real_path(place), self.folder) for place in (path, os.path.dirname(path)))
 
     def steering_digests(
         self, names: Sequence[str], operands: Sequence[str], folder: str
@@ -78,7 +78,7 @@ class ProjectPrograms:
     def is_outside(self, word: str, folder: str) -> bool:
         """See program_names.ProgramFiles."""
         path = os.path.join(folder, word)
-        return word.startswith("~") or not is_inside(os.path.realpath(path), self.folder)
+        return word.startswith("~") or not is_inside(_real_path(path), self.folder)
 
     def may_write(self, path: str) -> bool:
         """See program_names.ProgramFiles."""
@@ -90,7 +90,7 @@ class ProjectPrograms:
 
     def text(self, path: str) -> str:
         """See program_names.ProgramFiles."""
-        path = os.path.realpath(path)
+        path = _real_path(path)
         if not is_inside(path, self.folder):
             return ""
         try:
@@ -101,7 +101,7 @@ class ProjectPrograms:
 
     def file_names(self, folder: str) -> Sequence[str]:
         """See program_names.ProgramFiles."""
-        folder = os.path.realpath(folder)
+        folder = _real_path(folder)
         if not is_inside(folder, self.folder):
             return ()
         try:
@@ -129,16 +129,19 @@ class ProjectPrograms:
         found = self.program(name, folder)
         if found is None:
             raise NotProved(f"{name} was not found on PATH")
-        real = os.path.realpath(found)
-        if is_inside(real, self.folder) or is_inside(os.path.realpath(os.path.dirname(found)), self.folder):
+        real = _real_path(found)
+        place = _real_path(os.path.dirname(found))
+        if "/" in (real, place):
+            raise NotProved(f"{name} is being replaced")
+        if is_inside(real, self.folder) or is_inside(place, self.folder):
             raise NotProved(f"{name} is a program of the project")
         if reading.version and not _is_program_itself(name, real):
             raise NotProved(f"{name} may be a wrapper that runs another program")
 
     def _is_installed(self, path: str) -> bool:
         """Return whether a program is in a directory on PATH that is not in the project."""
-        place = os.path.realpath(os.path.dirname(path))
-        known = map(os.path.realpath, filter(None, self.environ.get("PATH", "").split(":")))
+        place = _real_path(os.path.dirname(path))
+        known = map(_real_path, filter(None, self.environ.get("PATH", "").split(":")))
         return not is_inside(place, self.folder) and place in known
 
 
@@ -147,8 +150,19 @@ def _linked_names(path: str) -> Iterator[str]:
     for _ in range(40):  # links in a chain
         if not os.path.islink(path):
             break
-        path = os.path.join(os.path.dirname(path), os.readlink(path))
+        try:
+            path = os.path.join(os.path.dirname(path), os.readlink(path))
+        except OSError:  # it was replaced meanwhile
+            break
         yield os.path.basename(path)
+
+
+def _real_path(path: str) -> str:
+    """Return the real path; "/", which is in no project, if a link on the way is exchanged meanwhile."""
+    try:
+        return os.path.realpath(path)
+    except OSError:  # the link was removed between two steps of realpath
+        return "/"
 
 
 def _is_copy(path: str, original: str) -> bool:

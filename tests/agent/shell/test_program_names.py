@@ -12,11 +12,32 @@ import pytest
 from agent.permissions.explanation import explain_line
 from agent.permissions.rule_syntax import parse_rules
 from agent.shell.git_files import parse_settings
+from agent.shell.option_syntax import NotProved
 from agent.shell.program_names import own_programs_of
 from agent.shell.project_environment import ProjectEnvironment
+from agent.shell.reading_programs import Reading
 from tools.base import Access
 
 from .reading_project import ReadingProject
+
+
+def test_a_link_that_is_exchanged_while_it_is_followed_leads_nowhere(
+    project: ReadingProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(path: str) -> str:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr("os.readlink", gone)
+    folder = str(project.root)
+    files = ProjectEnvironment(folder, project.environ)
+    assert files.text(f"{folder}/linked") == "" and files.file_names(f"{folder}/linked") == ()
+    assert files.is_outside("linked", folder)
+    assert files.other_names("./linked", folder, frozenset({"true"})) == {"true"}  # a copy of it
+    assert files.own_programs(["./linked"], folder) != ""
+    monkeypatch.setitem(files.environ, "PATH", folder)
+    with pytest.raises(NotProved, match="is being replaced"):
+        files.check_program(Reading(program="linked"), folder)
+
 
 DENIED = parse_rules("bash(git push), bash(true), bash(git-tool)")
 
