@@ -49,6 +49,7 @@ from .identifiers import (
 )
 
 HALF_LIFE_CALLS = 60.0  # after which one use of a name counts half
+FADED_CALLS = 1_200  # after these, a use counts for less than a millionth
 SAID_WEIGHT = 0.5
 SEEN_WEIGHT = 0.15  # of a name in a text of the model, in a result; in a tool input it is 1
 EDITED_WEIGHT = 2.0  # of the definition around an edited place
@@ -150,7 +151,8 @@ class EntryAccount(ListedParts):
     `made_of` are the number of its results and the kinds of its tools: an entry changes in nothing else.
     `uses` are (kind, calls of the entry so far, name -> weight), `mentions` (path of the file that the text
     is about, calls so far, words, weight), `definitions` (path, names), `pages` the newest text of files.
-    `outcomes` are (what was called, its error or "" where it succeeded).
+    `outcomes` are (what was called, its error or "" where it succeeded). A `faded` account lacks names,
+    numbers, definitions and what results say: all that fades with the calls after it.
     """
 
     made_of: tuple[int, tuple[ToolKind, ...]] = (0, ())
@@ -160,6 +162,7 @@ class EntryAccount(ListedParts):
     definitions: list[tuple[str, frozenset[str]]] = field(default_factory=list)
     pages: dict[str, str] = field(default_factory=dict)
     outcomes: list[tuple[str, str]] = field(default_factory=list)
+    faded: bool = False
 
 
 class EntryAccounts(Struct):
@@ -198,8 +201,12 @@ def build_local_summary(folded: Folded, entries: Iterable[Entry]) -> LocalSummar
     """Return the local summary of a stretch of the conversation.
 
     The account of each entry is made once, as it costs far more than summing them up: further cuts, the
-    compaction after a preview, and later compactions use it again.
+    compaction after a preview, and later compactions use it again. Entries that a summary covers already and
+    that are more than FADED_CALLS old have faded accounts: after a session was resumed, that spares reading
+    most of a long transcript.
     """
+    entries = list(entries)
+    later_calls = sum(0 if isinstance(entry, Prompt) else len(entry.uses) for entry in entries)
     local_summary = LocalSummary()
     kind_of = cache(folded.kind_of)
     calls = 0
@@ -209,8 +216,11 @@ def build_local_summary(folded: Folded, entries: Iterable[Entry]) -> LocalSummar
     definers = dict[str, list[str]]()
     for entry in entries:
         made_of = _made_of(entry, kind_of)
-        if (account := known.get(entry.seq)) is None or account.made_of != made_of:
-            account = known[entry.seq] = _account(entry, made_of, pages)
+        later_calls -= len(made_of[1])
+        faded = later_calls > FADED_CALLS and folded.edits.covering(entry.seq) is not None
+        account = known.get(entry.seq)
+        if account is None or (account.made_of, account.faded) != (made_of, faded):
+            account = known[entry.seq] = _account(entry, made_of, pages, faded)
         pages |= account.pages
         for kind, offset, found in account.uses:
             _add_use(local_summary, kind, found, _weight(calls + offset))
@@ -273,10 +283,13 @@ def _made_of(entry: Entry, kind_of: Callable[[str], ToolKind]) -> tuple[int, tup
 
 
 def _account(
-    entry: Entry, made_of: tuple[int, tuple[ToolKind, ...]], pages: Mapping[str, str]
+    entry: Entry,
+    made_of: tuple[int, tuple[ToolKind, ...]],
+    pages: Mapping[str, str],
+    faded: bool = False,
 ) -> EntryAccount:
     """Return the account of an entry; `pages` are the newest texts of files before it."""
-    account = EntryAccount(made_of=made_of)
+    account = EntryAccount(made_of=made_of, faded=faded)
     if isinstance(entry, Prompt):
         account.constraints.extend(_constraints(entry.fact))
         account.attached.extend(_attached(entry.fact))
@@ -294,7 +307,8 @@ def _account(
         account.calls += 1
         result = entry.results.get(index)
         _add_call(account, use, kinds[index], result)
-        _add_definitions(account, use, kinds[index], result, {**pages, **account.pages})
+        if not faded:
+            _add_definitions(account, use, kinds[index], result, {**pages, **account.pages})
         if kinds[index] == "writes" and (path := file_path_of(use)) and not (result and result.error):
             account.edits.append(FileEdit(path, f"r{entry.seq}.{index}", announced))
     for result in entry.results.values():
@@ -308,11 +322,12 @@ def _account(
 
 def _add_text(account: EntryAccount, text: str, ident: str, acts: bool) -> None:
     """Account for a text of the model; `acts` is set if its reply calls tools."""
-    numbers = {number for number in _NUMBER.findall(text) if len(number) >= MIN_NUMBER_CHARS}
-    counts = whole_name_counts(text)
-    account.uses.append(("names", account.calls, dict.fromkeys(counts, SAID_WEIGHT)))
-    account.uses.append(("numbers", account.calls, dict.fromkeys(numbers, SAID_WEIGHT)))
-    account.mentions.append(("", account.calls, frozenset(_parts(counts)), SAID_WEIGHT))
+    if not account.faded:
+        numbers = {number for number in _NUMBER.findall(text) if len(number) >= MIN_NUMBER_CHARS}
+        counts = whole_name_counts(text)
+        account.uses.append(("names", account.calls, dict.fromkeys(counts, SAID_WEIGHT)))
+        account.uses.append(("numbers", account.calls, dict.fromkeys(numbers, SAID_WEIGHT)))
+        account.mentions.append(("", account.calls, frozenset(_parts(counts)), SAID_WEIGHT))
     account.commitments.extend((each, ident) for each in commitments(text, acts=acts))
     if not acts and text.strip():
         account.closings.append((_beginning(text), ident))
@@ -376,11 +391,12 @@ def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: 
     failed = result is not None and result.error
     if path and kind != "searches" and not failed:
         account.uses.append(("changed" if kind == "writes" else "read", at, {path: 1.0}))
-    named = dict.fromkeys(whole_name_counts("\n".join(strings(use.input))), 1.0)
-    text = joined_text(result.content) if result is not None else ""
-    for name, times in whole_name_counts(text[:MAX_SEARCHED_CHARS]).items():
-        named[name] = named.get(name, 0.0) + SEEN_WEIGHT * (1 + log(times))
-    account.uses.append(("names", at, named))
+    text = joined_text(result.content) if result is not None and not account.faded else ""
+    if not account.faded:
+        named = dict.fromkeys(whole_name_counts("\n".join(strings(use.input))), 1.0)
+        for name, times in whole_name_counts(text[:MAX_SEARCHED_CHARS]).items():
+            named[name] = named.get(name, 0.0) + SEEN_WEIGHT * (1 + log(times))
+        account.uses.append(("names", at, named))
     files = result.changed_files if result is not None and kind != "writes" else {}
     for path, how in files.items():
         weight = min(1.0, FULLY_WEIGHED_FILES / len(files))
@@ -404,7 +420,7 @@ def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: 
         account.outcomes.append((called, ""))
     elif not result.said and not text.startswith("[interrupted"):  # a refusal is among the user's words
         shown = " ".join(filter(None, (use.name, path or command[:MAX_FAILED_COMMAND_CHARS])))
-        account.outcomes.append((called, f"{shown}: {telling}"[:MAX_ERROR_CHARS]))
+        account.outcomes.append((called, ": ".join(filter(None, (shown, telling)))[:MAX_ERROR_CHARS]))
 
 
 def _announcement(text: str) -> str:

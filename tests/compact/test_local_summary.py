@@ -127,6 +127,29 @@ def test_no_accounts_are_made_beforehand_of_what_a_summary_covers():
     )  # of six entries, four are covered and one is the newest
 
 
+def test_what_a_summary_covered_long_ago_is_told_without_its_names_and_results(monkeypatch):
+    """Files, commands, errors and promises stay; what would weigh nothing after so many calls is not read."""
+    monkeypatch.setattr(building, "FADED_CALLS", 3)
+    world = started()
+    world.call("read", "def parse_old(): pass", file_path="old.py")
+    edit = ToolUseBlock("t", "edit", {"file_path": "old.py", "old_string": "a"})
+    world.result(world.reply(TextBlock("I will never rename parse_old."), edit), 1, "ok")
+    world.call("bash", "boom: no such table", error=True, command="make old")
+    covered = world.folded.entries[3].last
+    for number in range(4):
+        world.call("read", f"def parse_{number}(): pass", file_path=f"new{number}.py")
+    before = local_summary(world)
+    assert "parse_old" in before.names and "parse_old" in before.defined["old.py"]
+    world.add(Compacted, "summary", "auto", (Fold(1, covered, (TextBlock("so far"),), 9),), report={})
+    made = local_summary(world)
+    assert "parse_old" not in made.names and "parse_old" not in made.defined.get("old.py", {})
+    assert {"parse_0", "parse_3"} <= made.names.keys()
+    assert made.read.keys() == before.read.keys() and made.changed == before.changed
+    assert made.commitments == before.commitments != [] and made.edits == before.edits
+    assert list(made.errors.values()) == ["bash make old"]
+    assert [command.line for command in made.commands] == ["make old"]
+
+
 def test_commands_stand_with_their_exit_codes_and_errors_with_their_last_line():
     world = started()
     for command, about, error in (
