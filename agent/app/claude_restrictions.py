@@ -1,7 +1,8 @@
 """Read the permission rules in Claude Code's settings files.
 
 Its `deny` and `ask` rules can only restrict makeroom, so they are always in force, also those of a checkout.
-Its `allow` rules are not: they were granted to another program. `/permissions import` and
+A file or list that cannot be read may contain such rules, so makeroom does not start, as with its own
+settings. Its `allow` rules are not in force: they were granted to another program. `/permissions import` and
 `makeroom import claude` offer them.
 """
 
@@ -16,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent.permissions import Rule, UnknownTool, known_rules, translate_rule
+from agent.permissions import Rule, UnknownTool, UnreadableRule, known_rules, translate_rule
 from agent.settings_files import MAX_SETTINGS_BYTES, claude_folder
 from transcripts.storage import read_regular
 
@@ -30,7 +31,8 @@ class ClaudeRules(Struct):
 
     allow     in force in Claude Code, but not here: of the user's own files, not of the checkout's
     unusable  a line about each allow rule that cannot be used here
-    warnings  about files that cannot be read and restrictions that cannot be applied here
+    warnings  about restrictions that have no counterpart here
+    faults    about files, lists and rules that cannot be read, with the remedy
     """
 
     deny: tuple[Rule, ...] = ()
@@ -38,6 +40,15 @@ class ClaudeRules(Struct):
     allow: tuple[Rule, ...] = ()
     unusable: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+
+
+class _Restrictions(Struct):
+    """The rules of one list, lines about those without a counterpart here, and about unreadable ones."""
+
+    rules: list[Rule] = []
+    problems: list[str] = []
+    faults: list[str] = []
 
 
 def claude_rules(
@@ -53,15 +64,18 @@ def claude_rules(
             continue
         try:
             permissions = _permissions_in(path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
         except (OSError, ValueError, RecursionError) as error:
             why = (isinstance(error, OSError) and error.strerror) or str(error)
-            text = f"cannot read {path}: {why}. Its permission rules are not applied"
-            found.warnings = (*found.warnings, text)
+            text = f"cannot read {path}: {why}. It may deny something: correct or remove it."
+            found.faults = (*found.faults, text)
             continue
         for kind in ("deny", "ask"):
-            rules, problems = _rules(permissions.get(kind), path, folder)
-            setattr(found, kind, (*getattr(found, kind), *rules))
-            found.warnings += tuple(f"{path}: cannot apply {kind} {problem}" for problem in problems)
+            made = _restrictions(permissions.get(kind), path, folder)
+            setattr(found, kind, (*getattr(found, kind), *made.rules))
+            found.warnings += tuple(f"{path}: cannot apply {kind} {problem}" for problem in made.problems)
+            found.faults += tuple(f"{path}: permissions.{kind}: {fault}" for fault in made.faults)
         if source != "project":
             rules, problems = _allowed(permissions.get("allow"), path)
             found.allow = (*found.allow, *rules)
@@ -77,7 +91,7 @@ def offered_rules(environ: Mapping[str, str], folder: Path, known: Iterable[Rule
 
 
 def _files(environ: Mapping[str, str], folder: Path, managed: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the existing files with their sources."""
+    """Yield the files that may exist, with their sources."""
     places = [
         (managed / "managed-settings.json", "managed"),
         *((path, "managed") for path in sorted(managed.glob("managed-settings.d/*.json"))),
@@ -87,7 +101,7 @@ def _files(environ: Mapping[str, str], folder: Path, managed: Path) -> Iterator[
     ]
     seen: set[Path] = set()
     for path, source in places:
-        if path not in seen and path.exists():
+        if path not in seen:
             seen.add(path)  # started in the home directory, the user's file is the project's too
             yield path, source
 
@@ -101,25 +115,27 @@ def _permissions_in(path: Path) -> Mapping[str, Any]:
     return permissions
 
 
-def _rules(texts: Any, path: Path, folder: Path) -> tuple[list[Rule], list[str]]:
-    """Return the rules in a list of a file, and a line for each that cannot be applied."""
+def _restrictions(texts: Any, path: Path, folder: Path) -> _Restrictions:
+    """Return what is read from a list of a file."""
+    made = _Restrictions()
     if texts is None:
-        return [], []
+        return made
     if not isinstance(texts, list):
-        return [], ["rules: they are not a list"]
-    rules: list[Rule] = []
-    problems: list[str] = []
+        made.faults.append("must be a list of rules. Correct or remove it.")
+        return made
     missing: dict[str, None] = {}
     for text in map(str, texts):
         try:
-            rules += (replace(rule, origin=str(path)) for rule in translate_rule(text, str(folder)))
+            made.rules += (replace(rule, origin=str(path)) for rule in translate_rule(text, str(folder)))
         except UnknownTool as error:
             missing[str(error)] = None
+        except UnreadableRule as error:
+            made.faults.append(f"{text}: {error}. Correct or remove it.")
         except ValueError as error:
-            problems.append(f"{text}: {error}")
+            made.problems.append(f"{text}: {error}")
     if missing:
-        problems.append(f"rules about {', '.join(missing)}: makeroom has no such tool")
-    return rules, problems
+        made.problems.append(f"rules about {', '.join(missing)}: makeroom has no such tool")
+    return made
 
 
 def _allowed(texts: Any, path: Path) -> tuple[list[Rule], list[str]]:

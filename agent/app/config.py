@@ -139,8 +139,10 @@ def load_config(
 def _with_claude_rules(
     config: Config, environ: Mapping[str, str], folder: Path, given: GivenSettings
 ) -> Config:
-    """Return the config with the restrictions of Claude Code's settings files."""
+    """Return the config with the restrictions of Claude Code's settings files. Raises ConfigError."""
     found = claude_rules(environ, folder, given.reads)
+    if found.faults:
+        raise ConfigError(found.faults[0])
     for name, rules in (("deny", found.deny), ("ask", found.ask)):
         for origin, of_file in groupby(rules, key=lambda rule: rule.origin):
             config = _with_value(config, origin, name, tuple(of_file))

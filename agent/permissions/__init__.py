@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         opening_rule,
     )
     from .claude_rules import (
+        UnreadableRule,
         translate_rule,
     )
     from .explanation import (
@@ -76,6 +77,7 @@ __all__ = [
     "Rule",
     "SandboxSettings",
     "UnknownTool",
+    "UnreadableRule",
     "Verdict",
     "barred_paths",
     "barring_rule",
@@ -98,7 +100,7 @@ __getattr__ = lazy_door(
     {
         "allow_rules": "opening_rule",
         "withheld": "barred_paths barring_rule reachable_hosts",
-        "claude_rules": "translate_rule",
+        "claude_rules": "UnreadableRule translate_rule",
         "explanation": "explain_line",
         "modes": "MODES Mode OUTSIDE WRITES_A_FILE client_mode mode_named",
         "permission_store": "PermissionStore SESSION_ORIGIN stored_openings stored_places stored_rules",

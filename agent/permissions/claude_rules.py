@@ -36,15 +36,19 @@ _MAX_VARIANTS = 16  # of the words of a command
 _MAX_DOUBLE_STARS = 3  # `**/` of a pattern that are also read as no directory
 
 
+class UnreadableRule(ValueError):
+    """A text is not a rule of Claude Code."""
+
+
 def translate_rule(text: str, folder: str) -> tuple[Rule, ...]:
     """Return our rules for a rule of Claude Code. `folder` is the project, a real path.
 
     Raises ValueError if the rule has no counterpart, with the reason: UnknownTool, whose text is the name, if
-    it is about a tool that does not exist here.
+    it is about a tool that does not exist here, UnreadableRule if it is not a rule.
     """
     match = _WRITTEN.fullmatch(text)
     if match is None:
-        raise ValueError("it is not a rule")
+        raise UnreadableRule("it is not a rule")
     name = match[1]
     lower = name.lower()
     pattern = (match[2] or "").strip()

@@ -8,6 +8,8 @@ from msgspec.structs import replace
 
 from agent.app.claude_restrictions import claude_rules
 from agent.app.config import load_config
+from agent.app.flag_settings import given_settings
+from agent.errors import ConfigError
 from agent.permissions.claude_rules import path_patterns, translate_rule
 from agent.permissions.rule_syntax import Rule, UnknownTool, parse_rules
 from agent.permissions.rules import PermissionRules, Verdict, judge_call
@@ -176,11 +178,31 @@ def test_restrictions_of_all_files_are_in_force_and_allow_rules_of_none(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("text", "why"), [("{", "Expecting"), ('{"permissions": 1}', "not an object"), ("[]", "not an object")]
+    ("text", "why"),
+    [
+        ('{"permissions": {"deny": ["Read(./secrets/**)"]},}', "Expecting property name"),
+        ('{"permissions": 1}', "`permissions` is not an object"),
+        ("[]", "`permissions` is not an object"),
+        ('{"permissions": {"deny": "Read(./secrets/**)"}}', "permissions.deny: must be a list of rules"),
+        ('{"permissions": {"ask": {}}}', "permissions.ask: must be a list of rules"),
+        (
+            '{"permissions": {"deny": ["Read(./secrets/**"]}}',
+            "Read(./secrets/**: it is not a rule",
+        ),
+    ],
 )
-def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path, text: str, why: str) -> None:
-    path = tmp_path / ".claude" / "settings.json"
-    path.parent.mkdir()
+def test_restrictions_that_cannot_be_read_end_the_start(tmp_path: Path, text: str, why: str) -> None:
+    home, folder = tmp_path / "home", tmp_path / "app"
+    path = folder / ".claude" / "settings.json"
+    path.parent.mkdir(parents=True)
     path.write_text(text, "utf-8")
-    (warning,) = claude_rules({"HOME": "/nowhere"}, tmp_path).warnings
-    assert str(path) in warning and why in warning and "permission rules are not applied" in warning
+    with pytest.raises(ConfigError) as caught:
+        load_config({}, folder, home)
+    assert str(path) in str(caught.value) and why in str(caught.value)
+    without = given_settings(None, ("user",), folder)
+    assert load_config({}, folder, home, without).deny == ()
+
+
+def test_a_settings_file_behind_a_file_does_not_exist(tmp_path: Path) -> None:
+    (tmp_path / ".claude").touch()
+    assert claude_rules({"HOME": "/nowhere"}, tmp_path, managed=tmp_path / "none").faults == ()
