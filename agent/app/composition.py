@@ -498,6 +498,7 @@ def make_services(
         guard=RecordsGuard(setup.folder, places=setup.spare_places, tell=tell) if keep else None,
         first_sid=setup.options.session_id,
         key=setup.session_key(tell) if keep else None,
+        state_dir=setup.config.state_dir,
     )
     services = Services(
         setup,

@@ -27,7 +27,7 @@ from .change_log import FileChange
 from .content_store import ContentStore
 from .large_contents import copy_file, write_all
 from .recorder import Checkpoints, is_left
-from .snapshot import THEIRS, PathState
+from .snapshot import THEIRS, UNSEEN, PathState
 
 Action = Literal["restore", "create", "remove", "mode", "lost"]
 _MAX_DIFFED_LINES = 4_000  # of both contents together; above, moved lines are not recognized
@@ -39,7 +39,8 @@ class RestoreStep(Struct, frozen=True):
 
     action         "lost" if the contents were not kept
     added          the number of lines that the step adds, as `removed`
-    changed_since  others have changed the file after the session did
+    changed_since  others have changed the file after the session did, as far as known
+    interrupted    the session was interrupted while it changed the file, so others may not have
     folder         a directory is made, removed or changed
     """
 
@@ -50,6 +51,7 @@ class RestoreStep(Struct, frozen=True):
     changed_since: bool
     target: PathState
     folder: bool = False
+    interrupted: bool = False
 
     @property
     def title(self) -> str:
@@ -93,7 +95,8 @@ def restore(checkpoints: Checkpoints, plan: list[RestoreStep], with_changed: boo
     failures: dict[RestoreStep, str] = {}
     for step in plan:
         if step.changed_since and not with_changed:
-            failures[step] = "kept, since it was changed outside this session"
+            may = "may have been" if step.interrupted else "was"
+            failures[step] = f"kept, since it {may} changed outside this session"
             continue
         checkpoints.announce(checkpoints.root / step.path)
         if step.action == "lost":
@@ -139,13 +142,19 @@ def _step(checkpoints: Checkpoints, target: PathState, last: FileChange) -> Rest
         now = checkpoints.scanner.with_digest(last.path, now)
     if not checkpoints.scanner.differ(last.path, target, now):
         return None
-    # Also if its final state is unknown, because the run ended during the change.
+    interrupted = last.after in (None, UNSEEN)
     changed_since = last.after is None or checkpoints.scanner.differ(last.path, last.after, now)
     new = store.get(target.value) if target.kind == "file" else b""
     folder = {target.kind, now.kind} <= {"dir", "none"}
     if not target.restorable or (new is None and target.value not in store.large):
         return RestoreStep(
-            last.path, action="lost", added=0, removed=0, changed_since=changed_since, target=target
+            last.path,
+            action="lost",
+            added=0,
+            removed=0,
+            changed_since=changed_since,
+            target=target,
+            interrupted=interrupted,
         )
     old = (store.get(now.value) if now.kind == "file" else None) or b""
     action: Action = "restore"
@@ -162,6 +171,7 @@ def _step(checkpoints: Checkpoints, target: PathState, last: FileChange) -> Rest
         changed_since=changed_since,
         target=target,
         folder=folder,
+        interrupted=interrupted,
     )
 
 

@@ -103,7 +103,8 @@ class SharedRecording(Struct):
         if self.unread is None:
             self.scanner.store.measure()  # first: it may remove what the stamps are about
             self.scanner.stamps = self.log.load_stamps()
-        snapshot = self.scanner.scan(AFTER_SHARE if self.before else 1.0)
+        share = 1.0 if self.before is None or self.unread is None else AFTER_SHARE
+        snapshot = self.scanner.scan(share)
         self.unread = snapshot.unread
         self.unkept = snapshot.unkept
         self.skipped = snapshot.skipped
@@ -168,6 +169,7 @@ class Checkpoints(Struct):
     seq: Callable[[], int]
     limits: SnapshotLimits = field(default_factory=SnapshotLimits)
     clock: Callable[[], float] = time.monotonic
+    excluded: str = ""  # a directory of our own files in the project, which are not recorded
     shared: SharedRecording | None = None  # None: a new one is made
     _unfinished: dict[str, FileChange] = field(default_factory=dict)  # by path
     _commanding: bool = False  # a command is running for which `begin` was called
@@ -179,7 +181,9 @@ class Checkpoints(Struct):
                 max_bytes=self.limits.max_store_bytes,
                 max_large_bytes=self.limits.max_large_store_bytes,
             )
-            scanner = ProjectScanner(self.root, store=store, limits=self.limits, clock=self.clock)
+            scanner = ProjectScanner(
+                self.root, store=store, limits=self.limits, clock=self.clock, excluded=self.excluded
+            )
             log = ChangeLog(self.root, self.sid)
             before = log.load_snapshot()
             self.shared = SharedRecording(
@@ -315,7 +319,7 @@ class Checkpoints(Struct):
         changed = {name: old for name in names if (old := before.at(name)) != UNSEEN}
         for name, old in sorted(self.scanner.with_stored_contents(changed).items()):
             new = after.at(name)
-            if new == UNSEEN or new.blob:
+            if new == UNSEEN or new.blob or (old.value and new.stamp):  # not read by the scan
                 new = self.scanner.state(name, self.limits.max_file_bytes)
             if old != new and self.scanner.differ(name, old, new):
                 left = new

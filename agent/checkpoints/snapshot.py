@@ -208,6 +208,7 @@ class ProjectScanner(Struct):
     stamps: Stamps = field(default_factory=dict)
     tracked: dict[str, PathState] = field(default_factory=dict)
     index: GitIndex | None = None  # None without git
+    excluded: str = ""  # a directory of our own files, whose contents are not recorded
     activity: str = "comparing the project's files"  # at present, for the user
     _listings: dict[str, _Listing] = field(default_factory=dict)
     _released: set[str] = field(default_factory=set)  # once in `tracked`, so not in the listings
@@ -254,7 +255,8 @@ class ProjectScanner(Struct):
     ) -> None:
         """Store the contents of new files as long as there is time, and note the states of all."""
         if new:
-            self.activity = f"keeping copies of {pluralize(len(new), 'changed file')}"
+            what = "changed file" if self.stamps else "file"  # the first scan knows of no change
+            self.activity = f"keeping copies of {pluralize(len(new), what)} for /rewind"
         small = [one for one in new if one.found.st_size <= self.limits.max_file_bytes]
         large = [one for one in new if one.found.st_size > self.limits.max_file_bytes]
         # Newest first: old files are rarely the only copy.
@@ -285,7 +287,7 @@ class ProjectScanner(Struct):
             if listing is not None:
                 listings[folder] = listing
                 snapshot.skipped += listing.skipped
-                waiting += reversed(listing.folders)
+                waiting += [name for name in reversed(listing.folders) if name != self.excluded]
         return listings
 
     def _find_new(

@@ -137,10 +137,9 @@ async def _choose(controller: Controller, points: list[RewindPoint], chooser: Ch
     scope = await chooser.choose(_scope_menu(point, plan))
     if scope is None or scope.value == "cancel":
         return None
-    changed = plan.changed_since
-    if scope.value == "conversation" or not changed:
+    if scope.value == "conversation" or not plan.changed_since:
         return f"{point.number} {scope.value} yes"
-    choice = await chooser.choose(_changed_files_menu(changed))
+    choice = await chooser.choose(_changed_files_menu(plan))
     if choice is None or choice.value == "cancel":
         return None
     return f"{point.number} {scope.value} yes{' theirs' if choice.value == 'theirs' else ''}"
@@ -159,7 +158,9 @@ async def _rewind(controller: Controller, points: list[RewindPoint], argument: s
             return Notice(why, "warning")
         plan = await _plan(controller, point)
         if plan and "yes" not in words:
-            theirs = " (add `theirs` to include files that others have changed)" if plan.changed_since else ""
+            theirs = (
+                " (add `theirs` to include files that others may have changed)" if plan.changed_since else ""
+            )
             controller.emit(_described_plan(controller, plan))
             return Notice(f"run /rewind {number} {scope} yes to make these changes{theirs}")
         controller.emit(await _restore_files(controller, plan, "theirs" in words))
@@ -231,8 +232,11 @@ def _scope_menu(point: RewindPoint, plan: RewindPlan) -> Menu:
     return question_menu(f"Rewind to before: {point.title}", **answers, cancel="Cancel")
 
 
-def _changed_files_menu(count: int) -> Menu:
+def _changed_files_menu(plan: RewindPlan) -> Menu:
+    count = plan.changed_since
     verb = "has" if count == 1 else "have"
+    if any(step.interrupted for step in plan.files):
+        verb = "may have"
     return question_menu(
         f"{pluralize(count, 'file')} {verb} been changed outside this session since",
         keep="Keep those changes",
@@ -253,5 +257,9 @@ def _step_line(step: RestoreStep | RefStep) -> str:
     counts = ""
     if isinstance(step, RestoreStep):
         counts = f"  +{step.added} -{step.removed}" if step.added or step.removed else "  "
-    mark = "  (changed outside this session since)" if step.changed_since else ""
+    mark = ""
+    if isinstance(step, RestoreStep) and step.interrupted:
+        mark = "  (changed by an interrupted command, or outside this session since)"
+    elif step.changed_since:
+        mark = "  (changed outside this session since)"
     return f"{ACTION_LABELS[step.action]:<14} {one_line_path(step.title)}{counts}{mark}"

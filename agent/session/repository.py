@@ -80,6 +80,7 @@ class SessionRepository(Struct):
     guard      protects transcripts from commands that could reach them
     first_sid  the id of the first new session
     key        signs transcripts, and recognizes those from elsewhere; None: they are not signed
+    state_dir  our own files, which checkpoints leave out if the directory is in the project
     home       the directory that contains .transcripts and .task_outputs
     """
 
@@ -94,6 +95,7 @@ class SessionRepository(Struct):
     caching: CacheThread = field(default_factory=CacheThread)
     first_sid: str | None = None
     key: SessionKey | None = None
+    state_dir: Path | None = None
     home: Path = Path()
     _start_read: tuple[tuple[int, ...], KnownStart | None] | None = None  # by the stamp of its file
     _held: list[str] | None = None  # lines for the user, while a thread opens a session
@@ -353,7 +355,12 @@ class SessionRepository(Struct):
         """Return the recorder of file checkpoints for a session; None with --no-session."""
         if not self.keep:
             return None
-        return Checkpoints(self.project, sid=session.sid, seq=lambda: session.folded.last_seq)
+        excluded = ""
+        if self.state_dir is not None and (own := self.state_dir.resolve()).is_relative_to(self.project):
+            excluded = own.relative_to(self.project).as_posix()
+        return Checkpoints(
+            self.project, sid=session.sid, seq=lambda: session.folded.last_seq, excluded=excluded
+        )
 
     def close(self) -> None:
         """Remove the temporary directory and the spare copy of the transcripts, if they exist."""

@@ -359,6 +359,6 @@ def test_a_slow_scan_says_what_it_waits_for(
 
     checkpoints.scanner.clock = slow_clock
     session.runner.run(told_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.begin)))
-    assert notices == ["keeping copies of 1 changed file..."]
+    assert notices == ["keeping copies of 1 file for /rewind..."]
     session.runner.run(told_if_slow(checkpoints, emit, asyncio.to_thread(list)))
     assert len(notices) == 1

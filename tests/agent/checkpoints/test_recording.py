@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.checkpoints.change_log import copy_log
+from agent.checkpoints.change_log import changed_files_since, copy_log
 from agent.checkpoints.content_store import ContentStore
 from agent.checkpoints.file_restore import plan_restore, restore
 from agent.checkpoints.recorder import MAX_INCOMPLETE_SCANS, Checkpoints
@@ -231,9 +231,32 @@ def test_a_command_that_was_cut_short_by_a_crash_can_be_undone_when_asked_for(
     later = Checkpoints(root, "s1", seq)
     plan = plan_restore(later, 1)
     assert [(step.path, step.changed_since) for step in plan] == [("a", True), ("b", True)]
-    assert len(restore(later, plan, False)) == 2
+    assert all(step.interrupted for step in plan)
+    kept = "kept, since it may have been changed outside this session"
+    assert list(restore(later, plan, False).values()) == [kept, kept]
     assert restore(later, plan_restore(later, 1), True) == {}
     assert tree(root) == before
+
+
+def test_after_a_crash_files_that_are_not_read_in_time_count_as_unchanged(
+    root: Path, seq: Seq, checkpoints: Checkpoints
+) -> None:
+    for name in "abc":
+        (root / name).write_text(name)
+    checkpoints.begin()
+    (root / "made").write_text("made")
+    later = Checkpoints(root, "s1", seq, SnapshotLimits(max_reading_seconds=-1))
+    assert [step.path for step in plan_restore(later, 1)] == ["made"]
+    assert changed_files_since(later.log.changes, [1]) == {1: 1}
+
+
+def test_our_own_files_in_the_directory_are_not_recorded(root: Path, seq: Seq) -> None:
+    own = root / ".local/state/makeroom"
+    own.mkdir(parents=True)
+    (own / "approvals.json").write_text("old")
+    checkpoints = Checkpoints(root, "s1", seq, excluded=".local/state/makeroom")
+    run(checkpoints, lambda: (own / "approvals.json").write_text("new"))
+    assert checkpoints.log.changes == [] and len(checkpoints.scanner.store.digests()) == 0
 
 
 def test_a_command_that_was_cut_short_ends_before_the_next_one_begins(
