@@ -4,6 +4,7 @@ from transcripts.codec import decode_line, encode_fact, mask_line
 from transcripts.facts import User
 from transcripts.messages import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, map_strings
 from transcripts.secrets.masking import SecretMasks, mask, mask_output
+from transcripts.secrets.secret_forms import SECRET_FORMS
 
 # Put together here so that no scanner takes this file for a leak.
 SECRETS = [
@@ -248,3 +249,20 @@ def test_the_numbers_times_and_kinds_of_a_line_are_never_masked() -> None:
     decoded, sid = decode_line(line)
     assert (decoded.seq, decoded.ts, sid) == (1, fact.ts, "s-20261121-0930")
     assert isinstance(decoded, User) and decoded.blocks == (TextBlock("**** is user_2 of ****"),)
+
+
+RANDOM = "0123456789abcdef" * 4
+HINTS = [
+    hint for form in SECRET_FORMS if form.kind in ("GitLab token", "service token") for hint in form.hints
+]
+
+
+@pytest.mark.parametrize("hint", HINTS)
+def test_a_token_is_found_by_its_hint_in_a_text_without_others(hint: str) -> None:
+    sizes = (24, 27, 28, 32, 40, 48, 64)
+    tails = [f"{body}{RANDOM[:size]}" for body in ("pat_", "tkn_", "") for size in sizes]
+    tails += [f"{RANDOM[:28]}_{RANDOM[:8]}", f"{RANDOM[:24]}-{RANDOM[:34]}"]
+    tails += [f"scim.{RANDOM[:40]}", f"api-{RANDOM}"]
+    tails += [tail.upper() for tail in tails]
+    heads = (hint, f"12345678{hint}", f"{RANDOM[:14]}{'.' * (hint[0] != '.')}{hint}")
+    assert any("masked]" in mask(f"{head}{tail}") for head in heads for tail in tails)

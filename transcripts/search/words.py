@@ -33,12 +33,13 @@ _UNSPACED = (
 _LATIN = r"a-zA-Z\u00c0-\u024f"
 _ONE_SCRIPT = lazy_pattern(rf"[{_LATIN}0-9]+|[{_UNSPACED}]+|[^\W_{_LATIN}{_UNSPACED}]+")
 _ONE_UNSPACED = lazy_pattern(f"[{_UNSPACED}]+")
-_SHOWN_LINE_NUMBER = lazy_pattern(r"(?m)^ *\d{1,7}[\t→:-](?!\d)")
+_SHOWN_LINE_NUMBER = lazy_pattern(r"\n *\d{1,7}[\t→:-](?!\d)")  # ten times faster than with `^`
 # Possessive: a long run would take quadratic time otherwise.
 _NAME = lazy_pattern(r"[^\W_]++(?:[_./:\\-]++[^\W_]++)*+")
 _NAME_OR_EMOJI = lazy_pattern(
     r"[^\W_]++(?:[_./:\\-]++[^\W_]++)*+|[\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff]"
 )
+_PATH_SIGN = lazy_pattern(r"[/\\:.]")
 _FOLDERS = lazy_pattern(r"[/\\:]+")
 _JOINTS = lazy_pattern(r"[_.-]+")
 _LINE_OF_FILE = lazy_pattern(r"(\.[a-z]{1,5})[:-]\d+(?:[:-]\d+)?$")
@@ -78,7 +79,7 @@ def document_terms(text: str) -> dict[str, int]:
 
     More repeats than one hardly change bm25, and take space.
     """
-    shown = _SHOWN_LINE_NUMBER.sub(" ", text)
+    shown = _SHOWN_LINE_NUMBER.sub("\n", f"\n{text}")
     found = dict[str, int]()
     for name, times in Counter((_NAME if text.isascii() else _NAME_OR_EMOJI).findall(shown)).items():
         for term in name_terms(name):
@@ -120,8 +121,13 @@ def names_in(text: str) -> Iterator[re.Match[str]]:
 @lru_cache(maxsize=1 << 16)
 def name_terms(name: str) -> tuple[str, ...]:
     """Return the terms of a word, name, path or emoji: whole names first, then their parts."""
-    if name.isalnum() and name.isascii():
-        return _word_terms(name)
+    if name.isascii():
+        if name.isalnum():
+            return _word_terms(name)
+        if not _PATH_SIGN.search(name):
+            joined = _JOINTS.sub("", name).casefold()[:MAX_TERM_CHARS]
+            words = _JOINTS.split(name)
+            return tuple(dict.fromkeys((joined, *(term for word in words for term in _word_terms(word)))))
     wholes = list[str]()
     parts = list[str]()
     if name[-1].isdigit():
@@ -147,7 +153,8 @@ def _word_terms(word: str) -> tuple[str, ...]:
         # The last character is a term of its own, so that a prefix search finds it.
         return (*(first + second for first, second in pairwise(word)), word[-1])
     if word.islower() and word.isalpha() and word.isascii() and len(word) > 1:
-        return (word[: MAX_DATA_CHARS if _HEX_HASH.fullmatch(word) else MAX_TERM_CHARS],)
+        is_data = len(word) >= 8 and _HEX_HASH.fullmatch(word) is not None
+        return (word[: MAX_DATA_CHARS if is_data else MAX_TERM_CHARS],)
     shape = word
     if not word.isascii():
         shape = "".join("A" if char.isupper() else "0" if char.isdecimal() else "a" for char in word)

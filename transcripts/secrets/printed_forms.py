@@ -143,7 +143,7 @@ _FORMS = (
         rf"(?i:[?&;](?:{_QUERY_NAMES})=)(?P<s>[^\s&;\"'<>$(){{}}]{{8,400}})",
     ),
     _form("</", rf"<(?i:{_NAMES})>[ \t]{{0,8}}(?P<s>[^<>\s${{}}]{{6,400}})[ \t]{{0,8}}</"),
-    _form("value", rf"(?i:\b(?:key|name)=\"{_NAMES}\"\s{{1,8}}value=\")(?P<s>[^\"\s$]{{8,400}})\""),
+    _form('value="', rf"(?i:\b(?:key|name)=\"{_NAMES}\"\s{{1,8}}value=\")(?P<s>[^\"\s$]{{8,400}})\""),
     _form("auth", rf"\"auth\"[ \t]{{0,4}}:[ \t]{{0,4}}\"(?P<s>{_BASE64})\""),
     _form(
         "_auth _password", rf"(?<![\w$])_(?:auth|password)[ \t]{{0,4}}=[ \t]{{0,4}}(?P<s>{_BASE64})(?=\s|\Z)"

@@ -123,7 +123,8 @@ SECRET_FORMS: tuple[SecretForm, ...] = (
     _form("AWS key id", "AKIA ASIA", _WORD_START + r"(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
     _form("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", _WORD_START + r"gh[pousr]_[A-Za-z0-9]{20,}"),
     _form("GitHub token", "github_pat_", _WORD_START + r"github_pat_[A-Za-z0-9_]{20,}"),
-    _form("GitLab token", "gl",
+    _form("GitLab token",
+          "glpat- gloas- gldt- glrt- glrtr- glcbt- glptt- glft- glimt- glagent- glsoat- glffct-",
           _WORD_START + r"gl(?:pat|oas|dt|rtr?|cbt|ptt|ft|imt|agent|soat|ffct)-[\w.-]{16,}"),
     _form("Slack token", "xox", _WORD_START + r"xox[a-z](?:\.xox[a-z])?-[A-Za-z0-9-]{10,}"),
     _form("webhook", "hooks.slack.com/ /api/webhooks/",
@@ -139,7 +140,9 @@ SECRET_FORMS: tuple[SecretForm, ...] = (
     _form("Vault token", "hvs. hvb.", _WORD_START + r"hv[sb]\.[\w-]{20,}"),
     _form("storage key", "AccountKey= SharedAccessKey=",
           r"(?:AccountKey|SharedAccessKey)=[A-Za-z0-9+/=]{40,}"),
-    _form("service token", "_ pul-",
+    _form("service token",
+          "lin_api_ lin_oauth_ figd_ figu_ ntn_ shpat_ shpca_ shppa_ shpss_ dckr_ sbp_ sbr_ gla_ glsa_ "
+          "rubygems_ sntrys_ sntryu_ pscale_ aio_ tfp_ fo1_ pul-",
           _WORD_START + r"(?:lin_(?:api|oauth)_\w{32,}|fig[du]_[\w-]{24,}|ntn_[A-Za-z0-9]{40,}"
           r"|shp(?:at|ca|pa|ss)_[a-f0-9]{32}|dckr_(?:pat|oat)_[\w-]{24,}|sb[pr]_[a-f0-9]{40}"
           r"|gls?a_[A-Za-z0-9]{28,}_[a-f0-9]{8}|rubygems_[a-f0-9]{48}|sntry[su]_[\w=+/-]{24,}"
