@@ -1,6 +1,5 @@
 """Track the blocks that could be cleared: their kind, and the time of the last touch."""
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
@@ -58,8 +57,9 @@ class BlockTracker(Struct):
     `seen` and `expected` count references to blocks that are shown. `put_back` maps the name of a file to
     (seq, block, field) of the blocks with cleared text of it that was shown again.
 
-    Of the entries that a summary covers when a session is resumed, only the texts of files are kept, which
-    may be put back. Their contents are not read: most were left in the transcript.
+    Of the entries that summaries cover when a session is resumed, only the texts of files are kept, which may
+    be put back. Their contents are not read: most were left in the transcript. Summaries leave out single
+    exchanges; these count as all others, except that names in covered entries do not touch them.
     """
 
     calls: int = 0
@@ -69,9 +69,11 @@ class BlockTracker(Struct):
     blocks: list[TrackedBlock] = field(default_factory=list)
     put_back: dict[str, list[tuple[int, int, str]]] = field(default_factory=dict)
     _entries: int = 0  # number of entries processed
-    _covered: int = 0  # number of entries at the beginning that a summary covered when they were processed
+    _covered: list[int] = field(default_factory=list)  # entries that a summary covered when processed, by seq
+    _undone: int = 0  # number of undone compactions, as far as `_covered` takes them into account
     # Of those: blocks by the name of their file that a later call may supersede.
     _current: dict[str, list[TrackedBlock]] = field(default_factory=dict)
+    _kept: dict[str, list[TrackedBlock]] = field(default_factory=dict)  # `blocks` by the name of their file
     _expected_until: int = 0  # the call up to which `expected` is computed
     _by_name: dict[str, list[TrackedBlock]] = field(default_factory=dict)
     _by_file: dict[str, list[TrackedBlock]] = field(default_factory=dict)
@@ -87,13 +89,15 @@ class BlockTracker(Struct):
 
     def steps(self, folded: Folded) -> Iterator[None]:
         """Process one of these entries with each step; `advance` may be called in between."""
-        covered = _covered_entries(folded)
-        if covered < self._covered:  # a summary was undone: its entries count as all others
-            self._begin_again()
+        covering = folded.edits.covering
+        if len(folded.edits.undone) != self._undone:
+            if not all(map(covering, self._covered)):  # these count as all others
+                self._begin_again()
+            self._undone = len(folded.edits.undone)
         while self._entries < len(entries := folded.entries):
             entry = entries[self._entries]
-            if self._covered == self._entries < covered:
-                self._covered += 1
+            if covering(entry.seq) is not None:
+                self._covered.append(entry.seq)
                 if isinstance(entry, Exchange):
                     self._add_covered(folded, entry)
             elif isinstance(entry, Prompt):
@@ -166,7 +170,8 @@ class BlockTracker(Struct):
         for index, use in exchange.uses.items():
             result = exchange.results.get(index)
             touch = _touch_of(folded, use, result)
-            self._judge_reads(folded, touch, result)
+            blocks = [each for file in touch.files for each in self.of_file(base_name(file))]
+            self._judge_reads(folded, touch, result, blocks)
             for name, gain in clearable_fields(use, _tokens_at(exchange.fact.tokens, index)):
                 block = TrackedBlock(exchange.seq, index, name, gain, Cell.OWN, self.calls, touch.path)
                 self._track(block, touch.files)
@@ -190,6 +195,8 @@ class BlockTracker(Struct):
             ]
             if result is not None:
                 self._supersede(touch, result, is_done)
+                if kept := [each for file in files for each in self._kept.get(base_name(file), ())]:
+                    self._judge_reads(folded, touch, result, kept)
                 gain = sum(result.tokens) - PLACEHOLDER_TOKENS
                 if gain >= MIN_CLEARED_TOKENS and touch.kind != "instructs":
                     cell = Cell.READ if touch.kind == "reads" else Cell.OUTPUT
@@ -235,16 +242,19 @@ class BlockTracker(Struct):
         self.blocks.append(block)
         for file in set(map(base_name, files)):
             self._by_file.setdefault(file, []).append(block)
+            self._kept.setdefault(file, []).append(block)
 
-    def _judge_reads(self, folded: Folded, touch: "_Touch", result: Result | None) -> None:
-        """Update the blocks of the files of a call: they may be out of date, or shown again."""
+    def _judge_reads(
+        self, folded: Folded, touch: "_Touch", result: Result | None, blocks: Iterable[TrackedBlock]
+    ) -> None:
+        """Update blocks of the files of a call: they may be out of date, or shown again."""
         is_done = result is not None and not result.error
         if touch.kind == "writes" and is_done:
             self.edited = True
         read = result if touch.kind == "reads" else None
         still_needed = _pages_meant(folded, read) if read is not None else ()
         # files of the same name, too: no costlier in replays
-        for block in [each for file in touch.files for each in self.of_file(base_name(file))]:
+        for block in blocks:
             block.touched = self.calls
             if block.seq in still_needed:  # as good as read again
                 block.cell = Cell.READ
@@ -307,15 +317,6 @@ def _covered_touch(folded: Folded, use: ToolUseBlock, result: Result | None, fil
     return _Touch(
         "reads", files=files, lines=shown.lines if shown is not None and any(shown.lines) else lines
     )
-
-
-def _covered_entries(folded: Folded) -> int:
-    """Return the number of entries at the beginning that summaries cover."""
-    entries = folded.entries
-    at = 0
-    while at < len(entries) and (fold := folded.edits.covering(entries[at].seq)) is not None:
-        at = bisect_right(entries, fold.last, key=lambda entry: entry.seq)
-    return at
 
 
 def loss_base(prompt: int, prices: Prices) -> float:

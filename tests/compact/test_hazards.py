@@ -245,6 +245,29 @@ def test_each_call_of_a_resumed_session_takes_the_same_time_however_many_there_w
     assert sum(map(len, tracker._current.values())) == 1
 
 
+def test_calls_that_summaries_left_out_count_in_a_resumed_session_as_all_others():
+    """And covered calls behind them are known by their files, and supersede what these show."""
+    world = session(page(1, 100), bash(), read("src/b.py"), page(60, 150), edit("src/b.py"), bash())
+    entries = world.folded.entries
+    before = len(cells(world))
+    folds = [
+        Fold(entries[first].seq, entries[last].last, (TextBlock("so far"),), 9)
+        for first, last in ((0, 2), (4, 5))
+    ]
+    world.add(Compacted, "micro", "auto", tuple(folds))
+    tracker = tracker_of(fold(world.folded.facts))
+    kept = entries[3].results[0].seq  # of src/b.py
+    assert [(each.seq, each.cell) for each in tracker.blocks if each.field == "content"][:1] == [
+        (kept, Cell.READ_EDITED)
+    ]
+    assert len(tracker.blocks) == 2 and tracker.calls == 6
+    assert [each.cell for each in tracker.of_file("a.py")] == [Cell.READ_AGAIN, Cell.READ]
+    folded = fold(world.folded.facts)
+    tracker_of(folded)
+    folded.apply(Undone(folded.last_seq + 1, 0.0, folded.compactions[-1].id))
+    assert len(tracker_of(folded).blocks) == before
+
+
 def test_after_a_summary_was_undone_all_blocks_of_a_resumed_session_count():
     world = session(page(1, 100), bash(), read("src/b.py"))
     before = cells(world)
