@@ -28,7 +28,7 @@ SHORT_KEY_HELP = (
     "  {submit} sends, \\ and {submit} inserts a new line, Up recalls earlier prompts",
     "  @ mentions a file, ! runs a shell command, / lists commands as you type",
     "  Esc or {interrupt} interrupts a turn; Esc Esc rewinds to an earlier prompt",
-    "  {mode} changes the permission mode; {outputs} toggles full output",
+    "  {mode} changes the permission mode; {outputs} turns full outputs on or off",
     "  {interrupt} twice exits; {program} -c resumes the session",
 )
 MORE_HELP = "More: /help commands, /help keys, /help window (a section), /help compact"
@@ -50,7 +50,7 @@ KEY_HELP = (
     "{stash} stashes a draft or restores it",
     "{background} moves the running command to the background; {tasks} lists background commands",
     "!command runs a shell command and shows its output to the model; !!command shows it only to you",
-    "{outputs} toggles full output",
+    "{outputs} prints the outputs of the last turn in full and shows later ones in full; again: in short",
     "{editor} opens the prompt in your editor; {redraw} redraws the screen; {suspend} suspends makeroom",
     "{model} selects the model; {effort} selects the effort",
 )

@@ -179,12 +179,16 @@ def delete_or_leave(state: ReplState) -> None:
 
 
 def toggle_full(state: ReplState) -> None:
-    """Toggle full output: print the turn's outputs in full and those to come, or shorten them (Ctrl-O)."""
+    """Print the turn's outputs again in full and show later ones in full, or in short again (Ctrl-O).
+
+    What is in the terminal's scrollback cannot be changed, so the second press takes nothing back.
+    """
     state.terminal.full = not state.terminal.full
-    hint = "Full output is off"
+    hint = "Full output is off for later outputs"
     if state.terminal.full:
         count = state.view.print_in_full()
-        hint = "Full output is on" + (f"; {pluralize(count, 'output')} printed again" if count else "")
+        again = f"; {pluralize(count, 'output')} printed again" if count else " for later outputs"
+        hint = f"Full output is on{again}"
     state.status_hint.show("full", hint, seconds=REPEAT_S)
 
 

@@ -51,7 +51,7 @@ ACTION_HELP: Mapping[str, str] = {  # the purpose of each action, for the refere
     "background": "move the running command to the background",
     "tasks": "list background commands",
     "redraw": "redraw the screen",
-    "outputs": "toggle full output",
+    "outputs": "print the last outputs in full, and show later ones in full, or in short again",
     "suspend": "suspend makeroom",
     "model": "choose the model",
     "effort": "choose the effort",

@@ -33,7 +33,7 @@ SHORTCUTS = (
     "/ commands   @ files   ! shell   ↑ history   Ctrl-R search",
     "newline: {newline} or \\ {submit}",
     "Esc interrupt   Esc Esc rewind   {mode} change the permission mode",
-    "{outputs} toggle full output   {editor} external editor   {redraw} redraw   {suspend} suspend",
+    "{outputs} full outputs on or off   {editor} external editor   {redraw} redraw   {suspend} suspend",
     "{image} paste image   {stash} stash the draft   {background} move command to background",
     "{tasks} background commands   {complete} complete   {model} model   {effort} effort",
     "{interrupt} clear, twice to exit   {leave} exit",

@@ -142,6 +142,8 @@ class TranscriptView:
         """Print shortened and omitted outputs in full, each once; return their number."""
         texts = [*_more_in_full(self._results, self._terminal.render_context())]
         self._results.clear()
+        if texts:
+            self._print(self._terminal.render_context().paint("dim", "In full:"))
         for text in texts:
             self._print(text)
         return len(texts)

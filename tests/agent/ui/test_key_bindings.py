@@ -210,8 +210,10 @@ def test_shift_tab_cycles_the_permission_mode(terminal):
 def test_ctrl_o_shows_whole_outputs(terminal):
     terminal.type("bash pytest -q\r").sees("4 lines above", "12 passed\n     2.3 s")
     assert "test_0 passed" not in terminal.text
-    terminal.type("\x0f").sees("test_0 passed", "Full output is on; 1 output printed again")
-    terminal.type("\x0f").sees("Full output is off")
+    terminal.type("\x0f").sees("In full:", "test_0 passed", "Full output is on; 1 output printed again")
+    terminal.type("\x0f").sees("Full output is off for later outputs")
+    terminal.type("\x0f").sees("Full output is on for later outputs")
+    assert terminal.everything.count("In full:") == 1
 
 
 def test_ctrl_o_prints_each_output_of_the_turn_whole_once(terminal):

@@ -86,7 +86,7 @@ def test_hints_and_help_report_the_keys_of_the_user(tmp_path: Path) -> None:
     )
     with PtyTerminal(tmp_path, (80, 40), forked_makeroom("--offline")) as terminal:
         terminal.sees("❯", "% of").type("?").sees(
-            "F5 toggle full output", "F3 clear, twice to exit   F4 exit"
+            "F5 full outputs on or off", "F3 clear, twice to exit   F4 exit"
         )
         assert "editor" not in terminal.text and "Ctrl-O" not in terminal.text
         terminal.type("\x7f/help keys\r").sees("F6 changes the permission", "F7 runs /cost", "Ctrl-L redraws")
