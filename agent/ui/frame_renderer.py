@@ -157,14 +157,15 @@ class FrameRenderer(Renderer):
             self.output.disable_bracketed_paste()
         super().reset(_scroll, leave_alternate_screen)
 
-    def blank(self, up: int | None = None) -> None:
-        """Blank the rows of the frame one by one, and forget it; the cursor is in its row `up`.
+    def blank(self, up: int | None = None, height: int = 0) -> None:
+        """Blank the rows of the frame one by one, at least `height`, and forget it.
 
+        The cursor is in its row `up`.
         tmux moves the screen into its history when all of it is erased at once. A terminal that became lower
         may have dropped rows below the cursor, so the way back up is shorter than the frame is high.
         """
         up = self.frame.cursor[0] if up is None else up
-        height = max(len(self.frame.rows), up + 1)
+        height = max(len(self.frame.rows), up + 1, height)
         self.output.write_raw("\r")
         self.output.cursor_up(up)
         self.output.write_raw(SAVE_CURSOR)
@@ -181,11 +182,16 @@ class FrameRenderer(Renderer):
 
         A terminal that reflows has by now broken the rows of the frame into more rows than were drawn.
         """
-        columns = max(self.output.get_size().columns, 1)
+        if not reflows_rows(os.environ.get("TERM", ""), os.environ.get("XTERM_VERSION", "")):
+            self.blank()
+            return
+        size = self.output.get_size()
+        columns = max(size.columns, 1)
         row, column = self.frame.cursor
         broken = (-(-painted_width(line) // columns) for line in self.frame.rows[:row])
-        reflows = reflows_rows(os.environ.get("TERM", ""), os.environ.get("XTERM_VERSION", ""))
-        self.blank(column // columns + sum(max(rows, 1) for rows in broken) if reflows else None)
+        # Rows below the cursor are broken too: they may reach the end of the screen. Those that scrolled away
+        # at its top are in the history of the terminal, where nothing can be erased.
+        self.blank(column // columns + sum(max(rows, 1) for rows in broken), height=size.rows)
 
 
 def _rows_of(line: str, columns: int) -> list[str]:

@@ -150,6 +150,26 @@ def test_a_frame_is_blanked_whole_and_alone_where_the_terminal_dropped_rows_belo
         assert screen.cursor.y == len(above)
 
 
+def test_rows_that_a_narrower_terminal_broke_are_blanked_also_below_the_cursor(tmp_path, monkeypatch) -> None:
+    """Each row of a frame that fills the screen was broken into two; the cursor is in the first one."""
+    monkeypatch.delenv("XTERM_VERSION", raising=False)
+    monkeypatch.setenv("TERM", "tmux-256color")
+    frame = ["> one", *(f"row {number} {'x' * COLUMNS}" for number in range(5))]
+    broken = [part for row in frame for part in (row[:COLUMNS], row[COLUMNS:]) if part]
+    screen = fed(broken, len(broken), [])
+    screen.cursor.y = 0
+
+    def resize(renderer):
+        renderer.frame = Frame(tuple(frame), (0, 2))
+        renderer.forget_size()
+        renderer.output.flush()
+
+    # tmux moves the screen into its history if the last code erases anything at its start
+    codes = written(Size(len(broken), COLUMNS), tmp_path / "codes", resize)
+    pyte.Stream(screen).feed(codes.rpartition("\x1b[J")[0])
+    assert not any(row.strip() for row in screen.display)
+
+
 def test_in_tmux_nothing_is_drawn_until_the_size_stays(tmp_path, monkeypatch) -> None:
     """A terminal that reports a second change of its size a while after it was made."""
     monkeypatch.setattr(terminal, "SIZE_SETTLE_S", 0.001)
