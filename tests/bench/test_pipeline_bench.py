@@ -15,6 +15,7 @@ from agent.replay.command import read_recordings
 from agent.replay.policies import PRICE_TIERS
 from compact.estimate import Calibration
 from compact.layers.summary import fallback_summary
+from compact.local_summary import accounting_steps
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import Situation
 from compact.tokens import TokenCounter, load_counter
@@ -81,9 +82,32 @@ def test_compact_without_a_model_takes_at_most_200_ms_at_500_facts():
     recordings, rows = read_recordings(files, counter, "recorded")[0], []
     compact(fold(recordings[0].facts), counter)  # compiles the patterns: 60 ms
     for recorded in recordings:
-        folded = fold(recorded.facts)
-        took = compact(folded, counter)
-        rows.append((len(recorded.facts), 1_000 * took, 1_000 * compact(folded, counter)))
+        tries = []
+        for _ in range(3):  # the load of other processes makes single measurements unreliable
+            folded = fold(recorded.facts)
+            tries.append((1_000 * compact(folded, counter), 1_000 * compact(folded, counter)))
+        rows.append((len(recorded.facts), *map(min, zip(*tries, strict=True))))
     for facts, once, again in sorted(rows):
         print(f"{facts} facts: {once:.0f} ms, and {again:.0f} for one more")
     assert all(once <= 200 * max(1, facts / 500) for facts, once, _ in rows)
+
+
+@pytest.mark.skipif("MAKEROOM_RECORDINGS" not in os.environ, reason="needs recordings")
+def test_a_local_summary_is_ready_within_50_ms_where_the_accounts_are_current():
+    counter = load_counter()
+    counter.warm()
+    files = sorted(Path(os.environ["MAKEROOM_RECORDINGS"]).glob("*.jsonl"))
+    times = []
+    for recorded in read_recordings(files, counter, "recorded")[0]:
+        tries = []
+        for _ in range(3):
+            folded = fold(recorded.facts)
+            for _ in accounting_steps(folded):  # as a session does between turns
+                pass
+            tries.append(1_000 * compact(folded, counter))
+        times.append(min(tries))
+    print(
+        f"a local summary is ready in {sorted(times)[len(times) // 2]:.0f} ms (median),"
+        f" {max(times):.0f} at most"
+    )
+    assert max(times) <= 50
