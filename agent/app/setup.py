@@ -14,6 +14,7 @@ from agent.formatting import KEY_NAMES
 from agent.permissions import Mode, SandboxSettings
 from agent.ports import Clock, Hooks, SystemClock, ToolSource
 from compact import CompactSettings
+from tools.files import path_outside
 from transcripts import SessionKey, load_session_key, new_session_key
 from transcripts.secrets import SecretMasks, secret_values
 
@@ -50,6 +51,14 @@ class RunSetup(Struct, frozen=True):
     def program_environ(self) -> Mapping[str, str]:
         """Return the environment of commands, hooks and servers, before it is filtered for them."""
         return {**self.environ, **self.variables}
+
+    @property
+    def helper_environ(self) -> Mapping[str, str]:
+        """Return the environment of makeroom's own helpers outside the sandbox, such as clipboard programs.
+
+        Commands may write in directories of the project, such as `.venv/bin`.
+        """
+        return {**self.environ, "PATH": path_outside(self.environ.get("PATH", ""), str(self.folder))}
 
     @property
     def masks(self) -> SecretMasks:

@@ -27,6 +27,7 @@ from agent.app import (
 from agent.errors import AgentError, AuthenticationError, UsageError
 from agent.import_guard import import_nothing_from
 from agent.version import program_name
+from tools.files import path_outside
 from tools.text import escaped
 from transcripts import RECORDS_FOLDER, StoreError, recover_transcripts
 from transcripts.secrets import SecretMasks, secret_values
@@ -137,6 +138,8 @@ def run_setup(options: Options) -> RunSetup:
             del os.environ[name]
     given = given_settings(options.settings, options.setting_sources, folder)
     environ = {**os.environ, **given.environ}
+    # The user's editor and browser are looked for here, and run outside the sandbox.
+    os.environ["PATH"] = path_outside(environ.get("PATH", os.defpath), str(folder))
     config = load_config(environ, folder, Path.home(), given)
     if options.safe_mode:  # settings and rules still apply: they may restrict the model
         config = replace(config, hooks=(), status_line="", output_style="")

@@ -187,7 +187,7 @@ async def copy_answer(controller: Controller, argument: str) -> Event | None:
         return usage_notice("copy", f"cannot copy answer {argument!r}: N is from 1 to {len(answers)}")
     text = printable(answers[number - 1])  # what is pasted into a shell must not end the paste
     what = f"{len(text):,} characters ('{shorten(' '.join(text.split()), 30)}')"
-    if program := await _copy_with_program(text, controller.setup.environ):
+    if program := await _copy_with_program(text, controller.setup.helper_environ):
         return Notice(f"copied {what} with {program}")
     if len(text.encode()) <= 74_000:  # the usual limit of terminals for one escape sequence
         return ClipboardCopy(text, f"sent {what} to the clipboard of the terminal (OSC 52). {OSC52_HINT}")

@@ -258,7 +258,7 @@ async def _find_images(setup: RunSetup, pasted: str | None) -> list[tuple[str, s
             found = await asyncio.to_thread(module.named_images, pasted)
         else:
             state_dir = setup.config.state_dir
-            found = [await asyncio.to_thread(module.clipboard_image, setup.environ, state_dir)]
+            found = [await asyncio.to_thread(module.clipboard_image, setup.helper_environ, state_dir)]
     except module.NoImage as error:
         raise ValueError(str(error)) from error
     return [(str(image.path), f"{one_line(image.path.name)}, {image.size}") for image in found]

@@ -21,10 +21,12 @@ from tools.processes import (
     CommandLimits,
     CommandRequest,
     HostQuestions,
+    OwnCommand,
     ProgressThrottle,
     Spool,
     command_runner,
     run_foreground,
+    run_own_command,
 )
 from tools.sandbox import BlockedAccess, UnblockDecision
 
@@ -351,12 +353,34 @@ def test_not_found_not_executable_and_a_killed_child_are_as_bash_says(shell: Bas
 
 
 def test_without_bash_the_error_names_what_to_do(shell: BashSession) -> None:
-    shell.context.environ = {**shell.context.environ, "PATH": str(shell.folder)}
+    programs = shell.folder.parent / f"{shell.folder.name}-bin"
+    programs.mkdir()
+    shell.context.environ = {**shell.context.environ, "PATH": str(programs)}
     if Path("/bin/bash").exists():
-        (shell.folder / "bash").write_text("#!/no/such/interpreter\n")
-        (shell.folder / "bash").chmod(0o755)
+        (programs / "bash").write_text("#!/no/such/interpreter\n")
+        (programs / "bash").chmod(0o755)
     with pytest.raises(ToolError, match="install it"):
         shell.run("true")
+
+
+def test_no_bash_of_the_project_runs_a_command(shell: BashSession) -> None:
+    """A sandboxed command may have written it, and approved commands run outside."""
+    planted = shell.folder / ".venv" / "bin" / "bash"
+    planted.parent.mkdir(parents=True)
+    planted.write_text(f"#!/bin/sh\ntouch {shell.folder}/ran\n")
+    planted.chmod(0o755)
+    shell.context.environ = {**shell.context.environ, "PATH": f"{planted.parent}:{os.environ['PATH']}"}
+    assert text(shell.run("echo fine; type -P bash")) == f"fine\n{planted}"
+
+    async def own() -> str:
+        runner = command_runner(shell.context)
+        try:
+            return (await run_own_command(runner, OwnCommand("echo fine", ""), sandboxed=False)).out
+        finally:
+            await runner.close()
+
+    assert asyncio.run(own()) == "fine\n"
+    assert not (shell.folder / "ran").exists()
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         links_on_way,
         names_in,
         one_line_path,
+        path_outside,
         resolve_path,
         shown_cwd,
     )
@@ -61,6 +62,7 @@ __all__ = [
     "names_in",
     "one_line_path",
     "opened_file",
+    "path_outside",
     "read_at_most",
     "recover",
     "resolve_path",
@@ -77,8 +79,8 @@ __getattr__ = lazy_door(
             "load_file opened_file read_at_most safe_open"
         ),
         "paths": (
-            "canonical_path expanded_path is_inside links_on_way names_in one_line_path resolve_path "
-            "shown_cwd"
+            "canonical_path expanded_path is_inside links_on_way names_in one_line_path path_outside"
+            " resolve_path shown_cwd"
         ),
         "workspace": "SeenFile Workspace",
         "write_recovery": "recover",

@@ -91,6 +91,22 @@ def canonical_path(path: str) -> str:
     return real
 
 
+def path_outside(path: str, folder: str) -> str:
+    """Return a search path without relative directories and those in a project, where commands may write.
+
+    For programs that makeroom itself runs outside the sandbox.
+    """
+    entries = (entry for entry in path.split(":") if entry.startswith("/"))
+    return ":".join(entry for entry in entries if not _may_be_inside(entry, folder))
+
+
+def _may_be_inside(path: str, folder: str) -> bool:
+    try:
+        return is_inside(canonical_path(path), folder)
+    except FileError:
+        return True
+
+
 def links_on_way(path: str) -> list[str]:
     """Return the links that an absolute path leads through, then its target.
 

@@ -16,8 +16,10 @@ from msgspec import Struct, field
 from tools.sandbox import BlockedAccess, SandboxedRun, SandboxProfile, find_blocked_access
 from transcripts.storage import opened_fd
 
+from .env_filter import filter_environment
 from .jobs import exit_code
 from .runner import DRAIN_LIMIT_S, CommandRunner
+from .session_shell import bash_path
 
 MAX_KEPT_BYTES = 1 << 20  # of its output; the rest is read and dropped
 
@@ -59,7 +61,10 @@ async def run_own_command(runner: CommandRunner, command: OwnCommand, *, sandbox
         total += len(data)
 
     exports = "".join(f"export {name}={quote(value)}; " for name, value in command.variables.items())
-    script = f"{exports}exec bash -c {quote(command.line)} <{quote(str(given))} 2>{quote(str(errors))}"
+    bash = quote(bash_path(runner.context, filter_environment(runner.context.environ)["PATH"]))
+    script = (
+        f"{exports}exec -a bash {bash} -c {quote(command.line)} <{quote(str(given))} 2>{quote(str(errors))}"
+    )
     given.write_text(command.given)
     try:
         folder = runner.context.folder

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from tools.files import path_outside
+
 from .command_context import CommandContext
 from .env_filter import filter_environment
 
@@ -41,10 +43,15 @@ def private_folder() -> Path:
     return private
 
 
+def bash_path(context: CommandContext, path: str) -> str:
+    """Return the bash on a search path, but none of the project, in which commands may write."""
+    return shutil.which("bash", path=path_outside(path, str(context.folder))) or "/bin/bash"
+
+
 def shell_for(context: CommandContext, line: str, private: Path, report: Path) -> Shell:
     """Return the shell that runs a command line and writes its last directory to `report`."""
     environ = filter_environment(context.environ, context.pass_env)
-    path = shutil.which("bash", path=environ["PATH"]) or "/bin/bash"
+    path = bash_path(context, environ["PATH"])
     argv = ["bash", "--noprofile", "--norc", "-c", line]
     if len(line.encode()) > 100_000:  # Linux limits one argument to 131,072 bytes
         script = private / report.with_suffix(".sh").name

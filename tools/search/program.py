@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tools.files import canonical_path, is_inside
+from tools.files import path_outside
 from tools.processes import DRAIN_LIMIT_S, CommandContext, command_runner, filter_environment
 
 SEARCH_LIMIT_S = 20.0
@@ -31,11 +31,8 @@ class ProgramEnd(NamedTuple):
 
 def safe_path(context: CommandContext, *more: str) -> str:
     """Return PATH without relative directories and those of the project, since no one approves what runs."""
-    folders = filter_environment(context.environ)["PATH"].split(os.pathsep)
-    absolute = [each for each in (*folders, *more) if each.startswith("/")]
-    return os.pathsep.join(
-        each for each in absolute if not is_inside(canonical_path(each), str(context.folder))
-    )
+    path = os.pathsep.join((filter_environment(context.environ)["PATH"], *more))
+    return path_outside(path, str(context.folder))
 
 
 def find_program(context: CommandContext, name: str) -> str | None:

@@ -127,8 +127,11 @@ def test_export_writes_a_file_of_the_asked_form(tmp_path: Path) -> None:
 
 
 def test_copy_gives_the_newest_answers_to_the_terminal_or_the_clipboard_program(tmp_path: Path) -> None:
-    (tmp_path / "wl-copy").write_text(f"#!/bin/sh\ncat > {tmp_path}/clip\n", "utf-8")
-    (tmp_path / "wl-copy").chmod(0o755)
+    programs = tmp_path.parent / f"{tmp_path.name}-bin"
+    for folder, clip in ((programs, "clip"), (tmp_path, "planted")):
+        folder.mkdir(exist_ok=True)
+        (folder / "wl-copy").write_text(f"#!/bin/sh\ncat > {tmp_path}/{clip}\n", "utf-8")
+        (folder / "wl-copy").chmod(0o755)
 
     async def work(run: ControllerRun) -> None:
         assert "no answer to copy" in await run.do("/copy")
@@ -138,10 +141,11 @@ def test_copy_gives_the_newest_answers_to_the_terminal_or_the_clipboard_program(
         assert run.emitted(ClipboardCopy)[0].text == first.text != ""
         assert "N is from 1 to 2 (usage: /copy [N])" in await run.do("/copy 3")
         assert "N is from 1 to 2 (usage: /copy [N])" in await run.do("/copy x")
-        environ = {"WAYLAND_DISPLAY": "w", "PATH": f"{tmp_path}:/usr/bin:/bin"}
+        environ = {"WAYLAND_DISPLAY": "w", "PATH": f"{tmp_path}:{programs}:/usr/bin:/bin"}
         run.controller.setup = replace(run.controller.setup, environ=environ)
         assert "with wl-copy" in await run.do("/copy 2") and not run.emitted(ClipboardCopy)
         assert (tmp_path / "clip").read_text("utf-8") == first.text
+        assert not (tmp_path / "planted").exists(), "a command may have written a program of the project"
         run.controller.setup = replace(run.controller.setup, environ={**environ, "SSH_TTY": "/dev/pts/1"})
         await run.do("/copy")
         assert run.emitted(ClipboardCopy)
