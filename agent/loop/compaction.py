@@ -297,7 +297,8 @@ async def _plan(
         if context.compaction.settings.waits_for_summary(trigger):
             reply = await call_summarizer(session, context, step, emit)
         else:
-            _begin_summary(session, context, step, trigger, emit)
+            call = begin_summary_call(session, context, step)
+            context.background_summary = SummaryTask(call, trigger, emit)
             reply = SummaryReply(None, pending=True)
         step = _advance(flow, reply)
     paid = session.cost - cost
@@ -307,18 +308,6 @@ async def _plan(
         reason = f"a hook denied it: {answer.veto}"
         return replace(step, failures=((HookEvent.PRE_COMPACT, reason), *step.failures), note=reason)
     return step
-
-
-def _begin_summary(
-    session: Session, context: TurnContext, wanted: SummaryRequest, trigger: Trigger, emit: Emit
-) -> None:
-    """Begin to write a summary in the background, unless the next request has to fill the cache first.
-
-    After a pause, both requests would write the whole history to the cache.
-    """
-    if trigger == "tool" or context.summary_model or not situation_of(session, context).cache_is_cold:
-        call = begin_summary_call(session, context, wanted)
-        context.background_summary = SummaryTask(call, trigger, emit)
 
 
 def situation_of(session: Session, context: TurnContext) -> Situation:

@@ -214,8 +214,12 @@ def summarize(situation: Situation, trigger: Trigger, focus: str) -> Flow:
             planned = _without_model(situation, trigger, TOO_LITTLE)
         # An automatic attempt says nothing yet: only the server knows whether the request is too long.
         return CompactionPlan() if trigger == "auto" and not planned.proposals else planned
-    if not situation.can_wait and not situation.settings.waits_for_summary(trigger):
-        return _without_model(situation, trigger, NO_TIME)
+    if not situation.settings.waits_for_summary(trigger):
+        if not situation.can_wait:
+            return _without_model(situation, trigger, NO_TIME)
+        if trigger == "auto" and situation.cache_is_cold:
+            # The request and the one for the summary would both write the whole history to the cache.
+            return CompactionPlan()
     reason = FREED_TOO_LITTLE
     try:
         summary = yield from request_summary(situation, focus)

@@ -284,6 +284,27 @@ def test_a_summary_is_begun_at_the_end_of_a_turn_and_ends_with_the_session(tmp_p
         assert unused(w) == ["the session ended"] and compactions(w) == []
 
 
+def test_after_a_pause_the_next_request_fills_the_cache_before_a_summary_is_asked_for(tmp_path: Path) -> None:
+    with loud(tmp_path, lambda body: SUMMARY, 5) as w:
+        prepare(w, replace(SETTINGS, trigger=190_000))
+
+        async def whole() -> None:
+            await w.turn("go")
+            before = len(w.record.facts)
+            w.clock.time += 400
+            prepare(w)
+            await w.turn("and now?")
+            await begin_summary_if_due(w.session, w.context, w.events.append)
+            sent = [fact.trigger for fact in w.record.facts[before:] if isinstance(fact, RequestSent)]
+            assert sent == ["turn", "summary"]
+            made = [fact.layer for fact in w.record.facts[before:] if isinstance(fact, Compacted)]
+            assert made == ["micro"], "what is free while nothing is cached is cleared all the same"
+            await finish(w)
+
+        asyncio.run(whole())
+        w.check()
+
+
 def test_where_requests_wait_for_summaries_nothing_runs_beside_them(tmp_path: Path) -> None:
     with loud(tmp_path, lambda body: SUMMARY, 5) as w:
         prepare(w, replace(SETTINGS, background_summaries=False))
