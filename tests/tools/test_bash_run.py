@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.sampling import sampled
@@ -36,14 +36,14 @@ BASH_PROCESS = Path(__file__).with_name("bash_process.py")
 
 
 FLOODS = {
+    "ten gigabytes on one line": "head -c 10G /dev/zero | tr '\\0' x",
     "yes": "yes",
     "zeros": "cat /dev/zero",
     "random": "base64 /dev/urandom",
-    "ten gigabytes on one line": "head -c 10G /dev/zero | tr '\\0' x",
 }
 
 
-@pytest.mark.parametrize("command", sampled(FLOODS.values(), 3), ids=FLOODS)
+@pytest.mark.parametrize("command", sampled(FLOODS.values(), 4), ids=FLOODS)
 def test_a_flood_is_stopped_at_the_limit_and_memory_stays_small(tmp_path: Path, command: str) -> None:
     argv = [sys.executable, str(BASH_PROCESS), str(tmp_path), "namespace", "60000", command]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=2 * GUARD_S, check=True)
@@ -439,14 +439,19 @@ def test_line_ends_of_another_world_are_normalised_before_the_check_and_the_run(
     assert shell.say(command) == "one\ntwo"
 
 
-@given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=400))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_the_string_that_is_judged_is_the_string_that_runs(shell: BashSession, rest: str) -> None:
+@pytest.mark.parametrize("examples", [10, pytest.param(400, marks=pytest.mark.sweep)])
+def test_the_string_that_is_judged_is_the_string_that_runs(shell: BashSession, examples: int) -> None:
     """bash is asked for the command it was given; it exits before it comes to the rest."""
-    command = f'printf %s "$BASH_EXECUTION_STRING" >ran; exit\n{rest}'
-    (access,) = required_access(BashArguments(command=command), shell.context)
-    shell.run(command)
-    assert (shell.folder / "ran").read_bytes() == access.target.encode()
+
+    @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=400))
+    @settings(max_examples=examples, deadline=None)
+    def the_judged_string_runs(rest: str) -> None:
+        command = f'printf %s "$BASH_EXECUTION_STRING" >ran; exit\n{rest}'
+        (access,) = required_access(BashArguments(command=command), shell.context)
+        shell.run(command)
+        assert (shell.folder / "ran").read_bytes() == access.target.encode()
+
+    the_judged_string_runs()
 
 
 def test_commands_have_the_usual_signals_though_python_ignores_some(shell: BashSession) -> None:
