@@ -14,7 +14,7 @@ from agent.events import CommandOutput, Emit, Notice
 from agent.extensions import Approvals, ItemSource, ProjectItem
 from agent.extensions.agents import agent_items
 from agent.extensions.hooks import settings_items
-from agent.extensions.mcp import mcp_items
+from agent.extensions.mcp import ServerFiles, mcp_items, user_server_items
 from agent.extensions.plugins import plugin_items
 from agent.extensions.skills import skill_items
 from agent.formatting import shorten
@@ -106,7 +106,9 @@ def _listed(setup: RunSetup) -> list[ProjectItem]:
     sources = setup.options.setting_sources
     if sources is not None and "project" not in sources:
         return []
-    return list(chain.from_iterable(source(setup.folder, setup.environ) for source in ITEM_SOURCES))
+    own = user_server_items(ServerFiles(setup.folder, setup.config.user_dir), setup.environ)
+    found = (source(setup.folder, setup.environ) for source in ITEM_SOURCES)
+    return [*chain.from_iterable(found), *own]
 
 
 async def _ask(approvals: Approvals, items: Sequence[ProjectItem], chooser: Chooser, emit: Emit) -> None:

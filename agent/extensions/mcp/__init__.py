@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .approval import mcp_items, server_item
+    from .approval import mcp_items, server_item, user_server_items
     from .calls import direct_tool
     from .entries import ServerEntry, plugin_entries, read_entry
     from .failures import ConnectionLost, ServerFailed
@@ -41,11 +41,12 @@ __all__ = [
     "read_entry",
     "restricted_tool",
     "server_item",
+    "user_server_items",
 ]
 __getattr__ = lazy_door(
     __name__,
     {
-        "approval": "mcp_items server_item",
+        "approval": "mcp_items server_item user_server_items",
         "calls": "direct_tool",
         "entries": "ServerEntry plugin_entries read_entry",
         "failures": "ConnectionLost ServerFailed",

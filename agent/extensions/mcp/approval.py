@@ -37,6 +37,17 @@ def own_files(entry: ServerEntry, folder: Path, environ: Mapping[str, str]) -> s
     return named_files(line, folder, server_environ(entry, environ))
 
 
+def user_server_items(files: ServerFiles, environ: Mapping[str, str]) -> Iterator[ProjectItem]:
+    """Yield the user's own servers that run files of the project."""
+    try:
+        found = files.raw_entries("user")
+    except (OSError, ValueError):
+        return  # reported when the servers are read
+    for name, raw in sorted(found.items()):
+        if own_files(read_entry(name, raw, "user", environ), files.folder, environ):
+            yield server_item(name, raw, files.folder, environ)
+
+
 def _shown(name: str, raw: RawEntry) -> str:
     """Return the command or URL of a server, and the names of the variables that it sets and uses."""
     named = ", ".join([*dict(raw.get("env") or {}), *dict(raw.get("headers") or {})])

@@ -19,6 +19,9 @@ MAX_SERVER_NAME_CHARS = 64
 VARIABLE = r"(?a:\$\{([A-Za-z_]\w*)(?::-([^}]*))?\})"
 
 
+PLUGIN_PREFIX = "plugin:"
+
+
 class ServerEntry(Struct, frozen=True):
     """One configured server, with its variables filled in.
 
@@ -41,6 +44,11 @@ class ServerEntry(Struct, frozen=True):
     always_load: bool = False
     problem: str = ""
     remarks: tuple[str, ...] = ()
+
+    @property
+    def is_of_plugin(self) -> bool:
+        """Return whether a plugin defines it, which is approved as a whole."""
+        return self.name.startswith(PLUGIN_PREFIX)
 
     @property
     def masks(self) -> SecretMasks:
@@ -102,7 +110,9 @@ def plugin_entries(
 ) -> list[ServerEntry]:
     """Return the entries of an approved plugin's servers, under its name and theirs."""
     variables = {**environ, "CLAUDE_PLUGIN_ROOT": str(root)}
-    return [read_entry(f"plugin:{plugin}:{name}", raw, "user", variables) for name, raw in raws.items()]
+    return [
+        read_entry(f"{PLUGIN_PREFIX}{plugin}:{name}", raw, "user", variables) for name, raw in raws.items()
+    ]
 
 
 def _kind(written: str) -> ServerKind | None:

@@ -91,7 +91,7 @@ class McpServers:
         self._reports: dict[str, str] = {}  # the newest report of each server for the user
         self._questions = Counter[str]()
         self._environ: Mapping[str, str] = {}
-        self._accepted: dict[str, str] = {}  # the digest of the files of each server of the user
+        self._accepted: dict[str, str] = {}  # the digest of the files of servers of flags and plugins
 
     async def open(self, folder: Path, environ: Mapping[str, str]) -> None:
         """Read the configuration, and begin to start servers. Raises UsageError for --mcp-config."""
@@ -125,21 +125,23 @@ class McpServers:
             self.servers.append(server)
 
     def is_approved(self, entry: ServerEntry) -> bool:
-        """Return true if a server may be started: it is the user's own, or approved."""
-        if entry.scope in ("flag", "user"):
+        """Return true if a server may be started: approved, or the user's own and not in the project."""
+        if entry.scope == "flag" or entry.is_of_plugin:
+            return True
+        if entry.scope == "user" and not own_files(entry, self.setup.files.folder, self._environ):
             return True
         item = server_item(entry.name, entry.raw, self.setup.files.folder, self._environ)
         return self.setup.approved(item)
 
     def accept_files(self, entry: ServerEntry) -> None:
-        """Let a server of the user run its files as they are now."""
+        """Let a server that a flag or a plugin defines run its files as they are now."""
         self._accepted.pop(entry.name, None)
 
     def _require_unchanged(self, entry: ServerEntry) -> None:
         """Raise ServerFailed if a command may have changed a file of the project that a server runs."""
-        if entry.scope not in ("flag", "user"):
-            if not self.is_approved(entry):
-                raise ServerFailed(CHANGED)
+        if not self.is_approved(entry):
+            raise ServerFailed(CHANGED)
+        if entry.scope != "flag" and not entry.is_of_plugin:
             return
         files = own_files(entry, self.setup.files.folder, self._environ)
         if self._accepted.setdefault(entry.name, files) != files:

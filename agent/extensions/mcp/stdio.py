@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 from collections.abc import Callable
 from typing import Any
 
+from tools.files import is_inside, path_outside
 from tools.processes import exit_code
 from tools.sandbox import CommandHandle, SupervisorLost
 
@@ -158,13 +160,17 @@ async def open_stdio(
     path = find_program(entry, processes.environ, processes.folder)
     if path is None:
         raise ServerFailed(missing_requirement(entry, processes.environ, processes.folder))
+    environ = server_environ(entry, processes.environ)
+    if not is_inside(path, str(processes.folder)):
+        # Programs that it starts itself, such as node for npx, are none that a command has written.
+        environ["PATH"] = path_outside(environ.get("PATH", os.defpath), str(processes.folder))
     try:
         supervisor = await processes.supervisor()
         command, end = supervisor.open.talk(
             log.take,
             path=path,
             argv=[entry.command, *entry.args],
-            env=server_environ(entry, processes.environ),
+            env=environ,
             cwd=str(processes.folder),
         )
     except (SupervisorLost, ValueError) as error:

@@ -3,8 +3,9 @@
 import asyncio
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from agent.app.session_factory import SessionFactory, end_session
 from agent.app.setup import RunSetup
 from agent.cli.mcp_command import run_mcp
 from agent.events import Event, Notice, ToolCallStarted
-from agent.extensions.mcp import NOT_APPROVED, McpServers, ServerFailed, server_item
+from agent.extensions.mcp import NOT_APPROVED, McpServers, ServerFailed, server_item, user_server_items
 from agent.extensions.mcp.source import MAX_REPORTED_QUESTIONS
 from agent.loop.compaction import live_state
 from agent.loop.context import TurnContext
@@ -27,14 +28,18 @@ from .test_server import ENVIRON, SCRIPT, script
 
 
 def run_in(
-    folder: Path, act: Callable[[Services, McpServers], object], events: list[Event], **options: object
+    folder: Path,
+    act: Callable[[Services, McpServers], object],
+    events: list[Event],
+    environ: Mapping[str, str] = ENVIRON,
+    **options: object,
 ) -> None:
     """Warm the services of a run in the directory, act, and close them."""
     home = folder / "home"
     config = Config(user_dir=home / "config", cache_dir=home / "cache", state_dir=home / "state")
 
     async def run() -> None:
-        setup = RunSetup(Options(offline=True, **options), config, folder, ENVIRON)  # type: ignore[arg-type]
+        setup = RunSetup(Options(offline=True, **options), config, folder, environ)  # type: ignore[arg-type]
         services = make_services(setup, events.append, Answers())
         assert services.mcp is not None
         try:
@@ -128,19 +133,22 @@ def test_what_a_project_defines_is_not_started_before_it_was_approved(tmp_path: 
     assert len(warnings) == 1
 
 
-@pytest.mark.parametrize("place", [".mcp.json", "home/config/mcp.json"])
+@pytest.mark.parametrize("place", [".mcp.json", "home/config/mcp.json", "a flag"])
 def test_a_server_whose_file_a_command_has_changed_does_not_start(tmp_path: Path, place: str) -> None:
     """It would run outside the sandbox what a command in the sandbox wrote."""
     own = tmp_path / "server.py"
     own.write_text(Path(SCRIPT).read_text("utf-8"), "utf-8")
     entry = {"command": sys.executable, "args": ["-I", "-S", "./server.py"]}
     configure(tmp_path / place, theirs=entry)
+    is_given = place == "a flag"
+    flags: dict[str, Any] = {"mcp_config": (str(tmp_path / place),)} if is_given else {}
     events: list[Event] = []
 
     async def act(services: Services, mcp: McpServers) -> None:
         theirs = mcp.named("theirs")
         assert theirs is not None
-        if place == ".mcp.json":
+        if not is_given:
+            assert theirs.state == "disabled"
             services.approvals.record([server_item("theirs", entry, tmp_path, ENVIRON)], True)
             await mcp.settle_approvals()
         await theirs.ready()
@@ -151,7 +159,7 @@ def test_a_server_whose_file_a_command_has_changed_does_not_start(tmp_path: Path
         with pytest.raises(ServerFailed, match="a file of the project that it runs has changed"):
             await theirs.ready()
         assert theirs.state == "failed" and not (tmp_path / "ran").exists()
-        if place == ".mcp.json":
+        if not is_given:
             services.approvals.record([server_item("theirs", entry, tmp_path, ENVIRON)], True)
         else:
             mcp.accept_files(theirs.entry)
@@ -159,9 +167,34 @@ def test_a_server_whose_file_a_command_has_changed_does_not_start(tmp_path: Path
         await mcp.settle_approvals()
         await theirs.ready()
 
-    run_in(tmp_path, act, events)
+    run_in(tmp_path, act, events, **flags)
     told = [event.text for event in events if isinstance(event, Notice) and "has changed" in event.text]
     assert len(told) == 1
+
+
+def test_a_server_of_the_user_runs_no_program_that_a_command_has_planted(tmp_path: Path) -> None:
+    """With an active .venv its programs come first on PATH."""
+    configure(tmp_path / "home" / "config" / "mcp.json", mine=script())
+    planted = tmp_path / ".venv" / "bin" / "python3"
+    planted.parent.mkdir(parents=True)
+    configure(tmp_path / "home" / "config" / "mcp.json", mine={**script(), "command": "python3"})
+    environ = {**ENVIRON, "PATH": f"{planted.parent}:{ENVIRON['PATH']}"}
+    events: list[Event] = []
+
+    async def act(services: Services, mcp: McpServers) -> None:
+        mine = mcp.named("mine")
+        assert mine is not None
+        await mine.ready()
+        answer = await mine.request("tools/call", {"name": "env"})
+        assert str(planted.parent) not in answer["content"][0]["text"]
+        planted.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+        planted.chmod(0o755)
+        await mine.reconnect()
+        assert "has changed" in mine.failure and not (tmp_path / "ran").exists()
+        items = user_server_items(mcp.setup.files, environ)
+        assert [item.name for item in items] == ["mine"], "so that the next start asks"
+
+    run_in(tmp_path, act, events, environ)
 
 
 def test_a_server_that_asks_again_and_again_is_reported_a_few_times(tmp_path: Path) -> None:
