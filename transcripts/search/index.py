@@ -10,7 +10,7 @@ from .words import USER_TERM, QueryTerm
 if TYPE_CHECKING:
     import sqlite3
 
-MAX_RANKED = 3_000  # approximate number of facts that FTS5 ranks; each takes a microsecond
+MAX_RANKED = 1_500  # approximate number of facts that FTS5 ranks; each takes a microsecond
 _PLACE = "facts.id, file, sid, seq, at"
 
 
