@@ -25,6 +25,7 @@ from agent.shell import (
     known_programs,
     outside_need,
     reads_outside,
+    system_file_need,
 )
 from tools.guarded import is_protected
 
@@ -289,7 +290,12 @@ def _judge_in_plan_mode(access: Access, rules: PermissionRules) -> Verdict:
 def _outside_need(access: Access, rules: PermissionRules) -> str:
     """Return the reason why a line cannot work in the sandbox, "" if none is known."""
     seen = rules.standpoint(access)
-    return outside_need(access.target, seen) if seen is not None else ""
+    if seen is None:
+        return ""
+    # A directory that the user has opened in the sandbox may contain the system file.
+    return outside_need(access.target, seen) or (
+        "" if rules.widened else system_file_need(access.target, seen)
+    )
 
 
 def _may_read_outside(access: Access, rules: PermissionRules) -> bool:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from .outside_programs import (
         outside_need,
+        system_file_need,
     )
     from .outside_reading import (
         reads_outside,
@@ -95,6 +96,7 @@ __all__ = [
     "read_line",
     "reads_outside",
     "risky_lines",
+    "system_file_need",
     "with_other_names",
 ]
 __getattr__ = lazy_door(
@@ -105,7 +107,7 @@ __getattr__ = lazy_door(
         "line_reading": "Invocation LineReading read_line",
         "lost_files": "UncoveredFiles changed_repositories lost_paths",
         "lost_objects": "pruning",
-        "outside_programs": "outside_need",
+        "outside_programs": "outside_need system_file_need",
         "outside_reading": "reads_outside",
         "program_names": "Standpoint with_other_names",
         "project_environment": "ProjectEnvironment",

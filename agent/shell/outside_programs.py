@@ -6,11 +6,13 @@ Asking before they run spares a failed first run, which may have had effects: fo
 remote, the reason is "git push needs a direct network connection and your SSH keys".
 
 Only a command that is certain to need that counts: `ssh -V`, `docker --version` and `git push ../other.git`
-do not. What is missing here is found when the sandbox blocks it. Pure: files are accessed through a port.
+do not. A system file that the user may write is a need, too. What is missing here is found when the sandbox
+blocks it. Pure: files are accessed through a port.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
 
@@ -21,6 +23,7 @@ from .line_reading import Invocation, read_line
 from .option_syntax import NotProved
 from .outside_git import need_of_git
 from .program_names import Standpoint
+from .system_damage import written_system_file
 from .vital_places import scenes
 
 _CONNECTION = "a direct network connection"
@@ -94,6 +97,15 @@ def outside_need(line: str, seen: Standpoint) -> str:
             continue  # settings of git that cannot be read do not show that it needs anything
         if needed and _runs_installed(command, here, seen):
             return needed
+    return ""
+
+
+def system_file_need(line: str, seen: Standpoint) -> str:
+    """Return the reason why a line that writes system files, as the user may, cannot work in the sandbox."""
+    for scene in scenes(read_line(line).invocations, seen.places):
+        path = written_system_file(scene) if scene.command.sure else ""
+        if path and (seen.files.may_write(path) or seen.files.may_write(posixpath.dirname(path))):
+            return f"the sandbox blocks writes to {path}"
     return ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from tools.text import word_set
 from transcripts.patterns import lazy_pattern
@@ -39,6 +40,7 @@ _OUTPUT_OPTIONS = {
     "wget": ("O", "--output-document"),
     "sort": ("o", "--output"),
 }
+_VERBS = {"rm": "removes", "unlink": "removes", "mv": "moves or replaces", "gmv": "moves or replaces"}
 _TARGET_LAST = word_set("cp mv install ln gcp gmv ginstall rsync scp")
 _MATCHES_ALL = lazy_pattern(rf"\^?[.*{STAR}]*\$?")
 _BACKGROUND_LOOP = lazy_pattern(
@@ -46,27 +48,48 @@ _BACKGROUND_LOOP = lazy_pattern(
 )
 
 
+class _Write(NamedTuple):
+    """A word that names a file which a command writes, removes or replaces."""
+
+    word: str
+    verb: str
+    appended: bool
+
+
 def overwritten(scene: Scene) -> str:
-    """Return the effect of overwriting a device or a system file, "" for none."""
+    """Return the effect of writing to a device or a system file, or of removing one, "" for none."""
+    return next(filter(None, (_damage(scene, write) for write in _writes(scene))), "")
+
+
+def written_system_file(scene: Scene) -> str:
+    """Return the path of a system file that a command writes or removes, "" if there is none."""
+    for write in _writes(scene):
+        for path in scene.paths(write.word):
+            if is_system_file(path, appended=write.appended) and not is_unknown(path):
+                return path
+    return ""
+
+
+def _writes(scene: Scene) -> Iterator[_Write]:
     for redirect in scene.command.redirects:
         if redirect.writes:
-            appended = redirect.operator.endswith(">>")
-            if found := _damage(scene, redirect.target, appended=appended):
-                return found
+            yield _Write(redirect.target, "writes", appended=redirect.operator.endswith(">>"))
     appended = scene.program == "tee" and scene.has_flag("a", "--append")
-    damages = (_damage(scene, word, appended=appended) for word in _written_words(scene))
-    return next(filter(None, damages), "")
+    verb = _VERBS.get(scene.program, "writes")
+    for word in _written_words(scene):
+        yield _Write(word, verb, appended=appended)
 
 
-def _damage(scene: Scene, word: str, *, appended: bool = False) -> str:
+def _damage(scene: Scene, write: _Write) -> str:
+    word = write.word
     paths = scene.paths(word) or ([word] if word.startswith("/dev/") else [])
     for path in paths:
         if is_device(path) or (path == "/dev" and is_unknown(word)):
             return f"writes to the device {_shown(path)}"
         if path == "/proc/sysrq-trigger":
             return "stops the machine"
-        if is_system_file(path, appended=appended):
-            return f"overwrites the system file {_shown(path)}"
+        if is_system_file(path, appended=write.appended):
+            return f"{write.verb} the system file {_shown(path)}"
         if path.startswith(("/var/spool/cron/", "/var/at/")):
             return "removes or overwrites a crontab"
     return ""

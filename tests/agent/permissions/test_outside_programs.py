@@ -202,6 +202,43 @@ def test_settings_that_a_variable_names_may_be_those_of_a_command(
     assert project.judge(line).answer == "ask"
 
 
+@pytest.mark.parametrize("line", ["echo hi > /etc/yy", "make && cp a /etc/yy", "printf x | tee /etc/yy"])
+def test_a_system_file_is_asked_about_once_for_a_run_outside(project: Project, line: str) -> None:
+    """In the sandbox an approved line could only fail, and need another approval."""
+    rules = PermissionRules(
+        folder=str(project.folder),
+        home=str(project.home),
+        sandboxed=True,
+        reading=Writable(str(project.folder), project.environ),
+    )
+
+    def judged(changed: PermissionRules) -> Verdict:
+        return judge_call("bash", (Access("run", line, cwd=str(project.folder)),), changed)
+
+    why = "it writes the system file /etc/yy"
+    outside = f"{why}, and runs outside the sandbox: the sandbox blocks writes to /etc/yy"
+    assert judged(rules) == Verdict("ask", outside, binding=True)
+    inside = Verdict("ask", why, sandboxed=True, binding=True)
+    assert judged(replace(rules, widened=True)) == inside  # the sandbox may write there
+    unprivileged = Unwritable(str(project.folder), project.environ)
+    assert judged(replace(rules, reading=unprivileged)) == inside  # it fails everywhere
+    assert judged(replace(rules, mode="dontAsk")).answer == "deny"
+
+
+class Writable(ProjectEnvironment):
+    """The environment of a user who may write system directories."""
+
+    def may_write(self, path: str) -> bool:
+        return True
+
+
+class Unwritable(ProjectEnvironment):
+    """The environment of a user who may not."""
+
+    def may_write(self, path: str) -> bool:
+        return False
+
+
 def test_nothing_is_read_outside_unasked_where_commands_may_write_its_settings(project: Project) -> None:
     """As in a home directory that is the project, and in directories that the user allowed."""
     rules = PermissionRules(

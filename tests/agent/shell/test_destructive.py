@@ -280,7 +280,9 @@ def test_irreversible_effects_are_reported_in_words_that_users_understand() -> N
         ("rm -rf ~", "it removes a home directory"),
         ("mv .git x", "it moves the repository's .git"),
         ("dd of=/dev/sda", "it writes to the device /dev/sda"),
-        ("> /etc/passwd", "it overwrites the system file /etc/passwd"),
+        ("> /etc/passwd", "it writes the system file /etc/passwd"),
+        ("rm /etc/passwd", "it removes the system file /etc/passwd"),
+        ("mv a /etc/passwd", "it moves or replaces the system file /etc/passwd"),
         ("find / -delete", "it removes the root directory"),
     ):
         rules = PermissionRules("bypassPermissions", folder=FOLDER, home=HOME)
