@@ -76,10 +76,12 @@ def claude_rules(
             setattr(found, kind, (*getattr(found, kind), *made.rules))
             found.warnings += tuple(f"{path}: cannot apply {kind} {problem}" for problem in made.problems)
             found.faults += tuple(f"{path}: permissions.{kind}: {fault}" for fault in made.faults)
-        if source != "project":
+        if source == "project":
+            problems = _not_granted(permissions.get("allow"))
+        else:
             rules, problems = _allowed(permissions.get("allow"), path)
             found.allow = (*found.allow, *rules)
-            found.unusable += tuple(f"{problem} ({path})" for problem in problems)
+        found.unusable += tuple(f"{problem} ({path})" for problem in problems)
     return found
 
 
@@ -136,6 +138,12 @@ def _restrictions(texts: Any, path: Path, folder: Path) -> _Restrictions:
     if missing:
         made.problems.append(f"rules about {', '.join(missing)}: makeroom has no such tool")
     return made
+
+
+def _not_granted(texts: Any) -> list[str]:
+    """Return a line about each allow rule of a checkout."""
+    why = "a checkout cannot grant permissions; see /permissions allow"
+    return [f"{text}: {why}" for text in texts] if isinstance(texts, list) else []
 
 
 def _allowed(texts: Any, path: Path) -> tuple[list[Rule], list[str]]:

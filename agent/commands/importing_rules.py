@@ -15,15 +15,13 @@ def import_rules(controller: Controller, wanted: str) -> Event:
     setup = controller.setup
     store = controller.in_use[1].permissions
     offered = offered_rules(setup.environ, setup.folder, store.rules.allow)
-    if not offered:
-        return Notice("there are no allow rules of Claude Code that are not in force here")
-    if not wanted:
+    if not wanted or not offered:
         unusable = claude_rules(setup.environ, setup.folder).unusable
         lines = [f"allow  {rule}  ({rule.origin})" for rule in offered]
-        rows = "\n".join([*lines, *(f"cannot be used: {line}" for line in unusable)])
-        return CommandOutput(
-            f"{rows}\n/permissions import RULE or /permissions import all to allow them here"
-        )
+        lines += (f"cannot be imported: {line}" for line in unusable)
+        use = "/permissions import RULE or /permissions import all to allow them here"
+        end = use if offered else "Claude Code's settings files contain no allow rules to import"
+        return CommandOutput("\n".join([*lines, end])) if lines else Notice(end)
     chosen = [rule for rule in offered if wanted in ("all", str(rule))]
     if not chosen:
         return Notice(f"unknown rule {wanted!r}; run /permissions import to list the rules", "warning")

@@ -55,6 +55,14 @@ def test_rules_servers_and_agents_are_shown_and_without_consent_nothing_is_copie
     assert imported().splitlines() == lines
 
 
+def test_allow_rules_of_a_checkout_are_skipped_with_the_reason(imported: Import) -> None:
+    path = Path.cwd() / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_text('{"permissions": {"allow": ["Edit"]}}')
+    line = f"skipped Edit: a checkout cannot grant permissions; see /permissions allow ({path})"
+    assert line in imported().splitlines()
+
+
 def test_what_was_imported_is_in_force_and_offered_no_more(imported: Import) -> None:
     assert imported("--yes").splitlines()[-1] == "imported 3 items"
     project, home = Path.cwd(), Path.home()

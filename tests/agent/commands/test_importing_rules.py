@@ -33,7 +33,22 @@ def test_allow_rules_are_offered_and_taken_by_name(tmp_path: Path) -> None:
         await run.do("/permissions import all")
         assert list(map(str, store.rules.allow)) == ["bash(ls)", "bash(make)"]
         assert all(map(store.is_permanent, store.rules.allow))
-        assert "there are no allow rules" in await run.do("/permissions import")
+        shown = (await run.do("/permissions import")).splitlines()
+        assert shown[0].startswith("cannot be imported: Nonsense(:") and shown[0].endswith(f"({path})")
+        assert shown[1] == "Claude Code's settings files contain no allow rules to import"
+
+    run_controller(tmp_path, work, environ={"HOME": str(tmp_path / "home")})
+
+
+def test_allow_rules_of_a_checkout_are_named_with_the_reason_why_they_are_not_offered(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        none = "Claude Code's settings files contain no allow rules to import"
+        assert await run.do("/permissions import") == none
+        path = _settings(run.controller.setup.folder, allow=["Bash(ls:*)"])
+        why = f"a checkout cannot grant permissions; see /permissions allow ({path})"
+        for words in ("import", "import all"):
+            shown = await run.do(f"/permissions {words}")
+            assert shown.splitlines() == [f"cannot be imported: Bash(ls:*): {why}", none]
 
     run_controller(tmp_path, work, environ={"HOME": str(tmp_path / "home")})
 
