@@ -120,7 +120,7 @@ class SharedRecording(Struct):
             stamps = self.scanner.stamps.items()
             self.log.save_stamps({name: one for name, one in stamps if one[1].value and not one[1].blob})
         if not snapshot.complete and self.complete:
-            count = len(snapshot.states) + len(snapshot.in_git)
+            count = len(snapshot.in_git) + sum(each.kind != "dir" for each in snapshot.states.values())
             self.log.note_gap(f"only {count:,} files of the project could be checked in time")
         self.complete = snapshot.complete
         return snapshot

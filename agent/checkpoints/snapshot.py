@@ -312,10 +312,9 @@ class ProjectScanner(Struct):
         self._listings = listings
         self._released.difference_update(released)
         released += sorted(self._released)
-        for name in released:
-            if name in tracked:
-                continue
-            if len(states) >= self.limits.max_files or self.clock() > end:
+        untracked = [name for name in released if name not in tracked] if tracked else released
+        for at, name in enumerate(untracked):
+            if at >= self.limits.max_files or self.clock() > end:
                 snapshot.complete = False
                 break
             known = self._look_at(name, states, stored, new, began_ns)
