@@ -44,7 +44,7 @@ from .prices import Prices
 
 UNUSED_SUMMARY = "unused summary"  # of a failure: a summary was written in the background for nothing
 MIN_CACHED_TOKENS = 4_096  # that every service caches; some begin with shorter prompts
-MIN_EXPLAINED_TOKENS = 1_024  # billed again: servers cache in blocks, and leave less than one out
+BLOCK_TOKENS = 1_024  # servers cache in blocks, and leave less than one out
 HOUR_S = 3_600
 
 
@@ -60,6 +60,7 @@ class BilledAgain(StrEnum):
     REWIND = "rewind"
     SHORT = "short"
     UNCACHED = "uncached"
+    BLOCK = "block"
     UNKNOWN = "unknown"
 
 
@@ -77,7 +78,7 @@ class RequestBill(Struct, frozen=True):
     """The prompt tokens of one request: `read`, `new` and `again` add up to those of `usage`.
 
     seq      of the reply, or of the charge of a summary
-    reason   why `again` tokens were billed again; None for less than MIN_EXPLAINED_TOKENS
+    reason   why `again` tokens were billed again; None if there are none
     changes  ids of the compactions that changed the history since the request before, "undone c3" of others
     pause_s  seconds since the request before
     api      the reason that the API gave
@@ -212,8 +213,10 @@ def _bill(now: _Progress, sent: _Sent, lifetime_s: float, fact: Fact) -> Request
     rest = usage.prompt - usage.cache_read
     again = 0 if before is None else _sent_before(now, before, sent, changes)
     reason = None
-    if before is not None and again >= MIN_EXPLAINED_TOKENS:
+    if before is not None and again:
         reason = _reason(now, before, sent, changes, lifetime_s)
+        if reason is BilledAgain.UNKNOWN and again < BLOCK_TOKENS:
+            reason = BilledAgain.BLOCK
     bill = RequestBill(
         fact.seq,
         model=sent.model,

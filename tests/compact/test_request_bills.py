@@ -87,6 +87,17 @@ def test_an_edit_explains_the_rewrite_behind_it_and_the_api_agrees():
     assert bill.reason is BilledAgain.EDIT and bill.changes == ("c6",) and bill.agrees is True
 
 
+def test_few_tokens_have_a_reason_too():
+    requests = sent_once()
+    requests.send(read=19_600, written=1_410)
+    assert (requests.last.again, requests.last.reason) == (400, BilledAgain.BLOCK)
+    requests.add(Compacted, "micro", "auto", (Fold(4, 5, (TextBlock("x"),)),))
+    requests.send(read=12_000, written=1_790, raw=13_790)
+    bill = requests.last
+    assert (bill.new, bill.again, bill.reason) == (1_010, 780, BilledAgain.EDIT)
+    assert bill.changes == ("c9",)
+
+
 def test_changes_of_model_prompt_tools_and_settings_explain_misses():
     for changed, values, reason in (
         (Opened, {"model": "other"}, BilledAgain.MODEL),
