@@ -266,7 +266,7 @@ def test_the_page_shows_what_a_compaction_left_out_and_why() -> None:
     assert "over 80 % of the window" in page and "<a href=#r4>r4</a>: content, 590 tokens" in page
     assert page.count("class=mark") == 1 and "<polyline" in page
     undone = export_text(fold([*session(), Undone(99, 0.0, "c11")]), "s1", ".html")
-    assert "(auto), undone later" in undone
+    assert "(auto), undone later" in undone and "1 compaction (1 undone)</p>" in undone
 
 
 def test_an_empty_session_can_be_exported() -> None:
@@ -405,8 +405,21 @@ def test_the_chart_has_a_scale_and_words_at_its_compactions() -> None:
     facts.insert(3, Compacted(4, 1.0, "micro", "auto", (), None, report))
     page = session_page(fold(facts), "s1")
     assert all(f">{label}</text>" in page for label in ("0", "10k", "20k", "30k", "40k", "r2", "r5"))
-    assert f">{WORDS_BY_LAYER['micro']}, 30k → 13k tokens</text>" in page
-    assert f"{WORDS_BY_LAYER['micro']}, 30k → 13k tokens (auto)</summary>" in page
+    assert f">{WORDS_BY_LAYER['micro']}, 31k → 13k tokens</text>" in page
+    assert f"{WORDS_BY_LAYER['micro']}, 31k → 13k tokens (auto)</summary>" in page
+
+
+def test_the_chart_shows_each_compaction_with_the_sizes_before_and_after_it() -> None:
+    facts: list[Fact] = [User(1, 1.0, (TextBlock("go"),), (1,))]
+    for seq, tokens in ((2, 9_000), (3, 22_000), (5, 13_000)):
+        facts.append(Reply(seq, 1.0, (TextBlock("x"),), (1,), usage=Usage(tokens)))
+    facts.insert(3, Compacted(4, 1.0, "micro", "auto", (), None, {"before": 31_000, "after": 12_000}))
+    facts.append(Compacted(6, 1.0, "micro", "manual", (), None, {"before": 14_000, "after": 12_000}))
+    page = session_page(fold(facts), "s1")
+    assert "at each reply and compaction, at most 31,000 tokens" in page
+    assert page.count("<line class=mark") == 2 and ">r6</text>" in page
+    curve = re.findall(r"<polyline class=size points='(.*?)'", page)[0].split()
+    assert len(curve) == 3 + 2 * 2
 
 
 def test_compactions_close_to_each_other_have_their_words_in_rows_of_their_own() -> None:

@@ -98,6 +98,7 @@ def _about(folded: Folded) -> str:
     prompts = sum(isinstance(fact, User) and fact.source == "user" for fact in folded.facts)
     numbers = {"prompt": prompts, "compaction": len(folded.compactions)}
     counts = ", ".join(f"{number} {what}{'' if number == 1 else 's'}" for what, number in numbers.items())
+    counts += f" ({undone} undone)" if (undone := len(folded.undone)) else ""
     place = f"{_html(opened.model)} in <code>{_html(opened.folder)}</code>"
     return f"<p class=about>{place}, {utc_time(began_at(folded))}, {counts}</p>"
 

@@ -33,23 +33,38 @@ WORDS_BY_LAYER = {
 def compaction_words(fact: Compacted) -> str:
     """Describe a compaction in words, with the size of the context before and after it."""
     words = WORDS_BY_LAYER.get(fact.layer, fact.label)
-    before = fact.report.get("before")
-    after = fact.report.get("after")
-    if not isinstance(before, int) or not isinstance(after, int):
+    if (sizes := _before_and_after(fact)) is None:
         return words
+    before, after = sizes
     return f"{words}, {_short(before)} → {_short(after)} tokens"
 
 
-def size_chart(folded: Folded) -> str:
-    """Return a chart of the context size in tokens at each reply; "" for fewer than two replies.
+def _before_and_after(fact: Compacted) -> tuple[int, int] | None:
+    """Return the tokens of the context before and after a compaction, None if they are not known."""
+    before = fact.report.get("before")
+    after = fact.report.get("after")
+    return (before, after) if isinstance(before, int) and isinstance(after, int) else None
 
-    Each compaction is a vertical line.
+
+def _compacted_sizes(folded: Folded) -> Iterator[tuple[int, int]]:
+    """Yield (seq, tokens) before and after each compaction."""
+    for fact in folded.compactions:
+        yield from ((fact.seq, tokens) for tokens in _before_and_after(fact) or ())
+
+
+def size_chart(folded: Folded) -> str:
+    """Return a chart of the context size in tokens; "" for fewer than two replies.
+
+    It shows the size at each reply, and before and after each compaction, which is a vertical line.
     """
     sizes, estimated = _context_sizes(folded)
     if len(sizes) < 2:
         return ""
-    first = sizes[0][0]
-    last = sizes[-1][0]
+    if not estimated:  # which do not compare with the sizes of a compaction
+        sizes = sorted([*sizes, *_compacted_sizes(folded)], key=lambda size: size[0])
+    seqs = [*(seq for seq, _ in sizes), *(one.seq for one in folded.compactions)]
+    first = min(seqs)
+    last = max(seqs)
     most = max(1, *(tokens for _, tokens in sizes))
     step = scale_step(most)
     top = -(-most // step) * step
@@ -70,12 +85,13 @@ def size_chart(folded: Folded) -> str:
         f"<text class=scale x={at:.0f} y={HEIGHT - 6} text-anchor={anchor}>r{seq}</text>"
         for seq, at, anchor in ((first, LEFT, "start"), (last, WIDTH, "end"))
     )
-    shown = [(one, x(one.seq)) for one in folded.compactions if first <= one.seq <= last]
+    shown = [(one, x(one.seq)) for one in folded.compactions]
+    places = "reply and compaction" if shown and not estimated else "reply"
     return (
         f"<figure><svg viewBox='0 0 {WIDTH} {HEIGHT}' role=img aria-label='size of the context'>{grid}{ends}"
         f"<polygon class=area points='{LEFT},{BOTTOM} {line} {WIDTH},{BOTTOM}'/>"
         f"<polyline class=size points='{line}'/>{''.join(_marks(shown))}</svg>"
-        f"<figcaption>Size of the context at each reply, at most {most:,} tokens{estimated}. "
+        f"<figcaption>Size of the context at each {places}, at most {most:,} tokens{estimated}. "
         f"{'A dashed line is a compaction.' if shown else ''}</figcaption></figure>"
     )
 
@@ -116,7 +132,7 @@ def _short(tokens: int) -> str:
     if tokens < 1_000:
         return str(tokens)
     if tokens < 1_000_000:
-        return f"{tokens / 1_000:.3g}k" if tokens < 10_000 else f"{tokens // 1_000}k"
+        return f"{tokens / 1_000:.3g}k" if tokens < 10_000 else f"{tokens / 1_000:.0f}k"
     return f"{tokens / 1_000_000:.3g}M"
 
 
