@@ -23,6 +23,7 @@ from .approval import question_body, question_head, question_target
 from .approval_answers import approval_choices
 from .context_chart import plain_chart
 from .input_editor import EXIT_WORDS
+from .key_actions import REPEAT_S
 from .render import (
     INTERRUPTED,
     aborted_message,
@@ -69,6 +70,7 @@ class PlainView:
         self._lines = lines
         self._out = PipeWriter(sys.stdout, mask)
         self._unfinished: list[str] = []  # the pieces of the last line of the model's text
+        self._asked = ""  # the prompt that waits for a line, at the start of the last row
         # Lines are not wrapped: the terminal or the screen reader does that.
         self._context = RenderContext(10_000, Theme(colour=False, weight=False), has_keys=False)
         self.turn_ended = False
@@ -91,12 +93,33 @@ class PlainView:
             event = self._copy(event)
         text = plain_text(event, self._context)
         if text:
+            self._end_row()
             self._out.line(text)
+
+    def _end_row(self) -> None:
+        """End the row of a prompt that got no line, which a terminal would have ended."""
+        if self._asked and at_terminal():
+            self._out.line("")
+        self._asked = ""
+
+    def ask_again(self, hint: str) -> None:
+        """Print a hint, and the prompt that waits for a line once more."""
+        asked = self._asked
+        self._end_row()
+        self._out.line(hint)
+        self._ask_for_line(asked)
+
+    def _ask_for_line(self, prompt: str) -> None:
+        self._asked = prompt
+        _write_now(prompt)
 
     async def answer_to(self, prompt: str) -> str | None:
         """Print a prompt without a newline and read a line; None at the end of input."""
-        _write_now(prompt)
-        return await self._lines.next()
+        self._ask_for_line(prompt)
+        line = await self._lines.next()
+        if line is not None:
+            self._asked = ""
+        return line
 
     async def ask(self, question: PermissionQuestion) -> Allow | Deny:
         """Ask with lettered answers; the end of input denies and stops."""
@@ -216,6 +239,7 @@ class PlainRepl:
         self._view = PlainView(LineReader(), mask)
         self._running: asyncio.Task[bool] | None = None
         self._prompted = False
+        self._leaves_until = 0.0  # by a second Ctrl-C at the prompt
 
     async def run(self, prompt: str) -> int:
         """Run the prompt, if any, then lines until the end of input; return the exit code."""
@@ -223,11 +247,18 @@ class PlainRepl:
         self._driver = await self._make_driver(view.emit, view, view if at_terminal() else None)
         session = asyncio.ensure_future(self._run_lines(prompt))
         code = 0
+        loop = asyncio.get_running_loop()
 
         def interrupt() -> None:
             nonlocal code
-            code = 0 if self._running else 130
-            (self._running or session).cancel()
+            if self._running:
+                self._running.cancel()
+            elif at_terminal() and loop.time() > self._leaves_until:
+                self._leaves_until = loop.time() + REPEAT_S
+                view.ask_again("Press Ctrl-C again to exit")
+            else:
+                code = 130
+                session.cancel()
 
         def stop(exit_code: int) -> None:
             nonlocal code
@@ -257,6 +288,7 @@ class PlainRepl:
 
     async def _run_line(self, line: str) -> bool:
         """Run a line in a separate task, which can be interrupted. Return False if it ends the session."""
+        self._leaves_until = 0.0
         task = self._running = asyncio.ensure_future(self._perform(line))
         try:
             await asyncio.wait([task])

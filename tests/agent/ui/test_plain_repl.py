@@ -20,6 +20,26 @@ def test_line_mode_on_a_terminal_sends_no_escape_codes(tmp_path, term, words):
     assert b"\x1b" not in bytes(terminal.raw)
 
 
+def test_line_mode_is_left_by_a_second_interrupt_at_the_prompt(tmp_path):
+    with PtyTerminal(tmp_path, argv=scripted(tmp_path, "--plain")) as terminal:
+        terminal.sees(">").type("say hello\n").sees("\nhello\n").until(lambda: terminal.text.endswith("\n>"))
+        terminal.type("\x03").sees("> ^C\nPress Ctrl-C again to exit\n>").type("say still here\n")
+        terminal.sees("\nstill here\n").type("ask\n").sees("Answer:").type("\x03").sees(
+            "^C\nInterrupted. What should makeroom do instead?\n>"
+        )
+        terminal.type("\x03").sees("instead?\n> ^C\nPress Ctrl-C again to exit\n>").type("\x03")
+        assert terminal.ends() == 130
+        assert terminal.text.endswith("\n> ^C\nResume this session with: makeroom --resume s42")
+
+
+def test_the_end_of_input_ends_the_row_of_the_prompt(tmp_path):
+    with PtyTerminal(tmp_path, argv=scripted(tmp_path, "--plain")) as terminal:
+        terminal.sees(">").type("say hello\n").sees("\nhello\n").until(lambda: terminal.text.endswith("\n>"))
+        terminal.type("\x04")
+        assert terminal.ends() == 0
+        assert "\n>\nResume this session" in terminal.text
+
+
 def test_line_mode_names_the_file_of_a_change_and_asks_why_after_a_bare_no(tmp_path):
     with PtyTerminal(tmp_path, argv=scripted(tmp_path, "--plain")) as terminal:
         terminal.sees(">").type("ask diff\n").sees("Allow edit?", "src/calc.py", "Type a letter", "Answer:")
