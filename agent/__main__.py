@@ -4,7 +4,8 @@ from .import_guard import guard_imports, leave_root
 
 guard_imports()
 
-import gc  # noqa: E402  nothing may be imported before the guard
+import errno  # noqa: E402  nothing may be imported before the guard
+import gc  # noqa: E402
 import os  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Callable, Sequence  # noqa: E402
@@ -60,7 +61,12 @@ def command() -> None:
     """
     gc.disable()
     leave_root()
-    code = main()
+    try:
+        code = main()
+    except (OSError, SystemExit) as error:
+        _exit_if_unwritable(error)
+        raise
+    _exit_if_unwritable()
     try:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
@@ -68,6 +74,28 @@ def command() -> None:
     except (OSError, ValueError):  # closed by the reader: the interpreter reports it
         sys.exit(code)
     os._exit(code)
+
+
+def _exit_if_unwritable(ended: BaseException | None = None) -> None:
+    """End the process with an error if standard output takes no more, as on a full disk.
+
+    A stream with a buffer keeps what it could not write, so that another attempt fails, too. One without has
+    already failed: `ended` is that error, or an exit that it caused. A pipe whose reader has left is not an
+    error.
+    """
+    found = ended.__cause__ if isinstance(ended, SystemExit) else ended
+    try:
+        if isinstance(found, OSError) and found.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise found
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (BrokenPipeError, ValueError):
+        return
+    except OSError as error:
+        if sys.stderr is not None:
+            sys.stderr.write(f"error: cannot write to standard output: {error.strerror}\n")
+            sys.stderr.flush()
+        os._exit(1)
 
 
 if __name__ == "__main__":

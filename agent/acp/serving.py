@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
@@ -336,8 +337,20 @@ def _refusal(error: str, code: int) -> RequestError:
     return RequestError(-32603, error, {"details": error})
 
 
+class _OneLine(logging.Formatter):
+    """Formats the library's errors, such as a line that is not JSON, as one line without a traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        error = record.exc_info[1] if record.exc_info else None
+        return f"makeroom: {record.getMessage()}{f': {error}' if error is not None else ''}"
+
+
 def run_agent_server(make_setup: MakeSetup, make_controller: MakeController, keeps: bool) -> int:
     """Serve one editor until it closes standard input or a signal arrives; return the exit code."""
+    errors = logging.StreamHandler()
+    errors.setLevel(logging.ERROR)
+    errors.setFormatter(_OneLine())
+    logging.getLogger().addHandler(errors)
     return asyncio.run(_serve(EditorAgent(make_setup, make_controller, keeps)))
 
 

@@ -8,12 +8,14 @@ pip install 'makeroom[acp]'.
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from collections.abc import Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from msgspec.structs import replace
 
@@ -54,11 +56,21 @@ def _serve(options: Options) -> int:
             raise UsageError(f"acp cannot be used with {flag}: the editor sends prompts and chooses sessions")
     if find_spec("acp") is None:
         raise UsageError(MISSING_LIBRARY)
+    if not all(map(_is_two_way, (sys.stdin, sys.stdout))):
+        raise UsageError("acp needs pipes as standard input and output: an editor starts it with them")
     if sys.stdin.isatty():
         sys.stderr.write("makeroom: waiting for an editor, which starts this command (Ctrl-C to stop)\n")
     from agent.acp import run_agent_server  # 1400 ms, and the library may be missing
 
     return run_agent_server(partial(_setup, options), commands.make_controller, not options.no_session)
+
+
+def _is_two_way(stream: TextIO | None) -> bool:
+    """Return whether a stream can be waited for: a pipe, a socket or a terminal, no file and no /dev/null."""
+    if stream is None:
+        return False
+    mode = os.fstat(stream.fileno()).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stream.isatty()
 
 
 def _setup(options: Options, wish: SessionWish) -> RunSetup:

@@ -11,10 +11,13 @@ import argparse
 import sys
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from agent import ui
 from transcripts.patterns import lazy_pattern
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 # First words of commands that other agents have, or that begin with a slash here. None of them is a likely
 # prompt by itself.
@@ -73,6 +76,10 @@ class OneLineParser(argparse.ArgumentParser):
     def actions_by_flag(self) -> dict[str, argparse.Action]:
         """Return the action of argparse for every spelling of every option."""
         return {flag: action for action in self._actions for flag in action.option_strings}
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        """Print the help. Raises OSError, which argparse ignores."""
+        (file or sys.stdout).write(self.format_help())
 
     def error(self, message: str) -> NoReturn:
         wrong = message.removeprefix(UNKNOWN_WORDS)

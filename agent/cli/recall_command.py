@@ -173,10 +173,18 @@ def environment_masks() -> SecretMasks:
 
 
 def print_text(text: str, *, raw: bool = False) -> int:
-    """Print the text and return 0; escapes control characters unless `raw`."""
+    """Print the text and return 0; escapes control characters unless `raw`.
+
+    Raises BrokenPipeError, and SystemExit for another failure to write, which the entry point reports.
+    """
     shown = text if raw else escaped(text)
-    sys.stdout.write(shown.encode("utf-8", "replace").decode() + ("" if shown.endswith("\n") else "\n"))
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(shown.encode("utf-8", "replace").decode() + ("" if shown.endswith("\n") else "\n"))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise SystemExit(1) from error
     return 0
 
 

@@ -282,3 +282,27 @@ def test_it_takes_no_prompt_and_no_choice_of_a_session(capfd: pytest.CaptureFixt
     for words in (["fix it"], ["-c"], ["-p"], ["--worktree", "x"]):
         assert main(["acp", *words]) == 2
         assert "the editor sends prompts" in capfd.readouterr().err
+
+
+def test_without_pipes_an_editor_is_named_as_the_one_who_starts_it(tmp_path: Path) -> None:
+    with (tmp_path / "output").open("w") as output:
+        process = start_makeroom(
+            tmp_path, environment(tmp_path, None), "acp", stdin=subprocess.DEVNULL, stdout=output
+        )
+        assert process.wait(RUN_DEADLINE_S) == 2
+
+
+def test_a_line_that_is_not_json_is_reported_in_one_line(tmp_path: Path) -> None:
+    process = start_makeroom(
+        tmp_path,
+        environment(tmp_path, None),
+        *("acp", "--offline"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    _, errors = process.communicate("hi\n", RUN_DEADLINE_S)
+    assert process.returncode == 0
+    assert errors.splitlines() == [
+        "makeroom: Error parsing JSON-RPC message: Expecting value: line 1 column 1 (char 0)"
+    ]

@@ -236,6 +236,34 @@ def test_an_answer_that_the_disk_does_not_take_is_reported_once(tmp_path: Path, 
     assert line == "error: cannot write to standard output: No space left on device"
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "words",
+    ["--version", "--help", "sessions", "sessions --help", "verify", "completion bash", "permissions"],
+)
+def test_output_that_the_disk_does_not_take_is_reported_in_one_line(
+    tmp_path: Path, words: str, unbuffered: str
+) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full here")
+    (tmp_path / ".transcripts").mkdir()
+    (tmp_path / ".transcripts" / "9be1e0c2-90b3-4f4f-9d0c-0f3b0f7a2a11.jsonl").touch()
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        ended = subprocess.run(
+            [sys.executable, "-m", "agent", *words.split()],
+            cwd=tmp_path,
+            env=environment(tmp_path, None, PYTHONUNBUFFERED=unbuffered),
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=RUN_DEADLINE_S,
+            check=False,
+        )
+    error = "error: cannot write to standard output: No space left on device\n"
+    assert (ended.returncode, ended.stderr) == (1, error)
+
+
 def ended_command(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
     """Return the end of a process that runs this program."""
     return subprocess.run(
