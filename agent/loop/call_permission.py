@@ -82,7 +82,7 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
         hooked = await context.hooks.run(HookEvent.PRE_TOOL, about)
         if hooked.veto is not None or hooked.stop is not None:
             reason = hooked.stop if hooked.veto is None else hooked.veto
-            refusal = f"A hook of the user denied this call: {reason}"
+            refusal = f"A hook denied this call: {reason}"
             return Permission(refusal, why=f"a hook: {reason}", stop=hooked.stop is not None)
         call, notes = _after_hook(context, emit, call, hooked)
     if context.sandbox is not None and any(access.kind == "run" for access in call.access):

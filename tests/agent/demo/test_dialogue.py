@@ -139,7 +139,7 @@ def test_reports_an_error_plainly_and_stops() -> None:
     [
         "The user denied this call",
         "Permission denied: rule bash(rm:*).",
-        "A hook of the user denied this call: no",
+        "A hook denied this call: no",
     ],
 )
 def test_a_refused_permission_ends_the_turn(result: str) -> None:
