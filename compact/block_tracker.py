@@ -13,6 +13,7 @@ from transcripts import (
     Exchange,
     Folded,
     Prompt,
+    Reply,
     Result,
     TextBlock,
     ToolKind,
@@ -22,17 +23,21 @@ from transcripts import (
 )
 
 from .clearing import MIN_CLEARED_TOKENS, PLACEHOLDER_TOKENS, clearable_fields, is_placeholder
-from .hazards import OLDEST_AGE, Cell, HazardCurves
-from .identifiers import base_name, block_texts, joined_text, names
+from .hazards import EDIT_WEIGHT, GROUPS, OLDEST_AGE, Cell, Curves, Evidence, Group, HazardCurves
+from .identifiers import MIN_LINE_CHARS, OLD_TEXT_ARGUMENTS, base_name, block_texts, joined_text, names
 from .invariants import fact_at
 from .page_references import lines_shown, pages_referred_to
-from .patches import files_of, is_patch, shown_file
+from .patches import files_of, is_patch, old_texts, patched_text, shown_file
 from .prices import Prices
 
-PRIOR_REFERENCES = 5.0  # weight of the table in the comparison with a session
-EXPECTED_SHARE = 0.5  # of the expected references: fewer of them scale the rates down
+MAX_SOURCES = 30  # newest texts of a file, in which the old text of an edit is looked for
 MAX_NAMED_CHARS = 60_000  # of a result, that are searched for names
 REREAD_CALL_TOKENS = 750.0  # of a repeated call: 150 of output at five times the price of input
+_EARLY_CELLS = {
+    Cell.READ: Cell.READ_BEFORE_EDITS,
+    Cell.READ_NAMED: Cell.READ_BEFORE_EDITS,
+    Cell.OUTPUT: Cell.OUTPUT_BEFORE_EDITS,
+}
 _SUPERSEDED_CELLS = frozenset({Cell.READ, Cell.READ_NAMED, Cell.READ_PART, Cell.READ_EDITED, Cell.PUT_BACK})
 
 
@@ -54,8 +59,8 @@ class TrackedBlock(Struct, eq=False):
 class BlockTracker(Struct):
     """The blocks of a session that could be cleared, updated with each call.
 
-    `seen` and `expected` count references to blocks that are shown. `put_back` maps the name of a file to
-    (seq, block, field) of the blocks with cleared text of it that was shown again.
+    `references` and `edits` count the events that hazards.py speaks of, by group. `put_back` maps the name of
+    a file to (seq, block, field) of the blocks with cleared text of it that was shown again.
 
     Of the entries that summaries cover when a session is resumed, only the texts of files are kept, which may
     be put back. Their contents are not read: most were left in the transcript. Summaries leave out single
@@ -64,8 +69,8 @@ class BlockTracker(Struct):
 
     calls: int = 0
     edited: bool = False  # whether any file was edited yet
-    seen: float = 0.0
-    expected: float = 0.0
+    references: dict[Group, Evidence] = field(default_factory=lambda: {group: Evidence() for group in Group})
+    edits: dict[Group, Evidence] = field(default_factory=lambda: {group: Evidence() for group in Group})
     blocks: list[TrackedBlock] = field(default_factory=list)
     put_back: dict[str, list[tuple[int, int, str]]] = field(default_factory=dict)
     _entries: int = 0  # number of entries processed
@@ -134,30 +139,31 @@ class BlockTracker(Struct):
         return self._by_file.get(name, ())
 
     def expect(self, folded: Folded, curves: HazardCurves) -> None:
-        """Add the references to expect in the calls since the last time, by the table."""
+        """Add the events to expect in the calls since the last time, by the tables."""
         steps = self.calls - self._expected_until
         self._expected_until = self.calls
         if steps <= 0:
             return
-        references = self.by_cell(curves.references)
-        self.expected += steps * sum(
-            references[block.cell][min(self.calls - block.touched, OLDEST_AGE)] * block.tokens
-            for block in self.shown(folded)
-        )
+        following = curves.following
+        for block in self.shown(folded):
+            age = min(self.calls - block.touched, OLDEST_AGE)
+            cell = self._cell_now(block.cell)
+            group = GROUPS[block.cell]
+            self.references[group].expected += steps * following.references[cell][age] * block.tokens
+            self.edits[group].expected += steps * following.edits[cell][age] * block.tokens
 
-    @property
-    def scale(self) -> float:
-        """The rate of references in this session relative to the table, at most 1."""
-        return min(1.0, (PRIOR_REFERENCES + self.seen) / (PRIOR_REFERENCES + EXPECTED_SHARE * self.expected))
+    def rates(self, curves: Curves, cell: Cell) -> list[float]:
+        """Return the rates of a cell by age, scaled to this session; an edit counts EDIT_WEIGHT."""
+        group = GROUPS[cell]
+        references = self.references[group].scale
+        edits = EDIT_WEIGHT * self.edits[group].scale
+        now = self._cell_now(cell)
+        both = zip(curves.references[now], curves.edits[now], strict=True)
+        return [references * reference + edits * edit for reference, edit in both]
 
-    def by_cell(self, curves: Sequence[tuple[float, ...]]) -> Sequence[tuple[float, ...]]:
-        """Return the curves by cell; before the first edit of a session, those for that time."""
-        if self.edited:
-            return curves
-        early = list(curves)
-        early[Cell.READ] = early[Cell.READ_NAMED] = curves[Cell.READ_BEFORE_EDITS]
-        early[Cell.OUTPUT] = curves[Cell.OUTPUT_BEFORE_EDITS]
-        return early
+    def _cell_now(self, cell: Cell) -> Cell:
+        """Return the cell whose rates hold: before the first edit of a session, those for that time."""
+        return cell if self.edited else _EARLY_CELLS.get(cell, cell)
 
     def _add_exchange(self, folded: Folded, exchange: Exchange) -> None:
         self.calls += 1
@@ -171,6 +177,8 @@ class BlockTracker(Struct):
             result = exchange.results.get(index)
             touch = _touch_of(folded, use, result)
             blocks = [each for file in touch.files for each in self.of_file(base_name(file))]
+            if touch.kind == "writes":
+                self._count_edits(folded, use, blocks)
             self._judge_reads(folded, touch, result, blocks)
             for name, gain in clearable_fields(use, _tokens_at(exchange.fact.tokens, index)):
                 block = TrackedBlock(exchange.seq, index, name, gain, Cell.OWN, self.calls, touch.path)
@@ -263,6 +271,17 @@ class BlockTracker(Struct):
             elif block.cell in _SUPERSEDED_CELLS and result is not None:
                 block.cell = _cell_after(block, touch.kind if is_done else "other", touch.lines)
 
+    def _count_edits(self, folded: Folded, use: ToolUseBlock, blocks: Iterable[TrackedBlock]) -> None:
+        """Count the edits of a call by the newest block of its files that shows the text they replace."""
+        newest = sorted(blocks, key=lambda block: -block.seq)[:MAX_SOURCES]
+        sources = [block for block in newest if block.field not in OLD_TEXT_ARGUMENTS]
+        for old in old_texts(use):
+            lines = [line for line in map(str.strip, old.split("\n")) if len(line) >= MIN_LINE_CHARS]
+            texts = ((block, _shown_text(folded, block)) for block in sources if lines)
+            found = (block for block, text in texts if all(line in text for line in lines))
+            if (block := next(found, None)) is not None:
+                self.edits[GROUPS[block.cell]].seen += 1
+
     def _use(self, used: Iterable[str], is_reply: bool) -> None:
         """Mark the newest result with each name as touched, since the name was used outside of results."""
         for name in used:
@@ -271,7 +290,7 @@ class BlockTracker(Struct):
             self._known.add(name)
             if sources := self._by_name.pop(name, None):
                 sources[-1].touched = self.calls  # the model would look there
-                self.seen += is_reply
+                self.references[GROUPS[sources[-1].cell]].seen += is_reply
 
 
 class _Touch(NamedTuple):
@@ -317,6 +336,16 @@ def _covered_touch(folded: Folded, use: ToolUseBlock, result: Result | None, fil
     return _Touch(
         "reads", files=files, lines=shown.lines if shown is not None and any(shown.lines) else lines
     )
+
+
+def _shown_text(folded: Folded, block: TrackedBlock) -> str:
+    """Return the text of a result, or of a field of a call; of a patch what it leaves in its files."""
+    fact = fact_at(folded, block.seq)
+    if isinstance(fact, Result):
+        return joined_text(fact.content)
+    use = fact.blocks[block.index] if isinstance(fact, Reply) else None
+    value = use.input.get(block.field) if isinstance(use, ToolUseBlock) else None
+    return patched_text(value) if isinstance(value, str) else ""
 
 
 def loss_base(prompt: int, prices: Prices) -> float:

@@ -1,8 +1,8 @@
 """Place the cache breakpoints of the history so that an edit does not rewrite everything behind it.
 
 The API writes a cache entry only at a breakpoint, and accepts four. One is after the system prompt and one at
-the end of the request; the other two are where the two newest batches of edits end. The next batch begins
-after the newest one, so everything before it is read from the entry and not written again.
+the end of the request; the other two are where the two newest batches of edits end, so that everything before
+them is read from the entry where a later change begins after them.
 
 A breakpoint finds an entry only at most 20 blocks before it; some servers count every call and every result.
 Where a reply with many calls put the end of the last request further back, it gets a breakpoint again.
@@ -81,12 +81,6 @@ def _batch_ends(folded: Folded) -> tuple[int, ...]:
     before = view.index_of(older[1]) if older is not None else view.index_of(newest[0]) - 1
     places = {view.index_of(newest[1]), before}
     return tuple(sorted(place for place in places if 0 <= place < len(view)))
-
-
-def first_unedited(folded: Folded) -> int:
-    """Return the index of the first message after the newest batch of edits, where the next batch begins."""
-    newest = next(_batch_spans(folded), None)
-    return 0 if newest is None else min(len(folded.view), folded.view.index_of(newest[1]) + 1)
 
 
 def _batch_spans(folded: Folded) -> Iterator[tuple[int, int]]:

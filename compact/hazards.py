@@ -34,22 +34,26 @@ A worked example
     A page of 1,400 tokens was read 30 calls ago; its file was neither named nor edited since. The prompt has
     40,000 tokens; reading from the cache costs 0.1 and writing to it 1.25 of an input token.
 
-    1. Cell READ, age 30. Of the next 36 calls ten are in the fifth column, (6.2 + 26 * 0.6) / 1,000,000 = 22
-       per million token-calls, and the others in the last, (0.8 + 26 * 0.1) = 3.4 per million. Mean: 8.5.
+    1. Cell READ, age 30. Of the next 36 calls ten are in the fifth column, (6.2 + 24 * 0.6) / 1,000,000 = 21
+       per million token-calls, and the others in the last, (0.8 + 24 * 0.1) = 3.2 per million. Mean: 8.0.
     2. If it is needed, one more call reads the prompt (40,000 * 0.1 = 4,000 tokens at full price), takes
        750 itself, and writes the text again (1,400 * 1.25 = 1,750): a loss of 6,500.
-    3. Expected loss per token and call: 8.5 / 1,000,000 * 6,500 = 0.055.
+    3. Expected loss per token and call: 8.0 / 1,000,000 * 6,500 = 0.052.
     4. Carrying costs 0.1 per token and call. Losing it costs less, so the block may be cleared.
 
-    At age 15 the mean is 18.7 per million and the expected loss 0.12: it stays. With a prompt of 100,000
+    At age 15 the mean is 17.6 per million and the expected loss 0.11: it stays. With a prompt of 100,000
     tokens a lost block costs 12,500, so the limit moves to older blocks: in a long context losing is dearer.
 
 What corrects the tables
-    A session that refers back less than the tables expect has its rates scaled down, never up
-    (`BlockTracker.scale`).
+    Sessions differ: one refers back to old outputs often, another edits its own text again and again. For
+    references and for edits, and for each of the groups of `GROUPS`, the counts of a session are compared
+    with those that the tables expect of what it has shown (`Evidence`). The rates are scaled by the ratio, up
+    or down. In a session that has seen 9 edits of its own text where 3 were expected, that is
+    (3 + 9) / (3 + 3) = 2. The 3 is the weight of the table: the posterior mean of a rate with a Gamma prior.
 """
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from functools import lru_cache
 from math import sqrt
@@ -58,7 +62,10 @@ from msgspec import Struct
 
 AGE_BOUNDS = (2, 5, 10, 20, 40)  # calls since a block was touched, up to which each column of the table holds
 OLDEST_AGE = AGE_BOUNDS[-1] + 1  # from which on age makes no difference
-EDIT_WEIGHT = 26.0  # an edit out of view costs a failed call and a read beside the text
+EDIT_WEIGHT = 24.0  # an edit out of view costs a failed call and a read beside the text
+TABLE_WEIGHT = 3.0  # of the tables against what a session shows, in expected events
+MIN_SCALE = 0.05  # of the rates of a session relative to the tables
+MAX_SCALE = 3.0
 
 
 class Cell(IntEnum):
@@ -102,16 +109,46 @@ EDIT_RATES: Mapping[Cell, tuple[float, ...]] = {
 }
 
 
-class HazardCurves(Struct, frozen=True):
-    """Rates per token by cell and age (0 to OLDEST_AGE).
+class Group(IntEnum):
+    """The groups of cells that a session is compared with the tables for."""
 
-    `following` is for the next call, `references` the same for references alone, `mean` the mean over the
-    calls until the next batch.
-    """
+    READS = 0
+    OUTPUTS = 1
+    OWN = 2
 
-    following: tuple[tuple[float, ...], ...]
+
+GROUPS: Mapping[Cell, Group] = {
+    **dict.fromkeys(Cell, Group.READS),
+    **dict.fromkeys((Cell.OUTPUT_BEFORE_EDITS, Cell.OUTPUT, Cell.PUT_BACK), Group.OUTPUTS),
+    Cell.OWN: Group.OWN,
+}
+
+
+class Evidence(Struct):
+    """Counts of one kind of event in a session: those that were seen, and those that the table expects."""
+
+    seen: float = 0.0
+    expected: float = 0.0
+
+    @property
+    def scale(self) -> float:
+        """The rate in this session relative to the table."""
+        found = (TABLE_WEIGHT + self.seen) / (TABLE_WEIGHT + self.expected)
+        return min(MAX_SCALE, max(MIN_SCALE, found))
+
+
+class Curves(Struct, frozen=True):
+    """Rates of references and of edits per token, by cell and age (0 to OLDEST_AGE)."""
+
     references: tuple[tuple[float, ...], ...]
-    mean: tuple[tuple[float, ...], ...]
+    edits: tuple[tuple[float, ...], ...]
+
+
+class HazardCurves(Struct, frozen=True):
+    """The rates of the next call (`following`), and their mean over the calls until the next batch."""
+
+    following: Curves
+    mean: Curves
 
 
 @lru_cache(maxsize=8)
@@ -120,24 +157,24 @@ def hazard_curves(read: float, interval: int) -> HazardCurves:
 
     The cheaper reading is, the longer a batch lasts.
     """
-    horizon = max(1, round(interval * cheapness(read)))
-    ages = range(OLDEST_AGE + 1)
-    following = []
-    references = []
-    mean = []
-    for cell in Cell:
-        both = [_rate(cell, age, EDIT_WEIGHT) for age in range(OLDEST_AGE + horizon + 2)]
-        following.append(tuple(both[age + 1] for age in ages))
-        references.append(tuple(_rate(cell, age + 1, 0.0) for age in ages))
-        mean.append(tuple(sum(both[age + 1 : age + 1 + horizon]) / horizon for age in ages))
-    return HazardCurves(tuple(following), references=tuple(references), mean=tuple(mean))
+    calls = max(1, round(interval * cheapness(read)))
+    return HazardCurves(following=_curves(1), mean=_curves(calls))
+
+
+def _curves(calls: int) -> Curves:
+    """Return the mean rates over so many of the next calls."""
+    references, edits = (
+        tuple(tuple(_mean(rates[cell], age, calls) for age in range(OLDEST_AGE + 1)) for cell in Cell)
+        for rates in (REFERENCE_RATES, EDIT_RATES)
+    )
+    return Curves(references, edits=edits)
+
+
+def _mean(rates: Sequence[float], age: int, calls: int) -> float:
+    columns = (bisect_left(AGE_BOUNDS, each) for each in range(age + 1, age + 1 + calls))
+    return sum(rates[column] for column in columns) / calls / 1e6
 
 
 def cheapness(read: float) -> float:
     """Return the factor by which a batch waits longer than at the standard price of reading (0.1)."""
     return sqrt(0.1 / max(read, 0.001))
-
-
-def _rate(cell: Cell, age: int, weight: float) -> float:
-    column = sum(age > bound for bound in AGE_BOUNDS)
-    return (REFERENCE_RATES[cell][column] + weight * EDIT_RATES[cell][column]) / 1e6

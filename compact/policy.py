@@ -5,10 +5,11 @@ losing it: the hazard that it is needed (hazards.py) times the cost of one more 
 block is clearable if keeping it costs more. Blocks are cleared in batches, because everything after an edit
 is written to the prompt cache again. A batch takes all that is clearable, and summarizes the old messages in
 which nothing is likely to be needed (settled_runs.py). It is due when it pays for the rewrite within a share
-of the calls since the last one, when the cache has expired anyway, or when the window leaves no choice.
+of the calls since the last one and the rewrite is a small share of what the session has cost, when the cache
+has expired anyway, or when the window leaves no choice.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -17,13 +18,14 @@ from transcripts import Clear, PartKind
 
 from .block_tracker import BlockTracker, TrackedBlock, loss_base, tracker_of
 from .clearing import part_at, placeholder_edit
-from .hazards import OLDEST_AGE, hazard_curves
+from .hazards import OLDEST_AGE, Cell, hazard_curves
 from .settings import CompactSettings, ContextWindow
 from .settled_runs import SettledRuns, settled_runs
 from .situation import Situation
 from .uncompact import Exemptions, exemptions, in_force
 
 PAYBACK_SHARE = 0.25  # of the calls since the last batch, within which the next one has to pay for itself
+MAX_STAKE = 0.06  # of what the session has cost so far, that the rewrite of one batch may cost
 MIN_BATCH_SHARE = 0.02  # of the window, that a batch frees, if that is less than batch_min_tokens
 MAX_FORCED_SHARE = (
     0.75  # of the trigger: if a forced batch leaves more, blocks that are likelier needed go too
@@ -36,12 +38,12 @@ class _Outlook(Struct, frozen=True):
 
     situation: Situation
     tracker: BlockTracker
-    mean: Sequence[Sequence[float]]  # rates by cell and age, over the calls that a cleared block is away
+    mean: Mapping[Cell, Sequence[float]]  # rates by age, over the calls that a cleared block is away
     prompt: int  # in our tokens
     exempt: Exemptions
 
     def rate(self, block: TrackedBlock) -> float:
-        """Return the hazard of a block per token and call, before it is scaled to the session."""
+        """Return the hazard of a block per token and call."""
         age = self.tracker.calls - block.touched
         return self.mean[block.cell][age if age < OLDEST_AGE else OLDEST_AGE]
 
@@ -111,7 +113,10 @@ def _freed(situation: Situation, blocks: Sequence[TrackedBlock], settled: Settle
 
 
 def _pays(situation: Situation, blocks: Sequence[TrackedBlock], freed: int) -> bool:
-    """Return whether not reading what is freed pays for the rewrite within PAYBACK_SHARE of the calls."""
+    """Return whether not reading what is freed pays for the rewrite within PAYBACK_SHARE of the calls.
+
+    A session may end with any call, so the rewrite is never more than MAX_STAKE of what it has cost.
+    """
     folded = situation.folded
     view = situation.view
     prices = situation.prices
@@ -119,6 +124,9 @@ def _pays(situation: Situation, blocks: Sequence[TrackedBlock], freed: int) -> b
     calls = folded.conversation.reply_count - (made[-1] if made else 0)
     left = view.tokens - freed - (_dropped_thinking(situation, blocks[0].seq) if blocks else 0)
     cost = max(0, left) * (prices.write - prices.read)
+    spent = max(prices.plain(folded.usage), situation.tokens)  # some servers report no usage
+    if situation.scaled(round(cost)) > MAX_STAKE * spent:
+        return False
     return PAYBACK_SHARE * calls * freed * prices.read >= cost
 
 
@@ -138,7 +146,7 @@ def _outlook(situation: Situation, tracker: BlockTracker) -> _Outlook:
     prompt = situation.unscaled(situation.tokens)
     curves = hazard_curves(prices.read, situation.settings.batch_interval_calls)
     tracker.expect(situation.folded, curves)
-    mean = tracker.by_cell(curves.mean)
+    mean = {cell: tracker.rates(curves.mean, cell) for cell in Cell}
     return _Outlook(situation, tracker=tracker, mean=mean, prompt=prompt, exempt=exemptions(situation))
 
 
@@ -148,8 +156,8 @@ def _clearable(outlook: _Outlook) -> list[TrackedBlock]:
     rate = outlook.rate
     base = loss_base(outlook.prompt, prices)
     write = prices.write
-    limit = prices.read / max(1e-9, outlook.tracker.scale)
-    return [block for block in outlook.open_blocks() if rate(block) * (base + block.tokens * write) < limit]
+    read = prices.read
+    return [block for block in outlook.open_blocks() if rate(block) * (base + block.tokens * write) < read]
 
 
 def _dropped_thinking(situation: Situation, seq: int) -> int:

@@ -193,7 +193,7 @@ def _pays(block: TrackedBlock, tracker: BlockTracker, prompt: int, rules: PutBac
     prices = rules.prices
     curves = hazard_curves(rules.prices.read, rules.settings.batch_interval_calls)
     calls = round(CARRIED_CALLS * cheapness(prices.read))
-    needed = sum(tracker.by_cell(curves.following)[block.cell][:calls]) * tracker.scale
+    needed = sum(tracker.rates(curves.following, block.cell)[:calls])
     return needed * (loss_base(prompt, prices) + block.tokens * prices.write) > (
         prices.write + calls * prices.read
     )

@@ -1,4 +1,4 @@
-"""Breakpoints stand where the two newest batches of edits end, and the next batch begins behind them."""
+"""Breakpoints stand where the two newest batches of edits end."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 
 from agent.model.anthropic.request import encode_request
 from agent.model_port import ModelRequest, RequestSettings
-from compact.breakpoints import cache_breakpoints, cached_messages, first_unedited
+from compact.breakpoints import cache_breakpoints, cached_messages
 from tests.strict_api.prefix import walk_prefix
 from tests.strict_api.prompt_cache import CacheTerms, PromptCache
 from transcripts.facts import Clear, Compacted, Fold, Unthink
@@ -30,28 +30,28 @@ def clear(world, *exchanges, layer="micro"):
 
 
 def places(world):
-    return cache_breakpoints(world.folded), first_unedited(world.folded)
+    return cache_breakpoints(world.folded)
 
 
 def test_without_edits_there_are_none():
-    assert places(session()) == ((), 0)
+    assert places(session()) == ()
 
 
 def test_a_first_batch_has_one_before_it_and_one_at_its_end():
     world = session()
     clear(world, 2, 4)
-    assert places(world) == ((3, 8), 9)
+    assert places(world) == (3, 8)
 
 
 def test_a_later_batch_keeps_the_end_of_the_one_before():
     world = session()
     clear(world, 1, 2)
     clear(world, 3, 4)
-    assert places(world) == ((4, 8), 9)
+    assert places(world) == (4, 8)
     clear(world, 5, 6)
-    assert places(world) == ((8, 12), 13)
+    assert places(world) == (8, 12)
     world.undo()
-    assert places(world) == ((4, 8), 9)
+    assert places(world) == (4, 8)
 
 
 def test_what_was_never_sent_and_dropped_thinking_are_not_batches():
@@ -60,19 +60,19 @@ def test_what_was_never_sent_and_dropped_thinking_are_not_batches():
     for layer in ("budget", "unthink", "repair"):
         clear(world, 8, layer=layer)
     world.add(Compacted, "micro", "auto", (Unthink(1, 20),), report={})
-    assert places(world) == ((1, 2), 3)
+    assert places(world) == (1, 2)
 
 
 def test_a_fold_from_the_start_has_one_at_its_end_only():
     world = session()
     world.add(Compacted, "summary", "auto", (Fold(1, 13, (TextBlock("record"),), 2),), report={})
-    assert places(world) == ((0,), 1)
+    assert places(world) == (0,)
 
 
 def test_the_end_of_the_view_is_a_place_and_beyond_it_is_none():
     world = session()
     clear(world, 8)
-    assert places(world) == ((15, 16), 17)
+    assert places(world) == (15, 16)
 
 
 def bill(world, cache):
@@ -104,11 +104,11 @@ def test_the_end_of_the_last_request_takes_the_place_of_the_older_batch():
     world = session()
     clear(world, 1, 2)
     clear(world, 3, 4)
-    assert places(world) == ((4, 8), 9)
+    assert places(world) == (4, 8)
     reply = world.reply(*(ToolUseBlock(f"p{at}", "bash", {}) for at in range(30)))
     for at in range(30):
         world.result(reply, at, "made")
-    assert places(world) == ((8, 16), 9)
+    assert places(world) == (8, 16)
 
 
 def ask(world, cache, number):

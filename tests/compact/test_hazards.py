@@ -4,7 +4,18 @@ import pytest
 
 from agent.replay.policies import PRICE_TIERS
 from compact.block_tracker import tracker_of
-from compact.hazards import EDIT_RATES, OLDEST_AGE, REFERENCE_RATES, Cell, hazard_curves
+from compact.hazards import (
+    EDIT_RATES,
+    EDIT_WEIGHT,
+    MAX_SCALE,
+    MIN_SCALE,
+    OLDEST_AGE,
+    REFERENCE_RATES,
+    Cell,
+    Evidence,
+    Group,
+    hazard_curves,
+)
 from transcripts.facts import Clear, Compacted, Fold, Rewound, Undone
 from transcripts.folding import fold
 from transcripts.messages import TextBlock, ToolUseBlock
@@ -54,14 +65,15 @@ def expecting(world):
 @pytest.mark.parametrize("cell", Cell)
 def test_the_table_has_a_rate_for_every_cell_and_age(cell):
     assert len(REFERENCE_RATES[cell]) == len(EDIT_RATES[cell]) == 6
-    assert all(len(curve[cell]) == OLDEST_AGE + 1 for curve in (CURVES.following, CURVES.mean))
+    for curves in (CURVES.following, CURVES.mean):
+        assert len(curves.references[cell]) == len(curves.edits[cell]) == OLDEST_AGE + 1
 
 
 @pytest.mark.parametrize("tier", PRICE_TIERS.values())
 def test_the_mean_over_a_longer_interval_is_lower_as_hazards_fall_with_age(tier):
     short, long = hazard_curves(tier.read, 10), hazard_curves(tier.read, 60)
     for cell in (Cell.READ, Cell.OUTPUT, Cell.OWN):
-        assert long.mean[cell][0] < short.mean[cell][0]
+        assert long.mean.edits[cell][0] < short.mean.edits[cell][0]
 
 
 def test_reads_outputs_and_own_text_are_distinguished_and_small_blocks_left_out():
@@ -173,25 +185,63 @@ def test_a_name_touches_only_the_newest_result_that_mentioned_it_and_only_once()
     told = "some_name " + LINE * 40
     world = session(bash(told), bash(told), bash("ok"), bash("ok", "grep some_name"), bash("ok", "some_name"))
     assert ages(world) == [4, 1]
-    assert tracker_of(world.folded).seen == 1
+    assert tracker_of(world.folded).references[Group.OUTPUTS].seen == 1
 
 
 def test_references_are_expected_once_for_each_call():
     world = session(edit("x.py"), bash(), *[bash("ok")] * 30)
-    first = expecting(world).expected
+    first = expecting(world).references[Group.OUTPUTS].expected
     assert first > 0
-    assert expecting(world).expected == first
+    assert expecting(world).references[Group.OUTPUTS].expected == first
     world.call("bash", "ok", command="make")
-    assert expecting(world).expected > first
+    assert expecting(world).references[Group.OUTPUTS].expected > first
 
 
 def test_rates_go_down_in_a_session_that_refers_back_less_than_the_table_expects():
     world = session(edit("x.py"), *[read(f"src/f{at}.py", LINE * 400) for at in range(3)])
-    assert expecting(world).scale < 1.0
+    assert expecting(world).references[Group.READS].scale < 1.0
     for at in range(30):
         world.call("read", LINE * 400, file_path=f"src/g{at}.py")
         tracker = expecting(world)
-    assert tracker.scale < 0.3
+    assert tracker.references[Group.READS].scale == MIN_SCALE
+    assert tracker.references[Group.OUTPUTS].scale == 1.0, "each group has its own scale"
+    table = (
+        CURVES.mean.references[Cell.READ][OLDEST_AGE] + EDIT_WEIGHT * CURVES.mean.edits[Cell.READ][OLDEST_AGE]
+    )
+    assert tracker.rates(CURVES.mean, Cell.READ)[OLDEST_AGE] < table
+
+
+def test_rates_go_up_in_a_session_that_edits_its_own_text_more_than_the_table_expects():
+    old, text = "", "\n".join(f"line_{number} = {number}" for number in range(100))
+    calls = []
+    for at in range(20):
+        calls.append(
+            ("edit", "ok", {"file_path": "src/a.py", "old_string": old, "new_string": f"at = {at}\n{text}"})
+        )
+        old = f"at = {at}\nline_0 = 0"
+    own = expecting(session(*calls)).edits[Group.OWN]
+    assert own.seen == 19
+    assert own.scale > 1.5
+    assert expecting(session(*calls)).edits[Group.READS].seen == 0
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected", "scale"),
+    [(0, 0, 1.0), (3, 0, 2.0), (0, 3, 0.5), (100, 0, MAX_SCALE), (0, 100, MIN_SCALE)],
+)
+def test_a_scale_is_held_near_the_table_while_little_was_seen_and_within_its_bounds(seen, expected, scale):
+    assert Evidence(seen, expected).scale == scale
+
+
+@pytest.mark.parametrize("tool", ["edit", "apply_patch"])
+def test_an_edit_counts_for_the_newest_block_that_shows_its_text(tool):
+    text = "\n".join(f"line_{number} = {number}" for number in range(100))
+    patch = "*** Begin Patch\n*** Update File: src/a.py\n@@\n-line_7 = 7\n+line_7 = 8\n*** End Patch"
+    change = {"edit": {"file_path": "src/a.py", "old_string": "line_7 = 7"}, "apply_patch": {"input": patch}}
+    world = session(("write", "ok", {"file_path": "src/a.py", "content": text}), read("src/a.py", text))
+    world.call(tool, "ok", **change[tool])
+    counted = tracker_of(world.folded).edits
+    assert {group: evidence.seen for group, evidence in counted.items() if evidence.seen} == {Group.READS: 1}
 
 
 def test_what_an_edit_shows_otherwise_is_not_shown_and_comes_back_with_the_undoing():

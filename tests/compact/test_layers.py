@@ -303,7 +303,7 @@ def test_in_a_small_window_no_model_is_asked_because_that_costs_more_than_it_sav
 
 
 @pytest.mark.parametrize(
-    ("window", "page", "most"), [(8_000, 1_200, 20), (8_000, 3_500, 9), (16_000, 2_500, 20)]
+    ("window", "page", "most"), [(8_000, 1_200, 20), (8_000, 3_500, 9), (16_000, 2_500, 22)]
 )
 def test_reading_file_after_file_in_a_small_window_fits_each_time_and_is_seldom_compacted(window, page, most):
     world = World(window=window, overhead=3_200, judged=False)

@@ -5,15 +5,14 @@ from msgspec.structs import replace
 
 from agent.replay.policies import PRICE_TIERS
 from compact.block_tracker import tracker_of
-from compact.breakpoints import first_unedited
 from compact.pipeline import plan
-from compact.policy import MAX_FORCED_SHARE, PAYBACK_SHARE, choose_batch, min_batch_tokens
+from compact.policy import MAX_FORCED_SHARE, MAX_STAKE, PAYBACK_SHARE, choose_batch, min_batch_tokens
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import finish_plan
 from tests.narrowing import block_text, narrow, present
 from transcripts.facts import Clear, Compacted, Fold, Instructed, Opened
-from transcripts.messages import ThinkingBlock, ToolUseBlock, UnknownBlock
+from transcripts.messages import ThinkingBlock, ToolUseBlock, UnknownBlock, Usage
 
 from .worlds import World, answered
 
@@ -125,22 +124,39 @@ def test_while_the_cache_is_warm_a_batch_pays_within_a_share_of_the_calls_since_
     assert before > 0
 
 
+def cached_calls(count, tier, reports=True):
+    """Yield a session after each call; its server reads all but the newest messages from the cache."""
+    world = outputs(1)
+    world.prices = tier
+    for at in range(count):
+        tokens = world.situation.tokens
+        new = min(tokens, 2_500)
+        usage = Usage(cache_read=tokens - new, cache_written=new) if reports else Usage()
+        reply = world.reply(ToolUseBlock(f"c{at}", "bash", {"command": f"make {at}"}), usage=usage)
+        world.result(reply, 0, f"{at:03} " + LINE * 200)
+        yield world
+
+
+@pytest.mark.parametrize("tier", PRICE_TIERS.values())
+def test_a_rewrite_costs_no_more_than_a_share_of_what_the_session_has_cost(tier):
+    made = 0
+    for world in cached_calls(150, tier):
+        spent = tier.plain(world.folded.usage)
+        for proposal in world.compact().proposals:
+            if proposal.report["why"] == "price":
+                made += 1
+                assert proposal.report["rewritten"] * (tier.write - tier.read) <= 1.2 * MAX_STAKE * spent
+    assert made
+
+
+def test_where_a_server_reports_no_usage_batches_come_all_the_same():
+    assert any(choose_batch(world.situation) for world in cached_calls(60, Prices(), reports=False))
+
+
 def test_the_cheaper_it_is_to_read_the_later_the_first_batch_comes():
     found = [calls_until_batch(PRICE_TIERS[tier])[0] for tier in ("standard", "cheap", "cheapest")]
     assert found == sorted(found) and len(set(found)) == 3
     assert calls_until_batch(PRICE_TIERS["hour"])[0] > found[0]
-
-
-def test_a_batch_for_its_price_begins_behind_the_one_before_or_at_the_beginning():
-    world, begun = outputs(1), []
-    for at in range(150):
-        world.call("bash", f"{at:03} " + LINE * 100, command=f"make {at}")
-        behind = world.folded.view[min(first_unedited(world.folded), len(world.folded.view) - 1)].first
-        for proposal in world.compact().proposals:
-            cleared_seqs = [edit.seq for edit in proposal.edits if isinstance(edit, Clear)]
-            begun.append((min(cleared_seqs) >= behind, proposal.report["why"]))
-    assert len(begun) > 2 and {why for _, why in begun} == {"price"}
-    assert all(is_behind for is_behind, _ in begun[1:])
 
 
 def reading(**more):

@@ -734,6 +734,6 @@ def test_in_a_small_window_what_is_cleared_all_the_time_gets_no_line_each_time(t
         small = [fact for fact in made if fact.layer == "micro" and fact.report["freed"] < MIN_TOLD_TOKENS]
         told = {ident for event in run.emitted(ContextCompacted) for ident in event.ids}
         assert len(small) > 2 and not told & {fact.id for fact in small}
-        assert "results cleared" in await run.do("/context")  # which lists them all
+        assert "results cleared" in await run.do("/context all")  # which lists them all
 
-    run_controller(tmp_path, work, window=8_000)
+    run_controller(tmp_path, work, window=6_000)
