@@ -235,6 +235,7 @@ class Status(Struct, frozen=True):
     unsaved        why the session transcript cannot be written, "" while it can
     start_command  the command to resume the session with, without the flag for it: "makeroom --offline "
     spending       the parts of `cost` by model, of the session and its agents; never decreases
+    accepts_edits  a rule allows all edits, whatever the mode
     """
 
     model: str
@@ -259,6 +260,7 @@ class Status(Struct, frozen=True):
     unsaved: str = ""
     title: str = ""
     spending: Mapping[str, Spending] = field(default_factory=dict)
+    accepts_edits: bool = False
 
 
 class CommandSummary(Struct, frozen=True):

@@ -189,6 +189,7 @@ def status_of(session: Session, context: TurnContext, branch: str) -> Status:
         state=window_state(context, tokens or 0).name,
         cost=session.cost,
         mode=context.permissions.rules.mode,
+        accepts_edits=context.permissions.rules.accepts_edits,
         session=session.sid,
         folder=str(context.tool_context.folder),
         branch=branch,

@@ -79,6 +79,12 @@ class PermissionRules(Struct, frozen=True):
         """Return whether the user may be asked to run a command outside the sandbox."""
         return self.mode in ("manual", "acceptEdits")
 
+    @property
+    def accepts_edits(self) -> bool:
+        """Return whether a rule allows all edits in the mode that would ask about them."""
+        allowed = any(map(_covers_edits, self.allow))
+        return self.mode == "manual" and allowed and not any(map(_covers_edits, self.ask))
+
     def only_reads(self, access: Access) -> bool:
         """Return whether a command is proved read-only, regardless of the rules."""
         return not coverage(access.target, access.cwd or self.folder, (), self.reading).doubt
@@ -140,6 +146,10 @@ class PermissionRules(Struct, frozen=True):
     def standpoint(self, access: Access) -> Standpoint | None:
         """Return the standpoint for reading the line of an access; None if files cannot be read."""
         return Standpoint(self.places(access), self.reading) if self.reading is not None else None
+
+
+def _covers_edits(rule: Rule) -> bool:
+    return rule.tool == EDITING and rule.pattern is None and not rule.granted
 
 
 class Verdict(Struct, frozen=True):

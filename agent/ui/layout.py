@@ -148,7 +148,8 @@ def _status_parts(status: Status, queued: int) -> list[_StatusPart]:
         used = min(whole_percent(status.tokens or 0, status.window), 999)
         context = f"{used}% of {format_count(status.window)}"
         context += f", {words}" if words else ""
-    mode, mode_role = MODE_LABELS.get(status.mode, (one_line(status.mode), "dim"))
+    mode_name = "acceptEdits" if status.accepts_edits else status.mode
+    mode, mode_role = MODE_LABELS.get(mode_name, (one_line(mode_name), "dim"))
     cost = f"${status.cost:.2f}" if status.cost >= 0.005 else f"${status.cost:.4f}"
     cost = cost if status.cost >= 0.00005 else ""
     if not status.priced:

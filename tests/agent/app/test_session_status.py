@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from agent.app.options import Options
 from agent.app.session_status import StatusCommand, display_name
 from agent.app.start_screen import start_command
+from agent.permissions import parse_rules
 from agent.ports import Status
 from agent.ui.layout import status_line
 from agent.ui.terminal_text import RenderContext, Theme, foreign_line
@@ -138,3 +139,24 @@ def test_the_flags_to_repeat_lead_to_the_same_sessions_and_model() -> None:
     assert start_command(made) == "makeroom --offline --sample "
     assert start_command(replace(made, folder="x/makeroom-sample")) == "makeroom --offline --sample -C x "
     assert start_command(Options(worktree="parser")) == "makeroom --worktree parser "
+
+
+def test_an_answer_that_allows_all_edits_is_shown_as_long_as_it_is_in_force(tmp_path: Any) -> None:
+    ctx = RenderContext(100, Theme(colour=False, weight=False))
+
+    async def work(run: ControllerRun) -> None:
+        store = run.controller.in_use[1].permissions
+
+        def shown() -> str:
+            return status_line(run.controller.status(), 0, ctx)
+
+        for text, accepts in (("edit(src/*)", False), ("edit", True)):
+            store.allow(parse_rules(text)[0])
+            assert ("accepts edits" in shown(), "asks before edits" in shown()) == (accepts, not accepts)
+        store.set_mode("plan")
+        assert "plan mode" in shown()
+        store.set_mode("manual")
+        store.ask(parse_rules("edit")[0])
+        assert "asks before edits" in shown()
+
+    run_controller(tmp_path, work)
