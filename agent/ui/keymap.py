@@ -102,7 +102,7 @@ def read_keymap(path: Path) -> Keymap:
             troubles.append(f'{path}: `{name}` needs a key such as "ctrl+e", or a list of keys')
         else:
             try:
-                (commands if name.startswith("/") else keys)[name] = tuple(map(key_sequence, texts))
+                (commands if name.startswith("/") else keys)[name] = tuple(map(_command_keys, texts))
             except ValueError as error:
                 troubles.append(f"{path}: {name}: {error}")
     troubles += (f"{path}: {double}" for double in _doubles({**keys, **commands}))
@@ -149,6 +149,14 @@ def base_bindings() -> KeyBindings:
         event.current_buffer.insert_text(event.data * event.arg)
 
     return bindings
+
+
+def _command_keys(text: str) -> KeySequence:
+    """Return the keys of a text. Raises ValueError for an unknown key and for one that enters text."""
+    keys = key_sequence(text)
+    if len(keys[0]) == 1:
+        raise ValueError(f"{text!r} enters text; use a key such as ctrl+e or f6")
+    return keys
 
 
 def key_sequence(text: str) -> KeySequence:

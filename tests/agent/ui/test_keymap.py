@@ -55,6 +55,15 @@ def test_a_mistake_leaves_the_usual_keys_of_its_action_and_is_reported(tmp_path:
     ]
     assert keymap.keys["stash"] == (("c-s",),) and keymap.keys["redraw"] == ()
     assert keymap.commands == {"/compact": (("f6",), ("escape", "k"))}
+    path.write_text('submit = "a"\nmode = ["f2", "x y"]\n"/cost" = "space"\nstash = ""\n')
+    keymap = read_keymap(path)
+    assert [trouble.removeprefix(f"{path}: ") for trouble in keymap.troubles] == [
+        "submit: 'a' enters text; use a key such as ctrl+e or f6",
+        "mode: 'x y' enters text; use a key such as ctrl+e or f6",
+        "/cost: 'space' enters text; use a key such as ctrl+e or f6",
+        "stash: unknown key ''",
+    ]
+    assert keymap.keys["submit"] == (("enter",),) and keymap.commands == {}
     path.write_text("[keys")
     assert "using the default keys" in read_keymap(path).troubles[0]
 
