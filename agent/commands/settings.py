@@ -200,7 +200,8 @@ async def set_permissions(controller: Controller, argument: str) -> Event | None
             controller.emit(Notice(text))
     except (ValueError, ToolError) as error:
         return Notice(str(error), "warning")
-    return CommandOutput("\n".join(_permission_lines(store)))
+    usage = () if verb else (usage_of("permissions"),)
+    return CommandOutput("\n".join((*_permission_lines(store), *usage)))
 
 
 def _change_permissions(store: PermissionStore, verb: str, rest: str) -> list[str]:
@@ -246,8 +247,8 @@ def _permission_lines(store: PermissionStore) -> list[str]:
     return [
         f"mode   {rules.mode}: {mode_words(rules.mode, rules.sandboxed)}",
         *(f"{kind:<5}  {rule}  ({origin})" for kind, rule, origin in _rule_rows(store)),
-        *(f"denied {call['tool_name']}: {_first_argument(call['tool_input'])}" for call in denied),
-        usage_of("permissions"),
+        *(["recently denied:"] if denied else []),
+        *(f"  {call['tool_name']}: {_first_argument(call['tool_input'])}" for call in denied),
     ]
 
 

@@ -319,10 +319,14 @@ def use_without_screen(line: str) -> Literal["words", "run", "refuse"]:
     """Classify a line of a script.
 
     Returns "run" for a command, "refuse" for one that needs a screen, "words" for a prompt to the model.
+    `/permissions` and the like only show something without arguments.
     """
     line = line.lstrip()
     name = line.removeprefix("/").partition(" ")[0].partition("\n")[0]
     command = find_command(name.lower()) if line.startswith("/") else None
     if command is None:
         return "words"
-    return "refuse" if command.at_screen else "run"
+    words = line.split()[1:]
+    only_shows = not words if command.during_turn == "bare" else False
+    only_shows = only_shows or words[:1] in [[word] for word in command.looking]
+    return "refuse" if command.at_screen and not only_shows else "run"

@@ -40,7 +40,9 @@ from .controller_run import READ_ALL, ControllerRun, ScriptedChooser, files, run
 
 def test_permissions_can_be_seen_and_changed(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
-        assert "allow  bash(git status)" in await run.do("/permissions allow bash(git status)")
+        told = await run.do("/permissions allow bash(git status)")
+        assert "allow  bash(git status)" in told and "usage:" not in told
+        assert "usage: /permissions" in await run.do("/permissions")
         assert "mode   acceptEdits" in await run.do("/permissions mode acceptEdits")
         assert "the modes are" in await run.do("/permissions mode whatever")
         assert run.controller.cycle_mode() == "plan"
@@ -111,6 +113,7 @@ def test_a_deny_rule_of_the_session_is_named_when_it_refuses(tmp_path: Path) -> 
     async def work(run: ControllerRun) -> None:
         await run.do("/permissions deny bash(echo one)", "run `echo one`")
         assert b"the rule bash(echo one) denies this" in b"".join(run.bodies())
+        assert "\nrecently denied:\n  bash: echo one\n" in await run.do("/permissions")
 
     run_controller(tmp_path, work)
 

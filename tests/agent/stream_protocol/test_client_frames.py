@@ -253,3 +253,10 @@ def test_the_commands_that_run_here_are_reported_as_the_table_reports_them() -> 
         command = find_command(name)
         assert command is not None and command.summary == told, name
         assert use_without_screen(f"/{name}") == ("refuse" if name == "clear" else "run")
+
+
+def test_a_script_may_run_what_only_shows_something() -> None:
+    shown = ("/permissions", " /permissions explain git push", "/sandbox", "/allowed-tools")
+    assert {use_without_screen(line) for line in shown} == {"run"}
+    changing = ("/permissions allow edit", "/permissions mode plan", "/sandbox off", "/theme", "/rewind")
+    assert {use_without_screen(line) for line in changing} == {"refuse"}
