@@ -201,7 +201,15 @@ async def _restore_files(controller: Controller, plan: RewindPlan, with_changed:
     for step, reason in failures.items():
         controller.emit(Notice(f"{one_line_path(step.title)}: {reason}", "warning"))
     done = plan.without(failures)
-    return Notice(f"restored {done.summary}" if done else "no files were restored")
+    return Notice(_done_words(done) or "no files were restored")
+
+
+def _done_words(done: RewindPlan) -> str:
+    """Describe what a rewind did with the files: `restored 2 files, removed 1 file`."""
+    removals = RewindPlan([step for step in done.files if step.action == "remove"], [])
+    others = RewindPlan([step for step in done.files if step.action != "remove"], done.refs)
+    words = {"restored": others, "removed": removals}
+    return ", ".join(f"{what} {plan.summary}" for what, plan in words.items() if plan)
 
 
 def _points_menu(controller: Controller, points: list[RewindPoint]) -> Menu:

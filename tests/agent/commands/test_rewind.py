@@ -186,7 +186,7 @@ def test_directories_and_files_are_counted_apart(tmp_path: Path) -> None:
         await run.do("run `mkdir -p d/e; touch d/e/a d/b; rm kept`", "run `touch kept c; rm c`")
         run.controller.chooser = chooser
         await run.do("/rewind")
-        assert run.text().endswith("\nrestored 2 files and 2 directories")
+        assert run.text().endswith("\nremoved 2 files and 2 directories")
 
     run_controller(tmp_path, work)
     facts = [row.facts[1] for row in chooser.menus[0].rows]
