@@ -22,7 +22,9 @@ MIN_NAME_CELLS = 16  # of a file name in the table; with less space, rows are pr
 BORDER_CELLS = 3  # of each column besides its text; the table itself has one more
 LEGEND = (
     "A reference is a later use of text that was removed from the context. It is recoverable if an id in the "
-    "context leads to the text, and lost otherwise. A cache break is a request that rewrites cached history."
+    "context leads to the text, and lost otherwise. An edit is out of view if the text that it replaces was "
+    "removed. A cache break is a request that rewrites cached history. A view is invalid if the API would "
+    "reject it, which is an error in makeroom. The policy `summary` only summarizes."
 )
 
 
@@ -47,7 +49,7 @@ def draw_table(runs: Sequence[Run], tier: str, window: int, out: TextIO) -> str:
     for file in files if len(files) <= 3 else [longest]:
         own = [run for run in runs if run.file == file]
         console.print(_chart(own, window, BARS if blocks else ASCII_BARS))
-    return text.getvalue()
+    return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
 
 
 def _side_by_side(runs: Sequence[Run], tier: str, files: int) -> Table:
@@ -69,7 +71,7 @@ def _side_by_side(runs: Sequence[Run], tier: str, files: int) -> Table:
 
 def _by_file(runs: Sequence[Run], files: Sequence[str], width: int) -> Table | Text:
     """Return the costs of each session, a row each. Figures are never cut, long names in the middle."""
-    title = "cost of each session (with re-reads)"
+    title = "cost of each session, in parentheses with re-reads"
     heads = ["calls", *dict.fromkeys(run.policy for run in runs)]
     rows = [(one_line(file), _costs(run for run in runs if run.file == file)) for file in files]
     widths = [max(map(len, column)) for column in zip(heads, *(cells for _, cells in rows), strict=True)]

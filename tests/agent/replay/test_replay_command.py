@@ -91,6 +91,9 @@ def test_the_table_puts_the_policies_side_by_side_over_a_chart(session, capsys):
     for row in ("cost with re-reads", "references lost", "cache breaks per 100", "invalid views"):
         assert row in out
     assert "context size by call" in out and "▁" in out
+    explained = ("An edit is out of view if", "A view is invalid if", "The policy `summary`")
+    assert all(words in " ".join(out.split()) for words in explained)
+    assert not any(line.endswith(" ") for line in out.splitlines())
     assert "\x1b" not in out
 
 
