@@ -220,7 +220,7 @@ def _preview(situation: Situation, proposal: Proposal) -> Iterator[str]:
     if counts:
         yield f"  shown as placeholders: {', '.join(counts)}"
     if "unthinks" in report["edits"]:
-        yield "  removed: the model's thinking after the first change"
+        yield "  removed: the model's thinking in all replies after the first changed one"
     if report.get("restored"):
         yield f"  files shown again: {', '.join(f'r{seq}' for seq in report['restored'])}"
     is_told = report["cold_cost_usd"] >= 0.005 and not situation.prices.is_guess  # rounded to a cent

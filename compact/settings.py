@@ -146,8 +146,8 @@ class CompactSettings(Struct, frozen=True):
 
 def _unknown(name: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(name, known, 1)
-    hint = f", did you mean `{near[0]}`?" if near else ""
-    return f"unknown setting `{name}` in [compact] (ignored{hint})"
+    hint = f"; did you mean `{near[0]}`?" if near else ""
+    return f"unknown setting `{name}` in [compact]{hint} (ignored)"
 
 
 def _checked(key: str, value: Any) -> Any:

@@ -283,7 +283,9 @@ class Services(Struct):
             if self.chooser is None or not error.listed:
                 raise
             rows = tuple(MenuRow(id, id) for id in error.listed)
-            row = await self.chooser.choose(Menu(f"{error}. Use which model?", rows))
+            problem = str(error) if setup.model_name else "the server has several models"
+            why = problem[:1].upper() + problem[1:]
+            row = await self.chooser.choose(Menu(f"{why}. Use which model?", rows))
             if row is None:
                 raise
             origins = {**setup.config.origins, "model": "your choice at startup"}

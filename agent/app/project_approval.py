@@ -33,6 +33,11 @@ ITEM_SOURCES: tuple[ItemSource, ...] = (
     plugin_items,
     memory_items,
 )
+# Kind of item -> the nouns that it is counted as, where the kind itself is not a thing to count
+COUNTED_AS = {
+    "environment": ("set of environment variables", "sets of environment variables"),
+    "model": ("model setting",),
+}
 MAX_LISTED_ITEMS = 30  # in the question; /trust lists all
 MAX_SHOWS_CHARS = 400  # of the command or address of an item
 STATE_WORDS = {True: "enabled", False: "disabled", None: "undecided"}
@@ -166,5 +171,6 @@ def _owner(items: Sequence[ProjectItem]) -> str:
 
 def _counted(items: Sequence[ProjectItem]) -> str:
     """Return the number of items of each kind: "2 hooks and 1 command"."""
-    *first, last = [pluralize(number, kind) for kind, number in Counter(one.kind for one in items).items()]
+    numbers = Counter(one.kind for one in items).items()
+    *first, last = [pluralize(number, *COUNTED_AS.get(kind, (kind,))) for kind, number in numbers]
     return f"{', '.join(first)} and {last}" if first else last

@@ -78,7 +78,7 @@ def parser() -> OneLineParser:
     add("--offline", action="store_true", help="use the built-in rule-based demo model")
     add("--sample", action="store_true", help="create a sample project in ./makeroom-sample and work there")
     add("--plain", "--screen-reader", action="store_true", help="print plain lines instead of a live screen")
-    add("--color", choices=("auto", "always", "never"), default="auto", help="use colors (default: auto)")
+    add("--color", choices=("auto", "always", "never"), default="auto", help="use colours (default: auto)")
     add("--safe-mode", action="store_true", help="no memory files, hooks, skills, agents or MCP servers")
     add("--debug-file", metavar="FILE", help="write a debug log to FILE")
     add = made.add_argument_group("sessions").add_argument

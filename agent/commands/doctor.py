@@ -120,14 +120,14 @@ def _ignored_parts(controller: Controller) -> Iterator[Finding]:
 def _terminal(environ: Mapping[str, str]) -> Iterator[Finding]:
     """Yield findings about the terminal and the locale."""
     name = environ.get("TERM", "")
-    colors = "16 colors"
+    colours = "16 colours"
     if environ.get("COLORTERM") in ("truecolor", "24bit"):
-        colors = "true color"
+        colours = "true colour"
     elif "256" in name:
-        colors = "256 colors"
+        colours = "256 colours"
     size = shutil.get_terminal_size()
     bare = "set TERM to the type of your terminal, such as xterm-256color" if name in ("", "dumb") else ""
-    yield bare, "terminal", f"{name or 'unknown'}, {size.columns}x{size.lines}, {colors}"
+    yield bare, "terminal", f"{name or 'unknown'}, {size.columns}x{size.lines}, {colours}"
     charset = locale.nl_langinfo(locale.CODESET)
     is_utf8 = charset.replace("-", "").lower() == "utf8"
     yield "" if is_utf8 else "set LANG to a UTF-8 locale, such as C.UTF-8", "locale", charset or "none"

@@ -225,7 +225,7 @@ async def show_hooks(controller: Controller, argument: str) -> Event | None:
     waiting = [item for item in hooks if not services.approvals.allows(item)]
     if waiting:
         lines.append(f"disabled until approved (see /trust): {pluralize(len(waiting), 'hook')}")
-    controller.emit(CommandOutput("\n".join(lines) or "No hooks."))
+    controller.emit(CommandOutput("\n".join(lines) or "no hooks"))
     return Notice(
         f"define hooks in [hooks] of {shown_settings_path(config)}, or in settings files of Claude"
         f" Code; the events are {', '.join(HookEvent)}"

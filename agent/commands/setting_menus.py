@@ -23,7 +23,7 @@ THEME_WORDS = {
     "auto": "dark or light, depending on the terminal's background",
     "dark": "for a dark background",
     "light": "for a light background",
-    "ansi": "only the terminal's sixteen colors, no backgrounds",
+    "ansi": "only the terminal's sixteen colours, no backgrounds",
     "colour-blind": "blue and yellow instead of green and red, for a dark background",
     "colour-blind-light": "the same for a light background",
 }
@@ -72,7 +72,7 @@ def effort_menu(now: str | None) -> Menu:
 def theme_menu(now: str) -> Menu:
     """Return a menu of the themes; `now` is the current one."""
     rows = [MenuRow(name, title=name, facts=(*_mark(name == now), THEME_WORDS[name])) for name in THEMES]
-    return Menu("Which colors?", tuple(rows), at=_place(rows, now))
+    return Menu("Which colours?", tuple(rows), at=_place(rows, now))
 
 
 def mode_words(mode: str, sandbox: bool) -> str:

@@ -228,4 +228,4 @@ async def _port_lines(runner: CommandRunner) -> list[str]:
         line = " ".join(job.line.split()) if job is not None else ""
         what = f"{job.id}  {shorten(line, 60)}" if job is not None else "nothing listens"
         lines.append(f"{port:>5}  {where}  {what}")
-    return lines or ["No background command listens on a port of the sandbox."]
+    return lines or ["no background command listens on a port of the sandbox"]

@@ -220,7 +220,7 @@ COMMANDS: tuple[Command, ...] = (
             "VALUE` changes it for this session, or shows how to change it for the next start.",
             usage="[NAME [VALUE]]", aliases=("settings",), during_turn="word"),
     Command("theme", "screen.set_theme",
-            "Change the colors for this session. Takes auto, dark, light, ansi, colour-blind or "
+            "Change the colours for this session. Takes auto, dark, light, ansi, colour-blind or "
             "colour-blind-light. Without one, choose from a list. Use the setting `theme` to keep it.",
             usage="[auto | dark | light | ansi | colour-blind | colour-blind-light]",
             during_turn="always", at_screen=True, needs_session=False),

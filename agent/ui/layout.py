@@ -118,7 +118,7 @@ def status_line(status: Status | None, queued: int, ctx: RenderContext) -> str:
     Parts that do not fit are dropped, the least important first.
     """
     if status is None:
-        return ctx.paint("dim", "starting…"[: ctx.columns])
+        return ctx.paint("dim", "starting"[: ctx.columns])
     parts = _status_parts(status, queued)
     if status.own_line:
         return _with_own_line(status, parts, ctx)

@@ -115,7 +115,7 @@ def render_notice(event: events.Notice, ctx: RenderContext) -> str:
 
 
 def aborted_message(event: events.StreamAborted) -> str:
-    return f"The stream was cut off ({one_line(event.reason)}). The text shown is not part of the answer."
+    return f"The reply is incomplete: {one_line(event.reason)}. The text shown is not part of the answer."
 
 
 def earlier_message(event: events.EarlierMessages, key: str) -> str:

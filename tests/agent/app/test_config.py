@@ -127,7 +127,7 @@ def test_a_mistake_in_what_forbids_is_an_error_and_no_warning(home: Home, entry:
     ("entry", "told"),
     [
         ("modell = 'x'", "unknown setting `modell`; did you mean `model`? (ignored)"),
-        ("[compact]\ntriger = 3", "unknown setting `triger` in [compact] (ignored, did you mean `trigger`?)"),
+        ("[compact]\ntriger = 3", "unknown setting `triger` in [compact]; did you mean `trigger`? (ignored)"),
         (
             "[hooks]\nZzz = 5",
             "hooks: unknown event 'Zzz' (its hooks are ignored); the events are SessionStart,",

@@ -56,8 +56,8 @@ def test_the_user_chooses_among_the_models_of_the_server(tmp_path: Path, model: 
             (menu,) = chooser.menus
             assert [row.value for row in menu.rows] == [MODEL, "qwen3"]
             asked = flag or model
-            told = f"unknown model {asked!r}; " if asked else "choose a model with --model or OPENAI_MODEL; "
-            assert menu.title == f"{told}the server has {MODEL}, qwen3. Use which model?"
+            unknown = f"Unknown model {asked!r}; the server has {MODEL}, qwen3"
+            assert menu.title == f"{unknown if asked else 'The server has several models'}. Use which model?"
             assert controller.status().model == "qwen3" and controller.services.setup.model_name == "qwen3"
             await controller.prompt("hello")
             assert b'"model":"qwen3"' in server.bodies[-1]

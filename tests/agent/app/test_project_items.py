@@ -43,6 +43,16 @@ def settle(
     return text, [approvals.decided(item) for item in _words(folder, {})]
 
 
+def test_variables_and_a_model_are_counted_in_words_that_can_be_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = ("environment", "environment", "model")
+    items = [ProjectItem(kind, str(at), "A=1", b"x") for at, kind in enumerate(kinds)]
+    monkeypatch.setattr(project_items, "ITEM_SOURCES", (lambda folder, environ: items,))
+    text, _ = settle(tmp_path, "all")
+    assert text.startswith("This project defines 2 sets of environment variables and 1 model setting:")
+
+
 def test_a_project_that_defines_nothing_is_asked_nothing_and_leaves_no_file(tmp_path: Path) -> None:
     assert settle(tmp_path) == ("", [])
     assert list(tmp_path.iterdir()) == []

@@ -170,7 +170,7 @@ def test_a_typo_in_the_settings_is_named_with_its_file_and_what_was_meant(here: 
         assert (code, f"{path}: unknown setting `efort`; did you mean `effort`?" in err) == (0, True)
         path.write_text("[compact]\ntriger = 5\n", "utf-8")
         code, _, err = here(server, "x")
-        told = f"{path}: unknown setting `triger` in [compact] (ignored, did you mean `trigger`?)"
+        told = f"{path}: unknown setting `triger` in [compact]; did you mean `trigger`? (ignored)"
         assert (code, told in err) == (0, True)
         path.write_text("[compact]\ntrigger = true\n", "utf-8")
         code, _, err = here(server, "x")

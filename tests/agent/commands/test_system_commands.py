@@ -199,7 +199,7 @@ def test_publish_lets_this_machine_reach_what_a_sandboxed_command_serves(tmp_pat
         await run.do("hello")
         if sandbox_of(run).level != "namespaces":
             pytest.skip("there is no network of its own for walled commands")
-        assert await run.do("/publish") == "No background command listens on a port of the sandbox."
+        assert await run.do("/publish") == "no background command listens on a port of the sandbox"
         port = await serve(run)
         assert f"listens on port {port} (see /publish)" in await run.do("/tasks")
         assert f"{port:>5}  not published  b1  python3 -c" in await run.do("/publish")

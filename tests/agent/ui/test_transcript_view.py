@@ -104,7 +104,7 @@ def test_thinking_retries_losses_and_free_space_are_reported(terminal):
     terminal.type("think step by step;say so;compact;lost;critical\r").sees(
         "Thought for", "[auto compact] 180k -> 42k"
     )
-    terminal.sees("stream was cut off (connection reset)", "94% of 200k, nearly full")
+    terminal.sees("The reply is incomplete: connection reset. The", "94% of 200k, nearly full")
 
 
 def test_read_only_calls_are_one_line_until_something_else_comes(terminal):

@@ -205,7 +205,7 @@ def test_a_plugin_acts_once_it_is_approved_and_until_it_is_disabled(tmp_path: Pa
         assert services.agents["tools:mole"].prompt.endswith(f"Read {places.root}/x.md")
         assert f"disabled  {ID}" in await run.do(f"/plugin disable {ID}")
         assert services.skills.find("greet") is None and "tools:mole" not in services.agents
-        assert "No hooks." in await run.do("/hooks")
+        assert "no hooks" in await run.do("/hooks")
 
     run_controller(tmp_path, work, environ=places.environ)
 
