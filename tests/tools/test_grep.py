@@ -343,6 +343,19 @@ def test_a_named_file_of_utf_16_without_a_mark_is_searched(searched: BashSession
         assert count == "wide.txt:1"
 
 
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("given", [{}, {"glob": "*.txt"}])
+def test_a_file_of_utf_16_without_a_mark_is_found_among_many(
+    searched: BashSession, codec: str, given: dict[str, str]
+) -> None:
+    for number in range(60):
+        (searched.folder / f"plain{number}.txt").write_text("some other text\n")
+    (searched.folder / "wide.txt").write_bytes("some first line\nthe haystack is here\n".encode(codec))
+    shown = text(do(searched, grep.TOOL, pattern="h.ystack", output_mode="content", **given))
+    assert shown == "wide.txt:2:the haystack is here"
+    assert "No matches" in text(do(searched, grep.TOOL, pattern="h.aystack", **given))
+
+
 def test_a_file_of_utf_8_is_not_searched_in_another_encoding(searched: BashSession) -> None:
     (searched.folder / "kana.txt").write_text(
         "\u3042\u3044\u3046 \u9999 \u00c3\u00a9t\u00e9\n" * 3, encoding="utf-8"

@@ -37,6 +37,10 @@ from .project_files import IDLE_FOLDERS
 _ENCODING_NAMES = (("cp866", "ibm866"), ("cp932", "shift_jis"), ("cp874", "windows-874"), ("cp", "windows-"))
 _MIN_LARGE_BYTES = 1024 * 1024  # of a file that is checked before it is searched, since it may be binary
 _MAX_WIDE_FILES = 50  # of a search that are looked into
+_MAX_OPENED_FILES = 2_000  # without ripgrep
+_SIFT_LIMIT_S = 1.0
+# Begins a line of a text in UTF-16 without a byte order mark, of letters that ASCII has.
+_WIDE_START = r"(?-u)^(?:(?:[\t\r -~]\x00){4}|(?:\x00[\t\r -~]){4})"
 _ACROSS_LINES = lazy_pattern(r"\n|(?<!\\)(?:\\\\)*\\n|\(\?[a-z]*s")
 # The names of files may exceed the limit of a command line, which is a megabyte on macOS. A call with many
 # names is faster than many calls.
@@ -107,6 +111,9 @@ async def search_folder(
         found = await _run(context, replace(request, names=[*more]), [ripgrep], limit_s)
         output = _joined(output, found)
     output = await _in_other_encodings(context, request, output, [ripgrep, *options], limit_s)
+    if not (output.lines or output.counts):
+        wide = await _wide_candidates(context, request, [ripgrep, *options])
+        output = await _in_wide_files(context, replace(request, names=wide), output, [ripgrep], limit_s)
     return await _completed(context, request, output, ripgrep, limit_s)
 
 
@@ -215,11 +222,14 @@ async def _in_wide_files(
 ) -> SearchOutput:
     """Add the results in UTF-16 without a byte order mark, which ripgrep takes for binary data.
 
-    Only for a few files, which were named: looking into each file of a directory takes longer than searching.
+    Looking into each file of a directory takes longer than searching. Among many files ripgrep finds those
+    that may be such a text, if nothing else was found: the result would be misleading.
     """
     names = request.names or ()
-    if len(names) > _MAX_WIDE_FILES or output.stopped:
+    if output.stopped or (len(names) > _MAX_WIDE_FILES and (output.lines or output.counts)):
         return output
+    if len(names) > _MAX_WIDE_FILES:
+        names = await _wide_candidates(context, request, program)
     codecs = await asyncio.to_thread(unmarked_wide, request.folder, names)
     for codec in sorted({*codecs.values()}):
         wide = [name for name in names if codecs.get(name) == codec]
@@ -229,6 +239,19 @@ async def _in_wide_files(
         if output.stopped:
             break
     return output
+
+
+async def _wide_candidates(
+    context: CommandContext, request: SearchRequest, program: Sequence[str]
+) -> list[str]:
+    """Return files with a line that may be UTF-16 without a byte order mark, as far as found soon."""
+    if not program:  # Python searches slowly anyway
+        return [*(request.names or ())][:_MAX_OPENED_FILES]
+    starts = SearchRequest(
+        _WIDE_START, request.folder, names=request.names, wanted=request.wanted, first_only=True
+    )
+    found = await _run(context, starts, [*program, "--text"], _SIFT_LIMIT_S)
+    return [*found.lines][:_MAX_WIDE_FILES]
 
 
 def _ripgrep_encoding(codec: str) -> str:
