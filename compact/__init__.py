@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .identifiers import MIN_LINE_CHARS, OLD_TEXT_ARGUMENTS, block_texts, joined_text, names, strings
     from .invariants import fact_at, problems
     from .layers.summary import SUMMARY_LAYER
-    from .local_summary import accounting_steps, pins_of
+    from .local_summary import accounting_steps, pins_of, summary_steps
     from .page_references import (
         is_result_id,
         pages_referred_to,
@@ -122,6 +122,7 @@ __all__ = [
     "rewrite_told",
     "strings",
     "summary_messages",
+    "summary_steps",
     "summary_usage",
     "tracking_steps",
     "trim_page",
@@ -140,7 +141,7 @@ __getattr__ = lazy_door(
         "identifiers": "MIN_LINE_CHARS OLD_TEXT_ARGUMENTS block_texts joined_text names strings",
         "invariants": "fact_at problems",
         "layers.summary": "SUMMARY_LAYER",
-        "local_summary": "accounting_steps pins_of",
+        "local_summary": "accounting_steps pins_of summary_steps",
         "patches": "old_texts patched_text",
         "page_references": "is_result_id pages_referred_to with_resolved_references with_result_id",
         "pipeline": "REACTIVE_RUNGS dry_run plan quiet_below",

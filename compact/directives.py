@@ -93,7 +93,7 @@ class Sentence(Struct, frozen=True):
     weight: int
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=8_192)  # a long session has thousands of prompts, each weighed several times
 def weighed_sentences(text: str) -> tuple[Sentence, ...]:
     """Return the sentences of a user's text, in order, each with its weight from REST to LASTING."""
     return tuple(
@@ -136,6 +136,7 @@ def _weight(sentence: str, code: bool) -> int:
     return FACT if any(has(sign, sentence) for sign in ("concrete", "negated", "deixis")) else REST
 
 
+@lru_cache(maxsize=8_192)
 def is_errand(sentence: str) -> bool:
     """Return whether a sentence asks for one thing, and is irrelevant once that is done or answered."""
     rule = any(has(kind, sentence) for kind in ("lasting", "standing", "quantity", "short_item"))

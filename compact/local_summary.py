@@ -197,31 +197,46 @@ def accounting_steps(folded: Folded) -> Iterator[None]:
         yield
 
 
-def build_local_summary(folded: Folded, entries: Iterable[Entry]) -> LocalSummary:
-    """Return the local summary of a stretch of the conversation.
+def summary_steps(folded: Folded) -> Iterator[None]:
+    """Make in small steps the accounts that a local summary of all entries needs."""
+    for _, is_new in _accounted(folded, list(folded.entries)):
+        if is_new:
+            yield
 
-    The account of each entry is made once, as it costs far more than summing them up: further cuts, the
-    compaction after a preview, and later compactions use it again. Entries that a summary covers already and
-    that are more than FADED_CALLS old have faded accounts: after a session was resumed, that spares reading
-    most of a long transcript.
+
+def _accounted(folded: Folded, entries: Sequence[Entry]) -> Iterator[tuple[EntryAccount, bool]]:
+    """Yield the account of each entry, and whether it had to be made.
+
+    Entries that a summary covers already and that are more than FADED_CALLS old have faded accounts: after a
+    session was resumed, that spares reading most of a long transcript.
     """
-    entries = list(entries)
-    later_calls = sum(0 if isinstance(entry, Prompt) else len(entry.uses) for entry in entries)
-    local_summary = LocalSummary()
     kind_of = cache(folded.kind_of)
-    calls = 0
     known = folded.memo(EntryAccounts).by_seq
     pages = dict[str, str]()
-    mentions = list[tuple[str, float, frozenset[str]]]()
-    definers = dict[str, list[str]]()
+    later_calls = sum(0 if isinstance(entry, Prompt) else len(entry.uses) for entry in entries)
     for entry in entries:
         made_of = _made_of(entry, kind_of)
         later_calls -= len(made_of[1])
         faded = later_calls > FADED_CALLS and folded.edits.covering(entry.seq) is not None
         account = known.get(entry.seq)
-        if account is None or (account.made_of, account.faded) != (made_of, faded):
+        is_new = account is None or (account.made_of, account.faded) != (made_of, faded)
+        if account is None or is_new:
             account = known[entry.seq] = _account(entry, made_of, pages, faded)
         pages |= account.pages
+        yield account, is_new
+
+
+def build_local_summary(folded: Folded, entries: Iterable[Entry]) -> LocalSummary:
+    """Return the local summary of a stretch of the conversation.
+
+    The account of each entry is made once, as it costs far more than summing them up: further cuts, the
+    compaction after a preview, and later compactions use it again.
+    """
+    local_summary = LocalSummary()
+    calls = 0
+    mentions = list[tuple[str, float, frozenset[str]]]()
+    definers = dict[str, list[str]]()
+    for account, _ in _accounted(folded, list(entries)):
         for kind, offset, found in account.uses:
             _add_use(local_summary, kind, found, _weight(calls + offset))
         for path, offset, words, weight in account.mentions:
@@ -328,7 +343,8 @@ def _add_text(account: EntryAccount, text: str, ident: str, acts: bool) -> None:
         account.uses.append(("names", account.calls, dict.fromkeys(counts, SAID_WEIGHT)))
         account.uses.append(("numbers", account.calls, dict.fromkeys(numbers, SAID_WEIGHT)))
         account.mentions.append(("", account.calls, frozenset(_parts(counts)), SAID_WEIGHT))
-    account.commitments.extend((each, ident) for each in commitments(text, acts=acts))
+    if not (account.faded and acts):  # next steps, most of them; the summary has what else they promised
+        account.commitments.extend((each, ident) for each in commitments(text, acts=acts))
     if not acts and text.strip():
         account.closings.append((_beginning(text), ident))
 

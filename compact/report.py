@@ -224,11 +224,11 @@ def predicted_and_real_cost(folded: Folded, made: Compacted, known: PriceList) -
     model. "" where nothing was estimated, or the prices of the model are unknown.
     """
     report = made.report
+    if "predicted_cost_usd" not in report or "rewritten" not in report:
+        return ""
     before = (fact for fact in reversed(folded.facts) if isinstance(fact, Opened) and fact.seq < made.seq)
     opened = next(before, None)
     if opened is not None and known.known(opened.model) is None:
-        return ""
-    if "predicted_cost_usd" not in report or "rewritten" not in report:
         return ""
     cost = report["predicted_cost_usd"]
     written = report["rewritten"]

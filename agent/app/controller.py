@@ -21,6 +21,7 @@ from agent.loop import (
     ActiveSession,
     PromptAdditions,
     TurnContext,
+    account_for_all,
     begin_summary_if_due,
     note_files,
     prompt_tokens,
@@ -160,6 +161,7 @@ class Controller:
             if missing:
                 self.services.warn(missing)
             if not announced:
+                await account_for_all(session)  # greeting estimates what compacting leaves
                 greet(self.setup, session, context, self.emit)
         if not gc.isenabled():  # see agent.__main__.command; an embedding program keeps its own state
             gc.freeze()

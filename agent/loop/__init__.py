@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         ATTACHED_TOPIC,
         NO_ADDITIONS,
         PromptAdditions,
+        account_for_all,
         attached_files,
         memory_told_below,
         note_attached,
@@ -53,6 +54,7 @@ __all__ = [
     "SessionSandbox",
     "StoppedByUser",
     "TurnContext",
+    "account_for_all",
     "attached_files",
     "begin_summary_if_due",
     "compact_context",
@@ -93,7 +95,7 @@ __getattr__ = lazy_door(
         "tool_executor": "text_of",
         "touched_files": (
             "ATTACHED_TOPIC NO_ADDITIONS PromptAdditions attached_files memory_told_below note_attached "
-            "note_files tell_memory_below text_named track_blocks"
+            "account_for_all note_files tell_memory_below text_named track_blocks"
         ),
         "turn": "run_turn",
         "unknown_tools": "same_tool",

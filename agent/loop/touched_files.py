@@ -21,6 +21,7 @@ from compact import (
     NeededText,
     PutBackRules,
     accounting_steps,
+    summary_steps,
     tracking_steps,
     trim_page,
     with_resolved_references,
@@ -117,9 +118,21 @@ async def track_blocks(session: Session) -> None:
     That is the tracker of its blocks and the accounts of a local summary. After a long session was resumed,
     all entries have to be processed.
     """
+    await _in_slices(chain(tracking_steps(session.folded), accounting_steps(session.folded)))
+
+
+async def account_for_all(session: Session) -> None:
+    """Make what a local summary of the whole session needs, in slices between which keys are handled.
+
+    After a long session was resumed, that takes seconds.
+    """
+    await _in_slices(summary_steps(session.folded))
+
+
+async def _in_slices(steps: Iterator[None]) -> None:
     now = asyncio.get_running_loop().time
     began = now()
-    for _ in chain(tracking_steps(session.folded), accounting_steps(session.folded)):
+    for _ in steps:
         if now() - began >= SLICE_S:
             await asyncio.sleep(0)
             began = now()

@@ -133,9 +133,10 @@ def test_what_a_summary_covered_long_ago_is_told_without_its_names_and_results(m
     world = started()
     world.call("read", "def parse_old(): pass", file_path="old.py")
     edit = ToolUseBlock("t", "edit", {"file_path": "old.py", "old_string": "a"})
-    world.result(world.reply(TextBlock("I will never rename parse_old."), edit), 1, "ok")
+    world.result(world.reply(edit), 0, "ok")
+    world.reply(TextBlock("I will never rename parse_old."))
     world.call("bash", "boom: no such table", error=True, command="make old")
-    covered = world.folded.entries[3].last
+    covered = world.folded.entries[4].last
     for number in range(4):
         world.call("read", f"def parse_{number}(): pass", file_path=f"new{number}.py")
     before = local_summary(world)
