@@ -87,6 +87,10 @@ def test_a_window_that_is_nearly_full_is_not_reported_to_be_full(capsys):
     assert "(99%)" in capsys.readouterr().out
 
 
+def test_the_status_line_of_the_start_has_only_characters_of_every_charset() -> None:
+    assert without_sgr(status_line(None, 0, RenderContext(100, Theme(False)))) == "starting"
+
+
 def test_how_full_a_window_is_is_rounded_alike(capsys):
     status = Status("m", 29_800, 1_000_000, "NORMAL", 0.0, "manual", "s", "/w")
     assert "3% of 1.0M" in without_sgr(status_line(status, 0, RenderContext(100, Theme(False))))
