@@ -14,7 +14,7 @@ from glob import escape
 from shlex import quote
 from typing import Any
 
-from agent.app import Controller, RunSetup
+from agent.app import Controller, Options, RunSetup
 from agent.errors import AgentError, UsageError
 from agent.events import Emit, TurnFinished
 from agent.exit_signals import cancel_on_signals
@@ -59,7 +59,7 @@ MakeController = Callable[[Emit, Approver], Controller]
 
 def run_headless(setup: RunSetup, make_controller: MakeController) -> int:
     """Run one prompt to its end; return the exit code."""
-    prompt = _prompt(setup.options.prompt)
+    prompt = _prompt(setup.options)
     return asyncio.run(_run(setup, make_controller, prompt))
 
 
@@ -174,11 +174,16 @@ def _exit_code(controller: Controller, ended: TurnFinished) -> int:
     return 4 if any(use.id in refused for use in last) else 0
 
 
-def _prompt(text: str) -> str:
+def _prompt(options: Options) -> str:
     """Return the prompt of the command line, of standard input, or of both."""
+    text = options.prompt
     piped = _piped(bool(text))
     if not text and not piped.strip():
-        raise UsageError("-p needs a prompt: run makeroom -p 'PROMPT' or pipe the prompt in")
+        takes_more = options.allowed_tools or options.disallowed_tools or options.remarks
+        hint = (
+            ". --allowedTools and --disallowedTools take all words behind them as rules" if takes_more else ""
+        )
+        raise UsageError(f"-p needs a prompt: run makeroom -p 'PROMPT' or pipe the prompt in{hint}")
     if not piped.strip():
         return text
     if not text:
