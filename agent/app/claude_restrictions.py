@@ -68,6 +68,7 @@ def claude_rules(
             continue
         except (OSError, ValueError, RecursionError) as error:
             why = (isinstance(error, OSError) and error.strerror) or str(error)
+            why = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else why
             text = f"cannot read {path}: {why}. It may deny something: correct or remove it."
             found.faults = (*found.faults, text)
             continue

@@ -130,7 +130,8 @@ def _entries(path: Path, troubles: list[str]) -> Iterator[tuple[str, Any]]:
         text = path.read_bytes()[:MAX_KEYMAP_BYTES].decode("utf-8-sig")
         yield from tomllib.loads(text).items()
     except (OSError, ValueError) as error:
-        troubles.append(f"cannot read {path}: {error} (using the default keys)")
+        why = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error
+        troubles.append(f"cannot read {path}: {why} (using the default keys)")
 
 
 def base_bindings() -> KeyBindings:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..facts import Compacted, Reply, Result, User
 from ..folding import Folded, fold
-from ..importers import MAX_RECORDING_BYTES, detect_format, import_session
+from ..importers import MAX_RECORDING_BYTES, UnreadableRecording, detect_format, import_session
 from ..listing import ProjectRecords
 from ..load import read_transcript
 from ..messages import TextBlock, ToolUseBlock, typed_blocks
@@ -32,8 +32,12 @@ def load_conversation(
     path = Path(wanted).expanduser()
     if path.is_file() and ("/" in wanted or path.suffix):
         recording = read_regular(path, MAX_RECORDING_BYTES)
-        if detect_format(recording)[0] != "makeroom":
-            imported = import_session(recording, lambda blocks: ())
+        try:
+            is_own = detect_format(recording)[0] == "makeroom"
+            imported = None if is_own else import_session(recording, lambda blocks: ())
+        except UnreadableRecording as error:
+            raise UnreadableRecording(f"cannot read {path}: {error}") from error
+        if imported is not None:
             if tell is not None and imported.skipped_text:
                 tell(f"skipped in {path.name}: {imported.skipped_text}")
             return path.stem, fold(imported.facts)

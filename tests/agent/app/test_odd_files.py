@@ -185,6 +185,15 @@ def test_a_link_of_another_user_is_not_a_memory_file(
     assert memory_files(project, user) == []
 
 
+@pytest.mark.parametrize("name", [".makeroom/settings.toml", ".claude/settings.json"])
+def test_settings_in_another_encoding_are_named(home: Path, name: str) -> None:
+    path = home / "project" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b'model = "\xe4"')
+    with pytest.raises(ConfigError, match=r"settings.* it is not UTF-8 text"):
+        load_config({}, home / "project", home / "home")
+
+
 def test_settings_of_a_project_that_another_user_wrote_are_ignored(
     home: Path, give_away: Callable[[Path, Path], None]
 ) -> None:

@@ -211,3 +211,14 @@ def test_the_help_is_given_wherever_it_is_asked_for(
     for words in (("--help",), ("show", "--help"), ("export", "-h")):
         code, out, err = run(capsys, project, *words)
         assert code == 0 and "sessions show ID" in out and not err
+
+
+def test_a_file_that_is_no_session_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text, why in (
+        ("a.jsonl", "", "the file is empty"),
+        ("b.md", "# Plan", "the format is unknown"),
+    ):
+        path = tmp_path / name
+        path.write_text(text)
+        assert run_sessions(["show", str(path)], tmp_path) == 2
+        assert f"makeroom: cannot read {path}: {why}" in capsys.readouterr().err

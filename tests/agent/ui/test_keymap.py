@@ -66,6 +66,10 @@ def test_a_mistake_leaves_the_usual_keys_of_its_action_and_is_reported(tmp_path:
     assert keymap.keys["submit"] == (("enter",),) and keymap.commands == {}
     path.write_text("[keys")
     assert "using the default keys" in read_keymap(path).troubles[0]
+    path.write_bytes(b'submit = "\xff"')
+    assert read_keymap(path).troubles == (
+        f"cannot read {path}: it is not UTF-8 text (using the default keys)",
+    )
 
 
 def test_a_key_of_two_things_is_reported(tmp_path: Path) -> None:
