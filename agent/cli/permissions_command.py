@@ -3,8 +3,9 @@
     permissions check [--sandboxed on|off] [OPTIONS]
 
 Reads command lines from standard input and prints a JSON object for each: the command, the verdict ("allow",
-"ask" or "deny"), the reason, the rule that decided, and the rule that "always allow" would add (null if there
-is none). A line that is a JSON string is a command that may contain line breaks.
+"ask" or "deny"), the reason, the rule that decided, the rule that "always allow" would add (null if there is
+none), and whether a sandbox is assumed, as a session usually has one. A line that is a JSON string is a
+command that may contain line breaks.
 
     --sandboxed on|off           judge the lines as with or without a sandbox (default: off)
     OPTIONS                      options of a session: -C DIR, --permission-mode, --allowedTools,
@@ -94,6 +95,7 @@ def _judged(command: str, rules: PermissionRules) -> dict[str, Any]:
         "why": verdict.reason(rules.mode),
         "rule": None if verdict.rule is None else str(verdict.rule),
         "always": None if verdict.prefix is None else str(verdict.prefix),
+        "sandboxed": rules.sandboxed,
     }
 
 

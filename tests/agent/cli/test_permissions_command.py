@@ -55,10 +55,13 @@ def checker(tmp_path: Path) -> Checker:
     return Checker(tmp_path)
 
 
+_MEMBERS = ("command", "verdict", "why", "rule", "always", "sandboxed")
+
+
 def test_each_line_gets_one_verdict_with_all_that_is_known_about_it(checker: Checker) -> None:
     lines = ["ls -la", "git push", "npm test", '"echo a\\nrm -rf ~"', '"no json', "", "echo é\u2028"]
     found = checker.check("\n".join(lines), "--disallowedTools", "bash(git push)", "--wall", "off")
-    assert [set(each) for each in found] == [{"command", "verdict", "why", "rule", "always"}] * 7
+    assert [set(each) for each in found] == [set(_MEMBERS)] * 7
     assert [each["verdict"] for each in found] == ["allow", "deny", "ask", "ask", "ask", "allow", "ask"]
     assert [each["command"] for each in found][3:] == ["echo a\nrm -rf ~", '"no json', "", "echo é\u2028"]
     assert found[1]["rule"] == "bash(git push)" and found[1]["why"] == "the rule bash(git push) denies this"
@@ -86,7 +89,7 @@ def test_within_the_sandbox_nothing_is_asked_but_what_is_ruinous_or_denied(check
     lines = "make\nrm -rf .git\ncurl x\n$x\n"
     found = checker.check(lines, "--wall", "on", "--disallowedTools", "bash(curl)")
     assert [each["verdict"] for each in found] == ["allow", "ask", "deny", "ask"]
-    assert found[0]["why"] == "it runs in the sandbox"
+    assert found[0]["why"] == "it runs in the sandbox" and found[0]["sandboxed"] is True
     assert found[3]["always"] == "bash(=$x)" and found[3]["rule"] == "bash(curl)"
     found = checker.check(lines, "--wall=off", "--permission-mode", "plan")
     assert [each["verdict"] for each in found] == ["deny"] * 4
