@@ -47,7 +47,7 @@ KEY_HELP = (
     "Esc Esc on an empty line rewinds to an earlier prompt; {mode} changes the permission mode",
     "Up and Ctrl-R find earlier prompts; {complete} completes; @ mentions a file",
     "{image} pastes an image from the clipboard; a dropped or pasted path of an image attaches it",
-    "{stash} stashes a draft or restores it",
+    "{stash} stashes a draft or restores it; Ctrl-_ undoes the last change of the input",
     "{background} moves the running command to the background; {tasks} lists background commands",
     "!command runs a shell command and shows its output to the model; !!command shows it only to you",
     "{outputs} prints the outputs of the last turn in full and shows later ones in full; again: in short",
@@ -62,7 +62,10 @@ async def show_help(controller: Controller, argument: str) -> Event | None:
     library = controller.services.skills
     name = argument.removeprefix("/").lower()
     if (command := find_command(name)) is not None:
-        return CommandOutput(f"/{command.name}: {command.help}\n{command.usage_line}")
+        lines = [f"/{command.name}: {command.help}", command.usage_line]
+        if command.aliases:
+            lines.append(f"also: {', '.join(f'/{alias}' for alias in command.aliases)}")
+        return CommandOutput("\n".join(lines))
     if name in HELP_SECTIONS:
         return CommandOutput("\n".join(_summary_lines(section_commands(name))))
     if name == "keys":

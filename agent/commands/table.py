@@ -216,8 +216,9 @@ COMMANDS: tuple[Command, ...] = (
             usage="[reconnect NAME | off NAME | on NAME | login NAME]", during_turn="bare"),
     Command("config", "settings.show_settings",
             "Show or change the settings. Without arguments, list them with the place where each was set, or "
-            "choose one to change. `NAME` shows the value of a setting and the values that it takes. `NAME "
-            "VALUE` changes it for this session, or shows how to change it for the next start.",
+            "choose one to change. `NAME` shows the value of a setting and the values that it takes, or "
+            "lets you choose one. `NAME VALUE` changes it for this session, or shows how to change it for "
+            "the next start.",
             usage="[NAME [VALUE]]", aliases=("settings",), during_turn="word"),
     Command("theme", "screen.set_theme",
             "Change the colours for this session. Takes auto, dark, light, ansi, colour-blind or "

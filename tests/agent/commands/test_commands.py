@@ -35,6 +35,8 @@ def test_help_fits_a_small_window_and_leads_to_all_of_it(tmp_path: Path) -> None
         (window, *_), keys = (await run.do("/help Window")).splitlines(), await run.do("/help keys")
         assert window.split("  ")[1] == "/context" and "Ctrl-B moves the running command" in keys
         assert "--dry-run" in await run.do("/help compact") == await run.do("/help /compact")
+        assert (await run.do("/help undo")).endswith("\nalso: /undo") and "Ctrl-_ undoes" in keys
+        assert "also:" not in await run.do("/help theme")
         assert "did you mean /compact?" in await run.do("/help compcat")
 
     run_controller(tmp_path, work)
