@@ -29,7 +29,7 @@ pytestmark = [
 LARGE = 100_000
 COST = {"standard": 0.50, "cheap": 0.62, "cheapest": 0.75, "hour": 0.63}
 WITH_REREADS = {"standard": 0.53, "cheap": 0.67, "cheapest": 0.78, "hour": 0.66}  # mean
-WORST = 1.07  # of a session that ends right after its first batch
+WORST = 1.03  # of any session, short ones included
 MAX_EDITS_OUT = 0.05  # share of edits whose old text is not shown any more
 
 
@@ -114,9 +114,9 @@ def test_every_view_is_valid(policy):
     assert faults == {}
 
 
-def test_a_small_session_is_left_alone_where_clearing_does_not_pay():
+def test_a_small_session_costs_next_to_nothing_more():
     small = [run for run in runs("thrifty", "standard") if run.totals.peak < 40_000]
-    assert all(run.figures.cost_ratio <= 1.0 for run in small)
+    assert all(run.figures.cost_ratio <= 1.02 for run in small)
 
 
 @pytest.mark.parametrize("tier", PRICE_TIERS)
