@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -87,9 +88,11 @@ def test_none_of_many_secrets_reaches_the_model_a_record_an_export_a_log_or_a_sc
     if "cat: .env: Permission denied" in sent[-1]:  # elsewhere commands may read what the user may
         secrets += [secret for _, secret in FILES.values()]
     assert len(secrets) >= 35 and len(sent) == len(STEPS) + 1
-    assert "HOME=" in sent[-1] and 'no service"' in sent[-1]
-    assert sent[-1].count('"tool_result"') == len(LOOKS) + len(READS) + 1
-    assert leaks("".join(sent), secrets) == []
+    everything = "".join(sent)  # older results may be cleared in the last request
+    assert "HOME=" in everything and 'no service"' in everything
+    results = set(re.findall(r'"type": "tool_result", "tool_use_id": "(\w+)"', everything))
+    assert len(results) == len(LOOKS) + len(READS) + 1
+    assert leaks(everything, secrets) == []
     assert leaks(ended.stdout + ended.stderr, secrets) == []
     for name, value in environ.items():
         monkeypatch.setenv(name, value)

@@ -26,7 +26,7 @@ def test_names_in_use_are_not_warned_of():
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("snip_hed_messages", ", did you mean `snip_head_messages`?"),
+        ("snip_hed_messages", "; did you mean `snip_head_messages`?"),
         ("zzz", ""),
     ],
 )
@@ -34,7 +34,7 @@ def test_an_unknown_name_is_reported_with_the_nearest_and_ignored(name, hint):
     table = {name: "what you like", "trigger": 7}
     assert CompactSettings.known(table) == (
         {"trigger": 7},
-        (f"unknown setting `{name}` in [compact] (ignored{hint})",),
+        (f"unknown setting `{name}` in [compact]{hint} (ignored)",),
     )
     assert CompactSettings.from_table(table) == CompactSettings(trigger=7)
 
