@@ -160,9 +160,12 @@ def _linked_names(path: str) -> Iterator[str]:
 def _real_path(path: str) -> str:
     """Return the real path; "/", which is in no project, if a link on the way is exchanged meanwhile."""
     try:
-        return os.path.realpath(path)
+        real = os.path.realpath(path)
     except OSError:  # the link was removed between two steps of realpath
         return "/"
+    # From Python 3.13 on, realpath leaves a link that it cannot read in the path, also one of a loop.
+    parts = real.split("/")
+    return "/" if any(os.path.islink("/".join(parts[:end])) for end in range(2, len(parts) + 1)) else real
 
 
 def _is_copy(path: str, original: str) -> bool:
