@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from .file_restore import Action, RestoreStep
     from .git_restore import RefStep
     from .git_state import GitRunner
+    from .project_scanner import SKIPPED_FOLDERS
     from .recorder import Checkpoints
     from .rewind import RewindPlan, plan_rewind, restore_rewind
-    from .snapshot import SKIPPED_FOLDERS, THEIRS, shown_paths
+    from .snapshot import THEIRS, shown_paths
 
 __all__ = [
     "SKIPPED_FOLDERS",
@@ -41,6 +42,7 @@ __getattr__ = lazy_door(
         "git_state": "GitRunner",
         "recorder": "Checkpoints",
         "rewind": "RewindPlan plan_rewind restore_rewind",
-        "snapshot": "SKIPPED_FOLDERS THEIRS shown_paths",
+        "project_scanner": "SKIPPED_FOLDERS",
+        "snapshot": "THEIRS shown_paths",
     },
 )

@@ -26,14 +26,12 @@ from .change_log import ChangeLog, FileChange, OtherLogs, checkpoints_folder
 from .content_store import ContentStore
 from .git_keeper import RefKeeper
 from .git_state import GitRunner
+from .project_scanner import MANY_FILES, SKIPPED_FOLDERS, ProjectScanner
 from .snapshot import (
-    MANY_FILES,
     NOTHING,
-    SKIPPED_FOLDERS,
     THEIRS,
     UNSEEN,
     PathState,
-    ProjectScanner,
     ProjectSnapshot,
     SnapshotLimits,
     parents,

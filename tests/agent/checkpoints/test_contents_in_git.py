@@ -29,7 +29,7 @@ OLD_S = 1_600_000_000
 def session(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BashSession]:
     """A session in a project in which git is asked for any number of files."""
     monkeypatch.setattr("tools.search.git_index._MIN_INDEX_BYTES", 0)
-    monkeypatch.setattr("agent.checkpoints.snapshot.MANY_FILES", 0)
+    monkeypatch.setattr("agent.checkpoints.project_scanner.MANY_FILES", 0)
     session = BashSession(root)
     session.how()
     yield session

@@ -11,8 +11,9 @@ import pytest
 from agent.checkpoints.change_log import changed_files_since, copy_log
 from agent.checkpoints.content_store import ContentStore
 from agent.checkpoints.file_restore import plan_restore, restore
+from agent.checkpoints.project_scanner import ProjectScanner
 from agent.checkpoints.recorder import MAX_INCOMPLETE_SCANS, Checkpoints
-from agent.checkpoints.snapshot import PathState, ProjectScanner, SnapshotLimits
+from agent.checkpoints.snapshot import PathState, SnapshotLimits
 
 from .project import Seq, run, tree, write
 

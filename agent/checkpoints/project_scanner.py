@@ -1,0 +1,516 @@
+"""Snapshots of a project's files, with their contents stored: small files first, then large ones.
+
+A file is only read again if its times, size or inode have changed, or if it changed so shortly before the
+last scan that its timestamp could hide another change. Likewise a directory is only listed again if its times
+have changed. Links are recorded, never followed. The states of all files are taken before any contents are
+read, so in a very large project it takes several scans to store all contents. Files whose contents are not
+stored are listed: nothing can bring those back.
+
+In a large git repository the contents of tracked files are not stored until a command changes them, since
+git has them: their state names the blob. git also finds those that have changed since
+(tools/search/git_index.py), so these files are not even looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import lru_cache
+from operator import attrgetter
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from tools.files import FileError, closing, is_temporary, read_at_most, safe_open
+from tools.search import FILE_CLOCK_NS, GitFailed, GitIndex, TrackedFiles
+from tools.text import pluralize
+from transcripts import without_garbage_collection
+
+from .content_store import ContentStore
+from .large_contents import digest_of_file
+from .snapshot import IN_GIT, NOTHING, PathState, ProjectSnapshot, SnapshotLimits, Stamps, parents
+
+log = logging.getLogger(__name__)
+
+SKIPPED_FOLDERS = {
+    *(".git", ".hg", ".svn", ".jj", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox"),
+    *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".cache", ".gradle", ".terraform"),
+    *(".transcripts", ".task_outputs", ".makeroom"),
+}
+MANY_FILES = 2_000  # from this number listing the store is faster than looking up each file
+_name_of = attrgetter("name")
+MAX_ANNOUNCED_FILE_BYTES = 16 << 20  # of a file that write or edit is about to change
+
+
+class _NewFile(NamedTuple):
+    """A file whose contents are not known yet."""
+
+    name: str
+    path: str
+    found: os.stat_result
+
+
+class _Listing(NamedTuple):
+    """The names in a directory, as long as it has this `stamp`; `files` without those that git watches."""
+
+    stamp: tuple[int, ...]
+    files: Sequence[str]
+    folders: Sequence[str]
+    skipped: Sequence[str]
+
+
+class ProjectScanner(Struct):
+    """Reads the states of the paths below `root`, a real path, and stores the contents of its files.
+
+    `clock` (in seconds) limits a scan, `wall` is the clock of the file system. `stamps` contains the last
+    state of each file that `os.stat` alone can prove unchanged, `tracked` those that `index` watches (a new
+    mapping when they change).
+    """
+
+    root: Path
+    store: ContentStore
+    limits: SnapshotLimits
+    clock: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
+    stamps: Stamps = field(default_factory=dict)
+    tracked: dict[str, PathState] = field(default_factory=dict)
+    index: GitIndex | None = None  # None without git
+    excluded: str = ""  # a directory of our own files, whose contents are not recorded
+    activity: str = "comparing the project's files"  # at present, for the user
+    _listings: dict[str, _Listing] = field(default_factory=dict)
+    _released: set[str] = field(default_factory=set)  # once in `tracked`, so not in the listings
+    _blobs: dict[str, str] = field(default_factory=dict)  # probable contents of files to be read
+    _without_git: bool = False  # after git has failed
+
+    def scan(self, reading_share: float = 1.0) -> ProjectSnapshot:
+        """Return the state of the whole project, except directories without work. Blocks on the disk.
+
+        It uses `reading_share` of the time for contents.
+        """
+        began_ns = int(self.wall() * 1e9)
+        end = self.clock() + self.limits.max_seconds
+        snapshot = ProjectSnapshot()
+        stamps: Stamps = {}
+        self.activity = "comparing the project's files"
+        with without_garbage_collection():
+            index = self.index
+            reading = comparing = None
+            if index is not None and self.tracked:
+                comparing = index.start_comparing()
+            elif index is not None and not self._without_git and index.is_large:
+                reading = index.start_reading()
+            listings = self._list_folders(snapshot, began_ns, end)
+            if index is not None and reading is not None:
+                self._track(reading, snapshot.skipped)
+            elif index is not None and comparing is not None:
+                self._release(index, comparing, snapshot)
+            new = self._find_new(listings, snapshot, stamps, began_ns, end)
+            if len(new) > MANY_FILES and reading is None:
+                new = self._take_from_git(new, snapshot)
+        snapshot.in_git = self.tracked
+        self._store_contents(new, snapshot, stamps, began_ns, reading_share)
+        self.stamps = stamps
+        return snapshot
+
+    def _store_contents(
+        self,
+        new: Sequence[_NewFile],
+        snapshot: ProjectSnapshot,
+        stamps: Stamps,
+        began_ns: int,
+        reading_share: float,
+    ) -> None:
+        """Store the contents of new files as long as there is time, and note the states of all."""
+        if new:
+            what = "changed file" if self.stamps else "file"  # the first scan knows of no change
+            self.activity = f"keeping copies of {pluralize(len(new), what)} for /rewind"
+        small = [one for one in new if one.found.st_size <= self.limits.max_file_bytes]
+        large = [one for one in new if one.found.st_size > self.limits.max_file_bytes]
+        # Newest first: old files are rarely the only copy.
+        small.sort(key=lambda one: one.found.st_mtime_ns, reverse=True)
+        large.sort(key=lambda one: one.found.st_size)
+        end = self.clock() + self.limits.max_reading_seconds * reading_share
+        give_up = end + self.limits.max_reading_seconds  # for a file that was begun in time
+        for name, path, found in (*small, *large):
+            if self.clock() <= end:
+                snapshot.states[name] = self._noted(stamps, name, path, found, began_ns, give_up)
+                snapshot.read += 1
+                snapshot.read_bytes += found.st_size
+            else:
+                snapshot.states[name] = self.stored_state(path, found, max_bytes=-1)
+                snapshot.unread += 1
+        self._blobs = {}
+
+    def _list_folders(self, snapshot: ProjectSnapshot, began_ns: int, end: float) -> dict[str, _Listing]:
+        """Return the names in all directories, and add the states of these directories."""
+        listings: dict[str, _Listing] = {}
+        waiting = [""]
+        while waiting:
+            if len(listings) % 256 == 255 and self.clock() > end:
+                snapshot.complete = False
+                break
+            folder = waiting.pop()
+            listing = self._list(folder, snapshot.states, began_ns)
+            if listing is not None:
+                listings[folder] = listing
+                snapshot.skipped += listing.skipped
+                waiting += [name for name in reversed(listing.folders) if name != self.excluded]
+        return listings
+
+    def _find_new(
+        self,
+        listings: dict[str, _Listing],
+        snapshot: ProjectSnapshot,
+        stamps: Stamps,
+        began_ns: int,
+        end: float,
+    ) -> list[_NewFile]:
+        """Take the states of all paths that have not changed, and return the files to read."""
+        stored = self.store.digests() if len(self.stamps) > MANY_FILES else self.store
+        new: list[_NewFile] = []
+        states = snapshot.states
+        tracked = self.tracked
+        released = list[str]()
+        for folder, listing in listings.items():
+            if tracked and listing is not self._listings.get(folder):
+                files = [name for name in listing.files if name not in tracked]
+                listings[folder] = listing = listing._replace(files=files)
+            released += listing.files
+        self._listings = listings
+        self._released.difference_update(released)
+        released += sorted(self._released)
+        untracked = [name for name in released if name not in tracked] if tracked else released
+        for at, name in enumerate(untracked):
+            if at >= self.limits.max_files or self.clock() > end:
+                snapshot.complete = False
+                break
+            known = self._look_at(name, states, stored, new, began_ns)
+            if known is not None:
+                stamps[name] = known
+                states[name] = known[1]
+        return new
+
+    def _track(self, reading: Future[TrackedFiles], skipped: Sequence[str]) -> bool:
+        """Have git watch the files whose contents it has; return whether it can."""
+        try:
+            found = reading.result()
+        except GitFailed as error:
+            log.info("git does not find changes here: %s", error)
+            self._without_git = True
+            return False
+        plain, executable = found.mode, found.executable_mode
+        tracked = {
+            name: PathState("file", executable if name in found.executable else plain, IN_GIT + ident)
+            for name, ident in found.idents.items()
+        }
+        if skipped:
+            idle = tuple(f"{folder}/" for folder in skipped)
+            for name in [name for name in tracked if name.startswith(idle)]:
+                del tracked[name]
+        for name in found.unusual & tracked.keys():
+            if (state := self._settled_state(name, found)) is None:
+                self._blobs[name] = tracked.pop(name).blob
+            else:
+                tracked[name] = state
+        self._released |= self.tracked.keys() - tracked.keys()
+        self.tracked = tracked
+        return True
+
+    def _settled_state(self, name: str, found: TrackedFiles) -> PathState | None:
+        """Return the state of a tracked file with its own mode; None if its times prove nothing."""
+        try:
+            now = os.lstat(f"{self.root}/{name}")
+        except OSError:
+            return None
+        is_settled = max(now.st_mtime_ns, now.st_ctime_ns) < found.settled_ns
+        if not (is_settled and stat.S_ISREG(now.st_mode)):
+            return None
+        return PathState("file", stat.S_IMODE(now.st_mode), IN_GIT + found.idents[name])
+
+    def _release(self, index: GitIndex, comparing: Future[Set[str]], snapshot: ProjectSnapshot) -> None:
+        """Stop git from watching the files that have changed, so that they are looked at."""
+        try:
+            changed = comparing.result() & self.tracked.keys()
+        except GitFailed as error:
+            log.warning("git cannot compare the project's files: %s", error)
+            if not self._track(index.start_reading(), snapshot.skipped):
+                snapshot.complete = False  # what has changed is found by a later scan
+        else:
+            if changed:
+                self._released |= changed
+                self.tracked = {name: each for name, each in self.tracked.items() if name not in changed}
+
+    def _look_at(
+        self,
+        name: str,
+        states: dict[str, PathState],
+        stored: set[str] | ContentStore,
+        new: list[_NewFile],
+        began_ns: int,
+    ) -> tuple[tuple[int, ...], PathState] | None:
+        """Return the stamp and state of a path that has not changed; else add it to `states` or `new`."""
+        path = f"{self.root}/{name}"
+        try:
+            found = os.lstat(path)
+            known = self._unchanged(name, found, stored) if self.stamps else None
+            if known is None:
+                if stat.S_ISREG(found.st_mode) and found.st_size <= self.limits.max_large_file_bytes:
+                    new.append(_NewFile(name, path, found))
+                    states[name] = NOTHING  # preserves the order
+                else:
+                    own: Stamps = {}
+                    states[name] = self._noted(own, name, path, found, began_ns)
+                    known = own.get(name)
+        except FileNotFoundError:
+            return None
+        except PermissionError:  # since its directory was listed
+            states[name] = PathState("file", stamp="unreadable")
+        return known
+
+    def _list(self, folder: str, states: dict[str, PathState], began_ns: int) -> _Listing | None:
+        """Return the names in a directory, and add its state; None if it no longer exists.
+
+        The contents of a directory that cannot be listed are not recorded.
+        """
+        path = f"{self.root}/{folder}" if folder else str(self.root)
+        try:
+            found = os.lstat(path)
+        except OSError:
+            return None
+        if folder:
+            states[folder] = _folder_state(stat.S_IMODE(found.st_mode))
+        stamp = (found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev)
+        known = self._listings.get(folder)
+        if known is not None and known.stamp == stamp:
+            return known
+        settled = max(found.st_mtime_ns, found.st_ctime_ns) < began_ns - FILE_CLOCK_NS
+        return _listed(path, f"{folder}/" if folder else "", stamp if settled else ())
+
+    def _take_from_git(self, new: Sequence[_NewFile], snapshot: ProjectSnapshot) -> list[_NewFile]:
+        """Have git watch new files whose contents it has, after a checkout for example; return the others."""
+        if self.index is None or not self.index.is_large:
+            return list(new)
+        try:
+            found = self.index.start_reading().result()
+        except GitFailed:
+            return list(new)
+        taken: dict[str, PathState] = {}
+        others = []
+        for one in new:
+            is_settled = max(one.found.st_mtime_ns, one.found.st_ctime_ns) < found.settled_ns
+            ident = found.idents.get(one.name)
+            if ident is None or not is_settled:
+                others.append(one)
+                if ident is not None:
+                    self._blobs[one.name] = ident
+            else:
+                taken[one.name] = PathState("file", stat.S_IMODE(one.found.st_mode), IN_GIT + ident)
+                del snapshot.states[one.name]
+        # The copy of the index that the others were compared with is gone.
+        kept = {name: state for name, state in self.tracked.items() if found.idents.get(name) == state.blob}
+        self._released |= self.tracked.keys() - kept.keys()
+        snapshot.states.update((name, self.tracked[name]) for name in self.tracked.keys() - kept.keys())
+        self.tracked = kept | taken
+        return others
+
+    def with_stored_contents(self, states: Mapping[str, PathState]) -> dict[str, PathState]:
+        """Return the states with the contents of blobs in git stored here. What git no longer has is lost."""
+        idents = sorted({state.blob for state in states.values() if state.blob})
+        digests: dict[str, str] = {}
+        if self.index is not None and idents:
+            try:
+                digests = dict(self._stored_blobs(self.index, idents))
+            except (GitFailed, OSError) as error:
+                log.warning("git cannot give back what a command changed: %s", error)
+        return {
+            name: replace(state, value=digests.get(state.blob, "")) if state.blob else state
+            for name, state in states.items()
+        }
+
+    def _stored_blobs(self, index: GitIndex, idents: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Store the contents of blobs; yield their ids and hashes. Raises GitFailed and OSError."""
+        sizes = index.sizes(idents)
+        small = {ident: size for ident, size in sizes.items() if size <= self.limits.max_file_bytes}
+        for ident, content in index.contents(small):
+            yield ident, self.store.put(content)
+        large = [ident for ident, size in sizes.items() if ident not in small]
+        for ident in large:
+            if sizes[ident] <= self.limits.max_large_file_bytes:
+                with tempfile.TemporaryDirectory() as folder:
+                    copy = Path(folder, "blob")
+                    index.copy(ident, copy)
+                    state = self.stored_state(str(copy), copy.lstat(), self.limits.max_file_bytes)
+                    yield ident, state.value
+
+    def _noted(
+        self,
+        stamps: Stamps,
+        name: str,
+        path: str,
+        found: os.stat_result,
+        began_ns: int,
+        give_up: float = math.inf,
+    ) -> PathState:
+        """Read a state, and note it in `stamps` if its timestamp cannot hide another change."""
+        ident = self._blobs.get(name, "")
+        if ident and _is_blob(path, found.st_size, ident):
+            state = PathState("file", stat.S_IMODE(found.st_mode), IN_GIT + ident)
+        else:
+            state = self.stored_state(path, found, self.limits.max_file_bytes, give_up)
+        newest_ns = max(found.st_mtime_ns, found.st_ctime_ns)
+        if newest_ns < began_ns - FILE_CLOCK_NS and stat.S_ISREG(found.st_mode):
+            stamps[name] = (_stamp(found), state)
+        return state
+
+    def differ(self, name: str, old: PathState, new: PathState) -> bool:
+        """Return whether a path has changed. Storing its contents in the meantime is not a change."""
+        if old.stamp and new.value and old.mode == new.mode:
+            new = self.state(name, max_bytes=-1)
+        return old != new
+
+    def state(self, name: str, max_bytes: int = MAX_ANNOUNCED_FILE_BYTES) -> PathState:
+        """Return the state of one path and store its contents; those above `max_bytes` in the large store.
+
+        Nothing is stored if `max_bytes` is negative.
+        """
+        if any((self.root / folder).is_symlink() for folder in parents(name)):
+            return NOTHING  # files behind a link are not part of the project
+        path = self.root / name
+        try:
+            return self.stored_state(str(path), path.lstat(), max_bytes)
+        except (FileNotFoundError, NotADirectoryError):
+            return NOTHING
+        except OSError:
+            return PathState("other")
+
+    def other_names(self, path: Path) -> list[str]:
+        """Return the other names of a file in the project (hard links), as far as they are found in time."""
+        try:
+            state = path.lstat()
+        except OSError:
+            return []
+        found: list[str] = []
+        waiting = [""]
+        end = self.clock() + 0.5  # of a write
+        while waiting and len(found) < state.st_nlink - 1 and self.clock() < end:
+            folder = waiting.pop()
+            listing = _listed(f"{self.root}/{folder}", f"{folder}/" if folder else "", ())
+            waiting += listing.folders
+            found += (name for name in listing.files if _is_link_to(self.root / name, state, path))
+        return found
+
+    def with_digest(self, name: str, state: PathState) -> PathState:
+        """Return the state of a file with the hash of its contents, although these are not stored."""
+        if state.kind != "file" or state.value:
+            return state
+        digest = digest_of_file(str(self.root / name))
+        return PathState("file", mode=state.mode, value=digest) if digest else state
+
+    def stored_state(
+        self, path: str, found: os.stat_result, max_bytes: int, give_up: float = math.inf
+    ) -> PathState:
+        """Return the state of a path that `os.lstat` described as `found`, as `state` does.
+
+        A large file is given up when the clock reads `give_up`. No link is followed on the way to it.
+        """
+        mode = stat.S_IMODE(found.st_mode)
+        if stat.S_ISLNK(found.st_mode):
+            return _link_state(path)
+        if stat.S_ISDIR(found.st_mode):
+            return _folder_state(mode)
+        if not stat.S_ISREG(found.st_mode):
+            return PathState("other")
+        unstored = PathState("file", mode, stamp=f"{found.st_size} {found.st_mtime_ns}")
+        if max_bytes < 0 or found.st_size > max(max_bytes, self.limits.max_large_file_bytes):
+            return unstored
+        try:
+            with closing(safe_open(path, os.O_RDONLY | os.O_NONBLOCK)) as fd:
+                if found.st_size > max_bytes:
+                    digest = self.store.large.put(fd, found.st_size, lambda: self.clock() > give_up)
+                else:
+                    content = read_at_most(fd, max_bytes)
+                    digest = self.store.put(content)
+        except (OSError, FileError):
+            return unstored
+        return PathState("file", mode=mode, value=digest) if digest else unstored
+
+    def _unchanged(
+        self, name: str, found: os.stat_result, stored: set[str] | ContentStore
+    ) -> tuple[tuple[int, ...], PathState] | None:
+        """Return the state seen by the last scan, if it is still valid and its contents are `stored`."""
+        known = self.stamps.get(name)
+        if known is None or known[0] != _stamp(found):
+            return None
+        state = known[1]
+        return known if state.value == "" or state.blob or state.value in stored else None
+
+
+def _is_blob(path: str, size: int, ident: str) -> bool:
+    """Return whether a regular file has the contents of a blob."""
+    found = hashlib.sha1(usedforsecurity=False) if len(ident) == 40 else hashlib.sha256()
+    found.update(b"blob %d\0" % size)
+    with suppress(OSError, FileError), closing(safe_open(path, os.O_RDONLY | os.O_NONBLOCK)) as fd:
+        while piece := os.read(fd, 1 << 20):
+            found.update(piece)
+        return found.hexdigest() == ident
+    return False
+
+
+def _is_link_to(other: Path, state: os.stat_result, path: Path) -> bool:
+    try:
+        return other != path and os.path.samestat(other.lstat(), state)
+    except OSError:
+        return False
+
+
+def _stamp(found: os.stat_result) -> tuple[int, ...]:
+    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_mode)
+
+
+@lru_cache(maxsize=64)
+def _folder_state(mode: int) -> PathState:
+    return PathState("dir", mode)
+
+
+def _link_state(path: str) -> PathState:
+    """Return the state of a link. Raises FileNotFoundError."""
+    try:
+        return PathState("link", mode=0, value=os.readlink(path))  # noqa: PTH115 - paths of many files
+    except FileNotFoundError:
+        raise
+    except OSError:  # it has just been exchanged for something else, which the next scan records
+        return PathState("file", stamp="exchanged")
+
+
+def _listed(path: str, prefix: str, stamp: tuple[int, ...]) -> _Listing:
+    """List a directory; names begin with `prefix`. The contents of one that cannot be listed are skipped."""
+    try:
+        os.stat(f"{path}/.")  # raises PermissionError if only the names can be read  # noqa: PTH116
+        with os.scandir(path) as entries:
+            found = sorted(entries, key=_name_of)
+    except OSError:
+        return _Listing((), files=(), folders=(), skipped=(prefix.rstrip("/"),) if prefix else ())
+    files: list[str] = []
+    folders: list[str] = []
+    skipped: list[str] = []
+    for entry in found:
+        name = prefix + entry.name
+        if is_temporary(entry.name):  # of a call that runs beside this one
+            continue
+        if not entry.is_dir(follow_symlinks=False):
+            files.append(name)
+        elif entry.name in SKIPPED_FOLDERS:
+            skipped.append(name)
+        else:
+            folders.append(name)
+    return _Listing(stamp, files=files, folders=folders, skipped=skipped)
