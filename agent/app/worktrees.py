@@ -142,7 +142,8 @@ fi
 _REMOVE = """
 exec 2>&1
 "$0" worktree remove "$1" || exit 0
-"$0" branch -q -d "$2" || true
+# Another agent's git may hold the lock of all refs: git waits a second, too short for a slow disk.
+"$0" -c core.packedRefsTimeout=10000 -c core.filesRefLockTimeout=10000 branch -q -d "$2" || true
 echo ok
 """
 _IGNORED = """
