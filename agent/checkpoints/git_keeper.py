@@ -70,7 +70,8 @@ class _Known(NamedTuple):
 class RefKeeper(Struct):
     """Keeps the repositories of the project `root` for the session of a log.
 
-    `unkept` contains the repositories that could not be kept, with the reason.
+    `unkept` contains the repositories that could not be kept, with the reason. One ref keeps all working
+    trees of a repository; `_kept` contains its last commit, by the git directory that they have in common.
     """
 
     root: Path
@@ -78,6 +79,7 @@ class RefKeeper(Struct):
     store: ContentStore
     unkept: dict[str, str] = field(default_factory=dict)
     _known: dict[str, _Known] = field(default_factory=dict)
+    _kept: dict[Path, str] = field(default_factory=dict)
     _tags: dict[str, str] = field(default_factory=dict)  # id -> hash of the stored content
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -132,11 +134,11 @@ class RefKeeper(Struct):
     async def state(self, git: GitRunner, repository: Repository) -> RepositoryState | None:
         """Return the state of a repository now, and keep it. Raises GitFailed."""
         oldest = int(time.time() - RECENT_LOG_S)
-        known = self._known.get(repository.name)
-        last = known.state.kept if known is not None and known.state is not None else ""
+        last = self._kept.get(repository.shared, "")
         ref = self.kept_ref()
         state = await kept_state(git, repository.top, ref=ref, dropped_before=oldest, last=last)
         if state is not None:
+            self._kept[repository.shared] = state.kept
             state.logs = await asyncio.to_thread(reflogs, repository.top)
         return state
 

@@ -370,6 +370,26 @@ def test_a_later_run_restores_what_this_one_recorded(
     assert sh(repository, "git cat-file -p heavy").endswith("the message")
 
 
+class TickingGit(Git):
+    """Git with a clock that is a second later for each script."""
+
+    async def __call__(self, folder: Path, script: str, arguments: Sequence[str]) -> str:
+        return await super().__call__(folder, f"date() {{ echo {self.runs}; }}\n{script}", arguments)
+
+
+def test_what_any_worktree_kept_survives_that_the_ref_is_deleted(
+    repository: Path, root: Path, seq: Seq
+) -> None:
+    git = TickingGit()
+    sh(repository, "git worktree add -q -b inner inner; echo staged >inner/i; git -C inner add i")
+    checkpoints = Checkpoints(root, "s1", seq)
+    run(checkpoints, git, "branch other")
+    kept = sh(repository, "git rev-parse refs/makeroom/keep/s1")
+    run(checkpoints, git, "update-ref -d refs/makeroom/keep/s1")
+    sh(repository, f"git merge-base --is-ancestor {kept} refs/makeroom/keep/s1")
+    assert "unreachable" not in sh(repository, "git fsck --unreachable --no-dangling 2>&1")
+
+
 def test_worktrees_of_the_repository_are_kept_as_well(
     repository: Path, checkpoints: Checkpoints, git: Git, tmp_path: Path
 ) -> None:
