@@ -76,12 +76,12 @@ class BlockTracker(Struct):
     _entries: int = 0  # number of entries processed
     _covered: list[int] = field(default_factory=list)  # entries that a summary covered when processed, by seq
     _undone: int = 0  # number of undone compactions, as far as `_covered` takes them into account
-    # Of those: blocks by the name of their file that a later call may supersede.
+    # Blocks of covered entries that a later call may supersede, by the name of their file.
     _current: dict[str, list[TrackedBlock]] = field(default_factory=dict)
     _kept: dict[str, list[TrackedBlock]] = field(default_factory=dict)  # `blocks` by the name of their file
-    _expected_until: int = 0  # the call up to which `expected` is computed
+    _by_file: dict[str, list[TrackedBlock]] = field(default_factory=dict)  # the same with the covered ones
+    _expected_until: int = 0  # the call up to which the expected events are counted
     _by_name: dict[str, list[TrackedBlock]] = field(default_factory=dict)
-    _by_file: dict[str, list[TrackedBlock]] = field(default_factory=dict)
     _known: set[str] = field(default_factory=set)  # names that occurred outside of results
     _shown: list[TrackedBlock] = field(default_factory=list)
     _looked_at: int = 0  # number of blocks that `_shown` was made of, under the edits of `_version`

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cache
 from types import UnionType
 from typing import Any, NamedTuple, get_args, get_origin
 
@@ -203,13 +204,14 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "system": tuple,
     "tokens": lambda raw: tuple(raw) if isinstance(raw, list) else raw,
 }
+_fields = cache(fields)  # which evaluates the annotations
 # For each type of fact: its kind, and the name and default of each field after `seq` and `ts`.
 _DEFAULTS = {
     made: (
         kind,
         tuple(
             (field.name, field.default if field.default_factory is NODEFAULT else field.default_factory())
-            for field in fields(made)[2:]
+            for field in _fields(made)[2:]
         ),
     )
     for kind, made in FACT_TYPES.items()
@@ -244,7 +246,7 @@ def _readers(made: type[Struct], skipped: int = 0) -> tuple[_Reader, ...]:
         _Reader(
             each.name, convert=_FROM_JSON.get(each.name), kinds=_kinds(each.type), items=_items(each.type)
         )
-        for each in fields(made)[skipped:]
+        for each in _fields(made)[skipped:]
     )
 
 
