@@ -16,6 +16,7 @@ from agent.commands import COMMANDS
 from agent.ports import HookEvent
 from agent.replay.figures import MARKDOWN_COLUMNS
 from agent.replay.policies import DEFAULT_POLICIES, PRICE_TIERS
+from tests.tables import each_row
 from transcripts.codec import encode_fact
 from transcripts.facts import FACT_TYPES, User
 from transcripts.file_states import RECORD_FOLDERS
@@ -79,7 +80,7 @@ def _anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-@pytest.mark.parametrize("name", PAGES)
+@each_row("name", PAGES)
 def test_every_link_to_a_file_of_the_repository_leads_somewhere(name: str) -> None:
     broken = []
     for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", PAGES[name], flags=re.DOTALL)):

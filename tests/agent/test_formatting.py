@@ -5,6 +5,7 @@ from datetime import datetime
 import pytest
 
 from agent.formatting import format_timestamp
+from tests.tables import each_row
 from transcripts.render_text import format_age
 
 NOW = datetime(2026, 11, 21, 14, 30)
@@ -19,7 +20,7 @@ def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     time.tzset()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("then", "words"),
     [
         (datetime(2026, 11, 21, 14, 29, 30), "just now"),
@@ -40,6 +41,6 @@ def test_moments_are_reported_in_local_time(then: datetime, words: str) -> None:
     assert format_timestamp(then.timestamp()) == f"{then:%Y-%m-%d %H:%M}"
 
 
-@pytest.mark.parametrize("at", [1e300, -1e300, float("inf"), float("nan")])
+@each_row("at", [1e300, -1e300, float("inf"), float("nan")])
 def test_a_moment_that_no_calendar_has_is_not_an_error(at: float) -> None:
     assert format_age(at, NOW.timestamp()) == format_timestamp(at).strip() == "no date"

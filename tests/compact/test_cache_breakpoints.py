@@ -9,6 +9,7 @@ from agent.model_port import ModelRequest, RequestSettings
 from compact.breakpoints import cache_breakpoints, cached_messages
 from tests.strict_api.prefix import walk_prefix
 from tests.strict_api.prompt_cache import CacheTerms, PromptCache
+from tests.tables import each_row
 from transcripts.facts import Clear, Compacted, Fold, Unthink
 from transcripts.messages import TextBlock, ToolUseBlock
 
@@ -122,10 +123,10 @@ def micro(world, *exchanges):
     return Compacted(0, 0.0, "micro", "auto", edits)
 
 
-@pytest.mark.parametrize("undone", [False, True])
-@pytest.mark.parametrize("earlier", [(), (2,), (4, 6)])
-@pytest.mark.parametrize("calls", [0, 1, 6])
-@pytest.mark.parametrize("batch", [(3,), (5, 7), (8,), (1, 8)])
+@each_row("undone", [False, True])
+@each_row("earlier", [(), (2,), (4, 6)])
+@each_row("calls", [0, 1, 6])
+@each_row("batch", [(3,), (5, 7), (8,), (1, 8)])
 def test_what_the_next_request_reads_is_known_before(batch, calls, earlier, undone):
     world, cache = World(judged=False), PromptCache(lambda: 0.0, joins_runs=False)
     world.user("begin")

@@ -19,6 +19,7 @@ from compact.clearing import (
 )
 from compact.identifiers import file_path_of
 from tests.narrowing import present
+from tests.tables import each_row
 from transcripts.facts import StoredOutput, about_said
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock
 from transcripts.view import PartKind
@@ -71,9 +72,7 @@ def test_what_the_model_has_not_seen_is_not_a_candidate():
     assert len(found(made)) == 1
 
 
-@pytest.mark.parametrize(
-    "name", ["file_path", "path", "notebook_path", "pattern", "description", "url", "glob"]
-)
+@each_row("name", ["file_path", "path", "notebook_path", "pattern", "description", "url", "glob"])
 def test_what_says_what_a_call_is_about_stays(name):
     assert found(world(("write", "ok", {name: "x" * 4_000}))) == []
 
@@ -215,7 +214,7 @@ def test_placeholders_are_known_by_how_they_begin():
     assert is_one_line("[cleared: x") and not is_one_line("<persisted-output")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "label"),
     [
         ({}, "f"),

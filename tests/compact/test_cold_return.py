@@ -1,9 +1,8 @@
 """After the cache has expired, an expensive history is summarized locally before the turn's first request."""
 
-import pytest
-
 from compact.prices import Prices
 from compact.report import compaction_notice
+from tests.tables import each_row
 
 from .side_constraints import prose
 from .worlds import World
@@ -50,7 +49,7 @@ def test_a_medium_session_is_summarized_too():
     assert proposal.report["why"] == "cold return"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         lambda world: world.with_settings(cold_return_usd=0.0),

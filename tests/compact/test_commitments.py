@@ -1,8 +1,7 @@
 """Forms in which an assistant promises, decides and gives up, in the languages of which phrases are known."""
 
-import pytest
-
 from compact.commitments import commitments
+from tests.tables import each_row
 
 SHORTLY_PROMISED = (
     "Noted: nothing gets deployed before Thursday.",
@@ -124,8 +123,8 @@ UNKNOWN = (
 )
 
 
-@pytest.mark.parametrize("acts", [False, True])
-@pytest.mark.parametrize(
+@each_row("acts", [False, True])
+@each_row(
     ("kind", "sentence"),
     [
         *(("promise", each) for each in SHORTLY_PROMISED),
@@ -138,13 +137,13 @@ def test_short_forms_in_many_languages_are_known(kind, sentence, acts):
     assert [(each.kind, each.text) for each in found] == [(kind, sentence)]
 
 
-@pytest.mark.parametrize("acts", [False, True])
-@pytest.mark.parametrize("sentence", TOLD)
+@each_row("acts", [False, True])
+@each_row("sentence", TOLD)
 def test_an_account_of_the_work_is_not_a_commitment(sentence, acts):
     assert list(commitments(f"It has 40 lines.\n\n{sentence}", acts)) == []
 
 
-@pytest.mark.parametrize("sentence", UNKNOWN)
+@each_row("sentence", UNKNOWN)
 def test_a_sentence_in_an_unknown_language_is_kept_where_the_reply_ends_a_turn(sentence):
     [found] = commitments(f"It has 40 lines.\n\n{sentence}", acts=False)
     assert (found.kind, found.text) == ("said", sentence)

@@ -21,6 +21,7 @@ from compact.report import compaction_notice, fits
 from compact.settings import CompactSettings
 from compact.situation import OUTPUTS_PREFIX
 from tests.narrowing import block_text
+from tests.tables import each_row
 from transcripts.facts import Clear, Compacted, Fold, Reply, RequestSent, Undone, Unthink
 from transcripts.messages import TextBlock, ToolUseBlock, Usage
 
@@ -44,8 +45,8 @@ def over(share, **more):
     return busy(calls=int(share * 20), size=8_000, judged=share < 2, **more)
 
 
-@pytest.mark.parametrize("share", [1.0, 1.5, 3.0])
-@pytest.mark.parametrize("policy", ["thrifty", "classic", "off"])
+@each_row("share", [1.0, 1.5, 3.0])
+@each_row("policy", ["thrifty", "classic", "off"])
 def test_complaint_01_compact_ends_with_a_sendable_request_from_any_state(share, policy):
     world = over(share, settings=CompactSettings(policy=policy))
     assert world.situation.tokens >= share * 0.9 * WINDOW
@@ -96,7 +97,7 @@ def test_complaint_03_a_summary_at_the_full_window_leaves_room_for_its_own_answe
     assert sent + asked.max_tokens <= WINDOW
 
 
-@pytest.mark.parametrize(
+@each_row(
     "answer",
     [
         failed("rate limited"),
@@ -164,7 +165,7 @@ def test_complaint_07_restored_files_have_a_budget_and_count_in_what_is_left():
     assert abs(made.proposals[0].report["after"] - world.situation.tokens) <= 0.05 * world.situation.tokens
 
 
-@pytest.mark.parametrize("trigger", ["auto", "manual", "tool", "reactive"])
+@each_row("trigger", ["auto", "manual", "tool", "reactive"])
 def test_complaint_08_a_compaction_leaves_less_than_what_makes_the_next_one_due(trigger):
     world = over(1.2)
     world.compact(trigger, answered(), rung=1)
@@ -257,7 +258,7 @@ def test_complaint_15_policies_count_calls_and_tokens_and_work_within_one_prompt
     assert world.situation.tokens < 100_000
 
 
-@pytest.mark.parametrize("tier", ["standard", "cheap", "cheapest", "hour"])
+@each_row("tier", ["standard", "cheap", "cheapest", "hour"])
 def test_complaint_16_an_edit_is_made_only_if_it_pays_and_says_what_it_costs(tier):
     world = World(window=200_000)
     world.prices = PRICE_TIERS[tier]

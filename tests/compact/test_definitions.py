@@ -1,11 +1,10 @@
 """The definitions that a source text contains, in several languages."""
 
-import pytest
-
 from compact.definitions import definitions, enclosing_definition
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "name"),
     [
         ("def load_all(path):", "load_all"),

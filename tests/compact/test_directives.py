@@ -12,6 +12,7 @@ from compact.directives import (
     is_errand,
     weighed_sentences,
 )
+from tests.tables import each_row
 
 from .side_constraints import CODE_LIKE_CONSTRAINTS
 
@@ -647,7 +648,7 @@ def weighed(text):
     return [(text[each.start : each.end], each.weight) for each in weighed_sentences(text)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sentence", "weight"),
     [
         ("Before you run a migration, wait for my go-ahead.", LASTING),
@@ -701,17 +702,17 @@ def test_a_sentence_weighs_by_what_it_binds(sentence, weight):
     assert weighed(sentence) == [(sentence.strip(), weight)]
 
 
-@pytest.mark.parametrize("sentence", TAKEN_BACK)
+@each_row("sentence", TAKEN_BACK)
 def test_what_takes_back_or_permits_weighs_as_much_as_a_rule(sentence):
     assert weighed(f"I saw it. {sentence}")[-1] == (sentence, LASTING)
 
 
-@pytest.mark.parametrize("sentence", NOT_TAKEN_BACK)
+@each_row("sentence", NOT_TAKEN_BACK)
 def test_what_only_sounds_like_it_takes_nothing_back(sentence):
     assert all(weight < LASTING for _, weight in weighed(sentence))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sentence", "errand"),
     [
         ("Now fix the parser in a.py, it fails on empty files.", True),
@@ -776,7 +777,7 @@ def test_sentences_of_languages_without_spaces_are_distinguished():
     assert [sentence for sentence, _ in weighed("好。请用中文。")] == ["好。", "请用中文。"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         "return value;",
@@ -795,14 +796,14 @@ def test_programs_and_logs_bind_nothing(line):
     assert weighed(f"```\nNever push\n```\n{line}")[1] == ("Never push", REST)
 
 
-@pytest.mark.parametrize("line", CODE_LIKE_CONSTRAINTS)
+@each_row("line", CODE_LIKE_CONSTRAINTS)
 def test_what_reads_as_a_sentence_binds_whatever_it_ends_with(line):
     text = f"The queue is long.\n{line}\nThe cache has 40 rows."
     assert dict(weighed(text))[line] >= REQUEST
     assert dict(weighed(f"foo.bar();\n\n{line}\n\nreturn x;"))[line] >= REQUEST
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "Rules:\n  * never push\n  * never deploy",
@@ -824,7 +825,7 @@ def test_marks_of_lists_headings_and_labels_are_not_signs_of_code(text):
     assert [each for each, weight in weighed(text) if "push" in each and weight >= REQUEST]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "code",
     [
         "return x;",
@@ -866,7 +867,7 @@ def test_lines_of_programs_diffs_and_logs_bind_nothing(code):
     assert [each for each in weighed(f"It has 40 rows.\n\n{code}\n\nIt is old.") if each[1] >= REQUEST] == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sentence", "acts", "kind", "weight"),
     [
         ("I will not touch billing.", True, "promise", LASTING),
@@ -890,7 +891,7 @@ def test_promises_decisions_and_what_was_given_up_are_found(sentence, acts, kind
     assert [(each.kind, each.text, each.weight) for each in found] == [(kind, sentence, weight)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "sentence"),
     [
         *(("decision", each) for each in DECIDED),
@@ -904,7 +905,7 @@ def test_the_forms_in_which_they_are_written_while_the_agent_works_are_known(kin
     assert sentence in [each.text for each in commitments(f"Done.\n\n{sentence}", acts=False)]
 
 
-@pytest.mark.parametrize("sentence", NARRATION)
+@each_row("sentence", NARRATION)
 def test_the_narration_of_work_is_not_a_commitment(sentence):
     assert list(commitments(sentence, acts=True)) == []
 
@@ -925,7 +926,7 @@ def test_what_stands_under_a_heading_is_what_the_heading_says():
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "sentence",
     [
         "I'll read the file now.",
@@ -979,7 +980,7 @@ def test_a_fence_that_is_cut_off_encloses_no_sentences():
     assert all(each.weight < WISH for each in weighed_sentences(closed))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "sentence",
     [
         "Timeouts: five seconds at most, everywhere.",

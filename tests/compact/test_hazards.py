@@ -16,6 +16,7 @@ from compact.hazards import (
     Group,
     hazard_curves,
 )
+from tests.tables import each_row
 from transcripts.facts import Clear, Compacted, Fold, Rewound, Undone
 from transcripts.folding import fold
 from transcripts.messages import TextBlock, ToolUseBlock
@@ -62,14 +63,14 @@ def expecting(world):
     return tracker
 
 
-@pytest.mark.parametrize("cell", Cell)
+@each_row("cell", Cell)
 def test_the_table_has_a_rate_for_every_cell_and_age(cell):
     assert len(REFERENCE_RATES[cell]) == len(EDIT_RATES[cell]) == 6
     for curves in (CURVES.following, CURVES.mean):
         assert len(curves.references[cell]) == len(curves.edits[cell]) == OLDEST_AGE + 1
 
 
-@pytest.mark.parametrize("tier", PRICE_TIERS.values())
+@each_row("tier", PRICE_TIERS.values())
 def test_the_mean_over_a_longer_interval_is_lower_as_hazards_fall_with_age(tier):
     short, long = hazard_curves(tier.read, 10), hazard_curves(tier.read, 60)
     for cell in (Cell.READ, Cell.OUTPUT, Cell.OWN):
@@ -83,7 +84,7 @@ def test_reads_outputs_and_own_text_are_distinguished_and_small_blocks_left_out(
     assert cells(world) == [Cell.READ, Cell.OUTPUT, Cell.OWN]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("then", "cell"),
     [
         ([edit("src/a.py")], Cell.READ_EDITED),
@@ -105,7 +106,7 @@ def page(first, last):
     return ("read", rows, {"file_path": "src/a.py", "offset": first, "limit": last + 1 - first})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("then", "cell"),
     [
         ([page(101, 200)], Cell.READ_PART),
@@ -143,7 +144,7 @@ def patch(path):
     return ("apply_patch", "ok", {"input": rows})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "cell"),
     [
         ("sed -n '1,80p' src/a.py", Cell.READ_EDITED),
@@ -225,7 +226,7 @@ def test_rates_go_up_in_a_session_that_edits_its_own_text_more_than_the_table_ex
     assert expecting(session(*calls)).edits[Group.READS].seen == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("seen", "expected", "scale"),
     [(0, 0, 1.0), (3, 0, 2.0), (0, 3, 0.5), (100, 0, MAX_SCALE), (0, 100, MIN_SCALE)],
 )

@@ -3,9 +3,10 @@
 import pytest
 
 from compact.identifiers import names, strings, whole_name_counts
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "found"),
     [
         ("see src/app.py, not it", {"src/app.py"}),

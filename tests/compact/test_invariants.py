@@ -1,7 +1,5 @@
 """Edits drop the thinking that they make unusable, and what the API would refuse is found."""
 
-import pytest
-
 from compact.invariants import (
     changed_span,
     dropped_by_undo,
@@ -11,6 +9,7 @@ from compact.invariants import (
     problems,
     with_dropped_thinking,
 )
+from tests.tables import each_row
 from transcripts.facts import Clear, Compacted, Fold, Unthink
 from transcripts.messages import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from transcripts.view import Message, Part, PartKind, View
@@ -38,7 +37,7 @@ def test_a_sound_request_has_no_problems():
     assert problems(SOUND) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("messages", "fault"),
     [
         ([CALL, ANSWER], "not the user's"),
@@ -85,7 +84,7 @@ def thinking_session():
     return world
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("edit", "dropped"),
     [
         (

@@ -10,6 +10,7 @@ from compact.layers.summary import ALL_SUMMARIZED, FREED_TOO_LITTLE, SUMMARY_LAY
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import CompactionPlan, Proposal
 from tests.narrowing import block_text, narrow
+from tests.tables import each_row
 from transcripts.facts import Clear, Compacted, Failed, Fold
 from transcripts.messages import ToolUseBlock
 
@@ -59,7 +60,7 @@ def test_the_preview_has_its_size_and_the_file_has_all():
     assert "a" * 78 not in preview and proposal.report["why"] == "results over the budget"
 
 
-@pytest.mark.parametrize("name", ["read", "Read", "view", "recall"])
+@each_row("name", ["read", "Read", "view", "recall"])
 def test_tools_that_page_by_themselves_are_exempt(name):
     assert stored(heap("a" * 300_000, name=name)) == []
 
@@ -302,9 +303,7 @@ def test_in_a_small_window_no_model_is_asked_because_that_costs_more_than_it_sav
     assert bool(world.questions) is (layer == "summary")
 
 
-@pytest.mark.parametrize(
-    ("window", "page", "most"), [(8_000, 1_200, 20), (8_000, 3_500, 9), (16_000, 2_500, 22)]
-)
+@each_row(("window", "page", "most"), [(8_000, 1_200, 20), (8_000, 3_500, 9), (16_000, 2_500, 22)])
 def test_reading_file_after_file_in_a_small_window_fits_each_time_and_is_seldom_compacted(window, page, most):
     world = World(window=window, overhead=3_200, judged=False)
     world.with_settings(ledger_only_max_window=CompactSettings().ledger_only_max_window)

@@ -7,6 +7,7 @@ from compact.directives import REQUEST
 from compact.identifiers import whole_name_counts
 from compact.local_summary import accounting_steps, build_local_summary, pins_of
 from compact.local_summary_text import CLOSINGS_TITLE, commitments_text, coverage, local_summary_text
+from tests.tables import each_row
 from transcripts.facts import Compacted, Fold, Instructed, about_said
 from transcripts.folding import fold
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock, attached
@@ -237,7 +238,7 @@ def test_only_the_beginning_of_a_long_result_is_looked_through():
     assert "early_name" in local_summary(world).names and "cut_name" not in local_summary(world).names
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sentence", "kept"),
     [
         ("Never push to main.", True),
@@ -492,7 +493,7 @@ def test_what_a_command_of_the_users_wrote_constrains_nothing():
     assert [text for text, _ in local_summary(world).constraints] == ["Never pull."]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "output", "told"),
     [
         (

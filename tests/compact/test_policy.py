@@ -11,6 +11,7 @@ from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import finish_plan
 from tests.narrowing import block_text, narrow, present
+from tests.tables import each_row
 from transcripts.facts import Clear, Compacted, Fold, Instructed, Opened
 from transcripts.messages import ThinkingBlock, ToolUseBlock, UnknownBlock, Usage
 
@@ -102,14 +103,12 @@ def test_a_batch_frees_its_minimum_even_where_the_cache_is_cold(least, due):
     assert (cold(outputs(12, window=10_000_000, batch_min_tokens=least)) is not None) is due
 
 
-@pytest.mark.parametrize(
-    ("window", "least"), [(8_000, 160), (32_000, 640), (200_000, 2_500), (1_000_000, 2_500)]
-)
+@each_row(("window", "least"), [(8_000, 160), (32_000, 640), (200_000, 2_500), (1_000_000, 2_500)])
 def test_the_minimum_of_a_batch_is_a_share_of_a_small_window(window, least):
     assert min_batch_tokens(CompactSettings(), ContextWindow(window)) == least
 
 
-@pytest.mark.parametrize("tier", PRICE_TIERS.values())
+@each_row("tier", PRICE_TIERS.values())
 def test_while_the_cache_is_warm_a_batch_pays_within_a_share_of_the_calls_since_the_last_one(tier):
     world = outputs(1)
     world.prices = tier
@@ -137,7 +136,7 @@ def cached_calls(count, tier, reports=True):
         yield world
 
 
-@pytest.mark.parametrize("tier", PRICE_TIERS.values())
+@each_row("tier", PRICE_TIERS.values())
 def test_a_rewrite_costs_no_more_than_a_share_of_what_the_session_has_cost(tier):
     made = 0
     for world in cached_calls(150, tier):

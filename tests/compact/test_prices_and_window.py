@@ -5,6 +5,7 @@ import pytest
 from agent.replay.policies import PRICE_TIERS
 from compact.prices import NEVER_PAYS_BACK, PRICES_BY_MODEL, PriceList, Prices, RewriteBill
 from compact.settings import CompactSettings, ContextWindow, WindowState
+from tests.tables import each_row
 from transcripts.messages import Usage
 
 
@@ -58,7 +59,7 @@ def test_a_change_pays_back_by_what_is_not_read_any_more():
     assert bill.cold(prices) == pytest.approx(1.25 * 1_500 * 3 / 1_000_000)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tokens", "automatic", "state"),
     [
         (79_999, True, WindowState.NORMAL),
@@ -79,7 +80,7 @@ def test_the_state_of_the_window(tokens, automatic, state):
     assert ContextWindow(100_000).percent(tokens) == tokens / 1_000
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("window", "settings", "trigger"),
     [
         (ContextWindow(200_000, 32_000), {}, 155_000),

@@ -1,11 +1,11 @@
 """Cleared text comes back with the call that touches its file: where it pays, once, and only what is true."""
 
-import pytest
 from msgspec.structs import replace
 
 from compact.block_tracker import tracker_of
 from compact.hazards import Cell
 from compact.restoring import FileTouch, PutBackRules
+from tests.tables import each_row
 from transcripts.facts import Clear, Compacted, Fold, Result
 from transcripts.messages import TextBlock, ToolUseBlock, injected, is_put_back
 
@@ -69,7 +69,7 @@ def test_lines_that_refer_to_another_result_do_not_come_back_with_the_text():
     assert said.partition("\n")[2] == text
 
 
-@pytest.mark.parametrize("indentation", ["\t", "    ", "\t\t"])
+@each_row("indentation", ["\t", "    ", "\t\t"])
 def test_indented_text_is_found_in_the_file_and_comes_back_as_it_stands_there(indentation):
     text = "\n".join(f"{indentation}small_{number}(first, second)" for number in range(20))
     (said,) = back(session(text), present={"src/a.py": f"def all():\n{text}\n"})
@@ -110,7 +110,7 @@ def edit_that_misses(path):
     return touch("edit", "String to replace not found in file.", error=True, **edit)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "told"),
     [
         ("one/a.py", ["one/a.py"]),
@@ -126,7 +126,7 @@ def test_another_file_of_the_same_name_restores_nothing(path, told):
     assert [text.partition(", ")[0].removeprefix("[put back: ") for text in said] == told
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("real", "told"),
     [("/p/one/a.py", ["one/a.py"]), ("/p/three/a.py", []), ("", [".two/a.py", "one/a.py"])],
 )
@@ -186,7 +186,7 @@ def test_an_edit_that_failed_has_the_lines_it_needed_whatever_that_costs():
     assert "def function_250(" in said
 
 
-@pytest.mark.parametrize("settings", [{"policy": "classic"}, {"policy": "off"}, {"put_back_max_tokens": 0}])
+@each_row("settings", [{"policy": "classic"}, {"policy": "off"}, {"put_back_max_tokens": 0}])
 def test_only_thrifty_puts_back_and_a_setting_turns_it_off(settings):
     world = session()
     world.settings = replace(world.settings, **settings)

@@ -1,9 +1,8 @@
 """The reactive ladder: what each rung does, and when it gives way to the next."""
 
-import pytest
-
 from compact.pipeline import REACTIVE_RUNGS
 from compact.settings import CompactSettings
+from tests.tables import each_row
 from transcripts.facts import Clear, Fold
 from transcripts.messages import ToolUseBlock
 
@@ -74,7 +73,7 @@ def test_a_rung_that_does_not_make_it_fit_gives_way_to_the_next():
     assert made.layer == "ledger"
 
 
-@pytest.mark.parametrize("number", range(1, REACTIVE_RUNGS + 1))
+@each_row("number", range(1, REACTIVE_RUNGS + 1))
 def test_where_nothing_helps_the_biggest_blocks_are_named(number):
     world = World(window=50, judged=False)
     world.user("begin")
@@ -90,8 +89,8 @@ def test_beyond_the_last_rung_nothing_is_left_to_do():
     assert rung(World(judged=False), 1).note == "nothing more can be cleared. The conversation is empty"
 
 
-@pytest.mark.parametrize("window", [8_000, 9_000, 10_000, 32_000])
-@pytest.mark.parametrize("newest", [100, 4_000])
+@each_row("window", [8_000, 9_000, 10_000, 32_000])
+@each_row("newest", [100, 4_000])
 def test_compact_never_refuses_where_nothing_else_continues(window, newest):
     """While automatic compaction is off, a window that is as good as full lets only /compact through."""
     world = World(CompactSettings(policy="off"), window=window)

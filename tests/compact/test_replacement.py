@@ -1,6 +1,5 @@
 """The record of a fold: its parts in their order, its room, and what of the user's messages it shows."""
 
-import pytest
 from msgspec.structs import replace
 
 from compact.invariants import open_turn
@@ -17,6 +16,7 @@ from compact.settings import CompactSettings, ContextWindow
 from compact.situation import FoldLimits, replacement_limit
 from compact.user_messages import directives_within, request_within, user_messages
 from tests.narrowing import present
+from tests.tables import each_row
 from transcripts.facts import Opened, about_said
 from transcripts.messages import (
     DATA_TAGS,
@@ -168,7 +168,7 @@ def test_small_talk_gives_way_before_anything_else_is_cut():
     assert shown[-3:-1] == ["(r400.0) Look at part_399.py.", '(r403, answering "Which one?") a']
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("trigger", "at", "going_on"),
     [("auto", 5, True), ("tool", 5, True), ("manual", 5, False), ("auto", 3, False), ("auto", 4, True)],
 )
@@ -297,7 +297,7 @@ def test_the_newest_request_is_found_within_a_stretch():
     assert request_within(World(judged=False).situation, 0, 99) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("size", "overhead", "settings", "limit"),
     [
         (200_000, 0, {}, 15_000),

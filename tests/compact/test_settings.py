@@ -5,6 +5,7 @@ import tomllib
 import pytest
 
 from compact.settings import POLICY_NAMES, CompactSettings
+from tests.tables import each_row
 
 
 def test_an_empty_table_gives_the_defaults():
@@ -12,7 +13,7 @@ def test_an_empty_table_gives_the_defaults():
     assert CompactSettings().policy == POLICY_NAMES[0] == "thrifty"
 
 
-@pytest.mark.parametrize("name", CompactSettings.__struct_fields__)
+@each_row("name", CompactSettings.__struct_fields__)
 def test_every_setting_can_be_set_under_its_name(name):
     values = {str: "classic", bool: False, int: 7, float: 0.5, tuple: ("grep",), type(None): 9}
     value = values[type(getattr(CompactSettings(), name))]
@@ -39,7 +40,7 @@ def test_an_unknown_name_is_reported_with_the_nearest_and_ignored(name, hint):
     assert CompactSettings.from_table(table) == CompactSettings(trigger=7)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("toml", "told"),
     [
         ("policy = 'frugal'", "[compact] policy must be one of thrifty, classic, off, not 'frugal'"),

@@ -1,8 +1,7 @@
 """Statements about things that stay, limits and purposes bind as much as a wish."""
 
-import pytest
-
 from compact.directives import WISH, is_errand, weighed_sentences
+from tests.tables import each_row
 
 SETTLED = (
     "the limit stays at 20 calls an hour",
@@ -107,11 +106,11 @@ def binds(sentence):
     return max(weights) >= WISH and not is_errand(sentence)
 
 
-@pytest.mark.parametrize("sentence", SETTLED)
+@each_row("sentence", SETTLED)
 def test_what_is_settled_binds(sentence):
     assert binds(sentence)
 
 
-@pytest.mark.parametrize("sentence", TOLD)
+@each_row("sentence", TOLD)
 def test_a_description_of_a_program_does_not(sentence):
     assert not binds(sentence)

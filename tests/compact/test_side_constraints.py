@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import each_row
+
 from .side_constraints import (
     CODE_LIKE_CONSTRAINTS,
     CONSTRAINTS,
@@ -31,8 +33,8 @@ SHORT_PROMPTS = (
 ROOMS = ((22_000, 200_000), (6_000, 64_000))  # tokens of the user's text, and the window
 
 
-@pytest.mark.parametrize(("user_tokens", "window"), ROOMS)
-@pytest.mark.parametrize("promised", [False, True], ids=["said", "promised"])
+@each_row(("user_tokens", "window"), ROOMS)
+@each_row("promised", [False, True])
 def test_each_of_them_stands_verbatim_after_one_compaction_and_after_five(user_tokens, window, promised):
     sentences = PROMISES if promised else CONSTRAINTS
     world = said_once(sentences, user_tokens, window, promised)
@@ -42,8 +44,8 @@ def test_each_of_them_stands_verbatim_after_one_compaction_and_after_five(user_t
         assert surviving(world, sentences) == list(sentences)
 
 
-@pytest.mark.parametrize(("user_tokens", "window"), ROOMS)
-@pytest.mark.parametrize("promised", [False, True], ids=["said", "promised"])
+@each_row(("user_tokens", "window"), ROOMS)
+@each_row("promised", [False, True])
 def test_most_of_what_is_said_in_other_ways_stands_too(user_tokens, window, promised):
     sentences = OTHER_PROMISES if promised else OTHER_CONSTRAINTS
     world = said_once(sentences, user_tokens, window, promised)

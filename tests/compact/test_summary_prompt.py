@@ -13,6 +13,7 @@ from compact.summary_prompt import (
     request_summary,
     summary_messages,
 )
+from tests.tables import each_row
 from transcripts.facts import Clear, Compacted
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
 from transcripts.view import PartKind
@@ -67,7 +68,7 @@ def test_the_answer_may_be_as_long_as_is_set_and_the_model_writes(window, output
     assert request.max_tokens == output
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reply", "failure"),
     [
         (failed("overloaded"), "overloaded"),
@@ -88,7 +89,7 @@ def test_an_answer_that_is_none_is_a_failure(reply, failure):
     assert len(requests) == 1 and isinstance(failed, SummaryFailed) and str(failed).startswith(failure)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "<analysis>a b</analysis> \n<summary> this </summary> more",
@@ -108,7 +109,7 @@ HOLLOW = [
 ]
 
 
-@pytest.mark.parametrize("text", HOLLOW)
+@each_row("text", HOLLOW)
 def test_a_summary_without_content_is_asked_for_once_more(text):
     requests, summary = ask(session(), answered(text), answered("<summary>this</summary>"))
     assert summary == "this" and requests[1].instructions == requests[0].instructions + AGAIN

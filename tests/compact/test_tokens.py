@@ -10,6 +10,7 @@ import pytest
 from compact.estimate import Calibration, calibrate
 from compact.report import propose
 from compact.tokens import TokenCounter, load_counter
+from tests.tables import each_row
 from transcripts.facts import Clear, Compacted, Edit, Fold, Result, Rewound
 from transcripts.messages import (
     ImageBlock,
@@ -26,7 +27,7 @@ from transcripts.view import PartKind, ids_in
 from .worlds import COUNT, World
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "tokens"),
     [
         ("", 0),
@@ -69,7 +70,7 @@ def test_the_genuine_table_counts_as_tiktoken_does_whatever_the_length():
     assert counter.text("word " * 30_000) == pytest.approx(30_000, abs=4)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("block", "tokens"),
     [
         (TextBlock("x" * 40), 10),
@@ -101,7 +102,7 @@ def jpeg(width, height):
     return start + b"\xff\xc2" + struct.pack(">HBHH", 11, 8, height, width) + b"\0" * 6
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "tokens"),
     [
         (png(750, 100), 100),
@@ -150,8 +151,8 @@ def counted(world):
     return round(2_000 + 1.2 * world.overhead + texts + 8 * ids + 4 * len(view))
 
 
-@pytest.mark.parametrize("kept", [0, 3, 20])
-@pytest.mark.parametrize("folded", [False, True])
+@each_row("kept", [0, 3, 20])
+@each_row("folded", [False, True])
 def test_what_is_left_after_a_large_cut_is_known(kept, folded):
     world = World(overhead=3_000, judged=False)
     rng = random.Random(kept)

@@ -10,6 +10,7 @@ from compact.hazards import Cell
 from compact.page_references import pages_referred_to
 from compact.trim import trim_page
 from tests.narrowing import block_text
+from tests.tables import each_row
 from transcripts.facts import Clear, Compacted
 from transcripts.messages import TextBlock, ToolUseBlock
 
@@ -133,7 +134,7 @@ def at_most(steps):
         sys.settrace(before)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "record",
     [
         ["x = 1"],

@@ -11,6 +11,7 @@ from compact.pipeline import dry_run, plan
 from compact.settings import CompactSettings
 from compact.uncompact import exemptions
 from tests.narrowing import narrow
+from tests.tables import each_row
 from transcripts.facts import Clear, Compacted, Failed, Fold
 from transcripts.messages import ToolUseBlock
 
@@ -248,7 +249,7 @@ def test_a_summary_that_is_held_holds_the_local_summary_too_and_a_focus_reaches_
     assert over.value.value.proposals == ()
 
 
-@pytest.mark.parametrize("most", [4_000, 9_000, None])
+@each_row("most", [4_000, 9_000, None])
 def test_what_a_preview_cuts_is_cut_also_where_the_summary_is_shorter(most):
     world = World(CompactSettings(max_compact_size=most), window=200_000)
     world.user("Mend it. Never push.")

@@ -2,9 +2,8 @@
 
 import textwrap
 
-import pytest
-
 from compact.directives import LASTING, REQUEST, WISH, weighed_sentences
+from tests.tables import each_row
 
 WRAPPED = (
     "Please never deploy the billing service while Nadia or Igor from the Ghent office are on holiday, "
@@ -39,8 +38,8 @@ PASTES = {
 }
 
 
-@pytest.mark.parametrize("sentence", WRAPPED)
-@pytest.mark.parametrize("width", [40, 52, 60, 72, 79])
+@each_row("sentence", WRAPPED)
+@each_row("width", [40, 52, 60, 72, 79])
 def test_a_line_of_a_wrapped_paragraph_may_begin_with_a_name(sentence, width):
     for before in ("", "It rained in Basel on Monday, and we had no time for it. "):
         paragraph = textwrap.fill(f"{before}{sentence} Thank you all.", width)
@@ -50,7 +49,7 @@ def test_a_line_of_a_wrapped_paragraph_may_begin_with_a_name(sentence, width):
         assert [each for each in words if each.endswith(sentence)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "The queue is long.\nUse the blue queue for exports of all kinds\nThe cache has 40 rows.",
@@ -65,9 +64,9 @@ def test_lines_that_only_appear_full_are_not_joined(text):
     assert last in [text[each.start : each.end] for each in weighed_sentences(text)]
 
 
-@pytest.mark.parametrize("paste", PASTES)
-@pytest.mark.parametrize("lines", [3, 9, 60])
-@pytest.mark.parametrize("sentence", ASIDE)
+@each_row("paste", PASTES)
+@each_row("lines", [3, 9, 60])
+@each_row("sentence", ASIDE)
 def test_what_is_said_on_a_line_of_its_own_within_a_paste_binds(paste, lines, sentence):
     made = [PASTES[paste].format(at * 7919 % 997, at % 31, at * 31 % 211) for at in range(2 * lines)]
     text = "\n".join([*made[:lines], sentence, *made[lines:]])

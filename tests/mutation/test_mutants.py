@@ -18,13 +18,14 @@ from tests.mutation.survivors import PATH
 from tests.mutation.swap import CannotSwap, Functions
 from tests.mutation.targets import ROOMS, ROOT, chosen
 from tests.mutation.typed import TypeChecker
+from tests.tables import each_row
 
 
 def changes(source: str) -> list[str]:
     return [mutant.change for mutant in mutants_of(source)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "made"),
     [
         ("x = a <= b", ["a <= b -> a < b"]),
@@ -53,7 +54,7 @@ def test_each_kind_of_fault_is_made(source: str, made: list[str]) -> None:
     assert changes(source) == made
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         "'''A docstring of 1 word.'''",
@@ -75,7 +76,7 @@ def test_what_is_not_a_behaviour_is_left_alone(source: str) -> None:
     assert changes(source) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "kinds"),
     [
         ("X = word_set('a b c d e f')", {"table"}),

@@ -4,7 +4,6 @@ import base64
 import time
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from tests.strict_api.endpoint import Endpoint, Limits
 from tests.strict_api.errors import ApiError
 from tests.strict_api.reply import Reply, calls, says, thinks
 from tests.strict_api.request_checks import BINDING_BETA, UPDATES_BETA
+from tests.tables import each_row
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(40)).decode()
 TOOL = {"name": "bash", "description": "runs", "input_schema": {"type": "object"}}
@@ -224,13 +224,13 @@ ACCEPTED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each_row("name", REFUSED)
 def test_refuses(name: str) -> None:
     body, expected = REFUSED[name]
     assert expected in refusal(body)
 
 
-@pytest.mark.parametrize("name", ACCEPTED)
+@each_row("name", ACCEPTED)
 def test_accepts(name: str) -> None:
     assert refusal(ACCEPTED[name]) == ""
 
@@ -295,7 +295,7 @@ def test_thinking_sent_back_unchanged_is_accepted() -> None:
     assert talked().refusal() == ""
 
 
-@pytest.mark.parametrize("how", ["text", "system", "tools", "dropped"])
+@each_row("how", ["text", "system", "tools", "dropped"])
 def test_bound_thinking_is_refused_when_anything_before_it_changed(how: str) -> None:
     talk = talked()
     if how == "text":

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.tables import each_row
 from tools import ask_user, exit_plan
 from tools.base import Tool, ToolCall, ToolContext, ToolError, ToolResult, parse_arguments
 from tools.user_answer import UserAnswer
@@ -40,7 +41,7 @@ def result_of(tool: Tool, answer: UserAnswer | None, mode: Planning | None, **gi
     return asyncio.run(run_tool(tool, parse_arguments(tool, given), call))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "told"),
     [
         (UserAnswer("yes", {"answers": {"Which one?": "arrow"}}), "answered:\nWhich one? arrow"),

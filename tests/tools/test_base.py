@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict
 
+from tests.tables import each_row
 from tools import bash, edit, grep, read, todo
 from tools.base import Tool, ToolCall, ToolError, ToolResult, parse_arguments, text_result, with_own_names
 
@@ -30,7 +31,7 @@ def test_harmless_forms_of_input_are_understood():
     assert parse_arguments(edit.TOOL, given).old_string == "5"
 
 
-@pytest.mark.parametrize("text", ["[" * 2_500, "[" * 5_000 + "]" * 5_000, '[{"content": NaN}]', "Infinity"])
+@each_row("text", ["[" * 2_500, "[" * 5_000 + "]" * 5_000, '[{"content": NaN}]', "Infinity"])
 def test_a_string_of_json_that_no_request_can_hold_is_not_decoded(text: str):
     with pytest.raises(ToolError, match="todo could not be called"):
         parse_arguments(todo.TOOL, {"todos": text})
@@ -112,7 +113,7 @@ def test_input_is_checked_against_a_json_schema():
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema",
     [
         {"type": "objekt"},
@@ -138,9 +139,7 @@ assert "jsonschema" not in sys.modules
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), [("two words", "other"), ("", "other"), ("läsa", "other"), ("x", "y")]
-)
+@each_row(("name", "kind"), [("two words", "other"), ("", "other"), ("läsa", "other"), ("x", "y")])
 def test_a_tool_has_a_name_that_rules_can_say_and_a_known_kind(name: str, kind: Any):
     with pytest.raises(ValueError, match="no tool can have"):
         Tool(name, "", {}, kind, str, lambda arguments, context: (), run)

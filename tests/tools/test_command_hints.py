@@ -1,7 +1,6 @@
 """Command lines are read roughly, and well enough for hints."""
 
-import pytest
-
+from tests.tables import each_row
 from tools.processes.command_hints import (
     awaits_keys,
     hint,
@@ -11,7 +10,7 @@ from tools.processes.command_hints import (
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "words"),
     [
         ("ls -l", [["ls", "-l"]]),
@@ -29,28 +28,24 @@ def test_the_lex_commands_of_a_line(command: str, words: list[list[str]]) -> Non
     assert lex_commands(command) == words
 
 
-@pytest.mark.parametrize(
-    "line", ["git grep x", "git diff --exit-code", "git --no-pager grep x", "! grep x f"]
-)
+@each_row("line", ["git grep x", "git diff --exit-code", "git --no-pager grep x", "! grep x f"])
 def test_git_and_negation_are_seen_through(line: str) -> None:
     assert is_answer(line, 1)
     assert not is_answer(line, 2)
     assert not is_answer("git push", 1)
 
 
-@pytest.mark.parametrize(
-    "command", ["vim", "vim f", "sudo -e; vi f", "cd x; nano f", "/usr/bin/vim f", "emacs -nw f"]
-)
+@each_row("command", ["vim", "vim f", "sudo -e; vi f", "cd x; nano f", "/usr/bin/vim f", "emacs -nw f"])
 def test_editors_that_would_wait(command: str) -> None:
     assert awaits_keys(command) == "editor"
 
 
-@pytest.mark.parametrize("command", ["watch -n1 date", "make; watch 'ls -l'", "/usr/bin/watch -e make"])
+@each_row("command", ["watch -n1 date", "make; watch 'ls -l'", "/usr/bin/watch -e make"])
 def test_what_would_be_watched_for_ever(command: str) -> None:
     assert awaits_keys(command) == "watch"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     ["vim -es f", "vi +wq f", "emacs --batch -l x", "grep vim f", "sed -i s,a,b, f", "watch -g x", "a watch"],
 )
@@ -58,7 +53,7 @@ def test_editors_in_a_batch_and_mere_mentions(command: str) -> None:
     assert not awaits_keys(command)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "Password: ",
@@ -73,7 +68,7 @@ def test_questions(text: str) -> None:
     assert looks_like_prompt(text) is (not text.startswith("package"))
 
 
-@pytest.mark.parametrize("text", ["", "done\n", "Compiling:\n", "50% ", "Password: \n", "npm info ok"])
+@each_row("text", ["", "done\n", "Compiling:\n", "50% ", "Password: \n", "npm info ok"])
 def test_no_questions(text: str) -> None:
     assert not looks_like_prompt(text)
 
@@ -87,7 +82,7 @@ def test_hints_name_what_to_do() -> None:
     assert hint("python3 script.py", "") is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "output",
     [
         "sudo: a terminal is required to read the password; either use the -S option",
@@ -104,7 +99,7 @@ def test_what_needs_a_terminal_is_for_the_user_in_another_one(output: str) -> No
     assert ("MAKEROOM_NAMESPACE=off" in advice) is ("uid" in output)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "output",
     [
         'sudo: The "no new privileges" flag is set, which prevents sudo from running as root.',

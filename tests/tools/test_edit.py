@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from compact.clearing import head_and_tail
 from compact.page_references import unchanged_lines, with_result_id
 from tests.narrowing import block_text
+from tests.tables import each_row
 from tools.base import ToolError
 from tools.edit import TOOL, EditArguments
 from tools.files import FileError
@@ -57,7 +58,7 @@ def test_an_encoding_is_named_and_kept(files: FileSession, codec: str, named: st
     assert files.path("f").read_bytes() == data
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         b"\0\0",

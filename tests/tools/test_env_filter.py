@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.secret_samples import INNOCENT, SECRETS, WITHHELD
+from tests.tables import each_row
 from tools.processes.env_filter import filter_environment
 from tools.processes.spool import Spool
 from transcripts.secrets.masking import SecretMasks, mask
@@ -24,7 +25,7 @@ def masked(environ: dict[str, str], text: str) -> str:
     return SecretMasks(secret_values(environ)).text(text)
 
 
-@pytest.mark.parametrize("name", SECRETS)
+@each_row("name", SECRETS)
 def test_a_secret_is_withheld_and_masked_under_its_name_and_in_other_variables(name: str) -> None:
     value, secret = SECRETS[name]
     environ = {name: value, "COPY": value, "MORE": f"x {secret} y", "OTHER": "stays", "PATH": "/bin"}
@@ -34,7 +35,7 @@ def test_a_secret_is_withheld_and_masked_under_its_name_and_in_other_variables(n
     assert secret not in text and "before" in text and "****' after" in text
 
 
-@pytest.mark.parametrize("form", SECRET_FORMS, ids=lambda form: f"{form.kind}-{form.hints[0]}")
+@each_row("form", SECRET_FORMS)
 def test_each_form_of_the_table_is_known_to_commands_records_exports_and_logs(form: SecretForm) -> None:
     held = {name: value for name, (value, _) in SECRETS.items() if re.search(form.pattern, value)}
     assert held
@@ -44,14 +45,14 @@ def test_each_form_of_the_table_is_known_to_commands_records_exports_and_logs(fo
         assert secret not in masked({"X": value}, f"<{secret}>") and secret not in mask(f"X={value}")
 
 
-@pytest.mark.parametrize(("name", "value"), WITHHELD)
+@each_row(("name", "value"), WITHHELD)
 def test_a_value_that_innocent_text_may_hold_is_withheld_but_not_masked(name: str, value: str) -> None:
     environ = {name: value, "OTHER": f"{value}/1", "PATH": "/bin"}
     assert name not in filter_environment(environ) and "OTHER" in filter_environment(environ)
     assert masked(environ, f"rm -rf cache/{value}") == f"rm -rf cache/{value}"
 
 
-@pytest.mark.parametrize(("name", "value"), INNOCENT)
+@each_row(("name", "value"), INNOCENT)
 def test_a_variable_that_only_sounds_secret_is_neither_withheld_nor_masked(name: str, value: str) -> None:
     assert filter_environment({name: value})[name] == value
     assert masked({name: value}, f"<{value}>") == f"<{value}>"

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import each_row
 from tools.base import ToolCall
 from tools.bash import BashArguments, run_bash
 from tools.processes.jobs import exit_code
@@ -270,7 +271,7 @@ def test_a_secret_within_a_writable_place_means_no_sandbox(tmp_path: Path) -> No
         confine(profile)
 
 
-@pytest.mark.parametrize("machine", ["x86_64", "aarch64", "riscv64"])
+@each_row("machine", ["x86_64", "aarch64", "riscv64"])
 def test_the_filter_of_each_machine_is_whole_steps_and_smaller_where_sockets_are_kept_apart(
     machine: str,
 ) -> None:

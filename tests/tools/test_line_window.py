@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.tables import each_row
 from tools import line_window
 from tools.line_window import LineWindow, cut_text, number_lines, scan_file
 from tools.text.encoding import TextForm, unify_newlines
@@ -85,7 +86,7 @@ def test_both_ways_of_reading_cut_out_the_same_lines(text: str, offset: int, lim
     assert cut.last == first + len(lines) - 1
 
 
-@pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16", "utf-32"])
+@each_row("codec", ["utf-8-sig", "utf-16", "utf-32"])
 def test_a_byte_order_mark_is_hashed_and_not_shown(codec: str):
     data = "één\nzwei\n".encode(codec)
     scan = scanned(data, 1, 5)
@@ -99,7 +100,7 @@ def test_half_a_unit_at_the_end_of_utf_16_is_shown_as_no_text():
     assert scan.lines == ["ab", "cd\ufffd"]
 
 
-@pytest.mark.parametrize("shift", range(3))
+@each_row("shift", range(3))
 def test_a_character_across_the_end_of_the_sample_makes_no_other_encoding(shift: int):
     scan = scanned(b"x" * shift + "\u20ac".encode() * 30_000 + b"\n", 1, 1)
     assert scan is not None

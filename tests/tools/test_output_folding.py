@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.tables import each_row
 from tools.processes import output_folding
 from tools.processes.output_folding import fold_output
 
@@ -11,7 +12,7 @@ FAILED = "FAILED tests/test_a.py::test_9 - assert 1 == 2"
 PYTEST = [f"tests/test_a.py::test_{number} PASSED   [ {number:2d}%]" for number in range(40)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "lines",
     [
         PYTEST,
@@ -131,7 +132,7 @@ def test_equal_lines_and_progress_are_counted() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "cat tests.log",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import each_row
 from tools.processes import output_folding
 from tools.processes.output_folding import fold_output
 from tools.text.display import printable
@@ -51,7 +52,7 @@ def short_outputs_are_folded_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output_folding, "MIN_SAVED_CHARS", 1)
 
 
-@pytest.mark.parametrize("path", OUTPUTS, ids=lambda path: path.stem)
+@each_row("path", OUTPUTS)
 def test_an_output_of_a_tool_loses_only_what_is_listed(path: Path) -> None:
     before, after = folded_pair(path)
     lost = Counter(before) - Counter(after)

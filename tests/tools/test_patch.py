@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import each_row
 from tools.patch import NotRepresentable, any_overlap, find_all, snippet, source_text, splice, unified_diff
 from tools.text.encoding import TextForm, decode_text
 
@@ -156,7 +157,7 @@ def test_bytes_that_do_not_have_the_text_are_left_alone(data: bytes, text: str, 
         splice(source_text(data, text, form), [text.index("d")], "d", "x")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("flat", "piece", "places", "overlapping"),
     [
         ("abab", "ab", [0, 2], False),

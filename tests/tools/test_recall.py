@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import transcripts.originals
 from tests.narrowing import block_text
+from tests.tables import each_row
 from tools import compact, recall
 from tools.base import Access, ToolCall, ToolContext, ToolError, ToolResult, parse_arguments
 from tools.recall import MAX_PAGE_CHARS
@@ -120,7 +121,7 @@ def test_a_prompt_that_is_not_shown_whole_is_found(edit: Fold | Clear):
     assert text(ask(pear, query="pear")).endswith("which pear?")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("originals", "given", "told"),
     [
         (Originals(r5="x", r7="y"), {"id": "r6"}, r"^Unknown recall id r6\. Closest ids: r5, r7\.\n"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import each_row
 from tools.sandbox.supervisor.seatbelt import quoted, seatbelt_profile
 
 PROFILE: dict[str, Any] = {
@@ -120,7 +121,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("path", HOSTILE)
+@each_row("path", HOSTILE)
 def test_a_path_cannot_add_a_rule(path: str) -> None:
     def forms(folder: str) -> list[Any]:
         return parsed(seatbelt_profile({**PROFILE, "folder": folder, "hidden": [f"{folder}/s"]}))
@@ -133,7 +134,7 @@ def test_a_path_cannot_add_a_rule(path: str) -> None:
     assert forms(path) == moved(forms("/P"))
 
 
-@pytest.mark.parametrize("path", ["/a\nb", "/a\tb", "/a\x1b", "/a\u2028b", "/a\udcff", "relative", ""])
+@each_row("path", ["/a\nb", "/a\tb", "/a\x1b", "/a\u2028b", "/a\udcff", "relative", ""])
 def test_a_path_that_a_profile_cannot_hold_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="cannot contain the path"):
         quoted(path)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import each_row
 from tools.base import ToolCall, ToolContext, ToolError, parse_arguments
 from tools.registry import definitions
 from tools.todo import MAX_TODOS, TOOL
@@ -29,7 +30,7 @@ def test_a_list_is_taken_with_what_other_programs_add_to_an_item() -> None:
     assert not result.error and result.human == {"silent": True}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("todos", "told"),
     [
         ([item("a", "doing")], "todos.0.status"),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.ui.terminal_text import escape_prose, escape_strict
+from tests.tables import each_row
 from tools.text.display import count_invisible, escaped, printable, without_tags
 from tools.text.shortening import cut_at_lines
 from transcripts.render_text import INVISIBLE, JOINERS
@@ -100,13 +100,13 @@ SMUGGLED = [  # (text, what is left of it)
 ]
 
 
-@pytest.mark.parametrize("text", EVERYDAY, ids=ascii)
+@each_row("text", EVERYDAY)
 def test_joiners_and_selectors_stay_where_writing_has_them(text: str):
     assert printable(text) == without_tags(text) == text and count_invisible(text) == 0
     assert escape_strict(text) == escape_prose(text) == escaped(text) == text
 
 
-@pytest.mark.parametrize(("text", "left"), SMUGGLED, ids=ascii)
+@each_row(("text", "left"), SMUGGLED)
 def test_what_hides_text_is_taken_out_of_the_models_text_and_spelled_out_on_the_screen(text: str, left: str):
     assert printable(text) == left
     hidden = count_invisible(text)

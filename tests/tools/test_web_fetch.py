@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.narrowing import block_text
+from tests.tables import each_row
 from tools import web_fetch
 from tools.base import Access, ToolCall, ToolContext, ToolError, ToolResult, parse_arguments
 from tools.files import FileError
@@ -225,7 +226,7 @@ def test_a_server_that_stops_sending_is_given_up(monkeypatch: pytest.MonkeyPatch
         of_host(silent)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("location", "problem"),
     [
         ("/again", "redirects more than 5 times"),

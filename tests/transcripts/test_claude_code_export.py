@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 from msgspec.structs import replace
 
+from tests.tables import each_row
 from tests.transcripts.random_histories import history
 from tests.transcripts.test_codex_importer import ROLLOUT
 from tests.transcripts.test_trajectory_importers import ATIF, ENTIRE, MINI, read, read_lines
@@ -119,7 +120,7 @@ def test_what_was_written_is_read_back_without_what_makeroom_added() -> None:
     assert made.damaged == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     "made",
     [
         read_lines(*ROLLOUT),
@@ -127,7 +128,6 @@ def test_what_was_written_is_read_back_without_what_makeroom_added() -> None:
         read(ATIF),
         read({"trajectory_format": "mini-swe-agent-1.1", "messages": MINI}),
     ],
-    ids=["codex", "entire", "atif", "mini-swe-agent"],
 )
 def test_an_imported_session_is_equal_after_a_round_trip(made: ImportedSession) -> None:
     back = reread(made.facts)
@@ -145,7 +145,7 @@ def test_odd_blocks_survive_a_round_trip() -> None:
     assert "timestamp" not in exported(odd), "an unknown time is not made up"
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_row("seed", range(20))
 def test_a_random_history_keeps_its_replies_and_is_equal_after_a_second_round_trip(seed: int) -> None:
     facts = fold(history(seed, 60)).facts
     made = lines(facts)

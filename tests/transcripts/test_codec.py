@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from tests.tables import each_row
 from transcripts.codec import BadLine, decode_line, encode_fact, fact_from_json, seal
 from transcripts.facts import (
     Clear,
@@ -105,7 +106,7 @@ def test_a_line_of_a_newer_version_is_kept_unchanged() -> None:
     assert decode_line(encode_fact(fact, "s"))[0] == fact
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         {"kind": "user", "blocks": 5},
@@ -125,7 +126,7 @@ def test_a_valid_line_with_unreadable_fields_is_kept_as_an_unknown_fact(body: di
     assert isinstance(fact, UnknownFact) and fact.seq == 4
 
 
-@pytest.mark.parametrize(
+@each_row(
     "raw",
     [
         None,

@@ -3,9 +3,8 @@
 import json
 from typing import Any
 
-import pytest
-
 from tests.narrowing import block_text, narrow
+from tests.tables import each_row
 from transcripts.facts import Fact, Reply, Result, User
 from transcripts.folding import fold
 from transcripts.importers import import_session
@@ -159,7 +158,7 @@ CALLS_OF_PATCH = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "made_call",
     [
         item("custom_tool_call", call_id="p", name="apply_patch", input=PATCH),
@@ -168,7 +167,6 @@ CALLS_OF_PATCH = [
         call("p", "shell", {"command": ["bash", "-lc", f"apply_patch <<'EOF'\n{PATCH}\nEOF\n"]}),
         call("p", "functions.shell_command", {"command": f"cd /w && apply_patch <<'EOF'\n{PATCH}\nEOF"}),
     ],
-    ids=["custom tool", "function", "program", "script", "script elsewhere"],
 )
 def test_the_pieces_of_a_patch_become_edits_with_its_result(made_call: dict[str, Any]) -> None:
     told = "Exit code: 0\nWall time: 0 seconds\nOutput:\nSuccess."
@@ -205,7 +203,7 @@ def test_calls_of_other_tools_and_damaged_arguments_stay_as_they_are() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("told", "text", "failed"),
     [
         ("plain", "plain", False),

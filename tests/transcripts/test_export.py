@@ -11,6 +11,7 @@ import pytest
 from msgspec import Struct, structs
 from msgspec.structs import replace
 
+from tests.tables import each_row
 from transcripts.codec import encode_fact
 from transcripts.export import export_text, fenced, write_private
 from transcripts.export.html_page import PROGRAM_LABEL, session_page
@@ -114,7 +115,7 @@ def session() -> list[Fact]:
 FOLDED = fold(session())
 
 
-@pytest.mark.parametrize("suffix", [".md", ".html", ".json", ".jsonl"])
+@each_row("suffix", [".md", ".html", ".json", ".jsonl"])
 def test_no_export_shows_a_secret_or_what_was_rewound(suffix: str) -> None:
     text = export_text(FOLDED, "s1", suffix)
     assert SECRET[-20:] not in text and "[Anthropic key masked]" in text
@@ -390,9 +391,7 @@ def test_a_diff_has_the_colours_of_its_language_on_both_sides_and_its_marks() ->
     assert "<b class=" not in plain and "<mark>22</mark>" in plain
 
 
-@pytest.mark.parametrize(
-    ("most", "step"), [(1, 1), (5, 1), (9, 2), (24, 5), (95, 20), (31_000, 10_000), (180_000, 50_000)]
-)
+@each_row(("most", "step"), [(1, 1), (5, 1), (9, 2), (24, 5), (95, 20), (31_000, 10_000), (180_000, 50_000)])
 def test_a_scale_has_few_round_lines(most: int, step: int) -> None:
     assert scale_step(most) == step
 

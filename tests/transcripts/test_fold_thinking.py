@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.sampling import sampled
+from tests.tables import each_row
 from transcripts.edits import earliest_seq
 from transcripts.entries import Exchange
 from transcripts.facts import (
@@ -185,7 +186,7 @@ def test_thinking_in_every_view_follows_the_bytes_it_was_signed_for(seed: int) -
     assert sent(fold(simulation.facts)) == sent(simulation.folded)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each_row("seed", range(40))
 def test_thinking_follows_the_bytes_it_was_signed_for_when_records_are_missing(seed: int) -> None:
     random = Random(seed)
     facts = simulated(seed).facts

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.narrowing import block_text, narrow
+from tests.tables import each_row
 from transcripts.codec import encode_fact
 from transcripts.facts import NEWS_TOPIC, Compacted, Metadata, Opened, Reply, Result, Rewound, Unthink, User
 from transcripts.folding import fold
@@ -87,7 +88,7 @@ def test_times_are_kept_where_the_lines_carry_them_and_never_run_backwards():
     assert made.facts[1].ts == made.facts[0].ts > 1.7e9
 
 
-@pytest.mark.parametrize("stamp", [float("inf"), float("nan"), 1e300, -5, "soon", True, None])
+@each_row("stamp", [float("inf"), float("nan"), 1e300, -5, "soon", True, None])
 def test_a_time_that_is_none_is_taken_from_the_message_before(stamp):
     made = import_session(lines({**PLAIN[0], "timestamp": 1_000}, {**PLAIN[3], "timestamp": stamp}), count)
     assert [fact.ts for fact in made.facts] == [1_000.0, 1_000.0]
@@ -355,7 +356,7 @@ def test_our_own_transcripts_lose_compactions_and_what_was_rewound_and_keep_pins
     assert made.damaged == 2
 
 
-@pytest.mark.parametrize("raw", [b"", b"  \n\n", b"hello\nworld\n", b"[1, 2]", b"\x00\x01\x02", b'{"a": 1}'])
+@each_row("raw", [b"", b"  \n\n", b"hello\nworld\n", b"[1, 2]", b"\x00\x01\x02", b'{"a": 1}'])
 def test_an_empty_file_or_one_of_an_unknown_format_is_refused(raw):
     with pytest.raises(UnreadableRecording, match=r"is empty|Supported formats: makeroom"):
         detect_format(raw)

@@ -1,5 +1,4 @@
-import pytest
-
+from tests.tables import each_row
 from transcripts.codec import decode_line, encode_fact, mask_line
 from transcripts.facts import User
 from transcripts.messages import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, map_strings
@@ -28,10 +27,8 @@ SECRETS = [
 ]
 
 
-@pytest.mark.parametrize("secret", SECRETS, ids=lambda secret: secret[:12])
-@pytest.mark.parametrize(
-    "around", ["{}", "KEY={}", "4\\t{}", "x\\n{}\\n", '"{}"', "before {} after", "({})\n"]
-)
+@each_row("secret", SECRETS)
+@each_row("around", ["{}", "KEY={}", "4\\t{}", "x\\n{}\\n", '"{}"', "before {} after", "({})\n"])
 def test_a_secret_is_masked_wherever_it_stands(secret: str, around: str) -> None:
     masked = mask(around.format(secret))
     core = secret[-20:-4] if "PRIVATE" not in secret else "MIIEow"
@@ -39,7 +36,7 @@ def test_a_secret_is_masked_wherever_it_stands(secret: str, around: str) -> None
     assert mask(masked) == masked
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         ("https://me:hunter22@host/x", "https://[password masked]@host/x"),
@@ -123,7 +120,7 @@ PRINTED = {
 }
 
 
-@pytest.mark.parametrize("text", PRINTED)
+@each_row("text", PRINTED)
 def test_a_secret_is_masked_where_commands_print_it(text: str) -> None:
     """Only the secret: the model still sees what it was for."""
     secret = PRINTED[text]
@@ -132,7 +129,7 @@ def test_a_secret_is_masked_where_commands_print_it(text: str) -> None:
     assert shown.startswith("first\n") and shown.endswith("\nlast\n") and text[:6].strip() in shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "password: string;",
@@ -194,7 +191,7 @@ def test_ordinary_lines_about_secrets_stay(text: str) -> None:
     assert mask_output(f"{text}\n") == f"{text}\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "innocent",
     [
         "eyJ is how they begin",
@@ -257,7 +254,7 @@ HINTS = [
 ]
 
 
-@pytest.mark.parametrize("hint", HINTS)
+@each_row("hint", HINTS)
 def test_a_token_is_found_by_its_hint_in_a_text_without_others(hint: str) -> None:
     sizes = (24, 27, 28, 32, 40, 48, 64)
     tails = [f"{body}{RANDOM[:size]}" for body in ("pat_", "tkn_", "") for size in sizes]

@@ -1,9 +1,8 @@
-import pytest
-
+from tests.tables import each_row
 from transcripts.messages import UnknownBlock, Usage, block_from_json, block_to_json
 
 
-@pytest.mark.parametrize(
+@each_row(
     "raw",
     [
         {"type": "text", "text": 5},

@@ -1,8 +1,7 @@
 import random
 import string
 
-import pytest
-
+from tests.tables import each_row
 from transcripts.search.words import MAX_QUERY_TERMS, document_terms, query_terms
 
 
@@ -10,7 +9,7 @@ def texts(query: str) -> set[str]:
     return {term.text for term in query_terms(query)}
 
 
-@pytest.mark.parametrize("name", ["max_tokens", "maxTokens", "max-tokens", "Max-Tokens"])
+@each_row("name", ["max_tokens", "maxTokens", "max-tokens", "Max-Tokens"])
 def test_a_name_is_found_in_any_spelling_by_its_parts_and_as_a_whole(name: str) -> None:
     assert set(document_terms(f"({name})")) == {"max", "tokens", "maxtokens"} == texts(name)
 
@@ -43,7 +42,7 @@ def test_line_numbers_hashes_and_blobs_are_left_out() -> None:
 HASH = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
 
-@pytest.mark.parametrize("of", [64, 40, 20, 16])
+@each_row("of", [64, 40, 20, 16])
 def test_of_a_hash_the_beginning_is_held_and_looked_for(of: int) -> None:
     assert set(document_terms(HASH[:of])) == {"9f86d081884c"} and texts(HASH[:of]) == {"9f86d081884c"}
     assert {"sha256", "9f86d081884c"} <= set(document_terms(f"sha256:{HASH[:of]}")) & texts(
@@ -60,7 +59,7 @@ def test_a_long_name_is_held_by_its_parts_and_whole() -> None:
     assert set(document_terms(long)) == {long[:40]} == texts(long)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "wanted"),
     [
         ("使用Redis缓存层", {"使用", "redis", "缓存", "存层"}),

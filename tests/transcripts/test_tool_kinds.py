@@ -1,13 +1,12 @@
 """The kind of a tool is declared in the record, else known by its name."""
 
-import pytest
-
+from tests.tables import each_row
 from transcripts.facts import Opened
 from transcripts.folding import fold
 from transcripts.tool_kinds import TOOL_KINDS, tool_kind
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "kind"),
     [
         ("Read", "reads"),

@@ -4,9 +4,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from tests.narrowing import block_text, narrow
+from tests.tables import each_row
 from tests.transcripts.test_codex_importer import ROLLOUT
 from tests.transcripts.test_importers import PI, PLAIN, cc, result, use
 from transcripts.facts import Fact, Reply, Result, User
@@ -272,7 +271,7 @@ CLAUDE = (
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("objects", "whole"),
     [
         (ROLLOUT, False),
@@ -283,7 +282,6 @@ CLAUDE = (
         (ATIF, True),
         ({"trajectory_format": "mini-swe-agent-1.1", "messages": list(MINI)}, True),
     ],
-    ids=["codex", "entire", "pi", "claude-code", "messages", "atif", "mini-swe-agent"],
 )
 def test_a_part_of_an_unexpected_type_never_stops_an_import(objects: Any, whole: bool) -> None:
     tried = 0

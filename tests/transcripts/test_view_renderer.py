@@ -1,7 +1,6 @@
 """Rendering of single entries: tokens, kinds, and the texts for what is missing."""
 
-import pytest
-
+from tests.tables import each_row
 from transcripts.facts import Clear, Compacted, Edit, Fact, Fold, Reply, Result, Started, User
 from transcripts.folding import Folded, fold
 from transcripts.messages import (
@@ -35,7 +34,7 @@ def kinds_and_tokens(folded: Folded) -> list[list[tuple[str, int]]]:
     return [[(part.kind.name, part.tokens) for part in message.parts] for message in folded.view]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("block", "tokens"),
     [
         (TextBlock("x" * 40), 11),

@@ -6,11 +6,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from agent.app.agent_fork import OTHER_CALL, OWN_CALL, fork_pays
 from compact.prices import Prices
 from tests.strict_api.reply import Reply, calls
+from tests.tables import each_row
 from transcripts.facts import Opened
 from transcripts.facts import Reply as Answer
 from transcripts.view import to_json_bytes
@@ -32,9 +31,7 @@ def prefix(body: dict[str, Any], messages: int) -> bytes:
     return to_json_bytes(without_marks({**cached, "messages": body["messages"][:messages]}))
 
 
-@pytest.mark.parametrize(
-    ("tokens", "pays"), [(30_000, True), (45_000, True), (60_000, False), (300_000, False)]
-)
+@each_row(("tokens", "pays"), [(30_000, True), (45_000, True), (60_000, False), (300_000, False)])
 def test_a_copy_pays_while_reading_it_again_costs_less_than_a_new_prefix(tokens: int, pays: bool) -> None:
     assert fork_pays(tokens, 8_000, CHEAP_TO_READ) is pays
     assert not fork_pays(tokens, 8_000, Prices(read=1.0))

@@ -22,6 +22,7 @@ from tests.agent.ui.headless_run import run_here
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
+from tests.tables import each_row
 from tools.base import Access
 
 
@@ -40,7 +41,7 @@ def settled(setup: RunSetup, *answers: str, attended: bool = True) -> tuple[RunS
     return done, "\n".join(event.text for event in told if isinstance(event, Notice))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("folder", "reason"),
     [
         ("/", "the root directory"),
@@ -92,7 +93,7 @@ def test_a_directory_of_another_user_is_not_a_project() -> None:
         assert why_no_project(folder, environ, Path("/elsewhere")) == ""  # for root
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("folder", "is_remote"),
     [("/net/my share/app", True), ("/net/my share/local", False), ("/net/my", False), ("/mnt/ssh", True)],
 )

@@ -15,6 +15,7 @@ from agent.ports import Status
 from agent.ui.layout import status_line
 from agent.ui.terminal_text import RenderContext, Theme, foreign_line
 from tests.agent.commands.controller_run import ControllerRun, run_controller
+from tests.tables import each_row
 from tools.processes.own_command import OwnCommandEnd
 
 STATUS = Status("claude-sonnet-5-5", 100, 1000, "NORMAL", 0.5, "manual", "s", "/work/app", jobs=1)
@@ -120,7 +121,7 @@ def test_of_an_own_line_only_colours_reach_the_terminal() -> None:
     assert coloured.count("\x1b") == 3
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "name"),
     [
         ("claude-opus-5-5", "Opus 5.5"),

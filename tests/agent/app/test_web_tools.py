@@ -1,7 +1,6 @@
 import json
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
 from agent.app.config import load_config
@@ -15,6 +14,7 @@ from agent.model_port import ModelRequest, RequestSettings
 from agent.permissions import WEB_TOOLS, PermissionRules, parse_rules
 from tests.strict_api.models import MODELS
 from tests.strict_api.request_checks import violations
+from tests.tables import each_row
 from transcripts.messages import TextBlock
 from transcripts.view import Message, Part, PartKind
 
@@ -23,7 +23,7 @@ def rules(allow: str, deny: str = "") -> PermissionRules:
     return PermissionRules(allow=parse_rules(allow), deny=parse_rules(deny) if deny else ())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("allow", "deny", "expected"),
     [
         ("bash", "", {}),

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from agent.cli.arguments import parse
+from tests.tables import each_row
 
 STREAMS = ("--output-format", "stream-json", "--verbose", "--input-format", "stream-json")
 
@@ -16,7 +17,7 @@ def test_a_value_may_follow_its_flag_or_be_in_it_be_empty_or_begin_with_a_dash()
     assert (beside.system_prompt, beside.tools, beside.max_turns, beside.headless) == ("-x", (), 3, True)
 
 
-@pytest.mark.parametrize("text", ["Read,Bash(git:*)", "read Bash(git)", " Read , Bash(git:*),"])
+@each_row("text", ["Read,Bash(git:*)", "read Bash(git)", " Read , Bash(git:*),"])
 def test_rules_are_distinguished_from_the_tools_of_other_agents(text: str) -> None:
     text = f"{text},NotebookEdit,mcp__calc__*"
     options = parse([*STREAMS, "--allowedTools", text, "--disallowedTools", "KillShell"])
@@ -30,8 +31,8 @@ def test_a_last_word_after_rules_is_the_prompt_where_there_may_be_one() -> None:
     assert (options.prompt, options.allowed_tools, options.remarks) == ("mend the tests", ("bash",), ())
 
 
-@pytest.mark.parametrize("flag", ["--add-dir", "--mcp-config"])
-@pytest.mark.parametrize(
+@each_row("flag", ["--add-dir", "--mcp-config"])
+@each_row(
     ("words", "values", "prompt"),
     [
         (["a", "b", "mend it"], ("a", "b"), "mend it"),
@@ -48,7 +49,7 @@ def test_several_directories_or_files_and_a_prompt(
     assert (options.add_dirs or options.mcp_config) == values
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("argv", "wanted"),
     [
         (["--max-thinking-tokens", "0"], {"thinking": False}),
@@ -72,7 +73,7 @@ def test_each_flag_has_its_value(argv: list[str], wanted: dict[str, object]) -> 
     assert {name: getattr(options, name) for name in wanted} == wanted and options.remarks == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "argv",
     [
         ["--task-budget", "5"],

@@ -9,9 +9,10 @@ import pytest
 
 from agent.__main__ import SUBCOMMANDS, main
 from agent.cli.arguments import parse, subcommand_of
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "asked"),
     [
         ("sessions list", ("sessions", ["list"], "")),
@@ -28,7 +29,7 @@ def test_a_subcommand_is_found_with_the_directory_before_or_after_it(
     assert subcommand_of(line.split(), SUBCOMMANDS) == asked
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("argv", "prompt"),
     [
         (["-p", "recall", "the", "plan"], "recall the plan"),

@@ -12,6 +12,7 @@ from agent.commands.screen import HELP_SECTIONS, section_commands
 from agent.commands.table import Command
 from agent.events import Notice
 from tests.strict_api.faults import Fault
+from tests.tables import each_row
 
 from .controller_run import ControllerRun, run_controller
 
@@ -83,7 +84,7 @@ def test_an_unknown_command_is_reported_with_the_nearest(tmp_path: Path) -> None
     run_controller(tmp_path, work)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "allowed"),
     [
         ("/context", True),

@@ -3,14 +3,13 @@
 import time
 from typing import Any
 
-import pytest
-
 from agent.demo.answers import HELP
 from agent.demo.reading_run import find_run
 from agent.demo.request_rules import plan_steps
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.reply import Reply
 from tests.strict_api.token_counting import count_text
+from tests.tables import each_row
 
 TOOLS = [{"name": name} for name in ("bash", "read", "write", "edit", "grep", "glob", "compact", "recall")]
 
@@ -67,14 +66,12 @@ UNDERSTOOD = {
 }
 
 
-@pytest.mark.parametrize("text", UNDERSTOOD)
+@each_row("text", UNDERSTOOD)
 def test_understands(text: str) -> None:
     assert made(user(text)) == UNDERSTOOD[text]
 
 
-@pytest.mark.parametrize(
-    "text", ["", "hello", "help", "what is the meaning of life?", "write a poem", "continue"]
-)
+@each_row("text", ["", "hello", "help", "what is the meaning of life?", "write a poem", "continue"])
 def test_says_what_it_understands_when_there_is_nothing_to_do(text: str) -> None:
     assert HELP in told(user(text or "?"))
 
@@ -85,7 +82,7 @@ def test_quotes_and_code_keep_a_then_within_them() -> None:
     assert steps[0][0].input["content"] == "first then last\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "where", "pattern"),
     [
         ("Read every Python file in the src directory one by one", "src", "*.py"),
@@ -134,7 +131,7 @@ def test_reports_an_error_plainly_and_stops() -> None:
     assert "File does not exist." in said and "Not done: run `ls`" in said
 
 
-@pytest.mark.parametrize(
+@each_row(
     "result",
     [
         "The user denied this call",
@@ -189,9 +186,7 @@ def test_every_answer_begins_with_a_thought() -> None:
         assert replied(user(text)).blocks[0]["type"] == "thinking"
 
 
-@pytest.mark.parametrize(
-    "text", ["<br> then 'x " * 300_000, "replace a by b to c with " * 190, "[x\n" * 100_000]
-)
+@each_row("text", ["<br> then 'x " * 300_000, "replace a by b to c with " * 190, "[x\n" * 100_000])
 def test_a_huge_or_odd_paste_is_answered_at_once(text: str) -> None:
     began = time.perf_counter()
     assert replied(user(text)).stop == "end_turn"

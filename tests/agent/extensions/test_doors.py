@@ -3,12 +3,12 @@
 from importlib import import_module
 from pathlib import Path
 
-import pytest
+from tests.tables import each_row
 
 DOORS = ("agent.extensions", *(f"agent.extensions.{room}" for room in ("agents", "hooks", "mcp", "skills")))
 
 
-@pytest.mark.parametrize("door", DOORS)
+@each_row("door", DOORS)
 def test_every_name_of_a_door_is_there_and_is_not_a_module(door: str) -> None:
     package = import_module(door)
     folder = Path(package.__path__[0])

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from agent.extensions.frontmatter import MAX_MARKDOWN_BYTES, Markdown, parse_markdown, read_markdown
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "fields", "body"),
     [
         ("---\nname: x\n---\nBody\n", {"name": "x"}, "Body\n"),
@@ -35,7 +36,7 @@ def test_fields_and_text_are_read_as_users_write_them(text: str, fields: dict[st
     assert parse_markdown(text.encode()) == Markdown(fields, body)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "why"),
     [
         ("- a list", "not fields"),

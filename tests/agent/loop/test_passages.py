@@ -6,6 +6,7 @@ from typing import Literal
 import pytest
 
 from agent.loop.leaving import Passage, passage_for
+from tests.tables import each_row
 from tools.sandbox import BlockedAccess, SandboxProfile
 
 HOME = Path("/nowhere/users/me")
@@ -80,7 +81,7 @@ def test_files_that_control_git_are_never_offered(place: Path) -> None:
     assert offered(profile, "write", git / "objects" / "x") == str(git / "objects")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "program", "passage"),
     [
         ("Files.Example", "curl", Passage("reach", "files.example")),

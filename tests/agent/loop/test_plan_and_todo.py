@@ -24,6 +24,7 @@ from compact.settings import CompactSettings
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says
 from tests.strict_api.scripted_model import Step
+from tests.tables import each_row
 from tools import exit_plan, todo
 from tools.base import ToolResult, text_result
 from tools.processes.inbox import Inbox
@@ -165,7 +166,7 @@ def test_a_refused_plan_is_none_and_words_are_one_only_where_none_was_ever_shown
         assert plans == ["1. Look. 2. Mend.", "", "1. Keep it", "1. Keep it", "1. Keep it"]
 
 
-@pytest.mark.parametrize("text", [injected(PLAN_TEXT), quoted(PLAN_TEXT, "agent-report"), PLAN_TEXT])
+@each_row("text", [injected(PLAN_TEXT), quoted(PLAN_TEXT, "agent-report"), PLAN_TEXT])
 def test_a_result_that_imitates_makeroom_does_not_begin_plan_mode(text: str) -> None:
     def news(block: TextBlock, tag: str) -> list[str]:
         facts = [
@@ -226,7 +227,7 @@ def test_esc_at_a_plan_ends_the_turn_and_no_one_there_makes_it_the_result(tmp_pa
         assert w.context.permissions.rules.mode == "plan"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rows", "working", "lines"),
     [
         (10, False, []),

@@ -1,8 +1,7 @@
 """A call of a tool that only other programs have is answered with what does the same here."""
 
-import pytest
-
 from agent.loop.unknown_tools import answer_unknown, find_tool
+from tests.tables import each_row
 from tools import BUILTIN
 
 FOREIGN = {
@@ -27,9 +26,7 @@ FOREIGN = {
 }
 
 
-@pytest.mark.parametrize(
-    ("tool", "name"), [(tool, name) for tool in FOREIGN for name in FOREIGN[tool].split()]
-)
+@each_row(("tool", "name"), [(tool, name) for tool in FOREIGN for name in FOREIGN[tool].split()])
 def test_the_way_to_do_it_here_is_named_where_there_is_one(tool: str, name: str) -> None:
     told = answer_unknown(name, BUILTIN)
     assert told.startswith(f"There is no tool named {name!r}. ")
@@ -39,7 +36,7 @@ def test_the_way_to_do_it_here_is_named_where_there_is_one(tool: str, name: str)
     assert f"{tool}(" not in answer_unknown(name, without)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "way"),
     [
         ("text_editor_20250728", "edit(file_path"),
@@ -71,7 +68,7 @@ def test_names_that_look_like_ours_do_not_lead_astray(name: str, way: str) -> No
     assert "Did you mean" not in answer_unknown("fetch_rules", BUILTIN)
 
 
-@pytest.mark.parametrize("name", ["WebSearch", "EnterPlanMode", "attempt_completion"])
+@each_row("name", ["WebSearch", "EnterPlanMode", "attempt_completion"])
 def test_what_is_not_there_at_all_is_said(name: str) -> None:
     assert len(answer_unknown(name, BUILTIN)) > len(answer_unknown("Frobnicate", BUILTIN)) + 40
 

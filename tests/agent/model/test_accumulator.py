@@ -11,6 +11,7 @@ from agent.errors import RequestRejected
 from agent.events import TextDelta, ThinkingDelta, ToolCallDelta
 from agent.model.anthropic.accumulator import MessageAccumulator
 from agent.model_port import IncomingReply
+from tests.tables import each_row
 from transcripts.messages import (
     INVALID_JSON,
     CacheMiss,
@@ -99,7 +100,7 @@ def test_text_that_was_cut_is_kept_and_a_cut_call_only_as_bytes_for_the_record()
     assert cut_call.unfinished.startswith('{"file')
 
 
-@pytest.mark.parametrize("text", ['{"a": ', "[1, 2]", '"words"', "{'a': 1}"])
+@each_row("text", ['{"a": ', "[1, 2]", '"words"', "{'a': 1}"])
 def test_input_that_is_not_a_json_object_is_kept_as_invalid(text: str) -> None:
     reply = fed([start(), *block(0, TOOL, *json_deltas(text)), *end("tool_use")])
     use = reply.blocks[0]
@@ -201,7 +202,7 @@ def test_joining_a_long_input_costs_no_more_than_its_length() -> None:
     assert len(use.input["content"]) == 200_000
 
 
-@pytest.mark.parametrize(
+@each_row(
     "usage",
     [
         *("many", [1], 5, None, {"input_tokens": "many"}, {"input_tokens": -5}, {"output_tokens": 10**400}),
@@ -212,7 +213,6 @@ def test_joining_a_long_input_costs_no_more_than_its_length() -> None:
             {"input_tokens": [9]},
         ),
     ],
-    ids=str,
 )
 def test_usage_that_makes_no_sense_does_not_cost_the_reply(usage: Any) -> None:
     events = [start(), *block(0, {"type": "text", "text": "hi"}), *end()]
@@ -234,7 +234,7 @@ def nested(depth: int) -> str:
     return '{"a":' + "[" * depth + "]" * depth + "}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         nested(100),
@@ -243,7 +243,6 @@ def nested(depth: int) -> str:
         '{"a":[' + "0," * 50_000 + "0]}",
         '{"n":' + "9" * 5_000 + "}",
     ],
-    ids=["deep", "deeper", "deepest", "wide", "digits"],
 )
 def test_an_input_that_no_one_could_handle_is_not_valid_json(text: str) -> None:
     (use,) = fed([start(), *block(0, TOOL, *json_deltas(text, 10_000)), *end("tool_use")]).blocks
@@ -258,7 +257,7 @@ def test_an_input_of_usual_depth_and_width_is_read() -> None:
     assert isinstance(use, ToolUseBlock) and len(use.input["edits"]) == 5_000
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("events", "words"),
     [
         ([each for at in range(2_001) for each in block(at, {"type": "text", "text": ""})], "2,000 blocks"),
@@ -274,7 +273,6 @@ def test_an_input_of_usual_depth_and_width_is_read() -> None:
             "4,194,304 characters",
         ),
     ],
-    ids=["blocks", "text", "input", "unknown block", "signature"],
 )
 def test_more_than_any_model_writes_is_given_up(events: list[dict[str, Any]], words: str) -> None:
     with pytest.raises(RequestRejected, match=words):
@@ -305,9 +303,7 @@ def test_the_tokens_of_thinking_and_the_reason_for_a_cache_miss_are_read():
     assert accumulator.reply.cache_miss == CacheMiss("tools_changed", 1_234)
 
 
-@pytest.mark.parametrize(
-    "diagnostics", [None, [], "x", {"cache_miss_reason": None}, {"cache_miss_reason": {"type": 3}}]
-)
+@each_row("diagnostics", [None, [], "x", {"cache_miss_reason": None}, {"cache_miss_reason": {"type": 3}}])
 def test_a_pending_or_unreadable_diagnosis_is_no_reason(diagnostics: Any):
     begun = start()
     begun["message"]["diagnostics"] = diagnostics

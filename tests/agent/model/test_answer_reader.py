@@ -15,6 +15,7 @@ from agent.errors import AuthenticationError, ModelError, ModelNotFound, Request
 from agent.model.answer_reader import MAX_ANSWER_BYTES, MAX_EVENT_BYTES, EventStream, whole_json
 from agent.model.anthropic.client import AnthropicModel
 from agent.model_port import IncomingReply, ModelRequest, RequestSettings
+from tests.tables import each_row
 from transcripts.messages import TextBlock, ToolUseBlock, Usage
 
 from .raw_server import HEAD, raw
@@ -36,15 +37,15 @@ def events(text: bytes, size: int) -> list[tuple[str, str]]:
     return asyncio.run(collect())
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=repr)
-@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+@each_row("end", [b"\n", b"\r\n", b"\r"])
+@each_row("size", [1, 2, 3, 1000])
 def test_events_are_the_same_with_any_line_ends_in_any_pieces(end: bytes, size: int) -> None:
     text = ': hello|event: one|data: {|data:}|id: 3|||data||event:x||data: "é"'
     found = events(text.encode().replace(b"|", end), size)
     assert found == [("one", "{\n}"), ("", ""), ("x", ""), ("", '"é"')]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("end", "counts"),
     [
         ('data: {"a":1}', True),
@@ -124,7 +125,7 @@ def test_time_grows_with_the_size_of_an_event_alone() -> None:
         assert large / small < 12, piece  # the decoder of the SDK: 16 to 60 times as long
 
 
-@pytest.mark.parametrize(
+@each_row(
     "answer",
     [
         HEAD + b"data: " + b"x" * (MAX_EVENT_BYTES + MEGABYTE),
@@ -132,7 +133,6 @@ def test_time_grows_with_the_size_of_an_event_alone() -> None:
         HEAD.replace(b"\r\n\r\n", b"\r\ncontent-encoding: gzip\r\n\r\n")
         + gzip.compress(b"x" * 80 * MEGABYTE, 1),
     ],
-    ids=["line", "comments", "bomb"],
 )
 def test_an_event_beyond_all_sense_ends_the_attempt_at_once(answer: bytes) -> None:
     with raw(answer) as url:
@@ -160,7 +160,7 @@ def test_an_error_page_is_read_only_as_far_as_it_is_useful() -> None:
     assert sum(sent) < 200 * MAX_ANSWER_BYTES and time.process_time() - began < 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "words"),
     [
         (b"<" * 3 * MEGABYTE, "400: <<<<"),
@@ -172,7 +172,6 @@ def test_an_error_page_is_read_only_as_far_as_it_is_useful() -> None:
         (b"\xff\xfe\x00", "400: "),
         (b"", "400: no text"),
     ],
-    ids=["tags", "message", "nested", "numbers", "path", "escapes", "no text", "nothing"],
 )
 def test_an_error_is_one_line_of_words_whatever_is_in_it(body: bytes, words: str) -> None:
     with raw(page("400 Bad", body)) as url:
@@ -193,7 +192,7 @@ def test_an_error_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> Non
     assert isinstance(found, AuthenticationError) and "who are you?" in str(found)
 
 
-@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@each_row("status", [301, 302, 307, 308])
 def test_a_redirect_takes_no_secret_along_and_says_where_it_leads(status: int) -> None:
     reached: list[bytes] = []
 
@@ -211,7 +210,7 @@ def test_a_redirect_takes_no_secret_along_and_says_where_it_leads(status: int) -
     assert reached == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "words"),
     [
         (page("200 OK", b"<h1>Sign in to HotelNet</h1>", **{"content-type": "text/html"}), "HotelNet"),
@@ -229,7 +228,6 @@ def test_a_redirect_takes_no_secret_along_and_says_where_it_leads(status: int) -
             "does not respond with valid HTTP",
         ),
     ],
-    ids=["page", "json", "words", "object", "nested", "bytes", "gzip", "lengths"],
 )
 def test_what_makes_no_sense_is_reported_in_its_own_words_after_few_tries(answer: bytes, words: str) -> None:
     with raw(answer) as url:

@@ -10,6 +10,7 @@ import pytest
 from agent.errors import AuthenticationError, ModelError, RequestRejected, TransientError
 from agent.model.anthropic.client import AnthropicModel
 from agent.model_port import IncomingReply, ModelRequest, RequestSettings
+from tests.tables import each_row
 
 from .raw_server import HEAD, raw, sse
 
@@ -111,7 +112,7 @@ NONSENSE = [
 ]
 
 
-@pytest.mark.parametrize("event", NONSENSE, ids=lambda event: event[1][:70])
+@each_row("event", NONSENSE)
 def test_nonsense_in_a_stream_is_a_failed_attempt(event: tuple[str, str]) -> None:
     with raw(sse(START, BLOCK, event)) as url:
         assert isinstance(failure(url), TransientError)
@@ -131,7 +132,7 @@ def test_an_error_within_the_stream_counts_with_and_without_its_name() -> None:
             assert isinstance(failure(url), AuthenticationError)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "said"),
     [
         (
@@ -158,10 +159,9 @@ def forever(piece: bytes) -> Any:
     return answer
 
 
-@pytest.mark.parametrize(
+@each_row(
     "piece",
     [b'event: ping\ndata: {"type":"ping"}\n\n', b'data: {"type":"ping"}\n\n', b": alive\n\n", b"data: x\n"],
-    ids=str,
 )
 def test_signs_of_life_without_content_do_not_keep_an_attempt_alive(piece: bytes) -> None:
     with raw(forever(piece)) as url:
@@ -169,7 +169,7 @@ def test_signs_of_life_without_content_do_not_keep_an_attempt_alive(piece: bytes
     assert isinstance(found, TransientError) and "no content" in str(found)
 
 
-@pytest.mark.parametrize("begun", [b"", HEAD, sse(START, BLOCK)], ids=["no head", "no body", "within"])
+@each_row("begun", [b"", HEAD, sse(START, BLOCK)])
 def test_silence_is_a_failed_attempt(begun: bytes) -> None:
     def answer(connection: socket.socket) -> None:
         connection.sendall(begun)

@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from agent.errors import BlockRejected
@@ -19,6 +18,7 @@ from agent.session import channel_rules
 from tests.agent.commands.controller_run import ControllerRun, run_controller
 from tests.agent.loop.world import world
 from tests.strict_api.server import Fault
+from tests.tables import each_row
 from transcripts.channel import channel_words
 from transcripts.facts import RequestSent
 from transcripts.messages import (
@@ -150,7 +150,7 @@ CASES: dict[str, tuple[Message, list[tuple[str, list[str]]], list[tuple[str, lis
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@each_row("case", CASES)
 def test_own_words_are_sent_as_a_system_message_or_between_tags(case: str) -> None:
     message, with_role, with_tags = CASES[case]
     assert sent(message, SYSTEM_ROLE) == with_role

@@ -37,6 +37,7 @@ from agent.model_port import IncomingReply, ModelFacts, ModelRequest, RequestSet
 from tests.agent.commands.controller_run import started
 from tests.agent.loop.world import World, world
 from tests.sampling import sampled
+from tests.tables import each_row
 from transcripts.facts import Reply, User
 from transcripts.folding import fold
 from transcripts.messages import (
@@ -128,7 +129,7 @@ def test_reasoning_is_thinking_of_its_field_and_comes_before_the_text() -> None:
     assert [type(block) for block in reply.blocks] == [ThinkingBlock, TextBlock]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("usage", "found"),
     [
         ({"prompt_tokens": 100, "completion_tokens": 5}, Usage(100, 5)),
@@ -142,7 +143,6 @@ def test_reasoning_is_thinking_of_its_field_and_comes_before_the_text() -> None:
         ({"prompt_tokens": -3, "completion_tokens": "many"}, Usage()),
         ("none", Usage()),
     ],
-    ids=str,
 )  # fmt: skip
 def test_usage_is_read_in_every_dialect(usage: Any, found: Usage) -> None:
     assert read(delta("stop", content="x"), {"choices": [], "usage": usage})[0].usage == found

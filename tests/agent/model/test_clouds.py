@@ -23,6 +23,7 @@ from agent.model.anthropic.clouds import OLD_BEDROCK_VERSION, Cloud, cloud_body,
 from tests.strict_api.reply import Reply, says
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
+from tests.tables import each_row
 
 from .raw_server import raw
 
@@ -34,7 +35,7 @@ BEDROCK = {"CLAUDE_CODE_USE_BEDROCK": "1", "AWS_REGION": "eu-west-1"}
 VERTEX = {"CLAUDE_CODE_USE_VERTEX": "1", "CLOUD_ML_REGION": "us-east5", "ANTHROPIC_VERTEX_PROJECT_ID": "p"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("environ", "words"),
     [
         ({"CLAUDE_CODE_USE_BEDROCK": "1"}, "AWS_REGION"),
@@ -99,7 +100,7 @@ def test_switches_that_are_off_ask_for_no_cloud() -> None:
     assert cloud_of({"CLAUDE_CODE_USE_BEDROCK": "0", "CLAUDE_CODE_USE_GATEWAY": "false", "PATH": "x"}) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "id",
     [
         "us.anthropic.claude-sonnet-4-5-20250929-v1:0",

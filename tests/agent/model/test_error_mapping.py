@@ -28,6 +28,7 @@ from agent.model.error_mapping import (
     map_error,
     map_transport_error,
 )
+from tests.tables import each_row
 
 
 def error(status: int, kind: str, message: str, **headers: str) -> ModelError:
@@ -67,7 +68,7 @@ def test_refused_thinking_is_distinguished_from_a_refused_field(text: str) -> No
     assert isinstance(error(400, INVALID, text), ThinkingRejected)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "field"),
     [
         ("thinking: Extra inputs are not permitted", "thinking"),
@@ -97,7 +98,7 @@ def test_images_that_are_too_large_are_named_in_the_details() -> None:
     assert isinstance(found, BlockRejected) and found.places == ((0, 1), (4, 2))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "The model produced output that does not match the expected peg-native format",
@@ -116,9 +117,7 @@ def test_a_chat_template_that_does_not_fit_is_named_and_soon_given_up(text: str)
         )
 
 
-@pytest.mark.parametrize(
-    ("status", "kind"), [(429, "rate_limit_error"), (529, "overloaded_error"), (500, "")]
-)
+@each_row(("status", "kind"), [(429, "rate_limit_error"), (529, "overloaded_error"), (500, "")])
 def test_load_and_faults_are_transient(status: int, kind: str) -> None:
     assert isinstance(error(status, kind, "later"), TransientError)
 
@@ -142,7 +141,7 @@ def test_a_date_is_compared_with_the_clock_of_the_server() -> None:
     assert isinstance(found, TransientError) and found.retry_after == 30
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "numbers"),
     [
         (
@@ -173,7 +172,7 @@ def test_too_much_output_names_the_limit() -> None:
     assert isinstance(found, OutputTooLong) and found.limit == 64_000
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "body", "field"),
     [
         (422, '{"detail":[{"loc":["body","thinking"],"msg":"Extra inputs are not permitted"}]}', "thinking"),
@@ -243,7 +242,7 @@ TAGS = "messages.1.content.0: Input tag 'x' found using 'type'; expected 'text',
 PLACE = "http://server/v1"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "text", "kind", "line"),
     [
         (402, body("pay"), AuthenticationError, f"402: pay {BILLING}"),
@@ -289,7 +288,7 @@ def test_an_error_response_has_a_meaning_a_line_and_a_status(
     assert getattr(found, "overloaded", False) is False
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "status", "overloaded"),
     [
         (body("busy", "overloaded_error"), None, True),
@@ -306,7 +305,7 @@ def test_an_error_in_the_stream_has_the_status_that_a_gateway_puts_into_it(
     assert (found.status, found.overloaded, found.cause) == (status, overloaded, "server")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "kind",
     [
         "rate_limit_error", "overloaded_error", "api_error", "timeout_error", "conflict_error",
@@ -318,7 +317,7 @@ def test_each_type_of_an_error_that_may_pass_is_known_in_a_stream(kind: str) -> 
     assert isinstance(map_error(200, body("later", kind), {}, 0.0, NAMES), TransientError)
 
 
-@pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
+@each_row("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
 def test_each_status_of_an_error_that_may_pass_is_known(status: int) -> None:
     assert isinstance(map_error(status, "", {}, 0.0, NAMES), TransientError)
 
@@ -346,7 +345,7 @@ FAILED = httpx2.ConnectError("all attempts failed")
 NOT_LISTENING = "nothing is listening there"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("causes", "proxy", "kind", "line"),
     [
         (
@@ -411,7 +410,7 @@ def test_a_failed_connection_names_its_cause_and_where_it_ended(
     assert (type(found), str(found)) == (kind, line)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "proxy", "patience"),
     [
         ("localhost", "", LOCAL_RESTART_S),
@@ -429,7 +428,7 @@ def test_only_a_server_on_this_machine_may_be_restarting(
     assert (found.cause, found.patience_s) == ("refused", patience)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "proxy", "cause", "line"),
     [
         (

@@ -30,6 +30,7 @@ from tests.agent.loop.world import World, world
 from tests.sampling import sampled
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import says
+from tests.tables import each_row
 from transcripts.codec import decode_line, encode_fact
 from transcripts.facts import Reply
 from transcripts.messages import block_to_json
@@ -189,7 +190,7 @@ def test_a_hostile_answer_about_a_model_is_not_a_fact(monkeypatch: pytest.Monkey
     assert set(asyncio.run(ask_all())) == {AnthropicModel("http://x", "key").known_facts("m")}
 
 
-@pytest.mark.parametrize("told", ["soon", "2027-1-1", "20270105", 5, None, ["2027-01-05"], "\x1b[31m"])
+@each_row("told", ["soon", "2027-1-1", "20270105", 5, None, ["2027-01-05"], "\x1b[31m"])
 def test_a_retirement_that_is_not_a_date_is_not_a_fact(told: Any) -> None:
     known = facts_from_catalog("claude-opus-4-6", True)
     assert facts_from_endpoint(known, {"retires_at": told}, True) == known
@@ -197,7 +198,7 @@ def test_a_retirement_that_is_not_a_date_is_not_a_fact(told: Any) -> None:
     assert dated.retires_on == "2027-01-05"
 
 
-@pytest.mark.parametrize("told", [0, -1, True, 1e999, float("nan"), 10**4000, "many", [], None])
+@each_row("told", [0, -1, True, 1e999, float("nan"), 10**4000, "many", [], None])
 def test_a_window_or_an_output_beyond_reason_is_not_a_fact(told: Any) -> None:
     known = facts_from_catalog("claude-opus-4-6", True)
     assert facts_from_endpoint(known, {"max_input_tokens": told, "max_tokens": told}, True) == known
@@ -242,7 +243,7 @@ def test_no_hostile_answer_to_another_protocol_is_a_whole_chat_completion(part: 
         assert said.isprintable() and not complete
 
 
-@pytest.mark.parametrize("name", [EVIL, "m" * 201, "\ud800", "", 5, None])
+@each_row("name", [EVIL, "m" * 201, "\ud800", "", 5, None])
 def test_the_name_of_a_model_that_no_one_could_type_is_passed_over(name: Any) -> None:
     listed = page("200 OK", json.dumps({"data": [{"id": name}, {"id": "usual"}]}).encode())
 

@@ -29,6 +29,7 @@ from agent.model_port import IncomingReply, ModelRequest, RequestSettings
 from compact.prices import PriceList
 from tests.agent.commands.controller_run import started
 from tests.agent.loop.world import World, world
+from tests.tables import each_row
 from transcripts.facts import Reply, User
 from transcripts.folding import fold
 from transcripts.messages import INVALID_JSON, TextBlock, ThinkingBlock, ToolUseBlock
@@ -157,7 +158,7 @@ def test_a_prompt_that_is_too_long_is_compacted(tmp_path: Path, name: str) -> No
         assert after < 0.6 * before
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("code", "message", "kind"),
     [
         ("server_error", "An error occurred while processing your request.", TransientError),
@@ -168,7 +169,7 @@ def test_a_prompt_that_is_too_long_is_compacted(tmp_path: Path, name: str) -> No
         ("context_length_exceeded", TOO_LONG, PromptTooLong),
     ],
 )
-@pytest.mark.parametrize("form", ["failed", "flat", "nested"])
+@each_row("form", ["failed", "flat", "nested"])
 def test_a_failure_in_the_stream_is_the_error_that_its_code_names(
     form: str, code: str, message: str, kind: type[Exception]
 ) -> None:
@@ -246,13 +247,13 @@ TOO_LARGE = {
 }
 
 
-@pytest.mark.parametrize("name", TOO_LARGE)
+@each_row("name", TOO_LARGE)
 def test_a_reply_that_no_model_writes_is_not_read_to_its_end(name: str) -> None:
     with pytest.raises(RequestRejected, match="which no model writes"):
         read(*TOO_LARGE[name])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "events",
     [
         [of_text(0, "before its item")],

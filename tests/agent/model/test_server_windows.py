@@ -24,6 +24,7 @@ from tests.agent.commands.controller_run import started
 from tests.agent.loop.world import world
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says
+from tests.tables import each_row
 
 from .chat_server import MODEL, ChatReply, ChatServer
 
@@ -54,8 +55,8 @@ def described(model: Model) -> ModelFacts:
     return asyncio.run(whole())
 
 
-@pytest.mark.parametrize("made", [ChatCompletionsModel, AnthropicModel])
-@pytest.mark.parametrize(("about", "answers", "window", "source", "cuts"), SERVERS)
+@each_row("made", [ChatCompletionsModel, AnthropicModel])
+@each_row(("about", "answers", "window", "source", "cuts"), SERVERS)
 def test_each_server_reports_its_window_in_its_own_place(
     made: Callable[..., Model],
     about: dict[str, Any],
@@ -146,7 +147,7 @@ def test_other_servers_may_count_as_they_like(tmp_path: Path) -> None:
         assert w.told(Notice) == [] and w.context.compaction.window.size == 200_000
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("listed", "taken"),
     [
         ({"data": [{"id": "gpt-oss"}, {"id": "qwen"}]}, False),

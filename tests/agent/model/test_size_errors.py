@@ -29,6 +29,7 @@ from tests.agent.loop.world import World, world
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls
+from tests.tables import each_row
 from transcripts.messages import TextBlock
 
 from .raw_server import raw
@@ -276,7 +277,7 @@ OTHER: dict[str, tuple[int, str, type[ModelError]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("server", TOO_LONG)
+@each_row("server", TOO_LONG)
 def test_a_prompt_that_is_too_long_is_known_by_the_words_of_each_server(server: str) -> None:
     status, body, numbers = TOO_LONG[server]
     found = map_error(status, body, {}, 0.0, NAMES)
@@ -284,7 +285,7 @@ def test_a_prompt_that_is_too_long_is_known_by_the_words_of_each_server(server: 
     assert (found.actual, found.limit) == numbers
 
 
-@pytest.mark.parametrize("server", OTHER)
+@each_row("server", OTHER)
 def test_what_only_sounds_like_it_is_something_else(server: str) -> None:
     status, body, kind = OTHER[server]
     assert type(map_error(status, body, {}, 0.0, NAMES)) is kind
@@ -296,7 +297,7 @@ VLLM_OUTPUT = (
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "limit", "window"),
     [
         (VLLM_OUTPUT.format(2000, 2000), 6_128, 8_192),

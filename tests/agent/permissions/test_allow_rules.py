@@ -8,6 +8,7 @@ import pytest
 
 from agent.permissions.rule_syntax import parse_rules
 from tests.agent.shell.reading_project import ReadingProject
+from tests.tables import each_row
 
 COVERED = {
     "git log": ["git log --oneline -5", "git log -SOutput", "git --no-pager log"],
@@ -182,13 +183,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> ReadingProject:
     return made
 
 
-@pytest.mark.parametrize("rule", COVERED)
+@each_row("rule", COVERED)
 def test_a_rule_covers_its_command_with_more_operands_and_options(project: ReadingProject, rule: str) -> None:
     for line in COVERED[rule]:
         assert project.runs(line, rule), line
 
 
-@pytest.mark.parametrize("rule", NOT_COVERED)
+@each_row("rule", NOT_COVERED)
 def test_a_rule_covers_nothing_that_runs_or_writes_what_it_does_not_name(
     project: ReadingProject, rule: str
 ) -> None:

@@ -13,6 +13,7 @@ from agent.errors import ConfigError
 from agent.permissions.claude_rules import path_patterns, translate_rule
 from agent.permissions.rule_syntax import Rule, UnknownTool, parse_rules
 from agent.permissions.rules import PermissionRules, Verdict, judge_call
+from tests.tables import each_row
 from tools.base import Access
 
 FOLDER = "/w/app"
@@ -30,7 +31,7 @@ def judged(tool: str, kind: str, target: str, rules: PermissionRules) -> Verdict
     return judge_call(tool, [Access(kind, target, outside=outside)], rules)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "denied", "others"),
     [
         ("Bash(rm *)", ["rm -rf x", "/bin/rm x", "ls; rm x"], ["rmdir x", "ls"]),
@@ -55,7 +56,7 @@ def test_commands(rule: str, denied: list[str], others: list[str]) -> None:
     assert all(judged("bash", "run", line, rules).answer != "deny" for line in others)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "denied", "others"),
     [
         ("Read(./secrets/**)", ["/w/app/secrets/a", "/w/app/secrets/b/c"], ["/w/app/src/secrets.py"]),
@@ -125,7 +126,7 @@ def test_denial_names_the_rule_as_it_was_written() -> None:
     assert verdict.why == "the rule Read(.env) denies this"
 
 
-@pytest.mark.parametrize("mode", ["manual", "acceptEdits", "bypassPermissions"])
+@each_row("mode", ["manual", "acceptEdits", "bypassPermissions"])
 def test_an_ask_rule_asks_each_time_in_every_mode(mode: str) -> None:
     rules = denying("Bash(git push *)", "Edit(./migrations/**)", kind="ask", mode=mode)
     rules = replace(rules, allow=parse_rules("bash(git push), edit(migrations/**), open(git push)"))

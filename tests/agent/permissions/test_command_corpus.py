@@ -13,6 +13,7 @@ from agent.permissions.permission_store import store_rule
 from agent.permissions.rule_syntax import Rule, parse_rules
 from agent.permissions.rules import PermissionRules, judge_call
 from agent.settings_files import permissions_path
+from tests.tables import each_row
 from tools.base import Access
 
 ALLOWED = ("git status", "ls")
@@ -62,7 +63,7 @@ SMUGGLES = [
 ]
 
 
-@pytest.mark.parametrize("trick", SMUGGLED)
+@each_row("trick", SMUGGLED)
 def test_a_rule_for_one_program_lets_no_other_in(trick: str) -> None:
     for allowed, payload in product(ALLOWED, PAYLOADS):
         line = filled(trick, A=allowed, P=payload)
@@ -101,7 +102,7 @@ SPOKEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("trick", FORBIDDEN)
+@each_row("trick", FORBIDDEN)
 def test_what_is_denied_is_denied_whoever_runs_it(trick: str) -> None:
     for deny, payload in DENIED:
         line = filled(trick, P=payload)
@@ -109,12 +110,12 @@ def test_what_is_denied_is_denied_whoever_runs_it(trick: str) -> None:
         assert run(line, deny=(deny,), mode="bypassPermissions") == "deny", line
 
 
-@pytest.mark.parametrize("line", SPELT)
+@each_row("line", SPELT)
 def test_what_is_denied_is_known_in_other_spellings(line: str) -> None:
     assert run(line, deny=("bash(rm)",), mode="bypassPermissions") == "deny"
 
 
-@pytest.mark.parametrize("line", SPOKEN)
+@each_row("line", SPOKEN)
 def test_a_deny_rule_hits_nothing_that_only_speaks_of_it(line: str) -> None:
     assert run(line, "bash", deny=("bash(git push)", "bash(rm)")) == "allow"
 
@@ -146,7 +147,7 @@ SMALL = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("form", REMOVERS)
+@each_row("form", REMOVERS)
 def test_to_remove_a_home_or_a_system_needs_approval_in_every_mode(form: str) -> None:
     for place in WHOLES:
         line = form.format(place)
@@ -160,7 +161,7 @@ def test_the_other_ways_of_ruin() -> None:
         assert run(line, mode="bypassPermissions") == "ask", line
 
 
-@pytest.mark.parametrize("line", SMALL)
+@each_row("line", SMALL)
 def test_everyday_removals_are_not_irreversible(line: str) -> None:
     assert run(line, mode="bypassPermissions") == "allow"
 

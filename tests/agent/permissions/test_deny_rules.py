@@ -15,6 +15,7 @@ from agent.permissions.rules import PermissionRules, judge_call
 from agent.shell import Certainty, ProjectEnvironment
 from agent.shell.line_reading import read_line
 from agent.shell.parsed_text import SPLIT
+from tests.tables import each_row
 from tools.base import Access
 
 RULES = parse_rules("bash(curl), bash(git push)")
@@ -242,7 +243,7 @@ def test_the_forms_can_be_nested_in_each_other() -> None:
         assert said(line) is not Certainty.NO, line
 
 
-@pytest.mark.parametrize("mode", MODES)
+@each_row("mode", MODES)
 def test_what_may_be_denied_needs_approval_in_every_mode_until_that_line_is_allowed(mode: str) -> None:
     line = "/bin/r? x"
     (rule,) = denied = parse_rules("bash(rm)")
@@ -341,7 +342,7 @@ def test_a_rule_for_one_line_does_not_make_others_doubtful() -> None:
     assert said(" curl x\n", "bash(=curl x)") is Certainty.YES
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "line", "answer"),
     [
         ("bash(./deploy)", "./deploy now", Certainty.YES),
@@ -378,7 +379,7 @@ HUGE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("unit", HUGE)
+@each_row("unit", HUGE)
 def test_a_huge_line_is_given_up_soon_and_not_allowed(unit: str) -> None:
     line = (unit * 100_000)[:100_000]
     assert len(read_line(line).invocations) <= 300
@@ -389,7 +390,7 @@ def test_a_text_with_characters_that_stand_for_unknown_words_is_not_allowed() ->
     assert said(f"ls {SPLIT}") is Certainty.MAYBE
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "line", "answer"),
     [
         ("git push", 'git "$x" push', "ask"),
@@ -435,7 +436,7 @@ def test_a_word_that_is_not_known_counts_for_everything_that_it_may_be(
     assert judge_call("bash", [Access("run", line)], rules).answer == answer
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "answer"),
     [
         *(
@@ -475,7 +476,7 @@ def test_the_scripts_of_fish_are_read_as_fish_reads_its_options(line: str, answe
     assert judge_call("bash", [Access("run", line)], rules).answer == answer
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         "a['{}']=1",
@@ -500,14 +501,12 @@ def test_quotes_in_a_subscript_keep_no_substitution_from_running(line: str) -> N
         assert said(line.format(quoted)) is Certainty.NO
 
 
-@pytest.mark.parametrize(
-    "line", ["a=('{}')", "echo ${{x:-'{}'}}", "echo ${{x//'{}'/y}}", "x='{}'", "a[0]='{}'"]
-)
+@each_row("line", ["a=('{}')", "echo ${{x:-'{}'}}", "echo ${{x//'{}'/y}}", "x='{}'", "a[0]='{}'"])
 def test_quotes_elsewhere_keep_a_substitution_from_running(line: str) -> None:
     assert said(line.format("$(curl)")) is not Certainty.YES
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         "script -qc'{}' /dev/null",

@@ -9,6 +9,7 @@ from agent.permissions.explanation import explain_line
 from agent.permissions.modes import Mode
 from agent.permissions.rule_syntax import parse_rules
 from tests.agent.shell.reading_project import ReadingProject
+from tests.tables import each_row
 from tools.base import Access
 
 RULES = parse_rules("bash(=make > log), bash(pytest), open(git push), net(a.example)")
@@ -65,8 +66,8 @@ def test_without_a_sandbox_the_rule_that_would_allow_a_line_is_reported(project:
     ]
 
 
-@pytest.mark.parametrize("sandbox", [True, False])
-@pytest.mark.parametrize("mode", ["manual", "acceptEdits", "bypassPermissions"])
+@each_row("sandbox", [True, False])
+@each_row("mode", ["manual", "acceptEdits", "bypassPermissions"])
 def test_no_rule_is_offered_for_irreversible_effects(
     project: ReadingProject, sandbox: bool, mode: Mode
 ) -> None:
@@ -85,7 +86,7 @@ def test_a_rule_for_a_whole_line_is_reported_with_its_redirections(
     assert opened[0] == "allow: the rule open(git push) allows this"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "shown"),
     [
         ("make 2> err >> out 2>&1 < x", "make 2> err >> out 2>&1 < x"),

@@ -9,6 +9,7 @@ from agent.permissions.modes import MODES, Mode
 from agent.permissions.rule_syntax import OPENING, Rule, parse_rules
 from agent.permissions.rules import PermissionRules, judge_call
 from agent.shell.project_environment import ProjectEnvironment
+from tests.tables import each_row
 from tools.base import Access
 
 FOLDER = "/w/app"
@@ -33,7 +34,7 @@ def judged(access: Access, rules: PermissionRules) -> str:
     return "walled" if verdict.answer == "allow" and verdict.sandboxed else verdict.answer
 
 
-@pytest.mark.parametrize("mode", MODES)
+@each_row("mode", MODES)
 def test_each_mode_does_what_the_table_says(mode: Mode) -> None:
     sandboxed, unsandboxed, leaving, edit, protected = TABLE[mode]
     inside, outside = (PermissionRules(mode, folder=FOLDER, sandboxed=sandbox) for sandbox in (True, False))
@@ -45,8 +46,8 @@ def test_each_mode_does_what_the_table_says(mode: Mode) -> None:
         assert judged(PROTECTED_EDIT, rules) == protected
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("sandbox", [True, False])
+@each_row("mode", MODES)
+@each_row("sandbox", [True, False])
 def test_denied_and_destructive_commands_stay_so_in_every_mode(mode: Mode, sandbox: bool) -> None:
     rules = PermissionRules(mode, deny=DENIED, folder=FOLDER, sandboxed=sandbox)
     assert judged(COMMAND, rules) == "deny"
@@ -55,7 +56,7 @@ def test_denied_and_destructive_commands_stay_so_in_every_mode(mode: Mode, sandb
         assert judge_call("bash", [DESTRUCTIVE], rules).sandboxed is sandbox  # also once a user allowed it
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mode", "sandboxed", "unsandboxed"),
     [
         ("manual", "walled", "allow"),
@@ -72,7 +73,7 @@ def test_a_rule_that_allows_a_command_does_not_open_the_sandbox(
     assert judged(COMMAND, PermissionRules(mode, ALLOWED)) == unsandboxed
 
 
-@pytest.mark.parametrize("mode", MODES)
+@each_row("mode", MODES)
 def test_a_rule_that_opens_a_line_opens_exactly_this_one(mode: Mode) -> None:
     rules = PermissionRules(mode, OPENED, sandboxed=True)
     assert judged(COMMAND, rules) == ("deny" if mode == "plan" else "allow")
@@ -81,7 +82,7 @@ def test_a_rule_that_opens_a_line_opens_exactly_this_one(mode: Mode) -> None:
         assert judged(COMMAND, PermissionRules(mode, OPENED, OPENED, sandboxed=True)) == "walled"
 
 
-@pytest.mark.parametrize("mode", MODES)
+@each_row("mode", MODES)
 def test_where_the_sandbox_is_required_and_missing_no_command_runs(mode: Mode) -> None:
     rules = PermissionRules(mode, (*ALLOWED, *OPENED), sandbox_required=True)
     assert judged(COMMAND, rules) == ("allow" if mode == "bypassPermissions" else "deny")

@@ -15,6 +15,7 @@ from agent.permissions.rules import PermissionRules, Verdict, judge_call
 from agent.ports import PermissionQuestion
 from agent.shell.simple_commands import parse_simple_commands
 from agent.ui import approval_choices
+from tests.tables import each_row
 from tools.base import Access
 
 FOLDER = "/w/app"
@@ -88,9 +89,7 @@ def test_accept_edits_frees_the_project_but_not_protected_or_outside_places() ->
     assert run("ls", given) == "ask"
 
 
-@pytest.mark.parametrize(
-    "rule", ["write", "write(*)", "write(.git/*)", f"write({FOLDER}/.git/hooks/pre-commit)"]
-)
+@each_row("rule", ["write", "write(*)", "write(.git/*)", f"write({FOLDER}/.git/hooks/pre-commit)"])
 def test_no_rule_opens_a_protected_place_for_writing(rule: str) -> None:
     assert write(f"{FOLDER}/.git/hooks/pre-commit", rules(rule), protected=True) == "ask"
 
@@ -199,7 +198,7 @@ def test_removing_a_system_directory_is_irreversible_and_removing_one_within_it_
         assert run(f"rm -rf /{name}/share/x", given) == "allow", name
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     ["rm -rf /", "rm -rf ~", "rm -fr $HOME", 'sudo rm -r "/"', "cd / && rm -rf /*", "rm -rf ${HOME}"],
 )
@@ -214,7 +213,7 @@ def test_deny_beats_allow_and_bypass() -> None:
     assert run("git status && git push", given) == "deny"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "git status && rm x",
@@ -247,7 +246,7 @@ def test_a_rule_for_one_command_allows_no_other(command: str) -> None:
     assert run(command, rules("bash(git status)")) == "ask"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "git status",
@@ -288,7 +287,7 @@ def test_a_deny_rule_may_name_a_program_by_its_path_and_sees_through_runners_by_
         assert run(line, rules("bash", deny=("bash(git push)",))) == "allow", line
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "line", "answer"),
     [
         ("git push origin", "git push origin main", "deny"),
@@ -325,7 +324,7 @@ RUNNERS = (
 )
 
 
-@pytest.mark.parametrize("runner", RUNNERS.split())
+@each_row("runner", RUNNERS.split())
 def test_what_runs_other_programs_is_never_always_allowed(runner: str) -> None:
     offered = always_rule(f"{runner} x")
     assert offered is None or offered.exact

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from agent.permissions.permission_store import store_rule, stored_rules
 from agent.permissions.rule_syntax import Rule, known_rules, parse_rules
 from agent.permissions.rules import PermissionRules, judge_call
+from tests.tables import each_row
 from tools.base import Access
 
 AWKWARD_LINES = [
@@ -25,7 +26,7 @@ def run(line: str, *allow: Rule, deny: tuple[Rule, ...] = ()) -> str:
     return judge_call("bash", [Access("run", line)], PermissionRules("manual", allow, deny, "/w")).answer
 
 
-@pytest.mark.parametrize("text", ["mcp__calc__*", "mcp__calc", "mcp__calc__add"])
+@each_row("text", ["mcp__calc__*", "mcp__calc", "mcp__calc__add"])
 def test_a_rule_is_about_one_tool_of_a_server_or_all(text: str) -> None:
     (rule,) = parse_rules(text)
     assert str(rule) == text and rule.names("mcp__calc__add")
@@ -72,12 +73,12 @@ def test_rules_with_single_brackets_are_read_as_before() -> None:
     assert parse_rules("write(a\\)") == (Rule("write", "a\\"),)
 
 
-@pytest.mark.parametrize("line", ["make > log", "a && b", "echo 'x'", "X=1 make", "ls | wc -l", "echo $HOME"])
+@each_row("line", ["make > log", "a && b", "echo 'x'", "X=1 make", "ls | wc -l", "echo $HOME"])
 def test_a_pattern_of_more_than_plain_words_is_one_whole_line(line: str) -> None:
     assert parse_rules(f"bash({line})") == (Rule("bash", line, exact=True),)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "reason"),
     [
         ("bash()", "write bash for every use of bash"),

@@ -1,11 +1,11 @@
 """The policies to compare with clear what they say, and the oracle what no later call needs."""
 
-import pytest
 from msgspec.structs import replace
 
 from agent.replay.comparisons import CLIFF_TOKENS, OLD_CALLS, comparison_planner
 from agent.replay.policies import COMPARISON_POLICIES, setup_of
 from agent.replay.simulation import recording, replay
+from tests.tables import each_row
 
 from .sessions import Counted, session
 
@@ -20,14 +20,14 @@ def first_batch(done):
     return next(request for request in done.requests if request.edits)
 
 
-@pytest.mark.parametrize("policy", COMPARISON_POLICIES)
+@each_row("policy", COMPARISON_POLICIES)
 def test_a_long_session_gets_cheaper_and_every_view_is_valid(policy):
     done = run(policy, session(120, thinks=True))
     assert done.figures.cost_ratio < 0.9
     assert done.problems == ()
 
 
-@pytest.mark.parametrize("policy", COMPARISON_POLICIES)
+@each_row("policy", COMPARISON_POLICIES)
 def test_a_short_session_is_left_alone(policy):
     done = run(policy, session(3))
     assert [request.edits for request in done.requests] == [()] * 4

@@ -12,6 +12,7 @@ from agent.replay.simulation import PAUSE_S, baseline, baselines, recording, rep
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import CompactionPlan, CompactionReport, Proposal, SummaryReply, SummaryRequest
 from tests.narrowing import present
+from tests.tables import each_row
 from transcripts.facts import Clear, Fold, Reply, Result, Unthink, User
 from transcripts.folding import Folded
 from transcripts.messages import TextBlock, ToolUseBlock
@@ -55,7 +56,7 @@ def run(planner, turns=12, tier="standard", window=200_000, **more):
     return replay(recording("made.jsonl", session(turns, **more)), "thrifty", setup(planner, tier, window))
 
 
-@pytest.mark.parametrize("tier", PRICE_TIERS)
+@each_row("tier", PRICE_TIERS)
 def test_a_policy_that_never_acts_costs_exactly_the_baseline_at_every_tier(tier):
     done = run(never, tier=tier)
     assert done.figures.cost_ratio == done.figures.cost_with_rereads == 1.0

@@ -17,6 +17,7 @@ from agent.session.mentions import (
     attach,
     find_mentions,
 )
+from tests.tables import each_row
 from tests.tools.pdf_document import pdf_document
 from tools.base import Access, ToolContext
 from tools.file_change import is_stale
@@ -51,7 +52,7 @@ def text_of(one: Attachment) -> str:
     return block.text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "found"),
     [
         ("look at @src/a.py please", [Mention("src/a.py")]),

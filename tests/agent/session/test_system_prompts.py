@@ -1,7 +1,5 @@
 """The part of the system prompt about commands, in each permission mode."""
 
-import pytest
-
 from agent.session.system_prompts import (
     COMMAND_TEXTS,
     RECORDS_TEXT,
@@ -10,6 +8,7 @@ from agent.session.system_prompts import (
     command_text,
     text_in_mode,
 )
+from tests.tables import each_row
 
 
 def test_the_sandbox_and_the_hidden_transcripts_are_told_where_there_are_any() -> None:
@@ -19,7 +18,7 @@ def test_the_sandbox_and_the_hidden_transcripts_are_told_where_there_are_any() -
     assert command_text(sandboxed=False, hides_records=True) == ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "unsandboxed"),
     [
         (SANDBOX_TEXT, ""),

@@ -12,6 +12,7 @@ from agent.session.plan_and_todo import newest_plan, newest_todos
 from agent.session.repository import SessionRepository
 from agent.session.session import text_of_reply
 from agent.session.skill_texts import instructions_text, skills_in_use
+from tests.tables import each_row
 from transcripts.entries import Prompt
 from transcripts.facts import Fact, Opened, Reply, Result, Rewound, User
 from transcripts.folding import Folded, fold
@@ -86,7 +87,7 @@ def plan_by_entries(folded: Folded) -> tuple[int, str] | None:
     return shown if shows else said
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each_row("seed", range(40))
 def test_every_prefix_tells_the_same_whether_it_was_read_at_once_or_in_parts(seed: int) -> None:
     random = Random(seed)
     facts = random_facts(seed)

@@ -2,13 +2,12 @@
 
 import shlex
 
-import pytest
-
 from agent.permissions.modes import MODES
 from agent.permissions.rule_syntax import parse_rules
 from agent.permissions.rules import PermissionRules, judge_call
 from agent.shell.destructive import irreversible_effect, may_overwrite
 from agent.shell.vital_places import Places
+from tests.tables import each_row
 from tools.base import Access
 
 HOME, FOLDER = "/home/me", "/home/me/work/app"
@@ -234,7 +233,7 @@ def ruined(line: str) -> str:
     return irreversible_effect(line, PLACES)
 
 
-@pytest.mark.parametrize("kind", RUIN)
+@each_row("kind", RUIN)
 def test_each_kind_of_ruin_is_known_in_all_its_forms(kind: str) -> None:
     assert [line for line in RUIN[kind] if not ruined(line)] == []
     assert len(RUIN[kind]) >= 8
@@ -244,7 +243,7 @@ def test_there_are_eighteen_kinds_of_ruin() -> None:
     assert len(RUIN) == 18
 
 
-@pytest.mark.parametrize("kind", RUIN)
+@each_row("kind", RUIN)
 def test_no_wrapper_hides_ruin(kind: str) -> None:
     plain = [line for line in RUIN[kind] if not set("$|;&<>(){}~`'\n") & set(line)][:4]
     wrapped = [wrapper.format(line) for line in plain for wrapper in WRAPPERS]
@@ -252,7 +251,7 @@ def test_no_wrapper_hides_ruin(kind: str) -> None:
     assert [line for line in wrapped + scripted if not ruined(line)] == []
 
 
-@pytest.mark.parametrize("mode", MODES)
+@each_row("mode", MODES)
 def test_irreversible_effects_need_approval_in_every_mode_whatever_the_rules_say(mode: str) -> None:
     for sandbox in (False, True):
         rules = PermissionRules(mode, parse_rules("bash bash(rm *)"), (), FOLDER, HOME, sandbox)  # type: ignore[arg-type]
@@ -289,7 +288,7 @@ def test_irreversible_effects_are_reported_in_words_that_users_understand() -> N
         assert judge_call("bash", [Access("run", line, cwd=FOLDER)], rules).why == told
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "overwrites"),
     [
         ("rm -rf build", True),

@@ -1,8 +1,7 @@
 """Paths without a checkpoint that a line may delete or overwrite."""
 
-import pytest
-
 from agent.shell import Places, UncoveredFiles, changed_repositories, lost_paths, pruning
+from tests.tables import each_row
 
 PLACES = Places(folder="/p", home="/home/u", cwd="/p")
 UNCOVERED = UncoveredFiles(
@@ -138,12 +137,12 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize("line", LOST)
+@each_row("line", LOST)
 def test_what_a_line_may_destroy_without_a_checkpoint(line: str) -> None:
     assert lost_paths(line, PLACES, UNCOVERED) == LOST[line]
 
 
-@pytest.mark.parametrize("line", KEPT)
+@each_row("line", KEPT)
 def test_a_line_that_destroys_only_what_can_be_restored_or_rebuilt(line: str) -> None:
     assert lost_paths(line, PLACES, UNCOVERED) == []
 
@@ -168,7 +167,7 @@ PRUNED = {
 }
 
 
-@pytest.mark.parametrize("line", PRUNED)
+@each_row("line", PRUNED)
 def test_the_objects_of_git_that_a_line_deletes_for_good(line: str) -> None:
     assert pruning(line, PLACES) == PRUNED[line]
 
@@ -198,6 +197,6 @@ CHANGED = {
 }
 
 
-@pytest.mark.parametrize("line", CHANGED)
+@each_row("line", CHANGED)
 def test_the_repositories_that_a_line_may_change(line: str) -> None:
     assert changed_repositories(line, PLACES, ALL) == CHANGED[line]

@@ -16,6 +16,7 @@ from agent.shell.option_syntax import NotProved
 from agent.shell.program_names import own_programs_of
 from agent.shell.project_environment import ProjectEnvironment
 from agent.shell.reading_programs import Reading
+from tests.tables import each_row
 from tools.base import Access
 
 from .reading_project import ReadingProject
@@ -72,7 +73,7 @@ def answer(project: ReadingProject, line: str, folder: str = "") -> str:
     return project.verdict(line, folder=folder, mode="bypassPermissions", deny=DENIED).answer
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     ["./linked x", "./copied", "timeout 5 ./linked", "$PWD/linked", "bash -c './copied x'",
      "cd src; ../linked", "cd src && ./through", "PATH=.:$PATH; ./copied", "./g push",
@@ -85,7 +86,7 @@ def test_links_copies_and_aliases_of_what_is_denied_are_denied(project: ReadingP
     assert answer(project, line) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     ["HOME=/x git p", "GIT_CONFIG_GLOBAL=x git p", "env XDG_CONFIG_HOME=/x git p", "git -c include.path=x p",
      "git --config-env=alias.z=Z z", "git -c alias.z=q z",
@@ -96,7 +97,7 @@ def test_where_the_line_steers_git_its_aliases_are_not_known(project: ReadingPro
     assert answer(project, line) == "ask"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     ["./another", "git lg", "git status", "HOME=/x git status", "git z", "./circle", "./absent", "git",
      "git -C src", "ls linked copied", "cat ./linked", "/usr/bin/ls", "./src", "git log p", "git lg p"],

@@ -9,6 +9,7 @@ import pytest
 
 from agent.permissions.modes import MODES
 from agent.permissions.rule_syntax import parse_rules
+from tests.tables import each_row
 
 from .reading_project import ReadingProject, lines_of
 
@@ -31,18 +32,18 @@ def changing(tmp_path: Path) -> ReadingProject:
     return made
 
 
-@pytest.mark.parametrize("line", lines_of("lines_that_read.txt"))
+@each_row("line", lines_of("lines_that_read.txt"))
 def test_what_only_reads_the_project_runs_unasked(project: ReadingProject, line: str) -> None:
     verdict = project.verdict(line)
     assert verdict.answer == "allow", verdict
 
 
-@pytest.mark.parametrize("line", lines_of("lines_in_doubt.txt"))
+@each_row("line", lines_of("lines_in_doubt.txt"))
 def test_what_may_do_more_or_reads_elsewhere_needs_approval(project: ReadingProject, line: str) -> None:
     assert not project.runs(line)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@each_row("mode", MODES)
 def test_reading_is_free_in_every_mode_but_not_against_a_deny_rule(
     project: ReadingProject, mode: str
 ) -> None:

@@ -5,9 +5,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-import pytest
-
 from agent.shell.simple_commands import Glob, parse_joined_commands, parse_simple_commands
+from tests.tables import each_row
 
 PARSED = [
     ("ls", [["ls"]]),
@@ -51,12 +50,12 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("line", "commands"), PARSED)
+@each_row(("line", "commands"), PARSED)
 def test_a_plain_line_is_parsed_as_bash_reads_it(line: str, commands: list[list[str]]) -> None:
     assert parse_simple_commands(line) == commands
 
 
-@pytest.mark.parametrize("line", REFUSED)
+@each_row("line", REFUSED)
 def test_any_other_line_is_not_parsed_at_all(line: str) -> None:
     assert parse_simple_commands(line) is None
 
@@ -83,7 +82,7 @@ def test_a_word_that_the_shell_may_replace_with_names_of_files_is_marked() -> No
 PIECES = ["((", "`", "$(", "'", '"', "\\", "a ", "2>&1", "&&", ";", "((a ", "a;", "<", "a' ", "*", "é"]
 
 
-@pytest.mark.parametrize("piece", PIECES)
+@each_row("piece", PIECES)
 def test_the_work_grows_with_the_line_and_a_very_long_one_is_none(piece: str) -> None:
     def lines_run(line: str) -> int:
         steps = 0

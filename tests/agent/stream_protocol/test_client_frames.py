@@ -34,6 +34,7 @@ from agent.stream_protocol.client_tools import server_status
 from agent.stream_protocol.stream_input import LOCAL_COMMANDS
 from agent.ui.standard_streams import PipeWriter
 from tests.narrowing import narrow
+from tests.tables import each_row
 from tools.base import Access
 from transcripts.messages import ImageBlock, TextBlock, UnknownBlock
 
@@ -74,13 +75,13 @@ def test_requests_answers_and_what_is_taken_back() -> None:
     assert parse_frame('{"type": "keep_alive"}') is parse_frame("  ") is None
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"type": "user"}', user(5), user(["text"]), b"\xff"])
+@each_row("line", ["{", "[]", '{"type": "user"}', user(5), user(["text"]), b"\xff"])
 def test_a_line_that_makes_no_sense_is_quoted(line: str | bytes) -> None:
     with pytest.raises(BadFrame, match=r"standard input|without content"):
         parse_frame(line)
 
 
-@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+@each_row("number", ["NaN", "-Infinity", "1e999"])
 def test_a_number_that_no_request_can_hold_is_refused(number: str) -> None:
     """Python's json writes such: once recorded, it would spoil every later request."""
     prompt = user([{"type": "text", "text": 0.5}]).replace("0.5", number)

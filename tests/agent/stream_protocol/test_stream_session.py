@@ -15,7 +15,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import pytest
 from PIL import Image
 
 from agent.stream_protocol.client_channel import read_lines
@@ -24,6 +23,7 @@ from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment, start_maker
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.scripted_model import ScriptedModel, Step
 from tests.strict_api.server import Server
+from tests.tables import each_row
 
 FLAGS = ("--output-format", "stream-json", "--verbose", "--input-format", "stream-json")
 
@@ -202,7 +202,7 @@ def test_the_end_of_the_input_is_not_an_interruption(tmp_path: Path) -> None:
     assert said == ["wait", "second"]
 
 
-@pytest.mark.parametrize("sizes", [(1,), (3, 5), (1 << 20,)])
+@each_row("sizes", [(1,), (3, 5), (1 << 20,)])
 def test_lines_are_found_however_they_arrive(sizes: tuple[int, ...]) -> None:
     lines = [b"", b"a", b"x" * 1000, "é\u2028".encode(), b"last"]
     data = b"\n".join(lines)

@@ -24,6 +24,7 @@ from agent.ui.terminal_text import RenderContext, Theme, painted_width
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.scripted_model import ScriptedModel, Step
 from tests.strict_api.server import Server
+from tests.tables import each_row
 from tools.base import Access
 
 from .headless_run import environment
@@ -149,8 +150,8 @@ def paced(use, shown_for=5.0):
     asyncio.run(whole())
 
 
-@pytest.mark.parametrize("gap", [0.01, 0.1, 0.3, 0.55])
-@pytest.mark.parametrize("words", ["yes\r", "1\r", "app 4 me\r", "\r\r\r"])
+@each_row("gap", [0.01, 0.1, 0.3, 0.55])
+@each_row("words", ["yes\r", "1\r", "app 4 me\r", "\r\r\r"])
 def test_continued_typing_when_a_question_appears_answers_nothing(words, gap):
     async def use(keys):
         keys.types(words, gap)
@@ -159,8 +160,8 @@ def test_continued_typing_when_a_question_appears_answers_nothing(words, gap):
     paced(use, shown_for=0.0)
 
 
-@pytest.mark.parametrize("gap", [0.05, 0.2, 0.5])
-@pytest.mark.parametrize("words", ["please\r", "also\r", "pay any penny\r", "apply that\r", "app 4 me\r"])
+@each_row("gap", [0.05, 0.2, 0.5])
+@each_row("words", ["please\r", "also\r", "pay any penny\r", "apply that\r", "app 4 me\r"])
 def test_words_grant_nothing_that_outlasts_the_call(words, gap):
     async def use(keys):
         keys.types(words, gap)
@@ -169,7 +170,7 @@ def test_words_grant_nothing_that_outlasts_the_call(words, gap):
     paced(use)
 
 
-@pytest.mark.parametrize(("key", "scope"), [("a", "session"), ("p", "always"), ("2", "session")])
+@each_row(("key", "scope"), [("a", "session"), ("p", "always"), ("2", "session")])
 def test_what_outlasts_the_call_is_only_marked_by_its_key_and_taken_by_enter(key, scope):
     async def use(keys):
         keys.types(key, 0.5)
@@ -311,7 +312,7 @@ def test_a_place_outside_the_project_is_named():
     assert any("writes outside the project: /etc/␛[2Jpasswd" in row for row in rows)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("title", "access", "why", "shown"),
     [
         (".env", Access("read", "/p/.env", protected=True), "it may contain secrets", ["reads /p/.env"]),
@@ -329,9 +330,7 @@ def test_a_place_that_needs_approval_is_reported_once_with_the_reason(title, acc
     assert "1 Yes, this once" in filled[1 + len(shown) + len(reasons)]
 
 
-@pytest.mark.parametrize(
-    "payload", ["a\rb", "a\x1b[2Kb", "rm -rf /\u202e", "\u200brm", "a\x08\x08b", "\x9b31m"]
-)
+@each_row("payload", ["a\rb", "a\x1b[2Kb", "rm -rf /\u202e", "\u200brm", "a\x08\x08b", "\x9b31m"])
 def test_nothing_hides_in_a_command_that_is_asked_for(payload):
     shown = "\n".join(question_body(question(preview={"text": payload}), RenderContext(60, Theme(False))))
     assert shown.isprintable() or shown.replace("\n", "").isprintable()
@@ -363,7 +362,7 @@ def test_a_name_of_mixed_letters_is_pointed_out():
     assert rows[0] == "  ! runs \u0441url, a name that mixes Latin and Cyrillic letters"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "allowed"),
     [
         ({"prefix": "bash(make *)"}, ["bash(make *) in this session", "bash(make *) in this project"]),
@@ -428,9 +427,7 @@ def test_what_a_larger_terminal_has_room_for_is_not_scrolled_away(second):
     assert panel.scroll == 0 and any(row.startswith("1   x1 ") for row in drawn)
 
 
-@pytest.mark.parametrize(
-    ("first", "second"), [((40, 15), (120, 15)), ((120, 15), (40, 15)), ((30, 15), (12, 15))]
-)
+@each_row(("first", "second"), [((40, 15), (120, 15)), ((120, 15), (40, 15)), ((30, 15), (12, 15))])
 def test_in_other_columns_a_question_continues_with_the_line_that_was_first(first, second):
     diff = "@@ -1,40 +1,40 @@\n" + "".join([*LINES[:20], "-old\n", "+new\n", *LINES[21:]])
     panel, drawn = resized(diff, first, second)
@@ -469,7 +466,7 @@ def test_leaving_the_sandbox_is_another_question_with_answers_of_its_own():
     assert any("2 Yes, and always allow commands in this project to" in row for row in rows)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "reason"),
     [
         (

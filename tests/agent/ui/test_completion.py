@@ -17,6 +17,7 @@ from agent.ui.completion import (
     word_before_cursor,
 )
 from tests.narrowing import present
+from tests.tables import each_row
 
 COMMANDS = [
     CommandSummary("help", "Show help"),
@@ -26,7 +27,7 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "command"),
     [
         ("/help", True),

@@ -15,6 +15,7 @@ from agent.ui.file_links import with_file_links
 from agent.ui.markdown import draw_markdown
 from agent.ui.markdown_stream import MarkdownStream
 from agent.ui.terminal_text import Theme, painted_width, wrap_painted
+from tests.tables import each_row
 
 PIECES = (
     "abc", "Wörter", "日本語テキスト", "한국어", "👩\u200d👩\u200d👧\u200d👦", "👩🏽\u200d💻", "🇩🇪🇫🇷",
@@ -98,7 +99,7 @@ def test_a_painted_line_that_is_too_wide_keeps_its_colours_in_every_row() -> Non
     assert wrap_painted("short", 8) == ["short"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         ("An image ![alt](https://e.org/a.png) here", "An image alt (https://e.org/a.png) here"),
@@ -116,7 +117,7 @@ def test_everything_that_markdown_would_leave_out_is_shown(text: str, shown: str
     assert strip_sequences(draw_markdown(text, 60, Theme())) == shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [("[a](src/b.py#L1)", "a (src/b.py#L1)"), ("[](https://e.org)", "https://e.org"), ("![](u)", "u")],
 )
@@ -124,7 +125,7 @@ def test_an_address_that_no_link_holds_is_shown_where_the_terminal_has_links(tex
     assert strip_sequences(draw_markdown(text, 60, Theme(links=True))) == shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "address", "target"),
     [
         ("see https://de.wikipedia.org/wiki/Ä_(b) too", "https://de.wikipedia.org/wiki/Ä_(b)",

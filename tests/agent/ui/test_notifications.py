@@ -1,8 +1,7 @@
 """A user who looks elsewhere is notified when a long turn ends or a question waits."""
 
-import pytest
-
 from agent.ui.notifications import MIN_TURN_S, Notifications, wants_notifications
+from tests.tables import each_row
 
 from .pty_terminal import PtyTerminal, forked_makeroom
 
@@ -16,7 +15,7 @@ def sent(environ, *, focused, seconds=MIN_TURN_S):
     return "".join(code for code in codes if not code.startswith("\x1b]0;"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("environ", "code"),
     [
         ({"TERM": "xterm-kitty"}, "\x1b]99;;The turn is finished (proj)\x1b\\"),
@@ -40,7 +39,7 @@ def test_a_name_cannot_send_codes_of_its_own():
     assert all("\x1b]52" not in code and "␛]52" in code for code in codes)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("setting", "environ"),
     [
         (False, {"TERM": "xterm"}),

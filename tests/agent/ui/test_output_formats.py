@@ -17,6 +17,7 @@ from agent.formatting import client_output
 from agent.ports import Status
 from agent.ui.output_formats import OutputFormat, RunOutput, json_line
 from compact.prices import Spending
+from tests.tables import each_row
 from tools.text.shortening import NO_OUTPUT
 from transcripts.facts import Reply, Result
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock, Usage
@@ -189,7 +190,7 @@ def test_stream_json_starts_with_init_and_ends_with_the_result():
     assert lines[3]["tool_use_result"]["stdout"] == "a b"
 
 
-@pytest.mark.parametrize("form", OUTPUT_FORMATS)
+@each_row("form", OUTPUT_FORMATS)
 def test_no_output_holds_a_line_separator_of_unicode_within_a_json_line(form):
     text = Run(form).show(*TURN).out.getvalue()
     if form != "text":
@@ -209,7 +210,7 @@ def test_a_run_cut_short_still_has_its_one_result():
     assert "terminated" in run.err.getvalue()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reason", "subtype"),
     [
         ("done", "success"),
@@ -276,7 +277,7 @@ def test_a_denied_call_is_listed_with_its_input():
     assert run.output.finish() == 4
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("human", "error", "denied", "told"),
     [
         ({}, False, False, "● bash  ls"),

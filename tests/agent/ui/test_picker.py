@@ -13,6 +13,7 @@ from agent.ui.picker import Picker, draw_picker, move_mark, search_menu
 from agent.ui.terminal_text import RenderContext, Theme
 from tests.narrowing import present
 from tests.sampling import sampled
+from tests.tables import each_row
 
 from .pty_terminal import PtyTerminal
 from .text_samples import SAMPLES, WIDTHS, too_wide, without_sgr
@@ -140,7 +141,7 @@ def test_the_marked_row_is_on_any_screen(titles, by, rows, columns):
     assert len([text for text in drawn.lines if text.startswith("❯")]) == bool(titles)
 
 
-@pytest.mark.parametrize("columns", [30, 40, 80, 120])
+@each_row("columns", [30, 40, 80, 120])
 def test_each_row_reports_when_and_the_marked_one_all_of_its_facts(columns):
     lines = bare_lines(draw_picker(search_menu(SESSIONS), RenderContext(columns, Theme()), 20))
     text = "\n".join(lines)

@@ -10,7 +10,6 @@ import re
 import signal
 from typing import Any
 
-import pytest
 from prompt_toolkit.application import Application
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import create_pipe_input
@@ -21,6 +20,7 @@ from prompt_toolkit.search import SearchDirection, SearchState
 from agent.ui import completion, frame_renderer, input_editor, paste_chips, prompt_history
 from agent.ui.input_editor import DraftBuffer
 from tests.agent.ui.pty_terminal import ROOT
+from tests.tables import each_row
 
 SUBCLASSES = (
     completion.CompletionSource,
@@ -48,7 +48,7 @@ def test_private_names_are_used_of_nothing_but_oneself():
     assert found == []
 
 
-@pytest.mark.parametrize("ours", SUBCLASSES, ids=lambda cls: cls.__name__)
+@each_row("ours", SUBCLASSES)
 def test_a_subclass_shares_no_private_name_with_its_base(ours):
     theirs = [cls for cls in ours.__mro__ if cls.__module__.startswith("prompt_toolkit.")]
     assert theirs

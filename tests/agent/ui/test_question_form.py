@@ -6,11 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from agent.ui.plain_repl import chosen_labels
 from agent.ui.question_form import SURE_HINT, WAITS_HINT, QuestionForm, draw_form
 from agent.ui.terminal_text import RenderContext, Theme, painted_width
+from tests.tables import each_row
 
 from .pty_terminal import PtyTerminal
 
@@ -55,7 +54,7 @@ def typed(*keys: str) -> Callable[[QuestionForm], None]:
     return press
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("keys", "answer"),
     [
         (("enter",), "arrow"),
@@ -76,7 +75,7 @@ def test_one_answer_is_an_option_or_ones_own_words(keys: tuple[str, ...], answer
     assert answered(ONE, keys=typed(*keys)) == {"Which library?": answer}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("keys", "answer"),
     [
         (("1", "2", "enter"), "arrow, pendulum"),
@@ -131,7 +130,7 @@ def test_one_can_go_back_to_a_question_and_change_the_answer() -> None:
     assert asyncio.run(ask()) == {"Which library?": "arrow", "Which parts?": "arrow, pendulum"}
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(100, 30), (40, 15), (20, 8), (12, 5), (5, 3)])
+@each_row(("columns", "rows"), [(100, 30), (40, 15), (20, 8), (12, 5), (5, 3)])
 def test_a_question_fits_its_room_and_its_cursor_follows_the_own_words(columns: int, rows: int) -> None:
     ctx = RenderContext(columns, Theme(False, False))
 
@@ -149,7 +148,7 @@ def test_a_question_fits_its_room_and_its_cursor_follows_the_own_words(columns: 
     answered(SEVERAL, keys=keys)
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(80, 12), (30, 9), (20, 7), (20, 3)])
+@each_row(("columns", "rows"), [(80, 12), (30, 9), (20, 7), (20, 3)])
 def test_a_question_that_is_too_long_shows_its_beginning_and_can_be_scrolled_to_its_end(
     columns: int, rows: int
 ) -> None:

@@ -31,6 +31,7 @@ from agent.ui.render import (
 )
 from agent.ui.terminal_text import RenderContext, Theme
 from tests.sampling import sampled
+from tests.tables import each_row
 from tools.base import Access
 from transcripts.facts import Result, StoredOutput
 from transcripts.messages import PUT_BACK_START, TextBlock
@@ -161,7 +162,7 @@ def test_an_agent_has_one_line_for_as_long_as_it_works():
     assert draw_live_view(state, ctx, rows=20, now=1.5) == ["● task  explore: find it"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("columns", "shown"),
     [
         (120, "529 overloaded_error: Overloaded; retrying in 7 s (2 of 10) · Ctrl-C to interrupt"),
@@ -202,7 +203,7 @@ def test_one_duration_is_shown_for_what_runs_and_none_while_a_question_waits() -
     assert not any("Working" in row for row in draw_live_view(state, ctx, rows=20, now=5.0))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("columns", "shown"),
     [
         (
@@ -248,7 +249,7 @@ def test_what_was_looked_at_is_shown_where_outputs_are_whole() -> None:
     assert render_event(again, replace(ctx, full=True)) == "● read  a.py  3 lines"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("seconds", "about", "told"),
     [(0.1, {}, "no output"), (3.0, {}, "no output, 3.0 s"), (3.0, {"exit": 2}, "exit 2, 3.0 s")],
 )
@@ -264,7 +265,7 @@ def test_tables_of_commands_have_the_tabs_of_terminals() -> None:
     assert render_event(events.CommandOutput(listing), ctx) == "12.0K   b\n日本語日        c\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "human", "stored", "short", "whole"),
     [
         (9, {}, None, "… 4 lines above, Ctrl-O to show all", "1"),
@@ -309,7 +310,7 @@ def test_of_a_failed_call_the_reason_is_shown_and_not_what_was_put_back() -> Non
     assert render_event(ran, ctx).endswith("rm -rf /")
 
 
-@pytest.mark.parametrize("columns", [40, 79, 80, 100])
+@each_row("columns", [40, 79, 80, 100])
 def test_a_row_that_ends_at_the_edge_of_a_wider_screen_shows_its_end(columns: int) -> None:
     text = f"tests/test_a.py ..{'[100%]':>62}"
     result = Result(2, 0.0, 1, 0, (TextBlock(text),), human={"text": text})
@@ -330,7 +331,7 @@ def test_the_reason_of_a_refused_call_is_reported_in_up_to_three_rows() -> None:
         assert all(row.startswith("    ") for row in drawn[1:])
 
 
-@pytest.mark.parametrize("columns", [14, 30, 60])
+@each_row("columns", [14, 30, 60])
 def test_a_line_whose_first_column_is_wide_continues_below_with_an_indent(columns: int) -> None:
     line = "e11511bf-281b-4eee  2026-11-23 18:27   1 prompt   17.5 kB  run: sleep 9 and then some more words"
     rows = render_plainly(line, RenderContext(columns, Theme(False, False))).split("\n")
@@ -339,7 +340,7 @@ def test_a_line_whose_first_column_is_wide_continues_below_with_an_indent(column
         assert rows[0] == "e11511bf-281b-4eee" and all(row.startswith("    2026"[:4]) for row in rows[1:])
 
 
-@pytest.mark.parametrize("columns", [40, 60, 120])
+@each_row("columns", [40, 60, 120])
 def test_no_shortcut_is_broken_where_the_screen_has_room_for_it(columns: int) -> None:
     asked, ctx = Buffer(document=Document("?")), RenderContext(columns, Theme(False, False))
     rows = draw_completions(asked, ctx, 30)

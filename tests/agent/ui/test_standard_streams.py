@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
 from wcwidth import strip_sequences
 
 from agent.ui.file_links import shows_links
@@ -12,9 +11,10 @@ from agent.ui.render import call_title, render_plainly
 from agent.ui.standard_streams import encode_for_terminal, locale_charset
 from agent.ui.terminal_text import RenderContext, Theme, cell_width, wrap_painted
 from tests.agent.ui.pty_terminal import PtyTerminal
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("environ", "charset"),
     [
         ({}, "utf-8"),

@@ -3,7 +3,6 @@
 import sys
 import unicodedata
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from agent.ui.terminal_text import (
     one_line,
     wrap,
 )
+from tests.tables import each_row
 
 PAYLOADS = [
     "\x1b[2J",
@@ -66,8 +66,8 @@ PAYLOADS = [
 ]
 
 
-@pytest.mark.parametrize("payload", PAYLOADS, ids=ascii)
-@pytest.mark.parametrize("escape", [escape_strict, escape_prose])
+@each_row("payload", PAYLOADS)
+@each_row("escape", [escape_strict, escape_prose])
 def test_no_payload_reaches_the_terminal(payload, escape):
     shown = escape(payload)
     assert shown != payload

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from agent.ui.live_view import LiveView, RunningCall, draw_unfinished
 from agent.ui.markdown_stream import MAX_UNFINISHED_LINES, MarkdownStream
 from agent.ui.terminal_text import RenderContext, Theme
+from tests.tables import each_row
 
 from .pty_terminal import PtyTerminal
 
@@ -212,7 +213,7 @@ def test_a_fence_is_finished_by_its_closing_and_keeps_blank_lines():
     assert finished("```py\na\n\n\nb\n```\n") == (["```py\na\n\n\nb\n```"], "")
 
 
-@pytest.mark.parametrize("inner", ["~~~", "``", "```` not closed"])
+@each_row("inner", ["~~~", "``", "```` not closed"])
 def test_a_fence_is_not_closed_by_another_mark(inner):
     text = f"````\n{inner}\nx\n````\n" if inner.startswith("~") else f"~~~\n{inner}\nx\n~~~\n"
     assert blocks(text) == [text.strip("\n")]
@@ -263,7 +264,7 @@ def test_of_a_table_that_is_too_long_for_the_screen_the_end_is_drawn_as_a_table(
     assert draw_unfinished("a | b\n" * 40, ctx, fence="", rows=3) == ["a | b a | b"]  # no table
 
 
-@pytest.mark.parametrize("step", [7, 997, 5000])
+@each_row("step", [7, 997, 5000])
 def test_a_table_that_is_cut_continues_with_its_head_and_every_row_is_whole(step):
     chunks = blocks("before\n\n" + HEAD + "".join(ROWS) + "\nafter", step)
     tables = chunks[1:-1]

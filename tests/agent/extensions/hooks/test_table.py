@@ -3,13 +3,12 @@
 import subprocess
 from typing import Any
 
-import pytest
-
 from agent.extensions.hooks.answers import hook_answer
 from agent.extensions.hooks.entries import HOOK_TIMEOUT_S, chosen
 from agent.extensions.hooks.inputs import hook_input
 from agent.extensions.hooks.table import read_hooks
 from agent.ports import HookAnswer, HookEvent
+from tests.tables import each_row
 
 CODES = "\x1b[31mone\x1b[0m\x07\n\u202etwo\U000e0041"  # as a linter that colours its words writes
 
@@ -19,7 +18,7 @@ def matches(matcher: Any, tool: str) -> bool:
     return bool(chosen(table.entries, HookEvent.PRE_TOOL, {"tool": tool}))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("matcher", "yes", "no"),
     [
         (None, "bash edit mcp__memory__add", ""),
@@ -42,7 +41,7 @@ def test_a_matcher_is_exact_names_or_a_pattern(matcher: Any, yes: str, no: str) 
     assert [tool for tool in (*yes.split(), *no.split()) if matches(matcher, tool)] == yes.split()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("event", "about", "matcher", "yes"),
     [
         ("SessionStart", {"source": "compact"}, "compact", True),
@@ -83,7 +82,7 @@ def test_a_command_blocks_if_any_of_its_entries_does_and_never_in_the_background
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("raw", "problem"),
     [
         ({"PreToolUs": []}, "did you mean 'PreToolUse'?"),
@@ -124,7 +123,7 @@ def test_fields_of_a_command_without_effect_are_named_and_its_words_are_kept() -
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("condition", "tool", "given", "runs"),
     [
         ("Bash(git push:*)", "bash", {"command": "cd x && git push origin main"}, True),
@@ -167,7 +166,7 @@ CALL = {"tool": "bash", "input": {"command": "ls"}, "id": "t"}
 AFTER = {**CALL, "output": "a", "error": False, "seconds": 0.25}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("event", "about", "told"),
     [
         (
@@ -207,7 +206,7 @@ def test_the_output_of_a_call_has_what_scripts_ask_for() -> None:
     assert hook_input(HookEvent.POST_TOOL, edited)["tool_response"]["filePath"] == "/x/a.py"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "wanted"),
     [
         ({}, HookAnswer()),

@@ -10,6 +10,7 @@ from agent.extensions.mcp.approval import mcp_items
 from agent.extensions.mcp.entries import canonical_bytes, read_entry
 from agent.extensions.mcp.files import FileScope, ServerFiles, store_entry
 from agent.extensions.mcp.names import server_words, tool_names
+from tests.tables import each_row
 
 
 def test_variables_are_put_in_and_others_stay_unchanged() -> None:
@@ -35,7 +36,7 @@ def test_variables_are_put_in_and_others_stay_unchanged() -> None:
     assert "TOKEN" in read_entry("b", remote, "user", {}).problem
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("raw", "word"),
     [
         ({}, "command"),

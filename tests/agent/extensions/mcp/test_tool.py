@@ -27,6 +27,7 @@ from agent.ports import Allow, HookAnswer, HookEvent
 from compact.tokens import load_counter
 from tests.agent.loop.world import World, world
 from tests.strict_api.reply import Reply, calls
+from tests.tables import each_row
 from tools.base import ToolContext, ToolError
 from tools.registry import definitions
 from transcripts.messages import ImageBlock, TextBlock
@@ -310,7 +311,7 @@ def nested(depth: int) -> dict[str, Any]:
     return {"properties": {"a": nested(depth - 1)}} if depth else {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema",
     [
         {"type": "object", "properties": {"a": {"pattern": "^(a+)+$"}}},

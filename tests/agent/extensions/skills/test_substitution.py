@@ -1,8 +1,7 @@
 """Substitution in the text of a command, and the parts that are never substituted."""
 
-import pytest
-
 from agent.extensions.skills.substitution import CommandLine, GivenValues, counts_from_one, fill_in
+from tests.tables import each_row
 
 
 def filled(text: str, arguments: str = "", names: tuple[str, ...] = ()) -> str:
@@ -12,7 +11,7 @@ def filled(text: str, arguments: str = "", names: tuple[str, ...] = ()) -> str:
     return "".join(f"<{piece.line}>" if isinstance(piece, CommandLine) else piece for piece in pieces)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "arguments", "expected"),
     [
         ("all: $ARGUMENTS", """a "b  c" 'd""", """all: a "b  c" 'd"""),
@@ -38,7 +37,7 @@ def test_named_places_take_the_arguments_in_their_order() -> None:
     assert filled("$issue on $branch", "12", ("issue", "branch")) == "12 on $branch"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("Status: !`git status`", "Status: <git status>"),
@@ -53,8 +52,8 @@ def test_command_lines_are_found_on_lines_of_their_own(text: str, expected: str)
     assert filled(text, "x").partition("\n\nARGUMENTS")[0] == expected
 
 
-@pytest.mark.parametrize("place", ["$ARGUMENTS", "$0", "$ARGUMENTS[0]", "$what", "no place"])
-@pytest.mark.parametrize("value", ["!`rm`", "```!\nrm\n```", "$1", "${CLAUDE_SKILL_DIR}", r"\$0"])
+@each_row("place", ["$ARGUMENTS", "$0", "$ARGUMENTS[0]", "$what", "no place"])
+@each_row("value", ["!`rm`", "```!\nrm\n```", "$1", "${CLAUDE_SKILL_DIR}", r"\$0"])
 def test_what_is_filled_in_is_never_looked_at_again(place: str, value: str) -> None:
     pieces = fill_in(f"a {place} b", GivenValues(f"'{value}' second", ("what",), {"CLAUDE_SKILL_DIR": "/d"}))
     assert not any(isinstance(piece, CommandLine) for piece in pieces)
@@ -68,7 +67,7 @@ def test_a_value_within_a_command_line_defines_no_further_line() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "from_one"),
     [("$1", True), ("$0 $1", False), ("$ARGUMENTS[0] $1", False), ("$ARGUMENTS", False), (r"\$1", False)],
 )
