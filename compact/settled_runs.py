@@ -4,13 +4,13 @@ Old calls cost tokens even where their results were cleared: the call, its id, a
 With a batch, every run of such entries between those that stay is therefore summarized.
 """
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator
+from bisect import bisect_right
+from collections.abc import Collection
 from typing import NamedTuple
 
 from msgspec import Struct
 
-from transcripts import Entry, Folded, Prompt
+from transcripts import Folded, PartKind
 
 from .situation import Situation
 
@@ -49,59 +49,48 @@ class SettledRuns(Struct, frozen=True):
 
     def summary_tokens(self, folded: Folded) -> int:
         """Return about how many tokens the summary has: those of an earlier one, and the user's words."""
-        edits = folded.edits
-        prompts = (entry for entry in folded.entries[: self.recent] if isinstance(entry, Prompt))
-        said = (sum(each.fact.tokens) for each in prompts if edits.covering(each.seq) is None)
-        return max(SUMMARY_TOKENS, sum(fold.tokens for fold in edits.folds)) + sum(said)
+        view = folded.view
+        entries = folded.entries
+        end = view.index_of(entries[self.recent].seq) if self.recent < len(entries) else len(view)
+        said = view.between(PartKind.USER, 0, end)
+        return max(SUMMARY_TOKENS, sum(fold.tokens for fold in folded.edits.folds)) + said
 
 
 def settled_runs(situation: Situation, kept: Collection[int]) -> SettledRuns:
-    """Return the runs of entries that are not recent and contain none of the facts `kept`."""
-    entries = situation.folded.entries
-    recent = _first_recent(situation)
-    stays = sorted(kept)
+    """Return the runs of entries that are not recent and contain none of the facts `kept`.
+
+    Entries between the facts `kept` are not looked at: this is asked before most calls.
+    """
+    conversation = situation.folded.conversation
+    groups = conversation.groups
+    recent = max(0, bisect_right(groups, _first_recent(situation)) - 1)
     found: list[Run] = []
-    begin = 0  # of the run that is being collected
-    end = 0
-    for first, end in _whole_groups(entries):
-        until = entries[end].seq if end < len(entries) else situation.folded.last_seq + 1
-        if until > recent:
-            end = first
+    begin = 0  # of the run that is being collected, an index of `groups`
+    for seq in sorted(kept):
+        at = bisect_right(groups, seq) - 1
+        if at >= recent:
             break
-        at = bisect_left(stays, entries[first].seq)
-        if at < len(stays) and stays[at] < until:
-            found += _run(situation, begin, first)
-            begin = end
-    found += _run(situation, begin, end)
-    begins = bool(found) and found[0].first == entries[0].seq
-    return SettledRuns(tuple(found), recent=end) if begins else SettledRuns()
+        if at >= begin:
+            found += _run(situation, begin, at)
+            begin = at + 1
+    found += _run(situation, begin, recent)
+    if not found or found[0].first != groups[0]:
+        return SettledRuns()
+    return SettledRuns(tuple(found), recent=conversation.index_of(groups[recent]))
 
 
 def _run(situation: Situation, first: int, end: int) -> list[Run]:
-    """Return the run of entries first..end-1, [] where it is too small to be one."""
-    entries = situation.folded.entries
-    view = situation.view
+    """Return the run of the groups first..end-1, [] where it is too small to be one."""
     if end <= first:
         return []
-    begin = view.tokens_before(view.index_of(entries[first].seq))
-    until = view.tokens_before(view.index_of(entries[end].seq)) if end < len(entries) else view.tokens
-    if first and until - begin < MIN_RUN_TOKENS:
+    conversation = situation.folded.conversation
+    groups = conversation.groups
+    view = situation.view
+    tokens = view.tokens_before(view.index_of(groups[end])) - view.tokens_before(view.index_of(groups[first]))
+    if first and tokens < MIN_RUN_TOKENS:
         return []
-    last = max(entry.last for entry in entries[first:end])
-    return [Run(entries[first].seq, last=last, tokens=until - begin)]
-
-
-def _whole_groups(entries: list[Entry]) -> Iterator[tuple[int, int]]:
-    """Yield (first, end) of the smallest groups of entries whose facts do not overlap."""
-    first = 0
-    last = 0
-    for at, entry in enumerate(entries):
-        if at and entry.seq > last:
-            yield first, at
-            first = at
-        last = max(last, entry.last)
-    if entries:
-        yield first, len(entries)
+    newest = conversation.entries[conversation.index_of(groups[end - 1]) : conversation.index_of(groups[end])]
+    return [Run(groups[first], last=max(entry.last for entry in newest), tokens=tokens)]
 
 
 def _first_recent(situation: Situation) -> int:

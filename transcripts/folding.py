@@ -56,13 +56,15 @@ class Conversation(Struct):
 
     Each `add_...` returns the seq of an earlier entry that is now shown differently, or None.
     `reply_count` includes unfinished replies; `orphans` counts the results that answer no known call; `asked`
-    is the seq of the newest request of any kind.
+    is the seq of the newest request of any kind. `groups` are the seqs that begin the smallest groups of
+    entries whose facts do not overlap: a late result joins all entries before it to its reply.
     """
 
     entries: list[Entry] = field(default_factory=list)
     reply_count: int = 0
     orphans: int = 0
     asked: int = 0
+    groups: list[int] = field(default_factory=list)
     _indexes: dict[int, int] = field(default_factory=dict)  # of replies, and of results that came later
     _tool_ids: set[str] = field(default_factory=set)
 
@@ -83,11 +85,17 @@ class Conversation(Struct):
             return index
         return max(0, bisect_right(self.entries, seq, key=lambda entry: entry.seq) - 1)
 
+    def add_prompt(self, fact: User) -> None:
+        """Add a prompt."""
+        self.groups.append(fact.seq)
+        self.entries.append(Prompt(fact, self.asked))
+
     def add_reply(self, fact: Reply) -> int | None:
         """Begin an exchange; it supersedes an unfinished reply directly before it."""
         last = self.last_exchange
         self._indexes[fact.seq] = len(self.entries)
         self.reply_count += 1
+        self.groups.append(fact.seq)
         self.entries.append(Exchange(fact, self._usable_calls(fact)))
         if last is None or last.fact.complete:
             return None
@@ -110,6 +118,8 @@ class Conversation(Struct):
         exchange.results.setdefault(fact.block, fact)
         if exchange is not self.entries[-1]:
             self._indexes[fact.seq] = self._indexes[fact.of]
+            if exchange.last == fact.seq:
+                del self.groups[bisect_right(self.groups, fact.of) :]
         return fact.of
 
     def _usable_calls(self, fact: Reply) -> dict[int, ToolUseBlock]:
@@ -309,7 +319,7 @@ class Folded(Struct):
         changed: int | None = None  # the earliest seq that is now shown differently
         match fact:
             case User():
-                self.entries.append(Prompt(fact, self.conversation.asked))
+                self.conversation.add_prompt(fact)
             case Reply():
                 changed = self.conversation.add_reply(fact)
                 self.last_reply = fact if fact.complete else self.last_reply

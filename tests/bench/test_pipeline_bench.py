@@ -44,17 +44,21 @@ def timed(world: World, calls: int) -> Iterator[float]:
         world.carry_out(made)
 
 
-def p95(seconds: list[float]) -> float:
-    return sorted(seconds)[int(len(seconds) * 0.95)] * 1_000
+def p95(messages: int, seconds: list[float]) -> float:
+    """Print the median and the 95th percentile, in milliseconds; return the latter."""
+    ordered = sorted(seconds)
+    median = ordered[len(ordered) // 2] * 1_000
+    most = ordered[int(len(ordered) * 0.95)] * 1_000
+    print(f"{messages:,} messages: {median:.2f} ms before a call (median), {most:.2f} at p95")
+    return most
 
 
 @pytest.mark.parametrize("acts", [True, False], ids=["acting", "never acting"])
 def test_all_layers_take_at_most_5_ms_before_a_call_and_no_more_when_history_is_longer(acts):
     settings = CompactSettings() if acts else CompactSettings(batch_min_tokens=10_000_000)
-    short = p95(list(timed(grown(500, 45_000, settings), 200)))
-    long = p95(list(timed(grown(2_000, 180_000, settings), 200)))
-    longest = p95(list(timed(grown(10_000, 180_000, settings), 200)))
-    print(f"p95 before a call: {short:.2f} ms at 500 messages, {long:.2f} at 2,000, {longest:.2f} at 10,000")
+    p95(500, list(timed(grown(500, 45_000, settings), 200)))
+    long = p95(2_000, list(timed(grown(2_000, 180_000, settings), 200)))
+    longest = p95(10_000, list(timed(grown(10_000, 180_000, settings), 200)))
     assert long <= 5.0
     assert longest <= 5.0
 
