@@ -18,8 +18,8 @@ from transcripts.storage import append_line, read_regular
 
 from .content_store import replace_private
 from .snapshot import PathState, ProjectSnapshot, Stamps
+from .store_folder import MAX_LOG_BYTES
 
-MAX_LOG_BYTES = 256 * 1024 * 1024  # a line for each change of a file
 OPERATIONS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")  # each names the commit of an open one
 _OBJECT_ID = lazy_pattern(r"(?:[0-9a-f]{40}(?:[0-9a-f]{24})?)?")
 
@@ -219,7 +219,7 @@ def read_changes(path: Path, start: int = 0) -> LoggedChanges:
     changes: dict[tuple[int, str], FileChange] = {}
     gaps: set[str] = set()
     for line in lines:
-        with suppress(ValueError, TypeError, AttributeError):
+        with suppress(ValueError, TypeError, AttributeError, OverflowError, RecursionError):
             found = json.loads(line)
             if isinstance(found, dict):
                 gaps.update(gap for gap in [found.get("gap")] if isinstance(gap, str))

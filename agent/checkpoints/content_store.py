@@ -10,8 +10,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from tools.files import FileError, load_file
+
 from .large_contents import LargeContents
 from .store_folder import make_store_folder, prune
+
+MAX_CONTENT_BYTES = 128 << 20  # of one that is not in the large store: a file of 16 MB, or a reflog
 
 
 class ContentStore(Struct):
@@ -38,8 +42,9 @@ class ContentStore(Struct):
         """Store contents. Returns their hash, or "" if the store is full or the disk fails."""
         digest = hashlib.sha256(content).hexdigest()
         path = self._path(digest)
-        with suppress(OSError):
-            os.utime(path)  # already stored; the new time keeps it from being pruned
+        if self._read(path, len(content)) == content:
+            with suppress(OSError):
+                os.utime(path, follow_symlinks=False)  # the new time keeps it from being pruned
             return digest
         packed = zlib.compress(content, 1)
         self.measure()
@@ -63,13 +68,23 @@ class ContentStore(Struct):
 
     def get(self, digest: str) -> bytes | None:
         """Return contents by their hash; None if they are missing, damaged or too large for memory."""
-        try:
-            content = zlib.decompress(self._path(digest).read_bytes())
-        except FileNotFoundError:
+        content = self._read(self._path(digest), MAX_CONTENT_BYTES)
+        if content is None or hashlib.sha256(content).hexdigest() != digest:
             return self.large.read(digest)
-        except (OSError, zlib.error):
+        return content
+
+    def _read(self, path: Path, max_bytes: int) -> bytes | None:
+        """Return stored contents, whose hash may be wrong; None without at most `max_bytes` of them.
+
+        A checkout may contain a store whose files are links, contents of other hashes, or expand endlessly.
+        """
+        try:
+            packed = load_file(str(path)).data
+            reading = zlib.decompressobj()
+            content = reading.decompress(packed, max_bytes + 1)
+        except (OSError, FileError, zlib.error):
             return None
-        return content if hashlib.sha256(content).hexdigest() == digest else None
+        return content if reading.eof and len(content) <= max_bytes else None
 
     def __contains__(self, digest: str) -> bool:
         return self._path(digest).exists() or digest in self.large

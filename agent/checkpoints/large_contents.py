@@ -66,24 +66,24 @@ class LargeContents(Struct):
         """Return the hash of a file that does not fit; "" unless the same contents are stored already."""
         with suppress(OSError):
             digest = _digest_of(fd, is_late)
-            if digest in self:
-                os.utime(self.path(digest))
-                return digest
+            with self.opened(digest) as stored:
+                os.utime(stored)
+            return digest
         self.full = self.full or not is_late()
         return ""
 
     def _keep(self, temporary: Path, digest: str, size: int) -> None:
-        """Give a finished copy its name, unless the same contents are stored already. Raises OSError."""
+        """Give a finished copy its name. Raises OSError.
+
+        It replaces a file of this name, which may have other contents: a checkout may contain a store.
+        """
         path = self.path(digest)
         assert self._left_bytes is not None
-        try:
-            os.utime(path)  # the new time keeps it from being pruned
-        except FileNotFoundError:
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            temporary.replace(path)
-            self._left_bytes -= size
-        else:
-            temporary.unlink()
+        with suppress(FileNotFoundError):
+            self._left_bytes += path.lstat().st_size
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        temporary.replace(path)
+        self._left_bytes -= size
 
     def measure(self) -> None:
         """Make the directory, and remove unneeded copies if it is too large. Done once, unless it fails."""

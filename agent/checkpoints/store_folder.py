@@ -10,22 +10,29 @@ from pathlib import Path
 
 from transcripts import StoreError, ensure_private_folder
 from transcripts.patterns import lazy_bytes_pattern
+from transcripts.storage import read_regular
 
 FRESH_CONTENT_S = 3_600.0  # contents are stored before the log line that names them is written
 RECENT_LOG_S = 30 * 86_400.0  # a session whose last change is older can no longer restore files
+MAX_LOG_BYTES = 256 << 20  # a line for each change of a file
 _HASH = lazy_bytes_pattern(rb'"([0-9a-f]{64})"')
 
 
 def make_store_folder(folder: Path) -> bool:
-    """Make a directory of contents and its parents, all private.
+    """Make a directory of contents and its parents, all private, and remove links in it.
 
-    Return False if that fails, or if the directory is a link.
+    A checkout may contain a store that leads out of the project. Return False if that fails, or if the
+    directory is a link itself.
     """
     with suppress(OSError, StoreError):
         ensure_private_folder(folder.parents[1])
         ensure_private_folder(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
-        return not folder.is_symlink()
+        if not folder.is_symlink():
+            for path in folder.iterdir():
+                if path.is_symlink():
+                    path.unlink()
+            return True
     return False
 
 
@@ -66,5 +73,6 @@ def _needed_hashes(folder: Path, now: float) -> set[str]:
         with suppress(FileNotFoundError):
             is_recent = now - path.stat().st_mtime < RECENT_LOG_S
             if path.suffix == ".look" or (path.suffix == ".jsonl" and is_recent):
-                needed.update(match.decode() for match in _HASH.findall(path.read_bytes()))
+                found = _HASH.findall(read_regular(path, MAX_LOG_BYTES))
+                needed.update(match.decode() for match in found)
     return needed

@@ -5,16 +5,19 @@ import os
 import stat
 import time
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from agent.checkpoints.change_log import read_changes
 from agent.checkpoints.content_store import ContentStore, replace_private
 from agent.checkpoints.file_restore import plan_restore, restore
 from agent.checkpoints.recorder import Checkpoints
 from agent.checkpoints.snapshot import SnapshotLimits
 from agent.checkpoints.store_folder import FRESH_CONTENT_S, RECENT_LOG_S, prune
+from tools.files import closing
 
 from .project import Seq, run, write
 
@@ -118,6 +121,71 @@ def test_contents_that_are_not_those_of_their_hash_are_not_given_out(root: Path)
     paths = {digest: contents.folder / digest[:2] / digest[2:] for digest in (mine, other)}
     paths[mine].write_bytes(paths[other].read_bytes())
     assert contents.get(mine) is None and contents.get("0" * 64) is None
+
+
+def plant_other_contents(path: Path, digest: str) -> None:
+    path.write_bytes(zlib.compress(b"planted", 1))
+
+
+def plant_a_bomb(path: Path, digest: str) -> None:
+    packing = zlib.compressobj(9)
+    path.write_bytes(b"".join(packing.compress(bytes(1 << 20)) for _ in range(400)) + packing.flush())
+
+
+def plant_a_link(path: Path, digest: str) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def plant_a_pipe(path: Path, digest: str) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("plant", [plant_other_contents, plant_a_bomb, plant_a_link, plant_a_pipe])
+def test_a_store_that_a_checkout_contains_does_not_stand_for_contents(
+    root: Path, plant: Callable[[Path, str], None]
+) -> None:
+    digest = store(root).put(b"mine")
+    path = store(root).folder / digest[:2] / digest[2:]
+    plant(path, digest)
+    assert store(root).get(digest) is None
+    assert store(root).put(b"mine") == digest and store(root).get(digest) == b"mine"
+
+
+def test_a_large_file_is_stored_although_the_store_has_other_contents_of_its_name(root: Path) -> None:
+    (root / "large").write_bytes(b"mine" * 1_000)
+    large = store(root).large
+    with closing(os.open(root / "large", os.O_RDONLY)) as fd:
+        digest = large.put(fd, 4_000, lambda: False)
+        large.path(digest).write_bytes(b"other" * 800)
+        assert large.put(fd, 4_000, lambda: False) == digest
+    assert large.read(digest) == b"mine" * 1_000
+
+
+def test_nothing_is_stored_behind_a_link_in_the_store(root: Path, tmp_path: Path) -> None:
+    digest = hashlib.sha256(b"mine").hexdigest()
+    contents = store(root)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    contents.folder.mkdir(parents=True)
+    (contents.folder / digest[:2]).symlink_to(elsewhere)
+    assert contents.put(b"mine") == digest and list(elsewhere.iterdir()) == []
+
+
+def test_logs_of_a_checkout_that_never_end_are_not_read(root: Path) -> None:
+    contents = store(root)
+    contents.put(b"old")
+    (contents.folder.parent / "odd.jsonl").symlink_to("/dev/zero")
+    with pytest.raises(OSError, match="not a regular file"):
+        prune(contents.folder, 0)
+
+
+@pytest.mark.parametrize("line", ['[Infinity, "a", ["none",0,"",""], null]', "[" * 100_000])
+def test_lines_of_a_log_that_makeroom_did_not_write_are_skipped(root: Path, line: str) -> None:
+    path = root / "log.jsonl"
+    path.write_text(f'{line}\n[1, "a", ["none",0,"",""], null]\n')
+    assert [change.path for change in read_changes(path).files] == ["a"]
 
 
 def test_a_disk_that_takes_nothing_makes_the_store_full(root: Path) -> None:
