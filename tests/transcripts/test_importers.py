@@ -21,6 +21,9 @@ def lines(*objects):
     return "\n".join(json.dumps(raw) for raw in objects).encode()
 
 
+ASKED = {"type": "tool_use", "id": "q", "name": "AskUserQuestion"}
+
+
 def replies(made):
     return [fact for fact in made.facts if isinstance(fact, Reply)]
 
@@ -416,3 +419,47 @@ def test_a_servers_or_a_commands_error_does_not_become_a_users_words():
     for told in (None, "User rejected tool use", f"Error: {refused}always push"):
         assert said("Bash", told) == (("", "always push"),)
     assert said("WebFetch", "Error: from the page") == () == said("Bash", {"stdout": "", "is_error": True})
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        [{"role": "user", "content": "hi", "ts": 10**400}, {"role": "assistant", "content": "yes"}],
+        [
+            {"role": "assistant", "content": [ASKED | {"input": {"questions": wrong}}]}
+            for wrong in (True, 7, "text", {"question": "q"})
+        ],
+    ],
+)
+def test_values_that_no_agent_writes_do_not_stop_the_import(objects) -> None:
+    answer = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "q", "content": "yes"}]}
+    made = import_session(lines(*(each for one in objects for each in (one, answer))), count)
+    assert replies(made) and all(0 <= fact.ts < 1e12 for fact in made.facts)
+
+
+def test_calls_that_a_swe_agent_trajectory_does_not_name_by_a_list_are_those_that_wait() -> None:
+    history = [
+        {"role": "assistant", "content": "look", "action": "ls", "thought": "look"},
+        {"role": "tool", "content": "a.py", "tool_call_ids": True},
+    ]
+    made = import_session(
+        json.dumps({"history": history, "trajectory": [], "environment": "e"}).encode(), count
+    )
+    assert kinds(made.facts) == ["Reply", "Result"]
+
+
+def test_a_recording_does_not_become_any_number_of_sessions() -> None:
+    def line(role: str, ident: str, parent: str | None) -> dict[str, object]:
+        return {
+            "type": role,
+            "uuid": ident,
+            "parentUuid": parent,
+            "message": {"role": role, "content": ident},
+        }
+
+    prompts = [line("user", f"p{number}", "r") for number in range(60)]
+    answers = [line("assistant", f"a{number}", f"p{number}") for number in range(60)]
+    made = import_session(lines(line("user", "r", None), *prompts, *answers), count)
+    assert first_texts(made) == ["r", "p59", "a59"]
+    assert [first_texts(fork)[1] for fork in made.forks] == [f"p{number}" for number in range(49, 59)]
+    assert made.skipped["other continuations"] == 49

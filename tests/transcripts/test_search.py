@@ -1,7 +1,9 @@
 """Search over real records on disk: what is found, and that the index is never more than a cache."""
 
 import fcntl
+import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -16,7 +18,7 @@ from unicodedata import normalize
 import pytest
 from msgspec.structs import replace
 
-from transcripts.codec import encode_fact
+from transcripts.codec import encode_fact, seal
 from transcripts.facts import Fact, Reply, Result, Rewound, StoredOutput, User
 from transcripts.file_states import SEARCH_FOLDER, RecordFiles
 from transcripts.folding import fold
@@ -533,3 +535,52 @@ def test_a_python_without_fts5_searches_all_the_same(project: Path, without_inde
 def test_facts_in_memory_are_searched_too(tmp_path: Path) -> None:
     hits = search_facts(tmp_path, "jitter of the retry", "x", FIRST, 3)
     assert (hits[0].fact.seq, hits[0].call) == (3, CALL)
+
+
+HOSTILE_INDEX = """
+    CREATE VIEW files AS WITH RECURSIVE endless(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM endless)
+        SELECT n AS id, 'a' AS sid, 0 AS size, x'' AS mark, '' AS stamp, 1 AS lowest, 1 AS highest
+        FROM endless WHERE n < 0;
+    CREATE TABLE facts (id INTEGER PRIMARY KEY, file INTEGER, seq INTEGER, at INTEGER);
+    CREATE TABLE rewound (file INTEGER, first INTEGER, last INTEGER);
+    CREATE TABLE opened (file INTEGER, seq INTEGER, at INTEGER);
+    CREATE VIRTUAL TABLE words USING fts5(text, content='');
+"""
+
+
+@pytest.mark.parametrize("beside", ["index.db-journal", "index.db-wal"])
+def test_an_index_that_a_repository_contains_is_never_opened(project: Path, beside: str) -> None:
+    index_file(project).parent.mkdir()
+    with closing(sqlite3.connect(index_file(project))) as database:
+        database.executescript(f"{HOSTILE_INDEX} PRAGMA user_version = {INDEX_VERSION};")
+    index_file(project).with_name(beside).write_bytes(b"hostile")
+    assert update_index(project, lambda: False)  # which would never return
+    assert set(found(project, "bikeshed colour")) == {"b1", "a5"}
+
+
+def test_an_index_stays_when_the_project_is_moved_and_is_made_again_in_a_copy(project: Path) -> None:
+    before = found(project, "bikeshed colour")
+    made = index_file(project).stat().st_ino
+    moved = project.rename(project.with_name("moved"))
+    assert found(moved, "bikeshed colour") == before and index_file(moved).stat().st_ino == made
+    copy = moved.with_name("copy")
+    shutil.copytree(moved, copy)
+    assert found(copy, "bikeshed colour") == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"v":1,"seq":9223372036854775808,"ts":"2026-09-20T00:00:00Z","sid":"a","kind":"user"}',
+        b'{"v":1,"seq":1e300,"ts":"2026-09-20T00:00:00Z","sid":"a","kind":"rewound","to":1}',
+        b'{"v":1,"seq":9,"ts":"2026-09-20T00:00:00Z","sid":"a","kind":"rewound","to":9223372036854775808}',
+        b'{"v":1,"seq":9,"ts":"2026-09-20T00:00:00Z","sid":"a","kind":"result","of":9223372036854775808,'
+        b'"block":0,"content":[{"type":"text","text":"a bikeshed"}]}',
+    ],
+)
+def test_numbers_that_no_session_reaches_do_not_stop_the_index(project: Path, line: bytes) -> None:
+    raw = json.loads(line)
+    write(project, "0")
+    (project / RECORDS_FOLDER / "0.jsonl").write_bytes(seal({**raw, "sid": "0"}))
+    assert update_index(project, lambda: False)
+    assert {"a5", "b1"} <= set(found(project, "bikeshed"))

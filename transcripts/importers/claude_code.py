@@ -16,6 +16,7 @@ from ..facts import Reply
 from ..messages import Block, ToolResultBlock
 from .recording import SECOND_WRITER, ImportedSession, ParsedFile, content_blocks, parse_time
 
+MAX_FORKS = 10  # of a recording, the newest; each one contains the conversation before it
 _MESSAGE_TYPES = ("user", "assistant")
 # Field -> what a message is in which it is true.
 _LEFT_OUT = {
@@ -61,7 +62,8 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
         for ident, branch in others.items()
         if branch.what == SECOND_WRITER and ident in _messages(file.objects)
     }
-    for leaf in leaves.values():
+    session.skip("other continuations", max(0, len(leaves) - MAX_FORKS))
+    for leaf in list(leaves.values())[-MAX_FORKS:]:
         fork = ImportedSession(session.format, session.count)
         _read_branch(file, fork, _other_branches(file.objects, leaf))
         if any(isinstance(fact, Reply) for fact in fork.facts):

@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct, field
@@ -16,6 +17,7 @@ from ..facts import Fact, Reply, Result, User, about_said
 from ..messages import Block, TextBlock, ToolResultBlock, ToolUseBlock, UnknownBlock, block_from_json
 from ..patterns import lazy_pattern
 
+_MAX_QUESTIONS = 20  # of one call; Claude Code asks at most four
 _MAX_SECONDS = 1e11  # the year 5138; a larger time is in milliseconds
 # The texts that Claude Code puts around the user's words in a result.
 _REFUSAL_START = "The user doesn't want to "
@@ -71,8 +73,8 @@ def _json_value(text: str) -> Any:
 def parse_time(stamp: Any) -> float | None:
     """Convert ISO 8601, seconds or milliseconds to seconds since the epoch; None for anything else."""
     if isinstance(stamp, int | float) and not isinstance(stamp, bool):
-        seconds = stamp / 1000 if stamp > _MAX_SECONDS else float(stamp)
-        return seconds if 0 <= seconds <= _MAX_SECONDS else None
+        seconds = stamp / 1000 if _MAX_SECONDS < stamp <= 1000 * _MAX_SECONDS else stamp
+        return float(seconds) if 0 <= seconds <= _MAX_SECONDS else None
     try:
         return datetime.fromisoformat(stamp).timestamp()
     except (TypeError, ValueError):
@@ -164,11 +166,14 @@ class ImportedSession(Struct):
 
     def drop_prompts(self, number: int) -> None:
         """Remove the last prompts and all facts after the first of them, since the user rewound."""
-        prompts = [at for at, fact in enumerate(self.facts) if isinstance(fact, User)]
-        start = prompts[-number:][0] if number > 0 and prompts else len(self.facts)
-        self.skip("rewound messages", len(self.facts) - start)
-        del self.facts[start:]
-        self._calls = {call: at for call, at in self._calls.items() if at[0] <= start}
+        start = len(self.facts)
+        places = reversed(range(start))  # a recording may drop prompts as often as it has lines
+        for at in islice((at for at in places if isinstance(self.facts[at], User)), max(0, number)):
+            start = at
+        if dropped := len(self.facts) - start:
+            self.skip("rewound messages", dropped)
+            del self.facts[start:]
+            self._calls = {call: at for call, at in self._calls.items() if at[0] <= start}
 
     @property
     def skipped_text(self) -> str:
@@ -200,7 +205,8 @@ def _said_in(result: str, use: Block, error: bool, told: Any) -> dict[str, Any]:
     if use.name != _ASKING_TOOL:
         return {}
     asked = use.input.get("questions")
-    asked = [str(each.get("question")) for each in asked or () if isinstance(each, Mapping)]
+    asked = asked[:_MAX_QUESTIONS] if isinstance(asked, list) else []
+    asked = [str(each.get("question")) for each in asked if isinstance(each, Mapping)]
     places = sorted((at, each) for each in asked if (at := result.find(f'"{each}"="')) >= 0)
     ends = [*(at for at, _ in places[1:]), (result + _ANSWERS_END).index(_ANSWERS_END)]
     answers = (result[at + len(each) + 4 : end] for (at, each), end in zip(places, ends, strict=False))

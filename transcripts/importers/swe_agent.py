@@ -34,7 +34,8 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
                 session.add_reply((*content, *uses), None)
                 pending = [use.id for use in uses]
             case "user" | "tool" if pending and is_observation:
-                ids = [str(ident) for ident in step.get("tool_call_ids") or pending[:1]]
+                named = step.get("tool_call_ids")
+                ids = list(map(str, named)) if named and isinstance(named, list) else pending[:1]
                 for ident in ids:
                     session.add_result(ident, content, None)
                 pending = [ident for ident in pending if ident not in ids]

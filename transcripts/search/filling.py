@@ -151,7 +151,7 @@ class _Batch:
             fact, _ = decode_line(line)
         except BadLine:
             return
-        if isinstance(fact, Rewound):
+        if isinstance(fact, Rewound) and 0 < fact.to < fact.seq:
             self._db.execute("INSERT INTO rewound VALUES (?, ?, ?)", (self._file, fact.to, fact.seq))
         if isinstance(fact, Opened):
             self._db.execute("INSERT INTO opened VALUES (?, ?, ?)", (self._file, fact.seq, at))

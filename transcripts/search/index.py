@@ -86,6 +86,8 @@ class SearchIndex:
 
     def place_before(self, place: Place, seq: int) -> Place | None:
         """Return the place of an earlier fact `seq` of the same session, or None if it is far away."""
+        if not 0 < seq < place.seq:
+            return None
         query = f"""
             SELECT {_PLACE} FROM facts JOIN files ON files.id = file
             WHERE facts.id BETWEEN ? AND ? AND file = ? AND seq = ?

@@ -1,7 +1,9 @@
 """The file of the search index: an SQLite database next to the transcripts, which is only a cache.
 
-It is rebuilt if it is missing, damaged or of another version. One process uses it at a time, and only
-briefly; a search that must not wait does without it.
+It is rebuilt if it is missing, damaged, of another version, or was not made here: the file names its own
+inode, which a repository that contains an index cannot know. SQLite never opens such a file, whose views and
+triggers could run without an end. One process uses the index at a time, and only briefly; a search that must
+not wait does without it.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import fcntl
 import os
 import stat
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -90,10 +93,8 @@ def _connect(path: Path) -> sqlite3.Connection:
     """Connect to the file, and recreate it if it is unusable or may be shared with another user."""
     import sqlite3  # as in open_database
 
-    with suppress(FileNotFoundError):
-        found = path.lstat()
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or found.st_uid != os.geteuid():
-            path.unlink()
+    if not _is_own(path):
+        _remove(path.parent)
     try:
         return _connect_once(path)
     except sqlite3.DatabaseError as error:
@@ -116,6 +117,7 @@ def _connect_once(path: Path) -> sqlite3.Connection:
             if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
                 raise sqlite3.DatabaseError(f"the version of the index is {version}")
             connection.execute("PRAGMA auto_vacuum = FULL")
+            connection.execute(f"PRAGMA application_id = {_own_id(path.stat())}")
             connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {INDEX_VERSION}; COMMIT;")
     except BaseException:
         connection.close()
@@ -123,7 +125,22 @@ def _connect_once(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def _is_own(path: Path) -> bool:
+    """Return whether the file was made here, by this user, and has no other name."""
+    with suppress(OSError), opened_fd(path, os.O_RDONLY | os.O_NONBLOCK) as fd:
+        found = os.fstat(fd)
+        is_private = stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_uid == os.geteuid()
+        stored = os.pread(fd, 4, 68)  # the application id in the header of an SQLite file
+        return is_private and int.from_bytes(stored, "big", signed=True) == _own_id(found)
+    return False
+
+
+def _own_id(found: os.stat_result) -> int:
+    """Return the number, not 0, that an index contains if it was made as this file."""
+    return zlib.crc32(b"%d" % found.st_ino) % (2**31 - 1) + 1
+
+
 def _remove(folder: Path) -> None:
-    for name in ("index.db", "index.db-journal"):
+    for name in ("index.db", "index.db-journal", "index.db-wal", "index.db-shm"):
         with suppress(OSError):
             (folder / name).unlink()
