@@ -33,6 +33,20 @@ def backup_of(project: Path) -> GitBackup:
     return GitBackup(project / ".git", project.parent / f"kept-{os.getpid()}")
 
 
+def test_objects_that_are_linked_in_several_turns_are_put_back(project: Path) -> None:
+    before, backup = state(project), backup_of(project)
+    backup.max_links = 1
+    backup.keep()
+    turns = 1
+    while backup.unlinked:
+        backup.link_more()
+        turns += 1
+    shutil.rmtree(project / ".git" / "objects")
+    assert backup.restore()
+    assert state(project) == before
+    assert turns > 2
+
+
 def state(project: Path) -> str:
     """Return git's output about branches, the index, and faults."""
     looks = ("log --all --format=%s%d", "status --porcelain", "fsck --full", "diff --cached")

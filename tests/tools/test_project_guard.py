@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -337,5 +338,34 @@ def test_what_else_may_be_written_is_watched_as_well(project: Path) -> None:
         await guard.end()
         (line,) = guard.take_reports()
         assert line.startswith(f"[check {other}/.mcp.json: ")
+
+    run(main())
+
+
+def test_all_objects_of_a_repository_are_backed_up_while_a_command_runs(project: Path) -> None:
+    """A fresh repository has a file for each object, for which the command need not wait."""
+    names = [f"{number:040x}" for number in range(5_000)]
+    for name in names:
+        path = project / ".git/objects" / name[-2:] / name[:38]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    (project / ".git/refs/heads").mkdir(parents=True)
+
+    def linked(guard: ProjectGuard) -> int:
+        return sum(path.is_file() for path in guard.copies.glob("*/objects/*/*"))
+
+    async def main() -> None:
+        guard = guard_of(project)
+        await guard.begin()
+        before = linked(guard)
+        while linked(guard) < len(names):
+            await guard.check()  # as often as the session checks, between which more are linked
+        assert before < len(names)
+        shutil.rmtree(project / ".git/objects")
+        await guard.end()
+        assert "objects were restored" in "".join(guard.take_reports())
+        assert sum(path.is_file() for path in project.glob(".git/objects/*/*")) == len(names)
+        await guard.close()
+        assert linked(guard) == 0
 
     run(main())

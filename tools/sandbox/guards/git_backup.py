@@ -42,19 +42,21 @@ _LOOSE_FOLDER = lazy_pattern(r"[0-9a-f]{2}")
 class GitBackup(Struct):
     """Copies of the git directory `git` (or that of a worktree) in our own directory `kept`, PROJECT-PID.
 
-    `shown` is its name for users. `max_links` limits the objects that are linked at once (10 µs each). The
-    methods block.
+    `shown` is its name for users. `max_links` limits the objects that are linked at once (15 µs each);
+    `unlinked` is true if there are more, for `link_more`. The methods block.
     """
 
     git: Path
     kept: Path
     shown: str = ".git"
     max_links: int = 20_000
+    unlinked: bool = False
     _copied: dict[str, Seen] = field(default_factory=dict)  # by path from the repository
     _listed: dict[str, int] = field(default_factory=dict)  # directories of objects: their time of change
 
     def keep(self) -> None:
         """Update the copies. Files that cannot be copied are not kept."""
+        self.unlinked = False
         if not is_whole(self.git):
             return
         if not self._copied:
@@ -70,6 +72,12 @@ class GitBackup(Struct):
                 del self._copied[path]
                 with suppress(OSError):
                     (self.kept / path).unlink()
+            self._link_objects(top)
+
+    def link_more(self) -> None:
+        """Link objects for which there was no time yet."""
+        self.unlinked = False
+        with suppress(OSError), closing(opened_git(self.git)) as top:
             self._link_objects(top)
 
     def restore(self) -> list[str]:
@@ -118,13 +126,16 @@ class GitBackup(Struct):
                 here = self.kept / "objects" / name
                 here.mkdir(mode=0o700, parents=True, exist_ok=True)
                 new = set(object_names(folder)) - set(os.listdir(here))
-                for each in islice(new, left):
-                    link_object(folder, each, here / each)
-            left -= min(left, len(new))
+                with closing(os.open(here, LISTED_FOLDER)) as target:
+                    for each in islice(new, left):
+                        link_object(folder, each, target)
             if name == "pack" and "pack" in self._listed and new:
                 _let_go(here)
-            if left:
-                self._listed[name] = changed
+            if len(new) > left:
+                self.unlinked = True
+                return
+            left -= len(new)
+            self._listed[name] = changed
 
     def _kept_paths(self) -> Iterator[str]:
         yield from self._copied

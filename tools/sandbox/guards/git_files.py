@@ -136,8 +136,8 @@ def object_names(folder: int) -> Iterator[str]:
     yield from filter(_OBJECT.fullmatch, os.listdir(folder))
 
 
-def link_object(folder: int, name: str, target: Path) -> None:
-    """Link an object of an open directory to `target`, if it is a regular file. Raises OSError."""
-    os.link(name, target, src_dir_fd=folder, follow_symlinks=False)
-    if not stat.S_ISREG(target.lstat().st_mode):
-        target.unlink()
+def link_object(folder: int, name: str, target: int) -> None:
+    """Link an object of an open directory into another, if it is a regular file. Raises OSError."""
+    os.link(name, name, src_dir_fd=folder, dst_dir_fd=target, follow_symlinks=False)
+    if not stat.S_ISREG(os.stat(name, dir_fd=target, follow_symlinks=False).st_mode):
+        os.unlink(name, dir_fd=target)

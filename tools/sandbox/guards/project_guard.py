@@ -23,7 +23,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from tools.files import FILE_TIMEOUT_S, FOLDER_FLAGS, closing, in_thread, one_line_path, safe_open
+from tools.files import FILE_TIMEOUT_S, FOLDER_FLAGS, FileError, closing, in_thread, one_line_path, safe_open
 from tools.sandbox.blocked_access import short_path
 from tools.sandbox.project_profile import project_key
 
@@ -41,7 +41,7 @@ from .planted_files import put_aside_git_control, tell_planted
 
 _MAX_REPORTS = 20  # reported one by one
 _MAX_REPOSITORIES = 10  # in a project that are backed up: 1 ms each for a command
-_MAX_LINKED = 20_000  # objects of the project's repository at once: 0.2 s
+_MAX_LINKED = 2_000  # objects of a repository at once: 0.03 s
 
 
 class _Place(Struct, frozen=True):
@@ -80,6 +80,7 @@ class ProjectGuard(Struct):
     _since: float | None = None  # the start of the first command that `look_at_links` has not covered
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _ending: set[asyncio.Task[None]] = field(default_factory=set)
+    _linking: asyncio.Task[None] | None = None
 
     async def begin(self, written: Sequence[Path] = ()) -> None:
         """Take a snapshot before a sandboxed command starts that may also write to these places.
@@ -105,6 +106,8 @@ class ProjectGuard(Struct):
             self._before = await in_thread(FILE_TIMEOUT_S, lambda _: look())
             self._since = self._since or time.time()
             self._running += 1
+            if any(backup.unlinked for backup in self._backups.values()):
+                self._linking = asyncio.ensure_future(self._link_more())
 
     def _keep_repositories(self, others: Iterable[Path], within: Iterable[Path], first: bool) -> None:
         """Update the backups of the project's repository, those `within` it, and those of other places.
@@ -121,9 +124,25 @@ class ProjectGuard(Struct):
         for git in wanted:
             copies = self.copies / f"{project_key(git)}-{os.getpid()}"
             shown = one_line_path(short_path(str(git), str(self.folder)))
-            links = _MAX_LINKED if git == own else _MAX_LINKED // 10
-            self._backups[git] = known.get(git) or GitBackup(git, kept=copies, shown=shown, max_links=links)
+            self._backups[git] = known.get(git) or GitBackup(
+                git, kept=copies, shown=shown, max_links=_MAX_LINKED
+            )
             self._backups[git].keep()
+
+    async def _link_more(self) -> None:
+        """Link the other objects of repositories, a few at a time, while a command runs."""
+
+        def link() -> bool:
+            waiting = [backup for backup in self._backups.values() if backup.unlinked]
+            for backup in waiting[:1]:
+                backup.link_more()
+            return bool(waiting)
+
+        with suppress(FileError):
+            more = True
+            while more:
+                async with self._looking:
+                    more = await in_thread(FILE_TIMEOUT_S, lambda _: link())
 
     async def end(self) -> None:
         """Check the state when a sandboxed command is over, or could not be started."""
@@ -191,8 +210,10 @@ class ProjectGuard(Struct):
         def drop() -> None:
             for backup in self._backups.values():
                 backup.drop()
+            self._backups = {}
 
-        await in_thread(FILE_TIMEOUT_S, lambda _: drop())
+        async with self._looking:
+            await in_thread(FILE_TIMEOUT_S, lambda _: drop())
 
     def take_reports(self) -> list[str]:
         """Return the reports so far, and clear them."""
