@@ -1,4 +1,4 @@
-"""Parse patches of apply_patch, Codex's tool for edits, wherever they stand in a text.
+"""Parse patches of apply_patch, Codex's tool for edits, anywhere in a text.
 
 A patch names files, and for each file pieces of its text with the lines before and after a change:
 

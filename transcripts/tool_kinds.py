@@ -54,7 +54,7 @@ def is_server_tool(definition: Mapping[str, Any]) -> bool:
 
 
 def is_deferred_tool(definition: Mapping[str, Any]) -> bool:
-    """Return whether a tool is no part of the prompt until the model has found it by a search of the API."""
+    """Return whether a tool is not in the prompt until the model has found it by a search of the API."""
     return definition.get(_DEFERRED_KEY) is True
 
 

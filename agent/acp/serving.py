@@ -317,7 +317,7 @@ class EditorAgent:
         return await _answered(begin())
 
     def _introduce(self, ident: str, session: EditorSession) -> None:
-        """Send what an editor is told of a session once it knows its id."""
+        """Send the commands and other state of a session, once the editor knows its id."""
         session.updates.tell_commands(session.commands())
         session.updates.tell_state()
         session.updates.outbox.begin(ident)

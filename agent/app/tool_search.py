@@ -1,7 +1,7 @@
 """Defer the tools of MCP servers where they are many and the service can search them.
 
-A deferred tool is no part of the prompt, nor of the prefix that the cache and thinking are bound to. The API
-runs the search itself, and its result names the tools that the model can call from then on:
+A deferred tool belongs neither to the prompt nor to the prefix that the cache and thinking are bound to. The
+API runs the search itself, and its result names the tools that the model can call from then on:
 
     tools:     bash, read, ..., mcp, mcp__maps__route (deferred), tool_search_tool_bm25
     assistant: server_tool_use "route", tool_search_tool_result [mcp__maps__route], tool_use mcp__maps__route

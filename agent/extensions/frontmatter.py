@@ -34,7 +34,7 @@ class Markdown(Struct, frozen=True):
 def judged_path(path: Path, top: Path | None) -> Path:
     """Return the real path of a file, which must be the own one of the checkout `top`; None for the user's.
 
-    It is no link to a secret or outside, and not another user's. Raises OSError and ValueError.
+    It is not a link to a secret or outside, and not another user's. Raises OSError and ValueError.
     """
     if top is None:
         return path.resolve()

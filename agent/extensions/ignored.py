@@ -1,4 +1,4 @@
-"""The parts of extensions that have no effect, which the user is told about."""
+"""The parts of extensions that have no effect, which are reported to the user."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tools.text import pluralize
 from transcripts import TextBlock, about_changed
 
 T = TypeVar("T")
-SLOW_S = 1.0  # after which the user is told what a command waits for
+SLOW_S = 1.0  # after which the user sees what a command waits for
 _BY_OTHERS = "by another session too"
 MAX_TOLD_FILES = 8  # of all kinds; the model can list more itself
 
@@ -56,7 +56,7 @@ async def keep_refs(checkpoints: Checkpoints, emit: Emit, tools: ToolContext, is
 
 
 async def told_if_slow(checkpoints: Checkpoints, emit: Emit, work: Coroutine[Any, Any, T]) -> T:
-    """Await work on the checkpoints. After `SLOW_S` the user is told what it does."""
+    """Await work on the checkpoints. After `SLOW_S`, show the user what it does."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.wait({task}, timeout=SLOW_S)

@@ -95,7 +95,7 @@ class SummaryInBackground(Protocol):
         """Return whether the conversation still begins with the messages that are summarized."""
 
     def state(self) -> BackgroundSummary:
-        """Return what the pipeline is told about it."""
+        """Return its state for the pipeline."""
 
     def drop(self, why: str) -> None:
         """Cancel it, and record why it is not used."""

@@ -205,7 +205,7 @@ class SummaryTask:
         return same_last and view[:last] == list(frozen[:last])
 
     def state(self) -> BackgroundSummary:
-        """Return what the pipeline is told about it. Raises what the task raised."""
+        """Return its state for the pipeline. Raises what the task raised."""
         reply = self._task.result() if self._task.done() else None
         return BackgroundSummary(self.trigger, until=self._view[-1].last, reply=reply)
 

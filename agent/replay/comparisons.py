@@ -2,8 +2,8 @@
 
 `older` and `cliff` show what the machinery of `thrifty` buys; `oracle` shows what is left to gain. None of
 them is a setting. The oracle has read the recording to its end: it clears what no later call needs, or what
-costs clearly more to carry until then than to read again. It is no lower bound: it makes the batch that pays
-most now, and never summarizes.
+costs clearly more to carry until then than to read again. It is not a lower bound: it makes the batch that
+pays most now, and never summarizes.
 """
 
 from bisect import bisect_left

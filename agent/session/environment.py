@@ -96,12 +96,12 @@ def environment_context(now_is: Environment, now: float) -> str:
 
 
 def is_told_environment(folded: Folded, folder: Path) -> bool:
-    """Return whether the model was told the environment of this directory."""
+    """Return whether the model has received the environment of this directory."""
     return folded.opened is not None and folded.opened.folder == str(folder) and bool(folded.entries)
 
 
 def environment_news(folded: Folded, now_is: Environment, now: float) -> list[str]:
-    """Return the environment if it was not told yet, and what has changed in it, before a prompt."""
+    """Return the environment if the model has not received it yet, and its changes, before a prompt."""
     news: list[str] = []
     if not is_told_environment(folded, now_is.folder):
         news.append(environment_context(now_is, now))

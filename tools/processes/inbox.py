@@ -30,7 +30,7 @@ class Inbox:
         self._heir: Inbox | None = None
 
     def post(self, news: str | TextBlock, key: str = "", since: int = OF_THIS_RUN) -> None:
-        """Queue news for the model. News with the same key is replaced; "" is no key.
+        """Queue news for the model. News with the same key is replaced; "" stands for no key.
 
         A string is makeroom's own words. A block is sent unchanged: data, or the user's words. `since` is the
         seq of the fact with which the reported event began; below 1, a rewind never removes the news.

@@ -143,7 +143,7 @@ def _unmarked_utf16(data: bytes) -> tuple[str, TextForm] | None:
     """Return the text of UTF-16 without a byte order mark; None for binary data.
 
     In the wrong order of bytes, "a b" is a Chinese letter, U+2000 and another letter. So the order with more
-    ASCII is right. Bytes that would be plain text but for a few NULs are binary: as UTF-16, those of Latin
+    ASCII is right. Bytes that would be plain text without a few NULs are binary: as UTF-16, those of Latin
     text are NULs by almost half, and those of other text contain control characters.
     """
     sample = data[:_SAMPLE_CHARS]

@@ -5,7 +5,7 @@ place for the secret, `s`, and only that place is masked:
 
     Set-Cookie: session=9f8e7d6c5b4a3928; Path=/     the value of each cookie that looks random
     mysql -u root -ps3cret app                       the value of an option that is a password
-    password: hunter2x9                              the value of a line in YAML, if it is no plain word
+    password: hunter2x9                              the value of a line in YAML, if it is not a plain word
     <password>S3cretPw99</password>
 
 Text that is not masked: `password: string`, `password = other_password`, `token: ${TOKEN}`.

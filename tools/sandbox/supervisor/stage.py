@@ -122,7 +122,7 @@ class SandboxStage:
 
 
 def _hide_record(path: str) -> None:
-    """Hide the contents of a directory of transcripts, but for git, which ignores it. Raises OSError."""
+    """Hide the contents of a directory of transcripts. git ignores the directory. Raises OSError."""
     mount("tmpfs", path, "tmpfs", NO_SETUID | NO_DEVICES | NO_EXEC, "mode=0555,size=64k")
     _ignore_all(path)
     set_mount(path, READ_ONLY, recursive=False)
