@@ -5,7 +5,7 @@ import pytest
 from compact import local_summary as building
 from compact.directives import REQUEST
 from compact.identifiers import whole_name_counts
-from compact.local_summary import accounting_steps, build_local_summary, pins_of
+from compact.local_summary import accounting_steps, build_local_summary, pins_of, summary_steps
 from compact.local_summary_text import CLOSINGS_TITLE, commitments_text, coverage, local_summary_text
 from tests.tables import each_row
 from transcripts.facts import Compacted, Fold, Instructed, about_said
@@ -115,6 +115,22 @@ def test_accounts_made_in_steps_beforehand_give_the_same_summary_and_leave_littl
     monkeypatch.setattr(building, "_account", counted)
     assert build_local_summary(made.folded, made.folded.entries) == wanted
     assert len(accounted) == 1  # the newest entry
+
+
+def test_a_session_whose_accounts_were_made_is_not_gone_through_again_before_each_call(monkeypatch):
+    world = World(judged=False)
+    for number in range(building.MAX_MISSING_ACCOUNTS + 1):
+        world.user(f"question {number}")
+    assert len(list(summary_steps(world.folded))) == building.MAX_MISSING_ACCOUNTS + 1
+    looked_at = []
+
+    def look(entry, kind_of):
+        looked_at.append(entry)
+        return 0, ()
+
+    monkeypatch.setattr(building, "_made_of", look)
+    world.user("one more")
+    assert list(summary_steps(world.folded)) == [] and looked_at == []
 
 
 def test_no_accounts_are_made_beforehand_of_what_a_summary_covers():
