@@ -344,7 +344,7 @@ def test_what_else_may_be_written_is_watched_as_well(project: Path) -> None:
 
 def test_all_objects_of_a_repository_are_backed_up_while_a_command_runs(project: Path) -> None:
     """A fresh repository has a file for each object, for which the command need not wait."""
-    names = [f"{number:040x}" for number in range(5_000)]
+    names = [f"{number:040x}" for number in range(15_000)]
     for name in names:
         path = project / ".git/objects" / name[-2:] / name[:38]
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -38,7 +38,7 @@ from .names import (
     repositories_in_index,
 )
 from .secret_names import MAYBE_TOKEN_FILES, beginning, holds_token, plain_name
-from .secret_search import secret_search
+from .secret_search import CHANGED, SecretSearch, Stamp, secret_search, stamp_of
 
 _MAX_DEPTH = 3  # of directories below a project's root
 _MAX_FOLDERS = 2_000  # of a project that are listed
@@ -76,14 +76,15 @@ def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
     The former include links to them and the targets of links.
     """
     fixed = git_steering(os.path.join(folder, ".git"))
-    searched = dict.fromkeys(secret_search(folder).find())
+    search = secret_search(folder)
+    searched = dict.fromkeys(search.find())
     secret = []
     if not os.path.isdir(os.path.join(folder, ".git")) and (found := git_folders(folder)):
         # The configuration of a worktree, or of a parent directory.
         named = _named_in_configuration((found.own, found.shared), found.checkout)
         fixed += [each for path in named for each in links_on_way(path) if os.path.lexists(each)]
         fixed += linked_in([os.path.join(found.shared, "hooks")], folder)
-    for place, found_name in _named_near_root(folder):
+    for place, found_name in _named_near_root(folder, search):
         name = plain_name(found_name)
         path = os.path.join(place, found_name)
         if name == ".git":
@@ -185,7 +186,7 @@ class _Listing(Struct, frozen=True):
     stamp: of the directory, which changes whenever an entry is made, removed or renamed
     """
 
-    stamp: tuple[int, ...]
+    stamp: Stamp
     named: tuple[str, ...]
     folders: tuple[str, ...]
 
@@ -196,7 +197,7 @@ def _looked_at(project: str) -> dict[str, _Listing]:
     return {}
 
 
-def _named_near_root(project: str) -> Iterator[tuple[str, str]]:
+def _named_near_root(project: str, search: SecretSearch) -> Iterator[tuple[str, str]]:
     """Yield (directory, name) of possibly guarded entries in directories near the root, outer ones first."""
     known = _looked_at(project)
     if len(known) >= _MAX_FOLDERS:
@@ -206,22 +207,24 @@ def _named_near_root(project: str) -> Iterator[tuple[str, str]]:
     for _ in range(_MAX_DEPTH):
         below: list[str] = []
         for place in layer:
-            if place not in known and len(known) >= _MAX_FOLDERS:
+            listing = known.get(place)
+            if listing is None and len(known) >= _MAX_FOLDERS:
                 continue
-            with suppress(OSError):
-                listing = known[place] = _listing(place, known.get(place))
-                yield from ((place, name) for name in listing.named)
-                below += listing.folders
+            try:
+                stamp = search.stamp(place)
+                if listing is None or listing.stamp != stamp:
+                    listing = known[place] = _listing(place, stamp)
+            except OSError:
+                continue
+            for name in listing.named:
+                yield place, name
+            below += listing.folders
         layer = below
 
 
-def _listing(folder: str, known: _Listing | None) -> _Listing:
-    """List all guarded names in a directory, again only if they may have changed."""
-    state = os.stat(folder)
-    stamp = (state.st_dev, state.st_ino, state.st_mtime_ns, state.st_ctime_ns)
-    if known is not None and known.stamp == stamp:
-        return known
-    settled = time.time_ns() - state.st_ctime_ns > _SETTLED_NS
+def _listing(folder: str, stamp: Stamp) -> _Listing:
+    """List all guarded names in a directory that has this stamp. Raises OSError."""
+    settled = time.time_ns() - stamp[CHANGED] > _SETTLED_NS
     named = []
     folders = []
     in_config = folder.endswith("/.config")
@@ -300,7 +303,7 @@ def _held(place: str, checkout: str) -> list[str]:
         state = os.stat(f"{place}/index")
     except OSError:
         return []
-    stamp = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+    stamp = stamp_of(state)
     known = _indexes().get(place)
     if known is None or known[0] != stamp:
         data = beginning(f"{place}/index", _MAX_HELD_BYTES)

@@ -13,7 +13,7 @@ Directories of installed packages and of caches are not searched. Names are judg
 """
 
 # Making a Path for each of thousands of names would take most of the time.
-# ruff: noqa: PTH116, PTH118, PTH120
+# ruff: noqa: PTH116, PTH120
 
 from __future__ import annotations
 
@@ -60,14 +60,16 @@ _WITH_MADE_UP_SECRETS = word_set(
 _SECRET_FOLDERS = SECRET_FOLDERS - _NEVER_SEARCHED
 
 Stamp = tuple[int, ...]
+CHANGED = 4  # the place in a stamp of the time of the last change
 
 
 class _Listing(Struct, frozen=True):
-    """The names of possible secrets in a directory, and of the directories in it."""
+    """The paths of possible secrets in a directory and of its directories, those of `last` searched last."""
 
     stamp: Stamp
     named: tuple[str, ...]
     folders: tuple[str, ...]
+    last: tuple[str, ...]
 
 
 class SecretSearch:
@@ -88,6 +90,11 @@ class SecretSearch:
             found += [path for path in self._tracked() if self._is_secret(path)]
         return list(dict.fromkeys(found))
 
+    def stamp(self, place: str) -> Stamp:
+        """Return the stamp of a directory, which `find` may just have looked at. Raises OSError."""
+        known = self._listings.get(place)
+        return known.stamp if known is not None and known.stamp else stamp_of(os.stat(place))
+
     def _walk(self, until: float) -> Iterator[str]:
         """Yield the paths of possible secrets. New directories are listed until the time is over."""
         reached: dict[str, _Listing] = {}
@@ -104,13 +111,16 @@ class SecretSearch:
                 if known is None and (time.monotonic() > until or len(reached) >= MAX_FOLDERS):
                     self.complete = False
                     continue
-                with suppress(OSError):
-                    listing = reached[place] = _listing(place, known)
-                    yield from (os.path.join(place, name) for name in listing.named)
-                    for name in listing.folders:
-                        (last if plain_name(name) in _SEARCHED_LAST else below).append(
-                            os.path.join(place, name)
-                        )
+                try:
+                    stamp = stamp_of(os.stat(place))
+                    if known is None or known.stamp != stamp:
+                        known = _listing(place, stamp)
+                except OSError:
+                    continue
+                reached[place] = known
+                yield from known.named
+                below += known.folders
+                last += known.last
             layer = below
         self._listings = reached
 
@@ -118,7 +128,7 @@ class SecretSearch:
         """Yield the paths of possible secrets in the index of the project's repository."""
         index = f"{self.folder}/.git/index"
         with suppress(OSError):
-            stamp = _stamp(os.stat(index))
+            stamp = stamp_of(os.stat(index))
             if stamp != self._index[0]:
                 data = beginning(index, _MAX_INDEX_BYTES)
                 names = (os.fsdecode(name) for size in (20, 32) for name, _ in paths_in_index(data, size))
@@ -145,7 +155,7 @@ class SecretSearch:
             state = os.stat(path)
         except OSError:
             return False
-        stamp = _stamp(state)
+        stamp = stamp_of(state)
         known = self._judged.get(path)
         if known is None or known[0] != stamp:
             settled = time.time_ns() - state.st_ctime_ns > _SETTLED_NS
@@ -164,25 +174,27 @@ def secret_search(folder: str) -> SecretSearch:
     return SecretSearch(folder)
 
 
-def _listing(folder: str, known: _Listing | None) -> _Listing:
-    """List a directory, again only if its names may have changed. Raises OSError."""
-    state = os.stat(folder)
-    stamp = _stamp(state)
-    if known is not None and known.stamp == stamp:
-        return known
-    settled = time.time_ns() - state.st_ctime_ns > _SETTLED_NS
+def _listing(folder: str, stamp: Stamp) -> _Listing:
+    """List a directory that has this stamp. Raises OSError."""
+    settled = time.time_ns() - stamp[CHANGED] > _SETTLED_NS
     every = _is_secret_folder(folder)
-    named = []
-    folders = []
+    named: list[str] = []
+    folders: list[str] = []
+    last: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
             name = plain_name(entry.name)
             if entry.is_dir(follow_symlinks=False):
                 if name not in _NEVER_SEARCHED:
-                    folders.append(entry.name)
+                    (last if name in _SEARCHED_LAST else folders).append(entry.path)
             elif every or _may_be_secret(name):
-                named.append(entry.name)
-    return _Listing(stamp if settled else (), named=tuple(sorted(named)), folders=tuple(sorted(folders)))
+                named.append(entry.path)
+    return _Listing(
+        stamp if settled else (),
+        named=tuple(sorted(named)),
+        folders=tuple(sorted(folders)),
+        last=tuple(sorted(last)),
+    )
 
 
 def _is_secret_folder(path: str) -> bool:
@@ -193,5 +205,5 @@ def _may_be_secret(name: str) -> bool:
     return may_be_secret(name) or name in MAYBE_TOKEN_FILES
 
 
-def _stamp(state: os.stat_result) -> Stamp:
+def stamp_of(state: os.stat_result) -> Stamp:
     return (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)

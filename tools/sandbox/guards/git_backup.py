@@ -36,13 +36,14 @@ from .git_files import (
 from .guarded_state import LISTED_FOLDER
 
 BY_WHOM = "a sandboxed command or another process"  # in reports, since it is not known which
+_MAX_MORE_LINKS = 1_000  # at once, for which a command may have to wait
 _LOOSE_FOLDER = lazy_pattern(r"[0-9a-f]{2}")
 
 
 class GitBackup(Struct):
     """Copies of the git directory `git` (or that of a worktree) in our own directory `kept`, PROJECT-PID.
 
-    `shown` is its name for users. `max_links` limits the objects that are linked at once (15 µs each);
+    `shown` is its name for users. `max_links` limits the objects that are linked the first time (15 µs each);
     `unlinked` is true if there are more, for `link_more`. The methods block.
     """
 
@@ -72,13 +73,13 @@ class GitBackup(Struct):
                 del self._copied[path]
                 with suppress(OSError):
                     (self.kept / path).unlink()
-            self._link_objects(top)
+            self._link_objects(top, min(self.max_links, _MAX_MORE_LINKS) if self._listed else self.max_links)
 
     def link_more(self) -> None:
         """Link objects for which there was no time yet."""
         self.unlinked = False
         with suppress(OSError), closing(opened_git(self.git)) as top:
-            self._link_objects(top)
+            self._link_objects(top, min(self.max_links, _MAX_MORE_LINKS))
 
     def restore(self) -> list[str]:
         """Restore the missing parts of a repository that was emptied; return a line about it for the user."""
@@ -111,9 +112,9 @@ class GitBackup(Struct):
             except PermissionError:
                 continue  # another user's process has this pid
 
-    def _link_objects(self, git: int) -> None:
+    def _link_objects(self, git: int, most: int) -> None:
         """Link new objects. Raises OSError if the copies are on another file system."""
-        left = self.max_links
+        left = most
         for name in ("pack", *filter(_LOOSE_FOLDER.fullmatch, names_in(git, "objects"))):
             try:
                 opened = safe_open(f"objects/{name}", LISTED_FOLDER, base=git)
