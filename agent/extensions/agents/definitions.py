@@ -55,6 +55,8 @@ IGNORED_FIELDS = {
     "mcpServers": "agents use the servers of the session",
     "memory": "agents have no memory of their own",
     "initialPrompt": "an agent begins with the task that it is given",
+    "allowed-tools": "the field of an agent is `tools`",
+    "allowedTools": "the field of an agent is `tools`",
 }
 
 

@@ -180,6 +180,15 @@ def test_fields_of_claude_code_without_effect_are_named(tmp_path: Path) -> None:
     assert found.problems == [] and "settings file" in found.ignored[0].why
 
 
+@pytest.mark.parametrize("name", ["allowed-tools", "allowedTools"])
+def test_a_list_of_tools_in_a_field_of_commands_is_named(tmp_path: Path, name: str) -> None:
+    path = put(tmp_path / "home/.claude/agents", "builder")
+    path.write_text(path.read_text().replace("color: blue\n", f"color: blue\n{name}: Read\n"))
+    places = AgentPlaces(tmp_path, {"HOME": str(tmp_path / "home")}, tmp_path / "ours")
+    (part,) = known_agents(places, lambda item: True).ignored
+    assert (part.path, part.name) == (path, name) and "`tools`" in part.why
+
+
 def test_a_text_without_fields_is_named_and_needs_no_approval(tmp_path: Path) -> None:
     (tmp_path / ".claude/agents").mkdir(parents=True)
     (tmp_path / ".claude/agents/README.md").write_text("# Our agents\n")
