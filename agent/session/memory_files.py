@@ -115,7 +115,7 @@ def passed_over(folder: Path, user_dir: Path, claude: Path, used: Iterable[str])
 def replaced_memory(folder: Path, user_dir: Path, claude: Path) -> dict[Path, Path]:
     """Return the memory files of Claude Code that are not read, each with the file that takes its place.
 
-    A CLAUDE.md that refers to the AGENTS.md beside it is read in effect.
+    A CLAUDE.md that only refers to the AGENTS.md beside it is read in effect.
     """
     found: dict[Path, Path] = {}
     own = next((path for path in (user_dir / name for name in MEMORY_NAMES) if path.is_file()), None)
@@ -128,11 +128,17 @@ def replaced_memory(folder: Path, user_dir: Path, claude: Path) -> dict[Path, Pa
             continue
         paths = [*_of_claude(place / ".claude"), place / LOCAL_MEMORY_NAME]
         text, *_ = _read_memory_file((place / claude_name).resolve())
-        if agents_name not in text:
+        if not _only_refers(text, agents_name):
             paths.insert(0, place / claude_name)
         real = agents.resolve()
         found |= {path: agents for path in paths if path.is_file() and path.resolve() != real}
     return found
+
+
+def _only_refers(text: str, name: str) -> bool:
+    """Return whether a text names a file and has no instructions of its own, but for headings."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return name in text and all(name in line for line in lines)
 
 
 def _why_passed_over(path: Path, place: Path) -> str:

@@ -287,5 +287,8 @@ def test_replaced_files_are_named_unless_they_refer_to_what_replaces_them(projec
     (project / ".claude/CLAUDE.md").symlink_to(project / "AGENTS.md")
     places = (project, user, user / ".claude")
     assert replaced_memory(*places) == {project / ".claude/rules/node.md": project / "AGENTS.md"}
-    (project / "CLAUDE.md").write_text("Something else.")
-    assert list(replaced_memory(*places)) == [project / "CLAUDE.md", project / ".claude/rules/node.md"]
+    (project / "CLAUDE.md").write_text("# Agents\n\n@AGENTS.md\n")
+    assert project / "CLAUDE.md" not in replaced_memory(*places)
+    for text in ("Something else.", "@AGENTS.md\n\n## Releases\nNever push a tag.\n"):
+        (project / "CLAUDE.md").write_text(text)
+        assert list(replaced_memory(*places)) == [project / "CLAUDE.md", project / ".claude/rules/node.md"]
