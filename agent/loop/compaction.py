@@ -72,6 +72,7 @@ from .summary_call import (
 )
 from .touched_files import account_for_all
 
+LONG_SESSION = 250  # entries; what a summary of more may need is prepared in slices: 0.2 ms each
 TOO_LARGE = "the server rejected the prompt as too large"
 COUNTED = "the prompt exceeds the context window by the server's count"
 MIN_ASKED_SHARE = 0.7  # of the window: a smaller prompt is not counted by the server
@@ -270,7 +271,8 @@ async def _plan(
     session: Session, context: TurnContext, emit: Emit, request: CompactionRequest
 ) -> CompactionPlan:
     trigger = request.trigger
-    await account_for_all(session)
+    if len(session.folded.entries) > LONG_SESSION:
+        await account_for_all(session)
     task = context.background_summary
     background = task.state() if task is not None else None
     situation = replace(situation_of(session, context), background=background)
