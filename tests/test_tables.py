@@ -39,6 +39,36 @@ def test_an_expected_error_that_does_not_come_is_a_failure() -> None:
         check()
 
 
+def test_the_rows_behind_one_that_is_skipped_are_checked() -> None:
+    @each_row("number", [1, 2, 3])
+    def check(number: int) -> None:
+        if number != 2:
+            pytest.skip("not here")
+        raise ValueError(number)
+
+    with pytest.raises(AssertionError, match="1 of 3 rows fail:\n- number=2"):
+        check()
+
+
+def test_a_table_whose_right_rows_include_a_skipped_one_is_skipped() -> None:
+    seen = []
+
+    @each_row("number", [1, 2])
+    def check(number: int) -> None:
+        seen.append(number)
+        if number == 1:
+            pytest.skip("not here")
+
+    with pytest.raises(pytest.skip.Exception, match="not here"):
+        check()
+    assert seen == [1, 2]
+
+
+def test_a_mark_of_a_row_is_a_mistake() -> None:
+    with pytest.raises(AssertionError, match="marks of its own"):
+        each_row("text", [pytest.param("a", marks=pytest.mark.sweep)])
+
+
 def test_a_table_without_a_row_is_a_mistake() -> None:
     with pytest.raises(AssertionError, match="without a row"):
         each_row("text", [])
