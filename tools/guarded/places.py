@@ -38,7 +38,7 @@ from .names import (
     repositories_in_index,
 )
 from .secret_names import MAYBE_TOKEN_FILES, beginning, holds_token, plain_name
-from .secret_search import CHANGED, SecretSearch, Stamp, secret_search, stamp_of
+from .secret_search import SecretSearch, Stamp, secret_search, stamp_of
 
 _MAX_DEPTH = 3  # of directories below a project's root
 _MAX_FOLDERS = 2_000  # of a project that are listed
@@ -183,10 +183,11 @@ def _is_git_folder(path: str) -> bool:
 class _Listing(Struct, frozen=True):
     """The guarded names in a directory, and the paths of the directories that are searched as well.
 
-    stamp: of the directory, which changes whenever an entry is made, removed or renamed
+    stamp: of the directory, which changes whenever an entry is made, removed or renamed; None if it had just
+        changed, so that it may change again with the same times
     """
 
-    stamp: Stamp
+    stamp: Stamp | None
     named: tuple[str, ...]
     folders: tuple[str, ...]
 
@@ -224,7 +225,7 @@ def _named_near_root(project: str, search: SecretSearch) -> Iterator[tuple[str, 
 
 def _listing(folder: str, stamp: Stamp) -> _Listing:
     """List all guarded names in a directory that has this stamp. Raises OSError."""
-    settled = time.time_ns() - stamp[CHANGED] > _SETTLED_NS
+    settled = time.time_ns() - stamp.changed > _SETTLED_NS
     named = []
     folders = []
     in_config = folder.endswith("/.config")
@@ -237,7 +238,7 @@ def _listing(folder: str, stamp: Stamp) -> _Listing:
             hidden = name.startswith(".") and name != ".config"
             if not hidden and entry.is_dir(follow_symlinks=False) and name not in _PASSED_OVER:
                 folders.append(entry.path)
-    return _Listing(stamp if settled else (), named=tuple(sorted(named)), folders=tuple(sorted(folders)))
+    return _Listing(stamp if settled else None, named=tuple(sorted(named)), folders=tuple(sorted(folders)))
 
 
 def git_steering(git: str) -> list[str]:
@@ -292,7 +293,7 @@ def _steering_of(git: str, checkout: str = "") -> list[str]:
 
 
 @cache
-def _indexes() -> dict[str, tuple[tuple[int, ...], list[bytes]]]:
+def _indexes() -> dict[str, tuple[Stamp | None, list[bytes]]]:
     """Return the indexes read so far, by directory: the stamp of each, and its repositories."""
     return {}
 
@@ -313,7 +314,7 @@ def _held(place: str, checkout: str) -> list[str]:
             parts += (beginning(str(path), _MAX_HELD_BYTES) for path in files)
         names = [name for part in parts for size in (20, 32) for name in repositories_in_index(part, size)]
         settled = len(parts) == 1 and time.time_ns() - state.st_ctime_ns > _SETTLED_NS
-        known = _indexes()[place] = (stamp if settled else (), names)
+        known = _indexes()[place] = (stamp if settled else None, names)
     paths = (os.path.join(checkout, os.fsdecode(name)) for name in known[1])
     whole = (path for path in paths if path != checkout and "\0" not in path)
     return [f"{path}/.git" for path in whole if os.path.realpath(path) == path]

@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -59,14 +60,24 @@ _WITH_MADE_UP_SECRETS = word_set(
 )
 _SECRET_FOLDERS = SECRET_FOLDERS - _NEVER_SEARCHED
 
-Stamp = tuple[int, ...]
-CHANGED = 4  # the place in a stamp of the time of the last change
+
+class Stamp(NamedTuple):
+    """The state of a file or directory that differs after each change; times are in nanoseconds."""
+
+    device: int
+    inode: int
+    size: int
+    modified: int
+    changed: int
 
 
 class _Listing(Struct, frozen=True):
-    """The paths of possible secrets in a directory and of its directories, those of `last` searched last."""
+    """The paths of possible secrets in a directory and of its directories, those of `last` searched last.
 
-    stamp: Stamp
+    `stamp` is None where the directory had just changed, so that it may change again with the same times.
+    """
+
+    stamp: Stamp | None
     named: tuple[str, ...]
     folders: tuple[str, ...]
     last: tuple[str, ...]
@@ -79,8 +90,8 @@ class SecretSearch:
         self.folder = folder
         self.complete = False  # the last walk reached every directory
         self._listings: dict[str, _Listing] = {}
-        self._judged: dict[str, tuple[Stamp, bool]] = {}
-        self._index: tuple[Stamp, tuple[str, ...]] = ((), ())
+        self._judged: dict[str, tuple[Stamp | None, bool]] = {}
+        self._index: tuple[Stamp | None, tuple[str, ...]] = (None, ())
 
     def find(self, budget_s: float = BUDGET_S) -> list[str]:
         """Return the paths of all secrets found so far that still exist."""
@@ -93,7 +104,7 @@ class SecretSearch:
     def stamp(self, place: str) -> Stamp:
         """Return the stamp of a directory, which `find` may just have looked at. Raises OSError."""
         known = self._listings.get(place)
-        return known.stamp if known is not None and known.stamp else stamp_of(os.stat(place))
+        return known.stamp if known is not None and known.stamp is not None else stamp_of(os.stat(place))
 
     def _walk(self, until: float) -> Iterator[str]:
         """Yield the paths of possible secrets. New directories are listed until the time is over."""
@@ -159,7 +170,7 @@ class SecretSearch:
         known = self._judged.get(path)
         if known is None or known[0] != stamp:
             settled = time.time_ns() - state.st_ctime_ns > _SETTLED_NS
-            known = self._judged[path] = (stamp if settled else (), is_secret_file(path, name))
+            known = self._judged[path] = (stamp if settled else None, is_secret_file(path, name))
         return known[1]
 
     def _is_made_up(self, path: str) -> bool:
@@ -176,7 +187,7 @@ def secret_search(folder: str) -> SecretSearch:
 
 def _listing(folder: str, stamp: Stamp) -> _Listing:
     """List a directory that has this stamp. Raises OSError."""
-    settled = time.time_ns() - stamp[CHANGED] > _SETTLED_NS
+    settled = time.time_ns() - stamp.changed > _SETTLED_NS
     every = _is_secret_folder(folder)
     named: list[str] = []
     folders: list[str] = []
@@ -190,7 +201,7 @@ def _listing(folder: str, stamp: Stamp) -> _Listing:
             elif every or _may_be_secret(name):
                 named.append(entry.path)
     return _Listing(
-        stamp if settled else (),
+        stamp if settled else None,
         named=tuple(sorted(named)),
         folders=tuple(sorted(folders)),
         last=tuple(sorted(last)),
@@ -206,4 +217,5 @@ def _may_be_secret(name: str) -> bool:
 
 
 def stamp_of(state: os.stat_result) -> Stamp:
-    return (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+    """Return the stamp of a file or directory."""
+    return Stamp(state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
