@@ -106,7 +106,8 @@ class ProjectGuard(Struct):
             self._before = await in_thread(FILE_TIMEOUT_S, lambda _: look())
             self._since = self._since or time.time()
             self._running += 1
-            if any(backup.unlinked for backup in self._backups.values()):
+            is_linking = self._linking is not None and not self._linking.done()
+            if not is_linking and any(backup.unlinked for backup in self._backups.values()):
                 self._linking = asyncio.ensure_future(self._link_more())
 
     def _keep_repositories(self, others: Iterable[Path], within: Iterable[Path], first: bool) -> None:
