@@ -145,7 +145,7 @@ def fact_from_json(raw: Any) -> tuple[Fact, str]:
         kind = str(raw["kind"])
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadLine(f"not a transcript line: {error!r}") from error
-    if not 1 <= seq < 10**15:
+    if not 1 <= seq < 10**15:  # larger numbers do not fit the integers of the search index
         raise BadLine(f"invalid sequence number {seq}")
     if version <= FORMAT_VERSION and (made := FACT_TYPES.get(kind)) is not None:
         # If a field is missing or cannot be read, the line is kept like one of an unknown kind.

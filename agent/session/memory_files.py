@@ -136,7 +136,7 @@ def replaced_memory(folder: Path, user_dir: Path, claude: Path) -> dict[Path, Pa
 
 
 def _only_refers(text: str, name: str) -> bool:
-    """Return whether a text names a file and has no instructions of its own, but for headings."""
+    """Return whether a text names a file and contains nothing else than headings and lines with that name."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     return name in text and all(name in line for line in lines)
 
