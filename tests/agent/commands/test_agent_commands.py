@@ -169,6 +169,8 @@ def test_agents_in_the_background_end_when_they_are_stopped_a_turn_is_or_the_ses
     async def work(run: ControllerRun) -> None:
         await run.do("go")
         assert await asyncio.to_thread(run.server.arrived, 4)  # two requests of the turn, one of each agent
+        pool = run.controller.in_use[1].agents
+        assert pool is not None and [agent.error for agent in pool.agents] == ["", ""], "both are at work"
         assert await run.do("/agents stop 1") == "stopped 1 background agent"
         await until(run, lambda pool: len(pool.running) == 1)
         assert "#1  general  do work one  (interrupted; " in await run.do("/agents")
