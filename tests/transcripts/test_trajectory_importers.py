@@ -295,3 +295,59 @@ def test_a_part_of_an_unexpected_type_never_stops_an_import(objects: Any, whole:
         fold(made.facts)
         tried += 1
     assert tried > 100
+
+
+def _content_of(kind: str, content: list[Any], calls: list[Any]) -> Any:
+    """A recording of each format with these parts and calls in one reply."""
+    match kind:
+        case "atif":
+            step = {"source": "agent", "message": content, "tool_calls": calls}
+            return {"schema_version": "ATIF-v1.7", "steps": [step]}
+        case "mini_swe_agent":
+            message = {"role": "assistant", "content": content, "tool_calls": calls}
+            return {"trajectory_format": "mini-swe-agent-1.1", "messages": [message]}
+        case "responses":
+            items = [{"type": "message", "content": content}, *({"type": "function_call"} for _ in calls)]
+            output = {"object": "response", "output": [*items, {"type": "sight"}, "x"]}
+            return {"trajectory_format": "mini-swe-agent-1.1", "messages": [output]}
+        case "swe_agent":
+            return {"history": [{"role": "assistant", "content": content, "tool_calls": calls}]}
+        case "codex":
+            item = {"type": "message", "role": "assistant", "content": content}
+            return [{"type": "response_item", "payload": item}]
+        case "pi":
+            message = {"role": "assistant", "content": content}
+            return [{"type": "session", "cwd": "/"}, {"type": "message", "message": message}]
+        case "entire":
+            return [{"v": 1, "agent": "x", "type": "assistant", "content": content}]
+        case _:
+            return [{"role": "assistant", "content": content}]
+
+
+PARTS = "unreadable parts of messages"
+WITHOUT_ID = "calls without an id"
+
+
+@each_row(
+    "kind, skipped",
+    [
+        ("atif", {PARTS: 2, WITHOUT_ID: 2}),
+        ("mini_swe_agent", {PARTS: 2, WITHOUT_ID: 2}),
+        ("responses", {PARTS: 4, WITHOUT_ID: 2}),
+        ("swe_agent", {PARTS: 2, WITHOUT_ID: 2}),
+        ("codex", {PARTS: 2}),
+        ("pi", {PARTS: 2, "session lines": 1}),
+        ("entire", {PARTS: 2}),
+        ("messages", {PARTS: 2}),
+    ],
+)
+def test_parts_and_calls_that_cannot_be_read_are_counted(kind: str, skipped: dict[str, int]) -> None:
+    content = [
+        {"type": "output_text" if kind == "responses" else "text", "text": "I look."},
+        {"type": "text"},
+        7,
+    ]
+    value = _content_of(kind, content, calls=[{"function_name": "Bash"}, 5])
+    made = read_lines(*value) if isinstance(value, list) else read(value)
+    assert made.skipped == skipped
+    assert [block_text(block) for block in narrow(made.facts[0], Reply).blocks] == ["I look."]

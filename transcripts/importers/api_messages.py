@@ -19,7 +19,7 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
         if raw.get("role") not in _MESSAGE_ROLES:
             session.skip("messages of other roles")
             continue
-        if (blocks := content_blocks(raw.get("content"))) is None:
+        if (blocks := content_blocks(raw.get("content"), session.skip)) is None:
             session.damaged += 1
         else:
             session.add_message(raw["role"], blocks, parse_time(raw.get("timestamp", raw.get("ts"))))

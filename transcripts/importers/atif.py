@@ -11,7 +11,7 @@ from typing import Any
 
 from ..messages import Block, TextBlock, ThinkingBlock, ToolUseBlock
 from .openai_items import content_parts, image_at, tool_call
-from .recording import ImportedSession, ParsedFile, parse_time
+from .recording import UNREADABLE_CALLS, ImportedSession, ParsedFile, Skip, parse_time, read_parts
 
 _VERSION_START = "ATIF-v"
 
@@ -31,7 +31,8 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
         if not isinstance(step, Mapping):
             session.damaged += 1
         elif source == "user":
-            session.add_user(_content(step.get("message")), parse_time(step.get("timestamp")))
+            content = _content(step.get("message"), session.skip)
+            session.add_user(content, parse_time(step.get("timestamp")))
         elif source == "agent":
             _add_reply(step, str(step.get("model_name") or default or ""), session)
         else:
@@ -43,15 +44,14 @@ def _add_reply(step: Mapping[str, Any], model: str, session: ImportedSession) ->
     ts = parse_time(step.get("timestamp"))
     thought = step.get("reasoning_content")
     thinking = (ThinkingBlock(thought, ""),) if isinstance(thought, str) and thought else ()
-    made = (_call(raw) for raw in _list(step, "tool_calls"))
-    calls = [call for call in made if call is not None]
-    session.add_reply((*thinking, *_content(step.get("message")), *calls), ts, model)
+    calls = _calls(step, session.skip)
+    session.add_reply((*thinking, *_content(step.get("message"), session.skip), *calls), ts, model)
     observation = step.get("observation")
     for result in _list(observation, "results") if isinstance(observation, Mapping) else ():
         if not isinstance(result, Mapping):
             session.damaged += 1
             continue
-        content = _content(result.get("content"))
+        content = _content(result.get("content"), session.skip)
         ident = result.get("source_call_id")
         about = result.get("extra")
         failed = isinstance(about, Mapping) and about.get("is_error") is True
@@ -64,24 +64,33 @@ def _add_reply(step: Mapping[str, Any], model: str, session: ImportedSession) ->
             session.add_user(content, ts)
 
 
-def _call(raw: Any) -> ToolUseBlock | None:
-    if not isinstance(raw, Mapping):
-        return None
-    return tool_call(raw.get("tool_call_id"), raw.get("function_name"), raw.get("arguments"))
+def _calls(step: Mapping[str, Any], skip: Skip) -> list[ToolUseBlock]:
+    """Return the calls of a step. Those without an id are skipped."""
+    calls: list[ToolUseBlock] = []
+    for raw in _list(step, "tool_calls"):
+        given = raw if isinstance(raw, Mapping) else {}
+        call = tool_call(given.get("tool_call_id"), given.get("function_name"), given.get("arguments"))
+        if call is None:
+            skip(UNREADABLE_CALLS)
+        else:
+            calls.append(call)
+    return calls
 
 
-def _content(content: Any) -> tuple[Block, ...]:
+def _content(content: Any, skip: Skip) -> tuple[Block, ...]:
     """Return a text, or parts of which images are files beside the trajectory."""
     if not isinstance(content, list):
-        return content_parts(content)
-    blocks: list[Block] = []
-    for part in content:
-        match part:
-            case {"type": "text", "text": str(text)} if text.strip():
-                blocks.append(TextBlock(text))
-            case {"type": str(kind), "source": {"path": str(path)}}:
-                blocks.append(image_at(path) if kind == "image" else TextBlock(f"[{kind}: {path}]"))
-    return tuple(blocks)
+        return content_parts(content, skip)
+    return read_parts(content, _part, skip)
+
+
+def _part(raw: Mapping[str, Any]) -> tuple[Block, ...] | None:
+    match raw:
+        case {"type": "text", "text": str(text)}:
+            return (TextBlock(text),) if text.strip() else ()
+        case {"type": str(kind), "source": {"path": str(path)}}:
+            return (image_at(path) if kind == "image" else TextBlock(f"[{kind}: {path}]"),)
+    return None
 
 
 def _list(raw: Mapping[str, Any], name: str) -> list[Any]:

@@ -91,7 +91,7 @@ def _read_branch(file: ParsedFile, session: ImportedSession, others: Mapping[str
             continue
         known.add(ident)
         message = raw["message"]
-        blocks = content_blocks(message.get("content"))
+        blocks = content_blocks(message.get("content"), session.skip)
         if blocks is None:
             session.damaged += 1
         else:

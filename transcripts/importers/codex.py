@@ -17,7 +17,7 @@ from ..messages import Block, TextBlock, ToolUseBlock
 from ..patterns import lazy_pattern
 from .apply_patch import own_calls
 from .openai_items import content_parts, reasoning, tool_call
-from .recording import ImportedSession, ParsedFile, parse_time
+from .recording import ImportedSession, ParsedFile, Skip, parse_time
 
 _LINE_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 _BARE_TYPES = ("function_call", "function_call_output", "reasoning", "custom_tool_call", "local_shell_call")
@@ -99,7 +99,7 @@ class _Reader(Struct):
             case "message":
                 self._read_message(item, ts)
             case "reasoning":
-                self._extend(reasoning(item), ts, otherwise="encrypted reasoning")
+                self._extend(reasoning(item, self.session.skip), ts)
             case "function_call":
                 name = _full_name(item)
                 self._add_call(tool_call(item.get("call_id"), name, item.get("arguments")), ts)
@@ -117,10 +117,12 @@ class _Reader(Struct):
                 self.session.skip_line(item)
 
     def _read_message(self, item: Mapping[str, Any], ts: float | None) -> None:
-        blocks = content_parts(item.get("content"))
+        blocks = content_parts(item.get("content"), self.session.skip)
         match item.get("role"):
             case "assistant":
-                self._extend(blocks, ts, otherwise="empty messages")
+                self._extend(blocks, ts)
+                if not blocks:
+                    self.session.skip("empty messages")
             case "user":
                 own = tuple(block for block in blocks if not _is_context(block))
                 if own:
@@ -133,13 +135,10 @@ class _Reader(Struct):
             case _:
                 self.session.skip_line(item)
 
-    def _extend(self, blocks: tuple[Block, ...], ts: float | None, otherwise: str) -> None:
-        """Add blocks to the reply; if there are none, the line is left out as what `otherwise` says."""
-        if not blocks:
-            self.session.skip(otherwise)
-            return
-        self.blocks += blocks
-        self.ts = ts
+    def _extend(self, blocks: tuple[Block, ...], ts: float | None) -> None:
+        if blocks:
+            self.blocks += blocks
+            self.ts = ts
 
     def _add_call(self, use: ToolUseBlock | None, ts: float | None) -> None:
         if use is None:
@@ -147,12 +146,12 @@ class _Reader(Struct):
             return
         calls = own_calls(use)
         self._calls[use.id] = [call.id for call in calls]
-        self._extend(tuple(calls), ts, otherwise="")
+        self._extend(tuple(calls), ts)
 
     def _add_output(self, item: Mapping[str, Any], ts: float | None) -> None:
         """Add the result of a call; a patch that became several calls has the same result for each."""
         self.end_reply()
-        content, failed = _output(item.get("output"))
+        content, failed = _output(item.get("output"), self.session.skip)
         ident = str(item.get("call_id"))
         for call in self._calls.pop(ident, [ident]):
             self.session.add_result(call, content, ts, error=failed)
@@ -169,7 +168,7 @@ def _is_context(block: Block) -> bool:
     return isinstance(block, TextBlock) and _CONTEXT.fullmatch(block.text) is not None
 
 
-def _output(output: Any) -> tuple[tuple[Block, ...], bool]:
+def _output(output: Any, skip: Skip) -> tuple[tuple[Block, ...], bool]:
     """Return the content of an output, and whether the call failed.
 
     Older versions wrapped it: {"output": text, "metadata": {"exit_code": 1}}, or {"content", "success"}.
@@ -184,6 +183,6 @@ def _output(output: Any) -> tuple[tuple[Block, ...], bool]:
         failed = wrapped.get("success") is False
         failed |= isinstance(metadata, Mapping) and metadata.get("exit_code") not in (0, None)
         output = wrapped.get("output", wrapped.get("content"))
-    blocks = content_parts(output)
+    blocks = content_parts(output, skip)
     head = blocks[0].text if blocks and isinstance(blocks[0], TextBlock) else ""
     return blocks, failed or _FAILED.match(head) is not None or head.startswith(_PATCH_FAILED)

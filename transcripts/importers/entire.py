@@ -9,7 +9,7 @@ from typing import Any
 from ..messages import Block, ToolUseBlock
 from .apply_patch import own_calls
 from .openai_items import content_parts, tool_call
-from .recording import ImportedSession, ParsedFile, content_blocks, parse_time
+from .recording import UNREADABLE_CALLS, ImportedSession, ParsedFile, content_blocks, parse_time
 
 _MESSAGE_TYPES = ("user", "assistant")
 _VERSION = 1
@@ -30,12 +30,16 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
         blocks: list[Block] = []
         results: list[tuple[list[ToolUseBlock], Mapping[str, Any]]] = []
         for index, block in enumerate(_raw_blocks(raw.get("content"))):
-            if block.get("type") != "tool_use":
-                blocks += content_blocks([{"type": "text", **block}]) or ()
+            if not isinstance(block, Mapping) or block.get("type") != "tool_use":
+                part = {"type": "text", **block} if isinstance(block, Mapping) else block
+                blocks += content_blocks([part], session.skip) or ()
                 continue
             ident = block.get("id") or f"line_{number}_{index}"
             use = tool_call(ident, block.get("name"), block.get("input") or {})
-            calls = own_calls(use) if use is not None else []
+            if use is None:
+                session.skip(UNREADABLE_CALLS)
+                continue
+            calls = own_calls(use)
             blocks += calls
             if isinstance(result := block.get("result"), Mapping):
                 results.append((calls, result))
@@ -46,14 +50,16 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
         for calls, result in results:
             failed = result.get("status") == "error"
             for call in calls:
-                session.add_result(call.id, content_parts(result.get("output")), ts, error=failed)
+                session.add_result(
+                    call.id, content_parts(result.get("output"), session.skip), ts, error=failed
+                )
 
 
 def _is_message(raw: Mapping[str, Any]) -> bool:
     return raw.get("v") == _VERSION and raw.get("type") in _MESSAGE_TYPES and "content" in raw
 
 
-def _raw_blocks(content: Any) -> list[Mapping[str, Any]]:
+def _raw_blocks(content: Any) -> list[Any]:
     if isinstance(content, str):
         return [{"text": content}]
-    return [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
+    return content if isinstance(content, list) else []

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..messages import Block, ThinkingBlock, ToolUseBlock
 from .openai_items import chat_calls, content_parts, reasoning, tool_call
-from .recording import ImportedSession, ParsedFile, parse_time
+from .recording import UNREADABLE_CALLS, UNREADABLE_PARTS, ImportedSession, ParsedFile, Skip, parse_time
 
 _FORMAT_START = "mini-swe-agent"
 
@@ -33,12 +33,13 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
         about = raw.get("extra")
         about = about if isinstance(about, Mapping) else {}
         ts = parse_time(about.get("timestamp"))
-        content = content_parts(raw.get("output" if _is_output(raw) else "content"))
         if _is_reply(raw):
-            blocks = _reply(raw, about, f"message_{number}")
+            blocks = _reply(raw, about, f"message_{number}", session.skip)
             pending = [block.id for block in blocks if isinstance(block, ToolUseBlock)]
             session.add_reply(blocks, ts, str(raw.get("model") or model))
-        elif _is_output(raw) or ("returncode" in about and pending):
+            continue
+        content = content_parts(raw.get("output" if _is_output(raw) else "content"), session.skip)
+        if _is_output(raw) or ("returncode" in about and pending):
             ident = str(raw.get("tool_call_id") or raw.get("call_id") or (pending or [""])[0])
             pending = [call for call in pending if call != ident]
             failed = about.get("returncode") not in (0, None)
@@ -64,17 +65,17 @@ def _is_output(raw: Mapping[str, Any]) -> bool:
     return raw.get("role") == "tool" or raw.get("type") == "function_call_output"
 
 
-def _reply(raw: Mapping[str, Any], about: Mapping[str, Any], ident: str) -> tuple[Block, ...]:
+def _reply(raw: Mapping[str, Any], about: Mapping[str, Any], ident: str, skip: Skip) -> tuple[Block, ...]:
     """Return the blocks of a reply; the calls of actions that are text get ids that start with `ident`."""
     items = raw.get("output")
     if isinstance(items, list):
-        return tuple(block for item in items if isinstance(item, Mapping) for block in _item(item))
+        return tuple(block for item in items for block in _item(item, skip))
     thought = raw.get("reasoning_content")
     blocks: list[Block] = [ThinkingBlock(thought, "")] if isinstance(thought, str) and thought else []
-    blocks += content_parts(raw.get("content"))
+    blocks += content_parts(raw.get("content"), skip)
     calls = raw.get("tool_calls")
     if isinstance(calls, list) and calls:
-        return (*blocks, *chat_calls(calls))
+        return (*blocks, *chat_calls(calls, skip))
     actions = about.get("actions")
     for index, action in enumerate(actions if isinstance(actions, list) else ()):
         if isinstance(action, Mapping) and isinstance(action.get("command"), str):
@@ -82,14 +83,18 @@ def _reply(raw: Mapping[str, Any], about: Mapping[str, Any], ident: str) -> tupl
     return tuple(blocks)
 
 
-def _item(item: Mapping[str, Any]) -> tuple[Block, ...]:
-    match item.get("type"):
-        case "message":
-            return content_parts(item.get("content"))
-        case "reasoning":
-            return reasoning(item)
-        case "function_call":
+def _item(item: Any, skip: Skip) -> tuple[Block, ...]:
+    match item:
+        case {"type": "message"}:
+            return content_parts(item.get("content"), skip)
+        case {"type": "reasoning"}:
+            return reasoning(item, skip)
+        case {"type": "function_call"}:
             ident = item.get("call_id") or item.get("id")
             use = tool_call(ident, item.get("name"), item.get("arguments"))
-            return (use,) if use is not None else ()
+            if use is not None:
+                return (use,)
+            skip(UNREADABLE_CALLS)
+        case _:
+            skip(UNREADABLE_PARTS)
     return ()

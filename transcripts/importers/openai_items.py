@@ -7,34 +7,31 @@ from typing import Any
 
 from ..messages import Block, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock, block_from_json
 from ..patterns import lazy_pattern
+from .recording import UNREADABLE_CALLS, Skip, read_parts
 
 _DATA_URL = lazy_pattern(r"data:(image/\w+);base64,(.+)")
 _TEXT_TYPES = ("text", "input_text", "output_text", "summary_text", "reasoning_text", "refusal")
 
 
-def content_parts(content: Any) -> tuple[Block, ...]:
+def content_parts(content: Any, skip: Skip) -> tuple[Block, ...]:
     """Return the texts and images of a message or an output: a text, a list of parts, or one part."""
-    if isinstance(content, str):
-        return (TextBlock(content),) if content.strip() else ()
-    if isinstance(content, Mapping):
-        content = [content]
-    if not isinstance(content, list):
+    if content is None:
         return ()
-    made = (_part(raw) for raw in content if isinstance(raw, Mapping))
-    return tuple(block for block in made if block is not None)
+    return read_parts(content if isinstance(content, list) else [content], _part, skip)
 
 
-def _part(raw: Mapping[str, Any]) -> Block | None:
+def _part(raw: Mapping[str, Any]) -> tuple[Block, ...] | None:
+    """Return a text that is not blank, or an image; None for a part that cannot be read."""
     match raw:
         case {"type": kind, "text": str(text)} if kind in _TEXT_TYPES:
-            return TextBlock(text) if text.strip() else None
+            return (TextBlock(text),) if text.strip() else ()
         case {"type": "refusal", "refusal": str(text)}:
-            return TextBlock(text)
+            return (TextBlock(text),)
         case {"type": "input_image", "image_url": str(url)} | {
             "type": "image_url",
             "image_url": {"url": str(url)},
         }:
-            return image_at(url)
+            return (image_at(url),)
     return None
 
 
@@ -44,10 +41,12 @@ def image_at(url: str) -> Block:
     return ImageBlock(found[1], found[2]) if found else TextBlock(f"[image: {url[:200]}]")
 
 
-def reasoning(item: Mapping[str, Any]) -> tuple[Block, ...]:
+def reasoning(item: Mapping[str, Any], skip: Skip) -> tuple[Block, ...]:
     """Return the readable part of a reasoning item: its summary and its text."""
-    parts = (*content_parts(item.get("summary")), *content_parts(item.get("content")))
+    parts = (*content_parts(item.get("summary"), skip), *content_parts(item.get("content"), skip))
     text = "\n\n".join(block.text for block in parts if isinstance(block, TextBlock))
+    if not text:
+        skip("encrypted reasoning")
     return (ThinkingBlock(text, ""),) if text else ()
 
 
@@ -63,12 +62,16 @@ def tool_call(ident: Any, name: Any, arguments: Any) -> ToolUseBlock | None:
     return block if isinstance(block, ToolUseBlock) else None
 
 
-def chat_calls(calls: Iterable[Any]) -> list[ToolUseBlock]:
-    """Return the `tool_calls` of a message of Chat Completions, without those that have no id."""
+def chat_calls(calls: Iterable[Any], skip: Skip) -> list[ToolUseBlock]:
+    """Return the `tool_calls` of a message of Chat Completions. Those without an id are skipped."""
     made: list[ToolUseBlock] = []
     for call in calls:
         function = call.get("function") if isinstance(call, Mapping) else None
+        use = None
         if isinstance(function, Mapping):
             use = tool_call(call.get("id"), function.get("name"), function.get("arguments"))
-            made += [use] if use is not None else []
+        if use is None:
+            skip(UNREADABLE_CALLS)
+        else:
+            made.append(use)
     return made

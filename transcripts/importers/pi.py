@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..messages import Block, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
-from .recording import ImportedSession, ParsedFile, parse_time
+from .recording import ImportedSession, ParsedFile, Skip, parse_time, read_parts
 
 _PI_ROLES = ("user", "assistant", "toolResult", "bashExecution", "custom")
 
@@ -56,7 +56,7 @@ def _branch(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _add_message(message: Mapping[str, Any], ts: float | None, session: ImportedSession) -> None:
     role = message.get("role")
-    blocks = _blocks(message.get("content"))
+    blocks = _blocks(message.get("content"), session.skip)
     if role not in _PI_ROLES:
         session.skip("messages of other roles")
     elif role == "bashExecution" and message.get("excludeFromContext"):
@@ -75,23 +75,20 @@ def _add_message(message: Mapping[str, Any], ts: float | None, session: Imported
         session.add_user(blocks, ts)
 
 
-def _blocks(content: Any) -> tuple[Block, ...] | None:
+def _blocks(content: Any, skip: Skip) -> tuple[Block, ...] | None:
     if isinstance(content, str):
-        content = [{"type": "text", "text": content}]
-    if not isinstance(content, list):
-        return None
-    made = (_block(raw) for raw in content if isinstance(raw, Mapping))
-    return tuple(block for block in made if block is not None)
+        content = [content]
+    return read_parts(content, _part, skip) if isinstance(content, list) else None
 
 
-def _block(raw: Mapping[str, Any]) -> Block | None:
+def _part(raw: Mapping[str, Any]) -> tuple[Block, ...] | None:
     match raw:
-        case {"type": "text", "text": str(text)} if text.strip():
-            return TextBlock(text)
+        case {"type": "text", "text": str(text)}:
+            return (TextBlock(text),) if text.strip() else ()
         case {"type": "thinking", "thinking": str(thinking)}:
-            return ThinkingBlock(thinking, str(raw.get("thinkingSignature") or ""))
+            return (ThinkingBlock(thinking, str(raw.get("thinkingSignature") or "")),)
         case {"type": "toolCall", "id": str(ident), "name": str(name), "arguments": dict(arguments)}:
-            return ToolUseBlock(ident, name=name, input=arguments)
+            return (ToolUseBlock(ident, name=name, input=arguments),)
         case {"type": "image", "data": str(data), "mimeType": str(kind)}:
-            return ImageBlock(kind, data)
+            return (ImageBlock(kind, data),)
     return None

@@ -6,7 +6,7 @@ reader leaves out is counted by what it is, so that the user can be told about a
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -33,6 +33,9 @@ _UNUSABLE_TYPES = (None, "text", "tool_use", "tool_result")
 
 Count = Callable[[tuple[Block, ...]], tuple[int, ...]]
 """Counts the tokens of blocks, one number each."""
+
+Skip = Callable[[str], None]
+"""Counts something that is left out, named in the plural."""
 
 
 class UnreadableRecording(ValueError):
@@ -82,6 +85,8 @@ def parse_time(stamp: Any) -> float | None:
 
 
 SECOND_WRITER = "messages of a second writer"  # the reason to leave out what a fork contains
+UNREADABLE_PARTS = "unreadable parts of messages"
+UNREADABLE_CALLS = "calls without an id"
 
 
 class ImportedSession(Struct):
@@ -220,10 +225,10 @@ def _tells_refusal(told: Any) -> bool:
     return told is None or (isinstance(told, str) and told.removeprefix(_ERROR_START).startswith(starts))
 
 
-def content_blocks(content: Any) -> tuple[Block, ...] | None:
+def content_blocks(content: Any, skip: Skip) -> tuple[Block, ...] | None:
     """Return message content as blocks, or None if it is neither a text nor a list.
 
-    Malformed blocks of known types are omitted, since they could not be sent either; blocks of unknown types
+    Malformed blocks of known types are skipped, since they could not be sent either; blocks of unknown types
     are kept unchanged.
     """
     if content is None:
@@ -232,10 +237,29 @@ def content_blocks(content: Any) -> tuple[Block, ...] | None:
         return (TextBlock(content),) if content.strip() else ()
     if not isinstance(content, list):
         return None
-    blocks = [block_from_json(raw) for raw in content if isinstance(raw, Mapping)]
-    blocks += [TextBlock(raw) for raw in content if isinstance(raw, str)]
-    return tuple(
-        block
-        for block in blocks
-        if not (isinstance(block, UnknownBlock) and block.raw.get("type") in _UNUSABLE_TYPES)
-    )
+    return read_parts(content, _content_block, skip)
+
+
+def _content_block(raw: Mapping[str, Any]) -> tuple[Block, ...] | None:
+    block = block_from_json(raw)
+    if isinstance(block, UnknownBlock) and block.raw.get("type") in _UNUSABLE_TYPES:
+        return None
+    return (block,)
+
+
+def read_parts(
+    parts: Iterable[Any], read: Callable[[Mapping[str, Any]], tuple[Block, ...] | None], skip: Skip
+) -> tuple[Block, ...]:
+    """Return the blocks of a message's parts. Parts for which `read` returns None are skipped.
+
+    A string among them is a text.
+    """
+    blocks: list[Block] = []
+    for part in parts:
+        raw = {"type": "text", "text": part} if isinstance(part, str) else part
+        made = read(raw) if isinstance(raw, Mapping) else None
+        if made is None:
+            skip(UNREADABLE_PARTS)
+        else:
+            blocks += made
+    return tuple(blocks)

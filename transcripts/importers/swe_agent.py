@@ -9,7 +9,7 @@ from typing import Any
 
 from ..messages import Block, TextBlock, ToolUseBlock
 from .openai_items import chat_calls
-from .recording import ImportedSession, ParsedFile, content_blocks
+from .recording import ImportedSession, ParsedFile, Skip, content_blocks
 
 
 def recognizes(file: ParsedFile) -> bool:
@@ -24,13 +24,13 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
         if not isinstance(step, Mapping):
             session.damaged += 1
             continue
-        content = content_blocks(step.get("content")) or ()
+        content = content_blocks(step.get("content"), session.skip) or ()
         is_observation = (
             step.get("role") == "tool" or step.get("message_type", "observation") == "observation"
         )
         match step.get("role"):
             case "assistant":
-                content, uses = _reply(step, f"step_{number}", content)
+                content, uses = _reply(step, f"step_{number}", content, session.skip)
                 session.add_reply((*content, *uses), None)
                 pending = [use.id for use in uses]
             case "user" | "tool" if pending and is_observation:
@@ -64,7 +64,7 @@ def _trajectory(steps: list[Any]) -> Iterator[Any]:
 
 
 def _reply(
-    step: Mapping[str, Any], ident: str, content: tuple[Block, ...]
+    step: Mapping[str, Any], ident: str, content: tuple[Block, ...], skip: Skip
 ) -> tuple[tuple[Block, ...], list[ToolUseBlock]]:
     """Return the content of a step and its calls; the call of an action that is text gets the id `ident`."""
     thought = step.get("thought")
@@ -73,7 +73,7 @@ def _reply(
     if isinstance(thought, str) and action is not None:
         content = (TextBlock(thought),) if thought.strip() else ()
     if isinstance(calls, list) and calls:
-        return content, chat_calls(calls)
+        return content, chat_calls(calls, skip)
     if isinstance(action, str) and action.strip():
         return content, [ToolUseBlock(ident, name="bash", input={"command": action})]
     return content, []
