@@ -34,6 +34,15 @@ _USED = {
     "hooks", "statusLine", "outputStyle", "disableAllHooks", "env", "model", "enabledPlugins", "permissions",
     "$schema",
 }  # fmt: skip
+# Entries without another check of their types, with the types that have an effect.
+_TYPES: Mapping[str, tuple[type, str]] = {
+    "statusLine": (dict, "an object"),
+    "outputStyle": (str, "a text"),
+    "disableAllHooks": (bool, "true or false"),
+    "env": (dict, "an object of variables"),
+    "model": (str, "a text"),
+    "enabledPlugins": (dict, 'an object such as {"name@marketplace": true}'),
+}
 # Variables that makeroom and the loader of programs read themselves, or that move its own files.
 _OF_THE_PROGRAM = lazy_pattern(
     r"(?:ANTHROPIC|CLAUDE|MAKEROOM|OPENAI|XDG|LD|DYLD)_\w*|HOME|BASH_ENV|ENV"
@@ -169,7 +178,11 @@ def _read_json(path: Path, source: Source) -> ClaudeSettings:
         hooks=table.entries,
         status_line=status_command(raw.get("statusLine")),
         output_style=style if isinstance(style, str) else "",
-        variables={key: str(value) for key, value in given.items() if not _OF_THE_PROGRAM.fullmatch(key)},
+        variables={
+            key: value if isinstance(value, str) else json.dumps(value)
+            for key, value in given.items()
+            if isinstance(value, str | int | float) and not _OF_THE_PROGRAM.fullmatch(key)
+        },
         model=model if isinstance(model, str) else "",
         hooks_off=raw.get("disableAllHooks") is True,
         problems=_labelled(path, table.problems),
@@ -180,6 +193,7 @@ def _read_json(path: Path, source: Source) -> ClaudeSettings:
 def _ignored(raw: Mapping[str, Any], source: Source, table: HookTable) -> Iterator[tuple[str, str]]:
     """Yield the names of entries without effect, with the reasons."""
     yield from ((name, "makeroom has no such setting") for name in raw if name not in _USED)
+    yield from _of_wrong_types(raw)
     permissions = raw.get("permissions")
     of_permissions = permissions if isinstance(permissions, dict) else {}
     for name, value in of_permissions.items():
@@ -196,6 +210,24 @@ def _ignored(raw: Mapping[str, Any], source: Source, table: HookTable) -> Iterat
             yield f"env.{name}", "makeroom takes it from its own environment only"
     yield from ((f"hooks.{name}", "makeroom does not have this event") for name in table.unknown)
     yield from (("hooks", remark) for remark in table.remarks)
+
+
+def _of_wrong_types(raw: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the names of entries whose values have types that have no effect."""
+    for name, (type_, form) in _TYPES.items():
+        if raw.get(name) is not None and not isinstance(raw[name], type_):
+            yield name, f"it takes {form}"
+    line = raw.get("statusLine")
+    if isinstance(line, dict) and not status_command(line):
+        yield "statusLine", "makeroom supports only those of type command"
+    for name, values, form in (
+        ("env", (str, int, float), "a text"),
+        ("enabledPlugins", (bool,), "true or false"),
+    ):
+        given = raw.get(name)
+        for key, value in given.items() if isinstance(given, dict) else ():
+            if not isinstance(value, values):
+                yield f"{name}.{key}", f"it takes {form}"
 
 
 def _labelled(path: Path, problems: Iterable[str]) -> tuple[str, ...]:

@@ -186,10 +186,17 @@ class _Reading:
         for raw in self._objects("hooks", definition.get("hooks")):
             self._read_hooks(raw.get("hooks", raw))
         for raw in self._objects("mcpServers", definition.get("mcpServers")):
-            servers = raw.get("mcpServers", raw)
-            for name, each in servers.items() if isinstance(servers, dict) else ():
-                if isinstance(each, dict):
-                    self.servers[name] = each
+            self._read_servers(raw.get("mcpServers", raw))
+
+    def _read_servers(self, given: object) -> None:
+        if not isinstance(given, dict):
+            self.ignored.append(("mcpServers", "it is not an object of servers"))
+            return
+        for name, each in given.items():
+            if isinstance(each, dict):
+                self.servers[name] = each
+            elif name != "$schema":
+                self.ignored.append((f"mcpServers.{name}", "it is not an object"))
 
     def _read_commands(self, given: Mapping[str, Any]) -> None:
         """Add the commands of a field of the form `{"NAME": {"source": "./FILE.md"}}`."""

@@ -174,7 +174,8 @@ def test_what_is_wrong_with_a_file_is_reported_once_it_may_act(places: Places) -
     assert places.found().problems == ()
     places.approve()
     assert places.found().problems == () and places.found().status_line == ""
-    ((_, name, why),) = places.found().ignored
+    line, (_, name, why) = places.found().ignored
+    assert line.name == "statusLine"
     assert name == "hooks" and why.endswith("only commands are supported")
     places.write(".claude/settings.json", hooks={**GUARD, "PreTolUse": []})
     (problem,) = places.found().problems
@@ -355,3 +356,23 @@ def test_the_approved_model_is_the_default(tmp_path: Path) -> None:
     run_controller(tmp_path, work, configured={"model": None})
     run_controller(tmp_path, work, configured={"model": None})
     assert [model.split("-")[1] for model in models] == ["sonnet", "opus"]
+
+
+def test_entries_of_a_type_that_has_no_effect_are_named(places: Places) -> None:
+    places.write(
+        ".claude/settings.json",
+        enabledPlugins=["tools@market"],
+        statusLine="date",
+        outputStyle=["terse"],
+        disableAllHooks="true",
+        model={"name": "opus"},
+        env={"A": None, "B": True, "C": 3, "D": ["x"], "E": "e"},
+    )
+    named = ["statusLine", "outputStyle", "disableAllHooks", "model", "enabledPlugins", "env.A", "env.D"]
+    assert [part.name for part in places.found().ignored] == named
+    places.approve()
+    assert places.found().variables == {"B": "true", "C": "3", "E": "e"}
+    places.write(
+        ".claude/settings.json", env=["A=1"], enabledPlugins={"a@m": ["1.0"]}, statusLine={"type": "http"}
+    )
+    assert [part.name for part in places.found().ignored] == ["env", "statusLine", "enabledPlugins.a@m"]

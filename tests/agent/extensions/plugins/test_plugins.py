@@ -234,3 +234,14 @@ def test_a_plugin_given_by_a_flag_needs_no_approval(tmp_path: Path) -> None:
         assert run.controller.services.skills.find("own:greet") is not None
 
     run_controller(tmp_path, work, environ=places.environ, plugin_dirs=("own",))
+
+
+def test_servers_that_are_not_objects_are_named(places: Places) -> None:
+    places.install(mcpServers={"sun": "npx sun", "star": {"command": "star"}})
+    places.write(places.root / ".mcp.json", {"$schema": "x", "mcpServers": [{"command": "moon"}]})
+    (plugin,) = places.found()
+    assert list(plugin.servers) == ["star"]
+    assert plugin.ignored[1:] == (
+        ("mcpServers", "it is not an object of servers"),
+        ("mcpServers.sun", "it is not an object"),
+    )
