@@ -1,6 +1,7 @@
 """`makeroom verify`: check that transcripts are consistent, without a model.
 
-    verify [SESSION...]          verify sessions by id, start of an id, or name (default: all sessions here)
+    verify [SESSION...]          verify sessions by id, start of an id, name, or path of a transcript
+                                 (default: all sessions here)
     -C DIR                       verify the sessions of DIR
 
 Three things are checked:
@@ -31,6 +32,7 @@ from compact import SummaryRequest, problems, summary_messages
 from tools.text import pluralize
 from transcripts import (
     NOTHING_SAID,
+    RECORDS_FOLDER,
     Clear,
     Compacted,
     Fact,
@@ -99,10 +101,11 @@ def run_verify(words: list[str], folder: Path | None = None) -> int:
     given = made.parse_args(words)
     home = Path(given.folder or folder or "").resolve()
     try:
-        sids = [ProjectRecords(home).find(one).stem for one in given.sessions] or recorded_sids(home)
-        if not sids:
+        paths = [_find(home, one) for one in given.sessions]
+        paths = paths or [record_path(home, sid) for sid in recorded_sids(home)]
+        if not paths:
             return complain(f"no sessions in {home}")
-        return max([_report(home, sid) for sid in sids])
+        return max([_report(path, home) for path in paths])
     except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -110,19 +113,36 @@ def run_verify(words: list[str], folder: Path | None = None) -> int:
         return complain(str(error))
 
 
-def _report(home: Path, sid: str) -> int:
+def _find(home: Path, wanted: str) -> Path:
+    """Return the transcript at a path, or of a session. Raises StoreError and FileNotFoundError."""
+    if "/" in wanted or wanted.endswith(".jsonl"):
+        path = Path(wanted).expanduser().absolute()
+        if not path.exists():
+            raise FileNotFoundError(f"cannot verify {wanted}: no such file")
+        return path
+    return ProjectRecords(home).find(wanted)
+
+
+def _report(path: Path, home: Path) -> int:
     """Verify a session and print a line about it; returns the exit code."""
+    if path.parent.name == RECORDS_FOLDER:
+        home = path.parent.parent
     try:
-        print_text(f"{sid}: {verify_record(home, sid).line()}")
+        print_text(f"{path.stem}: {_verify_transcript(path, home).line()}")
     except Difference as difference:
-        print_text(f"{sid}: {difference}")
+        print_text(f"{path.stem}: {difference}")
         return 1
     return 0
 
 
 def verify_record(home: Path, sid: str) -> Verified:
-    """Verify one transcript. Raises Difference for the first difference, and StoreError."""
-    loaded = read_transcript(record_path(home, sid))
+    """Verify one session. Raises Difference for the first difference, and StoreError."""
+    return _verify_transcript(record_path(home, sid), home)
+
+
+def _verify_transcript(path: Path, home: Path) -> Verified:
+    """Verify a transcript of the project `home`, which stores its outputs."""
+    loaded = read_transcript(path)
     if loaded.damaged:
         damaged = loaded.damaged[0]
         raise Difference(f"line {damaged.line} is damaged: {damaged.why}")

@@ -179,3 +179,18 @@ def test_a_reader_that_has_seen_enough_is_not_an_error(
 @pytest.mark.parametrize("words", [["nope"], []])
 def test_a_session_that_is_not_there_is_exit_2(words: list[str], tmp_path: Path) -> None:
     assert run_verify(words, tmp_path) == 2
+
+
+def test_a_transcript_is_verified_by_its_path(
+    recorded: tuple[Path, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project, _ = recorded
+    (sid,) = recorded_sids(project)
+    path = record_path(project, sid)
+    assert run_verify([str(path)], tmp_path) == 0
+    assert capsys.readouterr().out.startswith(f"{sid}: ok: ")
+    copy = tmp_path / "copy.jsonl"
+    copy.write_bytes(b"".join(change_a_result(facts_of(project, sid))))
+    assert run_verify([str(copy)], project) == 1
+    assert run_verify([str(tmp_path / "lost.jsonl")], project) == 2
+    assert "no such file" in capsys.readouterr().err
