@@ -14,6 +14,7 @@ without entering them.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import re
@@ -43,6 +44,7 @@ GitRunner = Callable[[Path, str, Sequence[str]], Awaitable[str]]  # run_git_scri
 WORKTREES = Path(".makeroom", "worktrees")
 IGNORE_FILES = (".gitignore", ".ignore")
 INCLUDE_FILE = ".worktreeinclude"
+MAX_COPIES = 1_000  # that are compared with the project's
 GIT_LIMIT_S = 300.0  # for one script: a checkout of a large project on a slow disk
 # A script prints "ok" as its last line; if it does not, its output is the reason. $1 is the worktree.
 _CHECKED = r"""
@@ -76,16 +78,18 @@ _ADD = f"""{_CHECKED}
 "$0" -c checkout.workers=0 worktree add -q -b "$2" "$1" HEAD && echo ok
 exit 0
 """
-# $1 is a worktree, $2 the commit that its branch began at.
+# $1 is a worktree, $2 the commit that its branch began at; the other arguments leave out copies.
 _WORK = f"""{_CHECKED}{_WITHOUT_REPOSITORIES}
 index=$(mktemp) || exit 0
 trap 'rm -f "$index"' EXIT
-commits=$("$0" -C "$1" rev-list --count "$2..HEAD") || exit 0
+base=$2
+commits=$("$0" -C "$1" rev-list --count "$base..HEAD") || exit 0
 cd "$1" || exit 0
+shift 2
 cp "$("$0" rev-parse --git-path index)" "$index" || exit 0
 export GIT_INDEX_FILE="$index"
-"$0" add -A 2>/dev/null || exit 0
-"$0" diff --cached --no-ext-diff --no-textconv --no-color --stat=100 "$2" || exit 0
+"$0" add -A -- . "$@" 2>/dev/null || exit 0
+"$0" diff --cached --no-ext-diff --no-textconv --no-color --stat=100 "$base" || exit 0
 [ "$commits" = 0 ] || printf '%s\\n' " commits: $commits"
 echo ok
 exit 0
@@ -100,10 +104,22 @@ exec 2>&1
 "$0" ls-files -z --others --ignored --exclude-from="$1" && printf '\\nok\\n'
 exit 0
 """
-# $1 is the worktree. Its tree is written with an index of its own, so that the real one does not change.
+_UNTRACKED = """
+exec 2>&1
+"$0" -C "$1" ls-files -z --others --exclude-standard && printf '\\nok\\n'
+exit 0
+"""
+# $1 is the worktree; the other arguments leave out copies. Its tree is written with an index of its own, so
+# that the real one does not change.
 _STATE = f"""{_CHECKED}
-changed=$("$0" -C "$1" status --porcelain --ignore-submodules=dirty | wc -l) || exit 0
-head=$("$0" -C "$1" rev-parse HEAD) || exit 0
+place=$1
+shift
+# Without files that are left out, a new directory counts as one.
+[ $# = 0 ] && files=normal || files=all
+changed=$(
+    "$0" -C "$place" status --porcelain --ignore-submodules=dirty -u"$files" -- . "$@" | wc -l
+) || exit 0
+head=$("$0" -C "$place" rev-parse HEAD) || exit 0
 ahead=$("$0" rev-list --count "$head" --not HEAD) || exit 0
 onto=$("$0" symbolic-ref -q --short HEAD || echo "a detached HEAD")
 printf '%s\\n' "$changed" "$ahead" "$onto" ok
@@ -113,20 +129,25 @@ index=$(mktemp) || exit 0
 trap 'rm -f "$index"' EXIT
 base=$("$0" merge-base HEAD "$("$0" -C "$1" rev-parse HEAD)") || exit 0
 cd "$1" || exit 0
+shift
 cp "$("$0" rev-parse --git-path index)" "$index" || exit 0
 export GIT_INDEX_FILE="$index"
-"$0" add -A 2>/dev/null && "$0" diff --cached --no-ext-diff --no-textconv --no-color "$base" && echo ok
+"$0" add -A -- . "$@" 2>/dev/null || exit 0
+"$0" diff --cached --no-ext-diff --no-textconv --no-color "$base" && echo ok
 exit 0
 """
-# $1 is the worktree, $2 the message of a commit. Conflicts are found before a file of the project changes.
+# $1 is the worktree, $2 the message of a commit; the other arguments leave out copies. Conflicts are found
+# before a file of the project changes.
 _MERGE = f"""{_CHECKED}{_WITHOUT_REPOSITORIES}
 top=$PWD
 for name in MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD; do
     [ ! -e "$("$0" rev-parse --git-path "$name")" ] || {{ echo "$top has an unfinished merge"; exit 0; }}
 done
 cd "$1" || exit 0
-"$0" add -A || exit 0
-"$0" diff --cached --quiet || "$0" commit -q --no-gpg-sign -m "$2" || exit 0
+message=$2
+shift 2
+"$0" add -A -- . "$@" || exit 0
+"$0" diff --cached --quiet || "$0" commit -q --no-gpg-sign -m "$message" || exit 0
 head=$("$0" rev-parse HEAD) || exit 0
 cd "$top" || exit 0
 if ! "$0" merge-base --is-ancestor HEAD "$head"; then
@@ -138,12 +159,17 @@ fi
 "$0" merge -q --no-edit --no-gpg-sign "$head" && {{ echo ok; exit 0; }}
 [ ! -e "$("$0" rev-parse --git-path MERGE_HEAD)" ] || "$0" merge --abort
 """
-# Without --force git removes no worktree with changes, and no branch with commits that are nowhere else.
+# Without --force git removes no worktree with changes, and no branch with commits that are nowhere else. $1
+# is the worktree, $2 its branch; the other arguments are copies.
 _REMOVE = """
 exec 2>&1
-"$0" worktree remove "$1" || exit 0
+place=$1
+branch=$2
+shift 2
+[ $# = 0 ] || "$0" -C "$place" clean -f -q -- "$@" || exit 0
+"$0" worktree remove "$place" || exit 0
 # Another agent's git may hold the lock of all refs: git waits a second, too short for a slow disk.
-"$0" -c core.packedRefsTimeout=10000 -c core.filesRefLockTimeout=10000 branch -q -d "$2" || true
+"$0" -c core.packedRefsTimeout=10000 -c core.filesRefLockTimeout=10000 branch -q -d "$branch" || true
 echo ok
 """
 _IGNORED = """
@@ -194,13 +220,14 @@ class Worktree(Struct, frozen=True):
 
     async def state(self, git: GitRunner) -> WorktreeState:
         """Return the state of the worktree."""
-        lines = (await _run(git, self.project, _STATE, str(self.path))).split("\n")
+        left_out = _left_out(await self._copies(git))
+        lines = (await _run(git, self.project, _STATE, str(self.path), *left_out)).split("\n")
         changed, ahead, onto = lines[-3:]  # behind warnings
         return WorktreeState(int(changed), ahead=int(ahead), onto=onto)
 
     async def diff(self, git: GitRunner) -> str:
         """Return what merging the worktree would change, new files included, as a diff."""
-        return await _run(git, self.project, _DIFF, str(self.path))
+        return await _run(git, self.project, _DIFF, str(self.path), *_left_out(await self._copies(git)))
 
     async def head(self, git: GitRunner) -> str:
         """Return the commit that is checked out."""
@@ -208,11 +235,12 @@ class Worktree(Struct, frozen=True):
 
     async def work_since(self, git: GitRunner, base: str) -> str:
         """Return what has changed since a commit, as `git diff --stat` prints it; "" for nothing."""
-        return (await _run(git, self.project, _WORK, str(self.path), base)).rstrip()
+        left_out = _left_out(await self._copies(git))
+        return (await _run(git, self.project, _WORK, str(self.path), base, *left_out)).rstrip()
 
     async def discard(self, git: GitRunner, start: Path) -> None:
         """Remove the worktree, in which nothing has changed, and its branch, which began in `start`."""
-        await _run(git, start, _REMOVE, str(self.path), self.name)
+        await self._remove(git, start)
 
     async def merge(self, git: GitRunner) -> None:
         """Commit the changes in the worktree, and merge its commits into the project's branch.
@@ -220,7 +248,9 @@ class Worktree(Struct, frozen=True):
         If they conflict, the project is not changed.
         """
         try:
-            await _run(git, self.project, _MERGE, str(self.path), f"Add the work of worktree {self.name}")
+            message = f"Add the work of worktree {self.name}"
+            left_out = _left_out(await self._copies(git))
+            await _run(git, self.project, _MERGE, str(self.path), message, *left_out)
         except UsageError as error:
             raise UsageError(f"cannot merge the worktree {self.name}: {error}") from error
 
@@ -237,9 +267,33 @@ class Worktree(Struct, frozen=True):
         for name in records:
             _move_records(self.path / name, self.project / name)
         try:
-            await _run(git, self.project, _REMOVE, str(self.path), self.name)
+            await self._remove(git, self.project)
         except UsageError as error:
             raise UsageError(f"cannot remove the worktree {self.name}: {error}") from error
+
+    async def _remove(self, git: GitRunner, start: Path) -> None:
+        copies = (f":(top,literal){name}" for name in await self._copies(git))
+        await _run(git, start, _REMOVE, str(self.path), self.name, *copies)
+
+    async def _copies(self, git: GitRunner) -> list[str]:
+        """Return the copies that `.worktreeinclude` asked for, if git does not ignore them there.
+
+        They are no work of the session while the project has the same file, which git does not track either.
+        """
+        named = await _included(git, self.project)
+        if not named:
+            return []
+        listed = await _run(git, self.project, _UNTRACKED, str(self.path))
+        untracked = set(listed.rstrip("\n").split("\0"))
+        both = [name for name in named if name in untracked][:MAX_COPIES]
+        return await asyncio.to_thread(
+            lambda: [name for name in both if _is_same(self.project / name, self.path / name)]
+        )
+
+
+def _left_out(names: Sequence[str]) -> list[str]:
+    """Return arguments of git that leave out files."""
+    return [f":(top,exclude,literal){name}" for name in names]
 
 
 class Worktrees(Struct, frozen=True):
@@ -335,15 +389,11 @@ def _require_name(name: str) -> None:
 
 async def _copy_included(git: GitRunner, worktree: Worktree) -> list[str]:
     """Copy the untracked files that `.worktreeinclude` names; return a warning for each that cannot be."""
-    include = worktree.project / INCLUDE_FILE
-    if not include.is_file():
-        return []
     warnings = []
-    for name in (await _run(git, worktree.project, _INCLUDED, str(include))).rstrip("\n").split("\0"):
+    for name in await _included(git, worktree.project):
         source = worktree.project / name
         target = worktree.path / name
-        ours = name.startswith((f"{WORKTREES}/", *(f"{folder}/" for folder in RECORD_FOLDERS)))
-        if not name or ours or source.is_symlink() or target.exists():
+        if source.is_symlink() or target.exists():
             continue
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -354,6 +404,37 @@ async def _copy_included(git: GitRunner, worktree: Worktree) -> list[str]:
         except OSError as error:
             warnings.append(f"{name} was not copied to the worktree: {error.strerror}")
     return warnings
+
+
+async def _included(git: GitRunner, project: Path) -> list[str]:
+    """Return the untracked files of the project that `.worktreeinclude` names."""
+    include = project / INCLUDE_FILE
+    if not include.is_file():
+        return []
+    names = (await _run(git, project, _INCLUDED, str(include))).rstrip("\n").split("\0")
+    ours = (f"{WORKTREES}/", *(f"{folder}/" for folder in RECORD_FOLDERS))
+    return [name for name in names if name and not name.startswith(ours)]
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Return whether both are regular files with the same content, without following links."""
+    try:
+        with (
+            closing(safe_open(str(one), os.O_RDONLY | os.O_NONBLOCK)) as first,
+            closing(safe_open(str(other), os.O_RDONLY | os.O_NONBLOCK)) as second,
+        ):
+            states = [os.fstat(first), os.fstat(second)]
+            if not all(stat.S_ISREG(each.st_mode) for each in states):
+                return False
+            left = states[0].st_size
+            is_same = left == states[1].st_size
+            while is_same and left > 0:
+                pieces = [os.read(each, 1 << 20) for each in (first, second)]
+                is_same = pieces[0] == pieces[1] != b""
+                left -= len(pieces[0])
+            return is_same
+    except OSError:
+        return False
 
 
 def _copy_file(source: Path, target: Path) -> None:

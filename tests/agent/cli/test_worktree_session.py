@@ -166,6 +166,38 @@ def test_nothing_is_lost_when_a_worktree_cannot_be_merged_or_removed(project: Pa
     with_git(project, work)
 
 
+def test_copies_that_git_does_not_ignore_are_no_work_of_the_session(project: Path) -> None:
+    """git merges over no untracked file, and removes no worktree that has one."""
+    (project / ".worktreeinclude").write_text("*.local\n")
+    commit_all(project)
+    (project / "conf").mkdir()
+    for name in ("a *.local", "conf/b.local", "c.local"):
+        (project / name).write_text(f"{name}\n")
+
+    async def work(runner: GitRunner) -> None:
+        tree = await opened(runner, project, "w")
+        assert (tree.path / "conf" / "b.local").read_text() == "conf/b.local\n"
+        state = await tree.state(runner)
+        assert state.clean and await tree.diff(runner) == ""
+        assert await tree.work_since(runner, await tree.head(runner)) == ""
+        (tree.path / "c.local").write_text("changed\n")
+        (tree.path / "conf" / "new.txt").write_text("new\n")
+        assert str(await tree.state(runner)) == "2 changed files"
+        diff = await tree.diff(runner)
+        assert "+changed" in diff and "+new" in diff and "b.local" not in diff
+        (project / "c.local").unlink()
+        await tree.merge(runner)
+        assert (project / "c.local").read_text() == "changed\n"
+        assert git(project, "status", "--porcelain", "-uall") == '?? "a *.local"\n?? conf/b.local\n'
+        await tree.remove(runner)
+        assert not tree.path.exists() and (project / "conf" / "b.local").exists()
+        unchanged = await opened(runner, project, "u")
+        await unchanged.discard(runner, project)
+        assert not unchanged.path.exists() and git(project, "branch").split() == ["*", "main"]
+
+    with_git(project, work)
+
+
 def _make_records(tree: Worktree) -> None:
     records = tree.path / RECORDS_FOLDER
     records.mkdir(mode=0o700)
