@@ -165,17 +165,29 @@ def _in_worktree(options: Options, folder: Path) -> tuple[Options, Path]:
     Raises UsageError, ChoiceCancelled and OSError.
     """
     is_new = options.resume is None and not options.continue_ and not options.headless
-    if options.worktree is None and not (is_new and any(folder.glob(f"{RECORDS_FOLDER}/*.lock"))):
+    locked = _locked_places(folder) if is_new else []
+    if options.worktree is None and not locked:
         return options, folder
     from .worktree_session import enter_worktree, offer_worktree  # saves other runs 20 ms
 
     if options.worktree is None:
-        options = offer_worktree(options, folder)
+        options = offer_worktree(options, folder, locked)
     if options.worktree is not None:
         options, folder = enter_worktree(options, folder)
         os.chdir(folder)
         import_nothing_from(str(folder))
     return options, folder
+
+
+def _locked_places(folder: Path) -> list[Path]:
+    """Return the directories from `folder` to the top of its checkout that have locks of sessions."""
+    places = []
+    for place in (folder, *folder.parents):
+        if any(place.glob(f"{RECORDS_FOLDER}/*.lock")):
+            places.append(place)
+        if os.access(place / ".git", os.F_OK):
+            break
+    return places
 
 
 def _run(setup: RunSetup) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -34,9 +34,13 @@ MAX_DIFF_LINES = 200  # of each file
 Found = TypeVar("Found")
 
 
-def offer_worktree(options: Options, folder: Path) -> Options:
-    """Offer to work in a new worktree if another session is open in the directory. Raises ChoiceCancelled."""
-    pid = session_holder(folder / RECORDS_FOLDER)
+def offer_worktree(options: Options, folder: Path, places: Iterable[Path]) -> Options:
+    """Offer to work in a new worktree if another session is open in one of the places.
+
+    Raises ChoiceCancelled.
+    """
+    holders = (session_holder(place / RECORDS_FOLDER) for place in places)
+    pid = next((holder for holder in holders if holder is not None), None)
     if pid is None or not can_ask(options) or Worktrees.around(folder) is None:
         return options
     menu = question_menu(

@@ -134,6 +134,20 @@ def test_a_worktree_is_offered_merged_and_removed(project: Path) -> None:
         assert terminal.ends() == 0
 
 
+def test_a_worktree_is_offered_in_a_directory_of_a_project_in_use(project: Path) -> None:
+    records = project / RECORDS_FOLDER
+    records.mkdir(mode=0o700)
+    (records / ".gitignore").write_text("*\n")
+    lock = acquire_lock(records / "other.jsonl")
+    home = str(project.parent / "home")
+    with PtyTerminal(project / "src", (90, 40), forked_makeroom("--offline"), HOME=home) as terminal:
+        terminal.sees("is open in this project", "Work in a new git worktree").type("\x1b[B")
+        terminal.again("\r", lambda: "is open in" not in terminal.text).sees("src · work-1")
+        terminal.type("\x04").sees("Worktree work-1: no changes").type("\x1b")
+        assert terminal.ends() == 0
+    release_lock(records / "other.jsonl", lock)
+
+
 def test_nothing_is_lost_when_a_worktree_cannot_be_merged_or_removed(project: Path) -> None:
     async def work(runner: GitRunner) -> None:
         tree = await opened(runner, project, "b")
