@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .identifiers import MIN_LINE_CHARS, OLD_TEXT_ARGUMENTS, block_texts, joined_text, names, strings
     from .invariants import fact_at, problems
     from .layers.summary import SUMMARY_LAYER
-    from .local_summary import accounting_steps, pins_of, summary_steps
+    from .local_summary import accounting_steps, pins_of, results_read, summary_steps
     from .page_references import (
         is_result_id,
         pages_referred_to,
@@ -119,6 +119,7 @@ __all__ = [
     "problems",
     "propose",
     "quiet_below",
+    "results_read",
     "rewrite_told",
     "strings",
     "summary_messages",
@@ -141,7 +142,7 @@ __getattr__ = lazy_door(
         "identifiers": "MIN_LINE_CHARS OLD_TEXT_ARGUMENTS block_texts joined_text names strings",
         "invariants": "fact_at problems",
         "layers.summary": "SUMMARY_LAYER",
-        "local_summary": "accounting_steps pins_of summary_steps",
+        "local_summary": "accounting_steps pins_of results_read summary_steps",
         "patches": "old_texts patched_text",
         "page_references": "is_result_id pages_referred_to with_resolved_references with_result_id",
         "pipeline": "REACTIVE_RUNGS dry_run plan quiet_below",

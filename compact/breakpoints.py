@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from itertools import takewhile
 from math import inf
 
+from msgspec import Struct, field
+
 from transcripts import (
     Compacted,
     Edit,
@@ -106,6 +108,15 @@ def cached_messages(folded: Folded, then: Folded, first: int, since: float) -> i
     return max((at + 1 for at in entries if any(_reaches(view, end, at) for end in ends)), default=0)
 
 
+class _CacheUse(Struct):
+    """The last use of each model's cache entries, by the facts read so far."""
+
+    looked_at: int = 0
+    used: dict[str, float] = field(default_factory=dict)
+    model: str = ""
+    thinks: bool = False
+
+
 def cache_used(folded: Folded) -> float:
     """Return the time of the last use of entries that the next request may read; -inf for never.
 
@@ -118,21 +129,20 @@ def cache_used(folded: Folded) -> float:
     newer = takewhile(lambda fact: fact.seq > asked.seq, reversed(folded.facts))
     if not any(isinstance(fact, Opened | Instructed) for fact in newer):
         return asked.ts
-    used: dict[str, float] = {}
-    model = ""
-    thinks = False
-    for fact in folded.facts:
+    known = folded.memo(_CacheUse)
+    for fact in folded.facts[known.looked_at :]:
         match fact:
             case Opened():
-                used = {} if thinks else used  # a new model gets no thinking
-                model = fact.model
+                known.used = {} if known.thinks else known.used  # a new model gets no thinking
+                known.model = fact.model
             case Instructed():
-                used = {}
+                known.used = {}
             case RequestSent(instructions=""):
-                used[model] = fact.ts
+                known.used[known.model] = fact.ts
             case Reply():
-                thinks = thinks or any(map(is_thinking, fact.blocks))
-    return used.get(model, -inf)
+                known.thinks = known.thinks or any(map(is_thinking, fact.blocks))
+    known.looked_at = len(folded.facts)
+    return known.used.get(known.model, -inf)
 
 
 def _reaches(view: View, end: int, entry: int) -> bool:

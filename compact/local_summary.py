@@ -80,6 +80,7 @@ _LOOKING_COMMAND = lazy_pattern(
     r"|stat|file|date|ps|git (?:-C \S+ )?(?:status|log|diff|show|branch|rev-parse|remote|ls-files|blame))\b"
 )
 Scores = dict[str, float]
+MadeOf = tuple[int, int, tuple[ToolKind, ...]]
 ScoreKind = Literal["read", "changed", "gone", "names", "numbers"]
 
 
@@ -149,14 +150,14 @@ class LocalSummary(ListedParts):
 class EntryAccount(ListedParts):
     """The part of one entry in a local summary.
 
-    `made_of` are the number of its results and the kinds of its tools: an entry changes in nothing else.
-    `uses` are (kind, calls of the entry so far, name -> weight), `mentions` (path of the file that the text
-    is about, calls so far, words, weight), `definitions` (path, names), `pages` the newest text of files.
-    `outcomes` are (what was called, its error or "" where it succeeded). A `faded` account lacks names,
-    numbers, definitions and what results say: all that fades with the calls after it.
+    `made_of` are the number of its results, that of their blocks, and the kinds of its tools: an entry
+    changes in nothing else. `uses` are (kind, calls of the entry so far, name -> weight), `mentions` (path of
+    the file that the text is about, calls so far, words, weight), `definitions` (path, names), `pages` the
+    newest text of files. `outcomes` are (what was called, its error or "" where it succeeded). A `faded`
+    account lacks names, numbers, definitions and what results say: all that fades with the calls after it.
     """
 
-    made_of: tuple[int, tuple[ToolKind, ...]] = (0, ())
+    made_of: MadeOf = (0, 0, ())
     calls: int = 0
     uses: list[tuple[ScoreKind, int, Mapping[str, float]]] = field(default_factory=list)
     mentions: list[tuple[str, int, frozenset[str], float]] = field(default_factory=list)
@@ -210,6 +211,18 @@ def summary_steps(folded: Folded) -> Iterator[None]:
             yield
 
 
+def results_read(folded: Folded) -> Iterator[int]:
+    """Yield the seqs of the results that a local summary reads, newest first: those of accounts not faded."""
+    calls = 0
+    for entry in reversed(folded.entries):
+        if isinstance(entry, Prompt):
+            continue
+        if calls > FADED_CALLS and folded.edits.covering(entry.seq) is not None:
+            return
+        yield from (result.seq for result in entry.results.values())
+        calls += len(entry.uses)
+
+
 def _accounted(folded: Folded, entries: Sequence[Entry]) -> Iterator[tuple[EntryAccount, bool]]:
     """Yield the account of each entry, and whether it had to be made.
 
@@ -222,7 +235,7 @@ def _accounted(folded: Folded, entries: Sequence[Entry]) -> Iterator[tuple[Entry
     later_calls = sum(0 if isinstance(entry, Prompt) else len(entry.uses) for entry in entries)
     for entry in entries:
         made_of = _made_of(entry, kind_of)
-        later_calls -= len(made_of[1])
+        later_calls -= len(made_of[2])
         faded = later_calls > FADED_CALLS and folded.edits.covering(entry.seq) is not None
         account = known.get(entry.seq)
         is_new = account is None or (account.made_of, account.faded) != (made_of, faded)
@@ -297,15 +310,16 @@ def _score_definitions(
         local_summary.defined.setdefault(paths[-1], {}).setdefault(name, 0.0)
 
 
-def _made_of(entry: Entry, kind_of: Callable[[str], ToolKind]) -> tuple[int, tuple[ToolKind, ...]]:
+def _made_of(entry: Entry, kind_of: Callable[[str], ToolKind]) -> MadeOf:
     if isinstance(entry, Prompt):
-        return 0, ()
-    return len(entry.results), tuple(kind_of(use.name) for use in entry.uses.values())
+        return 0, 0, ()
+    blocks = sum(len(result.content) for result in entry.results.values())
+    return len(entry.results), blocks, tuple(kind_of(use.name) for use in entry.uses.values())
 
 
 def _account(
     entry: Entry,
-    made_of: tuple[int, tuple[ToolKind, ...]],
+    made_of: MadeOf,
     pages: Mapping[str, str],
     faded: bool = False,
 ) -> EntryAccount:
@@ -318,7 +332,7 @@ def _account(
         account.mentions.append(("", 0, frozenset(_names_of_user(entry.fact)), 1.0))
         return account
     announced = ""
-    kinds = dict(zip(entry.uses, made_of[1], strict=True))
+    kinds = dict(zip(entry.uses, made_of[2], strict=True))
     for index, block in enumerate(entry.fact.blocks):
         if isinstance(block, TextBlock):
             announced = _announcement(block.text)

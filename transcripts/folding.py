@@ -9,7 +9,7 @@ signature covers the messages before it.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
@@ -121,6 +121,18 @@ class Conversation(Struct):
             if exchange.last == fact.seq:
                 del self.groups[bisect_right(self.groups, fact.of) :]
         return fact.of
+
+    def fill_in(self, fact: Result) -> None:
+        """Replace a result by one with its content."""
+        exchange = self.exchange_of(fact.of)
+        if exchange is not None and self.shows(fact):
+            exchange.results[fact.block] = fact
+
+    def shows(self, fact: Result) -> bool:
+        """Return whether this is the result of its call: of several the first one counts."""
+        exchange = self.exchange_of(fact.of)
+        known = exchange.results.get(fact.block) if exchange is not None else None
+        return known is not None and known.seq == fact.seq
 
     def _usable_calls(self, fact: Reply) -> dict[int, ToolUseBlock]:
         """Return the calls of a complete reply by block index, with valid names and unique ids."""
@@ -287,6 +299,14 @@ class Folded(Struct):
     def kind_of(self, tool: str) -> ToolKind:
         """Return the kind of a tool of this session, as last declared."""
         return tool_kind(tool, self.opened.tools if self.opened else ())
+
+    def fill_in(self, results: Iterable[Result]) -> None:
+        """Put results with their content in the place of those without, which the view does not show."""
+        for result in results:
+            at = bisect_left(self.facts, result.seq, key=lambda fact: fact.seq)
+            if at < len(self.facts) and self.facts[at].seq == result.seq:
+                self.facts[at] = result
+                self.conversation.fill_in(result)
 
     def with_edits(self, edits: tuple[Edit, ...], without: int | None = None) -> Folded:
         """Return the conversation with additional edits, and without those of the fact `without`.

@@ -15,7 +15,7 @@ import gc
 import os
 import stat
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
@@ -85,6 +85,12 @@ class LazyResults(dict[int, tuple[int, int]]):
     def add(self, places: list[int]) -> None:
         """Add results by (seq, offset, length), one behind the other."""
         self.update(zip(places[::3], zip(places[1::3], places[2::3], strict=True), strict=True))
+
+    def without(self, seqs: Set[int]) -> LazyResults:
+        """Return the others; this value may be in use in a thread."""
+        others = LazyResults(self.path)
+        others.update((seq, place) for seq, place in self.items() if seq not in seqs)
+        return others
 
     def fetch(self, *seqs: int) -> Iterator[Fact]:
         """Yield the complete facts in the order given. Raises StoreError if the file has changed."""

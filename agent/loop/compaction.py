@@ -13,7 +13,6 @@ the messages have changed in another way, it is dropped, and a local summary tak
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct, field
@@ -24,7 +23,6 @@ from agent.events import ContextCompacted, Emit, Notice
 from agent.ports import HookAnswer, HookEvent, Hooks
 from agent.session import (
     Session,
-    fetch_deferred,
     hidden_instructions,
     kept_instructions,
     newest_plan,
@@ -54,7 +52,6 @@ from transcripts import (
     Fold,
     OutputsFolder,
     Prompt,
-    StoreError,
     TextBlock,
     ToolResultBlock,
     hook_words,
@@ -271,7 +268,7 @@ async def _plan(
     session: Session, context: TurnContext, emit: Emit, request: CompactionRequest
 ) -> CompactionPlan:
     trigger = request.trigger
-    if len(session.folded.entries) > LONG_SESSION:
+    if session.deferred or len(session.folded.entries) > LONG_SESSION:
         await account_for_all(session)
     task = context.background_summary
     background = task.state() if task is not None else None
@@ -285,12 +282,6 @@ async def _plan(
         focus = "\n".join(filter(None, (focus, words)))
     flow = plan(situation, trigger, focus, request.attempt)
     step = _advance(flow)
-    if session.deferred and _replaces_history(step):
-        with suppress(StoreError):  # results are needed for the summary, and files are restored from them
-            await fetch_deferred(session)
-        situation = replace(situation_of(session, context), background=background)
-        flow = plan(situation, trigger, focus, request.attempt)
-        step = _advance(flow)
     if trigger == "auto" and _replaces_history(step):
         answer = await _ask_hook(session, context, request)
         if answer.veto is not None or answer.words:

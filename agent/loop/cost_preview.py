@@ -101,6 +101,9 @@ def _cached_tokens(session: Session, context: TurnContext) -> int:
     """
     now = context.clock.now()
     ttl = context.compaction.settings.cache_ttl_s
+    newest = session.folded.last_reply
+    if newest is None or now - newest.ts > ttl:
+        return 0
     sent: dict[str, int] = {}
     opened = None
     thinks = False

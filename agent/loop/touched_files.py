@@ -15,12 +15,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.events import Emit, Notice, TurnFinished
-from agent.session import Session, kept_chars, memory_below, memory_of, memory_path_of, memory_text
+from agent.session import (
+    Session,
+    fetch_results,
+    kept_chars,
+    memory_below,
+    memory_of,
+    memory_path_of,
+    memory_text,
+)
 from compact import (
     FileTouch,
     NeededText,
     PutBackRules,
     accounting_steps,
+    results_read,
     summary_steps,
     tracking_steps,
     trim_page,
@@ -118,6 +127,7 @@ async def track_blocks(session: Session) -> None:
     That is the tracker of its blocks and the accounts of a local summary. After a long session was resumed,
     all entries have to be processed.
     """
+    await _fetch_read(session)
     await _in_slices(chain(tracking_steps(session.folded), accounting_steps(session.folded)))
 
 
@@ -126,7 +136,15 @@ async def account_for_all(session: Session) -> None:
 
     After a long session was resumed, that takes seconds.
     """
+    await _fetch_read(session)
     await _in_slices(summary_steps(session.folded))
+
+
+async def _fetch_read(session: Session) -> None:
+    """Load the results that summaries read, before anything is made of them."""
+    if session.deferred:
+        with suppress(StoreError):  # the summary says less
+            await fetch_results(session, results_read(session.folded))
 
 
 async def _in_slices(steps: Iterator[None]) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     )
     from .mentions import AttachLimits, attach, find_mentions
     from .plan_and_todo import newest_plan, newest_todos, todo_lines
-    from .repository import SessionRepository, fetch_deferred
+    from .repository import SessionRepository, fetch_deferred, fetch_results
     from .repository_state import git_state
     from .session import NESTED_TOPIC, Session, calls_of, record_opening, text_of_reply
     from .session_replay import show_replayed
@@ -71,6 +71,7 @@ __all__ = [
     "environment_context",
     "environment_news",
     "fetch_deferred",
+    "fetch_results",
     "find_memory",
     "find_mentions",
     "git_state",
@@ -119,7 +120,7 @@ __getattr__ = lazy_door(
         ),
         "mentions": "AttachLimits attach find_mentions",
         "plan_and_todo": "newest_plan newest_todos todo_lines",
-        "repository": "SessionRepository fetch_deferred",
+        "repository": "SessionRepository fetch_deferred fetch_results",
         "repository_state": "git_state",
         "session": "NESTED_TOPIC Session calls_of record_opening text_of_reply",
         "session_replay": "show_replayed",

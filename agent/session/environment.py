@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from agent.formatting import shorten
 from compact import COMMANDS_HEADING, DIRECTORY_HEADING, PINS_HEADING, block_texts, in_force, pins_of
@@ -29,7 +29,9 @@ from transcripts import (
     Folded,
     Metadata,
     Prompt,
+    Result,
     TextBlock,
+    User,
     channel_words,
     injected,
     injected_text,
@@ -128,27 +130,18 @@ def _cwd_text(cwd: str) -> str:
 def _knows_model(folded: Folded, model: str) -> bool:
     """Return whether this model is the one that was named last; older sessions only recorded it."""
     line = f"\n{_MODEL_LINE}{_name(model)}\n"
-    for entry in reversed(folded.entries):
-        for text in environment_told(entry, folded.tag):
-            if text.startswith(MODEL_HEADING):
-                return text == _model_text(model)
-            if text.startswith(ENVIRONMENT_HEADING) and f"\n{_MODEL_LINE}" in text:
-                return line in text
+    for _, text in reversed(words_told(folded)):
+        if text.startswith(MODEL_HEADING):
+            return text == _model_text(model)
+        if text.startswith(ENVIRONMENT_HEADING) and f"\n{_MODEL_LINE}" in text:
+            return line in text
     return folded.opened is None or folded.opened.model == model
 
 
 def _knows_cwd(folded: Folded, cwd: str) -> bool:
     """Return whether results and prompts last named this as the directory of commands."""
-    for entry in reversed(folded.entries):
-        if isinstance(entry, Prompt):
-            texts = [
-                text for text in environment_told(entry, folded.tag) if text.startswith(DIRECTORY_HEADING)
-            ]
-            if texts:
-                return texts[-1] == _cwd_text(cwd)
-        elif moves := {one.seq: one.about["cwd"] for one in entry.results.values() if "cwd" in one.about}:
-            return bool(moves[max(moves)] == cwd)
-    return cwd == "."
+    last = next((text for _, text in reversed(words_told(folded)) if text.startswith(DIRECTORY_HEADING)), "")
+    return (last or _cwd_text(".")) == _cwd_text(cwd)
 
 
 def news_of_environment(folded: Folded, commands: str | None, mode: str) -> list[str]:
@@ -160,7 +153,7 @@ def news_of_environment(folded: Folded, commands: str | None, mode: str) -> list
     planning = mode == "plan"
     if commands is not None:
         commands = text_in_mode(commands, mode)
-    told = [text for entry in reversed(folded.entries) for text in environment_told(entry, folded.tag)]
+    told = [text for _, text in reversed(words_told(folded))]
     system = folded.opened.system if folded.opened is not None else ()
     news = [PLAN_TEXT] if planning else []
     if commands is not None and folded.opened is not None:
@@ -186,19 +179,13 @@ def news_of_pins(folded: Folded) -> list[str]:
         return []
     made = (each for each in in_force(folded) if each.layer in RECORDING_LAYERS)
     records = (each.seq for each in made if any(isinstance(edit, Fold) for edit in each.edits))
-    told = (
-        entry.seq for entry in folded.entries if _begins(environment_told(entry, folded.tag), PINS_HEADING)
-    )
+    told = (seq for seq, text in words_told(folded) if text.startswith(PINS_HEADING))
     since = max((*records, *told), default=0)
     before = pins_of(note for note in folded.metadata if note.seq < since).values()
     now = pins_of(folded.metadata).values()
     lines = [f"- pinned by the user; applies from now on: {text}" for text in now if text not in before]
     lines += [f"- no longer pinned; no longer applies: {text}" for text in before if text not in now]
     return ["\n".join((PINS_HEADING, *lines))] if lines else []
-
-
-def _begins(texts: Iterable[str], heading: str) -> bool:
-    return any(text.startswith(heading) for text in texts)
 
 
 def note_news(session: Session, inbox: Inbox) -> None:
@@ -264,11 +251,47 @@ def _forget_ended(running: dict[str, str], blocks: Iterable[Block]) -> None:
                 running.pop(job, None)
 
 
+class _WordsTrail(Struct):
+    """makeroom's own words in the facts read so far, with the seq of the entry that shows each.
+
+    `tag` is the suffix of the tags around them.
+    """
+
+    looked_at: int = 0
+    tag: str = ""
+    told: list[tuple[int, str]] = field(default_factory=list)
+
+
+def words_told(folded: Folded) -> list[tuple[int, str]]:
+    """Return (seq of the entry, text) of makeroom's own words to the model, oldest first.
+
+    A result that moved the current directory counts as words about it. Each fact is read once.
+    """
+    trail = folded.memo(_WordsTrail)
+    if trail.tag != folded.tag:
+        trail.looked_at = 0
+        trail.tag = folded.tag
+        trail.told = []
+    for fact in folded.facts[trail.looked_at :]:
+        if isinstance(fact, User):
+            trail.told += ((fact.seq, text) for text in _own_words(fact.blocks, trail.tag))
+        elif isinstance(fact, Result) and folded.conversation.shows(fact):
+            trail.told += ((fact.of, text) for text in _own_words(fact.content, trail.tag))
+            if "cwd" in fact.about:
+                trail.told.append((fact.of, _cwd_text(str(fact.about["cwd"]))))
+    trail.looked_at = len(folded.facts)
+    return trail.told
+
+
+def _own_words(blocks: Iterable[Block], tag: str) -> Iterator[str]:
+    return (text for block in blocks if (text := channel_words(block, tag)) is not None)
+
+
 def environment_told(entry: Entry, tag: str) -> list[str]:
     """Return makeroom's own words with a prompt or the results of an exchange; `tag` is the session's."""
     results = () if isinstance(entry, Prompt) else entry.results.values()
     blocks = entry.fact.blocks if isinstance(entry, Prompt) else [b for one in results for b in one.content]
-    return [text for block in blocks if (text := channel_words(block, tag)) is not None]
+    return list(_own_words(blocks, tag))
 
 
 def branch(folder: Path) -> str:

@@ -62,6 +62,7 @@ from transcripts.search import IndexThread
 from transcripts.secrets import SecretMasks
 from transcripts.storage import read_regular
 
+from .environment import words_told
 from .plan_and_todo import newest_plan, newest_todos
 from .session import CHARGE_TOPIC, Session
 from .skill_texts import skills_in_use
@@ -378,6 +379,7 @@ def _read_all(folded: Folded) -> None:
     newest_todos(folded)
     newest_plan(folded)
     skills_in_use(folded)
+    words_told(folded)
 
 
 def _as_data(fact: Fact) -> Fact:
@@ -434,6 +436,20 @@ def load_deferred(session: Session) -> None:
     """
     session.folded = session.deferred.complete(session.folded)
     session.deferred = LazyResults()
+
+
+async def fetch_results(session: Session, seqs: Iterable[int]) -> None:
+    """Load these results, as far as they are still in the file, in a thread.
+
+    Raises StoreError if the transcript has changed.
+    """
+    deferred = session.deferred
+    if not (wanted := [seq for seq in seqs if seq in deferred]):
+        return
+    found = await asyncio.to_thread(lambda: list(deferred.fetch(*wanted)))
+    left = session.deferred  # others may have been loaded in the meantime
+    session.folded.fill_in(fact for fact in found if isinstance(fact, Result) and fact.seq in left)
+    session.deferred = left.without({fact.seq for fact in found})
 
 
 async def fetch_deferred(session: Session) -> None:

@@ -1,14 +1,21 @@
 """The local summary: what it takes from the entries, how it ranks them, and what fits in its limit."""
 
 import pytest
+from msgspec import structs
 
 from compact import local_summary as building
 from compact.directives import REQUEST
 from compact.identifiers import whole_name_counts
-from compact.local_summary import accounting_steps, build_local_summary, pins_of, summary_steps
+from compact.local_summary import (
+    accounting_steps,
+    build_local_summary,
+    pins_of,
+    results_read,
+    summary_steps,
+)
 from compact.local_summary_text import CLOSINGS_TITLE, commitments_text, coverage, local_summary_text
 from tests.tables import each_row
-from transcripts.facts import Compacted, Fold, Instructed, about_said
+from transcripts.facts import Compacted, Fold, Instructed, Result, about_said
 from transcripts.folding import fold
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock, attached
 
@@ -126,11 +133,33 @@ def test_a_session_whose_accounts_were_made_is_not_gone_through_again_before_eac
 
     def look(entry, kind_of):
         looked_at.append(entry)
-        return 0, ()
+        return 0, 0, ()
 
     monkeypatch.setattr(building, "_made_of", look)
     world.user("one more")
     assert list(summary_steps(world.folded)) == [] and looked_at == []
+
+
+def test_a_summary_reads_the_results_that_are_not_faded_and_accounts_again_for_those_that_came_later():
+    whole = World(judged=False)
+    for number in range(building.FADED_CALLS + 3):
+        whole.call("bash", f"result of handle_{number}", command="make")
+    folded = fold([*whole.facts, Compacted(9_999, 0.0, "summary", "auto", (whole_fold(whole.folded),))])
+    read = set(results_read(folded))
+    results = {fact.seq: fact for fact in folded.facts if isinstance(fact, Result)}
+    oldest = sorted(results)[:2]
+    assert results.keys() - read == set(oldest)
+
+    left = {seq: structs.replace(fact, content=()) for seq, fact in results.items()}
+    folded = fold(left.get(fact.seq, fact) for fact in folded.facts)
+    assert "handle_900" not in build_local_summary(folded, folded.entries).names
+    folded.fill_in(results[seq] for seq in read)
+    wanted = build_local_summary(fold(folded.facts), folded.entries)
+    assert build_local_summary(folded, folded.entries) == wanted and "handle_900" in wanted.names
+
+
+def whole_fold(folded):
+    return Fold(1, folded.last_seq, (TextBlock("all of it"),), 3)
 
 
 def test_no_accounts_are_made_beforehand_of_what_a_summary_covers():

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from agent.commands import costs
 from agent.events import ContextChart, ContextCompacted, TurnFinished
 from agent.loop.model_call import prompt_tokens
 from agent.session.environment import environment_told
+from compact import local_summary
 from compact.identifiers import joined_text
 from compact.report import MIN_TOLD_TOKENS, compaction_notice
 from tests.narrowing import block_text, narrow, present
@@ -22,7 +24,7 @@ from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says
 from tests.strict_api.scripted_model import ScriptedModel
 from tools import BUILTIN
-from transcripts.entries import Prompt
+from transcripts.entries import Entry, Prompt
 from transcripts.facts import Compacted, Reply, Result
 from transcripts.messages import PUT_BACK_START, TextBlock
 
@@ -512,13 +514,36 @@ def test_a_resumed_session_knows_the_texts_that_left_the_context_before(tmp_path
         sid = run.controller.in_use[0].sid
         await run.do("/clear", f"/resume {sid}")
         session, _ = run.controller.in_use
-        assert session.deferred
         words = (TextBlock("change task_0_7 in src/part_0.py"),)
         before, *_ = await prompt_blocks(session, run.controller.in_use[1], [], words)
         assert f"{PUT_BACK_START} src/part_0.py" in joined_text([before])
         await run.do("what does task_3_7 do?", READ_ALL, "/compact")
         shown = joined_text([part.block for part in session.folded.view[0].parts])
         assert re.search(r"^- \S*src/part_3.py: .*\btask_3_7\b", shown, re.MULTILINE)
+
+    run_controller(tmp_path, work)
+
+
+def test_a_resumed_session_accounts_once_for_each_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files(tmp_path, 12)
+    accounted: list[int] = []
+    make = local_summary._account
+
+    def count(entry: Entry, *values: Any) -> Any:
+        accounted.append(entry.seq)
+        return make(entry, *values)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do(READ_ALL, "/compact")
+        sid = run.controller.in_use[0].sid
+        await run.do("/clear", f"/resume {sid}")
+        before = run.controller.in_use[0].folded.last_seq
+        monkeypatch.setattr(local_summary, "_account", count)
+        await run.do("what does task_3_7 do?", READ_ALL, "/compact")
+        found = Counter(seq for seq in accounted if seq < before)
+        assert found and set(found.values()) == {1}
 
     run_controller(tmp_path, work)
 

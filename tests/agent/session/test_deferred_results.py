@@ -5,7 +5,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from agent.session.repository import fetch_deferred
+from agent.session.repository import fetch_deferred, fetch_results, load_deferred
 from agent.session.session import Session
 from compact.tokens import load_counter
 from transcripts.facts import Compacted, Fold, Opened, Reply, Result, User
@@ -69,6 +69,33 @@ def test_a_fact_that_is_added_meanwhile_is_kept(tmp_path: Path) -> None:
 
     asyncio.run(add_meanwhile())
     assert session.folded.metadata[-1].about["text"] == "kept"
+    _is_complete(session, tmp_path)
+
+
+def test_single_results_are_filled_in_without_folding_the_session_again(tmp_path: Path) -> None:
+    session = resumed(tmp_path)
+    folded = session.folded
+    tokens = folded.view.tokens
+    left = set(session.deferred) - {40, 42}
+    asyncio.run(fetch_results(session, (42, 41, 40, 3)))  # two of them are in memory
+    assert session.folded is folded and set(session.deferred) == left
+    exchange = folded.conversation.exchange_of(39)
+    assert exchange is not None and exchange.results[0].content == (TextBlock(f"39\n{LONG}"),)
+    assert folded.view.tokens == tokens
+    asyncio.run(fetch_deferred(session))
+    _is_complete(session, tmp_path)
+
+
+def test_results_that_are_all_loaded_meanwhile_are_not_filled_in(tmp_path: Path) -> None:
+    session = resumed(tmp_path)
+
+    async def load_meanwhile() -> None:
+        fetching = asyncio.ensure_future(fetch_results(session, [42]))
+        await asyncio.sleep(0)
+        load_deferred(session)
+        await fetching
+
+    asyncio.run(load_meanwhile())
     _is_complete(session, tmp_path)
 
 

@@ -4,6 +4,8 @@ import asyncio
 import shutil
 from pathlib import Path
 
+import pytest
+
 from agent.session.repository import damaged_text
 from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
 from tests.agent.loop.world import world
@@ -47,8 +49,9 @@ def test_a_transcript_of_another_project_continues_here_and_the_model_is_informe
 
 
 def test_a_record_that_was_damaged_under_a_session_is_reported_and_the_session_continues(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("compact.local_summary.FADED_CALLS", -1)  # else a resumed session loads all results
     files(tmp_path)
 
     async def fill(run: ControllerRun) -> None:

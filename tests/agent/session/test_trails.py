@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.session.environment import PLAN_TEXT, environment_told
+from agent.session.environment import PLAN_TEXT, environment_told, words_told
 from agent.session.plan_and_todo import newest_plan, newest_todos
 from agent.session.repository import SessionRepository
 from agent.session.session import text_of_reply
@@ -65,7 +65,7 @@ def random_facts(seed: int) -> list[Fact]:
 
 
 def told(folded: Folded) -> tuple[object, ...]:
-    return newest_plan(folded), newest_todos(folded), [*skills_in_use(folded).items()]
+    return newest_plan(folded), newest_todos(folded), [*skills_in_use(folded).items()], words_told(folded)
 
 
 def plan_by_entries(folded: Folded) -> tuple[int, str] | None:
@@ -98,11 +98,14 @@ def test_every_prefix_tells_the_same_whether_it_was_read_at_once_or_in_parts(see
             whole = fold(facts[:count])
             assert told(grown) == told(whole)
             assert newest_plan(whole) == plan_by_entries(whole)
+            entries = {entry.seq: environment_told(entry, whole.tag) for entry in whole.entries}
+            by_entry = [(seq, text) for seq, texts in entries.items() for text in texts]
+            assert sorted(words_told(whole)) == sorted(by_entry)
 
 
 def test_the_random_sessions_have_plans_lists_and_skills_to_tell_of() -> None:
     ends = [told(fold(random_facts(seed))) for seed in range(40)]
-    for kind in range(3):
+    for kind in range(4):
         assert sum(bool(end[kind]) for end in ends) > 20
 
 
@@ -129,4 +132,5 @@ def test_a_reopened_session_has_its_facts_read_before_the_screen_asks_for_plans(
     assert newest_todos(folded) == newest_todos(expected)
     assert newest_plan(folded) == newest_plan(expected)
     assert skills_in_use(folded) == skills_in_use(expected)
+    assert words_told(folded) == words_told(expected)
     assert facts.taken == 0
