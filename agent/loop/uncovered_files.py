@@ -24,11 +24,13 @@ async def why_uncovered(context: TurnContext, emit: Emit, accesses: Sequence[Acc
     checkpoints = context.checkpoints
     if checkpoints is None:
         return ""
+    runs = [access for access in accesses if access.kind == "run"]
+    guard = command_runner(context.tool_context).guard
+    guard.may_prune = any(pruning(*each) for access in runs for each in _lines(context, access))
     checkpoints.use_git(context.tool_context)
     covered = await told_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.recording.coverage))
     if covered == "nothing":
         return UNCOVERED
-    runs = [access for access in accesses if access.kind == "run"]
     if any(_changed(context, access, ("", *checkpoints.recording.nested)) for access in runs):
         await keep_refs(checkpoints, emit, context.tool_context)
     found: dict[str, None] = {}

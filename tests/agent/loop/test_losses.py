@@ -294,6 +294,29 @@ def test_landlock_loses_nothing_either(tmp_path: Path, template: Template, line:
     assert rewound(shell) == [] and state(shell.folder) == before
 
 
+WRECKS = {
+    "objects": "for f in glob.glob('.git/objects/*/*'): os.remove(f)",
+    "sub": "for f in glob.glob('sub/.git/objects/*/*'): os.remove(f)",
+    "overwritten": "for f in glob.glob('.git/objects/??/*'): os.remove(f); open(f, 'w')",
+    "refs": "shutil.rmtree('.git/refs'); shutil.rmtree('.git/logs'); os.remove('.git/index')",
+    "HEAD": "os.remove('.git/HEAD')",
+}
+
+
+@pytest.mark.parametrize("level", ["namespace", "landlock"])
+@pytest.mark.parametrize("script", WRECKS.values(), ids=WRECKS)
+def test_a_script_that_wrecks_a_repository_is_undone(
+    tmp_path: Path, template: Template, script: str, level: str
+) -> None:
+    environ = {"MAKEROOM_NAMESPACE": "off"} if level == "landlock" else {}
+    shell = copied(template, tmp_path.resolve() / "project", **environ)
+    (shell.folder / "wreck.py").write_text(f"import glob, os, shutil\n{script}\n")
+    before = state(shell.folder)
+    shell.run(["python3 wreck.py"])
+    assert shell.world.approver.questions == []
+    assert rewound(shell) == [] and state(shell.folder) == before
+
+
 def test_commits_survive_that_all_refs_are_deleted_and_pruned_later(
     tmp_path: Path, template: Template
 ) -> None:

@@ -5,39 +5,31 @@ same file system. So a `.git` that a command emptied can be restored completely.
 ignored.
 """
 
-# ruff: noqa: PTH208
-
 from __future__ import annotations
 
 import os
 import shutil
-import stat
-from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct, field
 
-from tools.files import FOLDER_FLAGS, closing, safe_open
-from transcripts.patterns import lazy_pattern
+from tools.files import FOLDER_FLAGS, closing
+from tools.text import pluralize
 
 from .git_files import (
     Seen,
     copy_state_file,
     is_whole,
-    link_object,
-    names_in,
     needed_folders,
-    object_names,
     opened_git,
+    put_aside_if_replaced,
     state_files,
 )
-from .guarded_state import LISTED_FOLDER
+from .object_links import ObjectLinks
 
 BY_WHOM = "a sandboxed command or another process"  # in reports, since it is not known which
 _MAX_MORE_LINKS = 1_000  # at once, for which a command may have to wait
-_LOOSE_FOLDER = lazy_pattern(r"[0-9a-f]{2}")
 
 
 class GitBackup(Struct):
@@ -52,8 +44,11 @@ class GitBackup(Struct):
     shown: str = ".git"
     max_links: int = 20_000
     unlinked: bool = False
+    objects: ObjectLinks = field(default_factory=lambda: ObjectLinks(Path()))
     _copied: dict[str, Seen] = field(default_factory=dict)  # by path from the repository
-    _listed: dict[str, int] = field(default_factory=dict)  # directories of objects: their time of change
+
+    def __post_init__(self) -> None:
+        self.objects.kept = self.kept / "objects"
 
     def keep(self) -> None:
         """Update the copies. Files that cannot be copied are not kept."""
@@ -73,29 +68,45 @@ class GitBackup(Struct):
                 del self._copied[path]
                 with suppress(OSError):
                     (self.kept / path).unlink()
-            self._link_objects(top, min(self.max_links, _MAX_MORE_LINKS) if self._listed else self.max_links)
+            more = min(self.max_links, _MAX_MORE_LINKS)
+            self.unlinked = self.objects.link(top, more if self.objects.has_links else self.max_links)
 
     def link_more(self) -> None:
         """Link objects for which there was no time yet."""
         self.unlinked = False
         with suppress(OSError), closing(opened_git(self.git)) as top:
-            self._link_objects(top, min(self.max_links, _MAX_MORE_LINKS))
+            self.unlinked = self.objects.link(top, min(self.max_links, _MAX_MORE_LINKS))
 
-    def restore(self) -> list[str]:
-        """Restore the missing parts of a repository that was emptied; return a line about it for the user."""
-        if not self._copied or is_whole(self.git):
+    def restore(self, *, may_prune: bool = False) -> list[str]:
+        """Restore the missing parts of a repository that was emptied, and objects that git did not remove.
+
+        Returns a line about it for the user. `may_prune`: the user approved that git prunes objects.
+        """
+        if not self._copied:
             return []
+        emptied = not is_whole(self.git)
         with suppress(OSError), closing(opened_git(self.git)) as top:
-            for name in needed_folders(self.git):
-                _put_aside_if_replaced(top, name)
-            back = [path for path in self._kept_paths() if self._put_back(top, path)]
-            for name in needed_folders(self.git):
-                with suppress(FileExistsError):
-                    os.mkdir(name, dir_fd=top)
-            self._listed.clear()
-            kinds = ", ".join(sorted({path.split("/")[0] for path in back}))
-            return [f"[{BY_WHOM} emptied {self.shown}: {kinds} were restored]"] if back else []
-        return [f"[{BY_WHOM} removed {self.shown}, which could not be restored]"]
+            back = self._put_back_parts(top) if emptied else []
+            restored, failed = self.objects.put_back(top, emptied=emptied, may_prune=may_prune)
+            if back or (emptied and restored):
+                kinds = sorted({path.split("/")[0] for path in back} | ({"objects"} if restored else set()))
+                return [f"[{BY_WHOM} emptied {self.shown}: {', '.join(kinds)} were restored]"]
+            if restored or failed:
+                count = pluralize(restored + failed, "file")
+                failure = f", except {failed:,}" if failed else ""
+                return [f"[{BY_WHOM} damaged {count} in {self.shown}/objects: restored{failure}]"]
+            return []
+        return [f"[{BY_WHOM} removed {self.shown}, which could not be restored]"] if emptied else []
+
+    def _put_back_parts(self, top: int) -> list[str]:
+        """Restore the files and directories that are missing, except objects; return the files' paths."""
+        for name in needed_folders(self.git):
+            put_aside_if_replaced(top, name)
+        back = [path for path in self._copied if self._put_back(top, path)]
+        for name in needed_folders(self.git):
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=top)
+        return back
 
     def drop(self) -> None:
         """Remove the copies."""
@@ -112,38 +123,6 @@ class GitBackup(Struct):
             except PermissionError:
                 continue  # another user's process has this pid
 
-    def _link_objects(self, git: int, most: int) -> None:
-        """Link new objects. Raises OSError if the copies are on another file system."""
-        left = most
-        for name in ("pack", *filter(_LOOSE_FOLDER.fullmatch, names_in(git, "objects"))):
-            try:
-                opened = safe_open(f"objects/{name}", LISTED_FOLDER, base=git)
-            except OSError:
-                continue  # it is a link or a file, or has just been removed
-            with closing(opened) as folder:
-                changed = os.fstat(folder).st_mtime_ns
-                if changed == self._listed.get(name):
-                    continue
-                here = self.kept / "objects" / name
-                here.mkdir(mode=0o700, parents=True, exist_ok=True)
-                new = set(object_names(folder)) - set(os.listdir(here))
-                with closing(os.open(here, LISTED_FOLDER)) as target:
-                    for each in islice(new, left):
-                        link_object(folder, each, target)
-            if name == "pack" and "pack" in self._listed and new:
-                _let_go(here)
-            if len(new) > left:
-                self.unlinked = True
-                return
-            left -= len(new)
-            self._listed[name] = changed
-
-    def _kept_paths(self) -> Iterator[str]:
-        yield from self._copied
-        folder = self.kept / "objects"
-        for name in os.listdir(folder) if folder.is_dir() else ():
-            yield from (f"objects/{name}/{each}" for each in os.listdir(folder / name))
-
     def _put_back(self, top: int, path: str) -> bool:
         """Restore one file below the open directory `top`, without following links; False if it exists."""
         *folders, name = path.split("/")
@@ -155,22 +134,12 @@ class GitBackup(Struct):
                 inner = os.open(folder, FOLDER_FLAGS, dir_fd=place)
                 os.close(place)
                 place = inner
-            if folders and folders[0] == "objects":
-                os.link(self.kept / path, name, dst_dir_fd=place, follow_symlinks=False)
-            else:
-                _write_new(place, name, (self.kept / path).read_bytes())
+            _write_new(place, name, (self.kept / path).read_bytes())
         except OSError:
             return False
         finally:
             os.close(place)
         return True
-
-
-def _put_aside_if_replaced(top: int, name: str) -> None:
-    """Rename an entry of an open directory that should be a directory and is not. Raises OSError."""
-    with suppress(FileNotFoundError):
-        if not stat.S_ISDIR(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode):
-            os.rename(name, f"{name}.replaced-{os.urandom(4).hex()}", src_dir_fd=top, dst_dir_fd=top)
 
 
 def _write_new(folder: int, name: str, data: bytes) -> None:
@@ -184,10 +153,3 @@ def _write_new(folder: int, name: str, data: bytes) -> None:
         except OSError:
             os.unlink(name, dir_fd=folder)
             raise
-
-
-def _let_go(packs: Path) -> None:
-    """Remove our links to packs that git has replaced, which would keep them on disk."""
-    for pack in packs.iterdir():
-        if pack.lstat().st_nlink == 1:
-            pack.unlink()

@@ -141,3 +141,10 @@ def link_object(folder: int, name: str, target: int) -> None:
     os.link(name, name, src_dir_fd=folder, dst_dir_fd=target, follow_symlinks=False)
     if not stat.S_ISREG(os.stat(name, dir_fd=target, follow_symlinks=False).st_mode):
         os.unlink(name, dir_fd=target)
+
+
+def put_aside_if_replaced(top: int, name: str) -> None:
+    """Rename an entry of an open directory that should be a directory and is not. Raises OSError."""
+    with suppress(FileNotFoundError):
+        if not stat.S_ISDIR(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode):
+            os.rename(name, f"{name}.replaced-{os.urandom(4).hex()}", src_dir_fd=top, dst_dir_fd=top)

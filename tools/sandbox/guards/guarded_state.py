@@ -26,7 +26,7 @@ _MAX_KEPT_BYTES = 1 << 20  # of a file whose content is kept; changes of larger 
 _MAX_STATE_BYTES = 16 << 20  # of all contents together
 _MAX_GUARDED_ENTRIES = 5_000  # that are checked in a project
 _MAX_GUARDED_DEPTH = 8  # of directories within a guarded one
-_CLOCK_STEP_NS = 50_000_000  # of file systems' clocks: two changes within it may have the same time
+CLOCK_STEP_NS = 50_000_000  # of file systems' clocks: two changes within it may have the same time
 LISTED_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Kind = Literal["file", "folder", "link", "other"]
@@ -175,7 +175,7 @@ def _entry(above: int, name: str, known: EntryState | None, room: int) -> EntryS
     state = os.stat(name, dir_fd=above, follow_symlinks=False)
     if known is not None and known.settled and known.stamp == _stamp(state):
         return known
-    settled = time.time_ns() - state.st_ctime_ns > _CLOCK_STEP_NS
+    settled = time.time_ns() - state.st_ctime_ns > CLOCK_STEP_NS
     kind = _kind_of(state.st_mode)
     data = None
     if kind == "link":

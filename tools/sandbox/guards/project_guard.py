@@ -60,17 +60,19 @@ class _Place(Struct, frozen=True):
 class ProjectGuard(Struct):
     """Protects the guarded files of `folder`, and of other directories that sandboxed commands may write.
 
-    kept      the directory for replaced files
-    copies    the directory for backups of repositories
-    restores  changed files are restored; False if the sandbox itself protects them, so that others made the
-              change. A repository that was emptied is restored in any case
-    reports   lines for the model and the user until they are taken
+    kept       the directory for replaced files
+    copies     the directory for backups of repositories
+    restores   changed files are restored; False if the sandbox itself protects them, so that others made the
+               change. A repository that was emptied or damaged is restored in any case
+    may_prune  the user approved that a running command prunes objects of repositories
+    reports    lines for the model and the user until they are taken
     """
 
     folder: Path
     kept: Path
     copies: Path
     restores: bool = True
+    may_prune: bool = False
     reports: list[str] = field(default_factory=list)
     _backups: dict[Path, GitBackup] = field(default_factory=dict)  # by git directory
     _before: dict[_Place, GuardedState] = field(default_factory=dict)
@@ -128,6 +130,8 @@ class ProjectGuard(Struct):
             self._backups[git] = known.get(git) or GitBackup(
                 git, kept=copies, shown=shown, max_links=_MAX_LINKED
             )
+            if not first:
+                self.reports += self._backups[git].restore(may_prune=self.may_prune)
             self._backups[git].keep()
 
     async def _link_more(self) -> None:
@@ -177,7 +181,8 @@ class ProjectGuard(Struct):
                 def look() -> list[str]:
                     there = [(place, state) for place, state in before if place.path.is_dir()]
                     found = (self._look_at(place, state) for place, state in there)
-                    restored = (backup.restore() for backup in self._backups.values())
+                    may_prune = self.may_prune
+                    restored = (backup.restore(may_prune=may_prune) for backup in self._backups.values())
                     return [*chain.from_iterable(restored), *chain.from_iterable(found)]
 
                 self.reports += await in_thread(FILE_TIMEOUT_S, lambda _: look())

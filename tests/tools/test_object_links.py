@@ -1,0 +1,124 @@
+"""Objects of a repository that a script deleted or overwrote are put back; those that git removed are not."""
+
+import asyncio
+import os
+import subprocess
+from pathlib import Path
+
+from tests.tables import each_row
+from tools.sandbox.guards.git_backup import GitBackup
+from tools.sandbox.guards.project_guard import project_guard
+
+LOOSE = "find .git/objects/?? -type f"
+PACKS = "find .git/objects/pack -type f"
+PREPARED = """
+git init -q -b main; git config user.name me; git config user.email me@x; git config gc.auto 0
+git config commit.gpgsign false
+for n in 1 2 3 4; do echo $n >file$n; git add .; git commit -qm $n; done
+git repack -dq; for n in 5 6 7 8; do echo $n >file$n; git add .; git commit -qm $n; done
+git repack -dq; for n in 9 10 11; do echo $n >file$n; git add .; git commit -qm $n; done
+echo lost | git hash-object -w --stdin
+"""
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir()
+    subprocess.run(["bash", "-ec", PREPARED], cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+def backup_of(project: Path) -> GitBackup:
+    return GitBackup(project / ".git", project.parent / f"kept-{os.getpid()}")
+
+
+def objects(folder: Path) -> str:
+    """Return all objects with their contents, as git reads them, and the faults that it finds."""
+    line = "git cat-file --batch-all-objects --batch; git fsck --full --no-dangling --no-progress 2>&1"
+    return str(subprocess.run(["bash", "-c", line], cwd=folder, capture_output=True).stdout)
+
+
+@each_row(
+    "line, damaged",
+    [
+        (f"{LOOSE} -delete", 10),
+        ("rm -rf .git/objects/* && mkdir .git/objects/pack", 14),
+        (f"{PACKS} -delete", 4),
+        (f"{PACKS} -name '*.idx' -delete", 2),
+        (f"rm $({PACKS} -name '*.pack' | head -n 1)", 1),
+        (f"{LOOSE} -exec sed -i 1d {{}} +", 10),
+        (f"{PACKS} -exec sed -i 1d {{}} +", 4),
+        (f"for f in $({LOOSE}); do rm $f; mkdir $f; done", 10),
+        (f"for f in $({LOOSE}); do ln -sf /etc/hostname $f; done", 10),
+        ("rm -rf .git/objects/pack; touch .git/objects/pack", 4),
+        (f"rm $({LOOSE} | head -n 3)", 3),
+        (f"git gc -q; {LOOSE} -delete; {PACKS} -delete", 14),
+        (f"git fetch -q . main:x; git repack -q; {PACKS} -delete", 4),
+    ],
+)
+def test_objects_that_a_script_damaged_are_put_back(tmp_path: Path, line: str, damaged: int) -> None:
+    project = made(tmp_path / "project")
+    backup = backup_of(project)
+    backup.keep()
+    before = objects(project)
+    subprocess.run(["bash", "-c", line], cwd=project, check=True, capture_output=True)
+    (told,) = backup.restore()
+    assert objects(project) == before
+    assert backup.restore() == []
+    assert f"damaged {damaged} file" in told
+
+
+TOUCH_OLD = "find .git/objects -type f -exec touch -d '20 days ago' {} +"
+
+
+@each_row(
+    "line, may_prune",
+    [
+        ("git gc -q", False),
+        ("git repack -adq", False),
+        ("git repack -dq; git prune-packed -q", False),
+        ("git stash -q -u; git stash drop -q; git gc -q --prune=now", True),
+        ("git prune --expire=now", True),
+        (f"{TOUCH_OLD}; git gc -q", False),
+        (f"git gc -q --cruft; {TOUCH_OLD}; git gc -q --cruft; git gc -q --cruft --prune=1.week.ago", True),
+        ("git commit -q --allow-empty -m more; git -c gc.auto=1 gc --auto -q", False),
+        ("git multi-pack-index write; git repack -adq; git multi-pack-index write", False),
+        (
+            "p=$(ls .git/objects/pack/*.pack); for f in $p; do mv $f .; done; cat *.pack >/dev/null;"
+            " rm .git/objects/pack/*; for f in pack-*.pack; do git unpack-objects -q <$f; done",
+            False,
+        ),
+    ],
+)
+def test_objects_that_git_removed_stay_away(tmp_path: Path, line: str, may_prune: bool) -> None:
+    project = made(tmp_path / "project")
+    (project / "new").write_text("new")
+    backup = backup_of(project)
+    backup.keep()
+    subprocess.run(["bash", "-ec", line], cwd=project, check=True, capture_output=True)
+    after = objects(project)
+    assert backup.restore(may_prune=may_prune) == []
+    backup.keep()
+    assert backup.restore() == []
+    assert objects(project) == after
+    here = {path.relative_to(project / ".git/objects") for path in project.glob(".git/objects/*/*")}
+    kept = {path.relative_to(backup.kept / "objects") for path in backup.kept.glob("objects/*/*")}
+    assert {path.name for path in kept} == {path.name for path in here if path.parts[0] != "info"}
+
+
+def test_damage_by_a_command_in_the_background_is_undone_before_the_next_one(tmp_path: Path) -> None:
+    project = made(tmp_path.resolve() / "project")
+    before = objects(project)
+
+    async def main() -> None:
+        guard = project_guard(project, tmp_path)
+        await guard.begin()
+        for path in project.glob(".git/objects/*/*"):
+            path.unlink()
+        await guard.begin()
+        (told,) = guard.take_reports()
+        assert "damaged 14 files in .git/objects: restored" in told
+        await guard.end()
+        await guard.end()
+
+    asyncio.run(main())
+    assert objects(project) == before
