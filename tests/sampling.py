@@ -14,3 +14,16 @@ def sampled(cases: Iterable[Any], every: int) -> list[Any]:
         case if place % every == 0 else pytest.param(case, marks=pytest.mark.sweep)
         for place, case in enumerate(cases)
     ]
+
+
+def sampled_rows(rows: Iterable[Iterable[Any]], every: int) -> list[Any]:
+    """The rows for `parametrize` with several names, chosen as in `sampled`."""
+    return [
+        pytest.param(*row, marks=() if place % every == 0 else pytest.mark.sweep)
+        for place, row in enumerate(rows)
+    ]
+
+
+def scaled(gate: Any, sweep: Any) -> list[Any]:
+    """How much of something for `parametrize`: what the gate tries, and the more that sweeps try."""
+    return [gate, pytest.param(sweep, marks=pytest.mark.sweep)]

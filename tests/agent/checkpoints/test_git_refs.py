@@ -15,6 +15,7 @@ from agent.checkpoints.file_restore import plan_restore, restore
 from agent.checkpoints.git_restore import RefStep, plan_refs, restore_refs
 from agent.checkpoints.git_state import fingerprint, parse_state
 from agent.checkpoints.recorder import Checkpoints
+from tests.sampling import sampled, sampled_rows
 from tools.search import GitFailed
 
 from .project import Seq, copy_tree
@@ -152,12 +153,10 @@ DESTROYED = [
 @pytest.mark.parametrize(
     ("lines", "pruned"),
     [
-        *((lines, True) for lines in DESTROYED),
+        # Each kind of loss once: a branch, tags, stash entries, commits, the index, and all of them.
+        *sampled_rows(((lines, True) for lines in DESTROYED), every=3),
         # Restoring is easier where git still has the objects.
-        *(
-            pytest.param(lines, False, marks=pytest.mark.sweep if place % 4 else ())
-            for place, lines in enumerate(DESTROYED)
-        ),
+        *sampled_rows(((lines, False) for lines in DESTROYED), every=8),
     ],
 )
 def test_what_a_command_destroys_comes_back(
@@ -200,7 +199,7 @@ def test_a_merge_with_conflicts_is_kept_without_an_index(
     assert sh(repository, "git rev-parse MERGE_HEAD") == sh(repository, "git rev-parse main")
 
 
-@pytest.mark.parametrize("start", ["merge -q --no-commit --no-ff topic", "cherry-pick -n topic"])
+@pytest.mark.parametrize("start", sampled(["merge -q --no-commit --no-ff topic", "cherry-pick -n topic"], 2))
 @pytest.mark.parametrize("end", ["reset -q --merge", "reset -q --hard", "commit -qm done", "merge --quit"])
 def test_an_open_merge_that_a_command_gave_up_is_open_again(
     repository: Path, checkpoints: Checkpoints, git: Git, start: str, end: str
@@ -275,14 +274,17 @@ def test_a_repository_with_a_pipe_is_named_and_not_read(
 
 @pytest.mark.parametrize(
     "lines",
-    [
-        ("stash -q", "checkout -q topic"),
-        ("stash -q", "checkout -q --detach topic"),
-        ("checkout -q -f topic", "branch -D main"),
-        ("checkout -q -b new", "commit -qam new"),
-        ("checkout -q --orphan new", "-C . rm -rfq ."),
-        ("branch -m main renamed",),
-    ],
+    sampled(
+        [
+            ("stash -q", "checkout -q --detach topic"),
+            ("stash -q", "checkout -q topic"),
+            ("checkout -q -f topic", "branch -D main"),
+            ("checkout -q -b new", "commit -qam new"),
+            ("checkout -q --orphan new", "-C . rm -rfq ."),
+            ("branch -m main renamed",),
+        ],
+        every=2,
+    ),
 )
 def test_the_branch_that_was_checked_out_is_again(
     repository: Path, checkpoints: Checkpoints, git: Git, lines: tuple[str, ...], seq: Seq
