@@ -17,7 +17,7 @@ from agent.model_port import IncomingReply, ModelRequest, RequestSettings
 from agent.session.session import Session
 from compact import SummaryRequest, cache_breakpoints, load_counter, summary_messages
 from tests.agent.loop.world import Memory
-from tests.sampling import sampled
+from tests.sampling import scaled
 from tests.strict_api.endpoint import Endpoint, Limits
 from tests.strict_api.errors import ApiError
 from tests.strict_api.reply import Block, Reply, calls, says, thinks
@@ -216,9 +216,9 @@ def check_record(talk: Talk) -> None:
         folded.apply(decode_line(encode_fact(fact, "s"))[0])
 
 
-@pytest.mark.parametrize("first", sampled(range(0, 3_300, 100), every=17))
-def test_every_request_is_valid_and_loses_nothing_of_the_cache(first: int) -> None:
-    for seed in range(first, first + 100):
+@pytest.mark.parametrize("seeds", scaled(range(40), range(40, 3_300)))
+def test_every_request_is_valid_and_loses_nothing_of_the_cache(seeds: range) -> None:
+    for seed in seeds:
         check(seed)
 
 

@@ -31,13 +31,14 @@ def test_what_is_never_used_is_left_out() -> None:
     assert int(count) < MANY_MODULES and usable == "True"
 
 
+@pytest.mark.sweep  # the next test imports the whole SDK as well, which takes two seconds
 @pytest.mark.parametrize(
     ("change", "environ"),
     [
         ("", {"MAKEROOM_FULL_SDK": "1"}),
-        pytest.param("sdk_import.MAJOR_VERSION = '1.'; ", {}, marks=pytest.mark.sweep),
-        pytest.param("sdk_import._USED = ('NoSuchClass',); ", {}, marks=pytest.mark.sweep),
-        pytest.param("sdk_import._UNUSED_PARTS = ('anthropic._client',); ", {}, marks=pytest.mark.sweep),
+        ("sdk_import.MAJOR_VERSION = '1.'; ", {}),
+        ("sdk_import._USED = ('NoSuchClass',); ", {}),
+        ("sdk_import._UNUSED_PARTS = ('anthropic._client',); ", {}),
     ],
 )
 def test_the_whole_sdk_is_imported_on_demand_and_where_the_slim_one_might_not_do(

@@ -26,6 +26,7 @@ from agent.model.anthropic.client import AnthropicModel
 from agent.model.anthropic.request import NAMES
 from agent.model.error_mapping import map_error
 from tests.agent.loop.world import World, world
+from tests.sampling import sampled
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls
@@ -335,7 +336,7 @@ def turns(w: World, *prompts: str) -> list[str]:
     return asyncio.run(whole())
 
 
-@pytest.mark.parametrize("server", TOO_LONG)
+@pytest.mark.parametrize("server", sampled(TOO_LONG, 4))
 def test_a_turn_compacts_and_continues_whatever_the_server_calls_it(tmp_path: Path, server: str) -> None:
     status, body, (_, limit) = TOO_LONG[server]
     headers = {"content-type": "application/json"}
