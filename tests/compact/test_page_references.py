@@ -18,6 +18,7 @@ from compact.settings import CompactSettings, Policy
 from compact.situation import Proposal
 from compact.trim import trim_page
 from tests.narrowing import block_text, narrow
+from tests.sampling import scaled
 from tools.files import SeenFile
 from tools.patch import added_placeholder
 from tools.read import read_page
@@ -136,7 +137,7 @@ class Reading(World):
 
 @pytest.mark.parametrize("policy", ["thrifty", "classic"])
 @pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize("examples", [3, pytest.param(60, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("examples", scaled(1, 60))
 def test_every_reference_resolves_within_the_request(
     tmp_path_factory: pytest.TempPathFactory, window: int, policy: Policy, examples: int
 ) -> None:

@@ -142,7 +142,7 @@ def run(seed, policy, binds, steps, judged=True):
 
 @pytest.mark.parametrize("binds", [True, False])
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_every_view_is_sound_at_every_point(policy, binds, seed):
     world = run(seed, policy, binds, 40)

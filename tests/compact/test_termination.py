@@ -34,7 +34,7 @@ def add_work(world, rng):
 
 @pytest.mark.parametrize("policy", ["thrifty", "classic"])
 @pytest.mark.parametrize("window", [4_000, 8_000, 16_000, 32_000])
-@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 30), marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 30), marks=pytest.mark.sweep)])
 def test_five_compactions_in_a_row_shrink_the_request_or_say_that_they_cannot(window, policy, seeds):
     for seed in seeds:
         rng = random.Random(seed)

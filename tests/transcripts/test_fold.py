@@ -29,7 +29,7 @@ from transcripts.view import CALL_ID_TOKENS, MESSAGE_TOKENS, ids_in
 from .api_rules import as_sent, bytes_sent, violations
 from .random_histories import RandomParts, histories, lossy_histories, seeds
 
-quick = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def shown(folded: Folded) -> list[bytes]:

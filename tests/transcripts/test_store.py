@@ -13,6 +13,7 @@ from threading import Event
 import pytest
 from msgspec.structs import replace
 
+from tests.sampling import sampled_rows
 from transcripts.codec import encode_fact, seal
 from transcripts.errors import NoSuchSession, SessionInUse, TranscriptTooNew, Unreadable
 from transcripts.facts import Closed, Instructed, Metadata, Opened, User
@@ -863,11 +864,13 @@ def crash(folder: Path, at: int, keep: float) -> tuple[int, int]:
     return run_in_child(work)
 
 
-@pytest.mark.parametrize("keep", [0.0, 0.5, 1.0])
-def test_a_crash_at_any_call_loses_nothing_that_was_acknowledged(tmp_path: Path, keep: float) -> None:
+@pytest.mark.parametrize(("keep", "every"), sampled_rows([(0.5, 3), (0.5, 1), (0.0, 1), (1.0, 1)], 4))
+def test_a_crash_at_any_call_loses_nothing_that_was_acknowledged(
+    tmp_path: Path, keep: float, every: int
+) -> None:
     at = 0
     while True:
-        at += 1
+        at += every
         folder = tmp_path / _made(tmp_path, f"at{at}")
         code, acknowledged = crash(folder, at, keep)
         if code == 0:

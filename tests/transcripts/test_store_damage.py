@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.sampling import sampled
+from tests.sampling import sampled, sampled_rows
 from transcripts.codec import encode_fact, seal
 from transcripts.errors import StoreError
 from transcripts.facts import Compacted, Fact, Fold, Result, UnknownFact, User
@@ -204,13 +204,13 @@ def crash(folder: Path, resume_on: Callable[[Path, Disk], Store], at: int, keep:
 
 
 @pytest.mark.parametrize("resume_on", [resume_behind_a_torn_record, resume_after_a_failed_sync])
-@pytest.mark.parametrize("keep", sampled([0.5, 0.0, 1.0], 3))
+@pytest.mark.parametrize(("keep", "every"), sampled_rows([(0.5, 4), (0.5, 1), (0.0, 1), (1.0, 1)], 4))
 def test_a_crash_at_any_call_during_repair_loses_nothing(
-    tmp_path: Path, resume_on: Callable[[Path, Disk], Store], keep: float
+    tmp_path: Path, resume_on: Callable[[Path, Disk], Store], keep: float, every: int
 ) -> None:
     at, code = 0, 66
     while code == 66:
-        at += 1
+        at += every
         path = record_with(tmp_path / str(at), WHOLE + TORN)
         code, acknowledged = crash(tmp_path / str(at), resume_on, at, keep)
         kept = resume_and_check(path)
