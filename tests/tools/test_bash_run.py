@@ -230,11 +230,11 @@ def test_live_output_is_shown_while_the_command_runs_and_is_bounded(shell: BashS
 
     shell.shown = Watched()
     result = shell.run(
-        "yes 0123456789 | head -c 20M; echo tick; while [ ! -e seen ]; do sleep 0.02; done", timeout=60_000
+        "yes 0123456789 | head -c 6M; echo tick; while [ ! -e seen ]; do sleep 0.02; done", timeout=60_000
     )
     assert dict(result.about) == {"exit": 0}
     assert max(map(len, shell.shown)) <= 8192
-    assert sum(map(len, shell.shown)) < 20 * 1024**2 / 4
+    assert sum(map(len, shell.shown)) < 6 * 1024**2 / 4
 
 
 ATTACKS = [

@@ -707,7 +707,7 @@ ANY = {"data": file_contents(), "start": st.integers(0, 60), "size": st.integers
 SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=80, deadline=None, suppress_health_check=SLOW)
 @given(**ANY)
 @example(data=b"a\rb\n\nc\r", start=2, size=2, new="q\n")
 @example(data=b"\xff\xfea\x00\r\x00\n\x00", start=0, size=1, new="\n")

@@ -80,7 +80,7 @@ def measured(number: int) -> tuple[Counter[str], Counter[str]]:
     return calls, successes
 
 
-@pytest.mark.parametrize("number", [60, pytest.param(600, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("number", [40, pytest.param(600, marks=pytest.mark.sweep)])
 def test_the_shown_text_leads_to_success_in_the_next_call(number: int) -> None:
     calls, successes = measured(number)
     shares = {kind: successes[kind] / count for kind, count in calls.items()}

@@ -63,7 +63,7 @@ def expected(text: str, offset: int, limit: int) -> tuple[int, list[str], int]:
 TEXTS = st.text(alphabet=st.sampled_from("abcde\n\n\r é\u2028"), min_size=1, max_size=80)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(TEXTS, st.integers(-12, 14).filter(bool), st.integers(1, 12))
 @example("abcdef", 1, 5)
 @example("abcde", 1, 5)

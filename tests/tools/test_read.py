@@ -87,7 +87,7 @@ def test_large_and_small_files_are_shown_alike(files: FileSession):
 TEXTS = st.text(alphabet=st.sampled_from("ab\n\n\r é\u2028"), max_size=80)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(TEXTS, st.integers(-8, 12), st.integers(1, 9))
 def test_the_window_of_a_stream_is_that_of_the_whole(text: str, offset: int, limit: int):
     offset = offset or 1

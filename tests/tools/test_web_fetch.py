@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.narrowing import block_text
+from tests.sampling import sampled
 from tests.tables import each_row
 from tools import web_fetch
 from tools.base import Access, ToolCall, ToolContext, ToolError, ToolResult, parse_arguments
@@ -175,7 +176,7 @@ def test_secrets_of_the_user_are_masked_in_pages_and_not_sent(tmp_path: Path) ->
 
 
 def test_a_bomb_is_not_unpacked_and_only_the_beginning_is_read(tmp_path: Path) -> None:
-    bomb = gzip.compress(b"a" * 300_000_000)
+    bomb = gzip.compress(b"a" * 80_000_000)
     assert len(bomb) < 400_000
     document = of_host(answering(bomb, "text/plain", Content_Encoding="gzip"))
     assert document.cut and document.content == b"a" * MAX_TEXT_BYTES
@@ -293,7 +294,9 @@ def test_a_page_that_takes_too_long_to_convert_is_given_up(tmp_path: Path, monke
     assert "took longer than 0.01 s.\nUse another source" in told(tmp_path, answering(b"<p>" * 100_000))
 
 
-@pytest.mark.parametrize("body", [b"<div>" * 8_000, b"<" * 80_000, b"<ul><li>" * 800 + b"<b><p>" * 1_200])
+@pytest.mark.parametrize(
+    "body", sampled([b"<ul><li>" * 800 + b"<b><p>" * 1_200, b"<div>" * 8_000, b"<" * 80_000], 3)
+)
 def test_deeply_nested_pages_are_converted(tmp_path: Path, body: bytes) -> None:
     (shown, *_) = page(tmp_path, answering(body + b"end")).content
     assert block_text(shown).startswith("<page url=")
