@@ -128,7 +128,7 @@ def test_in_a_window_of_8k_nothing_is_refused_though_the_prompt_is_long(long_run
     assert too_long == 0
 
 
-@pytest.mark.parametrize("policy", ["thrifty", "off"])
+@pytest.mark.parametrize("policy", sampled(["thrifty", "off"], 2))
 def test_a_server_with_a_smaller_window_than_believed(tmp_path: Path, long_run: LongRun, policy: str) -> None:
     path, too_long = long_run(policy, files=30, window=40_000, believed=200_000)
     assert too_long >= 1

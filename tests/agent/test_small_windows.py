@@ -8,6 +8,7 @@ import pytest
 
 from agent.cli.verify_command import verify_record
 from tests.agent.ui.headless_run import run_here
+from tests.sampling import sampled_rows
 from tests.strict_api.reply import Body, Reply, calls, says
 from tests.strict_api.server import Server, ServerOptions
 from transcripts.facts import Clear, Compacted, Result
@@ -59,7 +60,7 @@ def shown_again(folder: Path) -> set[int]:
     return named
 
 
-@pytest.mark.parametrize(("window", "count"), [(8_000, 40), (16_000, 100), (32_000, 200)])
+@pytest.mark.parametrize(("window", "count"), sampled_rows([(8_000, 40), (16_000, 100), (32_000, 200)], 3))
 def test_many_short_results_in_a_small_window_do_not_end_the_session(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], window: int, count: int
 ) -> None:

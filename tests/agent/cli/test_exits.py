@@ -17,6 +17,7 @@ from agent.cli.arguments import parse
 from agent.cli.launch import run
 from agent.ui.headless import MAX_STDIN_BYTES
 from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment
+from tests.sampling import sampled
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says
@@ -215,7 +216,7 @@ def test_a_command_line_that_makes_no_sense_has_its_result(
     assert capfd.readouterr()[0] == ""
 
 
-@pytest.mark.parametrize("form", ["text", "json", "stream-json"])
+@pytest.mark.parametrize("form", sampled(["text", "json", "stream-json"], 3))
 def test_an_answer_that_the_disk_does_not_take_is_reported_once(tmp_path: Path, form: str) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full here")
@@ -236,10 +237,13 @@ def test_an_answer_that_the_disk_does_not_take_is_reported_once(tmp_path: Path, 
     assert line == "error: cannot write to standard output: No space left on device"
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", sampled(["", "1"], 2))
 @pytest.mark.parametrize(
     "words",
-    ["--version", "--help", "sessions", "sessions --help", "verify", "completion bash", "permissions"],
+    sampled(
+        ["--version", "--help", "sessions", "sessions --help", "verify", "completion bash", "permissions"],
+        every=2,
+    ),
 )
 def test_output_that_the_disk_does_not_take_is_reported_in_one_line(
     tmp_path: Path, words: str, unbuffered: str

@@ -4,6 +4,7 @@ import asyncio
 import random
 
 import pyte
+import pytest
 from prompt_toolkit.application import Application
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import DummyInput
@@ -13,6 +14,7 @@ from agent.ui.frame_renderer import FrameOutput, FrameRenderer
 from agent.ui.frame_update import Frame, frame_update, row_change
 from agent.ui.terminal_text import painted_width
 from tests.narrowing import narrow
+from tests.sampling import scaled
 
 WORDS = (
     "one", "zwei", "日本語", "\x1b[1mbold\x1b[m", "\x1b[31mred\x1b[m", "\x1b[36;1mhe\x1b[32mre\x1b[m",
@@ -62,8 +64,9 @@ def fed(lines, height, above):
     return screen
 
 
-def test_the_terminal_shows_each_frame_and_what_was_printed_above() -> None:
-    for seed in range(15):
+@pytest.mark.parametrize("seeds", scaled(range(4), range(4, 150)))
+def test_the_terminal_shows_each_frame_and_what_was_printed_above(seeds: range) -> None:
+    for seed in seeds:
         rng = random.Random(seed)
         height = rng.randrange(4, 12)
         above = ["started"] * rng.randrange(15)

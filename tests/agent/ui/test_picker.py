@@ -130,7 +130,7 @@ def test_nothing_is_wider_than_the_screen_and_nothing_steers_it(columns, filters
             assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u200b]", without_sgr(text))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.text(max_size=60), max_size=9), st.integers(-3, 9), st.integers(2, 30), st.integers(4, 90))
 def test_the_marked_row_is_on_any_screen(titles, by, rows, columns):
     state = move_mark(search_menu(Menu("Which?", tuple(MenuRow(text, text, FACTS) for text in titles))), by)

@@ -8,6 +8,8 @@ from functools import partial
 
 import pytest
 
+from tests.sampling import sampled
+
 from . import scripted_driver
 from .pty_terminal import ROOT, PtyTerminal, forked_makeroom, makeroom, scripted
 
@@ -29,7 +31,7 @@ def assert_restored(terminal):
     [("\x04", 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
     ids=["Ctrl-D", "SIGTERM", "SIGHUP"],
 )
-@pytest.mark.parametrize("busy", [False, True], ids=["idle", "in a turn"])
+@pytest.mark.parametrize("busy", sampled([True, False], 2))
 def test_the_terminal_is_restored(tmp_path, ending, code, busy):
     with PtyTerminal(tmp_path, argv=scripted(tmp_path) if busy else None) as terminal:
         terminal.ready()
