@@ -66,7 +66,9 @@ def test_an_emptied_repository_is_put_back_whole(project: Path, packed: bool) ->
         if entry.name not in ("config", "hooks"):  # the sandbox keeps them
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     (line,) = backup.restore()
-    assert line.startswith("[a sandboxed command or another process emptied .git: HEAD, index, objects, ")
+    assert line.startswith(
+        "[a sandboxed command or another process emptied .git: HEAD, index, info, objects, "
+    )
     assert state(project) == before
 
 
@@ -101,7 +103,7 @@ def test_a_copy_that_does_not_fit_on_the_disk_leaves_the_one_before(project: Pat
     with full_disk(20):
         backup.keep()
     assert (backup.kept / "index").read_bytes() == before
-    assert sorted(path.name for path in backup.kept.iterdir()) == ["HEAD", "index", "objects", "refs"]
+    assert sorted(path.name for path in backup.kept.iterdir()) == ["HEAD", "index", "info", "objects", "refs"]
 
 
 def test_a_file_that_does_not_fit_on_the_disk_is_not_put_back_in_part(project: Path) -> None:

@@ -312,6 +312,10 @@ WRECKS = {
     "overwritten": "for f in glob.glob('.git/objects/??/*'): os.remove(f); open(f, 'w')",
     "refs": "shutil.rmtree('.git/refs'); shutil.rmtree('.git/logs'); os.remove('.git/index')",
     "HEAD": "os.remove('.git/HEAD')",
+    "all": "shutil.rmtree('.git', ignore_errors=True)",
+    "worktrees": "shutil.rmtree('.git/worktrees', ignore_errors=True)",
+    "sub all": "shutil.rmtree('sub/.git', ignore_errors=True)",
+    "sub tree": "shutil.rmtree('sub', ignore_errors=True)",
 }
 
 

@@ -1,8 +1,8 @@
 """Back up the essential files of a repository outside of it, while sandboxed commands may write there.
 
-References, HEAD and the index are copied. Objects, which never change, are linked if the copies are on the
-same file system. So a `.git` that a command emptied can be restored completely. Other files in it are
-ignored.
+References, HEAD, the index and the same of worktrees are copied. Objects, which never change, are linked if
+the copies are on the same file system. So a `.git` that a command emptied or removed can be restored. Its
+configuration and hooks are guarded files; others are ignored.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ from tools.files import FOLDER_FLAGS, closing
 from tools.text import pluralize
 
 from .git_files import (
+    ALTERNATES,
+    WORKTREES,
     Seen,
     copy_state_file,
     is_whole,
+    make_folder,
     needed_folders,
     opened_git,
     put_aside_if_replaced,
@@ -85,17 +88,23 @@ class GitBackup(Struct):
         if not self._copied:
             return []
         emptied = not is_whole(self.git)
+        if emptied and not os.path.lexists(self.git):
+            with suppress(OSError):
+                make_folder(self.git)
         with suppress(OSError), closing(opened_git(self.git)) as top:
-            back = self._put_back_parts(top) if emptied else []
+            back = self._put_back_parts(top) if emptied else self._put_back_worktrees(top)
             restored, failed = self.objects.put_back(top, emptied=emptied, may_prune=may_prune)
-            if back or (emptied and restored):
-                kinds = sorted({path.split("/")[0] for path in back} | ({"objects"} if restored else set()))
-                return [f"[{BY_WHOM} emptied {self.shown}: {', '.join(kinds)} were restored]"]
+            kinds = {path.split("/")[0] for path in back}
+            if emptied:
+                kinds |= {"objects"} if restored else set()
+                told = f"emptied {self.shown}: {', '.join(sorted(kinds))} were restored"
+                return [f"[{BY_WHOM} {told}]"] if kinds else []
+            lines = [f"[{BY_WHOM} removed {self.shown}/{kind}: restored]" for kind in sorted(kinds)]
             if restored or failed:
                 count = pluralize(restored + failed, "file")
                 failure = f", except {failed:,}" if failed else ""
-                return [f"[{BY_WHOM} damaged {count} in {self.shown}/objects: restored{failure}]"]
-            return []
+                lines.append(f"[{BY_WHOM} damaged {count} in {self.shown}/objects: restored{failure}]")
+            return lines
         return [f"[{BY_WHOM} removed {self.shown}, which could not be restored]"] if emptied else []
 
     def _put_back_parts(self, top: int) -> list[str]:
@@ -107,6 +116,22 @@ class GitBackup(Struct):
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=top)
         return back
+
+    def _put_back_worktrees(self, top: int) -> list[str]:
+        """Restore missing files of worktrees whose working trees exist, and the list of other repositories.
+
+        git removes a worktree's files together with its working tree.
+        """
+        missing = []
+        for path in self._copied:
+            folder = path.rpartition("/")[0]
+            if folder.startswith(f"{WORKTREES}/"):
+                with suppress(OSError):
+                    tree = Path(self.kept, folder, "gitdir").read_text("utf-8", "surrogateescape").strip()
+                    missing += [path] if os.path.lexists(tree) else []
+            elif path == ALTERNATES:
+                missing.append(path)
+        return [path for path in missing if self._put_back(top, path)]
 
     def drop(self) -> None:
         """Remove the copies."""

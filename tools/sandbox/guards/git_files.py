@@ -17,14 +17,18 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from tools.files import closing, safe_open
+from tools.files import FOLDER_FLAGS, closing, safe_open
 from transcripts.patterns import lazy_pattern
 
 from .guarded_state import LISTED_FOLDER
 
+ALTERNATES = "objects/info/alternates"
+WORKTREES = "worktrees"
 Seen = tuple[int, int, int]  # of a copied file: inode, size, time of change
 
-_STATE_FILES = ("HEAD", "packed-refs", "index", "shallow", "gitdir")
+_STATE_FILES = ("HEAD", "packed-refs", "index", "shallow", "gitdir", "info/exclude", ALTERNATES)
+_WORKTREE_FILES = ("HEAD", "index", "gitdir", "commondir")
+_MAX_WORKTREES = 100
 _STATE_FOLDERS = ("refs", "reftable")
 _MAX_REFERENCES = 5_000  # loose references that are copied
 _MAX_FOLDERS = 5_000  # of loose references
@@ -38,9 +42,12 @@ _FORMS = {
     "index": rb"DIRC.*",
     "shallow": rb"(?:[0-9a-f]{40,64}\n)*[^\n]*",
     "gitdir": rb"[^\n]+/\.git\n?",
+    "commondir": rb"\.\./\.\.\n?",
+    "exclude": rb"[^\0]*",
+    "alternates": rb"(?:[^\n\0]*/objects\n?)*",
     "refs": rb"(?:[0-9a-f]{40}|[0-9a-f]{64}|ref: refs/[^\n]+)\s*",
     "reftable": rb"REF[T1].*|(?:[\w-]+\.ref\n?)*",
-}  # of the first 4 KB, by the first part of the path
+}  # of the first 4 KB, by the first part of the path, elsewhere by the name
 
 
 def opened_git(git: Path) -> int:
@@ -51,6 +58,20 @@ def opened_git(git: Path) -> int:
 def needed_folders(git: Path) -> tuple[str, ...]:
     """Return the necessary directories of a repository; a worktree's directory has none of its own."""
     return () if git.parent.name == "worktrees" else ("objects", "refs")
+
+
+def make_folder(path: Path) -> None:
+    """Make a directory and those above it that are missing, without following links. Raises OSError."""
+    here = os.open("/", FOLDER_FLAGS)
+    try:
+        for part in path.parts[1:]:
+            with suppress(FileExistsError):
+                os.mkdir(part, dir_fd=here)
+            inner = os.open(part, FOLDER_FLAGS, dir_fd=here)
+            os.close(here)
+            here = inner
+    finally:
+        os.close(here)
 
 
 def is_whole(git: Path) -> bool:
@@ -73,7 +94,11 @@ def names_in(top: int, path: str) -> list[str]:
 
 def state_files(top: int) -> list[str]:
     """Return the paths of the files with the state of an open git directory, including references."""
-    found = [name for name in _STATE_FILES if _is_file(top, name)]
+    names = list(_STATE_FILES)
+    with suppress(OSError):
+        trees = islice(names_in(top, WORKTREES), _MAX_WORKTREES)
+        names += [f"{WORKTREES}/{tree}/{name}" for tree in trees for name in _WORKTREE_FILES]
+    found = [name for name in names if _is_file(top, name)]
     loose = (path for name in _STATE_FOLDERS for path in _files_below(top, name))
     return [*found, *islice(loose, _MAX_REFERENCES)]
 
@@ -111,9 +136,10 @@ def copy_state_file(top: int, path: str, target: Path, known: Seen | None) -> Se
         seen = (state.st_ino, state.st_size, state.st_ctime_ns)
         if not stat.S_ISREG(state.st_mode) or state.st_size > _MAX_COPIED_BYTES or seen == known:
             return None
-        kind = path.split("/")[0]
+        parts = path.split("/")
+        kind = parts[0] if parts[0] in _STATE_FOLDERS else parts[-1]
         beginning = file.read(_MAX_REFERENCE_BYTES)
-        short = kind in ("HEAD", "refs", "gitdir")
+        short = kind in ("HEAD", "refs", "gitdir", "commondir", "exclude", "alternates")
         if (short and file.read(1)) or not re.fullmatch(_FORMS[kind], beginning, re.DOTALL):
             return None
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ import shutil
 import stat
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from itertools import islice
 from pathlib import Path
@@ -56,15 +56,13 @@ class ObjectLinks(Struct):
         there = ["pack", *sorted(filter(_LOOSE_FOLDER.fullmatch, names_in(git, "objects")))]
         for name in set(self._folders()).difference(there):
             shutil.rmtree(self.kept / name)
-        for name in there:
+        for name in self._changed(git, there):
             try:
                 opened = safe_open(f"objects/{name}", LISTED_FOLDER, base=git)
             except OSError:
                 continue  # it is a link or a file, or has just been removed
             with closing(opened) as folder:
                 changed = os.fstat(folder).st_ctime_ns
-                if changed == self._listed.get(name):
-                    continue
                 here = self.kept / name
                 here.mkdir(mode=0o700, parents=True, exist_ok=True)
                 present = set(object_names(folder))
@@ -93,7 +91,7 @@ class ObjectLinks(Struct):
         approved that git prunes loose objects.
         """
         lost: dict[str, bool] = {}  # paths; True if another file is in its place
-        for name in self._folders():
+        for name in self._changed(git, self._folders()):
             lost |= {f"{name}/{each}": replaced for each, replaced in self._lost_in(git, name)}
         if not lost:
             return 0, 0
@@ -123,6 +121,19 @@ class ObjectLinks(Struct):
         here = self.kept / folder
         return os.listdir(here) if here.is_dir() else []
 
+    def _changed(self, git: int, folders: Iterable[str]) -> Iterator[str]:
+        """Yield the directories that have changed since their objects were linked, or are gone."""
+        with suppress(OSError), closing(os.open("objects", FOLDER_FLAGS, dir_fd=git)) as objects:
+            for name in folders:
+                try:
+                    changed = os.stat(name, dir_fd=objects, follow_symlinks=False).st_ctime_ns
+                except OSError:
+                    changed = -1
+                if changed != self._listed.get(name):
+                    yield name
+            return
+        yield from folders
+
     def _lost_in(self, git: int, name: str) -> Iterator[tuple[str, bool]]:
         """Yield the objects in one directory that are missing (False), or were replaced (True)."""
         here = self.kept / name
@@ -132,8 +143,6 @@ class ObjectLinks(Struct):
             yield from ((each, False) for each in self._names(name))
             return
         with closing(opened) as folder:
-            if os.fstat(folder).st_ctime_ns == self._listed.get(name):
-                return
             present = _inodes(folder)
             for each, inode in _inodes(here).items():
                 if each not in present:
