@@ -342,20 +342,43 @@ def test_what_else_may_be_written_is_watched_as_well(project: Path) -> None:
     run(main())
 
 
-def test_all_objects_of_a_repository_are_backed_up_while_a_command_runs(project: Path) -> None:
-    """A fresh repository has a file for each object, for which the command need not wait."""
-    names = [f"{number:040x}" for number in range(15_000)]
+def add_loose_objects(project: Path, count: int) -> list[str]:
+    """Add files that are named as objects; return the names."""
+    names = [f"{number:040x}" for number in range(count)]
     for name in names:
         path = project / ".git/objects" / name[-2:] / name[:38]
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     (project / ".git/refs/heads").mkdir(parents=True)
+    return names
+
+
+def test_the_first_command_may_delete_all_objects_of_a_fresh_repository(project: Path) -> None:
+    """It has a file for each object, and all of them are backed up before."""
+    names = add_loose_objects(project, 8_000)
+
+    async def main() -> None:
+        guard = guard_of(project)
+        await guard.begin()
+        shutil.rmtree(project / ".git/objects")
+        await guard.end()
+        assert "objects were restored" in "".join(guard.take_reports())
+        assert sum(path.is_file() for path in project.glob(".git/objects/*/*")) == len(names)
+        await guard.close()
+
+    run(main())
+
+
+def test_all_objects_of_a_repository_are_backed_up_while_a_command_runs(project: Path) -> None:
+    """A command need not wait for those of a huge repository."""
+    names = add_loose_objects(project, 5_000)
 
     def linked(guard: ProjectGuard) -> int:
         return sum(path.is_file() for path in guard.copies.glob("*/objects/*/*"))
 
     async def main() -> None:
         guard = guard_of(project)
+        guard.max_linked = 1_000
         await guard.begin()
         before = linked(guard)
         while linked(guard) < len(names):

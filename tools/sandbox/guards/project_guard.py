@@ -41,7 +41,7 @@ from .planted_files import put_aside_git_control, tell_planted
 
 _MAX_REPORTS = 20  # reported one by one
 _MAX_REPOSITORIES = 10  # in a project that are backed up: 1 ms each for a command
-_MAX_LINKED = 7_000  # objects of a repository at once: 0.1 s. git packs them when there are more
+_MAX_LINKED = 60_000  # loose objects at once: 1 s. git packs more than 6,700 after the next commit
 
 
 class _Place(Struct, frozen=True):
@@ -60,12 +60,13 @@ class _Place(Struct, frozen=True):
 class ProjectGuard(Struct):
     """Protects the guarded files of `folder`, and of other directories that sandboxed commands may write.
 
-    kept       the directory for replaced files
-    copies     the directory for backups of repositories
-    restores   changed files are restored; False if the sandbox itself protects them, so that others made the
-               change. A repository that was emptied or damaged is restored in any case
-    may_prune  the user approved that a running command prunes objects of repositories
-    reports    lines for the model and the user until they are taken
+    kept        the directory for replaced files
+    copies      the directory for backups of repositories
+    restores    changed files are restored; False if the sandbox itself protects them, so that others made the
+                change. A repository that was emptied or damaged is restored in any case
+    may_prune   the user approved that a running command prunes objects of repositories
+    max_linked  the loose objects that the first command waits for; others are linked while it runs
+    reports     lines for the model and the user until they are taken
     """
 
     folder: Path
@@ -73,6 +74,7 @@ class ProjectGuard(Struct):
     copies: Path
     restores: bool = True
     may_prune: bool = False
+    max_linked: int = _MAX_LINKED
     reports: list[str] = field(default_factory=list)
     _backups: dict[Path, GitBackup] = field(default_factory=dict)  # by git directory
     _before: dict[_Place, GuardedState] = field(default_factory=dict)
@@ -128,7 +130,7 @@ class ProjectGuard(Struct):
             copies = self.copies / f"{project_key(git)}-{os.getpid()}"
             shown = one_line_path(short_path(str(git), str(self.folder)))
             self._backups[git] = known.get(git) or GitBackup(
-                git, kept=copies, shown=shown, max_links=_MAX_LINKED
+                git, kept=copies, shown=shown, max_links=self.max_linked
             )
             if not first:
                 self.reports += self._backups[git].restore(may_prune=self.may_prune)
