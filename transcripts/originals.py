@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from transcripts.patterns import lazy_pattern
 
+from . import search
 from .errors import NoSuchSession, StoreError
 from .facts import FACT_TYPES, Clear, Compacted, Fact, Fold, Reply, Result, Started, User
 from .folding import Folded, fold
@@ -25,7 +26,6 @@ from .listing import ProjectRecords
 from .load import LazyResults, read_transcript
 from .messages import typed_blocks
 from .render_text import block_text, content_text, fact_text, speaker_of
-from .search import Found, Hit, make_hits, record_path, recorded_sids, search_facts, search_records, short_sid
 from .stored_outputs import OutputsFolder
 
 _RECALL_ID = lazy_pattern(r"r(\d{1,15})(?:\.(\d{1,9}))?(?:-r(\d{1,15}))?\Z|c(\d{1,15})\Z")
@@ -63,21 +63,21 @@ class Originals(Struct, frozen=True):
             return self._of_session(wanted).original(rest)
         return self._own_original(rest)
 
-    def find(self, words: str, scope: Scope = "session", limit: int = 10) -> list[Hit]:
+    def find(self, words: str, scope: Scope = "session", limit: int = 10) -> list[search.Hit]:
         """Return the facts that match words or a question best, stored outputs included. Blocks on the disk.
 
         The scope "project" includes the earlier sessions of the project.
         """
         home = self.home
-        is_recorded = home is not None and record_path(home, self.sid).exists()
-        found: list[Found] = []
+        is_recorded = home is not None and search.record_path(home, self.sid).exists()
+        found: list[search.Found] = []
         if not is_recorded:  # there is no transcript before the first prompt
-            found += search_facts(self.outputs, words, self.sid, list(self._whole_facts()), limit)
+            found += search.search_facts(self.outputs, words, self.sid, list(self._whole_facts()), limit)
         if home is not None and (is_recorded or scope == "project"):
-            every = recorded_sids(home) if scope == "project" else (self.sid,)
+            every = search.recorded_sids(home) if scope == "project" else (self.sid,)
             sids = sorted(every, key=lambda sid: sid != self.sid)  # this session comes before its copies
-            found += search_records(home, words, sids, limit).found
-        hits = make_hits(found[:limit], self.sid, self.project)
+            found += search.search_records(home, words, sids, limit).found
+        hits = search.make_hits(found[:limit], self.sid, self.project)
         if home is None or scope == "session":
             return hits
         titles = {
@@ -122,7 +122,7 @@ class Originals(Struct, frozen=True):
         if compaction is not None:
             return self._left_out(int(compaction))
         if rewound := _rewound(self, int(first), int(last or first)):
-            note = REWOUND_NOTE.format(short_sid(self.sid), rewound[-1].seq)
+            note = REWOUND_NOTE.format(search.short_sid(self.sid), rewound[-1].seq)
             return f"{note}\n{replace(self, folded=Folded(rewound), home=None)._own_original(id)}"
         if last is not None:
             return self._stretch(fact for fact in self.folded.facts if int(first) <= fact.seq <= int(last))

@@ -9,12 +9,12 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agent import shell
 from agent.extensions.agents import narrower_mode
 from agent.loop import Agent, AgentPool, Place, TurnContext
 from agent.permissions import Mode, PermissionRules, PermissionStore, SandboxSettings
 from agent.ports import Allow, Approver, Deny, HookAnswer, HookEvent, Hooks, PermissionQuestion
 from agent.session import Session
-from agent.shell import ProjectEnvironment
 from tools.base import Access, ToolContext, ToolError, parse_arguments
 from tools.files import FileError
 from tools.guarded import worktree_places
@@ -76,7 +76,7 @@ class IsolatedPermissions(NarrowedPermissions):
         super().__init__(origin, mode)
         environ = filter_environment(tools.environ, tools.pass_env)
         self._folder = str(folder)
-        self._reading = ProjectEnvironment(str(folder), environ)
+        self._reading = lambda: shell.ProjectEnvironment(str(folder), environ)
         self._written = tuple(worktree_places(str(folder)))
         self._sandboxed = (False, False)  # sandboxed, sandbox_holds
 

@@ -397,7 +397,7 @@ class Services(Struct):
         if self.mcp is not None:
             self.mcp.renew()
         if not self.setup.options.headless:
-            self.repository.indexing.begin(self.repository.home)
+            self.repository.update_index()
 
     def finish_later(self, work: Coroutine[Any, Any, None]) -> None:
         """Do work that no one waits for, before the services are closed."""

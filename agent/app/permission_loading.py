@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from agent import shell
 from agent.permissions import (
     OPENING,
     PermissionRules,
@@ -18,7 +19,6 @@ from agent.permissions import (
     stored_rules,
 )
 from agent.settings_files import home_folder, permissions_path
-from agent.shell import ProjectEnvironment
 from tools.processes import filter_environment
 
 from .setup import RunSetup
@@ -36,7 +36,6 @@ def permission_store(setup: RunSetup) -> PermissionStore:
     allow = (*configured, *stored, *_from_flag("--allowedTools", options.allowed_tools))
     deny = (*config.deny, *_from_flag("--disallowedTools", options.disallowed_tools))
     environ = filter_environment(setup.program_environ, config.pass_env)
-    reading = ProjectEnvironment(str(setup.folder), environ)
     folder = str(setup.folder)
     home = str(home_of(setup.environ))
     rules = PermissionRules(
@@ -46,7 +45,7 @@ def permission_store(setup: RunSetup) -> PermissionStore:
         ask=config.ask,
         folder=folder,
         home=home,
-        reading=reading,
+        reading=lambda: shell.ProjectEnvironment(folder, environ),
         asks_sandboxed=options.asks_client and options.input_format == "stream-json",
         asks_edits=bool(setup.why_no_project),
         opened=stored_openings(path),

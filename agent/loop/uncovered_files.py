@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
+from agent import shell
 from agent.checkpoints import Checkpoints, shown_paths
 from agent.events import Emit
-from agent.shell import Places, UncoveredFiles, changed_repositories, lines_behind, lost_paths, pruning
 from tools.base import Access
 from tools.processes import command_runner
 from tools.search import run_git_script
@@ -26,7 +26,7 @@ async def why_uncovered(context: TurnContext, emit: Emit, accesses: Sequence[Acc
         return ""
     runs = [access for access in accesses if access.kind == "run"]
     guard = command_runner(context.tool_context).guard
-    guard.may_prune = any(pruning(*each) for access in runs for each in _lines(context, access))
+    guard.may_prune = any(shell.pruning(*each) for access in runs for each in _lines(context, access))
     checkpoints.use_git(context.tool_context)
     covered = await told_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.recording.coverage))
     if covered == "nothing":
@@ -45,20 +45,22 @@ def _lost(context: TurnContext, checkpoints: Checkpoints, access: Access) -> lis
     profile = command_runner(context.tool_context).profile
     links = [f"{name}/.git" for name in recording.nested]  # files in worktrees; the sandbox keeps them
     own = {place.name for place in profile.records} if profile is not None else set()
-    uncovered = UncoveredFiles(
+    uncovered = shell.UncoveredFiles(
         folders=[name for name in dict.fromkeys([*recording.skipped, *links]) if name not in own],
         rebuildable=recording.rebuildable,
         files=recording.unkept,
         others=[str(place) for place in profile.writable] if profile is not None else [],
     )
-    lost = [path for line, inner in _lines(context, access) for path in lost_paths(line, inner, uncovered)]
+    lost = [
+        path for line, inner in _lines(context, access) for path in shell.lost_paths(line, inner, uncovered)
+    ]
     unkept = _changed(context, access, list(recording.keeper.unkept))
     return lost + [f"branches and stash of {name or 'the repository'}" for name in unkept]
 
 
 async def _pruned(context: TurnContext, checkpoints: Checkpoints, access: Access) -> list[str]:
     """Return a phrase for the objects of each repository that git would delete for good."""
-    found = {pruning(line, places) for line, places in _lines(context, access)}
+    found = {shell.pruning(line, places) for line, places in _lines(context, access)}
     if found == {""}:
         return []
     recording = checkpoints.recording
@@ -75,14 +77,15 @@ def _changed(context: TurnContext, access: Access, repositories: Sequence[str]) 
     found = {
         name
         for line, places in _lines(context, access)
-        for name in changed_repositories(line, places, repositories)
+        for name in shell.changed_repositories(line, places, repositories)
     }
     return [name for name in repositories if name in found]
 
 
-def _lines(context: TurnContext, access: Access) -> list[tuple[str, Places]]:
+def _lines(context: TurnContext, access: Access) -> list[tuple[str, shell.Places]]:
     """Return the line of a command, and those of the project's scripts that it runs."""
     rules = context.permissions.rules
     places = rules.places(access)
-    behind = lines_behind(access.target, places, rules.reading) if rules.reading is not None else ()
+    judge = rules.judge
+    behind = shell.lines_behind(access.target, places, judge) if judge is not None else ()
     return [(access.target, places), *behind]

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from agent.shell import CommandPattern, Glob, JudgedCommand, ReadingJudge, Words, parse_simple_commands
+from agent import shell
 from tools.text import word_set
 
 from .rule_arguments import argument_beyond, names_path
@@ -55,7 +55,7 @@ class CoveredCommand(Struct, frozen=True):
     beyond  the argument that a rule for the program would not cover, "" if there is none
     """
 
-    words: Words
+    words: shell.Words
     rule: Rule | None = None
     doubt: str = ""
     beyond: str = ""
@@ -73,7 +73,7 @@ class Coverage(Struct, frozen=True):
     commands: tuple[CoveredCommand, ...] = ()
 
 
-def coverage(line: str, folder: str, rules: Sequence[Rule], judge: ReadingJudge | None) -> Coverage:
+def coverage(line: str, folder: str, rules: Sequence[Rule], judge: shell.ReadingJudge | None) -> Coverage:
     """Match a line that would run in `folder` with the allow rules of the tool that runs it."""
     for rule in rules:
         if rule.pattern is None or (rule.exact and rule.is_exactly(line)):
@@ -89,15 +89,17 @@ def coverage(line: str, folder: str, rules: Sequence[Rule], judge: ReadingJudge 
     )
 
 
-def _judged(line: str, folder: str, judge: ReadingJudge | None) -> list[JudgedCommand] | None:
+def _judged(line: str, folder: str, judge: shell.ReadingJudge | None) -> list[shell.JudgedCommand] | None:
     if judge is not None:
         return judge.judge(line, folder)
-    commands = parse_simple_commands(line)
-    return None if commands is None else [JudgedCommand(words, "it runs a command") for words in commands]
+    commands = shell.parse_simple_commands(line)
+    return (
+        None if commands is None else [shell.JudgedCommand(words, "it runs a command") for words in commands]
+    )
 
 
 def _covered(
-    command: JudgedCommand, folder: str, rules: Sequence[Rule], judge: ReadingJudge | None
+    command: shell.JudgedCommand, folder: str, rules: Sequence[Rule], judge: shell.ReadingJudge | None
 ) -> CoveredCommand:
     """Find the rule that covers a command which may not be read-only."""
     if not command.doubt or command.is_trap:
@@ -105,7 +107,7 @@ def _covered(
     beyond = argument_beyond(command.words, folder, judge)
     doubt = command.doubt
     for rule in rules:
-        if not rule.exact and CommandPattern.parse(rule.pattern or "").covers(command.words):
+        if not rule.exact and shell.CommandPattern.parse(rule.pattern or "").covers(command.words):
             if not beyond or names_path(rule.pattern or ""):
                 return CoveredCommand(command.words, rule)
             doubt = f"the rule {rule} does not cover {beyond}, which is not in the project"
@@ -121,7 +123,7 @@ def lasting_rule(tool: str, line: str, covered: Coverage) -> Rule | None:
     beginnings = {lasting_beginning(words) for words in doubted}
     is_beyond = any(command.doubt and command.beyond for command in covered.commands)
     beginning = beginnings.pop() if len(beginnings) == 1 and not is_beyond else None
-    if beginning is not None and all(map(CommandPattern.parse(beginning).covers, doubted)):
+    if beginning is not None and all(map(shell.CommandPattern.parse(beginning).covers, doubted)):
         return Rule(tool, beginning)
     whole = exact_rule(tool, line)
     can_be_read = len(line) <= 2_000
@@ -134,9 +136,9 @@ def opening_rule(line: str) -> Rule | None:
     return rule if _can_be_kept(rule) else None
 
 
-def lasting_beginning(words: Words) -> str | None:
+def lasting_beginning(words: shell.Words) -> str | None:
     """Return the first words of a command that may be allowed with any arguments, None if there are none."""
-    if any(isinstance(word, Glob) for word in words[:3]):
+    if any(isinstance(word, shell.Glob) for word in words[:3]):
         return None
     program = words[0]
     second = words[1] if len(words) > 1 else ""
@@ -155,7 +157,7 @@ def lasting_beginning(words: Words) -> str | None:
     return None
 
 
-def _script_of_project(words: Words) -> str | None:
+def _script_of_project(words: shell.Words) -> str | None:
     """Return `npm run NAME` or `make NAME`, whose commands are defined by the project."""
     named = [words[0], *_NAMED_BY_PROJECT[words[0]].split()]
     name = "".join(words[len(named) : len(named) + 1])

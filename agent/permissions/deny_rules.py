@@ -10,16 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agent.shell import (
-    Certainty,
-    CommandPattern,
-    Invocation,
-    LineReading,
-    Standpoint,
-    lines_behind,
-    read_line,
-    with_other_names,
-)
+from agent import shell
 
 from .rule_syntax import Rule
 
@@ -27,59 +18,59 @@ from .rule_syntax import Rule
 class Denial(NamedTuple):
     """The certainty with which deny rules apply to an access, and the rule that applies."""
 
-    certainty: Certainty
+    certainty: shell.Certainty
     rule: Rule | None = None
 
 
-def denial_of(rules: Sequence[Rule], line: str, seen: Standpoint | None = None) -> Denial:
+def denial_of(rules: Sequence[Rule], line: str, seen: shell.Standpoint | None = None) -> Denial:
     """Match a command line against the deny rules of the tool that runs commands.
 
     Without a standpoint, programs are only recognized by their names in the line.
     """
     found = _denial_of_line(rules, line, seen)
-    if found.certainty is Certainty.YES or seen is None or not rules:
+    if found.certainty is shell.Certainty.YES or seen is None or not rules:
         return found
-    for text, places in lines_behind(line, seen.places, seen.files):
-        behind = _denial_of_line(rules, text, Standpoint(places, seen.files))
-        if behind.certainty is Certainty.YES:
+    for text, places in shell.lines_behind(line, seen.places, seen.files):
+        behind = _denial_of_line(rules, text, shell.Standpoint(places, seen.files))
+        if behind.certainty is shell.Certainty.YES:
             return behind
     return found
 
 
-def _denial_of_line(rules: Sequence[Rule], line: str, seen: Standpoint | None) -> Denial:
-    found = Denial(Certainty.NO)
+def _denial_of_line(rules: Sequence[Rule], line: str, seen: shell.Standpoint | None) -> Denial:
+    found = Denial(shell.Certainty.NO)
     reading = reading_for(rules, line, seen)
     for rule in rules:
         certainty = _forbids(rule, line, reading)
         if certainty > found.certainty:
             found = Denial(certainty, rule)
-        if certainty is Certainty.YES:
+        if certainty is shell.Certainty.YES:
             break
     return found
 
 
-def reading_for(rules: Sequence[Rule], line: str, seen: Standpoint | None) -> LineReading:
+def reading_for(rules: Sequence[Rule], line: str, seen: shell.Standpoint | None) -> shell.LineReading:
     """Read a line. Other names of its programs are added where deny rules may apply to them."""
-    reading = read_line(line)
+    reading = shell.read_line(line)
     if seen is None or all(rule.pattern is None or rule.exact for rule in rules):
         return reading
     programs = frozenset(_pattern(rule).program for rule in rules) - {""}
-    return with_other_names(reading, seen, programs)
+    return shell.with_other_names(reading, seen, programs)
 
 
-def _forbids(rule: Rule, line: str, reading: LineReading) -> Certainty:
+def _forbids(rule: Rule, line: str, reading: shell.LineReading) -> shell.Certainty:
     """Return the certainty that a deny rule covers some command of the line."""
     if rule.pattern is None or rule.is_exactly(line):
-        return Certainty.YES
-    return Certainty.NO if rule.exact else _pattern(rule).found_in(reading)
+        return shell.Certainty.YES
+    return shell.Certainty.NO if rule.exact else _pattern(rule).found_in(reading)
 
 
-def forbids_command(rule: Rule, invocation: Invocation) -> Certainty:
+def forbids_command(rule: Rule, invocation: shell.Invocation) -> shell.Certainty:
     """Return the certainty that a deny rule covers this one command of a line."""
     if rule.pattern is None:
-        return Certainty.YES
-    return Certainty.NO if rule.exact else _pattern(rule).means(invocation)
+        return shell.Certainty.YES
+    return shell.Certainty.NO if rule.exact else _pattern(rule).means(invocation)
 
 
-def _pattern(rule: Rule) -> CommandPattern:
-    return CommandPattern.parse(rule.pattern or "")
+def _pattern(rule: Rule) -> shell.CommandPattern:
+    return shell.CommandPattern.parse(rule.pattern or "")

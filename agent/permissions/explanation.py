@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.shell import Certainty, Invocation, LineReading, irreversible_commands, irreversible_effect
+from agent import shell
 from transcripts.patterns import lazy_pattern
 
 from .allow_rules import Coverage, CoveredCommand, coverage
@@ -35,13 +35,13 @@ class _Explanation:
         self.verdict = judge_call(tool, [access], rules)
         self.why = self.verdict.reason(rules.mode)
         self.deny = [rule for rule in rules.deny if rule.tool == tool]
-        self.reading: LineReading = reading_for(self.deny, access.target, rules.standpoint(access))
+        self.reading: shell.LineReading = reading_for(self.deny, access.target, rules.standpoint(access))
         # In plan mode allow rules do not apply.
         allow = [rule for rule in rules.allow if rule.tool == tool and rules.mode != "plan"]
         places = rules.places(access)
-        self.covered: Coverage = coverage(access.target, places.cwd, allow, rules.reading)
-        self.effect = irreversible_effect(access.target, places)
-        irreversible = irreversible_commands(self.reading, places)
+        self.covered: Coverage = coverage(access.target, places.cwd, allow, rules.judge)
+        self.effect = shell.irreversible_effect(access.target, places)
+        irreversible = shell.irreversible_commands(self.reading, places)
         self.effects = {id(each.command): f"it {each.effect}" for each in irreversible}
         self.allowed = self._allowed()
 
@@ -80,7 +80,7 @@ class _Explanation:
         width = min(max((len(command) for command, _ in rows), default=0), _MAX_COMMAND_CHARS // 2)
         return [f"  {command:<{width}}  {reason}".rstrip() for command, reason in rows]
 
-    def _reason(self, command: Invocation, place: int) -> str:
+    def _reason(self, command: shell.Invocation, place: int) -> str:
         """Return the reason for the verdict on the command at `place` in the reading."""
         known = self._denied(command) or self.effects.get(id(command), "") or self.allowed.get(place, "")
         is_alone = len(self.reading.invocations) == 1
@@ -93,8 +93,8 @@ class _Explanation:
             return "another command of the line runs it"
         return known or self.covered.doubt
 
-    def _denied(self, command: Invocation) -> str:
-        for wanted, verb in ((Certainty.YES, "denies"), (Certainty.MAYBE, "may deny")):
+    def _denied(self, command: shell.Invocation) -> str:
+        for wanted, verb in ((shell.Certainty.YES, "denies"), (shell.Certainty.MAYBE, "may deny")):
             for rule in self.deny:
                 if forbids_command(rule, command) is wanted:
                     return f"the rule {rule} {verb} this"

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from agent import shell
 from agent.settings_files import MAX_SETTINGS_BYTES, read_settings
-from agent.shell import KnownPrograms
 from transcripts.storage import make_private_folders, read_regular, replace_file
 
 from .modes import Mode
@@ -147,17 +147,19 @@ def stored_places(path: Path) -> dict[str, Any]:
     return {}
 
 
-def stored_openings(path: Path) -> dict[str, KnownPrograms]:
+def stored_openings(path: Path) -> dict[str, shell.KnownPrograms]:
     """Read what was known of each permanent `open` rule's programs, by its line.
 
     Files of older versions contain the digest of the programs alone.
     """
-    kind = dict[str, KnownPrograms | str]
     try:
-        found = msgspec.json.decode(read_regular(path.with_suffix(".opened"), MAX_SETTINGS_BYTES), type=kind)
+        text = read_regular(path.with_suffix(".opened"), MAX_SETTINGS_BYTES)
+        found = msgspec.json.decode(text, type=dict[str, shell.KnownPrograms | str])
     except (OSError, ValueError, RecursionError):
         return {}
-    return {line: KnownPrograms(known) if isinstance(known, str) else known for line, known in found.items()}
+    return {
+        line: shell.KnownPrograms(known) if isinstance(known, str) else known for line, known in found.items()
+    }
 
 
 def store_rule(path: Path, rule: Rule) -> None:

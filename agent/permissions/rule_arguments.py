@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from agent.shell import ReadingJudge, Words
+from agent import shell
 from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
@@ -19,7 +19,7 @@ _EVALUATING = word_set(
 _LABELLING = word_set("bazel bazelisk buck buck2 pants")  # `//a:b` is a target in the project
 
 
-def argument_beyond(words: Words, folder: str, judge: ReadingJudge | None) -> str:
+def argument_beyond(words: shell.Words, folder: str, judge: shell.ReadingJudge | None) -> str:
     """Return the first argument that names something outside the project or runs code, "" for none."""
     for word in words[1:]:
         if words[0] in _EVALUATING and re.search(r"\[.*(?:\$|`)", word, re.DOTALL):
@@ -46,7 +46,7 @@ def _parts(word: str) -> Iterator[str]:
         yield word.partition("=")[2]
 
 
-def _is_beyond(part: str, folder: str, judge: ReadingJudge | None) -> bool:
+def _is_beyond(part: str, folder: str, judge: shell.ReadingJudge | None) -> bool:
     if not part or part in _STREAMS:
         return False
     if _ELSEWHERE.match(part):

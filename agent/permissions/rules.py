@@ -7,7 +7,7 @@ parsed does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from glob import escape
 from typing import TYPE_CHECKING, Literal
@@ -15,18 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from agent.shell import (
-    Certainty,
-    KnownPrograms,
-    Places,
-    ReadingJudge,
-    Standpoint,
-    irreversible_effect,
-    known_programs,
-    outside_need,
-    reads_outside,
-    system_file_need,
-)
+from agent import shell
 from tools.guarded import is_protected
 
 from .allow_rules import coverage, lasting_rule, opening_rule
@@ -56,7 +45,8 @@ class PermissionRules(Struct, frozen=True):
     ask               rules for calls that need approval each time, in every mode
     opened            for each line that a rule runs outside the sandbox, the project's own programs in it
                       and the files that steer them, since sandboxed commands can replace those
-    reading           proves commands read-only; without it none is
+    reading           returns what proves commands read-only; without it none is. It is called for the first
+                      command, since a session may never run one
     """
 
     mode: Mode = "manual"
@@ -71,8 +61,13 @@ class PermissionRules(Struct, frozen=True):
     asks_sandboxed: bool = False
     asks_edits: bool = False
     ask: tuple[Rule, ...] = ()
-    opened: Mapping[str, KnownPrograms] = field(default_factory=dict)
-    reading: ReadingJudge | None = None
+    opened: Mapping[str, shell.KnownPrograms] = field(default_factory=dict)
+    reading: Callable[[], shell.ReadingJudge] | None = None
+
+    @property
+    def judge(self) -> shell.ReadingJudge | None:
+        """Return what proves commands read-only; None: nothing does."""
+        return None if self.reading is None else self.reading()
 
     @property
     def may_leave(self) -> bool:
@@ -87,7 +82,7 @@ class PermissionRules(Struct, frozen=True):
 
     def only_reads(self, access: Access) -> bool:
         """Return whether a command is proved read-only, regardless of the rules."""
-        return not coverage(access.target, access.cwd or self.folder, (), self.reading).doubt
+        return not coverage(access.target, access.cwd or self.folder, (), self.judge).doubt
 
     def runs_open(self, access: Access) -> bool:
         """Return whether the mode or a rule runs a line outside the sandbox."""
@@ -107,18 +102,19 @@ class PermissionRules(Struct, frozen=True):
         seen = self.standpoint(access)
         if known is None or seen is None:
             return ""
-        now = known_programs(access.target, seen)
+        now = shell.known_programs(access.target, seen)
         if changed := known.changed_file(now):
             return f"{changed} has changed since you allowed this line outside the sandbox"
         return REPLACED if now.programs != known.programs else ""
 
     def noting_programs(self, line: str, folder: str = "") -> PermissionRules:
         """Return the rules with the present state of the project's own programs in a line."""
-        if self.reading is None:
+        judge = self.judge
+        if judge is None:
             return self
-        places = Places(folder=self.folder, home=self.home, cwd=folder or self.folder)
-        seen = Standpoint(places, self.reading)
-        return replace(self, opened={**self.opened, line.strip(): known_programs(line, seen)})
+        places = shell.Places(folder=self.folder, home=self.home, cwd=folder or self.folder)
+        seen = shell.Standpoint(places, judge)
+        return replace(self, opened={**self.opened, line.strip(): shell.known_programs(line, seen)})
 
     def may_search(self, tool: str, path: str) -> bool:
         """Return whether the rules let a tool that searches directories show the content of this file.
@@ -139,13 +135,14 @@ class PermissionRules(Struct, frozen=True):
         """Return whether the user has allowed exactly this line."""
         return any((rule.exact or rule.tool == OPENING) and rule.is_exactly(line) for rule in self.allow)
 
-    def places(self, access: Access) -> Places:
+    def places(self, access: Access) -> shell.Places:
         """Return the directories that matter for judging the line of an access."""
-        return Places(folder=self.folder, home=self.home, cwd=access.cwd or self.folder)
+        return shell.Places(folder=self.folder, home=self.home, cwd=access.cwd or self.folder)
 
-    def standpoint(self, access: Access) -> Standpoint | None:
+    def standpoint(self, access: Access) -> shell.Standpoint | None:
         """Return the standpoint for reading the line of an access; None if files cannot be read."""
-        return Standpoint(self.places(access), self.reading) if self.reading is not None else None
+        judge = self.judge
+        return shell.Standpoint(self.places(access), judge) if judge is not None else None
 
 
 def _covers_edits(rule: Rule) -> bool:
@@ -204,8 +201,8 @@ def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
     if not rules.ask or verdict.answer == "deny":
         return verdict
     certainty, rule = _matching(rules.ask, tool, access, rules)
-    is_sure = certainty is Certainty.YES
-    if certainty is Certainty.NO or (not is_sure and rules.names_line(access.target)):
+    is_sure = certainty is shell.Certainty.YES
+    if certainty is shell.Certainty.NO or (not is_sure and rules.names_line(access.target)):
         return verdict
     why = f"the rule {rule} requires approval" if is_sure else f"the rule {rule}, which asks, may apply to it"
     if verdict.answer == "ask":
@@ -222,7 +219,7 @@ def _exact_rule(access: Access) -> Rule | None:
 
 def _judge_without_ask_rules(tool: str, access: Access, rules: PermissionRules) -> Verdict:
     denial = _matching(rules.deny, tool, access, rules)
-    if denial.certainty is Certainty.YES:
+    if denial.certainty is shell.Certainty.YES:
         return Verdict("deny", f"the rule {denial.rule} denies this", rule=denial.rule)
     if access.kind == "none":
         return Verdict("allow")
@@ -232,7 +229,7 @@ def _judge_without_ask_rules(tool: str, access: Access, rules: PermissionRules) 
     verdict = judge(access, rules)
     if verdict.answer == "deny" or _irreversible_effect(access, rules):
         return verdict
-    if denial.certainty is Certainty.MAYBE and not rules.names_line(access.target):
+    if denial.certainty is shell.Certainty.MAYBE and not rules.names_line(access.target):
         return Verdict(
             "ask",
             f"it may run a command that the rule {denial.rule} denies",
@@ -253,8 +250,8 @@ def _matching(given: Sequence[Rule], tool: str, access: Access, rules: Permissio
     for rule in about:
         is_named = bool(access.target) and rules.path_matches(rule.pattern or "", access.target)
         if rule.pattern is None or is_named:
-            return Denial(Certainty.YES, rule)
-    return Denial(Certainty.NO)
+            return Denial(shell.Certainty.YES, rule)
+    return Denial(shell.Certainty.NO)
 
 
 def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
@@ -281,7 +278,7 @@ def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
     if rules.sandbox_required and not rules.sandboxed:
         return Verdict("deny", NO_SANDBOX)
     allow = [rule for rule in rules.allow if rule.tool == RUNNING]
-    covered = coverage(line, access.cwd or rules.folder, allow, rules.reading)
+    covered = coverage(line, access.cwd or rules.folder, allow, rules.judge)
     if is_open or not covered.doubt:
         return Verdict("allow", rule=opening or covered.rule, sandboxed=sandboxed)
     return Verdict("ask", why=covered.doubt, prefix=lasting_rule(RUNNING, line, covered), sandboxed=sandboxed)
@@ -303,21 +300,22 @@ def _outside_need(access: Access, rules: PermissionRules) -> str:
     if seen is None:
         return ""
     # A directory that the user has opened in the sandbox may contain the system file.
-    return outside_need(access.target, seen) or (
-        "" if rules.widened else system_file_need(access.target, seen)
+    return shell.outside_need(access.target, seen) or (
+        "" if rules.widened else shell.system_file_need(access.target, seen)
     )
 
 
 def _may_read_outside(access: Access, rules: PermissionRules) -> bool:
     """Return whether a line that cannot work in the sandbox may run outside of it, since it only reads."""
     seen = rules.standpoint(access)
-    if seen is None or rules.reading is None or not rules.may_leave or rules.widened:
+    judge = rules.judge
+    if seen is None or judge is None or not rules.may_leave or rules.widened:
         return False
-    return reads_outside(access.target, seen, rules.reading)
+    return shell.reads_outside(access.target, seen, judge)
 
 
 def _irreversible_effect(access: Access, rules: PermissionRules) -> str:
-    return irreversible_effect(access.target, rules.places(access))
+    return shell.irreversible_effect(access.target, rules.places(access))
 
 
 def _judge_path(tool: str, access: Access, rules: PermissionRules) -> Verdict:

@@ -56,9 +56,9 @@ from transcripts import (
     read_known_start,
     read_transcript,
     resume_store,
+    search,
     without_garbage_collection,
 )
-from transcripts.search import IndexThread
 from transcripts.secrets import SecretMasks
 from transcripts.storage import read_regular
 
@@ -92,7 +92,7 @@ class SessionRepository(Struct):
     now: Callable[[], float] = time.time
     masks: SecretMasks = field(default_factory=SecretMasks)
     guard: RecordsGuard | None = None
-    indexing: IndexThread = field(default_factory=IndexThread)
+    indexing: search.IndexThread | None = None
     caching: CacheThread = field(default_factory=CacheThread)
     first_sid: str | None = None
     key: SessionKey | None = None
@@ -363,11 +363,18 @@ class SessionRepository(Struct):
             self.project, sid=session.sid, seq=lambda: session.folded.last_seq, excluded=excluded
         )
 
+    def update_index(self) -> None:
+        """Begin to update the search index in the background."""
+        if self.indexing is None:
+            self.indexing = search.IndexThread()
+        self.indexing.begin(self.home)
+
     def close(self) -> None:
         """Remove the temporary directory and the spare copy of the transcripts, if they exist."""
         if self.guard is not None:
             self.guard.close()
-        self.indexing.end(wait=not self.keep)
+        if self.indexing is not None:
+            self.indexing.end(wait=not self.keep)
         self.caching.end()
         if not self.keep:
             shutil.rmtree(self.home, ignore_errors=True)

@@ -31,9 +31,9 @@ from transcripts import (
     Result,
     ToolUseBlock,
     attachment_of,
+    search,
     unquoted_data,
 )
-from transcripts.search import short_sid
 
 from .session import Session, text_of_reply
 
@@ -85,7 +85,8 @@ def _of_which(notes: Sequence[Metadata]) -> str:
     fork = next((note.about for note in reversed(notes) if note.topic == FORK_TOPIC), None)
     if fork is None:
         return ""
-    return f", a fork of {short_sid(str(fork.get('of')))}{f' up to r{at}' if (at := fork.get('at')) else ''}"
+    end = f" up to r{fork['at']}" if fork.get("at") else ""
+    return f", a fork of {search.short_sid(str(fork.get('of')))}{end}"
 
 
 def recent_start(entries: Sequence[Entry]) -> int:

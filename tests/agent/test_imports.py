@@ -15,7 +15,11 @@ ROOT = Path(__file__).resolve().parents[2]
         ("agent.cli.arguments", {"asyncio", "anthropic", "prompt_toolkit", "rich", "pydantic", "tiktoken"}),
         ("agent.replay.command", {"anthropic", "prompt_toolkit", "rich", "pydantic"}),
         ("agent.cli.sessions_command", {"anthropic", "prompt_toolkit", "rich", "pydantic", "markdown_it"}),
-        ("agent.ui.headless", {"anthropic", "prompt_toolkit", "rich", "markdown_it"}),
+        (
+            "agent.ui.headless",
+            {"anthropic", "prompt_toolkit", "rich", "markdown_it"}
+            | {"agent.shell.line_reading", "transcripts.search.ranking"},
+        ),
         (
             "agent.ui.repl",
             {"anthropic", "rich", "pydantic", "tiktoken", "markdown_it"}

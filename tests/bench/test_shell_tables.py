@@ -296,7 +296,7 @@ def print_verdicts(lines: list[str]) -> None:
                 home=PLACES.home,
                 sandboxed=sandbox,
                 sandbox_holds=sandbox and mode == "plan",
-                reading=AnyProject(),
+                reading=AnyProject,
             )
             judged = answers(lines, rules)
             unproved = answers(lines, structs.replace(rules, reading=None))

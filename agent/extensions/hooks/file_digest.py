@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent.shell import ProjectEnvironment, read_line
+from agent import shell
 
 
 def named_files(line: str, folder: Path, environ: Mapping[str, str]) -> str:
@@ -28,7 +28,7 @@ def named_files(line: str, folder: Path, environ: Mapping[str, str]) -> str:
     words += [part for word in words for part in re.split(r"[\s<>=;&|()]+", word) if part != word]
     written = _only_written(line)
     words = [word for word in words if word not in written]
-    programs = ProjectEnvironment(str(folder), environ).own_programs(words, str(folder))
+    programs = shell.ProjectEnvironment(str(folder), environ).own_programs(words, str(folder))
     if not written:
         return programs
     places = [os.path.realpath(folder / name) for name in sorted(written)]
@@ -40,7 +40,7 @@ def _only_written(line: str) -> set[str]:
 
     The set is empty if it cannot be determined which commands the line runs.
     """
-    reading = read_line(line)
+    reading = shell.read_line(line)
     if reading.opaque:
         return set()
     written: set[str] = set()

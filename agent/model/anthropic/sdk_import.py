@@ -34,6 +34,8 @@ _UNUSED_PARTS = tuple(
         "lib.bedrock",
         "lib.aws",
         "lib.foundry",
+        "lib.google_cloud",
+        "lib.middleware",
         "lib.tools",
         "lib.streaming",
     )

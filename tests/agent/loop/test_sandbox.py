@@ -141,7 +141,7 @@ class SandboxedWorld:
     def store(self) -> PermissionStore:
         reading = ProjectEnvironment(str(self.folder), {"PATH": os.environ["PATH"]})
         rules = PermissionRules(
-            folder=str(self.folder), reading=reading, mode=self.mode, deny=self.deny, ask=self.ask
+            folder=str(self.folder), reading=lambda: reading, mode=self.mode, deny=self.deny, ask=self.ask
         )
         return PermissionStore(rules, self.granted, sandbox=self.chosen)
 
@@ -309,7 +309,7 @@ def test_a_program_of_the_project_that_was_replaced_does_not_run_open_unasked(sh
     assert shell.texts.count("The user denied this call") == 1
     rules = shell.store.rules
     assert rules.reading is not None
-    programs = own_programs_of(line, rules.folder, rules.reading)
+    programs = own_programs_of(line, rules.folder, rules.reading())
     assert stored_openings(shell.granted) == {line: KnownPrograms(programs)}
 
 

@@ -294,7 +294,7 @@ def test_a_denied_command_is_found_in_scripts_of_the_project(
     (folder / "Rakefile").write_text(f"task :release do\n  sh '{push}'\nend\n")
     reading = ProjectEnvironment(str(folder), {"PATH": os.environ["PATH"]})
     rules = PermissionRules(
-        folder=str(folder), deny=parse_rules(rule), sandboxed=True, reading=reading, home="/home/u"
+        folder=str(folder), deny=parse_rules(rule), sandboxed=True, reading=lambda: reading, home="/home/u"
     )
     verdict = judge_call("bash", [Access("run", line)], rules)
     assert verdict.answer == answer

@@ -94,7 +94,7 @@ def test_in_plan_mode_only_what_looks_goes_ahead(sandbox: bool, tmp_path: Path) 
     folder = str(tmp_path.resolve())
     (tmp_path / "a.py").touch()
     environment = ProjectEnvironment(folder, {"PATH": "/usr/bin:/bin", "HOME": folder})
-    rules = PermissionRules("plan", allow, folder=folder, sandboxed=sandbox, reading=environment)
+    rules = PermissionRules("plan", allow, folder=folder, sandboxed=sandbox, reading=lambda: environment)
 
     def judged_line(line: str) -> str:
         return judged(Access("run", line, cwd=folder), rules)
@@ -173,7 +173,7 @@ def test_an_open_line_needs_approval_again_where_its_program_was_replaced(tmp_pa
     tool.write_text("one")
     environment = ProjectEnvironment(folder, {"PATH": "/usr/bin:/bin"})
     opened = (Rule("open", "./tool x"),)
-    rules = PermissionRules("manual", opened, folder=folder, sandboxed=True, reading=environment)
+    rules = PermissionRules("manual", opened, folder=folder, sandboxed=True, reading=lambda: environment)
     rules = rules.noting_programs("./tool x")
     line = Access("run", "./tool x", cwd=folder)
     assert rules.runs_open(line) and judged(line, rules) == "allow"

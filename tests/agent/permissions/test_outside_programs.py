@@ -57,7 +57,7 @@ class Project:
             folder=str(self.folder),
             home=str(self.home),
             sandboxed=True,
-            reading=ProjectEnvironment(str(self.folder), self.environ),
+            reading=lambda: ProjectEnvironment(str(self.folder), self.environ),
         )
         return judge_call("bash", (Access("run", line, cwd=str(self.folder)),), rules)
 
@@ -209,7 +209,7 @@ def test_a_system_file_is_asked_about_once_for_a_run_outside(project: Project, l
         folder=str(project.folder),
         home=str(project.home),
         sandboxed=True,
-        reading=Writable(str(project.folder), project.environ),
+        reading=lambda: Writable(str(project.folder), project.environ),
     )
 
     def judged(changed: PermissionRules) -> Verdict:
@@ -221,7 +221,7 @@ def test_a_system_file_is_asked_about_once_for_a_run_outside(project: Project, l
     inside = Verdict("ask", why, sandboxed=True, binding=True)
     assert judged(replace(rules, widened=True)) == inside  # the sandbox may write there
     unprivileged = Unwritable(str(project.folder), project.environ)
-    assert judged(replace(rules, reading=unprivileged)) == inside  # it fails everywhere
+    assert judged(replace(rules, reading=lambda: unprivileged)) == inside  # it fails everywhere
     assert judged(replace(rules, mode="dontAsk")).answer == "deny"
 
 
@@ -245,7 +245,7 @@ def test_nothing_is_read_outside_unasked_where_commands_may_write_its_settings(p
         folder=str(project.folder),
         home=str(project.home),
         sandboxed=True,
-        reading=ProjectEnvironment(str(project.folder), project.environ),
+        reading=lambda: ProjectEnvironment(str(project.folder), project.environ),
     )
     call = (Access("run", "docker ps", cwd=str(project.folder)),)
     assert judge_call("bash", call, rules).answer == "allow"

@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 def rules_in(folder: Path, allow: str = _RULES) -> PermissionRules:
     reading = ProjectEnvironment(str(folder), {"PATH": "/usr/bin:/bin"})
-    return PermissionRules(folder=str(folder), allow=parse_rules(allow), reading=reading)
+    return PermissionRules(folder=str(folder), allow=parse_rules(allow), reading=lambda: reading)
 
 
 @pytest.mark.parametrize(

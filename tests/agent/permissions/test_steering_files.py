@@ -43,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
 def allowing(line: str, folder: Path) -> PermissionStore:
     """The permissions after the user has allowed a line outside the sandbox for good."""
     reading = ProjectEnvironment(str(folder), {"PATH": "/usr/bin:/bin"})
-    rules = PermissionRules(folder=str(folder), sandboxed=True, reading=reading)
+    rules = PermissionRules(folder=str(folder), sandboxed=True, reading=lambda: reading)
     store = PermissionStore(rules, folder.parent / "granted.toml")
     store.allow_always(parse_rules(f"open({line})")[0], str(folder))
     return store

@@ -83,7 +83,7 @@ class ReadingProject:
         """The rules in force with the given ones for bash."""
         given = tuple(rule for text in allow for rule in parse_rules(f"bash({text})"))
         judge = ProjectEnvironment(str(self.root), filter_environment(self.environ))
-        return PermissionRules(allow=given, folder=str(self.root), reading=judge, **more)  # type: ignore[arg-type]
+        return PermissionRules(allow=given, folder=str(self.root), reading=lambda: judge, **more)  # type: ignore[arg-type]
 
     def verdict(self, line: str, *allow: str, folder: str = "", **more: object) -> Verdict:
         cwd = os.path.normpath(self.root / folder)
