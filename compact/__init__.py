@@ -6,7 +6,7 @@ from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
     from .block_tracker import tracking_steps
-    from .breakpoints import cache_breakpoints
+    from .breakpoints import cache_breakpoints, cache_steps
     from .clearing import call_label, clear_candidates, placeholder_edit
     from .context_figures import ContextReport, context_report
     from .dropping import plan_drop
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .report import COLD_RETURN, LAYERS_TOLD, compaction_notice, is_told, propose, rewrite_told
     from .request_bills import UNUSED_SUMMARY, BilledAgain, RequestBill, explain_requests, extra_dollars
     from .restoring import FileTouch, NeededText, PutBackRules
-    from .server_cache import learned_prices
+    from .server_cache import evidence_steps, learned_prices
     from .settings import POLICY_NAMES, CompactSettings, ContextWindow, WindowState
     from .shown_blocks import ShownBlock, largest_blocks, largest_blocks_sentence
     from .situation import (
@@ -89,12 +89,14 @@ __all__ = [
     "accounting_steps",
     "block_texts",
     "cache_breakpoints",
+    "cache_steps",
     "call_label",
     "clear_candidates",
     "compaction_notice",
     "context_report",
     "dry_run",
     "evicted",
+    "evidence_steps",
     "explain_requests",
     "extra_dollars",
     "fact_at",
@@ -134,7 +136,7 @@ __getattr__ = lazy_door(
     __name__,
     {
         "block_tracker": "tracking_steps",
-        "breakpoints": "cache_breakpoints",
+        "breakpoints": "cache_breakpoints cache_steps",
         "clearing": "call_label clear_candidates placeholder_edit",
         "context_figures": "ContextReport context_report",
         "dropping": "plan_drop",
@@ -151,7 +153,7 @@ __getattr__ = lazy_door(
         "report": "COLD_RETURN LAYERS_TOLD compaction_notice is_told propose rewrite_told",
         "request_bills": "UNUSED_SUMMARY BilledAgain RequestBill explain_requests extra_dollars",
         "restoring": "FileTouch NeededText PutBackRules",
-        "server_cache": "learned_prices",
+        "server_cache": "evidence_steps learned_prices",
         "settings": "POLICY_NAMES CompactSettings ContextWindow WindowState",
         "shown_blocks": "ShownBlock largest_blocks largest_blocks_sentence",
         "situation": (

@@ -36,6 +36,7 @@ UNCACHED_LAYERS = frozenset({"budget", "unthink", "repair"})
 
 
 _CHANGES = (Opened, Instructed, Undone, Compacted)  # facts that change the next request
+FACTS_IN_STEP = 2_000  # 3 ms
 LOOK_BACK_BLOCKS = 20  # before a breakpoint, that are searched for an entry
 MAX_APPENDED_BLOCKS = 18  # since the last request, whose end is then within the look-back: two to spare
 
@@ -116,6 +117,29 @@ class _CacheUse(Struct):
     model: str = ""
     thinks: bool = False
 
+    def read(self, folded: Folded, until: int) -> None:
+        """Read the facts that were not read yet, up to this index."""
+        for fact in folded.facts[self.looked_at : until]:
+            match fact:
+                case Opened():
+                    self.used = {} if self.thinks else self.used  # a new model gets no thinking
+                    self.model = fact.model
+                case Instructed():
+                    self.used = {}
+                case RequestSent(instructions=""):
+                    self.used[self.model] = fact.ts
+                case Reply():
+                    self.thinks = self.thinks or any(map(is_thinking, fact.blocks))
+            self.looked_at += 1
+
+
+def cache_steps(folded: Folded) -> Iterator[None]:
+    """Read in small steps what `cache_used` needs."""
+    known = folded.memo(_CacheUse)
+    while known.looked_at < len(folded.facts):
+        known.read(folded, known.looked_at + FACTS_IN_STEP)
+        yield
+
 
 def cache_used(folded: Folded) -> float:
     """Return the time of the last use of entries that the next request may read; -inf for never.
@@ -130,18 +154,7 @@ def cache_used(folded: Folded) -> float:
     if not any(isinstance(fact, Opened | Instructed) for fact in newer):
         return asked.ts
     known = folded.memo(_CacheUse)
-    for fact in folded.facts[known.looked_at :]:
-        match fact:
-            case Opened():
-                known.used = {} if known.thinks else known.used  # a new model gets no thinking
-                known.model = fact.model
-            case Instructed():
-                known.used = {}
-            case RequestSent(instructions=""):
-                known.used[known.model] = fact.ts
-            case Reply():
-                known.thinks = known.thinks or any(map(is_thinking, fact.blocks))
-    known.looked_at = len(folded.facts)
+    known.read(folded, len(folded.facts))
     return known.used.get(known.model, -inf)
 
 

@@ -12,6 +12,7 @@ could have read and did not: those soon after a request to the same model that w
 changed in between. A later reply that does read corrects it.
 """
 
+from collections.abc import Iterator
 from enum import StrEnum
 
 from msgspec import Struct, field
@@ -19,6 +20,7 @@ from msgspec.structs import replace
 
 from transcripts import Compacted, Fact, Folded, Instructed, Opened, Reply, RequestSent, Rewound, Undone
 
+from .breakpoints import FACTS_IN_STEP
 from .prices import Prices
 
 MIN_MISSES = 4  # in a row, after which a server counts as one that never caches: mostly at the fifth reply
@@ -89,12 +91,21 @@ class CacheEvidence(Struct):
         self.expected = (usage.prompt, self.asked_at or fact.ts)
 
 
+def evidence_steps(folded: Folded) -> Iterator[None]:
+    """Read in small steps what `server_cache` needs."""
+    evidence = folded.memo(CacheEvidence)
+    while evidence.looked_at < len(folded.facts):
+        for fact in folded.facts[evidence.looked_at : evidence.looked_at + FACTS_IN_STEP]:
+            evidence.add(fact)
+            evidence.looked_at += 1
+        yield
+
+
 def server_cache(folded: Folded) -> ServerCache:
     """Return what the server caches for the current model, as far as the replies so far tell."""
+    for _ in evidence_steps(folded):
+        pass
     evidence = folded.memo(CacheEvidence)
-    for fact in folded.facts[evidence.looked_at :]:
-        evidence.add(fact)
-    evidence.looked_at = len(folded.facts)
     found = evidence.by_model.get(folded.opened.model if folded.opened else "")
     return ServerCache.UNKNOWN if found is None else found.kind
 

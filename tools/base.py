@@ -159,7 +159,7 @@ class ToolContext(CommandContext):
 
     in_view: Callable[[int], bool] = lambda seq: False
     lookup: Callable[[], Originals] | None = None  # the record as it is now; None outside a session
-    compact: Callable[[str], str] = lambda focus: "This session is not compacted."
+    compact: Callable[[str], Awaitable[str]] | None = None  # None in a session that is not compacted
     page_bytes: Callable[[], int] = lambda: sys.maxsize  # of one page of a tool that pages, by the window
     locks: dict[str, Any] = field(default_factory=dict)  # real path -> asyncio.Lock: one change at a time
     may_read: Callable[[str, str], bool] = lambda tool, path: True  # what searches may see

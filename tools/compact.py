@@ -18,7 +18,9 @@ class CompactArguments(Arguments):
 
 
 async def ask_for_compaction(arguments: CompactArguments, call: ToolCall) -> ToolResult:
-    return text_result(call.context.compact(arguments.focus.strip()))
+    if (compact := call.context.compact) is None:
+        return text_result("This session is not compacted.")
+    return text_result(await compact(arguments.focus.strip()))
 
 
 TOOL = Tool(

@@ -21,7 +21,6 @@ from agent.loop import (
     ActiveSession,
     PromptAdditions,
     TurnContext,
-    account_for_all,
     begin_summary_if_due,
     note_files,
     prompt_tokens,
@@ -161,8 +160,7 @@ class Controller:
             if missing:
                 self.services.warn(missing)
             if not announced:
-                await account_for_all(session)  # greeting estimates what compacting leaves
-                greet(self.setup, session, context, self.emit)
+                await greet(self.setup, session, context, self.emit)
         if not gc.isenabled():  # see agent.__main__.command; an embedding program keeps its own state
             gc.freeze()
             gc.enable()
@@ -285,10 +283,10 @@ async def ask_start_hooks(context: TurnContext, source: str) -> None:
             context.tool_context.inbox.post(hook_words(answer.words))
 
 
-def greet(setup: RunSetup, session: Session, context: TurnContext, emit: Emit) -> None:
+async def greet(setup: RunSetup, session: Session, context: TurnContext, emit: Emit) -> None:
     """Show the end of a resumed session, or announce a new one."""
     if session.folded.entries:
-        show_resumed(session, context, emit, tokens_when_cold)
+        await show_resumed(session, context, emit, tokens_when_cold)
     else:
         announce(setup, context.settings.model, emit)
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from agent.app import Controller, overheads
 from agent.events import CommandOutput, ContextChart, Event, Notice
 from agent.formatting import format_count, shorten, whole_percent
-from agent.loop import CompactionRequest, TurnContext, compact_context, prompt_tokens, situation_of
+from agent.loop import CompactionRequest, TurnContext, compact_context, off_loop, prompt_tokens, situation_of
 from agent.menus import Menu, MenuRow
 from agent.session import TYPED_HEAD, Session, fetch_deferred, note_news, record_opening
 from compact import (
@@ -170,7 +170,8 @@ async def compact_now(controller: Controller, argument: str) -> Event | None:
         folder = str(controller.setup.folder)
         record_opening(session, context.settings, window, folder, controller.emit)
     situation = situation_of(session, context)
-    planned = dry_run(situation, "manual", " ".join(word for word in words if word != DRY_RUN))
+    focus = " ".join(word for word in words if word != DRY_RUN)
+    planned = await off_loop(session, lambda: dry_run(situation, "manual", focus))
     price = _summary_price(session, context, situation, planned)
     if DRY_RUN not in words:
         if planned.goes:

@@ -124,7 +124,7 @@ async def resume_session(controller: Controller, argument: str) -> Event | None:
         factory = controller.factory
         copy = await (factory.fork_of(error.sid) if in_use else factory.adopt(error.sid))
         await controller.use(*copy, source="fork")
-    show_resumed(*controller.in_use, controller.emit, tokens_when_cold)
+    await show_resumed(*controller.in_use, controller.emit, tokens_when_cold)
     return None
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
         CompactionRequest,
         begin_summary_if_due,
         compact_context,
+        off_loop,
         request_compaction,
         situation_of,
         tokens_when_cold,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
         ATTACHED_TOPIC,
         NO_ADDITIONS,
         PromptAdditions,
-        account_for_all,
         attached_files,
         memory_told_below,
         note_attached,
@@ -54,7 +54,6 @@ __all__ = [
     "SessionSandbox",
     "StoppedByUser",
     "TurnContext",
-    "account_for_all",
     "attached_files",
     "begin_summary_if_due",
     "compact_context",
@@ -64,6 +63,7 @@ __all__ = [
     "memory_told_below",
     "note_attached",
     "note_files",
+    "off_loop",
     "prompt_tokens",
     "request_compaction",
     "run_turn",
@@ -83,7 +83,7 @@ __getattr__ = lazy_door(
     {
         "agent_pool": "AGENT_TOPIC Agent AgentPool LATE_HEAD MAX_AGENT_REQUESTS Place late_report",
         "compaction": (
-            "CompactionRequest begin_summary_if_due compact_context request_compaction situation_of "
+            "CompactionRequest begin_summary_if_due compact_context off_loop request_compaction situation_of "
             "tokens_when_cold"
         ),
         "context": "ActiveSession CompactionState TurnContext",
@@ -95,7 +95,7 @@ __getattr__ = lazy_door(
         "tool_executor": "text_of",
         "touched_files": (
             "ATTACHED_TOPIC NO_ADDITIONS PromptAdditions attached_files memory_told_below note_attached "
-            "account_for_all note_files tell_memory_below text_named track_blocks"
+            "note_files tell_memory_below text_named track_blocks"
         ),
         "turn": "run_turn",
         "unknown_tools": "same_tool",

@@ -12,8 +12,10 @@ the messages have changed in another way, it is dropped, and a local summary tak
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -69,7 +71,8 @@ from .summary_call import (
 )
 from .touched_files import account_for_all
 
-LONG_SESSION = 250  # entries; what a summary of more may need is prepared in slices: 0.2 ms each
+T = TypeVar("T")
+LONG_SESSION = 250  # entries; a plan for more takes 50 ms and longer
 TOO_LARGE = "the server rejected the prompt as too large"
 COUNTED = "the prompt exceeds the context window by the server's count"
 MIN_ASKED_SHARE = 0.7  # of the window: a smaller prompt is not counted by the server
@@ -142,7 +145,7 @@ async def compact_if_due(session: Session, context: TurnContext, emit: Emit) -> 
     changed = folded.opened is not None and folded.opened.seq > asked.seq  # such as to another model
     if changed or context.clock.now() - asked.ts > state.settings.cache_ttl_s:
         less = LESS_NOW if context.advises else ""
-        tell_cold_cost(session, context, emit, why_cold(session, context), less)
+        await tell_cold_cost(session, context, emit, why_cold(session, context), less)
 
 
 async def begin_summary_if_due(session: Session, context: TurnContext, emit: Emit) -> None:
@@ -150,7 +153,7 @@ async def begin_summary_if_due(session: Session, context: TurnContext, emit: Emi
     is_full = prompt_tokens(session, context) >= context.compaction.quiet_below[0]
     if is_full and context.background_summary is None:
         async with context.asking:
-            if isinstance(_advance(plan(situation_of(session, context), "auto")), SummaryRequest):
+            if isinstance(await off_loop(session, lambda: _first_step(session, context)), SummaryRequest):
                 await _plan(session, context, emit, AUTOMATIC)
 
 
@@ -159,12 +162,37 @@ def tell_not_compacted(session: Session, outcome: CompactionOutcome) -> None:
     session.user((ChannelBlock(NOT_COMPACTED.format(outcome.line or "it failed")),), "harness")
 
 
-def request_compaction(session: Session, context: TurnContext, focus: str) -> str:
+def _first_step(
+    session: Session, context: TurnContext, trigger: Trigger = "auto", focus: str = "", cold: bool = False
+) -> SummaryRequest | CompactionPlan:
+    """Return the first question of a plan for the conversation as it is, or the complete plan."""
+    return _advance(plan(replace(situation_of(session, context), cold=cold), trigger, focus))
+
+
+async def off_loop(session: Session, work: Callable[[], T]) -> T:
+    """Return what `work` makes of a session; for a long one in a thread, while keys are handled.
+
+    What a summary needs is made before that. No turn may change the session meanwhile, so that a cancelled
+    one waits for the end of the work.
+    """
+    if not session.deferred and len(session.folded.entries) <= LONG_SESSION:
+        return work()
+    await account_for_all(session)
+    _ = session.folded.view  # never rendered in two threads
+    running = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise
+
+
+async def request_compaction(session: Session, context: TurnContext, focus: str) -> str:
     """Request a compaction before the next request; return for the model what will happen.
 
     Nothing is requested if the plan for the conversation so far has nothing to do.
     """
-    planned = _advance(plan(situation_of(session, context), "tool", focus))
+    planned = await off_loop(session, lambda: _first_step(session, context, "tool", focus))
     if isinstance(planned, SummaryRequest):
         context.compaction.requested_focus = focus
         return SUMMARY_FOLLOWS
@@ -174,9 +202,9 @@ def request_compaction(session: Session, context: TurnContext, focus: str) -> st
     return "Before the next request, older text will be cleared or summarized. Continue with the work."
 
 
-def tokens_when_cold(session: Session, context: TurnContext) -> int:
+async def tokens_when_cold(session: Session, context: TurnContext) -> int:
     """Return the tokens of the next prompt if nothing is cached, after the clearing that is free then."""
-    planned = _advance(plan(replace(situation_of(session, context), cold=True), "auto"))
+    planned = await off_loop(session, lambda: _first_step(session, context, cold=True))
     if isinstance(planned, CompactionPlan) and planned.proposals:
         return int(planned.proposals[-1].report["after"])
     return prompt_tokens(session, context)
@@ -268,8 +296,6 @@ async def _plan(
     session: Session, context: TurnContext, emit: Emit, request: CompactionRequest
 ) -> CompactionPlan:
     trigger = request.trigger
-    if session.deferred or len(session.folded.entries) > LONG_SESSION:
-        await account_for_all(session)
     task = context.background_summary
     background = task.state() if task is not None else None
     situation = replace(situation_of(session, context), background=background)
@@ -281,12 +307,12 @@ async def _plan(
         words = (await _ask_hook(session, context, request)).words
         focus = "\n".join(filter(None, (focus, words)))
     flow = plan(situation, trigger, focus, request.attempt)
-    step = _advance(flow)
+    step = await off_loop(session, partial(_advance, flow))
     if trigger == "auto" and _replaces_history(step):
         answer = await _ask_hook(session, context, request)
         if answer.veto is not None or answer.words:
             flow = plan(replace(situation, vetoed=answer.veto is not None, focus=answer.words), trigger)
-            step = _advance(flow)
+            step = await off_loop(session, partial(_advance, flow))
     cost = session.cost
     while isinstance(step, SummaryRequest):
         if context.compaction.settings.waits_for_summary(trigger):
@@ -295,7 +321,7 @@ async def _plan(
             call = begin_summary_call(session, context, step)
             context.background_summary = SummaryTask(call, trigger, emit)
             reply = SummaryReply(None, pending=True)
-        step = _advance(flow, reply)
+        step = await off_loop(session, partial(_advance, flow, reply))
     paid = session.cost - cost
     if trigger == "manual" and not step.proposals and paid >= 0.005:  # rounded to a cent
         step = replace(step, note=f"{step.note} (the attempt cost ${paid:.2f})")

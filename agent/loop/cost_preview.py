@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from agent.events import Emit, Notice
 from agent.session import Session, show_replayed
@@ -22,18 +22,18 @@ from transcripts import (
 from .context import MIN_TOLD_DOLLARS, TurnContext
 from .model_call import prompt_tokens
 
-TokensWhenCold = Callable[[Session, TurnContext], int]
+TokensWhenCold = Callable[[Session, TurnContext], Awaitable[int]]
 LESS_BEFORE = "run /compact first to reduce that, or /clear to start over"
 NO_LESS = "run /clear to start over"
 OTHER_MODEL = "the other model has its own cache"
 LESS_NOW = "interrupt and run /compact to reduce that"
 
 
-def show_resumed(session: Session, context: TurnContext, emit: Emit, cold: TokensWhenCold) -> None:
+async def show_resumed(session: Session, context: TurnContext, emit: Emit, cold: TokensWhenCold) -> None:
     """Show the end of a resumed session, and the cost of continuing it if little of it is cached."""
     show_replayed(session, context.tools, emit, context.compaction.settings.policy)
     if why := why_cold(session, context):
-        tell_cold_cost(session, context, emit, why, cold=cold)
+        await tell_cold_cost(session, context, emit, why, cold=cold)
 
 
 def why_cold(session: Session, context: TurnContext) -> str:
@@ -51,19 +51,19 @@ def why_cold(session: Session, context: TurnContext) -> str:
     return "the model or the tools have changed" if is_changed else ""
 
 
-def tell_cold_cost(
+async def tell_cold_cost(
     session: Session,
     context: TurnContext,
     emit: Emit,
     why: str,
     less: str = LESS_BEFORE,
-    cold: TokensWhenCold = prompt_tokens,
+    cold: TokensWhenCold | None = None,
 ) -> None:
     """Show the cost of a request that finds little in the cache, with advice, unless it is low.
 
     why   the reason why little is cached
     less  how to reduce the cost
-    cold  returns the size of the next prompt in tokens if nothing of it is cached
+    cold  returns the size of the next prompt in tokens if nothing of it is cached; None: it is as large then
     """
     asked = session.folded.last_request
     if not session.folded.entries or asked is None:
@@ -71,7 +71,7 @@ def tell_cold_cost(
     context.compaction.billed = asked.seq
     cached = _cached_tokens(session, context)
     prices = context.compaction.prices_in(session.folded)
-    tokens = prompt_tokens(session, context) if cached else cold(session, context)
+    tokens = prompt_tokens(session, context) if cached or cold is None else await cold(session, context)
     uncached = max(0, tokens - cached)
     dollars = _dollars(uncached, tokens - uncached, prices, cached=bool(context.settings.cache))
     written = _dollars(uncached, 0, prices, cached=bool(context.settings.cache))

@@ -29,6 +29,8 @@ from compact import (
     NeededText,
     PutBackRules,
     accounting_steps,
+    cache_steps,
+    evidence_steps,
     results_read,
     summary_steps,
     tracking_steps,
@@ -132,12 +134,14 @@ async def track_blocks(session: Session) -> None:
 
 
 async def account_for_all(session: Session) -> None:
-    """Make what a local summary of the whole session needs, in slices between which keys are handled.
+    """Make what a plan for the whole session needs, in slices between which keys are handled.
 
     After a long session was resumed, that takes seconds.
     """
     await _fetch_read(session)
-    await _in_slices(summary_steps(session.folded))
+    folded = session.folded
+    await _in_slices(chain(evidence_steps(folded), cache_steps(folded)))
+    await _in_slices(chain(tracking_steps(folded), summary_steps(folded)))
 
 
 async def _fetch_read(session: Session) -> None:

@@ -140,8 +140,9 @@ def _knows_model(folded: Folded, model: str) -> bool:
 
 def _knows_cwd(folded: Folded, cwd: str) -> bool:
     """Return whether results and prompts last named this as the directory of commands."""
-    last = next((text for _, text in reversed(words_told(folded)) if text.startswith(DIRECTORY_HEADING)), "")
-    return (last or _cwd_text(".")) == _cwd_text(cwd)
+    told = words_told(folded) if folded.entries else []
+    last = next((text for _, text in reversed(told) if text.startswith(DIRECTORY_HEADING)), "")
+    return last == _cwd_text(cwd) if last else cwd == "."
 
 
 def news_of_environment(folded: Folded, commands: str | None, mode: str) -> list[str]:

@@ -137,11 +137,17 @@ def test_what_cannot_be_recalled_is_reported(originals: Originals | None, given:
 
 
 def test_compact_answers_with_what_will_happen():
-    context = ToolContext(Path("/"), Path("/"), NOWHERE, NOWHERE, compact=lambda focus: f"kept: {focus}")
+    async def ask_to_compact(focus: str) -> str:
+        return f"kept: {focus}"
+
+    context = ToolContext(Path("/"), Path("/"), NOWHERE, NOWHERE, compact=ask_to_compact)
     arguments = parse_arguments(compact.TOOL, {"focus": " the parser "})
     result = asyncio.run(run_tool(compact.TOOL, arguments, ToolCall(context)))
     assert text(result) == "kept: the parser"
     assert compact.TOOL.title(parse_arguments(compact.TOOL, {})) == "free context"
+    alone = ToolContext(Path("/"), Path("/"), NOWHERE, NOWHERE)
+    result = asyncio.run(run_tool(compact.TOOL, arguments, ToolCall(alone)))
+    assert text(result) == "This session is not compacted."
 
 
 def test_neither_needs_permission():

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent.events import ContextCompacted, Notice, ReplyFinished
+from agent.loop import compaction
 from agent.loop.compaction import (
     NOT_COMPACTED,
     SUMMARY_FOLLOWS,
@@ -19,11 +21,13 @@ from agent.loop.compaction import (
     CompactionRequest,
     compact_context,
     live_state,
+    off_loop,
     request_compaction,
     situation_of,
 )
 from agent.loop.turn import CUT_OFF
 from agent.ports import Allow, Deny, HookAnswer
+from agent.session.session import Session
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import CannotChange
@@ -140,7 +144,7 @@ def test_a_requested_compaction_is_announced_only_if_there_is_something_to_do(tm
         async def run(arguments: Any, call: Any) -> ToolResult:
             request = len(w.server.requests)
             if request in (1, 6):
-                told.append(request_compaction(w.session, w.context, "the plan"))
+                told.append(await request_compaction(w.session, w.context, "the plan"))
             assert w.context.compaction.requested_focus == ("the plan" if request == 6 else None)
             return text_result(f"result {request} " * 1_500)
 
@@ -153,6 +157,38 @@ def test_a_requested_compaction_is_announced_only_if_there_is_something_to_do(tm
             ),
             SUMMARY_FOLLOWS,
         ]
+
+
+def test_the_plan_for_a_long_session_is_made_in_a_thread_that_a_cancelled_turn_waits_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop_thread = threading.get_ident()
+    begun = threading.Event()
+    may_end = threading.Event()
+
+    def work() -> int:
+        begun.set()
+        assert may_end.wait(30)
+        return threading.get_ident()
+
+    async def both(session: Session) -> None:
+        planning = asyncio.ensure_future(off_loop(session, work))
+        await asyncio.to_thread(begun.wait, 30)  # the loop runs meanwhile
+        planning.cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not planning.done(), "the session may be changed while its plan is made"
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await planning
+        assert await off_loop(session, work) != loop_thread
+        monkeypatch.setattr(compaction, "LONG_SESSION", 1_000)
+        assert await off_loop(session, work) == loop_thread
+
+    monkeypatch.setattr(compaction, "LONG_SESSION", 0)
+    with world(["done"], tmp_path) as w:
+        w.run()
+        asyncio.run(both(w.session))
 
 
 @pytest.mark.parametrize("block", [says("<summary>much was done</summary>"), calls("echo")])

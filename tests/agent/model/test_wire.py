@@ -287,7 +287,7 @@ def test_the_compact_tool_works_with_the_model_that_was_changed_to(tmp_path: Pat
         await run.do(READ_ALL, "/model opus")
         context = run.controller.in_use[1]
         assert context.tool_context.compact is not None
-        context.tool_context.compact("all of it")
+        await context.tool_context.compact("all of it")
         assert context.compaction.requested_focus == "all of it"
 
     run_controller(tmp_path, work)
