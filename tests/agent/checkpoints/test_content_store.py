@@ -129,7 +129,7 @@ def plant_other_contents(path: Path, digest: str) -> None:
 
 def plant_a_bomb(path: Path, digest: str) -> None:
     packing = zlib.compressobj(9)
-    path.write_bytes(b"".join(packing.compress(bytes(1 << 20)) for _ in range(400)) + packing.flush())
+    path.write_bytes(b"".join(packing.compress(bytes(1 << 20)) for _ in range(40)) + packing.flush())
 
 
 def plant_a_link(path: Path, digest: str) -> None:

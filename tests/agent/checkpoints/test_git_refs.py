@@ -456,10 +456,11 @@ def test_an_unchanged_repository_is_not_read_again(
 
 
 def test_a_repository_with_very_many_reflogs_is_read_each_time(
-    repository: Path, checkpoints: Checkpoints, git: Git
+    repository: Path, checkpoints: Checkpoints, git: Git, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("agent.checkpoints.git_state._MAX_ENTRIES", 300)
     logs = repository / ".git/logs/refs/heads"
-    for number in range(20_001):
+    for number in range(301):
         os.mknod(logs / f"b{number}")
     (logs / "more").mkdir()
     for path in (repository / ".git").rglob("*"):
