@@ -291,7 +291,7 @@ assert not files.litter(), files.litter()
 
 
 def test_kill_9_during_writes_leaves_whole_files(files: FileSession):
-    kill_during_writes(files, 30)
+    kill_during_writes(files, 8)
 
 
 @pytest.mark.sweep
