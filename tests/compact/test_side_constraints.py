@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sampling import sampled_rows
 from tests.tables import each_row
 
 from .side_constraints import (
@@ -136,14 +137,17 @@ def test_they_stand_among_hundreds_of_short_prompts(sentences):
 
 @pytest.mark.parametrize(
     ("rule", "taken_back"),
-    [
-        ("Never touch anything in billing.", "The billing freeze is over, migrations can run again."),
-        ("Fass billing nicht an.", "Du darfst billing wieder anfassen."),
-        ("Ne touche pas à billing.", "Tu peux de nouveau toucher à billing."),
-        ("No toques billing.", "Ya puedes tocar billing otra vez."),
-        ("不要修改 billing。", "现在可以修改 billing 了。"),
-        ("Не трогай billing.", "Теперь можно снова трогать billing."),
-    ],
+    sampled_rows(
+        [
+            ("Never touch anything in billing.", "The billing freeze is over, migrations can run again."),
+            ("Fass billing nicht an.", "Du darfst billing wieder anfassen."),
+            ("Ne touche pas à billing.", "Tu peux de nouveau toucher à billing."),
+            ("No toques billing.", "Ya puedes tocar billing otra vez."),
+            ("不要修改 billing。", "现在可以修改 billing 了。"),
+            ("Не трогай billing.", "Теперь можно снова трогать billing."),
+        ],
+        every=2,
+    ),
 )
 @pytest.mark.parametrize("window", [32_000, pytest.param(200_000, marks=pytest.mark.sweep)])
 def test_a_rule_is_never_shown_without_what_took_it_back(rule, taken_back, window):

@@ -179,7 +179,7 @@ def simulated(seed: int, turns: int = 14) -> Simulation:
     return simulation
 
 
-@pytest.mark.parametrize("seed", sampled(range(60), 2))
+@pytest.mark.parametrize("seed", sampled(range(60), 6))
 def test_thinking_in_every_view_follows_the_bytes_it_was_signed_for(seed: int) -> None:
     simulation = simulated(seed)
     assert misplaced(fold(simulation.facts)) == []

@@ -2,9 +2,13 @@
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
+import pytest
+
 from tests.narrowing import block_text, narrow
+from tests.sampling import scaled
 from tests.tables import each_row
 from tests.transcripts.test_codex_importer import ROLLOUT
 from tests.transcripts.test_importers import PI, PLAIN, cc, result, use
@@ -271,6 +275,7 @@ CLAUDE = (
 )
 
 
+@pytest.mark.parametrize("every", scaled(4, 1))
 @each_row(
     ("objects", "whole"),
     [
@@ -283,9 +288,9 @@ CLAUDE = (
         ({"trajectory_format": "mini-swe-agent-1.1", "messages": list(MINI)}, True),
     ],
 )
-def test_a_part_of_an_unexpected_type_never_stops_an_import(objects: Any, whole: bool) -> None:
+def test_a_part_of_an_unexpected_type_never_stops_an_import(objects: Any, whole: bool, every: int) -> None:
     tried = 0
-    for changed in variants(objects):
+    for changed in islice(variants(objects), 0, None, every):
         if not whole and not isinstance(changed, list):
             continue
         try:
@@ -294,7 +299,7 @@ def test_a_part_of_an_unexpected_type_never_stops_an_import(objects: Any, whole:
             continue
         fold(made.facts)
         tried += 1
-    assert tried > 100
+    assert tried > 100 // every
 
 
 def _content_of(kind: str, content: list[Any], calls: list[Any]) -> Any:
