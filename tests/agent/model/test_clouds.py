@@ -81,9 +81,13 @@ except RuntimeError as error:
 """
 
 
+@pytest.mark.sweep  # importing all of the SDK takes two seconds
 def test_a_runtime_error_is_about_credentials_when_the_sdk_raised_it() -> None:
     command = [sys.executable, "-c", RAISED_BY_THE_SDK]
     assert subprocess.check_output(command, cwd=ROOT, text=True) == "True\n"
+
+
+def test_a_runtime_error_of_ours_is_not_about_credentials() -> None:
     with pytest.raises(RuntimeError) as of_ours:
         raise RuntimeError
     assert not lacks_credentials(of_ours.value)

@@ -16,6 +16,7 @@ from agent.model.anthropic.accumulator import MessageAccumulator
 from agent.model.anthropic.client import AnthropicModel
 from agent.model_port import IncomingReply
 from tests.agent.loop.world import World, world
+from tests.sampling import sampled
 from tests.strict_api.event_stream import events as wire
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply as Answer
@@ -74,7 +75,9 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("times", [1, None])
-@pytest.mark.parametrize("fault", BROKEN, ids=lambda fault: f"{fault.kind}-{fault.status}-{fault.at}")
+@pytest.mark.parametrize(
+    "fault", sampled(BROKEN, 2), ids=lambda fault: f"{fault.kind}-{fault.status}-{fault.at}"
+)
 def test_no_word_is_lost_to_a_broken_answer_once_or_for_good(
     tmp_path: Path, fault: Fault, times: int | None
 ) -> None:

@@ -155,12 +155,12 @@ def run(case: Hostile, folder: Path, adapter: Adapter = AnthropicModel) -> Outco
     return outcome
 
 
-@pytest.mark.parametrize("name", sampled((name for name, case in HOSTILE.items() if not case.slow), 5))
+@pytest.mark.parametrize("name", sampled((name for name, case in HOSTILE.items() if not case.slow), 10))
 def test_a_hostile_answer_costs_little_and_the_session_continues(name: str, tmp_path: Path) -> None:
     run(HOSTILE[name], tmp_path)
 
 
-@pytest.mark.parametrize("name", sampled(CHAT, 3))
+@pytest.mark.parametrize("name", sampled(CHAT, 6))
 def test_so_does_one_of_chat_completions(name: str, tmp_path: Path) -> None:
     run(CHAT[name], tmp_path, ChatCompletionsModel)
 

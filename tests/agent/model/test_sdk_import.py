@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sampling import scaled
+
 ROOT = Path(__file__).resolve().parents[3]
 COUNT = "; print(sum(name.startswith('anthropic') for name in sys.modules), callable(sdk.AsyncAnthropic))"
 IMPORT = "import sys; from agent.model.anthropic import sdk_import; sdk = sdk_import.import_sdk()" + COUNT
@@ -48,7 +50,10 @@ def test_the_whole_sdk_is_imported_on_demand_and_where_the_slim_one_might_not_do
     assert int(count) > MANY_MODULES and usable == "True"
 
 
-def test_a_version_on_which_the_slim_import_failed_is_not_tried_with_it_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("imported_later", scaled(False, True))
+def test_a_version_on_which_the_slim_import_failed_is_not_tried_with_it_again(
+    tmp_path: Path, imported_later: bool
+) -> None:
     load = f"import_sdk(failures=__import__('pathlib').Path({str(tmp_path)!r}))"
     slim = IMPORT.replace("import_sdk()", load)
     # No ImportError: a class is subscripted.
@@ -56,6 +61,8 @@ def test_a_version_on_which_the_slim_import_failed_is_not_tried_with_it_again(tm
     assert int(run(broken)[0]) > MANY_MODULES
     (remembered,) = tmp_path.iterdir()
     assert remembered.name == f"slim-sdk-{version('anthropic')}.failed"
+    if not imported_later:
+        return  # each import of all of the SDK takes two seconds
     assert int(run(slim)[0]) > MANY_MODULES
     remembered.unlink()
     assert int(run(slim)[0]) < MANY_MODULES
