@@ -10,6 +10,8 @@ from zipfile import ZipFile
 
 import pytest
 
+from tests.sampling import sampled
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("agent", "compact", "tools", "transcripts")
 
@@ -58,7 +60,7 @@ def test_another_project_keeps_its_packages(site: Path, tmp_path: Path) -> None:
     assert shown.strip().split("|") == ["the project"] * 4
 
 
-@pytest.mark.parametrize("start", ["console script", "python -m"])
+@pytest.mark.parametrize("start", sampled(["console script", "python -m"], 2))
 def test_the_wheel_runs_its_own_packages(site: Path, tmp_path: Path, start: str) -> None:
     for name in PACKAGES:  # the project's sources as well, in the current directory
         (tmp_path / name).symlink_to(site / name)

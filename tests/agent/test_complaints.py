@@ -32,7 +32,7 @@ SUMMARY_FAULTS = [
 
 
 @pytest.mark.parametrize(
-    "fault", sampled(SUMMARY_FAULTS, 3), ids=lambda fault: f"{fault.kind}{fault.status or ''}"
+    "fault", sampled(SUMMARY_FAULTS, 6), ids=lambda fault: f"{fault.kind}{fault.status or ''}"
 )
 def test_complaint_04_a_failed_summary_costs_no_word_and_compact_still_ends(
     tmp_path: Path, fault: Fault

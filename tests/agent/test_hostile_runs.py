@@ -88,7 +88,9 @@ LETTER, NOTHING = (delta(0, "text_delta", text=letter) for letter in ("a", ""))
 @pytest.mark.parametrize(
     ("number", "begun", "then", "code"),
     [
-        (signal.SIGTERM, FLOODED + NOTHING * 9_999, forever(b"", NOTHING), 143),
+        pytest.param(
+            signal.SIGTERM, FLOODED + NOTHING * 9_999, forever(b"", NOTHING), 143, marks=pytest.mark.sweep
+        ),
         (signal.SIGINT, headed(status="400 Bad") + b"<" * 9_999, drip(b"", b"<"), 130),
         pytest.param(
             signal.SIGINT, FLOODED + LETTER * 9_999, forever(b"", LETTER), 130, marks=pytest.mark.sweep

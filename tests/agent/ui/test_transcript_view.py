@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from agent.ui.live_view import LiveView, RunningCall, draw_unfinished
 from agent.ui.markdown_stream import MAX_UNFINISHED_LINES, MarkdownStream
 from agent.ui.terminal_text import RenderContext, Theme
+from tests.sampling import sampled
 from tests.tables import each_row
 
 from .pty_terminal import PtyTerminal
@@ -61,7 +62,7 @@ def test_streamed_markdown_ends_as_if_it_had_come_whole(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("size", [(40, 10), (20, 5), (120, 40)])
+@pytest.mark.parametrize("size", sampled([(20, 5), (40, 10), (120, 40)], 3))
 def test_the_input_and_the_status_line_always_have_their_place(tmp_path, size):
     with PtyTerminal(tmp_path, size) as terminal:
         terminal.sees("❯", "23%").type("lines 50;stream " + "words " * 200 + ";run\r").sees("23% of 200k")
