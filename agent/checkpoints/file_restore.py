@@ -12,7 +12,7 @@ import os
 import stat
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Literal
@@ -104,7 +104,7 @@ def restore(checkpoints: Checkpoints, plan: list[RestoreStep], with_changed: boo
     todo = sorted((step for step in plan if step not in failures), key=lambda step: step.path)
     made = [step for step in todo if step.target.kind != "none"]
     folders = [step for step in reversed(made) if step.target.kind == "dir"]
-    make = partial(_make, checkpoints.scanner.store)
+    make = partial(_make, checkpoints.scanner.store, _written_in_place(checkpoints, made))
     with closing(os.open(checkpoints.root, os.O_DIRECTORY)) as root_fd:
         phases = ((folders[::-1], _unlock), (todo[::-1], _clear), (made, make), (folders, _set_mode))
         for phase, work in phases:
@@ -116,6 +116,28 @@ def restore(checkpoints: Checkpoints, plan: list[RestoreStep], with_changed: boo
                     failures[step] = error.strerror or str(error)
     checkpoints.finish()
     return failures
+
+
+def _written_in_place(checkpoints: Checkpoints, made: Iterable[RestoreStep]) -> set[str]:
+    """Return the paths of files with other names that may be written without changing another file.
+
+    A command has changed the content at all names. But after `mv a c`, the other name of `a` is one of `c` as
+    well, and writing to `c` would change it. After `ln -f a c`, it would change `a`.
+    """
+    files = [step for step in made if step.target.kind == "file"]
+    created = {step.target.value for step in files if step.action == "create"}
+    targets = {step.path: (step.target.value, step.target.mode) for step in files}
+    found: set[str] = set()
+    for step in files:
+        path = checkpoints.root / step.path
+        with suppress(OSError):
+            if path.lstat().st_nlink == 1:
+                continue
+            now = checkpoints.scanner.with_digest(step.path, checkpoints.scanner.state(step.path))
+            names = [step.path, *checkpoints.scanner.other_names(path)]
+            if now.value not in created and len({targets.get(name) for name in names}) == 1:
+                found.add(step.path)
+    return found
 
 
 def line_counts(old: bytes, new: bytes) -> tuple[int, int]:
@@ -210,7 +232,8 @@ def _clear(root_fd: int, step: RestoreStep) -> None:
             os.unlink(name, dir_fd=fd)
 
 
-def _make(store: ContentStore, root_fd: int, step: RestoreStep) -> None:
+def _make(store: ContentStore, in_place: Container[str], root_fd: int, step: RestoreStep) -> None:
+    write = partial(_write, mode=step.target.mode, in_place=step.path in in_place)
     with _parent(root_fd, step.path) as (fd, name):
         match step.target.kind:
             case "dir":
@@ -221,21 +244,21 @@ def _make(store: ContentStore, root_fd: int, step: RestoreStep) -> None:
             case "file":
                 content = store.get(step.target.value)
                 if content is not None:
-                    _write(fd, name, step.target.mode, fill=partial(write_all, content))
+                    write(fd, name, fill=partial(write_all, content))
                 else:
                     with store.large.opened(step.target.value) as stored:
-                        _write(fd, name, step.target.mode, fill=partial(copy_file, stored))
+                        write(fd, name, fill=partial(copy_file, stored))
             case _:
                 raise OSError("a file of its kind cannot be restored")
 
 
-def _write(fd: int, name: str, mode: int, fill: Callable[[int], None]) -> None:
+def _write(fd: int, name: str, mode: int, *, in_place: bool, fill: Callable[[int], None]) -> None:
     """Write to a temporary file and rename it, so that an incomplete file is never visible.
 
-    A file with several hard links is written in place, which keeps the links.
+    A file with several hard links may be written `in_place`, which keeps the links.
     """
     flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-    linked = _kind(fd, name) == "file" and os.stat(name, dir_fd=fd, follow_symlinks=False).st_nlink > 1
+    linked = in_place and _kind(fd, name) == "file"
     written = name if linked else f".makeroom-restore-{os.getpid()}"
     flags |= os.O_TRUNC if linked else os.O_CREAT | os.O_EXCL
     out = os.open(written, flags, 0o600, dir_fd=fd)

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 from random import Random
 
@@ -12,6 +13,7 @@ from agent.checkpoints.file_restore import count_steps, line_counts, plan_restor
 from agent.checkpoints.recorder import Checkpoints
 from agent.checkpoints.snapshot import THEIRS
 from tests.sampling import sampled
+from tests.tables import each_row
 
 from .project import Seq, run, tree, write
 
@@ -233,6 +235,69 @@ def test_a_hard_linked_file_stays_one_file(root: Path, checkpoints: Checkpoints)
     run(checkpoints, lambda: (root / "a").write_text("agent"))
     restore(checkpoints, plan_restore(checkpoints, 1), False)
     assert (root / "b").read_text() == "old" and (root / "a").samefile(root / "b")
+
+
+@each_row(
+    "line, still_linked",
+    [
+        ("mv a c", False),
+        ("mv -f c a", False),
+        ("mv a c; mv b d", False),
+        ("mv a t; mv c a; mv t c", False),
+        ("mv a deep/e", False),
+        ("ln -f c a", False),
+        ("ln -f a c", True),
+        ("ln -f a c; echo new >a", False),
+        ("ln a deep/e", True),
+        ("rm a", False),
+        ("rm a; echo new >a", False),
+        ("rm a; ln b a", True),
+        ("rm a b; echo new >a; ln a b", True),
+        ("sed -i s/one/new/ a", False),
+        ("cp --remove-destination c a", False),
+        ("cp c a", True),
+        ("cp c a; rm c; ln a c", False),
+        ("cat c >a", True),
+        ("echo new >>a", True),
+        ("truncate -s 0 b", True),
+        ("chmod 600 a", True),
+        ("chmod 600 a; mv a c", False),
+        ("mv b c; echo new >a", False),
+        ("cp -al deep copy; rm -r deep; echo new >copy/deep", True),
+        ("rm c; ln -s a c", True),
+        ("tar cf t a b c; rm a b c; tar xf t; echo new >b", True),
+        ("dd if=/dev/zero of=a bs=1 count=2 conv=notrunc status=none", True),
+    ],
+)
+def test_other_names_of_a_file_keep_their_content(tmp_path: Path, line: str, still_linked: bool) -> None:
+    """`a` and `b` are one file, `deep/deep` and `deep/other` another; `c` is a third one."""
+    root = tmp_path.resolve() / "project"
+    (root / "deep").mkdir(parents=True)
+    for name, text in {"a": "one\n", "c": "three\n", "deep/deep": "deep\n"}.items():
+        (root / name).write_text(text)
+    (root / "b").hardlink_to(root / "a")
+    (root / "deep/other").hardlink_to(root / "deep/deep")
+    before = tree(root)
+    checkpoints = Checkpoints(root, "s1", Seq())
+    run(checkpoints, lambda: subprocess.run(["bash", "-ec", line], cwd=root, check=True))
+    assert restore(checkpoints, plan_restore(checkpoints, 1), False) == {}
+    assert tree(root) == before
+    assert (root / "a").samefile(root / "b") == still_linked
+
+
+def test_a_file_with_a_name_outside_the_project_is_written_in_place_unless_it_was_moved(
+    root: Path, checkpoints: Checkpoints
+) -> None:
+    outside = root.parent / "outside"
+    for name in ("a", "b", "c"):
+        (root / name).write_text(name)
+    outside.hardlink_to(root / "a")
+    run(checkpoints, lambda: (root / "a").write_text("agent"))
+    restore(checkpoints, plan_restore(checkpoints, 1), False)
+    assert (root / "a").samefile(outside) and outside.read_text() == "a"
+    run(checkpoints, lambda: (root / "a").replace(root / "c"))
+    restore(checkpoints, plan_restore(checkpoints, 1), False)
+    assert (root / "c").read_text() == "c" and (root / "a").read_text() == outside.read_text() == "a"
 
 
 def test_a_file_that_is_edited_by_one_of_its_names_comes_back_at_all(
