@@ -111,7 +111,12 @@ def _mark(is_now: bool) -> tuple[str, ...]:
 def _sizes(facts: ModelFacts | None) -> tuple[str, ...]:
     if facts is None:
         return ()
-    return f"window {format_count(facts.window)}", f"max output {format_count(facts.max_output)}"
+    ending = (f"retires on {facts.retires_on}",) if facts.retires_on else ()
+    return (
+        f"window {format_count(facts.window)}",
+        f"max output {format_count(facts.max_output)}",
+        *ending,
+    )
 
 
 def _place(rows: Sequence[MenuRow], value: str) -> int:

@@ -122,3 +122,8 @@ def test_aliases_are_offered_for_models_that_the_server_has() -> None:
         "opus",
         "sonnet",
     }
+
+
+def test_the_menu_of_models_names_the_end_of_each() -> None:
+    now = ModelFacts("old", retires_on="2027-01-14")
+    assert "retires on 2027-01-14" in model_menu(CATALOG, now).rows[-1].facts
