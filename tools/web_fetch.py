@@ -43,7 +43,8 @@ class FetchArguments(Arguments):
         try:
             return parse_address(self.url)
         except ValueError as error:
-            raise ToolError(f"{self.url[:500]!r} cannot be fetched: {error}.") from None
+            remedy = "Use localhost for this machine." if "//127.0.0.1" in self.url else ""
+            raise ToolError(f"{self.url[:500]!r} cannot be fetched: {error}.", remedy) from None
 
 
 def _access(arguments: FetchArguments, context: ToolContext) -> tuple[Access, ...]:

@@ -392,6 +392,11 @@ def test_other_urls_are_refused_before_anything_is_asked(tmp_path: Path, url: st
         web_fetch.TOOL.access(arguments, context_in(tmp_path))
 
 
+def test_the_name_of_this_machine_is_given_for_its_address() -> None:
+    with pytest.raises(ToolError, match="Use localhost for this machine"):
+        parse_arguments(web_fetch.TOOL, {"url": "http://127.0.0.1:8000/x"}).address()
+
+
 def test_what_is_sent_is_one_line_of_plain_characters() -> None:
     address = parse_address("https://docs.example/a b/%20ü?q=1 2&r=[x]%0d\r\nHost: evil")
     assert str(address) == "https://docs.example/a%20b/%20%C3%BC?q=1%202&r=%5Bx%5D%0dHost:%20evil"
