@@ -175,6 +175,7 @@ class SessionSandbox(Struct):
             sandbox_holds=holds,
             sandbox_required=required,
             widened=bool(store.sandbox.write),
+            git_settings_held=bool(runner.profile and runner.profile.holds_git_settings),
         )
         self.text = command_text(store.rules.sandboxed, hides_records)
 

@@ -36,17 +36,18 @@ _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 class PermissionRules(Struct, frozen=True):
     """The mode and the rules in force in the project `folder`, which is a real path, as is `home`.
 
-    sandboxed         commands run in a sandbox
-    sandbox_holds     in the sandbox commands can write none of the user's files
-    widened           commands in the sandbox may also write to places outside the project
-    sandbox_required  no command may run without a sandbox
-    asks_sandboxed    sandboxed commands need approval too
-    asks_edits        edits need approval in the mode acceptEdits too, since the directory is not a project
-    ask               rules for calls that need approval each time, in every mode
-    opened            for each line that a rule runs outside the sandbox, the project's own programs in it
-                      and the files that steer them, since sandboxed commands can replace those
-    reading           returns what proves commands read-only; without it none is. It is called for the first
-                      command, since a session may never run one
+    sandboxed          commands run in a sandbox
+    sandbox_holds      in the sandbox commands can write none of the user's files
+    widened            commands in the sandbox may also write to places outside the project
+    git_settings_held  they cannot change the settings of the project's repository
+    sandbox_required   no command may run without a sandbox
+    asks_sandboxed     sandboxed commands need approval too
+    asks_edits         edits need approval in the mode acceptEdits too, since the directory is not a project
+    ask                rules for calls that need approval each time, in every mode
+    opened             for each line that a rule runs outside the sandbox, the project's own programs in it
+                       and the files that steer them, since sandboxed commands can replace those
+    reading            returns what proves commands read-only; without it none is. It is called for the first
+                       command, since a session may never run one
     """
 
     mode: Mode = "manual"
@@ -57,6 +58,7 @@ class PermissionRules(Struct, frozen=True):
     sandboxed: bool = False
     sandbox_holds: bool = False
     widened: bool = False
+    git_settings_held: bool = False
     sandbox_required: bool = False
     asks_sandboxed: bool = False
     asks_edits: bool = False
@@ -299,10 +301,11 @@ def _outside_need(access: Access, rules: PermissionRules) -> str:
     seen = rules.standpoint(access)
     if seen is None:
         return ""
+    needed = shell.outside_need(access.target, seen)
+    if not needed and rules.git_settings_held:
+        needed = shell.git_settings_need(access.target, seen)
     # A directory that the user has opened in the sandbox may contain the system file.
-    return shell.outside_need(access.target, seen) or (
-        "" if rules.widened else shell.system_file_need(access.target, seen)
-    )
+    return needed or ("" if rules.widened else shell.system_file_need(access.target, seen))
 
 
 def _may_read_outside(access: Access, rules: PermissionRules) -> bool:

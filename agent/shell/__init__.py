@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         pruning,
     )
     from .outside_programs import (
+        git_settings_need,
         outside_need,
         system_file_need,
     )
@@ -85,6 +86,7 @@ __all__ = [
     "UncoveredFiles",
     "Words",
     "changed_repositories",
+    "git_settings_need",
     "irreversible_commands",
     "irreversible_effect",
     "known_programs",
@@ -107,7 +109,7 @@ __getattr__ = lazy_door(
         "line_reading": "Invocation LineReading read_line",
         "lost_files": "UncoveredFiles changed_repositories lost_paths",
         "lost_objects": "pruning",
-        "outside_programs": "outside_need system_file_need",
+        "outside_programs": "git_settings_need outside_need system_file_need",
         "outside_reading": "reads_outside",
         "program_names": "Standpoint with_other_names",
         "project_environment": "ProjectEnvironment",

@@ -45,6 +45,13 @@ def need_of_git(words: Sequence[str], here: str, seen: Standpoint) -> str:
     return _need_of_remote(name, rest, settings) if name in _REACHING else ""
 
 
+def renames_branch(words: Sequence[str]) -> bool:
+    """Return whether a command of git renames or copies a branch, with the settings of that branch."""
+    name, *arguments = [*words[git_subcommand(words) :], ""]
+    options = (word for word in arguments if word.startswith("-"))
+    return name == "branch" and any(re.fullmatch(r"-[fq]*[mMcC]\w*|--move|--copy", word) for word in options)
+
+
 def _signs(name: str, arguments: Sequence[str], settings: Settings) -> bool:
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     if any(word in ("--no-gpg-sign", "--no-sign", "--abort", "--quit", "--dry-run") for word in options):

@@ -21,8 +21,8 @@ from transcripts.patterns import lazy_pattern
 
 from .line_reading import Invocation, read_line
 from .option_syntax import NotProved
-from .outside_git import need_of_git
-from .program_names import Standpoint
+from .outside_git import need_of_git, renames_branch
+from .program_names import Standpoint, git_folder, git_subcommand
 from .system_damage import written_system_file
 from .vital_places import scenes
 
@@ -106,6 +106,20 @@ def system_file_need(line: str, seen: Standpoint) -> str:
         path = written_system_file(scene) if scene.command.sure else ""
         if path and (seen.files.may_write(path) or seen.files.may_write(posixpath.dirname(path))):
             return f"the sandbox blocks writes to {path}"
+    return ""
+
+
+def git_settings_need(line: str, seen: Standpoint) -> str:
+    """Return the reason why a line cannot work that renames or copies a branch of the project's repository.
+
+    The sandbox holds its settings. git would rename the branch before it fails.
+    """
+    for scene in scenes(read_line(line).invocations, seen.places):
+        words = scene.command.words
+        if scene.command.sure and scene.program == "git" and renames_branch(words):
+            folder = git_folder(words[1 : git_subcommand(words)], scene.here, seen.places.home)
+            if folder is not None and posixpath.normpath(folder) == seen.places.folder:
+                return "git branch has to change .git/config"
     return ""
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.tables import each_row
 from tools.processes.command_hints import hint
 from tools.sandbox.block_detection import (
     NO_HOST,
@@ -314,6 +315,20 @@ def test_a_project_that_is_read_only_refuses_its_files_too(run: SandboxedRun) ->
     refusal = found(closed, "touch: cannot touch 'new file': Read-only file system")
     assert str(refusal) == "blocked: write new file (touch)"
     assert found(run, "touch: cannot touch 'new file': Read-only file system") is None
+
+
+@each_row(
+    "frame",
+    [
+        '  File "/usr/lib/python3.11/shutil.py", line 681, in _rmtree_safe_fd',
+        "    at Object.rmSync (/usr/lib/node_modules/x/fs.js:1233:14)",
+        "/usr/lib/ruby/fileutils.rb:12:in `unlink'",
+    ],
+)
+def test_the_code_of_a_stack_trace_is_not_blocked(tmp_path: Path, frame: str) -> None:
+    output = f"Traceback:\n{frame}\nOSError: [Errno 16] Device or resource busy: 'config'\n{frame}"
+    profile = SandboxProfile(tmp_path, read_only=(tmp_path / ".git/config",))
+    assert find_blocked_access(SandboxedRun("python3 x.py", tmp_path, output, profile)) is None
 
 
 def test_a_search_that_meets_a_secret_on_its_way_is_not_a_reason_to_ask(run: SandboxedRun) -> None:

@@ -43,6 +43,8 @@ _REDIRECTION = lazy_pattern(r"(?:[^\s:]*/)?(?:ba|z|da)?sh: (?:line )?\d+: ")  # 
 _PATHLESS_OF_GIT = lazy_pattern(r"\berror: unable to create temporary file:")
 _UNPACKED = lazy_pattern(r"^error: remote unpack failed: unable to create temporary object directory")
 _PUSHED_TO = lazy_pattern(r"To (/.*|\.\.?/.*)")
+# A line of a stack trace names code and no path that was blocked: of Python, Node and Ruby.
+_FRAME = lazy_pattern(r"\s*File \"[^\"]*\", line \d+|\s*at .*:\d+:\d+\)?\s*$|.*\.rb:\d+:in ")
 _QUOTED_NAME = lazy_pattern(r"'([^'\n]+)'|\"([^\"\n]+)\"|`([^`'\n]+)[`']|\u2018([^\u2019\n]+)\u2019")
 _BARE = lazy_pattern(r"(?:(?<=[\s:=(,@\[])|^)((?:~|\.{1,2})?/[^\s:;,()'\"`\u2018\u2019]+)")
 # A URL, except that of a file or socket.
@@ -188,7 +190,8 @@ def _named_paths(lines: Sequence[str], at: int) -> Iterator[str]:
     if not any("/" in name for name in named):
         above = lines[max(0, at - _LINES_BEFORE) : at]
         below = lines[at + 1 : at + 1 + _LINES_AFTER]
-        for other in (_PLACE_ON_THE_WEB.sub("", text) for text in (*reversed(above), *below)):
+        around = (text for text in (*reversed(above), *below) if not _FRAME.match(text))
+        for other in (_PLACE_ON_THE_WEB.sub("", text) for text in around):
             yield from (*_quoted(other), *_BARE.findall(other))
 
 

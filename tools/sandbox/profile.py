@@ -50,3 +50,8 @@ class SandboxProfile(Struct, frozen=True):
     project_writable: bool = True
     proxy: Path | None = None
     ports: tuple[Path, ...] = ()
+
+    @property
+    def holds_git_settings(self) -> bool:
+        """Return whether commands cannot change the settings of the project's repository."""
+        return self.folder / ".git/config" in self.read_only

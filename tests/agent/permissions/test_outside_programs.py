@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from agent.permissions import Mode, PermissionRules, Rule, Verdict, judge_call, parse_rules
 from agent.shell import ProjectEnvironment
+from tests.tables import each_row
 from tools.base import Access
 
 _PROGRAMS = (
@@ -50,13 +51,20 @@ class Project:
         with (self.folder / ".git/config").open("a") as file:
             file.write(_REMOTES)
 
-    def judge(self, line: str, mode: Mode = "manual", allow: tuple[Rule, ...] = ()) -> Verdict:
+    def judge(
+        self,
+        line: str,
+        mode: Mode = "manual",
+        allow: tuple[Rule, ...] = (),
+        git_settings_held: bool = False,
+    ) -> Verdict:
         rules = PermissionRules(
             mode=mode,
             allow=allow,
             folder=str(self.folder),
             home=str(self.home),
             sandboxed=True,
+            git_settings_held=git_settings_held,
             reading=lambda: ProjectEnvironment(str(self.folder), self.environ),
         )
         return judge_call("bash", (Access("run", line, cwd=str(self.folder)),), rules)
@@ -311,6 +319,30 @@ def test_a_program_of_the_project_is_not_taken_for_one_of_the_same_name(project:
 def test_modes_that_cannot_ask_give_the_reason(project: Project) -> None:
     verdict = project.judge("docker ps", mode="dontAsk")
     assert verdict.answer == "deny" and "docker needs the socket of the container engine" in verdict.why
+
+
+@each_row(
+    "line, asked",
+    [
+        ("git branch -M master trunk", True),
+        ("git branch --move --force a b", True),
+        ("git -C . branch -fC a b && make", True),
+        ("git add -A; git branch -mq new", True),
+        ("git branch -D a", False),
+        ("git branch --merged", False),
+        ("git branch -r --contains main", False),
+        ("git -C sub branch -M main", False),
+        ("cd sub && git branch -M main", False),
+        ("git init -q x && cd x && git branch -M main", False),
+    ],
+)
+def test_a_branch_is_renamed_only_after_a_question(tmp_path: Path, line: str, asked: bool) -> None:
+    """git renames the branch, and then cannot change the settings of the repository in the sandbox."""
+    project = Project(tmp_path.resolve())
+    verdict = project.judge(line, git_settings_held=True)
+    assert verdict.answer == ("ask" if asked else "allow")
+    assert ("git branch has to change .git/config" in verdict.why) == asked
+    assert project.judge(line).answer == "allow"
 
 
 def test_an_irreversible_command_that_needs_to_run_outside_is_asked_about_once(project: Project) -> None:
