@@ -70,8 +70,8 @@ async def tell_cold_cost(
         return
     context.compaction.billed = asked.seq
     cached = _cached_tokens(session, context)
-    prices = context.compaction.prices_in(session.folded)
     tokens = prompt_tokens(session, context) if cached or cold is None else await cold(session, context)
+    prices = context.compaction.prices_in(session.folded)
     uncached = max(0, tokens - cached)
     dollars = _dollars(uncached, tokens - uncached, prices, cached=bool(context.settings.cache))
     written = _dollars(uncached, 0, prices, cached=bool(context.settings.cache))
