@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from .identifiers import MIN_LINE_CHARS, OLD_TEXT_ARGUMENTS, block_texts, joined_text, names, strings
     from .invariants import fact_at, problems
     from .layers.summary import SUMMARY_LAYER
-    from .local_summary import accounting_steps, pins_of, results_read, summary_steps
+    from .local_summary import (
+        AccountsMissing,
+        accounting_steps,
+        pins_of,
+        results_read,
+        summary_steps,
+        without_long_accounts,
+    )
     from .page_references import (
         is_result_id,
         pages_referred_to,
@@ -61,6 +68,7 @@ __all__ = [
     "REACTIVE_RUNGS",
     "SUMMARY_LAYER",
     "UNUSED_SUMMARY",
+    "AccountsMissing",
     "BackgroundSummary",
     "BilledAgain",
     "Calibration",
@@ -131,6 +139,7 @@ __all__ = [
     "trim_page",
     "with_resolved_references",
     "with_result_id",
+    "without_long_accounts",
 ]
 __getattr__ = lazy_door(
     __name__,
@@ -144,7 +153,9 @@ __getattr__ = lazy_door(
         "identifiers": "MIN_LINE_CHARS OLD_TEXT_ARGUMENTS block_texts joined_text names strings",
         "invariants": "fact_at problems",
         "layers.summary": "SUMMARY_LAYER",
-        "local_summary": "accounting_steps pins_of results_read summary_steps",
+        "local_summary": (
+            "AccountsMissing accounting_steps pins_of results_read summary_steps without_long_accounts"
+        ),
         "patches": "old_texts patched_text",
         "page_references": "is_result_id pages_referred_to with_resolved_references with_result_id",
         "pipeline": "REACTIVE_RUNGS dry_run plan quiet_below",

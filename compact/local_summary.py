@@ -14,6 +14,7 @@ edits a line within `append`, and calls `verify()` in another file. Then `store.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from math import log
 from typing import Literal
@@ -119,14 +120,35 @@ class ListedParts(Struct):
     attached: list[tuple[str, str]] = field(default_factory=list)
 
 
+class CallNames(Struct):
+    """The names in a call and its result, which are looked for when they are first needed.
+
+    That takes longer than all else in an account, and only the check of a model summary needs them.
+    """
+
+    use: ToolUseBlock
+    result: Result | None
+    _weights: Mapping[str, float] | None = None
+
+    def weights(self) -> Mapping[str, float]:
+        """Return the names with the weight of each."""
+        if self._weights is None:
+            named = dict.fromkeys(whole_name_counts("\n".join(strings(self.use.input))), 1.0)
+            text = joined_text(self.result.content) if self.result is not None else ""
+            for name, times in whole_name_counts(text[:MAX_SEARCHED_CHARS]).items():
+                named[name] = named.get(name, 0.0) + SEEN_WEIGHT * (1 + log(times))
+            self._weights = named
+        return self._weights
+
+
 class LocalSummary(ListedParts):
     """The content of a stretch of the conversation.
 
     Scores are sums over uses, halved every HALF_LIFE_CALLS. `defined` has, by path, the names that a file
     defines; those that were not used outside of results have the score 0. `errors` are those that are still
-    open, by the call that failed, the newest last. `named` and `numbered` are the uses of names and numbers,
-    each with its weight; they are summed up only where a model summary is checked, which takes longer than
-    everything else.
+    open, by the call that failed, the newest last. `named`, `called` and `numbered` are the uses of names and
+    numbers, each with its weight; they are summed up only where a model summary is checked, which takes
+    longer than everything else.
     """
 
     errors: dict[str, str] = field(default_factory=dict)
@@ -136,11 +158,12 @@ class LocalSummary(ListedParts):
     gone: Scores = field(default_factory=dict)
     defined: dict[str, Scores] = field(default_factory=dict)
     named: list[tuple[Mapping[str, float], float]] = field(default_factory=list)
+    called: list[tuple[CallNames, float]] = field(default_factory=list)
     numbered: list[tuple[Mapping[str, float], float]] = field(default_factory=list)
 
     @property
     def names(self) -> Scores:
-        return _sum(self.named)
+        return _sum([*self.named, *((each.weights(), weight) for each, weight in self.called)])
 
     @property
     def numbers(self) -> Scores:
@@ -153,8 +176,9 @@ class EntryAccount(ListedParts):
     `made_of` are the number of its results, that of their blocks, and the kinds of its tools: an entry
     changes in nothing else. `uses` are (kind, calls of the entry so far, name -> weight), `mentions` (path of
     the file that the text is about, calls so far, words, weight), `definitions` (path, names), `pages` the
-    newest text of files. `outcomes` are (what was called, its error or "" where it succeeded). A `faded`
-    account lacks names, numbers, definitions and what results say: all that fades with the calls after it.
+    newest text of files, `called` (calls so far, names of a call). `outcomes` are (what was called, its error
+    or "" where it succeeded). A `faded` account lacks names, numbers, definitions and what results say: all
+    that fades with the calls after it.
     """
 
     made_of: MadeOf = (0, 0, ())
@@ -163,6 +187,7 @@ class EntryAccount(ListedParts):
     mentions: list[tuple[str, int, frozenset[str], float]] = field(default_factory=list)
     definitions: list[tuple[str, frozenset[str]]] = field(default_factory=list)
     pages: dict[str, str] = field(default_factory=dict)
+    called: list[tuple[int, CallNames]] = field(default_factory=list)
     outcomes: list[tuple[str, str]] = field(default_factory=list)
     faded: bool = False
 
@@ -171,11 +196,32 @@ class EntryAccounts(Struct):
     """The accounts of the entries so far, by the seq of each; kept with the folded facts.
 
     `upto` is the number of entries that `accounting_steps` has gone through, with the newest texts of files.
+    With `raises`, a local summary that needs many more raises AccountsMissing.
     """
 
     by_seq: dict[int, EntryAccount] = field(default_factory=dict)
     upto: int = 0
     pages: dict[str, str] = field(default_factory=dict)
+    raises: bool = False
+
+
+class AccountsMissing(Exception):
+    """A local summary needs many accounts that take long to make; `summary_steps` makes them."""
+
+
+@contextmanager
+def without_long_accounts(folded: Folded) -> Iterator[None]:
+    """Raise AccountsMissing where a local summary within the block would make many accounts."""
+    accounts = folded.memo(EntryAccounts)
+    accounts.raises = True
+    try:
+        yield
+    finally:
+        accounts.raises = False
+
+
+def _lacks_many(folded: Folded) -> bool:
+    return len(folded.entries) - len(folded.memo(EntryAccounts).by_seq) > MAX_MISSING_ACCOUNTS
 
 
 def accounting_steps(folded: Folded) -> Iterator[None]:
@@ -204,7 +250,7 @@ def summary_steps(folded: Folded) -> Iterator[None]:
 
     That is nothing where at most MAX_MISSING_ACCOUNTS are missing, which the summary itself makes.
     """
-    if len(folded.entries) - len(folded.memo(EntryAccounts).by_seq) <= MAX_MISSING_ACCOUNTS:
+    if not _lacks_many(folded):
         return
     for _, is_new in _accounted(folded, list(folded.entries)):
         if is_new:
@@ -249,8 +295,11 @@ def build_local_summary(folded: Folded, entries: Iterable[Entry]) -> LocalSummar
     """Return the local summary of a stretch of the conversation.
 
     The account of each entry is made once, as it costs far more than summing them up: further cuts, the
-    compaction after a preview, and later compactions use it again.
+    compaction after a preview, and later compactions use it again. May raise AccountsMissing, see
+    `without_long_accounts`.
     """
+    if folded.memo(EntryAccounts).raises and _lacks_many(folded):
+        raise AccountsMissing
     local_summary = LocalSummary()
     calls = 0
     mentions = list[tuple[str, float, frozenset[str]]]()
@@ -258,6 +307,8 @@ def build_local_summary(folded: Folded, entries: Iterable[Entry]) -> LocalSummar
     for account, _ in _accounted(folded, list(entries)):
         for kind, offset, found in account.uses:
             _add_use(local_summary, kind, found, _weight(calls + offset))
+        for offset, named in account.called:
+            local_summary.called.append((named, _weight(calls + offset)))
         for path, offset, words, weight in account.mentions:
             mentions.append((path, weight * _weight(calls + offset), words))
         for path, found_names in account.definitions:
@@ -429,10 +480,7 @@ def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: 
         account.uses.append(("changed" if kind == "writes" else "read", at, {path: 1.0}))
     text = joined_text(result.content) if result is not None and not account.faded else ""
     if not account.faded:
-        named = dict.fromkeys(whole_name_counts("\n".join(strings(use.input))), 1.0)
-        for name, times in whole_name_counts(text[:MAX_SEARCHED_CHARS]).items():
-            named[name] = named.get(name, 0.0) + SEEN_WEIGHT * (1 + log(times))
-        account.uses.append(("names", at, named))
+        account.called.append((at, CallNames(use, result)))
     files = result.changed_files if result is not None and kind != "writes" else {}
     for path, how in files.items():
         weight = min(1.0, FULLY_WEIGHED_FILES / len(files))

@@ -35,6 +35,7 @@ from compact import (
     COLD_RETURN,
     LAYERS_TOLD,
     REACTIVE_RUNGS,
+    AccountsMissing,
     Calibration,
     CompactionPlan,
     Flow,
@@ -47,6 +48,7 @@ from compact import (
     is_told,
     largest_blocks_sentence,
     plan,
+    without_long_accounts,
 )
 from tools.files import shown_cwd
 from transcripts import (
@@ -69,7 +71,7 @@ from .summary_call import (
     call_summarizer,
     end_background_summary,
 )
-from .touched_files import account_for_all
+from .touched_files import account_for_all, read_for_plan
 
 T = TypeVar("T")
 LONG_SESSION = 250  # entries; a plan for more takes 50 ms and longer
@@ -172,12 +174,30 @@ def _first_step(
 async def off_loop(session: Session, work: Callable[[], T]) -> T:
     """Return what `work` makes of a session; for a long one in a thread, while keys are handled.
 
-    What a summary needs is made before that. No turn may change the session meanwhile, so that a cancelled
-    one waits for the end of the work.
+    Where it needs a local summary, which can take seconds, the accounts for that are made in slices, and it
+    begins again.
     """
-    if not session.deferred and len(session.folded.entries) <= LONG_SESSION:
+    if not _is_long(session):
         return work()
-    await account_for_all(session)
+
+    def without_accounts() -> T:
+        with without_long_accounts(session.folded):
+            return work()
+
+    await read_for_plan(session)
+    try:
+        return await _in_thread(session, without_accounts)
+    except AccountsMissing:
+        await account_for_all(session)
+        return await _in_thread(session, work)
+
+
+def _is_long(session: Session) -> bool:
+    return bool(session.deferred) or len(session.folded.entries) > LONG_SESSION
+
+
+async def _in_thread(session: Session, work: Callable[[], T]) -> T:
+    """Run `work` in a thread. Nothing may change the session meanwhile: a cancelled turn waits for it."""
     _ = session.folded.view  # never rendered in two threads
     running = asyncio.ensure_future(asyncio.to_thread(work))
     try:
@@ -306,13 +326,12 @@ async def _plan(
     if trigger != "auto":
         words = (await _ask_hook(session, context, request)).words
         focus = "\n".join(filter(None, (focus, words)))
-    flow = plan(situation, trigger, focus, request.attempt)
-    step = await off_loop(session, partial(_advance, flow))
+    flow, step = await off_loop(session, lambda: _begun(plan(situation, trigger, focus, request.attempt)))
     if trigger == "auto" and _replaces_history(step):
         answer = await _ask_hook(session, context, request)
         if answer.veto is not None or answer.words:
-            flow = plan(replace(situation, vetoed=answer.veto is not None, focus=answer.words), trigger)
-            step = await off_loop(session, partial(_advance, flow))
+            told = replace(situation, vetoed=answer.veto is not None, focus=answer.words)
+            flow, step = await off_loop(session, lambda: _begun(plan(told, trigger)))
     cost = session.cost
     while isinstance(step, SummaryRequest):
         if context.compaction.settings.waits_for_summary(trigger):
@@ -321,7 +340,8 @@ async def _plan(
             call = begin_summary_call(session, context, step)
             context.background_summary = SummaryTask(call, trigger, emit)
             reply = SummaryReply(None, pending=True)
-        step = await off_loop(session, partial(_advance, flow, reply))
+        finish = partial(_advance, flow, reply)
+        step = await _in_thread(session, finish) if _is_long(session) else finish()
     paid = session.cost - cost
     if trigger == "manual" and not step.proposals and paid >= 0.005:  # rounded to a cent
         step = replace(step, note=f"{step.note} (the attempt cost ${paid:.2f})")
@@ -380,6 +400,10 @@ def _advance(flow: Flow, reply: SummaryReply | None = None) -> SummaryRequest | 
     except StopIteration as stop:
         planned: CompactionPlan = stop.value
         return planned
+
+
+def _begun(flow: Flow) -> tuple[Flow, SummaryRequest | CompactionPlan]:
+    return flow, _advance(flow)
 
 
 def _replaces_history(step: SummaryRequest | CompactionPlan) -> bool:

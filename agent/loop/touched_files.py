@@ -133,15 +133,19 @@ async def track_blocks(session: Session) -> None:
     await _in_slices(chain(tracking_steps(session.folded), accounting_steps(session.folded)))
 
 
+async def read_for_plan(session: Session) -> None:
+    """Read what every plan needs of a session, in slices between which keys are handled."""
+    await _fetch_read(session)
+    folded = session.folded
+    await _in_slices(chain(evidence_steps(folded), cache_steps(folded), tracking_steps(folded)))
+
+
 async def account_for_all(session: Session) -> None:
-    """Make what a plan for the whole session needs, in slices between which keys are handled.
+    """Make what a local summary of the whole session needs, in slices between which keys are handled.
 
     After a long session was resumed, that takes seconds.
     """
-    await _fetch_read(session)
-    folded = session.folded
-    await _in_slices(chain(evidence_steps(folded), cache_steps(folded)))
-    await _in_slices(chain(tracking_steps(folded), summary_steps(folded)))
+    await _in_slices(summary_steps(session.folded))
 
 
 async def _fetch_read(session: Session) -> None:

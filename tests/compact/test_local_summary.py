@@ -7,11 +7,13 @@ from compact import local_summary as building
 from compact.directives import REQUEST
 from compact.identifiers import whole_name_counts
 from compact.local_summary import (
+    AccountsMissing,
     accounting_steps,
     build_local_summary,
     pins_of,
     results_read,
     summary_steps,
+    without_long_accounts,
 )
 from compact.local_summary_text import CLOSINGS_TITLE, commitments_text, coverage, local_summary_text
 from tests.tables import each_row
@@ -138,6 +140,20 @@ def test_a_session_whose_accounts_were_made_is_not_gone_through_again_before_eac
     monkeypatch.setattr(building, "_made_of", look)
     world.user("one more")
     assert list(summary_steps(world.folded)) == [] and looked_at == []
+
+
+def test_a_summary_that_needs_many_accounts_says_so_where_that_would_take_too_long():
+    world = World(judged=False)
+    for number in range(building.MAX_MISSING_ACCOUNTS + 1):
+        world.user(f"question {number}")
+    folded = world.folded
+    with pytest.raises(AccountsMissing), without_long_accounts(folded):
+        build_local_summary(folded, folded.entries)
+    assert len(list(summary_steps(folded))) == len(folded.entries)
+    with without_long_accounts(folded):
+        made = build_local_summary(folded, folded.entries)
+    fresh = fold(folded.facts)
+    assert made == build_local_summary(fresh, fresh.entries)
 
 
 def test_a_summary_reads_the_results_that_are_not_faded_and_accounts_again_for_those_that_came_later():
@@ -513,7 +529,9 @@ def searched_texts(monkeypatch):
 def test_what_an_entry_says_is_worked_out_once_and_again_where_it_has_changed(monkeypatch):
     world = rich()
     asks = world.reply(ToolUseBlock("c1", "read", {"file_path": "src/first_one.py"}))
-    before, searched = local_summary(world), searched_texts(monkeypatch)
+    before = local_summary(world)
+    assert before.names
+    searched = searched_texts(monkeypatch)
     world.add(Compacted, "ledger", "manual", (Fold(1, 4, (TextBlock("folded"),), 1),))
     assert local_summary(world) == before
     assert searched == []
@@ -521,7 +539,8 @@ def test_what_an_entry_says_is_worked_out_once_and_again_where_it_has_changed(mo
     assert "src/other_name.py" in local_summary(world).names
     assert len(searched) == 3  # the input, for names and for mentions, and the result
     anew = fold(world.facts)
-    assert local_summary(world) == build_local_summary(anew, anew.entries)
+    made = build_local_summary(anew, anew.entries)
+    assert (local_summary(world).names, local_summary(world)) == (made.names, made)
 
 
 def test_a_tool_that_turns_out_to_write_is_accounted_for_again():

@@ -28,6 +28,7 @@ from agent.loop.compaction import (
 from agent.loop.turn import CUT_OFF
 from agent.ports import Allow, Deny, HookAnswer
 from agent.session.session import Session
+from compact import local_summary
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import CannotChange
@@ -40,7 +41,7 @@ from tools import ask_user, exit_plan
 from tools.base import ToolResult, text_result
 from transcripts.facts import Compacted, Failed, RequestSent
 from transcripts.folding import fold
-from transcripts.messages import ChannelBlock, hook_words
+from transcripts.messages import ChannelBlock, TextBlock, hook_words
 from transcripts.secrets.masking import SecretMasks
 
 from .world import World, world
@@ -186,6 +187,32 @@ def test_the_plan_for_a_long_session_is_made_in_a_thread_that_a_cancelled_turn_w
         assert await off_loop(session, work) == loop_thread
 
     monkeypatch.setattr(compaction, "LONG_SESSION", 0)
+    with world(["done"], tmp_path) as w:
+        w.run()
+        asyncio.run(both(w.session))
+
+
+def test_the_accounts_that_a_plan_for_a_long_session_lacks_are_made_before_it_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "LONG_SESSION", 0)
+    tried: list[int] = []
+
+    async def both(session: Session) -> None:
+        for number in range(local_summary.MAX_MISSING_ACCOUNTS + 1):
+            session.user((TextBlock(f"question {number}"),))
+        accounts = session.folded.memo(local_summary.EntryAccounts).by_seq
+
+        def work(needs: bool) -> int:
+            tried.append(len(accounts))
+            entries = session.folded.entries
+            return len(local_summary.build_local_summary(session.folded, entries).edits) if needs else 0
+
+        await off_loop(session, lambda: work(False))
+        assert tried == [0]
+        await off_loop(session, lambda: work(True))
+        assert tried == [0, 0, len(session.folded.entries)]
+
     with world(["done"], tmp_path) as w:
         w.run()
         asyncio.run(both(w.session))
