@@ -4,6 +4,9 @@ import asyncio
 import os
 import subprocess
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
 
 from tests.tables import each_row
 from tools.sandbox.guards.git_backup import GitBackup
@@ -122,3 +125,29 @@ def test_damage_by_a_command_in_the_background_is_undone_before_the_next_one(tmp
 
     asyncio.run(main())
     assert objects(project) == before
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="there is no second file system")
+def test_objects_are_linked_beside_the_transcripts_if_our_own_directory_is_on_another_disk(
+    tmp_path: Path,
+) -> None:
+    project = made(tmp_path.resolve() / "project")
+    (project / ".transcripts").mkdir()
+    before = objects(project)
+
+    async def main(own: Path) -> None:
+        guard = project_guard(project, own)
+        await guard.begin()
+        for path in project.glob(".git/objects/*/*"):
+            path.unlink()
+        await guard.end()
+        (told,) = guard.take_reports()
+        assert "damaged 14 files in .git/objects: restored" in told
+        assert objects(project) == before
+        await guard.close()
+        assert not list(project.glob(".transcripts/*/*"))
+
+    with TemporaryDirectory(dir="/dev/shm") as own:
+        if Path(own).stat().st_dev == project.stat().st_dev:
+            pytest.skip("there is no second file system")
+        asyncio.run(main(Path(own)))

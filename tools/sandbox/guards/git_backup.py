@@ -38,12 +38,14 @@ _MAX_MORE_LINKS = 1_000  # at once, for which a command may have to wait
 class GitBackup(Struct):
     """Copies of the git directory `git` (or that of a worktree) in our own directory `kept`, PROJECT-PID.
 
-    `shown` is its name for users. `max_links` limits the objects that are linked the first time (15 µs each);
+    The links to objects are in `near` if `kept` is on another file system. `shown` is the name of the git
+    directory for users. `max_links` limits the objects that are linked the first time (15 µs each);
     `unlinked` is true if there are more, for `link_more`. The methods block.
     """
 
     git: Path
     kept: Path
+    near: Path | None = None
     shown: str = ".git"
     max_links: int = 20_000
     unlinked: bool = False
@@ -52,6 +54,7 @@ class GitBackup(Struct):
 
     def __post_init__(self) -> None:
         self.objects.kept = self.kept / "objects"
+        self.objects.near = None if self.near is None else self.near / "objects"
 
     def keep(self) -> None:
         """Update the copies. Files that cannot be copied are not kept."""
@@ -135,12 +138,14 @@ class GitBackup(Struct):
 
     def drop(self) -> None:
         """Remove the copies."""
-        shutil.rmtree(self.kept, ignore_errors=True)
+        for folder in filter(None, (self.kept, self.near)):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _drop_leftovers(self) -> None:
         """Remove the copies of killed sessions. A directory is named by the process of its session."""
         project, _, _ = self.kept.name.rpartition("-")
-        for other in self.kept.parent.glob(f"{project}-*"):
+        folders = [folder.parent for folder in (self.kept, self.near) if folder is not None]
+        for other in (other for folder in folders for other in folder.glob(f"{project}-*")):
             try:
                 os.kill(int(other.name.rpartition("-")[2]), 0)
             except (ProcessLookupError, ValueError):

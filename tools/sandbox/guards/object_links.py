@@ -13,6 +13,7 @@ mode first to write to one in place.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -41,17 +42,29 @@ _MAX_COMPARED_BYTES = 64 << 20  # of a replaced file
 class ObjectLinks(Struct):
     """Links to the objects of a repository in our own directory `kept`.
 
-    The descriptor `git` is that of its git directory.
+    If that is on another file system they are in `near`, in the directory of the project's transcripts, if
+    that exists. The descriptor `git` is that of the git directory.
     """
 
     kept: Path
+    near: Path | None = None
     _listed: dict[str, int] = field(default_factory=dict)  # directories of objects: their time of change
 
     def link(self, git: int, most: int) -> bool:
         """Link new objects, packs first; return whether there are more. Call `put_back` before.
 
-        Links to objects that are gone are removed. Raises OSError if the links are on another file system.
+        Links to objects that are gone are removed. Raises OSError if no link can be made.
         """
+        try:
+            return self._link(git, most)
+        except OSError as error:
+            if error.errno != errno.EXDEV or self.near in (None, self.kept):
+                raise
+            shutil.rmtree(self.kept)
+            self.kept = self.near
+            return self._link(git, most)
+
+    def _link(self, git: int, most: int) -> bool:
         left = most
         there = ["pack", *sorted(filter(_LOOSE_FOLDER.fullmatch, names_in(git, "objects")))]
         for name in set(self._folders()).difference(there):

@@ -26,6 +26,7 @@ from msgspec import Struct, field
 from tools.files import FILE_TIMEOUT_S, FOLDER_FLAGS, FileError, closing, in_thread, one_line_path, safe_open
 from tools.sandbox.blocked_access import short_path
 from tools.sandbox.project_profile import project_key
+from transcripts import RECORDS_FOLDER
 
 from .git_backup import BY_WHOM, GitBackup
 from .guarded_state import (
@@ -126,11 +127,17 @@ class ProjectGuard(Struct):
         for git in known.keys() - wanted:
             known[git].drop()
         self._backups = {}
+        records = self.folder / RECORDS_FOLDER
+        near = records / "git_copies" if records.is_dir() and not records.is_symlink() else None
         for git in wanted:
-            copies = self.copies / f"{project_key(git)}-{os.getpid()}"
+            name = f"{project_key(git)}-{os.getpid()}"
             shown = one_line_path(short_path(str(git), str(self.folder)))
             self._backups[git] = known.get(git) or GitBackup(
-                git, kept=copies, shown=shown, max_links=self.max_linked
+                git,
+                kept=self.copies / name,
+                near=near / name if near is not None else None,
+                shown=shown,
+                max_links=self.max_linked,
             )
             if not first:
                 self.reports += self._backups[git].restore(may_prune=self.may_prune)
