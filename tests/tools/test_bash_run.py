@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.sampling import sampled
+from tests.sampling import sampled, scaled
 from tools.base import ToolError
 from tools.bash import BashArguments, required_access
 from tools.processes import (
@@ -43,15 +43,29 @@ FLOODS = {
 }
 
 
+@pytest.mark.parametrize("limit", scaled(16 << 20, 50 << 20))
 @pytest.mark.parametrize("command", sampled(FLOODS.values(), 4), ids=FLOODS)
-def test_a_flood_is_stopped_at_the_limit_and_memory_stays_small(tmp_path: Path, command: str) -> None:
+def test_a_flood_is_stopped_at_the_limit_and_memory_stays_small(
+    tmp_path: Path, command: str, limit: int
+) -> None:
     argv = [sys.executable, str(BASH_PROCESS), str(tmp_path), "namespace", "60000", command]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=2 * GUARD_S, check=True)
+    done = subprocess.run(
+        argv,
+        env={**os.environ, "OUTPUT_BYTES": str(limit)},
+        capture_output=True,
+        text=True,
+        timeout=2 * GUARD_S,
+        check=True,
+    )
     line = json.loads(done.stdout.splitlines()[1])
-    assert "[killed at the output limit of 52,428,800 bytes." in line["text"]
+    assert f"[killed at the output limit of {limit:,} bytes." in line["text"]
     assert len(line["text"]) <= 30_000
-    assert line["grown"] < 64 * 1024  # kB
-    assert (tmp_path / ".task_outputs" / "session-0.0.txt").stat().st_size == 50 * 1024 * 1024
+    assert line["grown"] * 1024 < limit
+    assert (tmp_path / ".task_outputs" / "session-0.0.txt").stat().st_size == limit
+
+
+def test_the_output_of_a_command_is_limited_to_fifty_megabytes() -> None:
+    assert CommandLimits().output_bytes == 50 << 20
 
 
 def test_a_long_output_keeps_its_head_and_tail_and_the_file_has_all_of_it(shell: BashSession) -> None:
