@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sampling import sampled_rows
+from tests.sampling import sampled, sampled_rows
 from tests.tables import each_row
 
 from .side_constraints import (
@@ -121,7 +121,9 @@ def test_of_every_message_the_beginning_stays_however_old():
     assert surviving(world, beginnings) == list(beginnings)
 
 
-@pytest.mark.parametrize("sentences", [CONSTRAINTS, OTHER_CONSTRAINTS], ids=["said", "in other ways"])
+@pytest.mark.parametrize(
+    "sentences", sampled([CONSTRAINTS, OTHER_CONSTRAINTS], 2), ids=["said", "in other ways"]
+)
 def test_they_stand_among_hundreds_of_short_prompts(sentences):
     world, rng = World(window=32_000, judged=False, overhead=2_000), random.Random(3)
     for at in range(500):

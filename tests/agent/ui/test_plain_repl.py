@@ -4,6 +4,8 @@ import subprocess
 
 import pytest
 
+from tests.sampling import sampled_rows
+
 from .pty_terminal import PtyTerminal, scripted
 
 
@@ -68,7 +70,14 @@ def test_line_mode_reads_a_pipe_to_its_end(tmp_path):
 
 @pytest.mark.parametrize(
     ("codec", "told"),
-    [("cp1252", "warning: reading standard input as cp1252, a guess\n"), ("utf-16", ""), ("utf-8-sig", "")],
+    sampled_rows(
+        [
+            ("cp1252", "warning: reading standard input as cp1252, a guess\n"),
+            ("utf-16", ""),
+            ("utf-8-sig", ""),
+        ],
+        every=3,
+    ),
 )
 def test_line_mode_reads_a_pipe_in_its_encoding_and_reports_it_once(tmp_path, codec, told):
     lines = "say na\u00efve caf\u00e9\nplain\nsay d\u00e9j\u00e0 vu\n"

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from tests.sampling import sampled
+from tests.sampling import sampled, sampled_rows
 
 from . import scripted_driver
 from .pty_terminal import ROOT, PtyTerminal, forked_makeroom, makeroom, scripted
@@ -83,7 +83,9 @@ def test_the_mode_that_is_chosen_while_the_program_starts_is_that_of_the_session
 
 
 @pytest.mark.parametrize(
-    ("typed", "shown"), [("/help\r", "More: /help"), ("one\rtwo\r", "❯ one\n  two")], ids=["a line", "lines"]
+    ("typed", "shown"),
+    sampled_rows([("one\rtwo\r", "❯ one\n  two"), ("/help\r", "More: /help")], 2),
+    ids=["lines", "a line"],
 )
 def test_a_line_that_was_sent_before_the_first_paint_is_sent(tmp_path, typed, shown):
     with PtyTerminal(tmp_path, (100, 24), makeroom("--offline")) as terminal:
