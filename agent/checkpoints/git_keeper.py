@@ -11,6 +11,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ from .git_state import (
     RepositoryState,
     fingerprint,
     has_unreachable,
+    is_damaged,
     kept_state,
     lost_lines,
     reflogs,
@@ -70,14 +72,16 @@ class _Known(NamedTuple):
 class RefKeeper(Struct):
     """Keeps the repositories of the project `root` for the session of a log.
 
-    `unkept` contains the repositories that could not be kept, with the reason. One ref keeps all working
-    trees of a repository; `_kept` contains its last commit, by the git directory that they have in common.
+    `unkept` contains the repositories that could not be kept, with the reason, `damaged` those that lack
+    objects. One ref keeps all working trees of a repository; `_kept` contains its last commit, by the git
+    directory that they have in common.
     """
 
     root: Path
     log: ChangeLog
     store: ContentStore
     unkept: dict[str, str] = field(default_factory=dict)
+    damaged: set[str] = field(default_factory=set)
     _known: dict[str, _Known] = field(default_factory=dict)
     _kept: dict[Path, str] = field(default_factory=dict)
     _tags: dict[str, str] = field(default_factory=dict)  # id -> hash of the stored content
@@ -127,6 +131,14 @@ class RefKeeper(Struct):
             except GitFailed:
                 found.append(name)
         return found
+
+    async def check(self, git: GitRunner) -> None:
+        """Note which of the known repositories lack objects, which may take 2 s for a large one."""
+        self.damaged.clear()
+        for name in self._known:
+            with suppress(GitFailed):
+                if await is_damaged(git, (await self.repository(name)).top):
+                    self.damaged.add(name)
 
     def kept_ref(self) -> str:
         return f"{KEPT_REFS}keep/{self.log.sid}"
@@ -243,7 +255,11 @@ class RefKeeper(Struct):
         by_reason: dict[str, list[str]] = {}
         for name, why in sorted(self.unkept.items()):
             by_reason.setdefault(why, []).append(name or "the repository")
-        return [f"branches and stash of {shown_paths(names, 5)}: {why}" for why, names in by_reason.items()]
+        lines = [f"branches and stash of {shown_paths(names, 5)}: {why}" for why, names in by_reason.items()]
+        if self.damaged:
+            names = [name or "the repository" for name in sorted(self.damaged)]
+            lines.append(f"objects of {shown_paths(names, 5)}: git reports that some are missing or damaged")
+        return lines
 
 
 def _replaced(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:

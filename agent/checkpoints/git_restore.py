@@ -120,6 +120,7 @@ async def plan_refs(checkpoints: Checkpoints, to_seq: int, git: GitRunner) -> li
     A repository where git fails has no steps.
     """
     keeper = checkpoints.recording.keeper
+    await keeper.check(git)
     by_repository: dict[str, list[RefChange]] = {}
     for change in checkpoints.log.refs:
         if change.seq >= to_seq:

@@ -142,6 +142,12 @@ _UNREACHABLE = """
 exec 2>/dev/null
 "$0" fsck --connectivity-only --unreachable --no-progress --no-dangling | head -n 1
 """
+# Whether git finds all objects that it needs; in a large repository, it may not know in time.
+_CHECK = """
+limit=$(command -v timeout) && limit="$limit 2"
+$limit "$0" fsck --connectivity-only --no-dangling --no-progress >/dev/null 2>&1
+case $? in 0 | 124) echo whole ;; *) echo damaged ;; esac
+"""
 TAG_OBJECTS = """
 printf '%s\\n' "$@" | exec "$0" cat-file --batch
 """
@@ -295,6 +301,11 @@ async def tag_objects(git: GitRunner, top: Path, ids: Sequence[str]) -> dict[str
 async def has_unreachable(git: GitRunner, top: Path) -> bool:
     """Return whether a repository has objects that only their ids lead to. Raises GitFailed."""
     return (await git(top, _UNREACHABLE, [])).startswith("unreachable ")
+
+
+async def is_damaged(git: GitRunner, top: Path) -> bool:
+    """Return whether objects that a repository needs are missing or damaged. Raises GitFailed."""
+    return await git(top, _CHECK, []) == "damaged\n"
 
 
 class Fingerprint(Struct, frozen=True):

@@ -273,6 +273,25 @@ def test_a_repository_with_a_pipe_is_named_and_not_read(
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "rm $(find .git/objects/?? -type f | head -n 3)",
+        "cd . && f=$(git rev-parse HEAD^{tree} | sed 's,..,.git/objects/&/,'); chmod u+w $f; : >$f",
+    ],
+)
+def test_missing_and_damaged_objects_are_reported(
+    repository: Path, checkpoints: Checkpoints, git: Git, line: str
+) -> None:
+    run(checkpoints, git, "status")
+    planned(checkpoints, git)
+    assert checkpoints.uncovered() == []
+    run(checkpoints, git, line)
+    planned(checkpoints, git)
+    expected = "objects of the repository: git reports that some are missing or damaged"
+    assert expected in checkpoints.uncovered()
+
+
+@pytest.mark.parametrize(
     "lines",
     sampled(
         [
