@@ -209,7 +209,9 @@ class Services(Struct):
             found = unread_files(folder, self.setup.config.user_dir, environ)
             self._ignored_files = await asyncio.to_thread(list, found)
         unusable = [
-            f"the plugin {one.id}: {one.problem}" for one in self.plugins if one.enabled and one.problem
+            f"the plugin {one.id}: {one.problem}"
+            for one in self.plugins
+            if one.enabled and one.problem and one.missing_from is None
         ]
         for problem in (*self.approved.problems, *unusable, *known.problems):
             self.warn(problem)
@@ -228,12 +230,18 @@ class Services(Struct):
             for plugin in self.active_plugins
             for name, why in plugin.ignored
         )
+        missing = (
+            IgnoredPart(plugin.missing_from, f"the plugin {plugin.id}", plugin.problem)
+            for plugin in self.plugins
+            if plugin.enabled and plugin.missing_from is not None
+        )
         of_skills = (part for skill in self.skills.skills.values() for part in skill.ignored)
         return [
             *self.approved.ignored,
             *self._ignored_in_agents,
             *of_skills,
             *of_plugins,
+            *missing,
             *self._ignored_files,
         ]
 

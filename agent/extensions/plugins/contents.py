@@ -45,14 +45,15 @@ _UNUSED_PLACES = {
 class Plugin(Struct, frozen=True):
     """A plugin, with its files by their kind.
 
-    id       name@marketplace; the name alone, of its manifest or directory, if it was given by a flag
-    source   the settings that enable it, or "flag"
-    enabled  Claude Code's settings, or a flag, enable it
-    names    of commands that are not named after their files
-    hooks    with the root in their command lines; `servers` are entries as in .mcp.json
-    ignored  names of its parts without effect, with the reasons
-    problem  the reason why it cannot be used, "" if it can
-    digest   of everything above, for the approval
+    id            name@marketplace; the name alone, of its manifest or directory, if it was given by a flag
+    source        the settings that enable it, or "flag"
+    enabled       Claude Code's settings, or a flag, enable it
+    names         of commands that are not named after their files
+    hooks         with the root in their command lines; `servers` are entries as in .mcp.json
+    ignored       names of its parts without effect, with the reasons
+    problem       the reason why it cannot be used, "" if it can
+    missing_from  the settings file that enables it although it is not on this machine
+    digest        of everything above, for the approval
     """
 
     id: str
@@ -70,6 +71,7 @@ class Plugin(Struct, frozen=True):
     servers: Mapping[str, Mapping[str, Any]] = {}
     ignored: tuple[tuple[str, str], ...] = ()
     problem: str = ""
+    missing_from: Path | None = None
     digest: bytes = b""
 
     @property

@@ -21,6 +21,7 @@ from transcripts.storage import is_foreign, read_regular
 
 from .contents import Plugin, read_plugin
 
+NOT_INSTALLED = "not on this machine; install it with Claude Code"
 MAX_LIST_BYTES = 8 * 1024 * 1024  # of a marketplace, or of the list of plugins
 
 
@@ -42,6 +43,7 @@ class _Setting(NamedTuple):
 
     enabled: bool
     source: str
+    path: Path | None = None
 
 
 def plugin_items(folder: Path, environ: Mapping[str, str]) -> list[ProjectItem]:
@@ -61,7 +63,7 @@ def find_plugins(places: PluginPlaces) -> list[Plugin]:
         root = installed.get(id) or entry.root
         plugin = Plugin(id, root or Path(), source=setting.source, enabled=setting.enabled)
         if root is None or not root.is_dir():
-            plugin = replace(plugin, problem="not on this machine; install it with Claude Code")
+            plugin = replace(plugin, problem=NOT_INSTALLED, missing_from=setting.path)
         elif root.resolve().is_relative_to(places.folder):
             plugin = replace(plugin, problem="in the project itself; use --plugin-dir to load it")
         found.append(_read(plugin, entry.fields))
@@ -97,7 +99,7 @@ def _enabled(places: PluginPlaces) -> dict[str, _Setting]:
         given = _object(path, MAX_SETTINGS_BYTES).get("enabledPlugins")
         for id, value in given.items() if isinstance(given, dict) else ():
             if isinstance(value, bool):
-                found[id] = _Setting(value, source)
+                found[id] = _Setting(value, source, path)
     return found
 
 

@@ -245,3 +245,18 @@ def test_servers_that_are_not_objects_are_named(places: Places) -> None:
         ("mcpServers", "it is not an object of servers"),
         ("mcpServers.sun", "it is not an object"),
     )
+
+
+def test_plugins_that_are_not_installed_are_named_in_one_line_and_by_the_doctor(tmp_path: Path) -> None:
+    places = Places(tmp_path)
+    lost = [f"p{number}@market" for number in range(9)]
+    places.write(tmp_path / ".claude/settings.json", {"enabledPlugins": dict.fromkeys(lost, True)})
+
+    async def work(run: ControllerRun) -> None:
+        line = ", ".join(f"the plugin {id}" for id in lost)
+        assert f"without effect: {line} in {tmp_path}/.claude/settings.json (see /doctor)" in run.text()
+        assert "not on this machine" not in run.text()
+        assert "the plugin p8@market (not on this machine; install it" in await run.do("/doctor")
+        assert "p8@market  not on this machine" in await run.do("/plugin")
+
+    run_controller(tmp_path, work, environ=places.environ)
