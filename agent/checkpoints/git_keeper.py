@@ -34,6 +34,7 @@ from .git_state import (
     kept_state,
     lost_lines,
     reflogs,
+    restored_log,
     tag_objects,
     why_failed,
 )
@@ -157,8 +158,7 @@ class RefKeeper(Struct):
     def restored_log(self, name: str, digest: str, now: RepositoryState) -> str:
         """Return the lines of a stored reflog and those added since; "" if it has lost none."""
         before = os.fsdecode(self.store.get(digest) or b"")
-        after = now.logs.get(name, "")
-        return before + lost_lines(after, before) if lost_lines(before, after) else ""
+        return restored_log(name, before, now.logs.get(name, ""))
 
     def tag_content(self, digest: str) -> dict[str, str]:
         """Return the contents of annotated tags that are stored together."""

@@ -17,7 +17,7 @@ from tools.search import GitFailed
 
 from .change_log import OPERATIONS, RefChange
 from .git_keeper import RefKeeper, Repository
-from .git_state import NO_HEAD, STASH, GitRunner, Head, RepositoryState, why_failed
+from .git_state import NO_HEAD, STASH, STASH_LOG, GitRunner, Head, RepositoryState, why_failed
 from .recorder import Checkpoints
 
 RECOVERED = "refs/heads/makeroom-"  # branches for commits that no branch had
@@ -57,6 +57,7 @@ while [ $# -gt 0 ]; do
             ;;
         log)
             place=$("$0" rev-parse --git-path "$2")
+            [ -z "$3" ] || "$0" update-ref refs/stash "$3"  # which adds a line
             error=$(mkdir -p "${place%/*}" && mv "$place.restored" "$place" 2>&1)
             ;;
         part)  # of a reflog; the first one begins it
@@ -107,6 +108,8 @@ class RefStep(Struct, frozen=True):
             return f"HEAD at branch {self.note.removeprefix('refs/heads/')}{within}"
         if self.name == STASH:
             return f"the stash entry '{self.note}' ({short}){within}"
+        if self.name == STASH_LOG:
+            return f"the order of the stash entries{within}"
         if self.name.startswith(_LOGS):
             return f"the reflog of {self.name.removeprefix(_LOGS).removeprefix('refs/heads/')}{within}"
         name = f"{kind} {self.name.split('/', 2)[2]}" if kind else self.name
@@ -296,7 +299,8 @@ def _calls(keeper: RefKeeper, step: RefStep) -> Iterator[tuple[RefStep, str, str
         for at in range(0, len(step.note), _MAX_ARGUMENT_CHARS):
             part = step.note[at : at + _MAX_ARGUMENT_CHARS]
             yield (step, "part", step.name, part, "" if at else "first")
-        yield (step, "log", step.name, "", "")
+        newest = step.note.splitlines()[-1].split(" ")[1] if step.name == STASH_LOG else ""
+        yield (step, "log", step.name, newest, "")
     elif step.name in OPERATIONS:
         yield (step, "open", step.name, step.target, "")
     else:

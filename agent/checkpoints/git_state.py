@@ -40,6 +40,7 @@ from .change_log import OPERATIONS
 GitRunner = Callable[[Path, str, Sequence[str]], Awaitable[str]]  # run_git_script for one session
 KEPT_REFS = "refs/makeroom/"
 STASH = "refs/stash"
+STASH_LOG = f"logs/{STASH}"
 _PASSING_REFS = (KEPT_REFS, "refs/bisect/", "refs/rewritten/", "refs/worktree/", "refs/prefetch/", STASH)
 _ID = lazy_pattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _MAX_ENTRIES = 20_000  # looked at to see whether a repository has changed
@@ -172,7 +173,7 @@ class RepositoryState(Struct):
     heads  the HEAD of each worktree by its path
     open   the commit of an open merge, cherry-pick or revert, by the name of the file with it
     index  the tree of the index, "" if it has conflicts or does not exist
-    logs   the lines of the reflogs of HEAD and of branches, by path in the git directory
+    logs   the lines of the reflogs of HEAD, branches and the stash, by path in the git directory
     kept   the commit that keeps all of it
     """
 
@@ -244,10 +245,16 @@ def why_failed(error: GitFailed, steps: Mapping[int, str] = MappingProxyType({})
 
 
 def reflogs(top: Path) -> dict[str, str]:
-    """Return the reflogs of HEAD and of branches, unless they are very long. Blocks on the disk."""
+    """Return the reflogs of HEAD, branches and the stash, unless they are very long. Blocks on the disk."""
     checkout = Checkout(top)
     found: dict[str, str] = {}
-    for folder, start in ((checkout.git_folder, "logs"), (checkout.shared_folder, "logs/refs/heads")):
+    shared = checkout.shared_folder
+    places = (
+        (checkout.git_folder, "logs", "HEAD"),
+        (shared, "logs/refs", "stash"),
+        (shared, "logs/refs/heads", ""),
+    )
+    for folder, start, only in places:
         with suppress(OSError), closing(safe_open(os.path.realpath(folder), _FOLDER_FLAGS)) as git:
             waiting = [start]
             while waiting and len(found) < _MAX_LOGS:
@@ -255,7 +262,7 @@ def reflogs(top: Path) -> dict[str, str]:
                 with suppress(OSError), closing(safe_open(name, _FOLDER_FLAGS, base=git)) as here:
                     for entry in sorted(os.listdir(here)):  # noqa: PTH208 - a descriptor
                         path = f"{name}/{entry}"
-                        if start != "logs" or entry == "HEAD":
+                        if only in ("", entry):
                             text = _lines_of_log(git, path)
                             waiting += [path] if text is None else []
                             found |= {path: text} if text else {}
@@ -282,6 +289,20 @@ def lost_lines(before: str, after: str) -> str:
         left[line] -= 1
         missing += [f"{line}\n"] if left[line] < 0 and line else []
     return "".join(missing)
+
+
+def restored_log(name: str, before: str, after: str) -> str:
+    """Return the lines of a reflog before and those added since; "" if it has lost none.
+
+    Where an entry of the stash is dropped, git writes the line of the next one anew, with another old commit.
+    """
+    if not lost_lines(before, after):
+        return ""
+    added = lost_lines(after, before)
+    if name == STASH_LOG:
+        known = {line.split(" ")[1] for line in before.splitlines()}
+        added = "".join(line for line in added.splitlines(keepends=True) if line.split(" ")[1] not in known)
+    return before + added
 
 
 async def tag_objects(git: GitRunner, top: Path, ids: Sequence[str]) -> dict[str, str]:

@@ -171,6 +171,30 @@ def test_what_a_command_destroys_comes_back(
     assert planned(checkpoints, git) == []
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("stash drop stash@{1}",),
+        ("stash drop stash@{2}", "stash drop stash@{0}"),
+        ("stash clear",),
+        ("stash drop stash@{1}", "cd . && echo new >stashed && git add stashed && git stash -q -m new"),
+        ("stash pop -q stash@{1} || true", "stash drop -q || true"),
+    ],
+)
+def test_stash_entries_come_back_in_their_order(
+    repository: Path, checkpoints: Checkpoints, git: Git, lines: tuple[str, ...]
+) -> None:
+    for n in range(2):
+        sh(repository, f"echo {n} >stashed; git add stashed; git stash -q -m {n}")
+    order = "git reflog show --format='%H %gs' refs/stash --; git rev-parse refs/stash stash@{0}"
+    before = sh(repository, order)
+    run(checkpoints, git, *lines)
+    assert rewind(checkpoints, git) == {}
+    if "-m new" in lines[-1]:
+        assert "On main: new" in sh(repository, "git stash list -n 1; git stash drop")
+    assert sh(repository, order) == before
+
+
 def test_commits_that_only_reflogs_have_survive(repository: Path, checkpoints: Checkpoints, git: Git) -> None:
     lost = sh(repository, "echo x >x; git add x; git commit -qm x; git rev-parse HEAD")
     sh(repository, "git reset -q --hard HEAD~1")
