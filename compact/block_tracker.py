@@ -10,6 +10,7 @@ from transcripts import (
     PUT_BACK_START,
     Block,
     Clear,
+    Entry,
     Exchange,
     Folded,
     Prompt,
@@ -31,6 +32,7 @@ from .patches import files_of, is_patch, old_texts, patched_text, shown_file
 from .prices import Prices
 
 MAX_SOURCES = 30  # newest texts of a file, in which the old text of an edit is looked for
+COVERED_CALLS = 1_200  # newest ones, whose covered texts may be put back after a session was resumed
 MAX_NAMED_CHARS = 60_000  # of a result, that are searched for names
 REREAD_CALL_TOKENS = 750.0  # of a repeated call: 150 of output at five times the price of input
 _EARLY_CELLS = {
@@ -63,7 +65,8 @@ class BlockTracker(Struct):
     a file to (seq, block, field) of the blocks with cleared text of it that was shown again.
 
     Of the entries that summaries cover when a session is resumed, only the texts of files are kept, which may
-    be put back. Their contents are not read: most were left in the transcript. Summaries leave out single
+    be put back: those of the newest COVERED_CALLS calls. Their contents are not read: most were left in the
+    transcript. Summaries leave out single
     exchanges; these count as all others, except that names in covered entries do not touch them.
     """
 
@@ -75,6 +78,7 @@ class BlockTracker(Struct):
     put_back: dict[str, list[tuple[int, int, str]]] = field(default_factory=dict)
     _entries: int = 0  # number of entries processed
     _covered: list[int] = field(default_factory=list)  # entries that a summary covered when processed, by seq
+    _skipped: int = 0  # number of entries before the newest calls; of these only uncovered ones are processed
     _undone: int = 0  # number of undone compactions, as far as `_covered` takes them into account
     # Blocks of covered entries that a later call may supersede, by the name of their file.
     _current: dict[str, list[TrackedBlock]] = field(default_factory=dict)
@@ -99,10 +103,18 @@ class BlockTracker(Struct):
             if not all(map(covering, self._covered)):  # these count as all others
                 self._begin_again()
             self._undone = len(folded.edits.undone)
+        if self._entries == 0:
+            self._skipped = _entries_before_newest_calls(folded)
         while self._entries < len(entries := folded.entries):
             entry = entries[self._entries]
             if covering(entry.seq) is not None:
                 self._covered.append(entry.seq)
+                if self._entries < self._skipped:
+                    self._entries += 1
+                    self.edited = self.edited or _writes(folded, entry)
+                    if self._entries % 1_000 == 0:
+                        yield
+                    continue
                 if isinstance(entry, Exchange):
                     self._add_covered(folded, entry)
             elif isinstance(entry, Prompt):
@@ -291,6 +303,23 @@ class BlockTracker(Struct):
             if sources := self._by_name.pop(name, None):
                 sources[-1].touched = self.calls  # the model would look there
                 self.references[GROUPS[sources[-1].cell]].seen += is_reply
+
+
+def _entries_before_newest_calls(folded: Folded) -> int:
+    """Return the number of entries before the newest COVERED_CALLS calls."""
+    calls = 0
+    for at in range(len(folded.entries) - 1, -1, -1):
+        entry = folded.entries[at]
+        calls += len(entry.uses) if isinstance(entry, Exchange) else 0
+        if calls > COVERED_CALLS:
+            return at + 1
+    return 0
+
+
+def _writes(folded: Folded, entry: Entry) -> bool:
+    return isinstance(entry, Exchange) and any(
+        folded.kind_of(use.name) == "writes" for use in entry.uses.values()
+    )
 
 
 class _Touch(NamedTuple):

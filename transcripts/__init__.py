@@ -37,7 +37,14 @@ if TYPE_CHECKING:
     from .file_states import RECORD_FOLDERS
     from .folding import Charge, Folded, RequestSize, fold
     from .listing import FORK_TOPIC, ProjectRecords, SessionSummary
-    from .load import KnownStart, LazyResults, LoadedTranscript, read_transcript, without_garbage_collection
+    from .load import (
+        KnownStart,
+        LazyResults,
+        LoadedTranscript,
+        ReadStart,
+        read_transcript,
+        without_garbage_collection,
+    )
     from .load_cache import CacheThread, read_known_start
     from .messages import (
         DATA_TAGS,
@@ -169,6 +176,7 @@ __all__ = [
     "PartKind",
     "ProjectRecords",
     "Prompt",
+    "ReadStart",
     "RecordsGuard",
     "RedactedThinkingBlock",
     "Reply",
@@ -270,7 +278,9 @@ __getattr__ = lazy_door(
         "file_states": "RECORD_FOLDERS",
         "folding": "Charge Folded RequestSize fold",
         "listing": "FORK_TOPIC ProjectRecords SessionSummary",
-        "load": "KnownStart LazyResults LoadedTranscript read_transcript without_garbage_collection",
+        "load": (
+            "KnownStart LazyResults LoadedTranscript ReadStart read_transcript without_garbage_collection"
+        ),
         "load_cache": "CacheThread read_known_start",
         "messages": (
             "attached attachment_of Block block_from_json block_to_json blocks_from_json "

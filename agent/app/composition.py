@@ -510,6 +510,8 @@ def make_services(
         key=setup.session_key(tell) if keep else None,
         state_dir=setup.config.state_dir,
     )
+    if setup.read_start is not None:
+        repository.read_start = setup.read_start
     services = Services(
         setup,
         emit=emit,

@@ -37,6 +37,7 @@ def with_session(setup: RunSetup) -> RunSetup | None:
     else:
         path = repository.named(options.resume or _pick(repository, setup))
     chosen = replace(setup, options=replace(options, continue_=False, resume=path.stem))
+    chosen = replace(chosen, read_start=repository.read_start)
     if not options.from_elsewhere:
         try:
             repository.require_own(path)

@@ -41,6 +41,7 @@ from transcripts import (
     Opened,
     Originals,
     ProjectRecords,
+    ReadStart,
     RecordsGuard,
     Reply,
     Result,
@@ -82,6 +83,7 @@ class SessionRepository(Struct):
     first_sid  the id of the first new session
     key        signs transcripts, and recognizes those from elsewhere; None: they are not signed
     state_dir  our own files, which checkpoints leave out if the directory is in the project
+    read_start  the start of the transcript that the run resumes, if it was read before
     home       the directory that contains .transcripts and .task_outputs
     """
 
@@ -98,7 +100,7 @@ class SessionRepository(Struct):
     key: SessionKey | None = None
     state_dir: Path | None = None
     home: Path = Path()
-    _start_read: tuple[tuple[int, ...], KnownStart | None] | None = None  # by the stamp of its file
+    read_start: ReadStart = field(default_factory=ReadStart)
     _held: list[str] | None = None  # lines for the user, while a thread opens a session
 
     def __post_init__(self) -> None:
@@ -153,7 +155,8 @@ class SessionRepository(Struct):
     def _reopened(self, path: Path) -> Session:
         self.require_own(path)
         start = self._known_start(path)
-        self._start_read = None  # the session has its facts from now on
+        self.read_start.stamp = ()
+        self.read_start.start = None  # the session has its facts from now on
         if start is not None:
             self.caching.know(path, start)
         store, loaded = resume_store(path, self._tell, key=self.key, start=start)
@@ -250,11 +253,15 @@ class SessionRepository(Struct):
         try:
             start = self._known_start(path)
             size = start.size if start is not None else 0
+            stamp = _stamp(path)
+            if self.read_start.own == stamp:
+                return
             is_foreign = self.key is not None and self.key.is_from_elsewhere(path, size)
         except OSError as error:
             raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
         if is_foreign:
             raise FromElsewhere(path.stem)
+        self.read_start.own = stamp
 
     def _known_start(self, path: Path) -> KnownStart | None:
         """Return the start of a transcript from the cache, read once for each state of the file.
@@ -263,11 +270,10 @@ class SessionRepository(Struct):
         """
         if self.key is None:
             return None
-        found = path.stat()
-        stamp = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-        if self._start_read is None or self._start_read[0] != stamp:
-            self._start_read = stamp, read_known_start(path, self.key)
-        return self._start_read[1]
+        if self.read_start.stamp != (stamp := _stamp(path)):
+            self.read_start.stamp = stamp
+            self.read_start.start = read_known_start(path, self.key)
+        return self.read_start.start
 
     def _copy(self, original: str, facts: Sequence[Fact], at: int | None = None) -> Session:
         """Return a session with these facts (up to `at`), its original's checkpoints and a new name."""
@@ -378,6 +384,12 @@ class SessionRepository(Struct):
         self.caching.end()
         if not self.keep:
             shutil.rmtree(self.home, ignore_errors=True)
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """Return numbers that change with a file. Raises OSError if there is none."""
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _read_all(folded: Folded) -> None:

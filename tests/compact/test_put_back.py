@@ -6,7 +6,8 @@ from compact.block_tracker import tracker_of
 from compact.hazards import Cell
 from compact.restoring import FileTouch, PutBackRules
 from tests.tables import each_row
-from transcripts.facts import Clear, Compacted, Fold, Result
+from transcripts.facts import Clear, Compacted, Fold, Result, Undone
+from transcripts.folding import fold
 from transcripts.messages import TextBlock, ToolUseBlock, injected, is_put_back
 
 from .worlds import COUNT, World, again
@@ -289,3 +290,22 @@ def test_output_with_text_that_was_put_back_has_a_cell_of_its_own_until_its_file
     assert tracker_of(world.folded).blocks[-1].cell is Cell.PUT_BACK
     world.call("edit", "done", file_path="src/a.py", old_string="a", new_string="b")
     assert tracker_of(world.folded).blocks[-1].cell is Cell.READ_EDITED
+
+
+def test_of_what_a_summary_covers_only_the_texts_of_the_newest_calls_are_known_after_a_session_was_resumed(
+    monkeypatch,
+):
+    monkeypatch.setattr("compact.block_tracker.COVERED_CALLS", 3)
+    world = World(judged=False)
+    for number in range(6):
+        world.call("edit" if number == 1 else "read", "a line\n" * 200, file_path=f"f{number}.py")
+    last = world.folded.last_seq
+    world.call("read", "a line\n" * 200, file_path="shown.py")
+    fold_of_all = Compacted(last + 100, 0.0, "summary", "auto", (Fold(1, last, (TextBlock("all"),), 3),))
+    tracker = tracker_of(resumed := fold([*world.facts, fold_of_all]))
+    assert [number for number in range(6) if tracker.of_file(f"f{number}.py")] == [4, 5]
+    assert tracker.edited and tracker.of_file("shown.py") and not tracker.of_file("f1.py")
+
+    resumed.apply(Undone(last + 101, 0.0, fold_of_all.id))
+    tracker = tracker_of(resumed)
+    assert all(tracker.of_file(f"f{number}.py") for number in range(6))

@@ -19,6 +19,9 @@ from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls, says
 from tests.strict_api.scripted_model import ScriptedModel, Step
 from tests.strict_api.server import Server, ServerOptions
+from transcripts.load import KnownStart
+from transcripts.load_cache import read_known_start
+from transcripts.session_key import SessionKey
 
 from .headless_run import RUN_DEADLINE_S, environment, run_headless, run_here, start_makeroom
 
@@ -434,3 +437,24 @@ def test_a_compaction_that_fails_in_a_script_fails_it_and_says_why_once(here: Ru
     assert done.returncode == 1 and "Freeing about" in done.stdout
     assert done.stderr.count("the conversation is unchanged: ") == done.stderr.count("no credit") == 1
     assert told["is_error"] and "the conversation is unchanged" in str(told)
+
+
+def test_a_session_to_continue_is_read_and_checked_once(here: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+    checked: list[Path] = []
+    is_from_elsewhere = SessionKey.is_from_elsewhere
+
+    def read_and_count(path: Path, key: SessionKey) -> KnownStart | None:
+        read.append(path)
+        return read_known_start(path, key)
+
+    def check_and_count(key: SessionKey, path: Path, start: int = 0) -> bool:
+        checked.append(path)
+        return is_from_elsewhere(key, path, start)
+
+    monkeypatch.setattr("agent.session.repository.read_known_start", read_and_count)
+    monkeypatch.setattr(SessionKey, "is_from_elsewhere", check_and_count)
+    with Server(ScriptedModel(["one", "two"])) as server:
+        here(server, "go")
+        assert here(server, "-c", "more").stdout == "two\n"
+    assert len(read) == len(checked) == 1
