@@ -198,7 +198,7 @@ class Watched(Session):
 
 
 @pytest.mark.parametrize("policy", ["thrifty", "classic"])
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(seed=st.integers(0, 2**32), made_for_it=st.booleans())
 def test_a_layer_that_is_passed_by_for_the_size_would_have_done_nothing(policy, seed, made_for_it):
     session = Watched(seed, policy, made_for_it)

@@ -18,6 +18,7 @@ from tests.mutation.survivors import PATH
 from tests.mutation.swap import CannotSwap, Functions
 from tests.mutation.targets import ROOMS, ROOT, chosen
 from tests.mutation.typed import TypeChecker
+from tests.sampling import sampled_rows
 from tests.tables import each_row
 
 
@@ -114,6 +115,7 @@ def test_the_share_counts_behaviour_and_each_kind_has_a_share_of_its_own(
     assert "  survived (tuning): agent/loop/turn.py:1 : X = 200\n      200 -> 201\n" in printed
 
 
+@pytest.mark.sweep  # starting mypy takes more than a second
 def test_mypy_rejects_a_mutant_with_another_type_and_leaves_the_module_alone(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()
@@ -204,7 +206,9 @@ def imported(path: Path) -> ModuleType:
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [("len(text) * 2", "len(text) * 3"), ("self.sides + 0", "self.sides + 2"), ("> 5", "> 1")],
+    sampled_rows(
+        [("len(text) * 2", "len(text) * 3"), ("self.sides + 0", "self.sides + 2"), ("> 5", "> 1")], 3
+    ),
 )
 def test_a_mutant_is_put_into_the_functions_that_are_imported(
     tmp_path: Path, before: str, after: str

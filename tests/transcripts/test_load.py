@@ -29,7 +29,7 @@ from transcripts.messages import TextBlock, ToolUseBlock
 from .api_rules import bytes_sent
 from .random_histories import histories, history, seeds
 
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=25, deadline=None)
 
 
 def lines_of(facts: list[Fact]) -> list[bytes]:

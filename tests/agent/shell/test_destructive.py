@@ -2,11 +2,14 @@
 
 import shlex
 
+import pytest
+
 from agent.permissions.modes import MODES
 from agent.permissions.rule_syntax import parse_rules
 from agent.permissions.rules import PermissionRules, judge_call
 from agent.shell.destructive import irreversible_effect, may_overwrite
 from agent.shell.vital_places import Places
+from tests.sampling import scaled
 from tests.tables import each_row
 from tools.base import Access
 
@@ -243,11 +246,12 @@ def test_there_are_eighteen_kinds_of_ruin() -> None:
     assert len(RUIN) == 18
 
 
+@pytest.mark.parametrize("most", scaled(2, 6))
 @each_row("kind", RUIN)
-def test_no_wrapper_hides_ruin(kind: str) -> None:
-    plain = [line for line in RUIN[kind] if not set("$|;&<>(){}~`'\n") & set(line)][:4]
+def test_no_wrapper_hides_ruin(kind: str, most: int) -> None:
+    plain = [line for line in RUIN[kind] if not set("$|;&<>(){}~`'\n") & set(line)][:most]
     wrapped = [wrapper.format(line) for line in plain for wrapper in WRAPPERS]
-    scripted = [script.format(shlex.quote(line)) for line in RUIN[kind][:6] for script in SCRIPTS]
+    scripted = [script.format(shlex.quote(line)) for line in RUIN[kind][:most] for script in SCRIPTS]
     assert [line for line in wrapped + scripted if not ruined(line)] == []
 
 
