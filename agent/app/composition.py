@@ -149,9 +149,10 @@ class Services(Struct):
 
     They are created immediately, and the slow parts are loaded once the prompt is painted.
 
-    chooser    None where no user can choose
-    waiting    None where no user can type while a turn runs
-    turn_ends  called once each, when the turn ends
+    chooser           None where no user can choose
+    waiting           None where no user can type while a turn runs
+    builtin_commands  lists the slash commands of makeroom
+    turn_ends         called once each, when the turn ends
     """
 
     setup: RunSetup
@@ -172,6 +173,7 @@ class Services(Struct):
     approved: ApprovedSettings = field(default_factory=ApprovedSettings)
     plugins: tuple[Plugin, ...] = ()
     skills: SkillLibrary = field(default_factory=SkillLibrary)
+    builtin_commands: Callable[[], Sequence[CommandSummary]] = tuple
     turn_ends: list[Callable[[], None]] = field(default_factory=list)
     _late: set[asyncio.Task[None]] = field(default_factory=set)  # finished before the services are closed
     _ignored_in_agents: Sequence[IgnoredPart] = ()
@@ -240,6 +242,7 @@ class Services(Struct):
             *self.approved.ignored,
             *self._ignored_in_agents,
             *of_skills,
+            *self.skills.hidden(one.name for one in self.builtin_commands()),
             *of_plugins,
             *missing,
             *self._ignored_files,

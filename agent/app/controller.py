@@ -120,6 +120,7 @@ class Controller:
         self.command_table = command_table
         self.opening = opening or Opening(make_services(setup, emit, approver, chooser))
         self.services = self.opening.services
+        self.services.builtin_commands = command_table.command_summaries
         self.factory = SessionFactory(self.services)
         self.session: Session | None = None
         self.context: TurnContext | None = None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from agent.extensions.ignored import IgnoredPart
 from agent.extensions.plugins import Plugin
 from agent.ports import CommandSummary
 
@@ -45,7 +46,7 @@ class SkillLibrary:
 
     def add(self, skill: Skill, place: SkillPlace) -> None:
         known = self.skills.setdefault(skill.name, skill)
-        if known is not skill and known.path != skill.path:
+        if known is not skill and known.path.resolve() != skill.path.resolve():
             self.shadowed.append(Shadowed(skill, known))
         above = skill.path.parent.relative_to(place.folder).parts
         if skill.kind == "command" and above:
@@ -54,6 +55,17 @@ class SkillLibrary:
     def add_from_plugin(self, skill: Skill) -> None:
         self.skills[skill.name] = skill
         self.others.setdefault(skill.name.partition(":")[2], skill)
+
+    def hidden(self, builtin: Iterable[str]) -> Iterator[IgnoredPart]:
+        """Yield the files that no name leads to, since another file or a built-in command has it."""
+        reachable = {skill.path for skill in self.others.values()}
+        for skill, known in self.shadowed:
+            if skill.path not in reachable:
+                yield IgnoredPart(skill.path, f"/{skill.name}", f"{known.path} has the same name")
+        for name in sorted(self.skills.keys() & set(builtin)):
+            skill = self.skills[name]
+            if skill.path not in reachable and not (skill.kind == "skill" and skill.for_model):
+                yield IgnoredPart(skill.path, f"/{name}", "makeroom has a command of this name")
 
     def find(self, name: str) -> Skill | None:
         """Return the one of that name, in any letter case."""

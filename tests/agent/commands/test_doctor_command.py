@@ -21,6 +21,17 @@ def test_the_doctor_reports_what_is_wrong_with_its_remedy(tmp_path: Path) -> Non
     run_controller(tmp_path, work, environ={"PATH": "/nowhere", "TERM": "dumb"})
 
 
+def test_commands_that_cannot_be_called_are_named_at_the_start_and_by_the_doctor(tmp_path: Path) -> None:
+    (tmp_path / ".claude" / "commands").mkdir(parents=True)
+    (tmp_path / ".claude" / "commands" / "cost.md").write_text("Count the cost.")
+
+    async def work(run: ControllerRun) -> None:
+        assert f"without effect: /cost in {tmp_path}/.claude/commands/cost.md (see /doctor)" in run.text()
+        assert "/cost (makeroom has a command of this name)" in await run.do("/doctor")
+
+    run_controller(tmp_path, work)
+
+
 def test_a_report_of_a_fault_is_written_without_secrets_and_sent_nowhere(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         await run.do("help")

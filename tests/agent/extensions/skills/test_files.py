@@ -89,6 +89,19 @@ def test_of_one_name_ours_counts_then_the_projects_then_the_users_and_a_skill_be
         order.pop(0).unlink()
 
 
+def test_files_that_no_name_leads_to_are_named(project: Path, home: Path) -> None:
+    """A command in a subdirectory has a second name, and a link is the same file."""
+    taken = put(project / ".claude/commands/cost.md")
+    put(project / ".claude/commands/sc/help.md")
+    skill(project / ".claude/skills/model", "1")
+    skill(project / ".claude/skills/x", "2")
+    lost = put(home / ".claude/commands/x.md")
+    (project / ".agents").mkdir()
+    (project / ".agents/skills").symlink_to(project / ".claude/skills")
+    found = library(project, home)
+    assert [part[:2] for part in found.hidden(["cost", "help", "model"])] == [(lost, "/x"), (taken, "/cost")]
+
+
 def test_all_fields_are_read(project: Path, home: Path) -> None:
     fields = """\
 name: deep-research
