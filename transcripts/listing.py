@@ -124,9 +124,11 @@ class ProjectRecords(Struct, frozen=True):
 
         Raises NoSuchSession and AmbiguousSession.
         """
+        for path, _ in transcript_files(self.home):
+            if path.stem == wanted:
+                return path  # without reading all the others
         listed = self.sessions()
-        fits = [one for one in listed if wanted == one.sid]
-        fits = fits or [one for one in listed if wanted and wanted == one.name]
+        fits = [one for one in listed if wanted and wanted == one.name]
         fits = fits or [one for one in listed if wanted and one.sid.startswith(wanted)]
         fits = fits or [one for one in listed if wanted and one.name.casefold() == wanted.casefold()]
         if not fits:

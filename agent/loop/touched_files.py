@@ -167,7 +167,10 @@ async def _in_slices(steps: Iterator[None]) -> None:
 async def _needed(session: Session, state: CompactionState, touch: FileTouch) -> NeededText | None:
     if not state.settings.automatic:
         return None
-    await track_blocks(session)
+    await _fetch_read(session)
+    await _in_slices(tracking_steps(session.folded))
+    if touch.use is not None:  # no turn begins later because of a summary that it may not need
+        await _in_slices(accounting_steps(session.folded))
     rules = PutBackRules(
         state.settings,
         prices=state.prices_in(session.folded),

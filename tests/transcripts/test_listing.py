@@ -175,6 +175,14 @@ def test_a_session_is_found_by_id_beginning_or_name(tmp_path: Path) -> None:
     assert ProjectRecords(tmp_path).find("Fix CSS") == ProjectRecords(tmp_path).find("fix css") == second
 
 
+def test_a_session_is_found_by_its_id_without_reading_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted, _ = (keep(tmp_path, sid, opened(tmp_path), prompt(2, "x")) for sid in ("s1", "s2"))
+    monkeypatch.setattr("transcripts.listing._summary", lambda *values: pytest.fail("a session was read"))
+    assert ProjectRecords(tmp_path).find("s1") == wanted
+
+
 def test_several_fitting_sessions_are_named(tmp_path: Path) -> None:
     for sid in ("20261121-1", "20261121-2"):
         keep(tmp_path, sid, opened(tmp_path), prompt(2, "x"))
