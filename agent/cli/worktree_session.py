@@ -95,7 +95,11 @@ def leave_worktree(setup: RunSetup, code: int) -> None:
         row = choose_from(menu, setup.options)
         answer = row.value if row is not None else "keep"
     if answer == "merge":
-        answer = _merge(worktree, setup.options, state.onto)
+        try:
+            answer = _merge(worktree, setup.options, state.onto)
+        except UsageError as error:
+            _tell(str(error))
+            state = _with_git(worktree.project, worktree.state)
     if answer == "remove":
         _with_git(worktree.project, worktree.remove)
         _tell(f"removed the worktree {worktree.name}; its sessions are now those of {worktree.project}")

@@ -148,6 +148,21 @@ def test_a_worktree_is_offered_in_a_directory_of_a_project_in_use(project: Path)
     release_lock(records / "other.jsonl", lock)
 
 
+def test_a_worktree_that_cannot_be_merged_is_kept_and_the_way_back_shown(project: Path) -> None:
+    words = "--offline --permission-mode acceptEdits --worktree w"
+    home = str(project.parent / "home")
+    with PtyTerminal(project, (110, 40), forked_makeroom(words), HOME=home) as terminal:
+        terminal.sees("accepts edits").type("replace 'return 1' by 'return 2' in src/a.py\r")
+        terminal.sees("has been updated")
+        (project / "src" / "a.py").write_text("unsaved\n")
+        terminal.type("\x04").sees("2 Show the").type("\x1b[B")
+        terminal.again("\r", lambda: "Merge these changes into main?" in terminal.text)
+        terminal.type("\x1b[B").sees("❯ 2 Yes").again("\r", lambda: "cannot merge" in terminal.text)
+        terminal.sees("kept the worktree w (1 commit not in main)", "--worktree w")
+        assert terminal.ends() == 0
+    assert (project / "src" / "a.py").read_text() == "unsaved\n"
+
+
 def test_nothing_is_lost_when_a_worktree_cannot_be_merged_or_removed(project: Path) -> None:
     async def work(runner: GitRunner) -> None:
         tree = await opened(runner, project, "b")
