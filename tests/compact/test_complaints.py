@@ -305,14 +305,14 @@ def test_complaint_17_batches_do_not_touch_what_earlier_batches_left():
     world = World(window=400_000)
     world.vetoed = True
     world.user("a long haul")
-    for at in range(260):
+    for at in range(160):
         world.call("bash", "line " * 900, command=f"make part{at}")
         world.compact()
     batches = [made for made in world.folded.compactions if made.layer == "micro"]
     assert len(batches) >= 3
     ends = [[edit.seq for edit in made.edits if isinstance(edit, Clear)] for made in batches]
     assert all(max(old) < min(new) for old, new in pairwise(ends))
-    assert len(batches) <= 0.2 * 260
+    assert len(batches) <= 0.2 * 160
 
 
 def test_complaint_18_every_removal_leaves_an_id_a_size_and_a_way_back():
