@@ -5,7 +5,8 @@
 Writes JSON to the file OUT: way -> [[file, function], ...]. Counted is every function of the product that is
 entered on the main thread, once each. Comprehensions and generator expressions belong to the function that
 holds them (from Python 3.12 on most have no frame of their own). A coroutine that continues after a wait is
-not entered again. The warming of the command supervisor, a task of its own, is left out.
+not entered again. The warming of the command supervisor, a task of its own, is left out. What a module runs
+while it is loaded is left out as well: loading it when it is first used does not make a way longer.
 """
 
 from __future__ import annotations
@@ -27,7 +28,13 @@ WAYS = {
     "compaction": ("compact_context", "Session.compacted"),
 }
 # A task of its own, and what loads modules and patterns when they are first used.
-BESIDE = ("tools/sandbox/supervisor_client.py", "transcripts/lazy_door.py", "transcripts/patterns.py")
+BESIDE = (
+    "agent/import_guard.py",
+    "agent/model/anthropic/sdk_import.py",
+    "tools/sandbox/supervisor_client.py",
+    "transcripts/lazy_door.py",
+    "transcripts/patterns.py",
+)
 SDK = "_base_client.py"
 
 
@@ -37,6 +44,7 @@ def main(out: Path) -> None:
     under_way: set[str] = set()
     over: set[str] = set()
     entered: dict[int, FrameType] = {}  # kept, so that no other frame gets the same id
+    loading: list[FrameType] = []  # the modules that are being loaded
 
     def watch(frame: FrameType, event: str, argument: Any) -> None:
         code = frame.f_code
@@ -49,9 +57,15 @@ def main(out: Path) -> None:
         is_new = own and id(frame) not in entered
         if own:
             entered[id(frame)] = frame
+        if own and name == "<module>":
+            if event == "call":
+                loading.append(frame)
+            elif frame in loading:
+                loading.remove(frame)
+            return
         if is_new:
             under_way.update(way for way, (first, _) in WAYS.items() if name == first and way not in over)
-            if "<locals>.<" not in name and not code.co_filename.endswith(BESIDE):
+            if not loading and "<locals>.<" not in name and not code.co_filename.endswith(BESIDE):
                 for way in under_way:
                     seen[way].add((code.co_filename.removeprefix(f"{ROOT}{os.sep}"), name))
         if event == ("return" if own else "call"):
