@@ -69,6 +69,10 @@ def enter_worktree(options: Options, folder: Path) -> tuple[Options, Path]:
     place = worktree.path / inside
     if not place.is_dir():
         raise UsageError(f"the worktree {worktree.name} has no directory {inside}")
+    if session_holder(place / RECORDS_FOLDER) is not None:
+        warnings.append(
+            f"another session is open in the worktree {worktree.name}; both change the same files"
+        )
     options = replace(options, worktree=worktree.name, remarks=(*options.remarks, *warnings))
     return options, place
 

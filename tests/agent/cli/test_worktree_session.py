@@ -89,6 +89,17 @@ def test_a_session_works_and_commits_in_its_worktree(
     assert again.returncode == 2 and "no session to continue" in again.stderr
 
 
+def test_a_worktree_that_is_in_use_is_entered_with_a_warning(
+    project: Path, run: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    assert "is open in" not in run("--worktree", "w", "-p", "what can you do?").stderr
+    record = project / ".makeroom" / "worktrees" / "w" / RECORDS_FOLDER / "other.jsonl"
+    lock = acquire_lock(record)
+    told = run("--worktree", "w", "-p", "what can you do?").stderr
+    release_lock(record, lock)
+    assert "another session is open in the worktree w; both change the same files" in told
+
+
 def test_names_are_found_and_checked(
     project: Path, run: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
