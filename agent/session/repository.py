@@ -170,6 +170,7 @@ class SessionRepository(Struct):
         if loaded.second_tails:
             self._separate_tails(session, path)
         _read_all(session.folded)
+        _ = session.spending  # summed up here, as well
         return session
 
     def cache_start(self, session: Session) -> None:

@@ -109,8 +109,8 @@ def test_the_random_sessions_have_plans_lists_and_skills_to_tell_of() -> None:
         assert sum(bool(end[kind]) for end in ends) > 20
 
 
-class CountingFacts(list[Fact]):
-    """Facts that count how many of them were taken in slices."""
+class CountingList(list[Any]):
+    """Counts how many of its values were taken in slices."""
 
     taken = 0
 
@@ -126,8 +126,11 @@ def test_a_reopened_session_has_its_facts_read_before_the_screen_asks_for_plans(
     for fact in random_facts(1):
         store.append(fact)
     store.close()
-    folded = repository.reopen(store.path).folded
-    folded.facts = facts = CountingFacts(folded.facts)
+    session = repository.reopen(store.path)
+    folded = session.folded
+    charged = folded.charges = CountingList(folded.charges)
+    assert session.cost == 0 and charged.taken == 0 and len(charged) > 5
+    folded.facts = facts = CountingList(folded.facts)
     expected = fold(facts)
     assert newest_todos(folded) == newest_todos(expected)
     assert newest_plan(folded) == newest_plan(expected)
