@@ -158,6 +158,19 @@ def test_nothing_is_put_back_through_a_link(project: Path, tmp_path: Path) -> No
     assert list(elsewhere.iterdir()) == []
 
 
+def test_a_repository_that_was_moved_is_not_made_again_and_one_that_was_deleted_is(project: Path) -> None:
+    before, backup = state(project), backup_of(project)
+    backup.keep()
+    moved = project.rename(project.with_name("moved"))
+    assert "could not be restored" in backup.restore()[0]
+    assert not project.exists()
+    moved.rename(project)
+    assert backup.restore() == []
+    shutil.rmtree(project / ".git")
+    assert "emptied .git: HEAD" in backup.restore()[0]
+    assert state(project) == before
+
+
 def test_a_directory_that_is_not_a_repository_costs_nothing(tmp_path: Path) -> None:
     (tmp_path / ".git").write_text("gitdir: /elsewhere\n")
     backup = GitBackup(tmp_path / ".git", tmp_path / "kept-1")

@@ -342,6 +342,24 @@ def test_what_else_may_be_written_is_watched_as_well(project: Path) -> None:
     run(main())
 
 
+def test_a_nested_repository_that_was_moved_is_moved_back_before_it_counts_as_deleted(project: Path) -> None:
+    sub = project / "sub"
+    subprocess.run(["git", "init", "-q", sub], check=True)
+    git(sub, "commit", "-q", "--allow-empty", "-m", "x")
+    before = contents(sub)
+
+    async def main() -> None:
+        guard = guard_of(project)
+        await guard.begin()
+        sub.rename(project / "other")
+        await guard.end()
+        (told,) = guard.take_reports()
+        assert "replaced sub: restored" in told
+        assert contents(sub) == before and not (project / "other").exists()
+
+    run(main())
+
+
 def add_loose_objects(project: Path, count: int) -> list[str]:
     """Add files that are named as objects; return the names."""
     names = [f"{number:040x}" for number in range(count)]

@@ -93,7 +93,8 @@ class GitBackup(Struct):
         emptied = not is_whole(self.git)
         if emptied and not os.path.lexists(self.git):
             with suppress(OSError):
-                make_folder(self.git)
+                if self.objects.are_deleted():
+                    make_folder(self.git)
         with suppress(OSError), closing(opened_git(self.git)) as top:
             back = self._put_back_parts(top) if emptied else self._put_back_worktrees(top)
             restored, failed = self.objects.put_back(top, emptied=emptied, may_prune=may_prune)

@@ -48,6 +48,7 @@ class ObjectLinks(Struct):
 
     kept: Path
     near: Path | None = None
+    _sample: tuple[Path, int] | None = None  # a link, and the number of links to that object
     _listed: dict[str, int] = field(default_factory=dict)  # directories of objects: their time of change
 
     def link(self, git: int, most: int) -> bool:
@@ -56,13 +57,24 @@ class ObjectLinks(Struct):
         Links to objects that are gone are removed. Raises OSError if no link can be made.
         """
         try:
-            return self._link(git, most)
+            more = self._link(git, most)
         except OSError as error:
             if error.errno != errno.EXDEV or self.near in (None, self.kept):
                 raise
             shutil.rmtree(self.kept)
             self.kept = self.near
-            return self._link(git, most)
+            more = self._link(git, most)
+        links = (self.kept / name / each for name in sorted(self._folders()) for each in self._names(name))
+        some = next(links, None)
+        self._sample = None if some is None else (some, some.stat().st_nlink)
+        return more
+
+    def are_deleted(self) -> bool:
+        """Return whether the objects no longer exist elsewhere, as they do after a directory was moved."""
+        if self._sample is None:
+            return False
+        some, links = self._sample
+        return some.stat().st_nlink < links
 
     def _link(self, git: int, most: int) -> bool:
         left = most

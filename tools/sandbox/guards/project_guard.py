@@ -192,7 +192,8 @@ class ProjectGuard(Struct):
                     found = (self._look_at(place, state) for place, state in there)
                     may_prune = self.may_prune
                     restored = (backup.restore(may_prune=may_prune) for backup in self._backups.values())
-                    return [*chain.from_iterable(restored), *chain.from_iterable(found)]
+                    mended = (_mend_ways(*each) for each in there) if self.restores else ()
+                    return list(chain.from_iterable(chain(mended, restored, found)))
 
                 self.reports += await in_thread(FILE_TIMEOUT_S, lambda _: look())
 
@@ -310,7 +311,7 @@ def _shortened(lines: list[str]) -> list[str]:
 def _put_back(place: _Place, before: GuardedState, told: set[str], kept: Path) -> list[str]:
     """Undo the changes of guarded files; return a line for each. Blocks."""
     with closing(os.open(place.path, FOLDER_FLAGS)) as root:
-        lines = list(_mend_ways(root, place, before))
+        lines: list[str] = []
         now = place.state(before)
         undo = _Undo(root, place=place, before=before, now=now, kept=kept)
         whole: set[str] = set()  # new or removed directories, whose contents are not listed
@@ -330,8 +331,13 @@ def _put_back(place: _Place, before: GuardedState, told: set[str], kept: Path) -
     return _shortened(lines)
 
 
-def _mend_ways(root: int, place: _Place, before: GuardedState) -> Iterator[str]:
+def _mend_ways(place: _Place, before: GuardedState) -> Iterator[str]:
     """Move replaced directories on the way to guarded files aside, and the original ones back."""
+    with closing(os.open(place.path, FOLDER_FLAGS)) as root:
+        yield from _mend_ways_below(root, place, before)
+
+
+def _mend_ways_below(root: int, place: _Place, before: GuardedState) -> Iterator[str]:
     for way, identity in sorted(before.ways.items()):
         above, name = os.path.split(way)
         with suppress(OSError), closing(safe_open(above or ".", FOLDER_FLAGS, base=root)) as here:
