@@ -11,7 +11,14 @@ from msgspec.structs import replace
 
 from agent.errors import AgentError
 from agent.events import Emit, Notice
-from agent.permissions import REACHING, Rule, barring_rule, opening_rule, parse_rules
+from agent.permissions import (
+    REACHING,
+    Rule,
+    barring_rule,
+    opening_rule,
+    own_program_words,
+    parse_rules,
+)
 from agent.ports import Allow, Deny, PermissionQuestion
 from tools.guarded import steers_git, worktree_places
 from tools.sandbox import (
@@ -152,7 +159,7 @@ class Leaving(Struct):
             call.tool.name,
             title=call.title,
             access=call.access,
-            why=WAITING if refusal.waiting else WHY,
+            why=WAITING if refusal.waiting else WHY + own_program_words(call.access[0], rules),
             prefix=str(rule) if rule is not None and not refusal.waiting and not port else None,
             preview={"text": call.access[0].target, "said": refusal.said},
             refused=str(refusal),

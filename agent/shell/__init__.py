@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from .program_names import (
         Standpoint,
+        own_program,
         with_other_names,
     )
     from .project_environment import (
@@ -93,6 +94,7 @@ __all__ = [
     "lines_behind",
     "lost_paths",
     "outside_need",
+    "own_program",
     "parse_simple_commands",
     "pruning",
     "read_line",
@@ -111,7 +113,7 @@ __getattr__ = lazy_door(
         "lost_objects": "pruning",
         "outside_programs": "git_settings_need outside_need system_file_need",
         "outside_reading": "reads_outside",
-        "program_names": "Standpoint with_other_names",
+        "program_names": "own_program Standpoint with_other_names",
         "project_environment": "ProjectEnvironment",
         "project_scripts": "lines_behind",
         "read_only": "JudgedCommand ReadingJudge",

@@ -96,6 +96,17 @@ def own_programs_of(line: str, folder: str, files: ProgramFiles) -> str:
     return files.own_programs(sorted(word for word in words if not is_unknown(word)), folder)
 
 
+def own_program(line: str, seen: Standpoint) -> str:
+    """Return a program of the project that a line runs by its name alone, "" if there is none."""
+    for scene in scenes(read_line(line).invocations, seen.places):
+        word = "".join(scene.command.words[:1])
+        if word and not is_unknown(word) and "/" not in word:
+            path = seen.files.program(word, scene.here or seen.places.cwd)
+            if path is not None and path.startswith(f"{seen.places.folder}/"):
+                return path
+    return ""
+
+
 def with_other_names(reading: LineReading, seen: Standpoint, wanted: frozenset[str]) -> LineReading:
     """Return the reading with other names of its programs added; `wanted` are the names that matter."""
     found: list[Invocation] = []

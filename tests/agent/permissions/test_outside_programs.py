@@ -316,6 +316,19 @@ def test_a_program_of_the_project_is_not_taken_for_one_of_the_same_name(project:
     assert project.judge("./ssh host").sandboxed
 
 
+def test_a_program_of_the_project_that_path_finds_first_is_named(project: Project) -> None:
+    """A sandboxed command can put it there, under the name of an installed one."""
+    make = project.folder / ".venv/bin/make"
+    make.parent.mkdir(parents=True)
+    make.write_text("#!/bin/sh\n")
+    make.chmod(0o755)
+    project.environ["PATH"] = f"{make.parent}:{project.environ['PATH']}"
+    words = "it cannot work in the sandbox: docker needs the socket of the container engine. "
+    words += "Approving runs the line outside"
+    assert project.judge("docker ps -a && ls && docker run x").why == words
+    assert project.judge("docker run x && make").why == f"{words}. It runs .venv/bin/make of the project"
+
+
 def test_modes_that_cannot_ask_give_the_reason(project: Project) -> None:
     verdict = project.judge("docker ps", mode="dontAsk")
     assert verdict.answer == "deny" and "docker needs the socket of the container engine" in verdict.why
