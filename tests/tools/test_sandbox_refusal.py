@@ -331,6 +331,15 @@ def test_the_code_of_a_stack_trace_is_not_blocked(tmp_path: Path, frame: str) ->
     assert find_blocked_access(SandboxedRun("python3 x.py", tmp_path, output, profile)) is None
 
 
+def test_git_deletes_a_branch_although_it_cannot_change_its_settings(run: SandboxedRun) -> None:
+    """A question would come after the effect, and a rerun would find no branch."""
+    told = "error: could not write config file .git/config: Device or resource busy"
+    output = f"{told}\nwarning: Update of config-file failed\nerror: branch 'x' not found."
+    line = replace(run, line="git branch -D a x")
+    assert find_blocked_access(replace(line, output=output)) is None
+    assert find_blocked_access(replace(line, output=told)) is not None
+
+
 def test_a_search_that_meets_a_secret_on_its_way_is_not_a_reason_to_ask(run: SandboxedRun) -> None:
     output = "grep: {home}/.ssh: Permission denied"
     assert found(replace(run, line="grep -r token ~"), output) is None
