@@ -130,6 +130,8 @@ class Session:
 
     def use_prices(self, prices: PriceList) -> None:
         """Use these prices, also for earlier requests."""
+        if prices == self.prices:
+            return  # what they were summed up with when the session was opened
         self.prices = prices
         self._charges_counted = 0
         self._spending.clear()

@@ -12,6 +12,7 @@ from agent.session.plan_and_todo import newest_plan, newest_todos
 from agent.session.repository import SessionRepository
 from agent.session.session import text_of_reply
 from agent.session.skill_texts import instructions_text, skills_in_use
+from compact.prices import PriceList
 from tests.tables import each_row
 from transcripts.entries import Prompt
 from transcripts.facts import Fact, Opened, Reply, Result, Rewound, User
@@ -129,6 +130,7 @@ def test_a_reopened_session_has_its_facts_read_before_the_screen_asks_for_plans(
     session = repository.reopen(store.path)
     folded = session.folded
     charged = folded.charges = CountingList(folded.charges)
+    session.use_prices(PriceList())
     assert session.cost == 0 and charged.taken == 0 and len(charged) > 5
     folded.facts = facts = CountingList(folded.facts)
     expected = fold(facts)
