@@ -104,6 +104,11 @@ def _cached_tokens(session: Session, context: TurnContext) -> int:
     newest = session.folded.last_reply
     if newest is None or now - newest.ts > ttl:
         return 0
+    settings = context.settings
+    known = session.folded.opened
+    same = known is not None and same_tools(known.tools, settings.tools) and known.system == settings.system
+    if known is None or not same:
+        return 0
     sent: dict[str, int] = {}
     opened = None
     thinks = False
@@ -118,10 +123,7 @@ def _cached_tokens(session: Session, context: TurnContext) -> int:
                 thinks = thinks or any(isinstance(block, ThinkingBlock) for block in fact.blocks)
                 if opened is not None and now - fact.ts <= ttl:
                     sent[opened.model] = fact.usage.prompt
-    settings = context.settings
-    known = session.folded.opened
-    same = known is not None and same_tools(known.tools, settings.tools) and known.system == settings.system
-    if known is None or not same or (thinks and known.model != settings.model):
+    if thinks and known.model != settings.model:
         return 0
     return sent.get(settings.model, 0)
 
