@@ -235,6 +235,8 @@ def accounting_steps(folded: Folded) -> Iterator[None]:
         entry = folded.entries[accounts.upto]
         if folded.edits.covering(entry.seq) is not None:
             accounts.upto += 1
+            if accounts.upto % 1_000 == 0:
+                yield
             continue
         made_of = _made_of(entry, folded.kind_of)
         account = accounts.by_seq.get(entry.seq)

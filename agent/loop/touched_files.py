@@ -168,7 +168,7 @@ async def _needed(session: Session, state: CompactionState, touch: FileTouch) ->
     if not state.settings.automatic:
         return None
     await _fetch_read(session)
-    await _in_slices(tracking_steps(session.folded))
+    await _in_slices(chain(evidence_steps(session.folded), tracking_steps(session.folded)))
     if touch.use is not None:  # no turn begins later because of a summary that it may not need
         await _in_slices(accounting_steps(session.folded))
     rules = PutBackRules(
