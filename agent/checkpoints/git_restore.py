@@ -24,18 +24,25 @@ RECOVERED = "refs/heads/makeroom-"  # branches for commits that no branch had
 _LOGS = "logs/"
 _MAX_ARGUMENT_CHARS = 30_000  # of the 128 KB that Linux allows
 _GROWING = ("refs/heads/", "refs/notes/")  # refs that move to descendants, unlike tags
-# For each pair of arguments: "yes" if the first commit is part of the second one ("" for any ref).
+# For each three arguments: "yes" if the first commit is part of the second one ("" for any ref). Notes that
+# were removed or changed since are not part of the newer ones, unlike the history of a branch.
 _CONTAINED = """
 exec 2>/dev/null
 while [ $# -gt 0 ]; do
-    if [ -n "$2" ]; then
+    lost=
+    case $3 in
+        refs/notes/*) lost=$("$0" diff-tree -r --no-renames --diff-filter=DM "$1" "$2") ;;
+    esac
+    if [ -n "$lost" ]; then
+        echo no
+    elif [ -n "$2" ]; then
         "$0" merge-base --is-ancestor "$1" "$2" && echo yes || echo no
     elif [ -n "$("$0" for-each-ref --count=1 --contains "$1" refs/heads refs/tags refs/remotes)" ]; then
         echo yes
     else
         echo no
     fi
-    shift 2
+    shift 3
 done
 """
 # For each four arguments: "ok", or an error of git.
@@ -150,8 +157,17 @@ def _with_lost_lines(
     for step in steps:
         if not step.name.startswith(_LOGS):
             yield step
-        elif text := keeper.restored_log(step.name, step.target, state):
+        elif (text := keeper.restored_log(step.name, step.target, state)) and not (
+            step.name == STASH_LOG and _is_in_order(text, state)
+        ):
             yield replace(step, note=text, changed_since=False)
+
+
+def _is_in_order(log: str, state: RepositoryState) -> bool:
+    """Return whether the stash entries of a log get its order where the missing ones are added in turn."""
+    wanted = [line.split(" ")[1] for line in log.splitlines()]
+    there = [line.split(" ")[1] for line in state.logs.get(STASH_LOG, "").splitlines()]
+    return [*there, *(entry for entry in wanted if entry not in there)] == wanted
 
 
 class _CheckedOut(NamedTuple):
@@ -191,7 +207,7 @@ async def _steps(
     possible = [step for key in first for step in _possible(first[key], last[key], state, head)]
     # Commits that a branch still has, or any ref if no branch had them, are not lost.
     pairs = {
-        step: (step.target, step.now)
+        step: (step.target, step.now, step.name)
         for step in possible
         if step.name.startswith(RECOVERED) or (step.now and step.name.startswith(_GROWING))
     }

@@ -195,6 +195,20 @@ def test_stash_entries_come_back_in_their_order(
     assert sh(repository, order) == before
 
 
+@pytest.mark.parametrize(("line", "restored"), [("notes remove HEAD", 1), ("notes add -m more HEAD~1", 0)])
+def test_notes_that_were_removed_come_back_and_new_ones_stay(
+    repository: Path, checkpoints: Checkpoints, git: Git, line: str, restored: int
+) -> None:
+    sh(repository, "git notes add -f -m note HEAD; git notes remove HEAD~1 || true")
+    run(checkpoints, git, line)
+    steps = [step for step in planned_refs(checkpoints, git) if step.name.startswith("refs/notes/")]
+    assert len(steps) == restored
+    assert rewind(checkpoints, git) == {}
+    assert sh(repository, "git notes show HEAD") == "note"
+    if not restored:
+        assert sh(repository, "git notes show HEAD~1") == "more"
+
+
 def test_commits_that_only_reflogs_have_survive(repository: Path, checkpoints: Checkpoints, git: Git) -> None:
     lost = sh(repository, "echo x >x; git add x; git commit -qm x; git rev-parse HEAD")
     sh(repository, "git reset -q --hard HEAD~1")
