@@ -12,7 +12,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from agent.app import Controller, rewind_to
+from agent.app import Controller, rewind_to, start_command
 from agent.checkpoints import (
     Action,
     Checkpoints,
@@ -29,7 +29,6 @@ from agent.formatting import shorten
 from agent.menus import Menu, MenuRow, question_menu
 from agent.ports import Chooser
 from agent.session import fetch_deferred
-from agent.version import program_name
 from tools.files import one_line_path
 from tools.search import run_git_script
 from tools.text import pluralize
@@ -41,6 +40,7 @@ from .table import usage_of
 
 SERVER_PROMPT = "/mcp__"  # the start of a line that calls a prompt of an MCP server
 SCOPES = ("conversation", "files", "both")
+_THEIRS_OR_KEEP = "add `theirs` to restore such files as well, or `keep` to leave them as they are"
 MAX_LISTED_STEPS = 200
 MAX_PROMPT_TITLE_CHARS = 400  # of a prompt in a list
 ACTION_LABELS: dict[Action, str] = {
@@ -142,15 +142,16 @@ async def _choose(controller: Controller, points: list[RewindPoint], chooser: Ch
     choice = await chooser.choose(_changed_files_menu(plan))
     if choice is None or choice.value == "cancel":
         return None
-    return f"{point.number} {scope.value} yes{' theirs' if choice.value == 'theirs' else ''}"
+    return f"{point.number} {scope.value} yes {choice.value}"
 
 
 async def _rewind(controller: Controller, points: list[RewindPoint], argument: str) -> Event | None:
-    """Rewind by `N [conversation|files|both] [yes] [theirs]`; without `yes`, only show changes to files."""
+    """Rewind by `N [conversation|files|both] [yes] [theirs|keep]`; without `yes` only show file changes."""
     number, *words = argument.split()
-    unknown = set(words) - {*SCOPES, "yes", "theirs"}
-    if unknown or not number.isdecimal() or not 1 <= int(number) <= len(points):
-        return usage_notice("rewind", f"cannot rewind to {argument!r}: N is from 1 to {len(points)}")
+    if not number.isdecimal() or not 1 <= int(number) <= len(points):
+        return usage_notice("rewind", f"cannot rewind to {number!r}: N is from 1 to {len(points)}")
+    if unknown := [word for word in words if word not in (*SCOPES, "yes", "theirs", "keep")]:
+        return usage_notice("rewind", f"unknown word {unknown[0]!r}")
     point = points[int(number) - 1]
     scope = next((word for word in words if word in SCOPES), "conversation")
     if scope != "conversation":
@@ -158,11 +159,12 @@ async def _rewind(controller: Controller, points: list[RewindPoint], argument: s
             return Notice(why, "warning")
         plan = await _plan(controller, point)
         if plan and "yes" not in words:
-            theirs = (
-                " (add `theirs` to include files that others may have changed)" if plan.changed_since else ""
-            )
             controller.emit(_described_plan(controller, plan))
-            return Notice(f"run /rewind {number} {scope} yes to make these changes{theirs}")
+            choice = f" ({_THEIRS_OR_KEEP})" if plan.changed_since else ""
+            return Notice(f"run /rewind {number} {scope} yes to make these changes{choice}")
+        if scope == "both" and plan.changed_since and not {"theirs", "keep"} & set(words):
+            # Once the prompt is gone, its number no longer leads to these files.
+            return Notice(f"nothing was rewound: {_changed_outside(plan)}; {_THEIRS_OR_KEEP}", "warning")
         controller.emit(await _restore_files(controller, plan, "theirs" in words))
     if scope == "files":
         return None
@@ -173,7 +175,8 @@ async def _rewind(controller: Controller, points: list[RewindPoint], argument: s
     title = shorten(point.title, 60)
     controller.emit(Notice(f"rewound the conversation to before '{title}'"))
     if controller.services.repository.keep:
-        way_back = f"{program_name()} -r {short_sid(session.sid)} --at r{newest}"
+        program = start_command(controller.setup.options)
+        way_back = f"{program}-r {short_sid(session.sid)} --at r{newest}"
         controller.emit(Notice(f"the removed part is kept; continue from it in a copy with {way_back}"))
     return PromptRestored(point.text)
 
@@ -241,16 +244,20 @@ def _scope_menu(point: RewindPoint, plan: RewindPlan) -> Menu:
 
 
 def _changed_files_menu(plan: RewindPlan) -> Menu:
-    count = plan.changed_since
-    verb = "has" if count == 1 else "have"
-    if any(step.interrupted for step in plan.files):
-        verb = "may have"
     return question_menu(
-        f"{pluralize(count, 'file')} {verb} been changed outside this session since",
+        _changed_outside(plan),
         keep="Keep those changes",
         theirs="Restore those files as well, and lose those changes",
         cancel="Cancel",
     )
+
+
+def _changed_outside(plan: RewindPlan) -> str:
+    count = plan.changed_since
+    verb = "has" if count == 1 else "have"
+    if any(step.interrupted for step in plan.files):
+        verb = "may have"
+    return f"{pluralize(count, 'file')} {verb} been changed outside this session since"
 
 
 def _described_plan(controller: Controller, plan: RewindPlan) -> CommandOutput:

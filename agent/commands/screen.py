@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from agent.app import EDITING_MODES, THEMES
+from agent.app import EDITING_MODES, THEMES, start_command
 from agent.events import CommandOutput, Event, Notice, ScreenSetting
 from agent.extensions.skills import Skill, SkillLibrary
 from agent.formatting import shorten, with_keys
 from agent.menus import question_menu
-from agent.version import program_name
 
 from .running import unknown, usage_notice
 from .setting_menus import theme_menu
@@ -84,7 +83,7 @@ async def show_help(controller: Controller, argument: str) -> Event | None:
         f"  {section:<{width}}  {' '.join(f'/{each.name}' for each in section_commands(section))}"
         for section in HELP_SECTIONS
     ]
-    keys = {**controller.setup.key_names, "program": program_name()}
+    keys = {**controller.setup.key_names, "program": start_command(controller.setup.options).rstrip()}
     short = [with_keys(line, keys) for line in SHORT_KEY_HELP]
     if yours := " ".join(f"/{each.name}" for each in library.for_users()):
         lines.append(f"  {'yours':<{width}}  {shorten(yours, MAX_OWN_NAMES_CHARS)}")

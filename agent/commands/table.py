@@ -253,8 +253,8 @@ COMMANDS: tuple[Command, ...] = (
             "arguments, choose from a list. N is the number in the list; the oldest prompt is 1. `/rewind N` "
             "restores the conversation, `/rewind N files` the files, and `/rewind N both` both. Changes to "
             "files are shown first. Add `yes` to make them, and `theirs` to include files that others have "
-            "changed since.",
-            usage="[N [files | both] [yes [theirs]]]", aliases=("undo",), at_screen=True),
+            "changed since, or `keep` to leave those as they are.",
+            usage="[N [files | both] [yes [theirs | keep]]]", aliases=("undo",), at_screen=True),
     Command("fork", "sessions.fork_session",
             "Continue in a copy of this session. The original does not change.",
             aliases=("branch",), at_screen=True),

@@ -138,6 +138,23 @@ def test_rewind_leaves_what_the_user_changed_since_unless_asked(tmp_path: Path) 
     run_controller(tmp_path, work)
 
 
+def test_the_prompt_stays_until_it_is_said_what_becomes_of_others_changes(tmp_path: Path) -> None:
+    """Without the prompt no number would lead to these files any more."""
+    (tmp_path / "a.py").write_text("print('old')\n", "utf-8")
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("replace old by new in a.py")
+        (tmp_path / "a.py").write_text("mine\n", "utf-8")
+        told = await run.do("/rewind 1 both yes")
+        assert "nothing was rewound: 1 file has been changed outside this session" in told
+        assert "add `theirs`" in told and prompts(run) == 1
+        assert "unknown word 'foo'" in await run.do("/rewind 1 foo")
+        await run.do("/rewind 1 both yes keep")
+        assert prompts(run) == 0 and (tmp_path / "a.py").read_text("utf-8") == "mine\n"
+
+    run_controller(tmp_path, work)
+
+
 def test_the_prompts_are_listed_newest_first_with_what_changed_since(tmp_path: Path) -> None:
     async def after(run: ControllerRun) -> None:
         assert prompts(run) > 0 and run.emitted(PromptRestored) == []
