@@ -30,7 +30,10 @@ class ApprovalChoice(Struct, frozen=True):
 
 
 def approval_choices(question: PermissionQuestion) -> tuple[ApprovalChoice, ...]:
-    """Return the answers to a question, numbered in their order: once, for longer, no, always."""
+    """Return the answers to a question, numbered in their order: once, in this session, no, always.
+
+    In all questions `y` means once, `a` in this session, `n` no and `p` always in this project.
+    """
     if question.preview.get("plan"):
         offered = _plan_answers()
     elif question.refused:
@@ -83,11 +86,11 @@ def _unblocking_answers(question: PermissionQuestion) -> Iterator[ApprovalChoice
     yield ApprovalChoice("y", text=text, answer=Allow("session" if question.port else "once"))
     if question.waits and question.through:
         text = f"Yes, and let commands {one_line(question.through)} in this session"
-        yield ApprovalChoice("s", text=text, answer=Allow("session"))
+        yield ApprovalChoice("a", text=text, answer=Allow("session"))
+    yield ApprovalChoice("n", text=DENIAL, answer=None)
     if question.through:
         text = f"Yes, and always allow commands in this project to {one_line(question.through)}"
-        yield ApprovalChoice("a", text=text, answer=Allow("through"))
-    yield ApprovalChoice("n", text=DENIAL, answer=None)
+        yield ApprovalChoice("p", text=text, answer=Allow("through"))
     if question.prefix is not None:
         text = f"Yes, and always run this without the sandbox: {one_line(question.prefix)}"
-        yield ApprovalChoice("p", text=text, answer=Allow("always"))
+        yield ApprovalChoice("o" if question.through else "p", text=text, answer=Allow("always"))

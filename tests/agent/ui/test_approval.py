@@ -453,9 +453,17 @@ def test_leaving_the_sandbox_is_another_question_with_answers_of_its_own():
     asked = question(prefix="open(cargo install x)", preview={"text": "cargo install x"}, **REFUSED)
     assert [(choice.digit, choice.answer) for choice in approval_choices(asked)] == [
         ("1", Allow("once")),
-        ("2", Allow("through")),
-        ("3", None),
+        ("2", None),
+        ("3", Allow("through")),
         ("4", Allow("always")),
+    ]
+    assert [choice.letter for choice in approval_choices(asked)] == ["y", "n", "p", "o"]
+    waiting = question(waits=True, refused="npm wants to reach example.org", through="reach example.org")
+    assert [(choice.letter, choice.answer) for choice in approval_choices(waiting)] == [
+        ("y", Allow("once")),
+        ("a", Allow("session")),
+        ("n", None),
+        ("p", Allow("through")),
     ]
     refused = "blocked: write .git/config"
     narrow = approval_choices(question(prefix="open(git config a.b c)", refused=refused))
@@ -464,7 +472,7 @@ def test_leaving_the_sandbox_is_another_question_with_answers_of_its_own():
     rows = draw_approval(panel_of(asked), RenderContext(70, Theme(False)), 20)
     told = [row.strip() for row in rows if row]
     assert told[:3] == ["Run this command outside the sandbox?", REFUSED["refused"], "cargo install x"]
-    assert any("2 Yes, and always allow commands in this project to" in row for row in rows)
+    assert any("3 Yes, and always allow commands in this project to" in row for row in rows)
 
 
 @each_row(
