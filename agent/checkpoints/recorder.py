@@ -52,8 +52,8 @@ UNSTORED_FILES = (
     " files need your approval"
 )
 UNKEPT_FILES = (
-    "some files are too large for checkpoints: {}. /rewind cannot undo what commands do to these files. In"
-    " manual mode commands that delete or overwrite files need your approval"
+    "some files are too large for checkpoints, or the disk is full: {}. /rewind cannot undo what commands"
+    " do to these files. In manual mode commands that delete or overwrite files need your approval"
 )
 
 
@@ -339,10 +339,14 @@ class Checkpoints(Struct):
         lost = {change.path for change in self.log.changes if not change.before.restorable}
         if lost:
             some = shown_paths(sorted(lost), 5)
-            lines.append(f"{len(lost)} changed files were too large or unreadable to keep: {some}")
+            was = "was" if len(lost) == 1 else "were"
+            lines.append(
+                f"{pluralize(len(lost), 'changed file')} {was} too large or unreadable to keep, or the disk"
+                f" was full: {some}"
+            )
         for store in (self.scanner.store, self.scanner.store.large):
             if store.full:
-                lines.append(f"the checkpoint store is full: {store.folder}")
+                lines.append(f"the checkpoint store or its disk is full: {store.folder}")
         return lines
 
 

@@ -115,7 +115,7 @@ def _update_index(scope: RecallScope) -> None:
     is_there = update_index(scope.project, lambda: time.monotonic() > quiet_until)
     if is_there and time.monotonic() > quiet_until:
         size = sum(path.stat().st_size for path in paths if path.exists())
-        sys.stderr.write(f"indexing {size / 1e6:,.0f} MB of transcripts (only once) ...\n")
+        sys.stderr.write(f"indexing {size / 1e6:,.1f} MB of transcripts (only once) ...\n")
         update_index(scope.project, lambda: False)
 
 
@@ -126,6 +126,8 @@ def _answer(scope: RecallScope, query: str, as_json: bool) -> int:
         print_text(json.dumps({"query": query, "hits": [hit.to_json(now) for hit in hits]}), raw=True)
     elif hits:
         print_text("\n".join(_within_screen(line for hit in hits for line in hit.lines(now))))
+    else:
+        sys.stderr.write("nothing found\n")
     return 0 if hits else 1
 
 

@@ -96,6 +96,7 @@ def _findings(controller: Controller) -> Iterator[Finding]:
     warnings = "; ".join(one for one in setup.config.warnings if one not in setup.options.remarks)
     yield f"fix it in {path}" if warnings else "", "settings", warnings or "valid"
     yield from _ignored_parts(controller)
+    yield from _failed_servers(controller)
     if not setup.options.offline:
         found_key = has_credentials(setup.config, setup.environ, Path.home())
         remedy = "" if found_key else "set ANTHROPIC_API_KEY, or see the README for other providers"
@@ -115,6 +116,14 @@ def _ignored_parts(controller: Controller) -> Iterator[Finding]:
         by_file.setdefault(short_path(str(each.path)), []).append(f"{each.name} ({each.why})")
     for path, entries in by_file.items():
         yield "", path, f"without effect: {'; '.join(entries)}"
+
+
+def _failed_servers(controller: Controller) -> Iterator[Finding]:
+    """Yield the MCP servers that failed, with the reasons."""
+    source = controller.services.mcp
+    for server in source.servers if source is not None else ():
+        if server.state == "failed":
+            yield "fix its entry, then /mcp reconnect it", f"MCP server {server.entry.name}", server.failure
 
 
 def _terminal(environ: Mapping[str, str]) -> Iterator[Finding]:

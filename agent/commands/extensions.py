@@ -82,7 +82,10 @@ async def show_skills(controller: Controller, argument: str) -> Event | None:
             "no commands or skills; create .claude/commands/NAME.md or .claude/skills/NAME/SKILL.md in the"
             " project or in your home directory"
         )
-    lines = [f"{len(library.skills)} commands and skills", *_skill_lines(library)]
+    lines = [
+        f"{pluralize(len(library.skills), 'command or skill', 'commands and skills')}",
+        *_skill_lines(library),
+    ]
     lines += [f"  unused: {hidden.path} (replaced by {known.path})" for hidden, known in library.shadowed]
     taken = {one.name for one in controller.command_table.command_summaries()} & library.skills.keys()
     lines += [f"  unused: {library.skills[name].path} (/{name} is built in)" for name in sorted(taken)]

@@ -19,8 +19,11 @@ def import_rules(controller: Controller, wanted: str) -> Event:
         unusable = claude_rules(setup.environ, setup.folder).unusable
         lines = [f"allow  {rule}  ({rule.origin})" for rule in offered]
         lines += (f"cannot be imported: {line}" for line in unusable)
-        use = "/permissions import RULE or /permissions import all to allow them here"
-        end = use if offered else "Claude Code's settings files contain no allow rules to import"
+        end = "Claude Code's settings files contain no allow rules to import"
+        if offered:
+            end = "/permissions import RULE or /permissions import all to allow them here"
+        elif unusable:
+            end = "Claude Code's settings files contain no other allow rules"
         return CommandOutput("\n".join([*lines, end])) if lines else Notice(end)
     chosen = [rule for rule in offered if wanted in ("all", str(rule))]
     if not chosen:

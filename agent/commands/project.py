@@ -112,7 +112,7 @@ async def show_diff(controller: Controller, argument: str) -> Event | None:
     for one in shown:
         figures = one.why or f"+{one.added} -{one.removed}"
         controller.emit(CommandOutput(f"{one.how:<8} {one_line_path(one.path)}  {figures}"))
-        lines = one.text.splitlines()
+        lines = one.text.splitlines() if path or one.how != "gone" else []  # a line is enough for each
         allowed = left if path else min(left, 60)  # one of several files may not use all lines
         if lines[:allowed]:
             controller.emit(CommandOutput("\n".join(lines[:allowed]) + "\n", "diff"))

@@ -224,9 +224,13 @@ def _change_permissions(store: PermissionStore, verb: str, rest: str) -> list[st
 def _remove_rules(store: PermissionStore, text: str) -> list[str]:
     rules = _rules_by_kind(store)
     known = {str(rule) for _, rule in rules}
-    wanted = {text} if text in known else {str(rule) for rule in parse_rules(text)}
+    wanted = {text}
+    if text not in known:
+        with suppress(ValueError):  # what is not a rule is not one of ours
+            wanted = {str(rule) for rule in parse_rules(text)}
     if missing := wanted - known:
-        raise ValueError(f"unknown rule {', '.join(sorted(missing))}; run /permissions to list the rules")
+        named = ", ".join(sorted(missing)) or "''"
+        raise ValueError(f"unknown rule {named}; run /permissions to list the rules")
     lines = []
     for kind, rule in rules:
         if str(rule) in wanted and (rule.origin == SESSION_ORIGIN or store.is_permanent(rule)):

@@ -44,7 +44,7 @@ def test_the_best_hits_of_all_sessions_are_printed(capsys: pytest.CaptureFixture
         "20261122-093012-bbbb/r1",
     }
     assert out.count('  in "a walrus') == len(out.splitlines()) // 2 and "weak match" not in out
-    assert run(capsys, project, "unicorn") == (1, "", "")
+    assert run(capsys, project, "unicorn") == (1, "", "nothing found\n")
 
 
 def test_a_hit_with_few_of_the_words_is_marked(capsys: pytest.CaptureFixture[str], project: Path) -> None:

@@ -86,8 +86,8 @@ def test_words_are_searched_for_in_all_of_them(capsys: pytest.CaptureFixture[str
     assert code == 0
     assert out.startswith("20261122-093012-bbbb/r4  ")
     assert re.search(r'result of bash ls  in ".*"\n    file1\.txt', out) and "\x1b" not in out
-    assert run(capsys, project, "search", "nowhere") == (1, "", "")
-    assert run(capsys, project, "search", "surroundings") == (1, "", "")
+    assert run(capsys, project, "search", "nowhere") == (1, "", "nothing found\n")
+    assert run(capsys, project, "search", "surroundings") == (1, "", "nothing found\n")
 
 
 def test_one_is_exported_privately_and_never_over_a_file(

@@ -21,6 +21,17 @@ def test_the_doctor_reports_what_is_wrong_with_its_remedy(tmp_path: Path) -> Non
     run_controller(tmp_path, work, environ={"PATH": "/nowhere", "TERM": "dumb"})
 
 
+def test_the_doctor_names_mcp_servers_that_failed(tmp_path: Path) -> None:
+    configured = '{"mcpServers": {"foo": {"command": "no-such-program"}}}'
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("/mcp")
+        told = await run.do("/doctor")
+        assert "!!  MCP server foo: " in told and "no-such-program" in told and "/mcp reconnect" in told
+
+    run_controller(tmp_path, work, mcp_config=(configured,))
+
+
 def test_commands_that_cannot_be_called_are_named_at_the_start_and_by_the_doctor(tmp_path: Path) -> None:
     (tmp_path / ".claude" / "commands").mkdir(parents=True)
     (tmp_path / ".claude" / "commands" / "cost.md").write_text("Count the cost.")

@@ -35,7 +35,7 @@ def test_allow_rules_are_offered_and_taken_by_name(tmp_path: Path) -> None:
         assert all(map(store.is_permanent, store.rules.allow))
         shown = (await run.do("/permissions import")).splitlines()
         assert shown[0].startswith("cannot be imported: Nonsense(:") and shown[0].endswith(f"({path})")
-        assert shown[1] == "Claude Code's settings files contain no allow rules to import"
+        assert shown[1] == "Claude Code's settings files contain no other allow rules"
 
     run_controller(tmp_path, work, environ={"HOME": str(tmp_path / "home")})
 
@@ -48,7 +48,10 @@ def test_allow_rules_of_a_checkout_are_named_with_the_reason_why_they_are_not_of
         why = f"a checkout cannot grant permissions; see /permissions allow ({path})"
         for words in ("import", "import all"):
             shown = await run.do(f"/permissions {words}")
-            assert shown.splitlines() == [f"cannot be imported: Bash(ls:*): {why}", none]
+            assert shown.splitlines() == [
+                f"cannot be imported: Bash(ls:*): {why}",
+                "Claude Code's settings files contain no other allow rules",
+            ]
 
     run_controller(tmp_path, work, environ={"HOME": str(tmp_path / "home")})
 

@@ -122,6 +122,7 @@ def test_without_a_memory_file_memory_reports_where_to_put_one(tmp_path: Path) -
 def test_diff_shows_what_the_session_changed_and_no_more(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n", "utf-8")
     (tmp_path / "b.txt").write_text("here\n", "utf-8")
+    (tmp_path / "c.txt").write_text("there\n", "utf-8")
 
     async def work(run: ControllerRun) -> None:
         assert "no changes recorded in this session" in await run.do("/diff")
@@ -130,9 +131,11 @@ def test_diff_shows_what_the_session_changed_and_no_more(tmp_path: Path) -> None
         assert "changed  a.txt  +1 -1" in text and "-two\n+three" in text and "1 file, +1 -1" in text
         await run.do("!rm b.txt; seq 500 > new.txt")
         assert "b.txt" not in await run.do("/diff")  # the user's own commands are not the session's doing
-        await run.do("run `rm -f b.txt; mkdir d; seq 500 > d/long.txt`")
+        await run.do("run `rm -f b.txt c.txt; mkdir d; seq 500 > d/long.txt`")
         text = await run.do("/diff")
         assert "new      d/long.txt  +500 -0" in text and "run /diff d/long.txt to see" in text
+        assert "gone     c.txt  +0 -1" in text and "-there" not in text
+        assert "-there" in await run.do("/diff c.txt")
         assert "+500" in await run.do("/diff ./d") and "+499\n" in run.text()
         assert "a.txt" not in run.text()
         with (tmp_path / "a.txt").open("a", encoding="utf-8") as file:

@@ -97,7 +97,8 @@ def test_rules_are_listed_with_their_origin_and_session_and_permanent_ones_can_b
         ("/permissions forbid bash", "| deny RULE |"),
         ("/permissions remove bash(make)", "unknown rule bash(make); run /permissions"),
         ("/permissions deny bsh", "did you mean 'bash'?"),
-        ("/permissions remove", "is not a rule"),
+        ("/permissions remove", "unknown rule ''; run /permissions"),
+        ("/permissions remove zz", "unknown rule zz; run /permissions"),
     ],
 )
 def test_a_change_of_permissions_that_cannot_be_made_is_explained(
