@@ -739,8 +739,8 @@ def test_a_port_of_this_machine_is_reached_once_the_user_allows_it(
     assert question_head(question) == f"Let commands connect to localhost:{port}?"
     assert [choice.text for choice in approval_choices(question)] == [
         "Yes, in this session, and rerun the command",
-        f"Yes, and always allow commands in this project to reach localhost:{port}",
         DENIAL,
+        f"Yes, and always allow commands in this project to reach localhost:{port}",
     ]
     rules = (Rule(REACHING, f"localhost:{port}"),)
     assert stored_rules(shell.granted) == (rules if scope == "through" else ())
