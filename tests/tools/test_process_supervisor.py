@@ -445,3 +445,24 @@ def test_the_supervisor_gets_what_its_interpreter_needs(
     assert shell.say("echo well") == "well"
     shell.close()
     shell.runner.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="relays are forked on Linux")
+def test_a_port_can_be_connected_to_as_soon_as_its_relay_is_started() -> None:
+    """Otherwise a command that starts at once is refused, although the user has allowed the port."""
+    code = """if True:
+        import os, signal, socket
+        from supervisor.relay import open_listener
+        from supervisor.sandboxed_spawner import fork_relay
+        free = open_listener()
+        port = free.getsockname()[1]
+        free.close()
+        os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGSTOP))
+        relay = fork_relay(open_listener(), "/nowhere", [f"/nowhere/{port}"])
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        finally:
+            os.kill(relay, signal.SIGKILL)
+    """
+    folder = Path(__file__).parents[2] / "tools" / "sandbox"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=folder)

@@ -23,7 +23,7 @@ from . import CANNOT_ENCLOSE, landlock
 from .bubblewrap import exec_bwrap
 from .containment import join_memory_group
 from .mounts import build_tree
-from .relay import open_listener, proxy_environment, wait_for
+from .relay import open_listener, open_ports, proxy_environment, wait_for
 from .sandboxed_spawner import (
     READY,
     SandboxedStart,
@@ -124,11 +124,14 @@ def _enter_namespaces(request: SandboxRequest) -> SandboxedStart:
         _raise_loopback()
     proxy = profile["proxy"]
     listener = open_listener() if proxy else None
+    ports = open_ports(profile["ports"]) if proxy else {}  # before any command can start
     child = os.fork()
     if child:
         drop_capabilities()
-        close_all_but(*([listener.fileno()] if listener else []))
-        os._exit(os.waitstatus_to_exitcode(wait_for(child, listener, proxy, profile["ports"])) & 0xFF)
+        close_all_but(*([listener.fileno()] if listener else []), *ports)
+        os._exit(os.waitstatus_to_exitcode(wait_for(child, listener, proxy, ports)) & 0xFF)
+    for port, _ in ports.values():
+        port.close()
     call("prctl", PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     # The new namespace has a copy of it, which contains the current directory.
     os.fchdir(profile["stage"])

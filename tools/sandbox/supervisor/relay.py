@@ -18,6 +18,8 @@ from contextlib import suppress
 
 _MAX_CONNECTIONS = 256  # at the same time; more are closed immediately
 _NEVER_PROXIED = "localhost,127.0.0.1,::1"
+# Listeners on loopback ports by descriptor, each with the path of the socket that its connections go to.
+OpenPorts = dict[int, tuple[socket.socket, str]]
 
 
 def open_listener() -> socket.socket:
@@ -35,12 +37,12 @@ def proxy_environment(port: int) -> dict[str, str]:
     return {**wanted, **{name.lower(): value for name, value in wanted.items()}, "NODE_USE_ENV_PROXY": "1"}
 
 
-def open_ports(ports: Sequence[str]) -> dict[int, tuple[socket.socket, str]]:
-    """Listen on the loopback ports for which sockets are named; return listeners and sockets by descriptor.
+def open_ports(ports: Sequence[str]) -> OpenPorts:
+    """Listen on the loopback ports for which sockets are named.
 
     A port on which a command listens already is omitted: it belongs to that command.
     """
-    found: dict[int, tuple[socket.socket, str]] = {}
+    found: OpenPorts = {}
     for path in ports:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         # An earlier sandbox of the session, in the same network, may still listen for its own jobs.
@@ -55,13 +57,13 @@ def open_ports(ports: Sequence[str]) -> dict[int, tuple[socket.socket, str]]:
     return found
 
 
-def serve_relay(listener: socket.socket, proxy: str, until: int, ports: Sequence[str] = ()) -> None:
+def serve_relay(listener: socket.socket, proxy: str, until: int, ports: OpenPorts) -> None:
     """Join connections of the listener to the socket at the path `proxy` until the descriptor is readable.
 
-    `ports` are sockets that lead to ports of this machine.
+    `ports` lead to ports of this machine.
     """
     relay = _Relay()
-    listeners = {listener.fileno(): (listener, proxy), **open_ports(ports)}
+    listeners = {listener.fileno(): (listener, proxy), **ports}
     relay.poller.register(until, select.POLLIN)
     for fd in listeners:
         relay.poller.register(fd, select.POLLIN)
@@ -172,7 +174,7 @@ class _Relay:
             self.poller.unregister(end.fd)
 
 
-def wait_for(child: int, listener: socket.socket | None, proxy: str, ports: Sequence[str]) -> int:
+def wait_for(child: int, listener: socket.socket | None, proxy: str, ports: OpenPorts) -> int:
     """Relay, if there is a proxy, until a child ends; return its raw wait status."""
     if listener is not None and sys.platform == "linux":
         with suppress(OSError):

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from .relay import open_listener, proxy_environment, serve_relay
+from .relay import open_listener, open_ports, proxy_environment, serve_relay
 from .seccomp import deny_system_calls
 from .spawner import Spawner, serve_spawner
 from .system_calls import DUMPABLE, call
@@ -97,14 +97,16 @@ def serve_within(end: str, writer: str, given: str) -> None:
 
 def fork_relay(listener: socket.socket, proxy: str, ports: Sequence[str] = ()) -> int:
     """Relay in a process of its own, which ends with its parent."""
+    opened = open_ports(ports)  # before any command can start
     reader, writer = os.pipe()
     pid = os.fork()
     if not pid:
-        close_all_but(listener.fileno(), reader)
-        serve_relay(listener, proxy, reader, ports)
+        close_all_but(listener.fileno(), reader, *opened)
+        serve_relay(listener, proxy, reader, opened)
         os._exit(0)
     os.close(reader)
-    listener.close()
+    for own, _ in ((listener, proxy), *opened.values()):
+        own.close()
     os.set_inheritable(writer, False)  # and left open
     return pid
 
