@@ -48,7 +48,8 @@ def works_as_fork(call: NestedCall) -> bool:
     if definition is FORK:  # in the background, the copy includes what the session has done since
         return True
     if (
-        not _open_calls(parent)
+        call.request.background  # whether its call has a result yet depends on the load of the machine
+        or not _open_calls(parent)
         or definition is not BUILTIN_AGENTS.get(definition.name)
         or context.settings.cache is None
     ):
