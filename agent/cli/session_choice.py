@@ -36,8 +36,8 @@ def with_session(setup: RunSetup) -> RunSetup | None:
         path = repository.newest()
     else:
         path = repository.named(options.resume or _pick(repository, setup))
-    chosen = replace(setup, options=replace(options, continue_=False, resume=path.stem))
-    chosen = replace(chosen, read_start=repository.read_start)
+    found = replace(options, continue_=False, resume=path.stem)
+    chosen = replace(setup, options=found, read_start=repository.read_start)
     if not options.from_elsewhere:
         try:
             repository.require_own(path)

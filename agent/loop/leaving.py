@@ -16,7 +16,7 @@ from agent.permissions import (
     Rule,
     barring_rule,
     opening_rule,
-    own_program_words,
+    own_program_warning,
     parse_rules,
 )
 from agent.ports import Allow, Deny, PermissionQuestion
@@ -155,11 +155,12 @@ class Leaving(Struct):
         port = passage.target if passage is not None and reaching and local_port(passage.target) else ""
         rule = opening_rule(call.access[0].target)
         remedy = f"--allowedTools {quote(f'{REACHING}({passage.target})')}" if passage and reaching else ""
+        warning = own_program_warning(call.access[0], rules)
         question = PermissionQuestion(
             call.tool.name,
             title=call.title,
             access=call.access,
-            why=WAITING if refusal.waiting else WHY + own_program_words(call.access[0], rules),
+            why=WAITING if refusal.waiting else f"{WHY}{f' {warning}.' if warning else ''}",
             prefix=str(rule) if rule is not None and not refusal.waiting and not port else None,
             preview={"text": call.access[0].target, "said": refusal.said},
             refused=str(refusal),

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         PermissionRules,
         Verdict,
         judge_call,
-        own_program_words,
+        own_program_warning,
     )
     from .sandbox_settings import (
         SANDBOX_MODES,
@@ -88,7 +88,7 @@ __all__ = [
     "known_rules",
     "mode_named",
     "opening_rule",
-    "own_program_words",
+    "own_program_warning",
     "parse_rules",
     "reachable_hosts",
     "sandbox_entries",
@@ -109,7 +109,7 @@ __getattr__ = lazy_door(
         "rule_syntax": (
             "EDITING FOREIGN_PREFIX OPENING REACHING Rule UnknownTool WEB_TOOLS known_rules parse_rules"
         ),
-        "rules": "PermissionRules Verdict judge_call own_program_words",
+        "rules": "PermissionRules Verdict judge_call own_program_warning",
         "sandbox_settings": "SANDBOX_MODES SandboxSettings sandbox_entries",
     },
 )

@@ -270,9 +270,9 @@ def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
     if needed and _may_read_outside(access, rules):
         return Verdict("allow", "it only reads, and cannot work in the sandbox")
     if needed:
-        warning = own_program_words(access, rules).rstrip(".")
+        warning = own_program_warning(access, rules)
         why = f"it cannot work in the sandbox: {needed}. Approving runs the line outside"
-        why += f".{warning}" if warning else ""
+        why += f". {warning}" if warning else ""
         return Verdict("ask", why, prefix=opening_rule(line), binding=True)
     replaced = rules.replacement(access) if rules.sandboxed and opening is not None and not bypasses else ""
     if replaced:
@@ -310,14 +310,14 @@ def _outside_need(access: Access, rules: PermissionRules) -> str:
     return needed or ("" if rules.widened else shell.system_file_need(access.target, seen))
 
 
-def own_program_words(access: Access, rules: PermissionRules) -> str:
-    """Return a warning about a line that runs a program of the project by its name alone.
+def own_program_warning(access: Access, rules: PermissionRules) -> str:
+    """Return a warning, without a period, about a line that runs a program of the project by its name alone.
 
     A sandboxed command may have put it there: `.venv/bin` is often the first directory on PATH.
     """
     seen = rules.standpoint(access)
     found = shell.own_program(access.target, seen) if seen is not None else ""
-    return f" It runs {found.removeprefix(f'{rules.folder}/')} of the project." if found else ""
+    return f"It runs {found.removeprefix(f'{rules.folder}/')} of the project" if found else ""
 
 
 def _may_read_outside(access: Access, rules: PermissionRules) -> bool:

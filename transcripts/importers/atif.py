@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..messages import Block, TextBlock, ThinkingBlock, ToolUseBlock
-from .openai_items import content_parts, image_at, tool_call
-from .recording import UNREADABLE_CALLS, ImportedSession, ParsedFile, Skip, parse_time, read_parts
+from .openai_items import content_parts, image_at, readable_calls, tool_call
+from .recording import ImportedSession, ParsedFile, Skip, parse_time, read_parts
 
 _VERSION_START = "ATIF-v"
 
@@ -66,15 +66,12 @@ def _add_reply(step: Mapping[str, Any], model: str, session: ImportedSession) ->
 
 def _calls(step: Mapping[str, Any], skip: Skip) -> list[ToolUseBlock]:
     """Return the calls of a step. Those without an id are skipped."""
-    calls: list[ToolUseBlock] = []
-    for raw in _list(step, "tool_calls"):
-        given = raw if isinstance(raw, Mapping) else {}
-        call = tool_call(given.get("tool_call_id"), given.get("function_name"), given.get("arguments"))
-        if call is None:
-            skip(UNREADABLE_CALLS)
-        else:
-            calls.append(call)
-    return calls
+    return readable_calls(map(_call, _list(step, "tool_calls")), skip)
+
+
+def _call(raw: Any) -> ToolUseBlock | None:
+    given = raw if isinstance(raw, Mapping) else {}
+    return tool_call(given.get("tool_call_id"), given.get("function_name"), given.get("arguments"))
 
 
 def _content(content: Any, skip: Skip) -> tuple[Block, ...]:

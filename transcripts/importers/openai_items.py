@@ -62,16 +62,24 @@ def tool_call(ident: Any, name: Any, arguments: Any) -> ToolUseBlock | None:
     return block if isinstance(block, ToolUseBlock) else None
 
 
-def chat_calls(calls: Iterable[Any], skip: Skip) -> list[ToolUseBlock]:
-    """Return the `tool_calls` of a message of Chat Completions. Those without an id are skipped."""
-    made: list[ToolUseBlock] = []
+def readable_calls(calls: Iterable[ToolUseBlock | None], skip: Skip) -> list[ToolUseBlock]:
+    """Return the calls that could be read; the others are counted as skipped."""
+    readable: list[ToolUseBlock] = []
     for call in calls:
-        function = call.get("function") if isinstance(call, Mapping) else None
-        use = None
-        if isinstance(function, Mapping):
-            use = tool_call(call.get("id"), function.get("name"), function.get("arguments"))
-        if use is None:
+        if call is None:
             skip(UNREADABLE_CALLS)
         else:
-            made.append(use)
-    return made
+            readable.append(call)
+    return readable
+
+
+def chat_calls(calls: Iterable[Any], skip: Skip) -> list[ToolUseBlock]:
+    """Return the `tool_calls` of a message of Chat Completions. Those without an id are skipped."""
+    return readable_calls(map(_chat_call, calls), skip)
+
+
+def _chat_call(call: Any) -> ToolUseBlock | None:
+    function = call.get("function") if isinstance(call, Mapping) else None
+    if not isinstance(function, Mapping):
+        return None
+    return tool_call(call.get("id"), function.get("name"), function.get("arguments"))
