@@ -164,7 +164,7 @@ def _with_lost_lines(
 
 
 def _is_in_order(log: str, state: RepositoryState) -> bool:
-    """Return whether the stash entries of a log get its order where the missing ones are added in turn."""
+    """Return whether adding the missing stash entries one after another gives the order in the log."""
     wanted = [line.split(" ")[1] for line in log.splitlines()]
     there = [line.split(" ")[1] for line in state.logs.get(STASH_LOG, "").splitlines()]
     return [*there, *(entry for entry in wanted if entry not in there)] == wanted

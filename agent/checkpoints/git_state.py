@@ -294,7 +294,7 @@ def lost_lines(before: str, after: str) -> str:
 def restored_log(name: str, before: str, after: str) -> str:
     """Return the lines of a reflog before and those added since; "" if it has lost none.
 
-    Where an entry of the stash is dropped, git writes the line of the next one anew, with another old commit.
+    Where a stash entry is dropped, git writes the line of the next one again, with another old commit.
     """
     if not lost_lines(before, after):
         return ""
