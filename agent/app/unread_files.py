@@ -16,7 +16,7 @@ def unread_files(folder: Path, user_dir: Path, environ: Mapping[str, str]) -> It
     Settings and servers of directories above are read by a makeroom that starts there.
     """
     for path, other in replaced_memory(folder, user_dir, claude_folder(environ)).items():
-        yield IgnoredPart(path, "instructions", f"{other} takes its place")
+        yield IgnoredPart(path, "instructions", f"{other} is used instead")
     kinds = {
         ".claude/settings.json": "settings",
         ".claude/settings.local.json": "settings",

@@ -347,7 +347,7 @@ class Worktrees(Struct, frozen=True):
                 why = str(error)
                 if "already exists" not in why:  # else the branch exists, or another process was first
                     break
-        raise UsageError(f"cannot make the worktree{f' {name}' if name else ''}: {why}")
+        raise UsageError(f"cannot create the worktree{f' {name}' if name else ''}: {why}")
 
     def _prepare(self) -> None:
         """Make the directory of worktrees, and exclude it from git. Raises UsageError."""
@@ -355,10 +355,10 @@ class Worktrees(Struct, frozen=True):
         try:
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
             if place.resolve() != place:
-                raise UsageError(f"cannot make a worktree in {place}: a symbolic link leads elsewhere")
+                raise UsageError(f"cannot create a worktree in {place}: a symbolic link leads elsewhere")
             Checkout(self.project).exclude(place)
         except (FileError, OSError) as error:
-            raise UsageError(f"cannot make a worktree in {place}: {error}") from error
+            raise UsageError(f"cannot create a worktree in {place}: {error}") from error
 
 
 @asynccontextmanager

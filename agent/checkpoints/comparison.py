@@ -118,7 +118,7 @@ def _difference(path: str, how: str, pieces: Sequence[_Piece]) -> FileDifference
     text = "".join(texts[:1] + [each.split("\n", 2)[2] for each in texts[1:]])  # with one header
     added, removed = (sum(getattr(each, name) for each in made) for name in ("added", "removed"))
     return FileDifference(
-        path, how=how, added=added, removed=removed, text=text, why="" if text else "line ends only"
+        path, how=how, added=added, removed=removed, text=text, why="" if text else "line endings only"
     )
 
 

@@ -42,7 +42,7 @@ from .snapshot import shown_paths
 from .store_folder import RECENT_LOG_S
 
 MAX_REPOSITORIES = 10  # of a project, those nearest to its top
-_TOO_MANY = f"only the {MAX_REPOSITORIES} git repositories nearest to the top are kept"
+_TOO_MANY = f"only the {MAX_REPOSITORIES} git repositories nearest the root are covered"
 
 
 class Repository(NamedTuple):

@@ -205,7 +205,7 @@ class ProjectScanner(Struct):
         try:
             found = reading.result()
         except GitFailed as error:
-            log.info("git does not find changes here: %s", error)
+            log.info("git cannot detect changes here: %s", error)
             self._without_git = True
             return False
         plain, executable = found.mode, found.executable_mode
@@ -331,7 +331,7 @@ class ProjectScanner(Struct):
             try:
                 digests = dict(self._stored_blobs(self.index, idents))
             except (GitFailed, OSError) as error:
-                log.warning("git cannot give back what a command changed: %s", error)
+                log.warning("git cannot restore what a command changed: %s", error)
         return {
             name: replace(state, value=digests.get(state.blob, "")) if state.blob else state
             for name, state in states.items()

@@ -3,10 +3,10 @@
     import claude [--yes]
 
 Lists the allow rules in Claude Code's settings files and the MCP servers in ~/.claude.json that makeroom does
-not have yet, and copies them after a question: rules for this project, servers to their scope. Agents are
+not have yet, and copies them if you confirm: rules for this project, servers to their scope. Agents are
 listed, too, but makeroom reads them where they are, as it does commands, skills, hooks and plugins.
 
-    --yes    copy without a question
+    --yes copy without asking
 """
 
 from __future__ import annotations
@@ -110,6 +110,6 @@ def _not_copied(setup: RunSetup) -> Iterator[str]:
     for name, agent in known.agents.items():
         if agent is not BUILTIN_AGENTS.get(name):
             in_project = Path(agent.origin).is_relative_to(setup.folder)
-            used = "used after approval" if in_project else "used as it is"
+            used = "used after approval" if in_project else "used without approval"
             yield f"agent   {name}  ({short_path(agent.origin)}, {used})"
     yield from known.problems

@@ -62,7 +62,7 @@ def enter_worktree(options: Options, folder: Path) -> tuple[Options, Path]:
     """
     worktrees = Worktrees.around(folder)
     if worktrees is None:
-        raise UsageError(f"--worktree requires a git repository; {folder} is in none")
+        raise UsageError(f"--worktree requires a git repository; {folder} is not in one")
     name = options.worktree or ""
     worktree, warnings = _with_git(worktrees.project, lambda git: worktrees.open(git, name))
     inside = worktrees.inside(folder)

@@ -34,7 +34,7 @@ REASONS = {
     BilledAgain.REWIND: "the conversation was rewound",
     BilledAgain.SHORT: "the prompt was too short to cache",
     BilledAgain.UNCACHED: "the server reports no cache",
-    BilledAgain.BLOCK: "less than a block of the cache, which holds whole blocks",
+    BilledAgain.BLOCK: "smaller than a cache block; only whole blocks are cached",
     BilledAgain.UNKNOWN: "the server did not find its entry",
 }
 

@@ -56,7 +56,7 @@ async def _use_approved(controller: Controller) -> None:
     if services.approved.variables != before.variables:
         services.emit(Notice("run /clear to use the variables in a new session"))
     if services.approved.model != before.model:
-        services.emit(Notice("the model applies when makeroom starts again; /model changes it now"))
+        services.emit(Notice("the new model is used after a restart; /model changes it now"))
     new = {name: each for name, each in services.agents.items() if each != known.get(name)}
     section = agents_section(new)
     if section:  # the system prompt does not change until the next session
@@ -116,7 +116,7 @@ async def show_plugins(controller: Controller, argument: str) -> Event | None:
         record_decision(services.approvals, [plugin.item], verb == "enable", controller.emit)
         await _use_approved(controller)
         if plugin.servers:
-            controller.emit(Notice("the change of its MCP servers takes effect when makeroom starts again"))
+            controller.emit(Notice("its MCP servers are started or stopped at the next start of makeroom"))
     elif argument not in ("", "list"):
         return usage_notice("plugin", f"unknown argument {argument!r}")
     if not services.plugins:

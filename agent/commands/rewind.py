@@ -149,7 +149,7 @@ async def _rewind(controller: Controller, points: list[RewindPoint], argument: s
     """Rewind by `N [conversation|files|both] [yes] [theirs|keep]`; without `yes` only show file changes."""
     number, *words = argument.split()
     if not number.isdecimal() or not 1 <= int(number) <= len(points):
-        return usage_notice("rewind", f"cannot rewind to {number!r}: N is from 1 to {len(points)}")
+        return usage_notice("rewind", f"cannot rewind to {number!r}: N must be from 1 to {len(points)}")
     if unknown := [word for word in words if word not in (*SCOPES, "yes", "theirs", "keep")]:
         return usage_notice("rewind", f"unknown word {unknown[0]!r}")
     point = points[int(number) - 1]

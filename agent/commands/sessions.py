@@ -184,7 +184,7 @@ async def copy_answer(controller: Controller, argument: str) -> Event | None:
     if argument:
         number = int(argument) if argument.isdigit() else 0
     if not 1 <= number <= len(answers):
-        return usage_notice("copy", f"cannot copy answer {argument!r}: N is from 1 to {len(answers)}")
+        return usage_notice("copy", f"cannot copy answer {argument!r}: N must be from 1 to {len(answers)}")
     text = printable(answers[number - 1])  # what is pasted into a shell must not end the paste
     what = f"{len(text):,} characters ('{shorten(' '.join(text.split()), 30)}')"
     if program := await _copy_with_program(text, controller.setup.helper_environ):

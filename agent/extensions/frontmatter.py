@@ -41,7 +41,7 @@ def judged_path(path: Path, top: Path | None) -> Path:
     owners = {path.stat().st_uid, path.lstat().st_uid}  # raises OSError for a circular link
     real = path.resolve()
     if not is_inside(str(real), str(top)):
-        raise ValueError("it is a link out of the project")
+        raise ValueError("it is a link that leads out of the project")
     if real != path and is_protected(str(real), "read"):
         raise ValueError("it is a link to a secret")
     if not owners <= trusted_owners(top):
@@ -136,7 +136,7 @@ def _load_yaml(text: str) -> object:
         return yaml.load(text, Loader=_loader())
     except yaml.MarkedYAMLError as error:
         where = f"line {error.problem_mark.line + 2}: " if error.problem_mark else ""
-        raise ValueError(f"{where}{error.problem or error.context or 'no YAML'}") from error
+        raise ValueError(f"{where}{error.problem or error.context or 'not valid YAML'}") from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         raise ValueError(str(error).partition("\n")[0]) from error
     except RecursionError:

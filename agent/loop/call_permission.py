@@ -143,7 +143,7 @@ def _after_hook(
     try:
         changed = parse_call(context, replace(call.use, input=hooked.updated_input), call.tool)
     except (FileError, ToolError) as error:
-        raise ToolError(f"A hook changed the input of this call to one that does not do: {error}") from error
+        raise ToolError(f"A hook changed the input of this call to an invalid one: {error}") from error
     told = f"a hook changed the input of this call to {_shown(changed)}"
     emit(Notice(f"{call.tool.name}: {told}"))
     return changed, (*notes, f"[{told}]")

@@ -383,7 +383,8 @@ def live_state(session: Session, context: TurnContext) -> Iterator[str]:
     for job in jobs.running if jobs is not None else ():
         yield f"background command {job.id} is running: {' '.join(job.line.split())[:120]}"
     for agent in context.agents.beside if context.agents is not None else ():
-        yield f"agent {agent.label} is running in the background: {agent.task} (its report arrives by itself)"
+        reports = "its report arrives automatically"
+        yield f"agent {agent.label} is running in the background: {agent.task} ({reports})"
     if (plan_found := newest_plan(session.folded)) is not None:
         yield f"plan (r{plan_found[0]}): {plan_found[1]}"
     if (todos := newest_todos(session.folded)) is not None and todos[1]:

@@ -35,7 +35,7 @@ from .call_permission import ParsedCall, grant_always, remark_note
 from .context import TurnContext
 
 WHY = "The command already ran partially; approving runs it again."
-WAITING = "The command is running, and its connection waits for your answer."
+WAITING = "The command is running, and its connection is waiting for your answer."
 
 _DIRECT = ("ssh", "scp", "sftp", "rsync")  # programs that no proxy connects, so allowing a host does not help
 

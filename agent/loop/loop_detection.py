@@ -14,10 +14,10 @@ from transcripts import Block, Exchange, Folded, TextBlock, ToolUseBlock, is_put
 TIMES = 3
 MAX_COUNTED_TIMES = 20  # a reply may repeat a call two thousand times, and the count is made for each
 MAX_TIMES = 50  # after which the turn ends
-STUCK = f"ended the turn: the same call had the same result {MAX_TIMES} times in a row"
+STUCK = f"ended the turn: the same call returned the same result {MAX_TIMES} times in a row"
 NOTE = (
-    "[the same call had the same result {times} times in a row; it will not change by itself: do something "
-    "else, or say what is in the way]"
+    "[this call returned the same result {times} times in a row and will not change by itself: try something "
+    "else, or say what blocks you]"
 )
 
 

@@ -305,7 +305,7 @@ async def _call_tool(
         return text_result(f"{call.name} failed: {program_changed(error)}", error=True)
     except Exception as error:
         log.exception("tool %s raised", call.name)
-        fault = f"{call.name} failed inside: {error!r}. This is a fault of the tool, not of the call."
+        fault = f"{call.name} failed with an internal error: {error!r}. The call itself is not at fault."
         return text_result(fault, error=True)
 
 

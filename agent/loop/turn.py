@@ -130,6 +130,6 @@ def _given_up(cause: str, progress: Progress) -> TurnFinished:
 def _finished(reply: Reply, progress: Progress) -> TurnFinished:
     if reply.stop == "refusal":
         cause = "the model refused to answer this"
-        error = f"{cause}; take the prompt back with /rewind"
+        error = f"{cause}; undo the prompt with /rewind"
         return TurnFinished("refused", turns=progress.replies, error=error, code=1, cause=cause)
     return TurnFinished("done", progress.replies)

@@ -272,4 +272,4 @@ def no_cookies() -> CookieJar:
 
 def too_large(what: str) -> RequestRejected:
     """Return the error for a reply that exceeds a limit; `what` is "more than N ..."."""
-    return RequestRejected(f"stopped reading the reply: it has {what}, which no model writes")
+    return RequestRejected(f"stopped reading the reply: it has {what}, which no model would write")

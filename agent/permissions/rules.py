@@ -206,7 +206,7 @@ def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
     is_sure = certainty is shell.Certainty.YES
     if certainty is shell.Certainty.NO or (not is_sure and rules.names_line(access.target)):
         return verdict
-    why = f"the rule {rule} requires approval" if is_sure else f"the rule {rule}, which asks, may apply to it"
+    why = f"the rule {rule} requires approval" if is_sure else f"the ask rule {rule} may apply to it"
     if verdict.answer == "ask":
         return replace(verdict, why=verdict.why or why, binding=True, once=is_sure)
     prefix = None if is_sure else _exact_rule(access)

@@ -145,7 +145,7 @@ def _why_passed_over(path: Path, place: Path) -> str:
     """Return the reason why a file is not used; a memory file in `place` precedes it."""
     others = (place / name for name in MEMORY_NAMES if place / name != path)
     found = next((other for other in others if other.is_file()), None)
-    return f"{found} takes its place" if found is not None else "empty or not readable"
+    return f"{found} is used instead" if found is not None else "empty or not readable"
 
 
 def _candidates(

@@ -55,8 +55,8 @@ IGNORED_FIELDS = {
     "mcpServers": "agents use the servers of the session",
     "memory": "agents have no memory of their own",
     "initialPrompt": "an agent begins with the task that it is given",
-    "allowed-tools": "the field of an agent is `tools`",
-    "allowedTools": "the field of an agent is `tools`",
+    "allowed-tools": "agents use the field `tools`",
+    "allowedTools": "agents use the field `tools`",
 }
 
 
@@ -91,11 +91,11 @@ def read_agent(name: str, fields: Mapping[str, object], prompt: str, origin: str
         remarks.append(f"unknown permissionMode {wanted!r} (the session's mode is used)")
     turns = fields.get("maxTurns")
     if turns is not None and (not isinstance(turns, int) or isinstance(turns, bool) or turns < 1):
-        remarks.append(f"maxTurns takes a number of requests, not {turns!r} (ignored)")
+        remarks.append(f"maxTurns must be a number of requests, not {turns!r} (ignored)")
         turns = None
     isolation = fields.get("isolation")
     if isolation not in (None, "", "none", WORKTREE):
-        remarks.append(f"unknown isolation {isolation!r}; it works in the project's files")
+        remarks.append(f"unknown isolation {isolation!r} (the agent works in the project's files)")
     model = str(fields.get("model") or "")
     definition = AgentDefinition(
         name=name.lower(),

@@ -37,10 +37,10 @@ _USED = {
 # Entries without another check of their types, with the types that have an effect.
 _TYPES: Mapping[str, tuple[type, str]] = {
     "statusLine": (dict, "an object"),
-    "outputStyle": (str, "a text"),
+    "outputStyle": (str, "a string"),
     "disableAllHooks": (bool, "true or false"),
     "env": (dict, "an object of variables"),
-    "model": (str, "a text"),
+    "model": (str, "a string"),
     "enabledPlugins": (dict, 'an object such as {"name@marketplace": true}'),
 }
 # Variables that makeroom and the loader of programs read themselves, or that move its own files.
@@ -201,13 +201,13 @@ def _ignored(raw: Mapping[str, Any], source: Source, table: HookTable) -> Iterat
             if source == "project":
                 yield "permissions.allow", "a checkout cannot grant permissions; see /permissions allow"
             else:
-                yield "permissions.allow", "in force once you import it; see /permissions import"
+                yield "permissions.allow", "takes effect after you import it; see /permissions import"
         elif name not in ("allow", "deny", "ask"):
-            yield f"permissions.{name}", "makeroom takes it from its own settings only"
+            yield f"permissions.{name}", "set it in makeroom's own settings"
     variables = raw.get("env")
     for name in variables if isinstance(variables, dict) else ():
         if _OF_THE_PROGRAM.fullmatch(name):
-            yield f"env.{name}", "makeroom takes it from its own environment only"
+            yield f"env.{name}", "set it in the environment that makeroom starts in"
     yield from ((f"hooks.{name}", "makeroom does not have this event") for name in table.unknown)
     yield from (("hooks", remark) for remark in table.remarks)
 
@@ -216,18 +216,18 @@ def _of_wrong_types(raw: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the names of entries whose values have types that have no effect."""
     for name, (type_, form) in _TYPES.items():
         if raw.get(name) is not None and not isinstance(raw[name], type_):
-            yield name, f"it takes {form}"
+            yield name, f"must be {form}"
     line = raw.get("statusLine")
     if isinstance(line, dict) and not status_command(line):
-        yield "statusLine", "makeroom supports only those of type command"
+        yield "statusLine", "only the type command is supported"
     for name, values, form in (
-        ("env", (str, int, float), "a text"),
+        ("env", (str, int, float), "a string"),
         ("enabledPlugins", (bool,), "true or false"),
     ):
         given = raw.get(name)
         for key, value in given.items() if isinstance(given, dict) else ():
             if not isinstance(value, values):
-                yield f"{name}.{key}", f"it takes {form}"
+                yield f"{name}.{key}", f"must be {form}"
 
 
 def _labelled(path: Path, problems: Iterable[str]) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ def read_hooks(raw: object, origin: str = "") -> HookTable:
     if raw is None:
         return HookTable()
     if not isinstance(raw, Mapping):
-        return HookTable(problems=("takes a table of events",))
+        return HookTable(problems=("must be a table of events",))
     reading = _Reading(origin)
     for name, groups in raw.items():
         reading.read_event(str(name), groups)
@@ -103,7 +103,7 @@ class _Reading:
                 guards = event is HookEvent.PRE_TOOL
                 self._add(event, groups.strip(), blocks=guards, short_name=short)
         elif not isinstance(groups, list) and groups is not None:
-            self.problems.append(f'{name} takes a command, such as "check.sh", not {groups!r}')
+            self.problems.append(f'{name} must be a command, such as "check.sh", not {groups!r}')
         else:
             for event in events:
                 for group in groups or ():
@@ -124,7 +124,7 @@ class _Reading:
     def _read_group(self, event: HookEvent, group: Any) -> None:
         """Read the hooks of one matcher."""
         if not isinstance(group, Mapping):
-            self.problems.append(f"{event} takes a list of objects with a matcher and hooks, not {group!r}")
+            self.problems.append(f"{event} must be a list of objects with a matcher and hooks, not {group!r}")
             return
         matcher = self._matcher(group.get("matcher"))
         for ident in group.get("hookCallbackIds") or ():
@@ -149,7 +149,7 @@ class _Reading:
     ) -> None:
         command = hook.get("command")
         if not isinstance(command, str) or not command.strip():
-            self.problems.append(f"a hook for {event} takes a command, not {command!r}")
+            self.problems.append(f"the command of a hook for {event} must be a command line, not {command!r}")
             return
         self.remarks += _remarks(event, hook)
         usual = "block" if event is HookEvent.PRE_TOOL else "continue"

@@ -25,8 +25,8 @@ MAX_FILES = 2_000  # of one directory
 # Fields of Claude Code's commands and skills that have no effect here.
 IGNORED_FIELDS = {
     "hooks": "hooks of a skill do not run; define them in a settings file",
-    "disallowed-tools": "a skill cannot take tools away; use deny rules",
-    "paths": "the skill is offered whatever files are in use",
+    "disallowed-tools": "a skill cannot remove tools; use deny rules",
+    "paths": "the skill is always offered, whichever files are in use",
 }
 _HIDDEN_FROM_MODEL = ("disable-model-invocation", "hide-from-slash-command-tool")  # now, and formerly
 

@@ -59,20 +59,20 @@ async def use_skill(arguments: SkillArguments, call: ToolCall) -> ToolResult:
 
 
 def search_result(library: SkillLibrary, words: str) -> ToolResult:
-    """Return a line for each skill that fits; without words, for all."""
+    """Return a line for each skill that matches; without words, for all."""
     found = library.search(words) if words else library.for_model()
     lines = [f"- {one.name}: {one.description[:250]}" for one in found[:MAX_SEARCH_HITS]]
     more = len(found) - MAX_SEARCH_HITS
     if more > 0:
         lines.append(f"[{more} more; other words narrow the search]")
-    text = "\n".join(lines) if lines else f"No skill fits: {words}"
+    text = "\n".join(lines) if lines else f"No skills match: {words}"
     return text_result(text, human={"note": f"{len(found)} found"})
 
 
 TOOL = Tool(
     name="skill",
     description="""\
-Loads the instructions of a skill, to be followed for the work at hand. The system prompt lists the skills.
+Loads the instructions of a skill, for you to follow. The system prompt lists the skills.
 
 Load one before you begin with work that it is for, and once only: its instructions stay. With `query` look \
 for one that is not in the list.""",

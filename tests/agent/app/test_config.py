@@ -109,9 +109,9 @@ def test_one_bad_entry_voids_nothing_else_and_a_typo_is_named(home: Home) -> Non
         ("[hook]\npre_tool = 'x'", "unknown setting `hook`; did you mean `hooks`?"),
         ("[hooks]\npre_tol = 'x'", "hooks: unknown event 'pre_tol'; did you mean 'pre_tool'?"),
         ("[sandbox]\nmoed = 'require'", "sandbox: unknown entry 'moed'; did you mean 'mode'?"),
-        ("[hooks]\npre_tool = 5", 'hooks: pre_tool takes a command, such as "check.sh", not 5'),
-        ("[hooks]\npre_tool = ''", "hooks: pre_tool takes a command"),
-        ("hooks = 'x'", "hooks takes a table"),
+        ("[hooks]\npre_tool = 5", 'hooks: pre_tool must be a command, such as "check.sh", not 5'),
+        ("[hooks]\npre_tool = ''", "hooks: pre_tool must be a command"),
+        ("hooks = 'x'", "hooks must be a table"),
         ("[compact]\npolicy = 'x'", "settings.toml: [compact] policy must be one of"),
     ],
 )

@@ -57,7 +57,7 @@ def test_the_user_chooses_among_the_models_of_the_server(tmp_path: Path, model: 
             assert [row.value for row in menu.rows] == [MODEL, "qwen3"]
             asked = flag or model
             unknown = f"Unknown model {asked!r}; the server has {MODEL}, qwen3"
-            assert menu.title == f"{unknown if asked else 'The server has several models'}. Use which model?"
+            assert menu.title == f"{unknown if asked else 'The server has several models'}. Choose one:"
             assert controller.status().model == "qwen3" and controller.services.setup.model_name == "qwen3"
             await controller.prompt("hello")
             assert b'"model":"qwen3"' in server.bodies[-1]

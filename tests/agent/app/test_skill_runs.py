@@ -127,7 +127,7 @@ def test_a_file_that_became_a_link_meanwhile_is_not_followed(tmp_path: Path) -> 
         path.unlink()
         path.symlink_to("/etc/hostname")
         skills = present(run.controller.in_use[1].tool_context.skills)()
-        with pytest.raises(ToolError, match="is a link out of the project"):
+        with pytest.raises(ToolError, match="is a link that leads out of the project"):
             await skills.load("pdf", "")
         path.unlink()
         path.symlink_to(tmp_path / "home" / ".netrc")

@@ -33,4 +33,4 @@ def test_replaced_instructions_are_named(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("agents")
     (tmp_path / "CLAUDE.md").write_text("claude")
     (part,) = unread_files(tmp_path, tmp_path / "ours", {"HOME": str(tmp_path / "home")})
-    assert (part.path, part.why) == (tmp_path / "CLAUDE.md", f"{tmp_path}/AGENTS.md takes its place")
+    assert (part.path, part.why) == (tmp_path / "CLAUDE.md", f"{tmp_path}/AGENTS.md is used instead")

@@ -209,7 +209,7 @@ def test_the_reason_for_a_missing_diff_is_shown(
     assert found(checkpoints) == {
         "binary": ("changed", "binary, 1 -> 2 bytes"),
         "no-more": ("changed", "binary, 2 -> 2 bytes"),
-        "ends": ("changed", "line ends only"),
+        "ends": ("changed", "line endings only"),
         "grown": too_large,
         "unkept": too_large,
     }

@@ -561,7 +561,7 @@ def test_repositories_beyond_the_limit_are_named(root: Path, checkpoints: Checkp
         sh(root, f"mkdir -p a/r{number:02}; git init -q a/r{number:02}")
     run(checkpoints, git)
     assert checkpoints.uncovered() == [
-        "branches and stash of a/r10, a/r11: only the 10 git repositories nearest to the top are kept"
+        "branches and stash of a/r10, a/r11: only the 10 git repositories nearest the root are covered"
     ]
     sh(root, "rm -r a/r00 a/r01")
     run(checkpoints, git)

@@ -50,7 +50,7 @@ def test_rules_servers_and_agents_are_shown_and_without_consent_nothing_is_copie
         f"server  near: near-server  (~/.claude.json, to {Path.cwd()}/.makeroom/mcp.local.json)",
     ]
     assert lines[3].startswith("skipped") and "Oven" in lines[3]
-    assert lines[4] == "agent   mole  (~/.claude/agents/mole.md, used as it is)"
+    assert lines[4] == "agent   mole  (~/.claude/agents/mole.md, used without approval)"
     assert lines[5] == "nothing was imported; makeroom import claude --yes imports all of it"
     assert imported().splitlines() == lines
 

@@ -151,7 +151,10 @@ def test_the_question_of_an_agent_in_the_background_waits_for_the_user(tmp_path:
         assert run.controller.status().asks == "general #1" and not (tmp_path / "new.txt").exists()
         assert "general #1 asks for permission to use write; answer with /agents" in run.text()
         live = list(live_state(*run.controller.in_use))
-        assert "agent general #1 is running in the background: do work (its report arrives by itself)" in live
+        assert (
+            "agent general #1 is running in the background: do work (its report arrives automatically)"
+            in live
+        )
         assert ASKING in await run.do("/agents")
         assert run.controller.status().asks == ""
         await until(run, lambda pool: not pool.running)

@@ -53,7 +53,7 @@ def test_memory_names_the_files_with_their_tokens_and_what_changed_since(tmp_pat
 def test_memory_names_imports_and_what_claude_code_would_read(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "AGENTS.md").write_text("Use @rules.md", "utf-8")
-    instead = f"({tmp_path / 'AGENTS.md'} takes its place)"
+    instead = f"({tmp_path / 'AGENTS.md'} is used instead)"
     for name in ("rules.md", "CLAUDE.md", "CLAUDE.local.md"):
         (tmp_path / name).write_text("x", "utf-8")
 

@@ -139,8 +139,8 @@ def test_copy_gives_the_newest_answers_to_the_terminal_or_the_clipboard_program(
         (first,) = run.emitted(ClipboardCopy)
         await run.do("what can you do?", "/copy 2")
         assert run.emitted(ClipboardCopy)[0].text == first.text != ""
-        assert "N is from 1 to 2 (usage: /copy [N])" in await run.do("/copy 3")
-        assert "N is from 1 to 2 (usage: /copy [N])" in await run.do("/copy x")
+        assert "N must be from 1 to 2 (usage: /copy [N])" in await run.do("/copy 3")
+        assert "N must be from 1 to 2 (usage: /copy [N])" in await run.do("/copy x")
         environ = {"WAYLAND_DISPLAY": "w", "PATH": f"{tmp_path}:{programs}:/usr/bin:/bin"}
         run.controller.setup = replace(run.controller.setup, environ=environ)
         assert "with wl-copy" in await run.do("/copy 2") and not run.emitted(ClipboardCopy)

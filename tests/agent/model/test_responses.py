@@ -249,7 +249,7 @@ TOO_LARGE = {
 
 @each_row("name", TOO_LARGE)
 def test_a_reply_that_no_model_writes_is_not_read_to_its_end(name: str) -> None:
-    with pytest.raises(RequestRejected, match="which no model writes"):
+    with pytest.raises(RequestRejected, match="which no model would write"):
         read(*TOO_LARGE[name])
 
 

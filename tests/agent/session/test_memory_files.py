@@ -226,8 +226,8 @@ def test_an_agents_file_takes_the_place_of_those_of_claude_code_beside_it(projec
     used = read(project)
     assert list(used) == ["../home/CLAUDE.md", "AGENTS.md"]
     told = passed_over(project, user, user / ".claude", used=[str(project / name) for name in used])
-    assert told.pop(user / ".claude/CLAUDE.md") == f"{user / 'CLAUDE.md'} takes its place"
-    assert told == {project / name: f"{project / 'AGENTS.md'} takes its place" for name in names}
+    assert told.pop(user / ".claude/CLAUDE.md") == f"{user / 'CLAUDE.md'} is used instead"
+    assert told == {project / name: f"{project / 'AGENTS.md'} is used instead" for name in names}
 
 
 def test_rules_that_are_a_link_out_of_the_project_are_not_read(project: Path) -> None:

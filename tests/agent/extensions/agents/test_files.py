@@ -121,7 +121,7 @@ def test_what_cannot_be_used_is_reported_in_a_line_each(tmp_path: Path) -> None:
     assert len(problems) == 7 and all("\n" not in line for line in problems)
     for turns in (True, 0, -1, 1.5):
         read = read_agent("docs", {"description": "d", "maxTurns": turns}, "p", "")
-        assert read.definition.max_turns is None and "takes a number of requests" in read.remarks[0]
+        assert read.definition.max_turns is None and "must be a number of requests" in read.remarks[0]
 
 
 @pytest.mark.parametrize("given", ["{", "[1]", '{"a": 1}'])
@@ -164,7 +164,7 @@ def test_items_are_listed_for_the_question_about_the_project(tmp_path: Path) -> 
 
 def test_an_agent_with_an_unknown_isolation_is_used_with_a_remark() -> None:
     read = read_agent("a", {"description": "d", "isolation": "remote"}, "p", "here")
-    told = "unknown isolation 'remote'; it works in the project's files"
+    told = "unknown isolation 'remote' (the agent works in the project's files)"
     assert not read.definition.isolated and read.remarks == (told,)
     read = read_agent("a", {"description": "d", "isolation": "worktree"}, "p", "here")
     assert read.definition.isolated and read.remarks == ()

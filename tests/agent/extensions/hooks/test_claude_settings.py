@@ -210,7 +210,7 @@ def test_what_a_flag_has_for_others_is_reported_and_a_mistake_is_an_error(tmp_pa
     assert warning.startswith("--settings: hooks: a hook of type 'prompt'")
     with pytest.raises(ConfigError, match="did you mean 'PreToolUse'"):
         load({"PreTolUse": [{"hooks": [{"command": "guard.sh"}]}]})
-    with pytest.raises(ConfigError, match="takes a command"):
+    with pytest.raises(ConfigError, match="must be a command"):
         load({"PreToolUse": [{"hooks": [{"command": 5}]}]})
 
 

@@ -42,7 +42,7 @@ def test_a_style_that_is_not_there_or_cannot_be_read_is_reported(places: StylePl
         style_text("other", places)
     (tmp_path / "secret").write_text("secret")
     (places.folder / ".claude/output-styles/leak.md").symlink_to(tmp_path / "secret")
-    with pytest.raises(ValueError, match="it is a link out of the project"):
+    with pytest.raises(ValueError, match="it is a link that leads out of the project"):
         style_text("leak", places)
 
 
