@@ -177,9 +177,11 @@ def row_change(old: str, new: str) -> tuple[int, str]:
     end = _kept_end(old, new, begin)
     changed = new[begin : len(new) - end]
     was = old[begin : len(old) - end]
-    text = held + changed + (RESET if _held_codes(held + changed) else "")
     if not end and painted_width(changed) < painted_width(was):
-        text += ERASE_TO_END
+        # tmux counts the cells of a row that are erased behind its text when it breaks long rows after a
+        # resize: only a row that is erased from its start is as short as its text.
+        return 0, ERASE_TO_END + new
+    text = held + changed + (RESET if _held_codes(held + changed) else "")
     return painted_width(new[:begin]), text
 
 

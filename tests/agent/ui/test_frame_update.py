@@ -110,7 +110,7 @@ def test_of_a_row_only_what_differs_is_written() -> None:
     assert row_change("one two", "one two three") == (7, " three")
     spinner = "\x1b[36m{} Answering\x1b[m… Ctrl-C"
     assert row_change(spinner.format("⠙"), spinner.format("⠹")) == (0, "\x1b[36m⠹\x1b[m")
-    assert row_change("one two three", "one two") == (7, "\x1b[K")
+    assert row_change("one two three", "one two") == (0, "\x1b[Kone two")
     assert row_change("\x1b[1mone\x1b[m", "\x1b[1mone two\x1b[m") == (3, "\x1b[1m two\x1b[m")
 
 
@@ -124,6 +124,41 @@ def test_the_rows_below_what_grows_are_moved_and_not_written_again() -> None:
     update = frame_update(old, new, printed=["tail", "of which more came", "and more"], height=24)
     assert "status" not in update and "─" not in update
     assert len(update) < 80
+
+
+class TmuxScreen(pyte.Screen):
+    """A screen that counts the cells of a row like tmux: erasing its end leaves as many as there were."""
+
+    def erase_in_line(self, how=0, private=False):
+        assert how == 0
+        line = self.buffer[self.cursor.y]
+        if self.cursor.x == 0:
+            line.clear()
+        for column in [column for column in line if column >= self.cursor.x]:
+            line[column] = self.cursor.attrs
+
+    def widths(self):
+        return [max(self.buffer[y], default=-1) + 1 for y in range(self.lines)]
+
+
+def test_no_row_is_longer_than_its_text_for_a_terminal_that_breaks_rows_after_a_resize() -> None:
+    """A queued prompt is shown where the line above the prompt was; rows are inserted and removed."""
+    foot = ("-" * COLUMNS, "> ", "a status of many words")
+    queued = ("> one", "  queued", "")
+    for before, after in (
+        (("", "working", "", *foot), ("", "working", *queued, *foot)),
+        (("", "working", *queued, *foot), ("", "working", "", *foot)),
+        (foot, (*foot[:2], "a status")),
+        (("one two three",), ("one",)),
+    ):
+        screen = TmuxScreen(COLUMNS, len(after) + 2)
+        stream = pyte.Stream(screen)
+        frame = Frame()
+        for rows in (before, after):
+            screen.widths()  # makes all rows: pyte leaves a deleted one in place if the next was never made
+            stream.feed(frame_update(frame, Frame(rows, (0, 0)), printed=(), height=screen.lines))
+            frame = Frame(rows, (0, 0))
+        assert screen.widths()[: len(after)] == [*map(len, after)]
 
 
 def written(size, path, draw):
