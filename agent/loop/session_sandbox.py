@@ -17,10 +17,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent.errors import ConfigError
-from agent.permissions import PermissionStore, barred_paths, reachable_hosts
+from agent.permissions import PermissionStore, barred_paths, barring_globs, reachable_hosts
 from agent.session import command_text
 from tools.base import ToolContext
 from tools.files import FILE_TIMEOUT_S, FileError, in_thread
+from tools.guarded import search_of_project
 from tools.processes import command_runner
 from tools.sandbox import SandboxLevel, SandboxProfile, SupervisorLost, local_port, sandbox_profile
 
@@ -97,7 +98,8 @@ class SessionSandbox(Struct):
         sandbox = self.permissions.sandbox
         read = {self._place(text) for text in sandbox.read}
         planning = self.permissions.planning
-        unreadable, unwritable = barred_paths(self.permissions.rules)
+        matching = search_of_project(str(self.tools.folder)).matching()
+        unreadable, unwritable = barred_paths(self.permissions.rules, matching)
         hidden = (*(place for place in base.hidden if place not in read), *unreadable)
         return replace(
             base,
@@ -124,6 +126,7 @@ class SessionSandbox(Struct):
         tools = self.tools
         places = map(self._place, self.permissions.sandbox.write)
         written = [place for place in places if place.exists()]
+        search_of_project(str(tools.folder)).look_for(barring_globs(self.permissions.rules))
         return sandbox_profile(tools.folder, self.home, tools.environ, tools.outputs, written)
 
     async def close(self) -> None:

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     )
     from .withheld import (
         barred_paths,
+        barring_globs,
         barring_rule,
         reachable_hosts,
     )
@@ -81,6 +82,7 @@ __all__ = [
     "UnreadableRule",
     "Verdict",
     "barred_paths",
+    "barring_globs",
     "barring_rule",
     "client_mode",
     "explain_line",
@@ -101,7 +103,7 @@ __getattr__ = lazy_door(
     __name__,
     {
         "allow_rules": "opening_rule",
-        "withheld": "barred_paths barring_rule reachable_hosts",
+        "withheld": "barred_paths barring_globs barring_rule reachable_hosts",
         "claude_rules": "UnreadableRule translate_rule",
         "explanation": "explain_line",
         "modes": "MODES Mode OUTSIDE WRITES_A_FILE client_mode mode_named",

@@ -200,3 +200,25 @@ def test_a_pipe_a_link_or_a_loop_holds_nothing_up(tmp_path: Path) -> None:
     (project / "settings.json").symlink_to("nowhere")
     (project / "prod.env").symlink_to("/etc/hostname")
     assert found(project) == {"prod.env"}
+
+
+def test_paths_that_match_globs_are_found_wherever_the_walk_has_got(tmp_path: Path) -> None:
+    files = ("a/k.pem", "a/b/k.pem", "a/b/c.yml", "n/k.pem", "node_modules/x/k.pem")
+    project = laid_out(tmp_path.resolve(), dict.fromkeys(files, ""))
+    git(project, "init", "-q")
+    git(project, "add", "a")
+    search = SecretSearch(str(project))
+    search.look_for(frozenset({"*.pem", f"{project}/a/*.yml"}))
+
+    def matching(budget_s: float) -> list[str]:
+        assert search.find(budget_s) == []
+        return sorted(os.path.relpath(path, project) for path in search.matching())
+
+    assert matching(-1) == ["a/b/c.yml", "a/b/k.pem", "a/k.pem"], "tracked ones are in the index"
+    assert matching(60) == ["a/b/c.yml", "a/b/k.pem", "a/k.pem", "n/k.pem"]
+    (project / "a/k.pem").unlink()
+    assert matching(60) == ["a/b/c.yml", "a/b/k.pem", "n/k.pem"]
+    search.look_for(frozenset({"n"}))
+    assert matching(60) == ["n"]
+    search.look_for(frozenset())
+    assert matching(60) == []

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         worktree_places,
     )
     from .secret_names import may_be_secret, sounds_secret
+    from .secret_search import search_of_project
 
 __all__ = [
     "HOME_SECRETS",
@@ -28,6 +29,7 @@ __all__ = [
     "linked_in",
     "may_be_secret",
     "repositories_in_index",
+    "search_of_project",
     "secrets_of_home",
     "sounds_secret",
     "steers_git",
@@ -38,6 +40,7 @@ __getattr__ = lazy_door(
     {
         "names": "HOME_SECRETS LOCAL_MEMORY_NAME MEMORY_NAMES is_protected repositories_in_index",
         "secret_names": "may_be_secret sounds_secret",
+        "secret_search": "search_of_project",
         "places": (
             "git_folders guarded_elsewhere guarded_in_project linked_in secrets_of_home steers_git "
             "worktree_places"

@@ -38,7 +38,7 @@ from .names import (
     repositories_in_index,
 )
 from .secret_names import MAYBE_TOKEN_FILES, beginning, holds_token, plain_name
-from .secret_search import SecretSearch, Stamp, secret_search, stamp_of
+from .secret_search import SecretSearch, Stamp, search_of_project, stamp_of
 
 _MAX_DEPTH = 3  # of directories below a project's root
 _MAX_FOLDERS = 2_000  # of a project that are listed
@@ -76,7 +76,7 @@ def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
     The former include links to them and the targets of links.
     """
     fixed = git_steering(os.path.join(folder, ".git"))
-    search = secret_search(folder)
+    search = search_of_project(folder)
     searched = dict.fromkeys(search.find())
     secret = []
     if not os.path.isdir(os.path.join(folder, ".git")) and (found := git_folders(folder)):

@@ -1,4 +1,4 @@
-"""Find the files of a project that contain secrets, in any directory, for the sandbox.
+"""Find the files of a project that contain secrets, and those that match given globs, for the sandbox.
 
 Every sandboxed command waits for the search, so it is one walk that remembers what it saw. A directory is
 listed again only if its stamp has changed, and a file is read again only if its own has. The walk goes from
@@ -9,7 +9,8 @@ lists the tracked files that it has not reached:
     apps/web/server/.env     found by the walk (it is ignored by git)
     infra/live/prod.tfvars   tracked: found in the index if the walk has not got there
 
-Directories of installed packages and of caches are not searched. Names are judged by secret_names.py.
+Directories of installed packages and of caches are not searched. Names are judged by secret_names.py. Globs
+are those of permission rules that withhold files from commands.
 """
 
 # Making a Path for each of thousands of names would take most of the time.
@@ -18,10 +19,13 @@ Directories of installed packages and of caches are not searched. Names are judg
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from fnmatch import translate
 from functools import cache
+from itertools import chain, islice
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -43,6 +47,7 @@ from .secret_names import (
 
 BUDGET_S = 0.25  # for directories that are listed and files that are read for the first time
 MAX_FOLDERS = 20_000  # of a project that are remembered
+_MAX_MATCHING = 10_000  # paths of a project that match globs
 _MAX_INDEX_BYTES = 64 << 20
 _SETTLED_NS = 2_000_000_000  # of file systems' clocks: two changes within it may have the same time
 _NEVER_SEARCHED = {
@@ -74,13 +79,35 @@ class Stamp(NamedTuple):
 class _Listing(Struct, frozen=True):
     """The paths of possible secrets in a directory and of its directories, those of `last` searched last.
 
-    `stamp` is None where the directory had just changed, so that it may change again with the same times.
+    `matching` are the paths that match the globs. `stamp` is None where the directory had just changed, so
+    that it may change again with the same times.
     """
 
     stamp: Stamp | None
     named: tuple[str, ...]
     folders: tuple[str, ...]
     last: tuple[str, ...]
+    matching: tuple[str, ...]
+
+
+class _Globs(Struct, frozen=True):
+    """Globs over paths, absolute or relative to a project, whose `*` crosses slashes."""
+
+    folder: str
+    texts: frozenset[str] = frozenset()
+    form: re.Pattern[str] | None = None
+
+    @classmethod
+    def of(cls, folder: str, texts: frozenset[str]) -> _Globs:
+        form = re.compile("|".join(map(translate, sorted(texts)))) if texts else None
+        return cls(folder, texts=texts, form=form)
+
+    def match(self, path: str) -> bool:
+        """Return whether an absolute path in the project matches one of the globs."""
+        if self.form is None:
+            return False
+        relative = path[len(self.folder) + 1 :]
+        return self.form.match(relative) is not None or self.form.match(path) is not None
 
 
 class SecretSearch:
@@ -89,17 +116,36 @@ class SecretSearch:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self.complete = False  # the last walk reached every directory
+        self._globs = _Globs(folder)
         self._listings: dict[str, _Listing] = {}
         self._judged: dict[str, tuple[Stamp | None, bool]] = {}
         self._index: tuple[Stamp | None, tuple[str, ...]] = (None, ())
+
+    def look_for(self, globs: frozenset[str]) -> None:
+        """Let the next searches look for paths that match these globs as well, and for no others."""
+        if globs != self._globs.texts:
+            self._globs = _Globs.of(self.folder, globs)
+            self._listings = {}
+            self._index = (None, ())
 
     def find(self, budget_s: float = BUDGET_S) -> list[str]:
         """Return the paths of all secrets found so far that still exist."""
         until = time.monotonic() + budget_s
         found = [path for path in self._walk(until) if self._is_secret(path)]
         if not self.complete:
-            found += [path for path in self._tracked() if self._is_secret(path)]
+            tracked = (
+                path for path in self._tracked() if _may_be_secret(plain_name(path.rpartition("/")[2]))
+            )
+            found += [path for path in tracked if self._is_secret(path)]
         return list(dict.fromkeys(found))
+
+    def matching(self) -> list[str]:
+        """Return the paths of the last search that match the globs, directories before what is in them."""
+        if self._globs.form is None:
+            return []
+        listed = chain.from_iterable(listing.matching for listing in self._listings.values())
+        tracked = () if self.complete else filter(self._globs.match, self._tracked())
+        return list(islice(dict.fromkeys(chain(listed, tracked)), _MAX_MATCHING))
 
     def stamp(self, place: str) -> Stamp:
         """Return the stamp of a directory, which `find` may just have looked at. Raises OSError."""
@@ -125,7 +171,7 @@ class SecretSearch:
                 try:
                     stamp = stamp_of(os.stat(place))
                     if known is None or known.stamp != stamp:
-                        known = _listing(place, stamp)
+                        known = _listing(place, stamp, self._globs)
                 except OSError:
                     continue
                 reached[place] = known
@@ -136,14 +182,19 @@ class SecretSearch:
         self._listings = reached
 
     def _tracked(self) -> Iterator[str]:
-        """Yield the paths of possible secrets in the index of the project's repository."""
+        """Yield the paths of possible secrets and of globs in the index of the project's repository."""
         index = f"{self.folder}/.git/index"
         with suppress(OSError):
             stamp = stamp_of(os.stat(index))
             if stamp != self._index[0]:
                 data = beginning(index, _MAX_INDEX_BYTES)
                 names = (os.fsdecode(name) for size in (20, 32) for name, _ in paths_in_index(data, size))
-                fitting = {name for name in names if _may_be_secret(plain_name(name.rpartition("/")[2]))}
+                fitting = {
+                    name
+                    for name in names
+                    if _may_be_secret(plain_name(name.rpartition("/")[2]))
+                    or self._globs.match(f"{self.folder}/{name}")
+                }
                 self._index = (stamp, tuple(sorted(fitting)))
         for name in self._index[1]:
             path = os.path.normpath(f"{self.folder}/{name}")
@@ -180,21 +231,24 @@ class SecretSearch:
 
 
 @cache
-def secret_search(folder: str) -> SecretSearch:
+def search_of_project(folder: str) -> SecretSearch:
     """Return the search of a project, which all its sessions in this process share."""
     return SecretSearch(folder)
 
 
-def _listing(folder: str, stamp: Stamp) -> _Listing:
+def _listing(folder: str, stamp: Stamp, globs: _Globs) -> _Listing:
     """List a directory that has this stamp. Raises OSError."""
     settled = time.time_ns() - stamp.changed > _SETTLED_NS
     every = _is_secret_folder(folder)
     named: list[str] = []
     folders: list[str] = []
     last: list[str] = []
+    matching: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
             name = plain_name(entry.name)
+            if globs.match(entry.path):
+                matching.append(entry.path)
             if entry.is_dir(follow_symlinks=False):
                 if name not in _NEVER_SEARCHED:
                     (last if name in _SEARCHED_LAST else folders).append(entry.path)
@@ -205,6 +259,7 @@ def _listing(folder: str, stamp: Stamp) -> _Listing:
         named=tuple(sorted(named)),
         folders=tuple(sorted(folders)),
         last=tuple(sorted(last)),
+        matching=tuple(sorted(matching)),
     )
 
 

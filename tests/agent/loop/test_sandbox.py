@@ -195,6 +195,36 @@ def test_commands_cannot_read_or_write_what_rules_withhold_from_the_file_tools(t
     assert question.refused.startswith("blocked: read notes") and not question.through
 
 
+def test_commands_cannot_read_or_write_what_rules_with_wildcards_withhold(tmp_path: Path) -> None:
+    deny = (*map(Rule, ["read"] * 3, ["*.pem", "conf/*.yml", "*/private/**"]), Rule("edit", "db/*/schema*"))
+    shell = SandboxedWorld(tmp_path.resolve() / "project", deny=deny, ask=(Rule("read", "*.note"),))
+    hidden = ("a.pem", "src/deep/b.pem", "conf/c.yml", "src/private/d")
+    for name in (*hidden, "conf/e.txt", "src/f.yml", "g.note", "db/1/schema.rb", "node_modules/h/i.pem"):
+        (shell.folder / name).parent.mkdir(exist_ok=True, parents=True)
+        (shell.folder / name).write_text(f"text of {name}")
+    lines = [f"cat {name}" for name in (*hidden, "conf/e.txt src/f.yml")]
+    lines += [
+        "sh -c 'cat *.p*m'",
+        "echo x >>db/1/schema.rb",
+        "cat g.note",
+        "cp conf/e.txt new.pem",
+        "cat new.pem",
+    ]
+    shell.run(lines, Deny())
+    if (sandbox := shell.world.context.sandbox) is None or sandbox.level == "landlock":
+        pytest.skip("Landlock hides nothing within a project")
+    for name in (*hidden, "g.note"):
+        assert f"text of {name}" not in shell.texts
+    assert (
+        "text of conf/e.txttext of src/f.yml" in shell.texts and shell.texts.count("text of conf/e.txt") == 1
+    )
+    assert (shell.folder / "db/1/schema.rb").read_text() == "text of db/1/schema.rb"
+    assert "the rule read(*.pem) denies this" in shell.texts
+    assert "the rule edit(db/*/schema*) denies this" in shell.texts
+    (question,) = shell.world.approver.questions
+    assert question.refused.startswith("blocked: read g.note") and not question.through
+
+
 def test_a_command_needs_no_question_and_what_it_changed_is_listed(shell: SandboxedWorld) -> None:
     """Many files are counted for the user but not reported to the model; guarded ones are reported."""
     for name in ("old", "away"):

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from agent.permissions.rule_syntax import parse_rules
 from agent.permissions.rules import PermissionRules
-from agent.permissions.withheld import barred_paths
+from agent.permissions.withheld import barred_paths, barring_globs, barring_rule
 
 
 def test_a_rule_about_the_home_directory_withholds_what_it_names_there(tmp_path: Path) -> None:
@@ -25,3 +25,21 @@ def test_a_rule_that_would_withhold_the_project_itself_withholds_nothing(tmp_pat
     rules = PermissionRules(deny=parse_rules("edit(~/**), edit(docs/**)"), home=str(home))
     rules = replace(rules, folder=str(home / "project"))
     assert barred_paths(rules) == ([], [home / "project" / "docs"])
+
+
+def test_globs_are_searched_for_unless_they_match_the_whole_project(tmp_path: Path) -> None:
+    written = "read(*.pem), read(*), read(**/*), read(*.*), read(~/*.key), edit(src/*/gen*/**), read(a)"
+    rules = PermissionRules(deny=parse_rules(written), folder=str(tmp_path), home=str(tmp_path))
+    assert barring_globs(rules) == {"*.pem", "src/*/gen*"}
+
+
+def test_a_path_below_a_withheld_directory_is_not_withheld_again(tmp_path: Path) -> None:
+    folder = tmp_path.resolve()
+    rules = PermissionRules(deny=parse_rules("read(*gen*), edit(a/*gen*/x*)"), folder=str(folder))
+    matching = [f"{folder}/{name}" for name in ("gen", "a/gen1", "a/gen1/x1", "gen/b")]
+    unreadable, unwritable = barred_paths(rules, matching)
+    assert unreadable == [folder / "gen", folder / "a/gen1"]
+    assert unwritable == [folder / "a/gen1/x1"]
+    for name, tool in (("gen/b/c", "read"), ("a/gen1/x1", "read"), ("b", None)):
+        rule = barring_rule(rules, "read", f"{folder}/{name}")
+        assert (rule.tool if rule is not None else None) == tool
