@@ -94,11 +94,13 @@ def normal_line(command: str) -> str:
     A script with CR LF would run commands named `foo\\r`, and a rule would not know them.
     """
     if "\0" in command:
-        raise ToolError("The command holds a NUL byte, which no shell can take.\nWrite it as \\0 for printf.")
+        raise ToolError(
+            "The command contains a NUL byte, which shells do not accept.\nWrite it as \\0 for printf."
+        )
     try:
         command.encode()
     except UnicodeEncodeError:
         raise ToolError(
-            "The command contains half of a surrogate pair, which is not text.\nSend the whole character."
+            "The command contains a lone surrogate, which is not valid text.\nSend the whole character."
         ) from None
     return command.replace("\r\n", "\n")

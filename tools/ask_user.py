@@ -56,7 +56,7 @@ class QuestionArguments(Arguments):
 
 async def ask_user(arguments: QuestionArguments, call: ToolCall) -> ToolResult:
     if len({each.question for each in arguments.questions}) < len(arguments.questions):
-        raise ToolError("Two questions are the same.\nAsk each one once.")
+        raise ToolError("Two of the questions are identical.\nAsk each question once.")
     answer = await call.ask() if call.ask is not None else NOBODY_THERE
     if answer.said == "nobody":
         raise ToolError(NOBODY_TO_ASK)
@@ -88,7 +88,7 @@ TOOL = Tool(
     name="ask_user",
     description="""\
 Ask the user and wait for the answer. Use it only where a wrong guess would waste work and the project does \
-not answer the question. The user can always answer in other words, so do not offer "other"; put your \
+not answer the question. The user can always type another answer, so do not offer "other"; put your \
 recommendation first.""",
     arguments=QuestionArguments,
     kind="asks",

@@ -45,7 +45,7 @@ _FOREIGN_PARAMETERS = {
     "focus": "instructions",
 }
 _OWN_PARAMETERS = {name: own for own, names in _FOREIGN_PARAMETERS.items() for name in names.split()}
-_PARAMETER_HINTS = dict.fromkeys(("cwd", "workdir", "dir_path"), "put `cd DIR &&` in front of the command")
+_PARAMETER_HINTS = dict.fromkeys(("cwd", "workdir", "dir_path"), "prefix the command with `cd DIR &&`")
 
 
 class WrongValue(NamedTuple):
@@ -268,7 +268,7 @@ class Tool(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not _TOOL_NAME.fullmatch(self.name) or self.kind not in get_args(ToolKind):
-            raise ValueError(f"no tool can have the name {self.name!r} and the kind {self.kind!r}")
+            raise ValueError(f"invalid tool: name {self.name!r}, kind {self.kind!r}")
 
     def in_brief(self) -> Tool:
         """Return the tool as it is offered in a small window."""
@@ -349,7 +349,7 @@ def _problem_line(tool: Tool, wrong: WrongValue) -> str:
         near = get_close_matches(name, tool.parameters(), 1) if len(wrong.path) == 1 else []
         hint = f" Did you mean `{near[0]}`?" if near else ""
         if name in _PARAMETER_HINTS and tool.name == "bash":
-            hint = f" To run it elsewhere {_PARAMETER_HINTS[name]}."
+            hint = f" To run it in another directory, {_PARAMETER_HINTS[name]}."
         return f"An unexpected parameter `{name}` was provided.{hint}"
     given = repr(wrong.value)
     shown = given if len(given) <= 80 else f"{given[:80]}…"
@@ -382,7 +382,7 @@ def _schema_problems(tool: Tool, schema: Mapping[str, Any], given: dict[str, Any
         problems = list(kind(dict(schema), registry=referencing.Registry()).iter_errors(given))
     except (jsonschema.SchemaError, referencing.exceptions.Unresolvable, RecursionError) as error:
         reason = str(getattr(error, "message", error)).splitlines()[0][:200]
-        problem = f"{tool.name} declares parameters that cannot be checked: {reason}"
+        problem = f"{tool.name} declares a parameter schema that cannot be used: {reason}"
         raise UncheckableSchema(problem) from error
     for problem in problems:
         path = tuple(problem.absolute_path)

@@ -42,7 +42,7 @@ from .base import (
     text_result,
 )
 
-PORTS_HINT = "Commands reach its ports at localhost, the user only after typing /publish PORT."
+PORTS_HINT = "Commands can reach its ports at localhost, the user only after running /publish PORT."
 _DEFAULT_LIMITS = CommandLimits()
 
 
@@ -74,7 +74,7 @@ class BashArguments(Arguments):
 def _title(arguments: BashArguments) -> str:
     line = " ⏎ ".join(arguments.command.strip().splitlines())
     if arguments.job is not None and (arguments.kill or not line):
-        return f"{'stop' if arguments.kill else 'look at'} {arguments.job}"
+        return f"{'stop' if arguments.kill else 'check'} {arguments.job}"
     return line or "restart"
 
 
@@ -107,7 +107,7 @@ async def run_bash(
         if arguments.restart:
             return text_result(f"Commands run in {context.folder} again.", about={"cwd": "."})
         raise ToolError(
-            "The command is missing.\nGive one as `command`, or the id of a background one as `job`."
+            "The command is missing.\nGive one as `command`, or the id of a background job as `job`."
         )
     moved = _return_from_missing_folder(context)
     limits = _limits_of_call(limits, arguments.timeout, context)
@@ -132,7 +132,7 @@ async def _made_durable(result: ToolResult, spool: Spool) -> str | None:
     try:
         await asyncio.to_thread(OutputsFolder(spool.path.parent).sync, spool.path.name)
     except OSError as error:
-        return f"[{result.stored.path} may not be whole on the disk: {error.strerror or error}]"
+        return f"[{result.stored.path} may be incomplete on disk: {error.strerror or error}]"
     return None
 
 
@@ -148,8 +148,8 @@ def _note_of_cut_time(arguments: BashArguments, limits: CommandLimits) -> str | 
     if arguments.timeout is None or arguments.timeout <= longest_ms:
         return None
     if arguments.run_in_background:
-        return "[timeout is not used for commands in the background: they run until they end]"
-    return f"[timeout was cut to {longest_ms}, the maximum; run_in_background has no limit]"
+        return "[timeout is ignored for background commands: they run until they exit]"
+    return f"[timeout was reduced to {longest_ms}, the maximum; run_in_background has no limit]"
 
 
 def _seconds_from(context: ToolContext, variable: str) -> float | None:
@@ -213,7 +213,7 @@ def _return_from_missing_folder(context: ToolContext) -> str | None:
         return None
     context.check_folder()
     context.cwd = context.folder
-    return f"[{gone} is gone; this command ran in {context.folder}]"
+    return f"[{gone} no longer exists; this command ran in {context.folder}]"
 
 
 def _follow(context: ToolContext, folder: str | None) -> str | None:
@@ -227,7 +227,7 @@ def _follow(context: ToolContext, folder: str | None) -> str | None:
         return None
     context.cwd = context.folder
     if there.is_relative_to(context.folder):
-        return f"[{there} is gone; the next command runs in {context.folder}]"
+        return f"[{there} no longer exists; the next command runs in {context.folder}]"
     return f"[the command ended in {there}, outside the project; the next one runs in {context.folder}]"
 
 
@@ -267,7 +267,7 @@ it changes. Variables, functions and aliases do not persist.
 - There is no terminal, and standard input is empty. Use non-interactive options (`-y`, `--no-edit`, \
 `git commit -m`).
 - Credentials are removed from the environment.
-- Output beyond 30,000 characters is cut in the middle; the result names the file with all of it.
+- Output over 30,000 characters is cut in the middle; the result names the file with the full output.
 - A command that exceeds its time limit is killed with everything it started. For servers, watchers and long \
 builds use run_in_background: it returns a job id at once, and you are notified when the job finishes. Jobs \
 end with the session.""",

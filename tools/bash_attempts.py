@@ -161,5 +161,5 @@ def _cannot_start(error: Exception, context: ToolContext) -> str:
         return "bash was not found on PATH.\nThe user has to install it, or add its directory to PATH."
     if isinstance(error, OSError):
         what = error.strerror or error
-        return f"The command could not be started: {what}.\nTry a shorter one, or end what runs."
+        return f"The command could not be started: {what}.\nTry a shorter command, or stop running ones."
     return f"{error}.\nTry again; if it fails again, tell the user."

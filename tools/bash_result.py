@@ -48,7 +48,7 @@ _MIN_GUESSED_BYTES = 4  # beyond ASCII; fewer are spelled out
 _MAX_ESCAPED_BYTES = 500  # of binary output that are shown byte by byte
 _KEY_ADVICE: Mapping[str, str] = {
     "editor": "give git messages with -m (GIT_EDITOR is `true` here)",
-    "watch": "run the command itself; to wait for something: until CHECK; do sleep 1; done",
+    "watch": "run the command itself; to wait for something, use: until CHECK; do sleep 1; done",
 }
 
 
@@ -77,7 +77,7 @@ def command_result(
     parts = (text, *notes) if text else tuple(notes)
     if end.job is None:
         spool.close()
-    how = {"timeout": "timed out", "output": "too much output", "editor": "waits for keys", "lost": "lost"}
+    how = {"timeout": "timed out", "output": "too much output", "editor": "waited for keys", "lost": "lost"}
     how |= dict.fromkeys(STILL_RUNNING, f"continues in the background as {end.job.id}" if end.job else "")
     ended = f"killed by {end.signal}" if end.signal else f"exit {end.code}" if end.code else ""
     return text_result(
@@ -128,7 +128,7 @@ def _output_text(spool: Spool, context: CommandContext, line: str, growing: bool
         if codec == "utf-8" and len(folded := fold_output(text, line)) < len(text):
             spool.keep()
             if len(folded) <= uncut and (kept := _kept_in(spool, folder)):
-                note = f"[repeated lines are counted; the original is{kept.removeprefix(',')}]"
+                note = f"[repeated lines are collapsed; the full output is{kept.removeprefix(',')}]"
                 return f"{folded.rstrip()}\n{note}"
         if len(text) <= uncut:
             if not growing and codec == "utf-8":
@@ -167,8 +167,8 @@ def _with_codec(text: str, codec: str, kept: str) -> str:
     """The text with a note about bytes that are not UTF-8."""
     if codec == "utf-8":
         return text
-    how = f"read as {codec}, which is a guess" if codec else "shown as \\xNN: their encoding is unknown"
-    return f"{text}\n[there are bytes that are not UTF-8, {how}{kept}]"
+    how = f"decoded as {codec} (a guess)" if codec else "shown as \\xNN (unknown encoding)"
+    return f"{text}\n[some bytes are not UTF-8: {how}{kept}]"
 
 
 def _plain(text: str) -> str:
@@ -186,18 +186,18 @@ def _end_notes(end: CommandEnd, limits: CommandLimits, spool: Spool) -> Iterator
             )
         case "moved" | "late" if end.job is not None:
             id = end.job.id
-            limit = f"not finished after its time limit of {end.limit_s:g} s: it"
+            limit = f"still running after its time limit of {end.limit_s:g} s: it"
             why = limit if end.why == "late" else "moved to the background by the user: it"
             yield Advice(
                 "job",
-                f'Look: bash(job="{id}"). Stop: bash(job="{id}", kill=true). You are notified when it ends',
+                f'Status: bash(job="{id}"). Stop: bash(job="{id}", kill=true). You are notified when it ends',
                 fact=f"{why} continues as background job {id}. ",
                 subject=id,
             )
         case "output":
             yield f"[killed at the output limit of {spool.total:,} bytes. Filter it or write it to a file]"
         case "editor":
-            yield f"[killed after {end.limit_s:g} s: a program in it waits for keys from a terminal]"
+            yield f"[killed after {end.limit_s:g} s: it was waiting for keyboard input from a terminal]"
         case "lost":
             yield "[the supervisor process was killed, and this command with it. Try again]"
         case "":
@@ -209,7 +209,7 @@ def _end_notes(end: CommandEnd, limits: CommandLimits, spool: Spool) -> Iterator
 
 def _advice(end: CommandEnd, line: str, text: str, context: CommandContext) -> str | Advice | None:
     if end.prompted:
-        advice = "the last line looks like a question that no one can answer: use an option that answers it"
+        advice = "the last line looks like a prompt, which no one can answer: use a non-interactive option"
         return f"[hint: {advice}]"
     if end.why == "editor" and (program := awaits_keys(line)):
         changing = " or ".join(filter(context.offers, ("edit", "write")))
@@ -250,7 +250,7 @@ def job_result(
     if len(shown) > uncut or missing:
         first, last = cut_at_lines(shown[:first_chars], shown[-last_chars:])
         shown = last if missing else f"{first}\n[...]\n{last}"
-        everything = f"; all of it is{where}" if where else ""
+        everything = f"; the full output is{where}" if where else ""
         shown = f"[older output is omitted{everything}]\n{shown}"
     took = (job.ended if job.ended is not None else now) - job.began
     output = f"output{where}"
@@ -265,7 +265,8 @@ def job_result(
         notes.append(f"[{refusal}: access cannot be changed while a command runs]")
     if job.ended is None and now - job.last_output >= limits.quiet_s and ends_in_prompt(job.spool):
         notes.append(
-            "[hint: it seems to wait for an answer that no one can give; stop it and use an option instead]"
+            "[hint: it seems to be waiting for input, which no one can give: stop it and use a "
+            "non-interactive option]"
         )
     failed = job.ended is not None and job.stopped != "asked" and not job.left_over and job.status != 0
     human = {**_for_people(job.spool, context), "note": f"{job.id} {job.state}"}

@@ -53,7 +53,7 @@ def _plan_edit(arguments: EditArguments, path: str, context: ToolContext) -> Pla
         if arguments.old_string == arguments.new_string:
             raise ToolError("No changes to make: old_string and new_string are exactly the same.")
         raise ToolError(
-            "The strings differ only in line endings, which edit keeps.",
+            "The strings differ only in line endings, which edit preserves.",
             remedy="Convert the file with bash.",
             tools="bash",
         )
@@ -133,8 +133,8 @@ def _places(source: SourceText, old: str, new: str, arguments: EditArguments, st
 def _spliced(source: SourceText, places: list[int], old: str, new: str, path: str) -> bytes:
     if "\ufffd" in new and "\ufffd" not in old and source.form.strays:
         raise ToolError(
-            "new_string contains \ufffd, which stands for bytes of this file that are not text.\n"
-            "Leave these bytes out of both strings; they are kept."
+            "new_string contains \ufffd, which stands for bytes in this file that are not valid text.\n"
+            "Leave them out of both strings; they are preserved."
         )
     check_encoding(path, source.form, new, source.flat)
     try:
@@ -143,8 +143,8 @@ def _spliced(source: SourceText, places: list[int], old: str, new: str, path: st
         raise not_encodable(path, source.form, error) from error
     except NotRepresentable:
         raise ToolError(
-            f"This place of {one_line_path(path)} cannot be changed without touching bytes around it "
-            f"({source.form.codec}, mixed line endings).\nInclude the whole lines around it."
+            f"This part of {one_line_path(path)} cannot be changed without changing bytes around it "
+            f"({source.form.codec}, mixed line endings).\nInclude the complete lines around it."
         ) from None
 
 
@@ -158,14 +158,14 @@ def _describe(arguments: EditArguments, name: str, change: PlannedChange) -> str
         shown = snippet(mark_stray_bytes(change.after), change.start, end)
         text = f"The file {name} has been updated.{every} The lines around the change:\n{shown}"
     if change.stale:
-        text += "\n[the file changed on disk since you read it; the edit was applied to what it is now]"
+        text += "\n[the file changed on disk since you read it; the edit was applied to its new content]"
     return text
 
 
 TOOL = changing_tool(
     "edit",
     """\
-Replace old_string by new_string in a file.
+Replace old_string with new_string in a file.
 
 - Read the file first. Copy old_string exactly, with its indentation, but without the line number and tab \
 before each line.
@@ -176,6 +176,6 @@ before each line.
     _plan_edit,
     _describe,
     brief="""\
-Replace old_string by new_string in a file that you have read. Copy old_string exactly, without line \
+Replace old_string with new_string in a file that you have read. Copy old_string exactly, without line \
 numbers; it must be unique unless replace_all is set.""",
 )

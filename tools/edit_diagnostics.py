@@ -48,31 +48,32 @@ _DOTS = lazy_pattern(r"\s*(?:#|//|--|/\*)?\s*(?:\.{3}|…)\s*(?:\*/)?\s*")
 _SPACE_OR_TAB = lazy_pattern(r"[ \t\r\f\v]+")
 _TYPOGRAPHY = str.maketrans("‘’‚‛“”„‟′″‐‑‒–—―−", "''''\"\"\"\"'\"-------")
 _UNSEEN_CHARS = lazy_pattern(f"[{INVISIBLE}]")
-_ALIKE = "characters that look alike differ (quotes, dashes, special spaces, accents, width, joiners)"
+_ALIKE = "similar-looking characters (quotes, dashes, special spaces, accents, width, joiners)"
 
 
 def diagnose_mismatch(flat: str, old: str, new: str) -> str:
     """One or two lines that say why `old` is not in the file's text, and the lines that come nearest."""
     if "\ufffd" in old and "\ufffd" not in flat:
         return (
-            "old_string holds \ufffd, which stands for bytes that are not text. Match the text around them."
+            "old_string contains \ufffd, which stands for bytes that are not valid text. "
+            "Match the text around them."
         )
     lines = [line for line in old.split("\n") if line.strip()]
     if lines and all(_LINE_NUMBER.match(line) for line in lines):
         place = flat.find(_LINE_NUMBER.sub("", old))
         if place < 0:
-            return "old_string holds line numbers, which are not in the file. Leave them and the tab out."
+            return "old_string contains line numbers, which are not in the file. Remove them and their tabs."
         return (
-            f"old_string holds the line numbers of the read output. Leave them and the tab after them out; "
-            f"without them it is on line {_line_of(flat, place)}."
+            "old_string contains the line numbers of the read output. Remove them and their tabs; "
+            f"without them it matches on line {_line_of(flat, place)}."
         )
     if omission := added_omission(old, flat):
         return (
-            f"old_string holds {omission!r}, which is not in the file: it has to be exact. Copy the code "
-            "that this stands for, or make an edit of each part."
+            f"old_string contains {omission!r}, which is not in the file: it must match exactly. "
+            "Include the code that this stands for, or edit each part separately."
         )
     if old.endswith("\n") and old.strip() and flat.endswith(old.rstrip("\n")):
-        return "The file ends there without that line end: leave the newline at the end of old_string out."
+        return "The file does not end with a newline: remove the one at the end of old_string."
     return _almost_there(flat, old) or _nearest(flat, old, new)
 
 
@@ -83,7 +84,7 @@ def _almost_there(flat: str, old: str) -> str:
     for simple in (_one_blank, _no_blanks):
         if (first := _find_block(flat, old, simple)) is not None:
             shown = _excerpt(lines, first, first + len(wanted), wanted)
-            return f"Only white space differs (tabs, spaces, blank ends). The file has:\n{shown}"
+            return f"Only whitespace differs (tabs, spaces, ends of lines). The file has:\n{shown}"
     for simple in (_plain_characters, _plain_and_no_blanks):
         if (first := _find_block(flat, old, simple)) is not None:
             block = lines[first : first + len(wanted)]
@@ -91,18 +92,18 @@ def _almost_there(flat: str, old: str) -> str:
                 at = _place_in(block[0], wanted[0])
                 block = [block[0][at : at + len(wanted[0])] if at else block[0]]
             named = _differing_characters("\n".join(block), old)
-            also = "" if simple is _plain_characters else ", and white space"
+            also = "" if simple is _plain_characters else " and whitespace"
             shown = _excerpt(lines, first, first + len(wanted), wanted)
-            return f"Only {_ALIKE}{also}{named}. The file has:\n{shown}"
+            return f"Only {_ALIKE}{also} differ{named}. The file has:\n{shown}"
     plain = old.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"').replace("\\\\", "\\")
     place = flat.find(plain) if plain != old else -1
     if place >= 0:
-        return f"old_string is escaped once too often; unescaped it is on line {_line_of(flat, place)}."
+        return f"old_string is escaped once too often; unescaped, it is on line {_line_of(flat, place)}."
     escaped = old.strip("\n").replace("\n", "\\n").replace("\t", "\\t")
     place = flat.find(escaped) if escaped != old.strip("\n") else -1
     if place >= 0:
         return (
-            "The file has a backslash and n (or t) where old_string has a line end (or tab): double the "
+            "The file has a literal \\n (or \\t) where old_string has a newline (or tab): double the "
             f"backslash in the call. It is on line {_line_of(flat, place)}."
         )
     return ""
@@ -153,7 +154,8 @@ def _differing_characters(found: str, old: str) -> str:
 
 def _named(text: str) -> str:
     names = [
-        f"U+{ord(each):04X} ({unicodedata.name(each, 'a control').lower()})" for each in dict.fromkeys(text)
+        f"U+{ord(each):04X} ({unicodedata.name(each, 'control character').lower()})"
+        for each in dict.fromkeys(text)
     ]
     more = ", ..." if len(names) > _MAX_NAMED_CHARS else ""
     return ", ".join(names[:_MAX_NAMED_CHARS]) + more
@@ -165,11 +167,11 @@ def _nearest(flat: str, old: str, new: str) -> str:
     found = max(_alignments(lines, wanted), default=None, key=lambda found: found.likeness)
     is_near = found is not None and found.likeness >= _MIN_LIKENESS
     if done := _line_of_done(flat, old, new, found.anchor + 1 if found and is_near else None):
-        return f"new_string is already in the file, on line {done}: the edit seems to be done."
+        return f"new_string is already in the file, on line {done}: the edit seems to have been made already."
     if found is None or not is_near:
-        return "Nothing like it was found. Read the file again and copy the text exactly."
+        return "Nothing similar was found. Read the file again and copy the text exactly."
     shown = _excerpt(lines, found.first, found.last + 1, wanted)
-    return f"The nearest text is this; copy it exactly:\n{shown}"
+    return f"The closest match is below; copy it exactly:\n{shown}"
 
 
 def _line_of_done(flat: str, old: str, new: str, near: int | None) -> int:
@@ -328,12 +330,12 @@ def _excerpt(lines: Sequence[str], first: int, end: int, wanted: Sequence[str]) 
     if len(shown) < len(found):
         rows.append(
             f"[{len(shown)} of the {len(found)} lines {first + 1}-{first + len(found)}; "
-            f"the first that differs is line {first + differs + 1}]"
+            f"the first difference is on line {first + differs + 1}]"
         )
     elif len(found) > 1 or extra:
         named = ", ".join(differing[:_MAX_NAMED_RANGES]) + (", ..." if differing[_MAX_NAMED_RANGES:] else "")
         notes = [f"differing lines: {named}"] if differing else []
-        notes += [f"old_string has {pluralize(extra, 'line')} more"] if extra else []
+        notes += [f"old_string has {pluralize(extra, 'more line')}"] if extra else []
         rows += [f"[{'; '.join(notes)}]"] if notes else []
     return "\n".join(rows)
 

@@ -28,7 +28,7 @@ async def show_plan(arguments: PlanArguments, call: ToolCall) -> ToolResult:
         raise ToolError(NOT_PLANNING)
     answer = await call.ask() if call.ask is not None else NOBODY_THERE
     if answer.said == "nobody":
-        told = "No one can approve the plan: it is the result of this turn."
+        told = "No one is available to approve the plan; it is the result of this turn."
         return text_result(told, human={"answer": arguments.plan, "note": "the result"}, ends_turn=True)
     if answer.said == "no":
         wanted = f": {answer.reason}" if answer.reason else "."
@@ -49,14 +49,14 @@ def _preview(arguments: PlanArguments, context: ToolContext) -> Mapping[str, Any
 
 def _title(arguments: PlanArguments) -> str:
     lines = (line.strip("# ") for line in arguments.plan.splitlines())
-    return next(filter(None, lines), "an empty plan")
+    return next(filter(None, lines), "empty plan")
 
 
 TOOL = Tool(
     name="exit_plan",
     description="""\
-Show your plan to the user, who approves it or says what to change. Only in plan mode, when the plan is \
-complete: the files to change, the steps, and the verification.""",
+Show your plan to the user, who approves it or says what to change. Use it only in plan mode, once the plan \
+is complete: the files to change, the steps, and the verification.""",
     arguments=PlanArguments,
     kind="asks",
     title=_title,

@@ -117,13 +117,13 @@ def check_text(text: str, parameter: str) -> None:
     """Check that text may get into a file. Raises ToolError."""
     if has_surrogate(text):
         raise ToolError(
-            f"{parameter} holds half a character (a lone surrogate), which no file can store.\n"
-            "Send it without."
+            f"{parameter} contains a lone surrogate (half a character), which a file cannot store.\n"
+            "Remove it."
         )
     if "\0" in text:
         raise ToolError(
-            f"{parameter} holds a NUL character; a file with one is binary and could not be read again.\n"
-            "Write it as the language spells it, such as \\0."
+            f"{parameter} contains a NUL character, which would make the file binary.\n"
+            "Use an escape sequence such as \\0."
         )
 
 
@@ -131,7 +131,7 @@ def check_placeholder(new: str, old: str, parameter: str) -> None:
     """Raise ToolError for a line of the conversation that is not text of a file; `old` may have it."""
     if found := added_placeholder(new, old):
         raise ToolError(
-            f"{parameter} holds a placeholder, {found!r}, which only this conversation shows.\n"
+            f"{parameter} contains the placeholder {found!r}, which exists only in this conversation.\n"
             "Send the text that it stands for: read those lines of the file again, or replace only the part "
             "that changes."
         )
@@ -141,9 +141,8 @@ def check_omission(new: str, old: str, parameter: str) -> None:
     """Raise ToolError for a comment that stands for code left out: it would replace that code."""
     if omission := added_omission(new, old):
         raise ToolError(
-            f"{parameter} holds {omission!r}, which would replace the code that it stands for.\n"
-            "Write that code out, or make a smaller edit; a line that is meant literally has to be worded "
-            "differently."
+            f"{parameter} contains {omission!r}, which would replace the code that it stands for.\n"
+            "Write that code out, or make a smaller edit. If the line is meant literally, reword it."
         )
 
 
@@ -158,7 +157,7 @@ def check_encoding(path: str, form: TextForm, new: str, before: str) -> None:
     unknown = sorted(set(new) - set(before)) if form.guessed and not new.isascii() else []
     if wrong := next((char for char in unknown if char > "\x7f"), ""):
         raise ToolError(
-            f"The encoding of {one_line_path(path)} is unknown: use ASCII instead of {wrong!r}.",
+            f"The encoding of {one_line_path(path)} is unknown: use only ASCII, not {wrong!r}.",
             remedy="Or find out the encoding, convert the file with bash (iconv -f ENCODING -t UTF-8) and "
             "read it again.",
             tools="bash",
@@ -169,7 +168,7 @@ def not_encodable(path: str, form: TextForm, error: UnicodeEncodeError) -> ToolE
     """The text for the model where a file's encoding lacks a character."""
     wrong = error.object[error.start : error.start + 1]
     return ToolError(
-        f"{one_line_path(path)} is written in {form.codec}, which has no {wrong!r}; use other characters.",
+        f"{one_line_path(path)} is encoded in {form.codec}, which lacks {wrong!r}; use other characters.",
         remedy="Or convert the file to UTF-8 with bash (iconv) first.",
         tools="bash",
     )
@@ -201,15 +200,13 @@ async def _apply(
                 change = await in_thread(FILE_TIMEOUT_S, lambda abandoned: plan())
             if not arguments.is_approved(change.old.sha256 if change.old else ""):
                 raise ToolError(
-                    f"{STALE_FILE}\nIt changed while permission was asked for; nothing was written."
+                    f"{STALE_FILE}\nIt changed while the user was asked for approval; nothing was written."
                 )
             try:
                 return change, await _written(change, call, path) if change.writes else ""
             except FileChanged:
                 continue
-    raise ToolError(
-        f"{one_line_path(path)} keeps being changed by another program.\nRead it again, then retry."
-    )
+    raise ToolError(f"Another program keeps changing {one_line_path(path)}.\nRead it again, then retry.")
 
 
 async def _written(change: PlannedChange, call: ToolCall, path: str) -> str:

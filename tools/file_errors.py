@@ -20,7 +20,7 @@ _ADVICE = {
     errno.ENOSPC: ("the disk is full", "Nothing was changed. Free some space, then try again"),
     errno.EDQUOT: ("the disk quota is used up", "Nothing was changed. Free some space, then try again"),
     errno.EFBIG: ("the file would be larger than allowed here", "Nothing was changed. Write less"),
-    errno.EROFS: ("the file system is read-only", "Nothing was changed. Use a place that can be written"),
+    errno.EROFS: ("the file system is read-only", "Nothing was changed. Use a writable location"),
     errno.EMFILE: (
         "too many files are open in this program",
         "Try again; stop background jobs if it persists",
@@ -28,15 +28,15 @@ _ADVICE = {
     errno.ENFILE: ("too many files are open in the system", "Try again in a moment"),
     errno.EIO: ("the disk reported an input/output error", "Warn the user that the disk may be failing"),
     errno.ENAMETOOLONG: ("the name is too long", "Use a name of at most 255 bytes"),
-    errno.ELOOP: ("a link appeared in the path", "Another process is changing it; check, then retry"),
+    errno.ELOOP: ("a link appeared in the path", "Another process is changing it; check it, then retry"),
     errno.EXDEV: ("the path changed since it was checked", "Check it, then retry"),
     errno.ENOTDIR: ("a part of the path is a file, not a directory", "Check the path"),
-    errno.ENXIO: ("it is not a regular file", "Name a regular file"),
+    errno.ENXIO: ("it is not a regular file", "Use a regular file"),
     errno.EAGAIN: (
-        "there is nothing to read from it at the moment",
-        "It is not a regular file; name one",
+        "it has no data to read at the moment",
+        "It is not a regular file; use one",
     ),
-    errno.ESTALE: ("the network file system lost it", "Check, then retry"),
+    errno.ESTALE: ("its network file handle is stale", "Check it, then retry"),
 }
 
 
@@ -58,6 +58,6 @@ def os_errors_explained(path: str, root: Path) -> Iterator[None]:
                 hint = "If it is a name pattern, glob finds the matching files."
                 tools = "glob"
             raise ToolError(f"File does not exist: {name}", remedy=hint, tools=tools) from error
-        other = (error.strerror or str(error), "Check, then retry")
+        other = (error.strerror or str(error), "Check it, then retry")
         what, advice = _ADVICE.get(error.errno or 0, other)
         raise ToolError(f"{name}: {what}.\n{advice}.") from error

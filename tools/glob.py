@@ -90,7 +90,7 @@ class FileList(Struct, frozen=True):
     def note(self) -> tuple[str, ...]:
         if self.complete:
             return ()
-        return (f"[only the first {self.listed:,} files were searched; give a directory as path]",)
+        return (f"[only the first {self.listed:,} files were searched; use path to select a directory]",)
 
 
 async def list_files(
@@ -181,11 +181,11 @@ def glob_matcher(pattern: str) -> Callable[[str], bool]:
             (not wanted or any(fits(name) for fits in wanted)) and all(fits(name) for fits in unwanted)
         )
     if len(pattern) > _MAX_GLOB_CHARS:
-        raise ToolError(f"The glob has more than {_MAX_GLOB_CHARS:,} characters.\nGive a shorter one.")
+        raise ToolError(f"The glob has more than {_MAX_GLOB_CHARS:,} characters.\nUse a shorter one.")
     try:
         fits = name_matcher(pattern.removeprefix("!"))
     except ValueError as error:
-        raise ToolError(f"The glob cannot be used: {error}.\nGive a simpler one.") from None
+        raise ToolError(f"Invalid glob: {error}.\nUse a simpler one.") from None
     return (lambda name: not fits(name)) if pattern.startswith("!") else fits
 
 
@@ -225,10 +225,8 @@ def odd_names_note(files: Sequence[str]) -> list[str]:
     odd = sum(map(has_surrogate, files))
     if not odd:
         return []
-    names = pluralize(odd, "name")
-    return [
-        f"[{names} with bytes that are not UTF-8 (shown as \ufffd): a command can match them by a pattern]"
-    ]
+    names = pluralize(odd, "name has", "names have")
+    return [f"[{names} bytes that are not UTF-8 (shown as \ufffd); in a command, match them with a pattern]"]
 
 
 def page_of(
@@ -289,9 +287,11 @@ async def find_files(arguments: GlobArguments, call: ToolCall) -> ToolResult:
     notes = [*_dead_note(files, context), *odd_names_note(found), *files.note]
     about = {"files": len(found)}
     if not found:
-        missing = f"No file found in {shown_path(root, context)} (ignored files and secrets are left out)."
+        missing = f"No files found in {shown_path(root, context)} (ignored files and secrets are excluded)."
         if _names_folder(arguments.pattern, root):
-            missing = f"{arguments.pattern} is a directory; {arguments.pattern.rstrip('/')}/** has its files."
+            missing = (
+                f"{arguments.pattern} is a directory; {arguments.pattern.rstrip('/')}/** matches its files."
+            )
         return text_result("\n".join([missing, *notes]), human={"note": "nothing"}, about=about)
     body = "\n".join([*shown, *([more] if more else []), *notes])
     return text_result(body, human={"note": pluralize(len(found), "file")}, about=about)
@@ -304,7 +304,7 @@ def _shown_below(folder: str, context: ToolContext, name: str) -> str:
 def _dead_note(files: FileList, context: ToolContext) -> list[str]:
     named = [shown_path(f"{files.folder.rstrip('/')}/{each}", context) for each in files.dead]
     more = f", ... ({len(named)})" if len(named) > MAX_NOTED_FILES else ""
-    return [f"[links that lead nowhere: {', '.join(named[:MAX_NOTED_FILES])}{more}]"] if named else []
+    return [f"[broken links: {', '.join(named[:MAX_NOTED_FILES])}{more}]"] if named else []
 
 
 def _names_folder(pattern: str, root: str) -> bool:

@@ -45,7 +45,7 @@ def _without_braces(pattern: str) -> list[str]:
         words = found[1].split(",")
         waiting += [f"{each[: found.start()]}{word}{each[found.end() :]}" for word in reversed(words)]
         if len(done) + len(waiting) > MAX_GLOB_ALTERNATIVES:
-            raise ValueError(f"it stands for more than {MAX_GLOB_ALTERNATIVES} patterns")
+            raise ValueError(f"it expands to more than {MAX_GLOB_ALTERNATIVES} patterns")
     return done
 
 

@@ -109,9 +109,7 @@ def _title(arguments: GrepArguments) -> str:
 
 async def search(arguments: GrepArguments, call: ToolCall, limit_s: float = SEARCH_LIMIT_S) -> ToolResult:
     if "\0" in arguments.pattern or has_surrogate(arguments.pattern):
-        raise ToolError(
-            "The pattern contains a NUL or half of a surrogate pair, which is not in any text.\nLeave it out."
-        )
+        raise ToolError("The pattern contains a NUL or a lone surrogate, which no text contains.\nRemove it.")
     context = call.context
     root = arguments.root(context)
     before, after = arguments.around
@@ -147,11 +145,10 @@ def _is_walked(root: str, context: ToolContext) -> bool:
 
 def _unusable(message: str, context: ToolContext) -> str:
     text = (
-        f"The pattern cannot be used: {message[:500]}\n"
-        "Escape literal brackets, braces, dots and stars with a backslash."
+        f"Invalid pattern: {message[:500]}\nEscape literal brackets, braces, dots and stars with a backslash."
     )
     if find_program(context, "rg") is None:
-        text += "\nripgrep is not installed: the pattern has to be one of Python's re."
+        text += "\nripgrep is not installed: use the syntax of Python's re module."
     return text
 
 
@@ -179,7 +176,7 @@ def _result(
     shown, more = page_of(lines, arguments, bool(output.stopped))
     said = [more] if more else []
     if output.stopped:
-        said.append(f"[the search was stopped: {output.stopped}; give a narrower pattern, path or glob]")
+        said.append(f"[the search was stopped: {output.stopped}; use a narrower pattern, path or glob]")
     said += [*odd_names_note([*by_name]), *notes]
     note = pluralize(len(by_name), "file")
     about = {"files": len(by_name)}
@@ -197,22 +194,22 @@ def _nothing_found(
     arguments: GrepArguments, context: ToolContext, folder: str, output: SearchOutput
 ) -> Iterator[str]:
     if output.searched == 0 and not output.skipped:
-        fitting = f" fits {arguments.glob}" if arguments.glob else " is there"
+        found = f"No files match {arguments.glob}" if arguments.glob else "No files found"
         where = shown_path(folder, context)
-        yield f"No file{fitting} in {where} to be searched (ignored files and secrets are left out)."
+        yield f"{found} in {where} (ignored files and secrets are excluded)."
         return
     if output.searched is None:
-        yield "No matches found (ignored files and secrets are left out)."
+        yield "No matches found (ignored files and secrets are excluded)."
     elif output.searched:
         yield f"No matches found in {pluralize(output.searched, 'file')}."
     skipped = "large binary files were not searched"
-    for what, names in (("binary files match", output.binary), (skipped, output.skipped)):
+    for what, names in (("binary files with matches", output.binary), (skipped, output.skipped)):
         named = [shown_path(f"{folder.rstrip('/')}/{each}", context) for each in names]
         more = ", ..." if len(named) > MAX_NOTED_FILES else ""
         if named:
-            yield f"[{what}: {', '.join(named[:MAX_NOTED_FILES])}{more}; bash: grep -a]"
+            yield f"[{what}: {', '.join(named[:MAX_NOTED_FILES])}{more}; search them with grep -a in bash]"
     if "\\|" in arguments.pattern:
-        yield "[\\| stands for the character itself; alternatives are parted by | alone]"
+        yield "[\\| matches a literal |; separate alternatives with a plain |]"
 
 
 def _content(path: str, lines: Sequence[FoundLine], arguments: GrepArguments) -> Iterator[str]:
@@ -236,7 +233,7 @@ Search file contents for a regular expression.
 number of matching lines. Page through the result with head_limit and offset.
 - Files that git ignores, makeroom's transcripts and secrets are excluded, unless path names an ignored file \
 or directory.""",
-    advice=(ToolAdvice("bash", "- Prefer it to grep in {}."),),
+    advice=(ToolAdvice("bash", "- Prefer it to running grep in {}."),),
     arguments=GrepArguments,
     kind="searches",
     title=_title,

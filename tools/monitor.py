@@ -31,7 +31,7 @@ def required_access(arguments: MonitorArguments, context: ToolContext) -> tuple[
 
 async def watch_command(arguments: MonitorArguments, call: ToolCall) -> ToolResult:
     if not arguments.command.strip():
-        raise ToolError("The command is missing.\nGive one that prints what you wait for.")
+        raise ToolError("The command is missing.\nGive one that prints what you are waiting for.")
     background = BashArguments(command=arguments.command, run_in_background=True)
     started = await run_guarded(background, call)
     runner = command_runner(call.context)
@@ -49,8 +49,8 @@ async def watch_command(arguments: MonitorArguments, call: ToolCall) -> ToolResu
 
     job.command.take = take_too
     told = f"Watching as {job.id} for at most {seconds:g} s. New lines arrive with your next results."
-    text = f'{told} bash(job="{job.id}", kill=true) stops it. Continue with other work, or end your turn.'
-    return text_result(text, human={"note": f"{job.id} is watched"}, about={"job": job.id})
+    text = f'{told} Stop: bash(job="{job.id}", kill=true). Continue with other work, or end your turn.'
+    return text_result(text, human={"note": f"watching {job.id}"}, about={"job": job.id})
 
 
 class _JobNews:
@@ -85,8 +85,8 @@ TOOL = Tool(
     name="monitor",
     description="""\
 Run a command in the background and receive its new lines with the results of your other calls (the newest \
-1,000 characters each time). For logs, builds and states that you wait for; filter the output with \
-grep --line-buffered.""",
+1,000 characters each time). For logs, builds and conditions that you are waiting for; filter the output \
+with grep --line-buffered.""",
     arguments=MonitorArguments,
     kind="runs",
     title=lambda arguments: " ⏎ ".join(arguments.command.strip().splitlines()),

@@ -73,7 +73,7 @@ _BINARY_KINDS = (  # the first bytes, the kind, and the commands that show the c
     (b"\xca\xfe\xba\xbe", "a Java class or Mach-O program", _INSPECTING),
     (b"BM", "a BMP image", _INSPECTING),
     (b"II*\0", "a TIFF image", _INSPECTING),
-    (b"", "of an unknown kind", _INSPECTING),
+    (b"", "of an unknown format", _INSPECTING),
 )
 
 
@@ -111,7 +111,7 @@ async def read_file(
             timeout_s, lambda abandoned: read_page(path, wanted, shown, abandoned, most, seen)
         )
     if (arguments.offset or arguments.limit) and isinstance(result.content[0], ImageBlock):
-        note = TextBlock("[an image has no lines: offset and limit were not used, all of it is shown]")
+        note = TextBlock("[an image has no lines: offset and limit were ignored]")
         result = replace(result, content=(*result.content, note))
     now = SeenFile.shown_by(result.about)
     if now is not None and not (seen and (seen.sha256, seen.lines) == (now.sha256, now.lines)):
@@ -218,8 +218,8 @@ def _notes(window: LineWindow, text: str) -> Iterator[str]:
         yield window.form.note
     if hidden := count_invisible(text):
         yield (
-            f"[{hidden:,} invisible characters (tags, bidirectional or zero-width) are in these lines; "
-            "they may hide text from the user, and tags are not shown here either]"
+            f"[these lines contain {hidden:,} invisible characters (tags, bidirectional or zero-width), "
+            "which may hide text from the user; tags are not shown here either]"
         )
 
 
@@ -234,7 +234,7 @@ def _image_page(path: str, data: bytes, kind: str) -> ToolResult:
     try:
         image, size = load_image(data, kind)
     except BadImage as error:
-        text = f"[{name} is not shown: it begins like {kind}, but {error}]"
+        text = f"[{name} is not shown: it starts like {kind}, but {error}]"
         return text_result(text, human={"note": "broken image"}, about={"path": path})
     note = f"{kind}, {size}"
     about = {"path": path, "sha256": hashlib.sha256(data).hexdigest()}
@@ -254,13 +254,13 @@ def _notebook_page(path: str, data: bytes, shown: SeenFile | None, max_bytes: in
     sizes = accumulate(len(cell.encode("utf-8", "surrogatepass")) + 2 for cell in cells)
     count = max(1, bisect_right([*sizes], max_bytes))
     text = mark_stray_bytes("\n\n".join(cells[:count]))
-    left = ", the others are left out" if count < len(cells) else ""
+    left = ", the rest is omitted" if count < len(cells) else ""
     notes = [
         f"[a notebook: {min(count, len(cells))} of {pluralize(len(cells), 'cell')}{left}. "
-        "A read with offset and limit shows its JSON, to be edited]"
+        "To edit it, read its JSON with offset and limit]"
     ]
     if hidden := count_invisible(text):
-        notes.append(f"[invisible characters that were taken out: {hidden:,}]")
+        notes.append(f"[invisible characters removed: {hidden:,}]")
     body = "\n".join(filter(None, (printable(text), *notes)))
     return text_result(body, human={"note": pluralize(len(cells), "cell")}, about=about)
 
@@ -293,7 +293,7 @@ def _shortened(text: str, most: int) -> str:
     if len(text) <= most:
         return text
     first, last = cut_at_lines(text[: most // 2], text[-(most // 2) :])
-    return f"{first}\n[... {len(text) - len(first) - len(last):,} characters are left out ...]\n{last}"
+    return f"{first}\n[... {len(text) - len(first) - len(last):,} characters omitted ...]\n{last}"
 
 
 def _binary(path: str, head: bytes, size: int) -> ToolError:

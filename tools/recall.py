@@ -46,7 +46,9 @@ async def recall_original(arguments: RecallArguments, call: ToolCall) -> ToolRes
     if arguments.query is not None and arguments.query.strip():
         found = await _search(record, arguments, f"r{call.reply_seq}")
         return replace(found, about={RECALLED_KEY: True})
-    raise ToolError("Neither `id` nor `query` was given.\nGive the id of a placeholder, or words.")
+    raise ToolError(
+        "Neither `id` nor `query` was given.\nGive the id from a placeholder, or words to search for."
+    )
 
 
 def _original(record: Originals, id: str, first: int, most: int) -> ToolResult:
@@ -78,7 +80,7 @@ async def _search(record: Originals, arguments: RecallArguments, own: str) -> To
     hits = [hit for hit in found if hit.id.partition(".")[0] not in in_view]
     if not hits:
         elsewhere = "" if arguments.scope == "project" else '; scope "project" searches earlier sessions too'
-        text = f"Nothing in this {arguments.scope} fits: {words}{elsewhere}"
+        text = f"No matches in this {arguments.scope}: {words}{elsewhere}"
         return text_result(text, human={"note": "nothing found"})
     shown = hits[offset:wanted]
     if not shown:
@@ -87,7 +89,7 @@ async def _search(record: Originals, arguments: RecallArguments, own: str) -> To
     note = ""
     lines = [line for hit in shown for line in hit.lines(time.time())]
     if len(hits) > wanted:
-        note = ", there are more"
+        note = ", more available"
         following = f"continue with offset={wanted}" if wanted < _MAX_FOUND else "search for other words"
         lines.append(f"[{wanted} shown{note}; {following}]")
     return text_result("\n".join(lines), human={"note": f"{len(shown)} found{note}"})

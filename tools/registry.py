@@ -43,7 +43,9 @@ def join_tools(sources: Iterable[tuple[str, Sequence[Tool]]]) -> dict[str, Tool]
     for source, tools in sources:
         for tool in tools:
             if tool.name in joined:
-                raise ValueError(f"the tool {tool.name} comes twice: from {origins[tool.name]} and {source}")
+                raise ValueError(
+                    f"the tool {tool.name} is defined twice: by {origins[tool.name]} and {source}"
+                )
             joined[tool.name] = tool
             origins[tool.name] = source
     return joined

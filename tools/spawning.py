@@ -46,7 +46,7 @@ def report_text(ended: SpawnResult) -> str:
     if ended.left:
         notes.append(f"[{ended.left}]")
     if ended.recall:
-        notes.append(f"[{spawn_figures(ended)}; cut here: recall {ended.recall} for the whole report]")
+        notes.append(f"[{spawn_figures(ended)}; truncated: recall {ended.recall} for the full report]")
     elif ended.session:
         notes.append(f"[{spawn_figures(ended)}; its session is {ended.session}]")
     return "\n".join(filter(None, (ended.text, *notes)))

@@ -51,7 +51,7 @@ def _plan_write(arguments: WriteArguments, path: str, context: ToolContext) -> P
     if decoded is None:
         raise ToolError(
             f"{one_line_path(path)} is a binary file.",
-            remedy="Remove it with bash to replace it by text.",
+            remedy="Remove it with bash to replace it with text.",
             tools="bash",
         )
     if file.data and is_stale(context, file):

@@ -84,7 +84,7 @@ def test_where_no_one_is_there_a_question_is_an_error_and_a_plan_the_result(answ
 
 
 def test_what_cannot_be_asked_is_refused() -> None:
-    with pytest.raises(ToolError, match="Two questions are the same"):
+    with pytest.raises(ToolError, match="Two of the questions are identical"):
         result_of(ask_user.TOOL, UserAnswer("yes"), None, questions=[ASKED, ASKED])
     for questions in (
         [],

@@ -77,7 +77,7 @@ def test_git_does_not_open_an_editor_nor_ask_for_a_password(shell: BashSession) 
 def test_a_question_at_the_time_limit_is_pointed_out(shell: BashSession) -> None:
     shell.limit(quiet_s=0.1)
     said = shell.say("printf 'Overwrite f? [y/N] '; sleep 300", timeout=300)
-    assert "the last line looks like a question" in said
+    assert "the last line looks like a prompt" in said
     said = shell.say("echo 'Compiling:'; sleep 300", timeout=300)
     assert "question" not in said
 
@@ -96,7 +96,7 @@ def test_an_editor_as_a_batch_tool_is_let_be(shell: BashSession, command: str) -
     if shutil.which("vim") is None:
         pytest.skip("there is no vim here")
     shell.limit(editor_s=0.001)
-    assert "waits for keys" not in shell.say(f"echo x >f; {command}")
+    assert "keyboard input" not in shell.say(f"echo x >f; {command}")
 
 
 @pytest.fixture
@@ -347,17 +347,19 @@ def test_a_way_out_of_the_project_holds_for_one_command(shell: BashSession) -> N
     sibling.mkdir()
     assert "outside the project" in shell.say(f"cd {sibling}")
     said = shell.say('cd "$(mktemp -d)"; rmdir "$PWD"')
-    assert "outside the project" in said and "is gone" not in said
+    assert "outside the project" in said and "no longer exists" not in said
 
 
 def test_a_directory_that_is_gone_is_left_with_a_note(shell: BashSession) -> None:
     said = shell.say("mkdir -p sub/deep; cd sub/deep; rm -rf ../../sub")
-    assert said == f"[{shell.folder}/sub/deep is gone; the next command runs in {shell.folder}]"
+    assert said == f"[{shell.folder}/sub/deep no longer exists; the next command runs in {shell.folder}]"
     assert shell.say("pwd") == str(shell.folder)
     shell.run("mkdir sub; cd sub")
     shutil.rmtree(shell.folder / "sub")
     said = shell.say("pwd")
-    assert said == f"{shell.folder}\n[{shell.folder}/sub is gone; this command ran in {shell.folder}]"
+    assert (
+        said == f"{shell.folder}\n[{shell.folder}/sub no longer exists; this command ran in {shell.folder}]"
+    )
     assert shell.say("pwd") == str(shell.folder)
 
 

@@ -181,7 +181,7 @@ def test_bytes_that_are_not_text_are_replaced_and_the_result_is_valid_json(shell
         "printf 'caf\\xe9 \\xed\\xa0\\x80 \\x81 ok and more text to be mostly text here and there'"
     )
     assert said.startswith(r"caf\xe9 \xed\xa0\x80 \x81 ok and more text to be mostly text here and there")
-    assert "shown as \\xNN: their encoding is unknown, kept in .task_outputs/" in said
+    assert "shown as \\xNN (unknown encoding), kept in .task_outputs/" in said
     assert json.loads(json.dumps(said).encode("utf-8")) == said
 
 
@@ -204,14 +204,14 @@ def test_output_in_a_legacy_encoding_is_read_or_escaped_and_its_bytes_are_kept(
     assert result.stored is not None and (shell.folder / result.stored.path).read_bytes() == data
     said = text(result)
     assert said.startswith(LEGACY[codec].strip() if codec else "caf\\xe9\n")
-    assert (f"read as {codec}, which is a guess" if codec else "[binary output, 5 bytes") in said
+    assert (f"decoded as {codec} (a guess)" if codec else "[binary output, 5 bytes") in said
     assert "�" not in result.human["text"]
 
 
 def test_a_time_limit_over_the_maximum_is_reported_to_be_cut(shell: BashSession) -> None:
-    assert shell.say("echo a", timeout=900_000).startswith("a\n[timeout was cut to 600000, the maximum;")
+    assert shell.say("echo a", timeout=900_000).startswith("a\n[timeout was reduced to 600000, the maximum;")
     assert shell.say("echo a", timeout=600_000) == "a"
-    assert "not used for commands in the background" in shell.say(
+    assert "timeout is ignored for background commands" in shell.say(
         "true", timeout=900_000, run_in_background=True
     )
 
@@ -271,7 +271,7 @@ def unsafe(code: int) -> bool:
 def test_control_sequences_reach_neither_the_model_nor_the_terminal(shell: BashSession, attack: str) -> None:
     result = shell.run(f"printf 'before {attack} after\\n'")
     assert text(result).startswith("before ")
-    assert text(result).partition("\n[there are bytes")[0].endswith(" after")
+    assert text(result).partition("\n[some bytes")[0].endswith(" after")
     for shown in (text(result), result.human["text"]):
         assert "␛" not in shown
         assert not [char for char in shown if unsafe(ord(char))]

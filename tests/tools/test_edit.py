@@ -278,7 +278,7 @@ def test_a_miss_several_matches_overlaps_and_no_change_are_refused(files: FileSe
     data = b"foo\nbar\nfoo\naaa\n"
     files.seen("f", data)
     missed = files.refused("edit", file_path="f", old_string="nope", new_string="x")
-    assert missed.startswith("String to replace not found in file.\nNothing like it was found.")
+    assert missed.startswith("String to replace not found in file.\nNothing similar was found.")
     assert missed.endswith("\nString: nope")
     several = files.refused("edit", file_path="f", old_string="foo", new_string="x")
     assert several.startswith("Found 2 matches of the string to replace, but replace_all is false.")
@@ -358,8 +358,8 @@ def test_an_edit_shows_what_it_did(files: FileSession):
 @pytest.mark.parametrize(
     ("content", "old", "new", "told"),
     [
-        ("def f():\n\treturn 1\n", "def f():\n    return 1", "x", "white space"),
-        ("a  =  1\n", "a = 1", "x", "white space"),
+        ("def f():\n\treturn 1\n", "def f():\n    return 1", "x", "whitespace"),
+        ("a  =  1\n", "a = 1", "x", "whitespace"),
         ("say “hello”\n", 'say "hello"', "x", "quotes"),
         ("a – b\n", "a - b", "x", "dashes"),
         ("one\ntwo\n", "1\tone\n2\ttwo", "x", "line numbers"),
@@ -367,15 +367,15 @@ def test_an_edit_shows_what_it_did(files: FileSession):
         ("new text here\n", "old text here", "new text here", "already in the file, on line 1"),
         ('a "b"\nc\n', 'a \\"b\\"\\nc', "x", "escaped once too often"),
         ('{"a": "x\\ny"}\n', '"x\ny"', "x", "double the backslash in the call. It is on line 1"),
-        ("one\ntwo", "two\n", "x", "leave the newline at the end of old_string out"),
-        ("a\nb\nc\nd\n", "a\n# ... existing code ...\nd", "x", "make an edit of each part"),
+        ("one\ntwo", "two\n", "x", "remove the one at the end of old_string"),
+        ("a\nb\nc\nd\n", "a\n# ... existing code ...\nd", "x", "edit each part separately"),
         (
             "alpha\ndef compute(a, b):\n    return a\n",
             "def compute(a, c):\n    return a",
             "x",
             "2\tdef comp",
         ),
-        ("alpha\nbeta\n", "quite another thing", "x", "Nothing like it"),
+        ("alpha\nbeta\n", "quite another thing", "x", "Nothing similar"),
     ],
 )
 def test_a_miss_is_diagnosed(files: FileSession, content: str, old: str, new: str, told: str):
@@ -405,7 +405,7 @@ def test_characters_that_look_alike_are_named_by_code_point(
     files.seen("f", content.encode())
     told = files.refused("edit", file_path="f", old_string=old, new_string="x")
     in_file, _, in_old = told.partition(" where old_string has ")
-    assert theirs in in_file and given in in_old and "look alike" in told
+    assert theirs in in_file and given in in_old and "similar-looking" in told
 
 
 def test_an_edit_is_called_done_only_where_the_text_was_nearly_found(files: FileSession):
@@ -414,9 +414,9 @@ def test_an_edit_is_called_done_only_where_the_text_was_nearly_found(files: File
     wrong = files.refused("edit", file_path="f", old_string="def target(a, c):", new_string="return x")
     assert "def target(a, b):" in wrong and "done" not in wrong
     blank = files.refused("edit", file_path="f", old_string="\tpass", new_string="return x")
-    assert "Only white space differs" in blank
+    assert "Only whitespace differs" in blank
     strange = files.refused("edit", file_path="f", old_string="quite @ else !", new_string="return x")
-    assert "Nothing like it" in strange
+    assert "Nothing similar" in strange
     done = files.refused(
         "edit", file_path="f", old_string="def target(a):\n    pass", new_string="def target(a, b):\n    pass"
     )
@@ -431,7 +431,7 @@ def test_a_hint_that_is_cut_says_so_and_shows_where_it_differs(files: FileSessio
     wanted = [*lines[5:95], "value_95  =  95", *lines[96:105]]
     told = files.refused("edit", file_path="f", old_string="\n".join(wanted), new_string="x")
     assert "96\tvalue_95 = 95" in told and "6\tvalue_5\n" not in told
-    assert "[60 of the 100 lines 6-105; the first that differs is line 96]\nString: " in told
+    assert "[60 of the 100 lines 6-105; the first difference is on line 96]\nString: " in told
     short = files.refused("edit", file_path="f", old_string="value_1  =  1\nvalue_2 = 2", new_string="x")
     assert "\n3\tvalue_2 = 2\n[differing lines: 2]\nString: " in short
 
@@ -449,7 +449,7 @@ def test_an_edit_is_not_called_done_for_text_that_was_there_before(
 ):
     files.seen("f", content.encode())
     told = files.refused("edit", file_path="f", old_string=old, new_string=new)
-    assert "The nearest text is this" in told and "done" not in told
+    assert "The closest match is below" in told and "done" not in told
 
 
 OMISSIONS = [
@@ -532,11 +532,11 @@ ONE_LINE = ";".join(f"function f{n}(a,b){{return a*{n * 7_919 % 100_003}+b.q{n}}
 @pytest.mark.parametrize(
     ("wanted", "reason"),
     [
-        ("function f15000(a, b){return a*", "Only white space differs"),
-        ("f15000( a,b )", "Only white space differs"),
-        ("function f15000(a,b){return b*", "The nearest text is this"),
-        ("function g15000(a,b){return a*", "The nearest text is this"),
-        ("function f15000(a,b){return\u00a0a*", "Only characters that look alike differ"),
+        ("function f15000(a, b){return a*", "Only whitespace differs"),
+        ("f15000( a,b )", "Only whitespace differs"),
+        ("function f15000(a,b){return b*", "The closest match is below"),
+        ("function g15000(a,b){return a*", "The closest match is below"),
+        ("function f15000(a,b){return\u00a0a*", "Only similar-looking characters"),
     ],
 )
 def test_a_miss_in_a_file_of_one_long_line_shows_the_place(files: FileSession, wanted: str, reason: str):
@@ -581,7 +581,7 @@ def test_our_own_placeholders_do_not_come_into_files(files: FileSession, text: s
     files.seen("f", b"a\n")
     assert "placeholder" in files.refused("write", file_path="g", content=f"x\n{text}\n")
     assert "placeholder" in files.refused("edit", file_path="f", old_string="a", new_string=text)
-    assert "old_string holds a placeholder" in files.refused(
+    assert "old_string contains the placeholder" in files.refused(
         "edit", file_path="f", old_string=text, new_string="b"
     )
     files.do("write", file_path="g", content="[cleared: all of it] and r57\n")

@@ -34,7 +34,7 @@ def spoiled(lines: list[str], first: int, size: int, rng: random.Random) -> Iter
     yield "an invented line", [*block[:middle], f"{indent}self.logger.debug('changed')", *block[middle:]]
     yield "indentation changed", [f"  {each}" if each.strip() else each for each in block]
     yield "indentation lost", [each.removeprefix("    ") for each in block]
-    yield "white space", [re.sub(r"(?<=\S) (?=\S)", "  ", each, count=1) for each in block]
+    yield "whitespace", [re.sub(r"(?<=\S) (?=\S)", "  ", each, count=1) for each in block]
     if size > 4:
         yield "a line missing", [*block[:middle], *block[middle + 1 :]]
         yield "dots in the middle", [*block[:2], f"{indent}...", *block[-2:]]

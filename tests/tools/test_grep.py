@@ -163,8 +163,8 @@ def test_a_stray_byte_does_not_hide_the_letters_around_it(searched: BashSession)
 
 def test_what_is_not_found_says_where_was_looked(searched: BashSession) -> None:
     assert found(searched, "nowhere", glob="*.py") == ["No matches found in 1 file."]
-    assert "No file fits *.rs" in found(searched, "x", glob="*.rs")[0]
-    with pytest.raises(ToolError, match="The pattern cannot be used"):
+    assert "No files match *.rs" in found(searched, "x", glob="*.rs")[0]
+    with pytest.raises(ToolError, match="Invalid pattern"):
         found(searched, "(")
     with pytest.raises(ToolError, match=r"does not exist.*\nDid you mean src/app.py"):
         found(searched, "x", path="src/App.py")
@@ -176,7 +176,7 @@ def test_a_search_that_finds_nothing_is_over_when_ripgrep_says_so(
     if "ripgrep" not in ENGINES:
         pytest.skip("there is no ripgrep")
     monkeypatch.setattr("tools.search.engine._python", lambda request, names: ["false"])
-    assert found(project, "nowhere") == ["No matches found (ignored files and secrets are left out)."]
+    assert found(project, "nowhere") == ["No matches found (ignored files and secrets are excluded)."]
     assert found(project, "nowhere", glob="*") == ["No matches found in 7 files."]
 
 
@@ -184,7 +184,7 @@ def test_binary_files_that_match_are_named_where_nothing_else_does(searched: Bas
     (searched.folder / "late.bin").write_bytes(b"needle\n" * 2_000 + b"\0needle\n")
     assert found(searched, "needle", path="late.bin", output_mode="content") == [
         "No matches found in 1 file.",
-        "[binary files match: late.bin; bash: grep -a]",
+        "[binary files with matches: late.bin; search them with grep -a in bash]",
     ]
     assert "late.bin" not in found(searched, "needle")
     assert found(searched, "nowhere", path="late.bin") == ["No matches found in 1 file."]
@@ -286,7 +286,7 @@ def test_links_and_pipes_are_not_followed(
 def test_what_a_rule_denies_is_not_searched(project: BashSession) -> None:
     project.context.may_read = lambda tool, path: not path.endswith(".ts")
     assert "src/deep/util.ts" not in found(project, "needle")
-    assert globbed(project, "*.ts")[0].startswith("No file found")
+    assert globbed(project, "*.ts")[0].startswith("No files found")
 
 
 @pytest.mark.parametrize("tool", [grep.TOOL, glob.TOOL])
@@ -316,7 +316,7 @@ def test_names_are_found_newest_first(project: BashSession) -> None:
     assert globbed(project, "**/*.{py,ts,md}") == ["src/app.py", "src/deep/util.ts", "docs/guide.md"]
     assert globbed(project, "src/*.py") == ["src/app.py"]
     assert globbed(project, "*.ts") == ["src/deep/util.ts"]
-    assert globbed(project, "src/*.ts")[0].startswith("No file found in src")
+    assert globbed(project, "src/*.ts")[0].startswith("No files found in src")
     assert globbed(project, "**/*.py", head_limit=1) == ["src/app.py"]
     with pytest.raises(ToolError, match="more than 200 patterns"):
         globbed(project, "{a,b}" * 12)
@@ -324,7 +324,7 @@ def test_names_are_found_newest_first(project: BashSession) -> None:
 
 def test_a_hostile_glob_is_quick(project: BashSession, tmp_path: Path) -> None:
     (project.folder / ("a" * 200)).touch()
-    assert globbed(project, "*a" * 100 + "b")[0].startswith("No file found")
+    assert globbed(project, "*a" * 100 + "b")[0].startswith("No files found")
 
 
 def test_other_names_of_options_are_understood_or_named() -> None:
@@ -407,7 +407,7 @@ def test_a_list_that_takes_long_is_cut_and_reported(
 ) -> None:
     hide_ripgrep(project)
     monkeypatch.setattr("tools.search.listing._WALK_LIMIT_S", 0.0)
-    note = "[only the first 0 files were searched; give a directory as path]"
+    note = "[only the first 0 files were searched; use path to select a directory]"
     assert found(project, "needle")[-1] == note
     assert globbed(project, "*.py")[-1] == note
 
@@ -433,7 +433,7 @@ def test_links_to_files_of_the_project_are_found_by_their_names(
     assert globbed(project, "AGENTS_link.md") == ["AGENTS_link.md"]
     *names, note = globbed(project, "*link*")
     assert set(names) == {"AGENTS_link.md", "link-dead", "link-loop", "src/link-up"}
-    assert note == "[links that lead nowhere: link-dead, link-loop]"
+    assert note == "[broken links: link-dead, link-loop]"
     assert globbed(project, "src/link*") == ["src/link-up"]
     assert globbed(project, "**/guide.md") == ["docs/guide.md"]
     assert "AGENTS_link.md" not in found(project, "needle")  # its target is searched
@@ -447,7 +447,9 @@ def test_names_that_are_not_text_or_hold_a_new_line_are_shown(searched: BashSess
         path.parent.mkdir(exist_ok=True)
         path.write_text("needle\n")
     names = {"caf\ufffd.odd", "nl␊name.odd", "esc␛[2J.odd", "d\ufffd/plain.odd"}
-    note = "[2 names with bytes that are not UTF-8 (shown as \ufffd): a command can match them by a pattern]"
+    note = (
+        "[2 names have bytes that are not UTF-8 (shown as \ufffd); in a command, match them with a pattern]"
+    )
     for *shown, last in (globbed(searched, "*.odd"), found(searched, "needle", glob="*.odd")):
         assert (set(shown), last) == (names, note)
     *lines, last = found(searched, "needle", glob="*.odd", output_mode="content")
@@ -514,7 +516,7 @@ def test_large_binary_files_are_not_searched(project: BashSession) -> None:
     found = text(do(project, grep.TOOL, pattern="needle", glob="*.{bin,txt}")).splitlines()
     assert sorted(found) == ["caf\u00e9.txt", "large.txt", "wide.txt"]
     said = text(do(project, grep.TOOL, pattern="needle", path="large.bin"))
-    assert said == "[large binary files were not searched: large.bin; bash: grep -a]"
+    assert said == "[large binary files were not searched: large.bin; search them with grep -a in bash]"
     said = text(do(project, grep.TOOL, pattern="no such", glob="large.*"))
     assert said.startswith("No matches found in 1 file.\n[large binary")
 
@@ -533,5 +535,5 @@ def test_a_file_is_searched_in_the_encoding_in_which_it_was_read(project: BashSe
 
 @pytest.mark.parametrize("pattern", ["nee\0dle", "need\ud83dle"])
 def test_a_pattern_that_no_text_can_fit_is_refused(searched: BashSession, pattern: str) -> None:
-    with pytest.raises(ToolError, match="not in any text"):
+    with pytest.raises(ToolError, match="no text contains"):
         do(searched, grep.TOOL, pattern=pattern)

@@ -161,7 +161,7 @@ def test_one_that_writes_too_much_is_ended(shell: BashSession) -> None:
 def test_a_question_that_no_one_answers_is_pointed_out(shell: BashSession) -> None:
     shell.limit(quiet_s=0.05)
     shell.run("printf 'Password: '; sleep 300", run_in_background=True)
-    assert wait_until(lambda: "seems to wait for an answer" in shell.say(job="b1"))
+    assert wait_until(lambda: "seems to be waiting for input" in shell.say(job="b1"))
 
 
 def test_the_directory_does_not_follow_a_background_command(shell: BashSession) -> None:

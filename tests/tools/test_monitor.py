@@ -111,8 +111,8 @@ def test_a_command_past_its_time_continues_where_a_user_is_at_the_screen(shell: 
     result = shell.run(command, timeout=200)
     assert not result.error and result.about == {"exit": None, "job": "b1"}
     assert text(result) == (
-        "so far\n[not finished after its time limit of 0.2 s: it continues as background job b1. "
-        'Look: bash(job="b1"). Stop: bash(job="b1", kill=true). You are notified when it ends]'
+        "so far\n[still running after its time limit of 0.2 s: it continues as background job b1. "
+        'Status: bash(job="b1"). Stop: bash(job="b1", kill=true). You are notified when it ends]'
     )
     assert result.human["note"] == "continues in the background as b1"
     (shell.folder / "go").touch()
@@ -131,7 +131,7 @@ def test_a_late_command_that_waits_for_a_user_or_keys_is_ended_all_the_same(shel
     (shell.folder / "vi").write_text("#!/bin/sh\nsleep 300\n")
     (shell.folder / "vi").chmod(0o755)
     shell.context.environ = {**shell.context.environ, "PATH": f"{shell.folder}:/usr/bin:/bin"}
-    assert "waits for keys" in shell.say("vi f") and "timed out" in shell.say("vi f", timeout=100)
+    assert "keyboard input" in shell.say("vi f") and "timed out" in shell.say("vi f", timeout=100)
     assert not shell.jobs and wait_until(lambda: not shell.survivors())
 
 

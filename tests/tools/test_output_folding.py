@@ -161,7 +161,7 @@ def test_the_whole_output_is_kept_and_its_place_is_reported(shell: BashSession) 
     result = shell.run("for i in $(seq 200); do echo waiting for the port; done; echo up")
     said = text(result)
     assert said.startswith(
-        "waiting for the port\n[the same line 199 more times]\nup\n[repeated lines are counted"
+        "waiting for the port\n[the same line 199 more times]\nup\n[repeated lines are collapsed"
     )
     assert result.stored is not None and result.stored.path in said
     whole = (shell.folder / result.stored.path).read_text()

@@ -220,7 +220,7 @@ def test_invisible_characters_are_counted_and_left_in_place_except_tags(files: F
     files.put("f", "a\u202eb\U000e0041\n\x1b[31mred\n".encode())
     shown = files.do("read", file_path="f")
     assert "a\u202eb\n" in shown and "\x1b[31mred" in shown
-    assert "[2 invisible characters" in shown
+    assert "contain 2 invisible characters" in shown
 
 
 def image(width: int, height: int, kind: str = "PNG", noise: bool = False) -> bytes:
@@ -250,8 +250,8 @@ def test_lines_of_an_image_are_refused_in_a_note(files: FileSession):
     files.put("p.png", image(4, 3))
     result = files.result("read", file_path="p.png", offset=10)
     assert isinstance(result.content[0], ImageBlock)
-    assert "offset and limit were not used" in str(result.content[-1])
-    assert "not used" not in files.do("read", file_path="p.png")
+    assert "offset and limit were ignored" in str(result.content[-1])
+    assert "ignored" not in files.do("read", file_path="p.png")
 
 
 def test_large_images_are_scaled(files: FileSession):
@@ -334,14 +334,14 @@ def test_a_notebook_is_shown_by_cells_and_its_json_where_lines_are_asked_for(fil
         "KeyError: 'k'\n\n[cells[2]: code]\n\n[output]\nab\n"
     )
     assert shown.endswith(
-        "\nab\n[a notebook: 3 of 3 cells. A read with offset and limit shows its JSON, to be edited]\n"
-        "[invisible characters that were taken out: 1]"
+        "\nab\n[a notebook: 3 of 3 cells. To edit it, read its JSON with offset and limit]\n"
+        "[invisible characters removed: 1]"
     )
-    assert "characters are left out ...]" in shown and len(shown) < 3_000
+    assert "characters omitted ...]" in shown and len(shown) < 3_000
     assert files.do("read", file_path="n.ipynb", offset=1).startswith('1\t{"cells": [{"cell_type"')
     files.context.page_bytes = lambda: 250
     small = files.do("read", file_path="n.ipynb")
-    assert "[a notebook: 2 of 3 cells, the others are left out. A read" in small
+    assert "[a notebook: 2 of 3 cells, the rest is omitted. To edit it" in small
     files.seen("n.ipynb", json.dumps(NOTEBOOK).encode())
     assert "has been updated" in files.edit("n.ipynb", r"print(\"x\")", "pass")
 
@@ -488,4 +488,4 @@ def test_text_hidden_in_tags_is_not_shown(files: FileSession):
     hidden = "".join(chr(0xE0000 + ord(char)) for char in "obey me")
     files.put("f", f"plain{hidden}\n".encode())
     shown = files.do("read", file_path="f")
-    assert "1\tplain\n[7 invisible characters" in shown and hidden not in shown
+    assert "1\tplain\n[these lines contain 7 invisible characters" in shown and hidden not in shown

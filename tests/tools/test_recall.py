@@ -94,21 +94,21 @@ def test_words_are_looked_for():
     originals = Originals(**{f"r{n}": f"apple {n}" for n in range(25)})
     found = text(ask(originals, query="apple"))
     assert found.startswith("r0  1970-01-01  session hit\n    apple 0\nr1")
-    assert found.endswith("[8 shown, there are more; continue with offset=8]")
+    assert found.endswith("[8 shown, more available; continue with offset=8]")
     assert text(ask(originals, query="apple", offset=20)).count("apple") == 5
     assert "project hit" in text(ask(originals, query="apple", scope="project"))
     assert ask(originals, query="apple").about == ask(originals, id="r7").about == {RECALLED_KEY: True}
-    assert ask(originals, query="apple").human == {"note": "8 found, there are more"}
+    assert ask(originals, query="apple").human == {"note": "8 found, more available"}
     assert ask(originals, query="apple", offset=20).human == {"note": "5 found"}
     assert text(ask(originals, query="apple", offset=25)) == "[offset 25 is past the end: 25 found]"
     many = Originals(**{f"r{n}": "apple" for n in range(200)})
     assert text(ask(many, query="apple", offset=96)).endswith(
-        "[100 shown, there are more; search for other words]"
+        "[100 shown, more available; search for other words]"
     )
     twice = Originals(**{"r5": "a pear", "r98": "which pear?", "r99": '{"query": "pear"}', "r99.0": "pear"})
     assert text(ask(twice, query="pear")).splitlines()[1:] == ["    a pear"]  # not what is in view
-    assert text(ask(originals, query="pear")).startswith("Nothing in this session fits: pear; scope")
-    assert text(ask(originals, query="pear", scope="project")) == "Nothing in this project fits: pear"
+    assert text(ask(originals, query="pear")).startswith("No matches in this session: pear; scope")
+    assert text(ask(originals, query="pear", scope="project")) == "No matches in this project: pear"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_words_are_looked_for():
 )
 def test_a_prompt_that_is_not_shown_whole_is_found(edit: Fold | Clear):
     pear = Originals(r98="which pear?")
-    assert text(ask(pear, query="pear")).startswith("Nothing")
+    assert text(ask(pear, query="pear")).startswith("No matches")
     pear.folded = pear.folded.with_edits((edit,))
     assert text(ask(pear, query="pear")).endswith("which pear?")
 

@@ -86,7 +86,7 @@ def test_tools_of_several_sources_are_joined_and_a_name_used_twice_names_both():
     other = replace(read.TOOL, name="mcp__files__read")
     joined = join_tools([("makeroom", [read.TOOL]), ("files", [other])])
     assert joined == {"read": read.TOOL, "mcp__files__read": other}
-    with pytest.raises(ValueError, match="the tool read comes twice: from makeroom and files"):
+    with pytest.raises(ValueError, match="the tool read is defined twice: by makeroom and files"):
         join_tools([("makeroom", [read.TOOL]), ("files", [read.TOOL])])
 
 

@@ -63,7 +63,7 @@ def test_a_loop_of_links_is_a_clear_error(files: FileSession):
     files.path("a").symlink_to("b")
     files.path("b").symlink_to("a")
     for tool, more in (("read", {}), ("write", {"content": "x"})):
-        assert "links form a loop" in files.refused(tool, file_path="a/f", **more)
+        assert "symbolic links form a loop" in files.refused(tool, file_path="a/f", **more)
 
 
 def test_a_prefix_sibling_is_outside(files: FileSession, tmp_path: Path):

@@ -78,7 +78,7 @@ def mounted(kind: str, where: Path, options: str = "") -> Iterator[None]:
 def test_a_file_that_blocks_though_it_is_regular_is_an_error(files: FileSession):
     with mounted("tracefs", files.path("trace")):
         error = files.refused("read", file_path="trace/trace_pipe")
-        assert "nothing to read" in error or "no ordinary file" in error
+        assert "no data to read" in error or "no ordinary file" in error
 
 
 def test_a_socket_is_refused_and_a_directory_is_listed(files: FileSession):

@@ -71,7 +71,7 @@ def _with_pillow(data: bytes, kind: str, pillow: Any) -> tuple[ImageBlock, str]:
         image = pillow.open(io.BytesIO(data), formats=[kind.rpartition("/")[2].upper()])  # reads the header
         width, height = image.size
         if width * height > _MAX_DECODED_PX:
-            raise BadImage(f"it has {width}x{height} pixels, which is too many")
+            raise BadImage(f"it has too many pixels ({width}x{height})")
         image.load()
     except pillow.DecompressionBombError as error:
         raise BadImage("it has too many pixels") from error

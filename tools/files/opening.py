@@ -59,8 +59,8 @@ async def in_thread(timeout_s: float, work: Callable[[threading.Event], T]) -> T
         ) from None
     except WorkTooLong:
         raise FileError(
-            f"This did not finish within {MAX_LIMITS * timeout_s:g} s; the file system responds.\n"
-            "Name a smaller directory or file."
+            f"This did not finish within {MAX_LIMITS * timeout_s:g} s, although the file system responds.\n"
+            "Use a smaller directory or file."
         ) from None
 
 
@@ -135,7 +135,7 @@ def read_at_most(descriptor: int, max_bytes: int) -> bytes:
 
 def _too_large(path: str, size: int, max_bytes: int) -> FileError:
     return FileError(
-        f"{one_line_path(path)} is too large for this: {size:,} bytes, at most {max_bytes:,}.",
+        f"{one_line_path(path)} is too large: {size:,} bytes, at most {max_bytes:,}.",
         remedy="Use bash (sed, awk, head, tail, python) to read or change it.",
         tools="bash",
     )

@@ -52,7 +52,7 @@ def expanded_path(text: str, context: Workspace | None = None) -> str:
     if not text.strip():
         raise FileError("The path is empty.\nGive the path of a file.")
     if "\0" in text:
-        raise FileError("The path contains a NUL byte, which file names cannot.\nRemove it.")
+        raise FileError("The path contains a NUL byte, which is not allowed in file names.\nRemove it.")
     if text.startswith(("https://", "http://")):
         raise FileError(
             f"{one_line_path(text)} is a URL, not a path.",
@@ -87,7 +87,7 @@ def canonical_path(path: str) -> str:
             "Give the file's own path."
         )
     if len(links) > MAX_LINKS:
-        raise FileError(f"{one_line_path(path)}: its links form a loop.\nGive another path.")
+        raise FileError(f"{one_line_path(path)}: its symbolic links form a loop.\nGive another path.")
     return real
 
 

@@ -75,7 +75,7 @@ async def fetch_document(
                     return found
                 address = _redirected(address, found)
     except TimeoutError:
-        problem = f"{address} did not answer completely within {FETCH_LIMIT_S:g} s."
+        problem = f"{address} did not respond completely within {FETCH_LIMIT_S:g} s."
         raise WebError(f"{problem}\nTry again later, or use another source.") from None
     raise WebError(f"{address} redirects more than {MAX_REDIRECTS} times.\nUse another source.")
 
@@ -125,7 +125,7 @@ async def _get(
         remedy = "Tell the user, who can add a certificate authority with SSL_CERT_FILE."
         raise WebError(f"{problem}\n{remedy}") from error
     except (OSError, h11.ProtocolError, zlib.error) as error:
-        problem = f"{address} sent no valid answer: {error or type(error).__name__}."
+        problem = f"The request to {address} failed: {error or type(error).__name__}."
         raise WebError(f"{problem}\nTry again, or use another source.") from error
     finally:
         route.writer.transport.abort()
@@ -162,7 +162,7 @@ async def _answer(
     if not 200 <= response.status_code < 300:
         reason = response.reason.decode("latin-1")[:80]
         answered = f"{response.status_code} {reason}".strip()
-        raise WebError(f"{address} answered with {answered}.\nCheck the URL, or use another source.")
+        raise WebError(f"{address} responded with {answered}.\nCheck the URL, or use another source.")
     kind = fields.get_content_type() if fields["content-type"] else ""
     charset = str(fields.get_param("charset") or "")
     document = Document(address, kind=kind, charset=charset, content=b"")
@@ -185,7 +185,7 @@ class _Unpacker:
     def __init__(self, coding: str | None) -> None:
         name = (coding or "identity").strip().lower()
         if name not in ("identity", "gzip", "x-gzip", "deflate"):
-            raise WebError(f"The page is compressed with {name[:40]!r}, which was not asked for.")
+            raise WebError(f"The page is compressed with {name[:40]!r}, which was not requested.")
         self._inner = None if name == "identity" else zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
 
     def unpack(self, data: bytes | bytearray, most: int) -> bytes:

@@ -49,11 +49,11 @@ def parse_address(text: str) -> WebAddress:
     if parts.scheme not in _STANDARD_PORTS:
         raise ValueError(f"only http and https URLs can be fetched, not {parts.scheme}")
     if "@" in parts.netloc:
-        raise ValueError("a URL with a user name or password is not fetched")
+        raise ValueError("URLs with a user name or password are not allowed")
     host = host_name(parts.hostname or "")
     port = _STANDARD_PORTS[parts.scheme] if parts.port is None else parts.port
     if host == LOCAL_HOST and local_port(f"{host}:{port}") is None:
-        raise ValueError("of this machine, only the ports from 1024 can be read, as in localhost:8000")
+        raise ValueError("only ports from 1024 up are allowed for this machine, as in localhost:8000")
     if host != LOCAL_HOST and port != _STANDARD_PORTS[parts.scheme]:
         raise ValueError("only the ports 443 for https and 80 for http are allowed")
     # What is already encoded stays as it is; spaces and letters beyond ASCII are encoded.

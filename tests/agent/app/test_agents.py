@@ -81,7 +81,7 @@ def test_a_long_report_is_cut_and_recall_returns_it_in_full(project: Path) -> No
     model = parts(go=[Reply([task("look")]), "done"], look=[report])
     run = run_agents(project, model, then=recall)
     (shown,) = run.texts()
-    assert shown.startswith("line 0 of") and "cut here" in shown
+    assert shown.startswith("line 0 of") and "truncated" in shown
     assert run.services.counter.text(shown) < MAX_REPORT_TOKENS + 100
 
 

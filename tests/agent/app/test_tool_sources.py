@@ -87,7 +87,7 @@ def test_the_tools_of_another_source_join_the_built_in_ones(tmp_path: Path) -> N
 def test_a_name_that_two_sources_use_is_an_error_that_names_both(tmp_path: Path) -> None:
     async def run() -> None:
         services = services_in(tmp_path, [], Source(recall.TOOL))
-        with pytest.raises(ConfigError, match="the tool recall comes twice: from makeroom and maps"):
+        with pytest.raises(ConfigError, match="the tool recall is defined twice: by makeroom and maps"):
             await services.settle()
             await services.warm()
         await services.close()

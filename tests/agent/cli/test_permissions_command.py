@@ -98,7 +98,7 @@ def test_within_the_sandbox_nothing_is_asked_but_what_is_ruinous_or_denied(check
 def test_what_no_shell_can_take_is_denied_and_any_bytes_are_answered(checker: Checker) -> None:
     found = checker.check(b'"a\\u0000b"\n"\\ud800"\nls \xff\nls\r\n17\n')
     assert [each["verdict"] for each in found] == ["deny", "deny", "deny", "allow", "ask"]
-    assert found[0]["why"] == "The command holds a NUL byte, which no shell can take."
+    assert found[0]["why"] == "The command contains a NUL byte, which shells do not accept."
     assert found[3]["command"] == "ls" and found[4]["command"] == "17"
 
 

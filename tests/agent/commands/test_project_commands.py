@@ -280,7 +280,7 @@ def test_an_editor_after_a_bang_reports_what_the_user_can_do(tmp_path: Path) -> 
         soon = partial(run_bash, limits=CommandLimits(editor_s=0.2))
         context.tools = {**context.tools, "bash": replace(context.tools["bash"], run=soon)}
         said = await run.do("!vi notes")
-        assert "waits for keys" in said and "in another terminal" in said
+        assert "keyboard input" in said and "in another terminal" in said
         assert "edit or write" not in said
 
     run_controller(tmp_path, work, environ={"PATH": f"{tmp_path}:/usr/bin:/bin"})

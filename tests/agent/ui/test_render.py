@@ -294,13 +294,13 @@ def test_above_an_output_stands_how_much_is_left_out_and_where_it_is(
 
 
 def test_of_a_failed_call_the_reason_is_shown_and_not_what_was_put_back() -> None:
-    missed = "String to replace not found in file.\nOnly white space differs.\n" + "    a = 1\n" * 9
+    missed = "String to replace not found in file.\nOnly whitespace differs.\n" + "    a = 1\n" * 9
     content = (TextBlock(missed), TextBlock(f"{PUT_BACK_START} a.py, lines 1-40]\n" + "b = 2\n" * 40))
     failed = events.ToolCallFinished(1, 0, "edit", "a.py", Result(2, 0.0, 1, 0, content, error=True), 0.1)
     ctx = RenderContext(80, Theme(False, False), has_keys=True)
     assert render_event(failed, ctx).split("\n")[1:] == [
         "  ⎿  String to replace not found in file.",
-        "     Only white space differs.",
+        "     Only whitespace differs.",
         *["         a = 1"] * 3,
         "     … 6 lines below, Ctrl-O to show all",
     ]
