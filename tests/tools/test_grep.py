@@ -211,8 +211,8 @@ def test_lines_that_a_cr_alone_ends_are_counted_as_read_counts_them(searched: Ba
 
 def test_what_misleads_in_a_pattern_is_reported(project: BashSession) -> None:
     assert r"\| matches a literal |" in found(project, r"needle\|run")[1]
-    assert globbed(project, "src") == ["src is a directory; src/** has its files."]
-    assert globbed(project, "src/deep/") == ["src/deep/ is a directory; src/deep/** has its files."]
+    assert globbed(project, "src") == ["src is a directory; src/** matches its files."]
+    assert globbed(project, "src/deep/") == ["src/deep/ is a directory; src/deep/** matches its files."]
     assert set(globbed(project, "*.py, *.ts")) == {"src/app.py", "src/deep/util.ts"}
     assert globbed(project, "src/**/*.{py,ts},!*.ts") == ["src/app.py"]
     page = project.folder / "app/[id]/[...rest].tsx"  # as web frameworks name them
