@@ -82,12 +82,14 @@ if TYPE_CHECKING:
         is_thinking,
         map_strings,
         own_words,
+        paste_label,
         quoted,
         replace_surrogates,
         said_by_user,
         split_pastes,
         unquoted_data,
         usage_from_json,
+        with_paste_labels,
         without_injected,
     )
     from .originals import NOTHING_SAID, Originals, Scope, is_recall_id
@@ -243,6 +245,7 @@ __all__ = [
     "new_session_key",
     "new_suffix",
     "own_words",
+    "paste_label",
     "quoted",
     "read_known_start",
     "read_transcript",
@@ -260,6 +263,7 @@ __all__ = [
     "unquoted_data",
     "usage_from_json",
     "visible_definition",
+    "with_paste_labels",
     "without_garbage_collection",
     "without_injected",
 ]
@@ -286,10 +290,10 @@ __getattr__ = lazy_door(
             "attached attachment_of Block block_from_json block_to_json blocks_from_json "
             "cache_miss_from_json CacheMiss ChannelBlock "
             "check_shape DATA_TAGS GIT_STATE_TAG hook_words ImageBlock injected injected_text INVALID_JSON "
-            "is_put_back is_thinking map_strings OWN_COMMAND_TAG own_words PASTED_TAG PUT_BACK_START "
-            "PUT_BACK_TAG quoted RedactedThinkingBlock replace_surrogates said_by_user SKILL_START "
-            "split_pastes TextBlock ThinkingBlock ToolResultBlock ToolUseBlock UnknownBlock unquoted_data "
-            "PHASE UNSIGNED Usage usage_from_json without_injected"
+            "is_put_back is_thinking map_strings OWN_COMMAND_TAG own_words PASTED_TAG paste_label "
+            "PUT_BACK_START PUT_BACK_TAG quoted RedactedThinkingBlock replace_surrogates said_by_user "
+            "SKILL_START split_pastes TextBlock ThinkingBlock ToolResultBlock ToolUseBlock UnknownBlock "
+            "unquoted_data PHASE UNSIGNED Usage usage_from_json with_paste_labels without_injected"
         ),
         "originals": "NOTHING_SAID Originals Scope is_recall_id",
         "patches": "PATCH_START file_patches",

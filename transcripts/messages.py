@@ -53,7 +53,7 @@ MAX_INPUT_DEPTH = 100  # nesting of lists and objects
 UNSIGNED = "unsigned"
 # Says of a text from OpenAI whether it is the answer or an intermediate comment; only OpenAI gets it back.
 PHASE = "phase"
-_PASTED = lazy_pattern(rf"<{PASTED_TAG} id=\d+>\n(.*?)\n</{PASTED_TAG}>", re.DOTALL)
+_PASTED = lazy_pattern(rf"<{PASTED_TAG} id=(\d+)>\n(.*?)\n</{PASTED_TAG}>", re.DOTALL)
 _EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
 JsonValue = TypeVar("JsonValue")
 
@@ -272,8 +272,21 @@ def is_put_back(block: Block) -> bool:
 def split_pastes(text: str) -> list[str]:
     """Split a prompt at what was pasted into it: typed, pasted, typed, ..., pasted, typed."""
     pieces = _PASTED.split(text)
+    del pieces[1::3]  # the numbers
     pieces[1::2] = (_unescaped(piece, PASTED_TAG) for piece in pieces[1::2])
     return pieces
+
+
+def with_paste_labels(text: str) -> str:
+    """Return a prompt as it was shown when it was sent: with a label for each paste."""
+    return _PASTED.sub(lambda found: paste_label(int(found[1]), found[2]), text)
+
+
+def paste_label(number: int, pasted: str) -> str:
+    """Return `[paste 1: 52 lines]`."""
+    lines = len(pasted.removesuffix("\n").split("\n"))
+    size = f"{lines:,} lines" if lines > 1 else f"{len(pasted):,} characters"
+    return f"[paste {number}: {size}]"
 
 
 def attached(kind: str, name: str, text: str) -> TextBlock:

@@ -28,11 +28,11 @@ from agent.events import CommandOutput, Event, Notice, PromptRestored
 from agent.formatting import shorten
 from agent.menus import Menu, MenuRow, question_menu
 from agent.ports import Chooser
-from agent.session import fetch_deferred
+from agent.session import fetch_deferred, show_rewound
 from tools.files import one_line_path
 from tools.search import run_git_script
 from tools.text import pluralize
-from transcripts import Folded, Prompt, Result, format_age
+from transcripts import Folded, Prompt, Result, format_age, with_paste_labels
 from transcripts.search import short_sid
 
 from .running import usage_notice
@@ -63,7 +63,7 @@ class RewindPoint(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        beginning = " ".join(self.text[: 4 * MAX_PROMPT_TITLE_CHARS].split())
+        beginning = " ".join(with_paste_labels(self.text)[: 4 * MAX_PROMPT_TITLE_CHARS].split())
         return shorten(beginning, MAX_PROMPT_TITLE_CHARS)
 
 
@@ -173,11 +173,12 @@ async def _rewind(controller: Controller, points: list[RewindPoint], argument: s
     newest = session.folded.last_seq
     rewind_to(session, context, point.seq, {"prompt": point.text[:200]})
     title = shorten(point.title, 60)
-    controller.emit(Notice(f"rewound the conversation to before '{title}'"))
+    controller.emit(Notice(f"rewound the conversation to before prompt {point.number}: {title}"))
     if controller.services.repository.keep:
         program = start_command(controller.setup.options)
         way_back = f"{program}-r {short_sid(session.sid)} --at r{newest}"
         controller.emit(Notice(f"the removed part is kept; continue from it in a copy with {way_back}"))
+    show_rewound(session, context.tools, controller.emit, context.compaction.settings.policy)
     return PromptRestored(point.text)
 
 

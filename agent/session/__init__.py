@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .repository import SessionRepository, fetch_deferred, fetch_results
     from .repository_state import git_state
     from .session import NESTED_TOPIC, Session, calls_of, record_opening, text_of_reply
-    from .session_replay import show_replayed
+    from .session_replay import show_replayed, show_rewound
     from .skill_texts import (
         hidden_instructions,
         instructions_text,
@@ -98,6 +98,7 @@ __all__ = [
     "repository_folders",
     "restore_news",
     "show_replayed",
+    "show_rewound",
     "skills_section",
     "system_prompt",
     "text_of_reply",
@@ -123,7 +124,7 @@ __getattr__ = lazy_door(
         "repository": "SessionRepository fetch_deferred fetch_results",
         "repository_state": "git_state",
         "session": "NESTED_TOPIC Session calls_of record_opening text_of_reply",
-        "session_replay": "show_replayed",
+        "session_replay": "show_replayed show_rewound",
         "skill_texts": "hidden_instructions instructions_text kept_chars kept_instructions skills_section",
         "system_prompts": (
             "agent_prompt channel_rules command_text prompt_part system_prompt with_command_text"

@@ -33,6 +33,7 @@ from transcripts import (
     attachment_of,
     search,
     unquoted_data,
+    with_paste_labels,
 )
 
 from .session import Session, text_of_reply
@@ -48,12 +49,40 @@ MAX_OPEN_CALL_CHARS = 80  # of a call that never ended
 
 
 def show_replayed(session: Session, tools: Mapping[str, Tool], emit: Emit, policy: str = "thrifty") -> None:
-    """Emit the newest exchanges of a session, after a line about the earlier ones.
+    """Emit the newest exchanges of a resumed session, after a line about the earlier ones.
 
     `policy` decides which compactions are shown.
     """
+    _show_recent(session, tools, emit, policy)
+    last = session.folded.conversation.last_exchange
+    if last is not None and last.open:
+        running = [_call(use, tools) for index, use in last.uses.items() if index not in last.results]
+        calls = ", ".join(f"`{each}`" for each in running)
+        text = f"the previous run was interrupted during {calls}"
+        text = f"{text}; {'it' if len(running) == 1 else 'they'} may have partially run"
+        emit(Notice(text, "warning"))
+    if session.folded.entries:
+        emit(Notice(f"resumed session {session.sid}{_of_which(session.folded.metadata)}"))
+
+
+def show_rewound(session: Session, tools: Mapping[str, Tool], emit: Emit, policy: str = "thrifty") -> None:
+    """Emit the last exchange that a rewind left, since the removed ones stay on the screen above."""
+    if any(map(_is_prompt, session.folded.entries)):
+        emit(Notice("the conversation now ends here:"))
+        _show_recent(session, tools, emit, policy, prompts=1)
+    else:
+        emit(Notice("the conversation is now empty: the model sees none of the messages above"))
+
+
+def _show_recent(
+    session: Session,
+    tools: Mapping[str, Tool],
+    emit: Emit,
+    policy: str,
+    prompts: int = MAX_RECENT_PROMPTS,
+) -> None:
     entries = session.folded.entries
-    first = recent_start(entries)
+    first = recent_start(entries, prompts)
     newest = next((at for at in range(len(entries) - 1, -1, -1) if _is_prompt(entries[at])), first)
     if before := entries[max(0, first - MAX_EARLIER_ENTRIES) : first]:
         earlier = sum(map(_is_message, entries[: min(first, newest)]))
@@ -69,15 +98,6 @@ def show_replayed(session: Session, tools: Mapping[str, Tool], emit: Emit, polic
             emit(event)
     for _, event in made:
         emit(event)
-    last = session.folded.conversation.last_exchange
-    if last is not None and last.open:
-        running = [_call(use, tools) for index, use in last.uses.items() if index not in last.results]
-        calls = ", ".join(f"`{each}`" for each in running)
-        text = f"the previous run was interrupted during {calls}"
-        text = f"{text}; {'it' if len(running) == 1 else 'they'} may have partially run"
-        emit(Notice(text, "warning"))
-    if entries:
-        emit(Notice(f"resumed session {session.sid}{_of_which(session.folded.metadata)}"))
 
 
 def _of_which(notes: Sequence[Metadata]) -> str:
@@ -89,8 +109,8 @@ def _of_which(notes: Sequence[Metadata]) -> str:
     return f", a fork of {search.short_sid(str(fork.get('of')))}{end}"
 
 
-def recent_start(entries: Sequence[Entry]) -> int:
-    """Return the index of the first entry to show: the last few prompts with their answers, within limits."""
+def recent_start(entries: Sequence[Entry], most: int = MAX_RECENT_PROMPTS) -> int:
+    """Return the index of the first entry to show: the last prompts with their answers, within limits."""
     prompts = calls = chars = 0
     for at in range(len(entries) - 1, -1, -1):
         entry = entries[at]
@@ -99,7 +119,7 @@ def recent_start(entries: Sequence[Entry]) -> int:
         if (calls > MAX_RECENT_CALLS or chars > MAX_RECENT_CHARS) and at < len(entries) - 1:
             return at + 1
         prompts += _is_prompt(entry)
-        if prompts == MAX_RECENT_PROMPTS:
+        if prompts == most:
             return at
     return 0
 
@@ -165,7 +185,8 @@ def _prompt_events(prompt: Prompt) -> Iterator[Event]:
 
 
 def _cut_prompt(text: str, seq: int) -> str:
-    """Return the first lines of a long prompt, most of which was pasted and shown as one word when sent."""
+    """Return the first lines of a long prompt, with labels for what was pasted into it."""
+    text = with_paste_labels(text)
     lines = text.strip("\n").split("\n")
     if len(lines) <= MAX_PROMPT_LINES:
         return _cut(text, seq)

@@ -13,7 +13,7 @@ from itertools import accumulate
 from prompt_toolkit.formatted_text import StyleAndTextTuples, fragment_list_len
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 
-from transcripts import PASTED_TAG, quoted, split_pastes
+from transcripts import PASTED_TAG, paste_label, quoted, split_pastes
 
 from .terminal_text import escape_strict
 
@@ -63,9 +63,7 @@ class PasteChips:
             return ""
         if chip in self._images:
             return f"[image {ord(chip) - _FIRST_CHIP + 1}: {self._images[chip]}]"
-        lines = len(text.removesuffix("\n").split("\n"))
-        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
-        return f"[paste {ord(chip) - _FIRST_CHIP + 1}: {size}]"
+        return paste_label(ord(chip) - _FIRST_CHIP + 1, text)
 
     def pastes(self, text: str) -> Pastes:
         """Return the spans of pastes in the expanded text; images have none."""

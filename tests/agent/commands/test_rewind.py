@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.commands.rewind import rewind_points
-from agent.events import Event, PromptRestored, TextDelta, ThinkingDelta
+from agent.events import Event, PromptReplayed, PromptRestored, TextDelta, ThinkingDelta
 from agent.session.environment import restore_news
 from agent.session.session_replay import show_replayed
 from tests.agent.app.agent_session import parts
@@ -19,7 +19,7 @@ from tools.processes.inbox import Inbox
 from tools.processes.runner import command_runner
 from transcripts.facts import User
 from transcripts.folding import fold
-from transcripts.messages import TextBlock
+from transcripts.messages import PASTED_TAG, TextBlock, quoted
 
 from .controller_run import ControllerRun, ScriptedChooser, run_controller
 
@@ -79,6 +79,35 @@ def test_where_the_project_is_gone_no_file_is_said_to_be_as_before(tmp_path: Pat
         assert not (folder / "a.txt").exists()
 
     run_controller(folder, work)
+
+
+def test_after_a_rewind_the_last_exchange_that_is_left_is_shown(tmp_path: Path) -> None:
+    """The removed exchanges stay on the screen above."""
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("run `echo giraffe`", "help", "run `echo 'okapi \"x\"'`")
+        told, _, end = (await run.do("/rewind 3")).partition("the conversation now ends here:")
+        assert "rewound the conversation to before prompt 3: run `echo 'okapi \"x\"'`\n" in told
+        assert "I understand:" in end and "okapi" not in end and "giraffe" not in end
+        assert PromptReplayed("help") in run.events
+        told = await run.do("/rewind 1")
+        assert told.endswith("now empty: the model sees none of the messages above")
+
+    run_controller(tmp_path, work)
+
+
+def test_pasted_text_is_shown_by_its_label(tmp_path: Path) -> None:
+    pasted = quoted("\n".join(f"line {number}" for number in range(30)), PASTED_TAG, " id=2")
+
+    async def work(run: ControllerRun) -> None:
+        await run.do(f"look at {pasted} and say hello", "help")
+        assert "look at [paste 2: 30 lines] and say hello" in await run.do("/rewind")
+        await run.do("/rewind 2")
+        assert PromptReplayed("look at [paste 2: 30 lines] and say hello") in run.events
+        await run.do("/rewind 1")
+        assert run.events[-1] == PromptRestored(f"look at {pasted} and say hello")
+
+    run_controller(tmp_path, work)
 
 
 def test_what_was_rewound_is_recalled_and_continued_in_a_copy(tmp_path: Path) -> None:
@@ -181,7 +210,7 @@ def test_a_prompt_that_is_cut_ends_so(tmp_path: Path) -> None:
         await run.do("what can you do? " * 40)
         assert (await run.do("/rewind")).partition("  ")[2].count("…") == 1
         cut = "what can you do? " * 3 + "what can"
-        assert f"to before '{cut}…'" in await run.do("/rewind 1")
+        assert f"to before prompt 1: {cut}…\n" in await run.do("/rewind 1")
 
     run_controller(tmp_path, work)
 
