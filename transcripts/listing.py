@@ -111,6 +111,21 @@ class ProjectRecords(Struct, frozen=True):
         """Return the sessions with a prompt that are not nested, most recent first. Raises StoreError."""
         return [one for one in self.sessions() if one.is_continuable]
 
+    def newest(self) -> SessionSummary | None:
+        """Return the continuable session that was active last, or None. Raises StoreError.
+
+        Both ends of a transcript tell that, unless a long beginning hides its first prompt.
+        """
+        now = time.time()
+        listed = list[SessionSummary]()
+        for path, found in transcript_files(self.home):
+            one = _summary(path, found, is_whole=False)
+            if one is not None and not one.prompts and one.parent is None:
+                one = _summary(path, found, is_whole=True)
+            if one is not None and one.is_continuable:
+                listed.append(one)
+        return min(listed, key=lambda one: (*_newest_first(one.last_active, now), one.sid), default=None)
+
     def last_written(self) -> SessionSummary | None:
         """Return the continuable session that was written to last, or None. Reads no other files."""
         for path, found in transcript_files(self.home):
@@ -174,8 +189,7 @@ def _summary(path: Path, found: os.stat_result, is_whole: bool) -> SessionSummar
         with os.fdopen(fd, "rb", buffering=1 << 16) as file:
             facts = list(_decoded(_head(file)))
             opened = next((fact for fact in facts if isinstance(fact, Opened)), None)
-            file.seek(0 if is_whole else max(0, found.st_size - MAX_END_BYTES))
-            facts.extend(_decoded(_prompts_metadata_and_last(file)))
+            facts.extend(_decoded_end(file, found.st_size, found.st_size if is_whole else MAX_END_BYTES))
     except OSError:
         return None
     nested = opened is not None and opened.parent is not None
@@ -215,6 +229,19 @@ def _head(file: BinaryIO) -> Iterator[bytes]:
         yield line
         if _USER_KIND in line[:_KIND_BYTES]:
             return
+
+
+def _decoded_end(file: BinaryIO, size: int, most: int) -> list[Fact]:
+    """Return the prompts, the metadata and the last fact of the last `most` bytes, or of more without any.
+
+    Without a fact at the end, the session would seem to have been active last when it began.
+    """
+    while True:
+        file.seek(max(0, size - most))
+        facts = list(_decoded(_prompts_metadata_and_last(file)))
+        if facts or most >= size:
+            return facts
+        most *= 8
 
 
 def _prompts_metadata_and_last(file: BinaryIO) -> Iterator[bytes]:

@@ -304,10 +304,10 @@ class SessionRepository(Struct):
 
     def newest(self) -> Path:
         """Return the newest session of this directory with a prompt. Raises UsageError."""
-        listed = self.listed()
-        if not listed:
+        newest = self.records.newest()
+        if newest is None:
             raise UsageError("no session to continue in this directory; start one without --continue")
-        return listed[0].path
+        return newest.path
 
     def named(self, wanted: str) -> Path:
         """Return the session with an id, the beginning of an id, a name or a file. Raises UsageError."""

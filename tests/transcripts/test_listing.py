@@ -2,14 +2,16 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from msgspec.structs import replace
 
 from agent.menus import session_line
+from transcripts import listing
 from transcripts.codec import encode_fact
 from transcripts.errors import AmbiguousSession, NoSuchSession
-from transcripts.facts import Fact, Metadata, Opened, Reply, User
+from transcripts.facts import Closed, Fact, Metadata, Opened, Reply, User
 from transcripts.listing import MAX_END_BYTES, ProjectRecords
 from transcripts.messages import Block, ImageBlock, TextBlock, quoted
 from transcripts.render_text import session_title
@@ -128,6 +130,42 @@ def test_a_file_too_large_to_read_whole_is_summarized_from_its_ends(
     keep(tmp_path, "s1", *facts)
     (one,) = ProjectRecords(tmp_path).sessions()
     assert (one.first_prompt, one.name, one.last_active, one.prompts) == ("the beginning", "large", 2000.0, 1)
+
+
+def test_the_newest_session_is_found_without_reading_large_ones_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (TextBlock("x" * 3 * MAX_END_BYTES),)
+    for sid, at in (("s1", 2000.0), ("s2", 3000.0), ("s3", 1000.0)):
+        facts: list[Fact] = [opened(tmp_path), prompt(2, "hello", 900.0), Reply(3, 900.0, text * 5)]
+        keep(tmp_path, sid, *facts, Reply(4, at, text), Reply(5, at, text))
+    none = keep(tmp_path, "s4", opened(tmp_path), Reply(2, 4000.0, text))
+    late = [Metadata(seq, 1.0, "mode") for seq in range(2, 30)]
+    keep(
+        tmp_path,
+        "s5",
+        opened(tmp_path),
+        *late,
+        prompt(30, "late", 1.0),
+        Reply(31, 1.0, text * 3),
+        Closed(32, 2500.0, ""),
+    )
+    read = list[int]()
+    decoded = listing._decoded_end
+
+    def counted(file: BinaryIO, size: int, most: int) -> list[Fact]:
+        read.append(most)
+        return decoded(file, size, most)
+
+    monkeypatch.setattr(listing, "_decoded_end", counted)
+    newest = ProjectRecords(tmp_path).newest()
+    assert newest is not None and (newest.sid, newest.last_active) == ("s2", 3000.0)
+    assert sorted(read)[-2:] == sorted([none.stat().st_size, none.with_name("s5.jsonl").stat().st_size])
+    assert sorted(read)[:-2] == [MAX_END_BYTES] * 5
+    for sid in ("s1", "s2", "s3"):
+        none.with_name(f"{sid}.jsonl").unlink()
+    newest = ProjectRecords(tmp_path).newest()
+    assert newest is not None and newest.sid == "s5"
 
 
 def test_a_long_first_prompt_is_read_whole(tmp_path: Path) -> None:
