@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from itertools import takewhile
 from math import inf
 
-from msgspec import Struct, field
+from msgspec import field
 
 from transcripts import (
     Compacted,
     Edit,
+    FactTrail,
     Folded,
     Instructed,
     Message,
@@ -109,36 +110,42 @@ def cached_messages(folded: Folded, then: Folded, first: int, since: float) -> i
     return max((at + 1 for at in entries if any(_reaches(view, end, at) for end in ends)), default=0)
 
 
-class _CacheUse(Struct):
+class _CacheUse(FactTrail):
     """The last use of each model's cache entries, by the facts read so far."""
 
-    looked_at: int = 0
     used: dict[str, float] = field(default_factory=dict)
     model: str = ""
     thinks: bool = False
 
-    def read(self, folded: Folded, until: int) -> None:
-        """Read the facts that were not read yet, up to this index."""
-        for fact in folded.facts[self.looked_at : until]:
+    def read(self, folded: Folded, most: int | None = None) -> None:
+        """Read the facts that were not read yet, or the next `most`."""
+        for fact in self.unread(folded, Opened, Instructed, RequestSent, Reply, most=most):
             match fact:
+                case RequestSent():
+                    if not fact.instructions:
+                        self.used[self.model] = fact.ts
+                case Reply():
+                    self.thinks = self.thinks or any(map(is_thinking, fact.blocks))
                 case Opened():
                     self.used = {} if self.thinks else self.used  # a new model gets no thinking
                     self.model = fact.model
                 case Instructed():
                     self.used = {}
-                case RequestSent(instructions=""):
-                    self.used[self.model] = fact.ts
-                case Reply():
-                    self.thinks = self.thinks or any(map(is_thinking, fact.blocks))
-            self.looked_at += 1
 
 
 def cache_steps(folded: Folded) -> Iterator[None]:
-    """Read in small steps what `cache_used` needs."""
+    """Read in small steps what `cache_used` needs, if it needs more than the last request."""
     known = folded.memo(_CacheUse)
-    while known.looked_at < len(folded.facts):
-        known.read(folded, known.looked_at + FACTS_IN_STEP)
+    while known.looked_at < len(folded.facts) and _is_changed(folded):
+        known.read(folded, FACTS_IN_STEP)
         yield
+
+
+def _is_changed(folded: Folded) -> bool:
+    """Return whether the model, the tools or the system prompt changed since the last request."""
+    asked = folded.last_request
+    newer = takewhile(lambda fact: asked is not None and fact.seq > asked.seq, reversed(folded.facts))
+    return any(isinstance(fact, Opened | Instructed) for fact in newer)
 
 
 def cache_used(folded: Folded) -> float:
@@ -150,11 +157,10 @@ def cache_used(folded: Folded) -> float:
     asked = folded.last_request
     if asked is None:
         return -inf
-    newer = takewhile(lambda fact: fact.seq > asked.seq, reversed(folded.facts))
-    if not any(isinstance(fact, Opened | Instructed) for fact in newer):
+    if not _is_changed(folded):
         return asked.ts
     known = folded.memo(_CacheUse)
-    known.read(folded, len(folded.facts))
+    known.read(folded)
     return known.used.get(known.model, -inf)
 
 

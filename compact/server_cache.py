@@ -18,7 +18,18 @@ from enum import StrEnum
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from transcripts import Compacted, Fact, Folded, Instructed, Opened, Reply, RequestSent, Rewound, Undone
+from transcripts import (
+    Compacted,
+    Fact,
+    FactTrail,
+    Folded,
+    Instructed,
+    Opened,
+    Reply,
+    RequestSent,
+    Rewound,
+    Undone,
+)
 
 from .breakpoints import FACTS_IN_STEP
 from .prices import Prices
@@ -26,6 +37,9 @@ from .prices import Prices
 MIN_MISSES = 4  # in a row, after which a server counts as one that never caches: mostly at the fifth reply
 MIN_PREFIX_TOKENS = 1_024  # that automatic caches begin with
 MAX_PAUSE_S = 240  # that the entries of any cache outlast
+
+
+_KINDS = (Opened, Instructed, Compacted, Undone, Rewound, RequestSent, Reply)  # facts that are evidence
 
 
 class ServerCache(StrEnum):
@@ -53,14 +67,13 @@ class _Evidence(Struct):
         return ServerCache.AUTOMATIC if self.reads else ServerCache.UNKNOWN
 
 
-class CacheEvidence(Struct):
-    """The evidence by model, kept with the folded facts, of which `looked_at` were taken into account.
+class CacheEvidence(FactTrail):
+    """The evidence by model, kept with the folded facts.
 
     `expected` is the size and the time of the request before, None if something has changed since.
     """
 
     by_model: dict[str, _Evidence] = field(default_factory=dict)
-    looked_at: int = 0
     model: str = ""
     asked_at: float = 0.0
     expected: tuple[int, float] | None = None
@@ -68,15 +81,16 @@ class CacheEvidence(Struct):
     def add(self, fact: Fact) -> None:
         """Take one more fact into account."""
         match fact:
+            case RequestSent():
+                self.asked_at = fact.ts
+            case Reply():
+                if fact.usage.prompt:
+                    self._add_reply(fact)
             case Opened():
                 self.model = fact.model
                 self.expected = None
             case Instructed() | Compacted() | Undone() | Rewound():
                 self.expected = None
-            case RequestSent():
-                self.asked_at = fact.ts
-            case Reply() if fact.usage.prompt:
-                self._add_reply(fact)
 
     def _add_reply(self, fact: Reply) -> None:
         usage = fact.usage
@@ -95,9 +109,8 @@ def evidence_steps(folded: Folded) -> Iterator[None]:
     """Read in small steps what `server_cache` needs."""
     evidence = folded.memo(CacheEvidence)
     while evidence.looked_at < len(folded.facts):
-        for fact in folded.facts[evidence.looked_at : evidence.looked_at + FACTS_IN_STEP]:
+        for fact in evidence.unread(folded, *_KINDS, most=FACTS_IN_STEP):
             evidence.add(fact)
-            evidence.looked_at += 1
         yield
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         about_said,
     )
     from .file_states import RECORD_FOLDERS
-    from .folding import Charge, Folded, RequestSize, fold
+    from .folding import Charge, FactTrail, Folded, RequestSize, fold
     from .listing import FORK_TOPIC, ProjectRecords, SessionSummary
     from .load import (
         KnownStart,
@@ -160,6 +160,7 @@ __all__ = [
     "Entry",
     "Exchange",
     "Fact",
+    "FactTrail",
     "Failed",
     "Fold",
     "Folded",
@@ -280,7 +281,7 @@ __getattr__ = lazy_door(
             "RequestSent Result Rewound Started StoredOutput Undone Unthink User about_changed about_said"
         ),
         "file_states": "RECORD_FOLDERS",
-        "folding": "Charge Folded RequestSize fold",
+        "folding": "Charge FactTrail Folded RequestSize fold",
         "listing": "FORK_TOPIC ProjectRecords SessionSummary",
         "load": (
             "KnownStart LazyResults LoadedTranscript ReadStart read_transcript without_garbage_collection"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -49,6 +49,7 @@ MAX_TOOL_NAME_CHARS = 128  # the API's limit
 _INVALID_NAME_CHAR = lazy_pattern(r"[^a-zA-Z0-9_-]")
 
 Memo = TypeVar("Memo")
+F = TypeVar("F", bound=Fact)
 
 
 class Conversation(Struct):
@@ -76,7 +77,9 @@ class Conversation(Struct):
 
     def exchange_of(self, reply: int) -> Exchange | None:
         """Return the exchange that began with the reply of this seq, or None."""
-        entry = self.entries[self._indexes[reply]] if reply in self._indexes else None
+        if (index := self._indexes.get(reply)) is None:
+            return None
+        entry = self.entries[index]
         return entry if isinstance(entry, Exchange) and entry.fact.seq == reply else None
 
     def index_of(self, seq: int) -> int:
@@ -324,9 +327,11 @@ class Folded(Struct):
 
     def apply(self, fact: Fact) -> None:
         """Add one more fact. Facts come in the order of `seq`; a gap is recorded in `gaps`."""
-        if fact.seq > self.last_seq + 1:
-            self.gaps[fact.seq] = self.last_seq + 1
-        self.last_seq = max(self.last_seq, fact.seq)
+        last = self.last_seq
+        if fact.seq > last + 1:
+            self.gaps[fact.seq] = last + 1
+        if fact.seq > last:
+            self.last_seq = fact.seq
         if isinstance(fact, Rewound):
             self._rewind(fact)
         else:
@@ -334,7 +339,7 @@ class Folded(Struct):
 
     def _add(self, fact: Fact) -> None:  # noqa: C901  one case for each kind
         self.facts.append(fact)
-        if fact.seq in self.gaps:
+        if self.gaps and fact.seq in self.gaps:
             self.edits.open_gap(fact.seq)
         changed: int | None = None  # the earliest seq that is now shown differently
         match fact:
@@ -397,8 +402,22 @@ class Folded(Struct):
 
     def _show_again(self, seq: int | None) -> None:
         """Render the view again from fact `seq` on."""
-        if seq is not None:
+        if seq is not None and self._first_changed:
             self._first_changed = min(self._first_changed, self.conversation.index_of(seq))
+
+
+class FactTrail(Struct):
+    """A memo of the folded facts that reads each of them once; it has read the first `looked_at`."""
+
+    looked_at: int = 0
+
+    def unread(self, folded: Folded, *kinds: type[F], most: int | None = None) -> list[F]:
+        """Return the facts of these kinds among those that were not read yet, or among the next `most`."""
+        start = self.looked_at
+        end = len(folded.facts) if most is None else min(len(folded.facts), start + most)
+        self.looked_at = end
+        # Of a long session most facts are of other kinds: this is all that they cost.
+        return cast("list[F]", [fact for fact in folded.facts[start:end] if type(fact) in kinds])
 
 
 def _numbers(value: object) -> set[int]:

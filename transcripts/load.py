@@ -377,12 +377,13 @@ def parse_without_content(line: bytes) -> tuple[Result, str] | None:
 
 def fetch_shown(facts: list[Fact], lazy_results: LazyResults) -> list[Fact]:
     """Return the facts with the content of every shown result, and remove those from `lazy_results`."""
-    edits = fold(fact for fact in facts if isinstance(fact, Opened | Compacted | Undone | Rewound)).edits
-    rewound = [range(fact.to, fact.seq) for fact in facts if isinstance(fact, Rewound)]
+    kinds = (Opened, Compacted, Undone, Rewound)
+    edits = fold(fact for fact in facts if type(fact) in kinds).edits
+    rewound = [range(fact.to, fact.seq) for fact in facts if type(fact) is Rewound]
     shown = [
         fact.seq
         for fact in facts
-        if isinstance(fact, Result)
+        if type(fact) is Result
         and fact.seq in lazy_results
         and not any(fact.seq in stretch for stretch in rewound)
         and edits.covering(fact.of) is None
@@ -391,4 +392,4 @@ def fetch_shown(facts: list[Fact], lazy_results: LazyResults) -> list[Fact]:
     whole = dict(zip(shown, lazy_results.fetch(*shown), strict=True))
     for seq in shown:
         del lazy_results[seq]
-    return [whole.get(fact.seq, fact) for fact in facts]
+    return [whole.get(fact.seq, fact) for fact in facts] if whole else facts

@@ -25,6 +25,7 @@ from transcripts import (
     NEWS_TOPIC,
     Block,
     Entry,
+    FactTrail,
     Fold,
     Folded,
     Metadata,
@@ -219,6 +220,8 @@ def _forget_told(folded: Folded, notes: Sequence[Metadata], inbox: Inbox) -> Non
 
 def news_of_ended_commands(folded: Folded) -> tuple[int, str] | None:
     """Report the background commands that ended with an earlier run and that the model takes for running."""
+    if not any(type(fact) is Result and "job" in fact.about for fact in folded.facts):
+        return None  # mostly, which spares a long session 0.1 s
     running = dict[str, str]()
     begun = dict[str, int]()  # id -> command line, seq of what began it
     for entry in folded.entries:
@@ -252,13 +255,12 @@ def _forget_ended(running: dict[str, str], blocks: Iterable[Block]) -> None:
                 running.pop(job, None)
 
 
-class _WordsTrail(Struct):
+class _WordsTrail(FactTrail):
     """makeroom's own words in the facts read so far, with the seq of the entry that shows each.
 
     `tag` is the suffix of the tags around them.
     """
 
-    looked_at: int = 0
     tag: str = ""
     told: list[tuple[int, str]] = field(default_factory=list)
 
@@ -273,15 +275,18 @@ def words_told(folded: Folded) -> list[tuple[int, str]]:
         trail.looked_at = 0
         trail.tag = folded.tag
         trail.told = []
-    for fact in folded.facts[trail.looked_at :]:
+    for fact in trail.unread(folded, User, Result):
         if isinstance(fact, User):
             trail.told += ((fact.seq, text) for text in _own_words(fact.blocks, trail.tag))
-        elif isinstance(fact, Result) and folded.conversation.shows(fact):
+        elif isinstance(fact, Result) and _may_tell(fact) and folded.conversation.shows(fact):
             trail.told += ((fact.of, text) for text in _own_words(fact.content, trail.tag))
             if "cwd" in fact.about:
                 trail.told.append((fact.of, _cwd_text(str(fact.about["cwd"]))))
-    trail.looked_at = len(folded.facts)
     return trail.told
+
+
+def _may_tell(result: Result) -> bool:
+    return bool(result.content) or "cwd" in result.about
 
 
 def _own_words(blocks: Iterable[Block], tag: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from agent.formatting import own_name
-from transcripts import Exchange, Folded, Opened, Reply, Result, TextBlock, User, channel_words
+from transcripts import Exchange, FactTrail, Folded, Opened, Reply, Result, TextBlock, User, channel_words
 
 from .environment import PLAN_TEXT
 
@@ -28,10 +28,9 @@ class TodoItem(Struct, frozen=True):
         return self.active if self.status == "in_progress" and self.active else self.content
 
 
-class _TodoTrail(Struct):
+class _TodoTrail(FactTrail):
     """The newest to-do list among the facts read so far, with the seq of its reply."""
 
-    looked_at: int = 0
     newest: tuple[int, tuple[TodoItem, ...]] | None = None
 
 
@@ -42,10 +41,9 @@ def newest_todos(folded: Folded) -> tuple[int, tuple[TodoItem, ...]] | None:
     once.
     """
     trail = folded.memo(_TodoTrail)
-    for fact in folded.facts[trail.looked_at :]:
-        if isinstance(fact, Result) and not fact.error:
+    for fact in trail.unread(folded, Result):
+        if not fact.error:
             trail.newest = _list_set_by(folded, fact) or trail.newest
-    trail.looked_at = len(folded.facts)
     return trail.newest
 
 
@@ -66,7 +64,7 @@ def todo_lines(items: tuple[TodoItem, ...]) -> list[str]:
     return [f"[{item.status or '?'}] {item.content}" for item in items]
 
 
-class _PlanTrail(Struct):
+class _PlanTrail(FactTrail):
     """The plans among the facts read so far.
 
     tag       the suffix of the tags around makeroom's own words
@@ -75,7 +73,6 @@ class _PlanTrail(Struct):
     said      the last answer in plan mode, with the seq of its reply
     """
 
-    looked_at: int = 0
     tag: str = ""
     planning: bool = False
     shown: dict[int, str] = field(default_factory=dict)
@@ -89,7 +86,7 @@ def newest_plan(folded: Folded) -> tuple[int, str] | None:
     model never showed one, as models without that tool do, it is its last answer in plan mode.
     """
     trail = folded.memo(_PlanTrail)
-    for fact in folded.facts[trail.looked_at :]:
+    for fact in trail.unread(folded, Opened, User, Reply, Result):
         match fact:
             case Opened():
                 trail.tag = fact.tag
@@ -100,9 +97,11 @@ def newest_plan(folded: Folded) -> tuple[int, str] | None:
                 trail.said = (fact.seq, "\n".join(texts)[:MAX_PLAN_CHARS]) if any(texts) else trail.said
             case Result():
                 exchange = folded.conversation.exchange_of(fact.of)
-                if exchange is not None and (shown := _plan_call(exchange)) is not None:
+                use = exchange.uses.get(fact.block) if exchange is not None else None
+                if exchange is None or use is None or own_name(use.name) != PLAN_TOOL:
+                    continue
+                if (shown := _plan_call(exchange)) is not None:
                     trail.shown[exchange.seq] = shown[:MAX_PLAN_CHARS]
-    trail.looked_at = len(folded.facts)
     if not trail.shown:
         return trail.said
     return max(((seq, plan) for seq, plan in trail.shown.items() if plan), default=None)

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from msgspec import Struct, field
+from msgspec import field
 
 from compact import block_texts
 from transcripts import (
     SKILL_START,
     Fact,
+    FactTrail,
     Folded,
     Opened,
     Result,
@@ -71,13 +72,12 @@ def instructions_text(name: str, folder: Path, body: str) -> str:
     return f"{SKILL_START}{name} (its files are in {folder}):\n\n{body.strip()}"
 
 
-class _SkillTrail(Struct):
+class _SkillTrail(FactTrail):
     """The instructions loaded by the facts read so far: skill -> (seq, text), the newest last.
 
     `tag` is the suffix of the tags around makeroom's own words.
     """
 
-    looked_at: int = 0
     tag: str = ""
     loaded: dict[str, tuple[int, str]] = field(default_factory=dict)
 
@@ -88,14 +88,13 @@ def skills_in_use(folded: Folded) -> dict[str, tuple[int, str]]:
     Each fact is read once.
     """
     trail = folded.memo(_SkillTrail)
-    for fact in folded.facts[trail.looked_at :]:
+    for fact in trail.unread(folded, Opened, User, Result):
         if isinstance(fact, Opened):
             trail.tag = fact.tag
         for text in _loaded(folded, fact, trail.tag):
             name = text[len(SKILL_START) :].partition(" (")[0]
             trail.loaded.pop(name, None)
             trail.loaded[name] = (fact.seq, text)
-    trail.looked_at = len(folded.facts)
     return dict(reversed(trail.loaded.items()))
 
 

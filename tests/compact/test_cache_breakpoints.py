@@ -1,16 +1,17 @@
 """Breakpoints stand where the two newest batches of edits end."""
 
 import json
+from math import inf
 
 import pytest
 
 from agent.model.anthropic.request import encode_request
 from agent.model_port import ModelRequest, RequestSettings
-from compact.breakpoints import cache_breakpoints, cached_messages
+from compact.breakpoints import cache_breakpoints, cache_steps, cache_used, cached_messages
 from tests.strict_api.prefix import walk_prefix
 from tests.strict_api.prompt_cache import CacheTerms, PromptCache
 from tests.tables import each_row
-from transcripts.facts import Clear, Compacted, Fold, Unthink
+from transcripts.facts import Clear, Compacted, Fold, Opened, Unthink
 from transcripts.messages import TextBlock, ToolUseBlock
 
 from .worlds import World
@@ -145,6 +146,18 @@ def test_what_the_next_request_reads_is_known_before(batch, calls, earlier, undo
     known = cached_messages(before, then, first, 0.0)
     world.add(Compacted, "micro", "auto", edits, report={})
     assert known == read_messages(world, cache)
+
+
+def test_earlier_requests_are_read_only_where_the_next_one_continues_another_than_the_last():
+    world = session()
+    assert cache_used(world.folded) == world.folded.last_request.ts
+    assert list(cache_steps(world.folded)) == []
+    world.add(Opened, (), (), "another")
+    assert len(list(cache_steps(world.folded))) == 1
+    assert list(cache_steps(world.folded)) == []
+    assert cache_used(world.folded) == -inf
+    world.add(Opened, (), (), "")
+    assert cache_used(world.folded) == world.folded.last_request.ts
 
 
 def read_messages(world, cache):
