@@ -7,20 +7,15 @@ processes, and all of them end when the supervisor does. Each kind is tried in a
 from __future__ import annotations
 
 import errno
-import json
 import os
 import select
-import signal
-import socket
 import struct
 import sys
-from collections.abc import Callable
-from contextlib import suppress
 from itertools import islice
-from typing import Any, NoReturn
 
-from . import CANNOT_ENCLOSE, landlock
+from . import CANNOT_ENCLOSE
 from .bubblewrap import exec_bwrap
+from .c_modules import TYPE_CHECKING, Socket, dumps, signal, sockets, suppress
 from .containment import join_memory_group
 from .mounts import build_tree
 from .relay import open_listener, open_ports, proxy_environment, wait_for
@@ -35,6 +30,10 @@ from .sandboxed_spawner import (
 from .seatbelt import SANDBOX_EXEC, seatbelt_profile
 from .system_calls import NEW_IPC, NEW_MOUNTS, NEW_NETWORK, NEW_PIDS, PDEATHSIG, call, drop_capabilities
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
 SETUP_LIMIT_S = 5.0  # for a sandbox, which takes 0.01; a hanging file system must not block other commands
 _FILE_CAPABILITIES = 1 << 0 | 1 << 1 | 1 << 3  # CHOWN, DAC_OVERRIDE, FOWNER (linux/capability.h)
 _MAX_LOOKED_AT = 200  # files of a project whose owner is checked
@@ -44,7 +43,7 @@ _INTERFACE_UP = 1  # linux/sockios.h, linux/if.h
 _REASONS = {"plain": "namespaces are disabled", "refused": "the system does not allow namespaces"}
 
 
-def start_sandbox(end: socket.socket, profile: dict[str, Any], how: str) -> int:
+def start_sandbox(end: Socket, profile: dict[str, Any], how: str) -> int:
     """Fork a sandboxed spawner that serves `end`; return the pid of its container, 0 if there is no sandbox.
 
     `how` is the containment of the supervisor, see `contain`. The spawner's first message, or ours if there
@@ -64,7 +63,7 @@ def start_sandbox(end: socket.socket, profile: dict[str, Any], how: str) -> int:
             return pid
         reasons.append(why)
     with suppress(OSError):
-        end.sendall(json.dumps({"hello": "none", "why": "; ".join(dict.fromkeys(reasons))}).encode() + b"\n")
+        end.sendall(dumps({"hello": "none", "why": "; ".join(dict.fromkeys(reasons))}).encode() + b"\n")
     return 0
 
 
@@ -91,6 +90,7 @@ def _failure(reader: int, pid: int) -> str:
 def _become_spawner(enter: Callable[[SandboxRequest], SandboxedStart], request: SandboxRequest) -> None:
     """Set up the sandbox in the forked process, report the outcome, and serve. Does not return."""
     status = CANNOT_ENCLOSE
+    signal.set_wakeup_fd(-1)  # its pipe is about to be closed
     try:
         given = (*request.profile["namespaces"], request.profile["stage"])
         close_all_but(request.end.fileno(), request.writer, *(fd for fd in given if fd >= 0))
@@ -152,12 +152,16 @@ def _enter_bwrap(request: SandboxRequest) -> NoReturn:
 
 def _enter_landlock(request: SandboxRequest) -> SandboxedStart:
     """Confine this process with Landlock, in the system's namespaces. Raises OSError."""
+    from . import landlock  # 1 ms, and only a weaker sandbox needs it
+
     landlock.confine(request.profile)
     return SandboxedStart(landlock.private_places(request.profile))
 
 
 def _enter_sandbox_exec(request: SandboxRequest) -> SandboxedStart:
     """Start every command with sandbox-exec; this process stays outside. Raises OSError, ValueError."""
+    from .landlock import private_places  # 1 ms, as above
+
     profile = request.profile
     port = None
     if profile["proxy"]:
@@ -169,7 +173,7 @@ def _enter_sandbox_exec(request: SandboxRequest) -> SandboxedStart:
     tried = os.posix_spawn(SANDBOX_EXEC, [*prefix, "/usr/bin/true"], {})
     if os.waitpid(tried, 0)[1]:
         raise OSError(errno.EPERM, "sandbox-exec rejects the profile")
-    environ = landlock.private_places(profile) | (proxy_environment(port) if port else {})
+    environ = private_places(profile) | (proxy_environment(port) if port else {})
     return SandboxedStart(environ, prefix)
 
 
@@ -200,5 +204,5 @@ def _needed_capabilities(folder: str) -> int:
 def _raise_loopback() -> None:
     import fcntl
 
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+    with Socket(sockets.AF_INET, sockets.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, _SET_INTERFACE_FLAGS, struct.pack("16sh22x", b"lo", _INTERFACE_UP))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
-from contextlib import suppress
+
+from .c_modules import TYPE_CHECKING, suppress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CALL_VARIABLE = "MAKEROOM_CALL"  # in the environment of a command's processes: the command's number
 

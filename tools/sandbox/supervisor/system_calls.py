@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
-from typing import Any
+
+from .c_modules import TYPE_CHECKING, suppress
+
+if TYPE_CHECKING:
+    from typing import Any
 
 # CLONE_ of linux/sched.h.
 NEW_MOUNTS = 0x00020000
