@@ -1,4 +1,4 @@
-"""The accesses of tools: what using a path or running a command line means to the permission rules."""
+"""Describe the access of a tool call to paths and command lines, as the permission rules judge it."""
 
 # A Path would drop the dots and slashes that have to be judged.
 # ruff: noqa: PTH119
@@ -19,7 +19,7 @@ from tools.text import word_set
 from .base import Access, ToolError
 
 _MAX_GUARDED_FILES = 2_000  # files that a hard link is compared with
-# What a hard link is compared with, in the project and in the home folder.
+# Files that a hard link is compared with, in the project and in the home directory.
 _LINKABLE_FILES = word_set(
     ".bashrc .bash_profile .profile .zshrc .zshenv .zprofile .gitconfig .ssh/authorized_keys .env .git/config"
     " .gitmodules"
@@ -28,17 +28,17 @@ _LINKABLE_FOLDERS = (".git/hooks", ".git/info", ".makeroom", ".transcripts", ".v
 
 
 def file_access(path: str, use: Literal["read", "write"], context: Workspace) -> Access:
-    """Return the access of a canonical path. Raises ToolError where the project is gone."""
+    """Return the access to a canonical path. Raises ToolError if the project no longer exists."""
     protected = is_protected(path, use) or (use == "write" and _is_guarded(path, context))
     if use == "write" and is_inside(path, str(context.folder)):
-        context.check_folder()  # else it would be recreated at the place that it was moved away from
+        context.check_folder()  # otherwise it would be recreated at the path that it was moved from
     inside = any(is_inside(path, str(folder)) for folder in (context.folder, *context.added))
     missing = use == "read" and not inside and not protected and _is_missing(path, context)
     return Access(use, target=path, outside=not inside, protected=protected, missing=missing)
 
 
 def _is_missing(path: str, context: Workspace) -> bool:
-    """Return whether nothing is at a path, where that tells nothing of what is hidden from commands."""
+    """Return whether a path does not exist; False among secrets, so as not to reveal which exist."""
     home = context.environ.get("HOME") or str(Path.home())
     if any(is_inside(path, canonical_path(f"{home}/{name}")) for name in HOME_SECRETS):
         return False
@@ -52,9 +52,10 @@ def _is_missing(path: str, context: Workspace) -> bool:
 
 
 def _is_guarded(path: str, context: Workspace) -> bool:
-    """Return whether the path is in the program's settings, state or outputs, is by any link a guarded file,
-    or is
-    one of those that only the settings of git name.
+    """Return whether a path is guarded whatever its name.
+
+    That is so for makeroom's own settings, state and outputs, for files that are guarded because of a link
+    or of git's settings, and for other names (hard links) of guarded files.
     """
     places = filter(None, map(context.environ.get, ("XDG_CONFIG_HOME", "XDG_STATE_HOME")))
     ours = [str(context.outputs), *(canonical_path(f"{place}/makeroom") for place in places)]
@@ -74,7 +75,7 @@ def _is_guarded(path: str, context: Workspace) -> bool:
 
 
 def _guarded_files(root: Path) -> Iterator[os.stat_result]:
-    """The guarded files below a root that a hard link may be another name of, at most so many."""
+    """Yield the guarded files below a root that a hard link may also name, up to a limit."""
     walks = (os.walk(root / name) for name in _LINKABLE_FOLDERS)
     files = (Path(folder, file) for walk in walks for folder, _, names in walk for file in names)
     named = (root / name for name in _LINKABLE_FILES)
@@ -84,14 +85,14 @@ def _guarded_files(root: Path) -> Iterator[os.stat_result]:
 
 
 def command_access(command: str, cwd: Path | str) -> Access:
-    """Return the access of a command. Raises ToolError for text that no shell can take."""
+    """Return the access of a command. Raises ToolError for text that shells do not accept."""
     return Access("run", normal_line(command), cwd=str(cwd))
 
 
 def normal_line(command: str) -> str:
-    """The command line as it is both judged and run, with plain line ends. Raises ToolError.
+    """Return the command line as it is both judged and run, with LF line endings. Raises ToolError.
 
-    A script with CR LF would run commands named `foo\\r`, and a rule would not know them.
+    A script with CR LF would run commands named `foo\\r`, which no rule matches.
     """
     if "\0" in command:
         raise ToolError(

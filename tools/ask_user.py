@@ -1,4 +1,4 @@
-"""The ask_user tool: questions of the model with a few answers; the user may answer in other words."""
+"""The ask_user tool: the model asks questions with a few options; the user may also answer freely."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DECLINED = "The user declined to answer. Continue as you judge best, or end your
 
 
 class QuestionOption(Struct, frozen=True, kw_only=True):
-    """An answer to choose."""
+    """An answer to choose from."""
 
     label: Annotated[str, Meta(min_length=1)]
     description: str = ""
@@ -61,23 +61,23 @@ async def ask_user(arguments: QuestionArguments, call: ToolCall) -> ToolResult:
     if answer.said == "nobody":
         raise ToolError(NOBODY_TO_ASK)
     if answer.said == "no":
-        told = f"{DECLINED}\nThe user said: {answer.reason}" if answer.reason else DECLINED
+        message = f"{DECLINED}\nThe user said: {answer.reason}" if answer.reason else DECLINED
         about = about_said((arguments.questions[0].question, answer.reason))
-        return decision_result(told, human={"note": "declined"}, about=about)
+        return decision_result(message, human={"note": "declined"}, about=about)
     answers = list(_answers(arguments, answer.input))
-    lines = [f"{question} {said or '(no answer)'}" for question, said in answers]
-    told = "\n".join(["The user answered:", *lines])
-    return decision_result(told, human={"text": "\n".join(lines)}, about=about_said(*answers))
+    lines = [f"{question} {text or '(no answer)'}" for question, text in answers]
+    message = "\n".join(["The user answered:", *lines])
+    return decision_result(message, human={"text": "\n".join(lines)}, about=about_said(*answers))
 
 
 def _answers(arguments: QuestionArguments, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(question, answer) in the order of the questions; "" for one that was not answered."""
+    """Yield (question, answer) in the order of the questions; "" for one that was not answered."""
     answers = given.get(ANSWERS)
     answers = answers if isinstance(answers, Mapping) else {}
     for each in arguments.questions:
         answer = answers.get(each.question)
-        said = ", ".join(map(str, answer)) if isinstance(answer, list | tuple) else str(answer or "")
-        yield each.question, said
+        text = ", ".join(map(str, answer)) if isinstance(answer, list | tuple) else str(answer or "")
+        yield each.question, text
 
 
 def _preview(arguments: QuestionArguments, context: ToolContext) -> Mapping[str, Any]:

@@ -29,7 +29,7 @@ from .user_answer import AskUser, PlanMode
 
 SMALL_WINDOW_TOKENS = 16_384  # in a window of at most this size, all tools would take a fifth or more
 _TOOL_NAME = lazy_pattern(r"[\w-]+", re.ASCII)
-# How tools of other programs call our parameters, in lower case and without `_`.
+# Other programs' names for our parameters, in lower case and without `_`.
 _FOREIGN_PARAMETERS = {
     "file_path": "path filepath filename file targetfile absolutepath notebookpath",
     "old_string": "oldstring oldstr oldtext old search",
@@ -49,7 +49,7 @@ _PARAMETER_HINTS = dict.fromkeys(("cwd", "workdir", "dir_path"), "prefix the com
 
 
 class WrongValue(NamedTuple):
-    """A wrong value of an input."""
+    """An invalid value in the input of a call."""
 
     path: tuple[str | int, ...]  # the name of a parameter, then where within its value
     kind: Literal["missing", "unknown", "wrong"]
@@ -62,11 +62,11 @@ class ToolError(ExplainedError):
 
 
 class UncheckableSchema(ToolError):
-    """The schema of a tool cannot be used, so that nothing can be said of the arguments."""
+    """The schema of a tool is not valid, so the arguments cannot be checked."""
 
 
 class ToolInterrupted(asyncio.CancelledError):
-    """Raised by a tool that was cancelled, in place of CancelledError: `result` is what it has so far."""
+    """Raised instead of CancelledError by a cancelled tool that has a partial `result`."""
 
     def __init__(self, result: ToolResult) -> None:
         super().__init__()
@@ -79,8 +79,8 @@ class Access(Struct, frozen=True):
     kind "read", "write": `target` is the canonical real path. "run": `target` is the command line.
     "network": `target` is the host name. "server": `target` is the name of a tool of an MCP server, which
     may do anything. "none": the call needs no permission; deny rules may name its `target`. `outside` marks a
-    path outside the project, `protected` one that always needs approval (see paths.py), `missing` one
-    that is to be read and is not there. `cwd` is the folder that a command would run in.
+    path outside the project, `protected` one that always needs approval (see tools/guarded), `missing` one
+    to be read that does not exist. `cwd` is the directory that a command would run in.
     """
 
     kind: Literal["read", "write", "run", "network", "server", "none"]
@@ -92,12 +92,12 @@ class Access(Struct, frozen=True):
 
 
 def no_access(arguments: Any, context: ToolContext) -> tuple[Access, ...]:
-    """The access of a tool that reads, writes, runs and reaches nothing."""
+    """Return the access of a tool that uses no files, commands or hosts."""
     return (Access("none"),)
 
 
 class Advice(Struct, frozen=True):
-    """A line of a result with advice. `str()` is the line for the model; other readers can do other things.
+    """A line of a result with advice. `str()` is the line for the model; other readers have other options.
 
     `fact` is the part for every reader, `subject` the id of the job that the advice is about.
     """
@@ -116,67 +116,68 @@ class ToolResult(Struct, frozen=True):
 
     content: tuple[Block, ...]
     error: bool = False
-    # For the screen, drawn without knowing the tool: {"text": str} and/or {"diff": a unified diff}, {"note":
-    # one short line}; {"silent": True}: the title says all; {"denied": why the call was denied}, {"blocked":
+    # For the screen, which does not know the tool: {"text": str} and/or {"diff": a unified diff}, {"note":
+    # one short line}; {"silent": True}: the title is enough; {"denied": why the call was denied}, {"blocked":
     # the access that the sandbox blocked};
     # {"answer": text}: what a run without a screen gives as its result. In previews also {"plan": markdown}
     # and {"questions": [...]}, see ask_user.py.
     human: Mapping[str, Any] = field(default_factory=dict)
-    # For the record and compaction: {"path", "sha256", "first", "last", "total"} of a file that was read or
-    # written, {"exit": code} of a command.
+    # For the transcript and compaction: {"path", "sha256", "first", "last", "total"} of a file that was read
+    # or written, {"exit": code} of a command.
     about: Mapping[str, Any] = field(default_factory=dict)
-    stored: StoredOutput | None = None  # the whole output, where it is longer than `content`
-    ends_turn: bool = False  # the model has nothing more to say after it
-    # The lines of `content` before they are put into words for the model, for faces that show them; () where
-    # they are the same for every reader.
+    stored: StoredOutput | None = None  # the full output, if it is longer than `content`
+    ends_turn: bool = False  # the turn ends with this call
+    # The lines of `content` before they are worded for the model, for other readers; () if they are the same
+    # for every reader.
     parts: tuple[str | Advice, ...] = ()
 
 
 def text_result(text: str, *, error: bool = False, **more: Any) -> ToolResult:
-    """A result whose content is one text."""
+    """Return a result whose content is one text."""
     return ToolResult((TextBlock(text),), error=error, **more)
 
 
 def decision_result(text: str, **more: Any) -> ToolResult:
-    """A result whose content says what the user decided: no other text of a result counts as their words."""
+    """Return a result that states the user's decision; no other text in a result counts as their words."""
     return ToolResult((ChannelBlock(text, in_place=True),), **more)
 
 
 class ToolContext(CommandContext):
     """The context of a session's tools. One value for each session; only tools change its content.
 
-    `in_view` tells whether the result with that seq still stands unchanged in the conversation; `compact`
-    asks for a compaction before the next request, takes what to keep in detail, and returns what will happen.
+    `in_view` returns whether the result with that seq is still shown unchanged in the conversation.
+    `compact` requests a compaction before the next request, given the details to keep, and returns what
+    will happen.
 
     Contract of `spawn`: the nested session has a transcript of its own, linked to the calling one by
     `parent`. It shares the calling session's process supervisor, so its commands end with that session; its
     checkpoints, so that a rewind takes back its changes; and its budget, so that its cost counts there. It
-    has no more permissions than the calling session and asks the same approver. Few run at once, the others
-    wait. Whatever ends it (a model error, its share of the budget, `max_turns`) is in SpawnResult.error,
-    not raised; it raises ToolError only where it cannot be started. Cancelling the call interrupts the nested
-    session, whose transcript stays sound, and raises CancelledError.
+    has no more permissions than the calling session and asks the same approver. Only a few run at once, the
+    others wait. Whatever ends it early (a model error, its share of the budget, `max_turns`) is not raised
+    but in `SpawnResult.error`; ToolError is raised only if it cannot be started. Cancelling the call
+    interrupts the nested session, whose transcript stays valid, and raises CancelledError.
     """
 
     in_view: Callable[[int], bool] = lambda seq: False
-    lookup: Callable[[], Originals] | None = None  # the record as it is now; None outside a session
+    lookup: Callable[[], Originals] | None = None  # the transcript as it is now; None outside a session
     compact: Callable[[str], Awaitable[str]] | None = None  # None in a session that is not compacted
     page_bytes: Callable[[], int] = lambda: sys.maxsize  # of one page of a tool that pages, by the window
     locks: dict[str, Any] = field(default_factory=dict)  # real path -> asyncio.Lock: one change at a time
     may_read: Callable[[str, str], bool] = lambda tool, path: True  # what searches may see
     servers: Any = None  # the run's agent.extensions.mcp.McpServers; None without any
-    skills: Callable[[], Any] | None = None  # gives agent.app.skill_runs.SessionSkills, None without skills
-    spawn: Callable[[SpawnRequest], Awaitable[SpawnResult]] | None = None  # None: none can be started
+    skills: Callable[[], Any] | None = None  # returns agent.app.skill_runs.SessionSkills; None without skills
+    spawn: Callable[[SpawnRequest], Awaitable[SpawnResult]] | None = None  # None if none can be started
     plan_mode: PlanMode | None = None  # None in a session that cannot plan with the user
 
 
 class ToolCall(Struct, frozen=True):
-    """One call that is being run.
+    """A running call.
 
-    `progress` takes the newest output of long work as raw text; it is quick and never raises. `checkpoint` is
-    to be called with the real path before a file is changed, in a thread; None without checkpoints.
-    `sandboxed` tells that whatever the call runs has to run in the sandbox; `ask_to_leave` then asks the user
-    about what the sandbox refused, None where nobody can be asked. `ask` puts the call to the user as its
-    preview shows it.
+    `progress` takes the newest raw output of long work; it is quick and never raises. `checkpoint` must be
+    called in a thread with the real path of a file before that is changed; None without checkpoints.
+    If `sandboxed`, everything that the call runs must run in the sandbox; `ask_to_leave` then asks the user
+    about a blocked access, and is None if no one can be asked. `ask` asks the user about the call, with its
+    preview.
     """
 
     context: ToolContext
@@ -189,13 +190,13 @@ class ToolCall(Struct, frozen=True):
 
     @property
     def reply_seq(self) -> int:
-        """seq of the reply that asked for it; 0 where none did."""
+        """seq of the reply that requested it; 0 if none did."""
         seq = self.ident.partition(".")[0]
         return int(seq) if seq.isdecimal() else 0
 
 
-# Given the name and the input of a call: the tool that it stands for, with that one's arguments. Under its
-# name the call is judged, run and shown. None: the call stands for itself. Raises ToolError.
+# Given the name and the input of a call, returns the tool that it stands for, with the arguments for that
+# tool; the call is judged, run and shown under its name. None: the call stands for itself. Raises ToolError.
 Resolve = Callable[[str, Mapping[str, Any]], Awaitable["tuple[Tool, Mapping[str, Any]] | None"]]
 
 
@@ -204,26 +205,26 @@ class ArgumentsModel(Protocol):
 
     @classmethod
     def parameters(cls) -> dict[str, bool]:
-        """The names of the parameters, and whether each is required."""
+        """Return the names of the parameters, and whether each is required."""
 
     @classmethod
     def checked(cls, given: Mapping[str, Any]) -> tuple[Any, list[WrongValue]]:
-        """The input as an instance, and what is wrong with it."""
+        """Return the input as an instance, and the problems in it."""
 
     @classmethod
     def sent_schema(cls, brief: bool = False) -> Mapping[str, Any]:
-        """The JSON Schema that the model is sent; `brief`: without the parameters that are details."""
+        """Return the JSON Schema for the model; `brief` omits the parameters that are details."""
 
 
 class ToolAdvice(NamedTuple):
-    """A last line of a tool's description if any of the `tools` is offered; `{}` stands for these."""
+    """A line at the end of a tool's description if any of the `tools` is offered; `{}` is their names."""
 
     tools: str
     line: str
 
 
 class Tool(Struct, frozen=True):
-    """A tool: how it is offered to the model, judged, run and recorded. Made of plain functions.
+    """A tool: how it is offered to the model, judged, run and recorded. It consists of plain functions.
 
     `arguments` is a class as in tools/parameters.py, or a JSON Schema object; `access` and the others get an
     instance of the class, or a dict that fits the schema. It and the description are byte-stable within a
@@ -232,15 +233,15 @@ class Tool(Struct, frozen=True):
     The executor calls the functions of a tool in this order, for each call:
 
     title(arguments)              one line for the screen, without the tool's name. Does not raise.
-    access(arguments, context)    all that the call would read, write, run or reach, with canonical paths.
-                                  Nothing is done yet. May raise ToolError: the call is refused.
-    preview(arguments, context)   only where a user is asked: {"diff": ...} or {"text": ...}. May raise
-                                  ToolError where the call cannot be done anyway. Default: the title.
-    run(arguments, call)          does it. Raises ToolError for what the model can mend; an OSError becomes an
-                                  error result too, any other exception one that calls it a fault of the
-                                  tool. When cancelled, it ends everything that it started within 0.3 s and
-                                  raises CancelledError, or ToolInterrupted with what it has.
-    record(result, context, seq)  after the result was recorded, with its seq; also for calls that were
+    access(arguments, context)    everything that the call would read, write, run or reach, with canonical
+                                  paths. Nothing is done yet. May raise ToolError: the call is refused.
+    preview(arguments, context)   only if the user is asked: {"diff": ...} or {"text": ...}. May raise
+                                  ToolError if the call cannot succeed anyway. Default: the title.
+    run(arguments, call)          runs the call. Raises ToolError for what the model can fix; an OSError
+                                  becomes an error result too, any other exception one that reports a bug in
+                                  the tool. When cancelled, it ends everything that it started within 0.3 s
+                                  and raises CancelledError, or ToolInterrupted with a partial result.
+    record(result, context, seq)  called once the result is recorded, with its seq; also for calls that were
                                   refused or failed. Does not raise.
 
     All but `run` are called on the event loop's thread, and are quick.
@@ -253,11 +254,11 @@ class Tool(Struct, frozen=True):
     title: Callable[[Any], str]
     access: Callable[[Any, ToolContext], tuple[Access, ...]]
     run: Callable[[Any, ToolCall], Awaitable[ToolResult]]
-    parallel: bool = False  # whether it may run together with calls beside it: it changes nothing itself
-    acts: bool = False  # whether a parallel tool has others change something: its start is recorded
+    parallel: bool = False  # whether it may run concurrently with other calls: it changes nothing itself
+    acts: bool = False  # whether a parallel tool makes others change something: its start is recorded
     for_agents: bool = True  # whether nested sessions are offered it
     least_window: int = 0  # tokens; in a smaller window it is offered only if the user names it
-    deferred: bool = False  # only where the service can search tools: it is not in the prompt before
+    deferred: bool = False  # only if the service can search tools: not in the prompt until found
     brief: str = ""  # the description in a small window; "" for the same one
     advice: tuple[ToolAdvice, ...] = ()
     is_brief: bool = False  # the model is sent the description and parameters for a small window
@@ -293,7 +294,7 @@ class Tool(Struct, frozen=True):
 
 
 def parse_arguments(tool: Tool, given: Mapping[str, Any]) -> Any:
-    """The input of a call as the arguments of its tool. Raises ToolError with a line for each problem.
+    """Return the input of a call as the arguments of its tool. Raises ToolError with a line per problem.
 
     Harmless mistakes are understood: "5" counts as 5, and a value that was itself encoded as JSON is decoded.
     """
@@ -317,9 +318,9 @@ def parse_arguments(tool: Tool, given: Mapping[str, Any]) -> Any:
 
 
 def with_own_names(tool: Tool, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The input of a call, with our names for parameters of our tools that other programs call otherwise.
+    """Return the input of a call with other programs' names for our parameters replaced by ours.
 
-    To be used before anything judges the input: hooks and rules look for our names.
+    Call this before anything judges the input, since hooks and rules look for our names.
     """
     if isinstance(tool.arguments, Mapping):
         return given
@@ -357,7 +358,7 @@ def _problem_line(tool: Tool, wrong: WrongValue) -> str:
 
 
 def is_usable_schema(schema: Mapping[str, Any]) -> bool:
-    """Return whether it is a JSON Schema, so that arguments can be checked by it."""
+    """Return whether it is a valid JSON Schema, by which arguments can be checked."""
     import jsonschema  # 100 ms, and the built-in tools do not need it
 
     try:
@@ -368,7 +369,7 @@ def is_usable_schema(schema: Mapping[str, Any]) -> bool:
 
 
 def _schema_problems(tool: Tool, schema: Mapping[str, Any], given: dict[str, Any]) -> Iterator[WrongValue]:
-    """Find the values that violate the JSON Schema. Raises UncheckableSchema where the schema is unusable."""
+    """Find the values that violate the JSON Schema. Raises UncheckableSchema if the schema is unusable."""
     import jsonschema  # 100 ms, and the built-in tools do not need it
     import referencing
 

@@ -1,7 +1,7 @@
-"""The bash tool: command lines in the project's folder, in the foreground or the background.
+"""The bash tool: run command lines in the project, in the foreground or the background.
 
-Variables and functions do not outlive a command; the folder does. A command that replaces its shell (`exec`)
-or sets an EXIT trap of its own leaves the folder as it was.
+Variables and functions do not outlive a command; the current directory does. A command that replaces its
+shell (`exec`) or sets its own EXIT trap does not change it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from tools.access import command_access, normal_line
-from tools.bash_attempts import host_questions, run_attempts, spool_of, telling_why_not
+from tools.bash_attempts import host_questions, run_attempts, spool_of, start_errors_explained
 from tools.bash_result import job_result
 from tools.files import shown_cwd
 from tools.parameters import DETAIL, Arguments
@@ -79,7 +79,7 @@ def _title(arguments: BashArguments) -> str:
 
 
 def _is_about_job(arguments: BashArguments, context: ToolContext) -> bool:
-    """Return whether the call asks about a job. Weak models invent one beside a command that is to run."""
+    """Return whether the call asks about a job. Weak models invent one along with a command to run."""
     if arguments.job is None or arguments.kill or not arguments.command.strip():
         return arguments.job is not None
     return arguments.job in command_runner(context).jobs
@@ -94,7 +94,7 @@ def required_access(arguments: BashArguments, context: ToolContext) -> tuple[Acc
 async def run_bash(
     arguments: BashArguments, call: ToolCall, limits: CommandLimits = _DEFAULT_LIMITS
 ) -> ToolResult:
-    """`limits` are changed by BASH_DEFAULT_TIMEOUT_MS and BASH_MAX_TIMEOUT_MS, and by the call's timeout."""
+    """Run a command or answer about a job. The environment and the call's timeout change the `limits`."""
     context = call.context
     runner = command_runner(call.context)
     if _is_about_job(arguments, context):
@@ -117,16 +117,16 @@ async def run_bash(
     )
     if arguments.run_in_background:
         return _with_notes(await _start_job(runner, request, call, limits), moved, cut)
-    attempt, told = await run_attempts(call, request, limits)
+    attempt, note = await run_attempts(call, request, limits)
     durable = await _made_durable(attempt.result, attempt.spool)
-    result = _with_notes(attempt.result, moved, cut, told, _follow(context, attempt.folder), durable)
+    result = _with_notes(attempt.result, moved, cut, note, _follow(context, attempt.folder), durable)
     if context.cwd == before:
         return result
     return replace(result, about={**result.about, "cwd": shown_cwd(context)})
 
 
 async def _made_durable(result: ToolResult, spool: Spool) -> str | None:
-    """Sync the file that a result names to the disk before the record names it; a note if that fails."""
+    """Sync the file that a result names before the transcript names it; return a note if that fails."""
     if result.stored is None:
         return None
     try:
@@ -172,7 +172,7 @@ async def _start_job(
     spool = spool_of(call, limits)
     questions = host_questions(call, request.sandboxed)
     request = replace(request, questions=questions)
-    with telling_why_not(call.context, spool), runner.asking(questions):
+    with start_errors_explained(call.context, spool), runner.asking(questions):
         command, _ = await runner.start(
             request.line, cwd, spool.feed, sandboxed=request.sandboxed, questions=questions
         )
@@ -195,8 +195,8 @@ async def _ask_about_job(
         raise ToolError("`command` and `job` were both given.\nSend them as two calls.")
     job = runner.jobs.get(arguments.job or "")
     if job is None:
-        known = ", ".join(runner.jobs) or "none"
-        raise ToolError(f"Unknown job {arguments.job}.\nJobs of this session: {known}.")
+        jobs = ", ".join(runner.jobs) or "none"
+        raise ToolError(f"Unknown job {arguments.job}.\nJobs of this session: {jobs}.")
     if arguments.kill:
         await runner.stop(job)
     ports = await job.ports()
@@ -207,17 +207,17 @@ async def _ask_about_job(
 
 
 def _return_from_missing_folder(context: ToolContext) -> str | None:
-    """Go back to the project where the current folder is gone; a note. Raises ToolError."""
-    gone = context.cwd
-    if gone.is_dir():
+    """Return to the project if the current directory no longer exists; return a note. Raises ToolError."""
+    missing = context.cwd
+    if missing.is_dir():
         return None
     context.check_folder()
     context.cwd = context.folder
-    return f"[{gone} no longer exists; this command ran in {context.folder}]"
+    return f"[{missing} no longer exists; this command ran in {context.folder}]"
 
 
 def _follow(context: ToolContext, folder: str | None) -> str | None:
-    """Let the next command run where this one ended, if that is in the project; a note if that is new."""
+    """Run the next command where this one ended, if that is in the project; return a note of a change."""
     there = Path(folder) if folder is not None else context.cwd
     if there.is_dir() and there.is_relative_to(context.folder):
         moved = there != context.cwd
@@ -235,7 +235,7 @@ async def run_guarded(arguments: BashArguments, call: ToolCall) -> ToolResult:
     """Run `run_bash`, and undo what commands do to our session transcripts if they can see them."""
     runner = command_runner(call.context)
     guard = None
-    with suppress(SupervisorLost):  # which `run_bash` puts into words
+    with suppress(SupervisorLost):  # which `run_bash` reports
         guard = None if _is_about_job(arguments, call.context) else await guard_of_records(runner)
     if guard is None:
         return await run_bash(arguments, call)
@@ -250,7 +250,7 @@ async def run_guarded(arguments: BashArguments, call: ToolCall) -> ToolResult:
 
 
 def _with_notes(result: ToolResult, *notes: str | None) -> ToolResult:
-    """The result with the notes below its text."""
+    """Return the result with the notes below its text."""
     text = "\n".join(getattr(block, "text", "") for block in result.content)
     parts = result.parts or ((text,) if text != NO_OUTPUT else ())
     parts = (*parts, *(note for note in notes if note is not None))

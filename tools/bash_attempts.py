@@ -1,6 +1,6 @@
-"""Run a command line in the foreground, and again where the user lets it leave the sandbox.
+"""Run a command line in the foreground, and rerun it with more access if the user approves.
 
-Nothing is run again unasked: the first run may have had effects.
+Nothing is rerun without approval, since the first run may have had effects.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ ADVICE_IF_NEEDED = "If that matters, say what you need instead of working around
 
 
 class CommandAttempt(Struct, frozen=True):
-    """One run of a command line: its result, the folder where its shell was at last, what it was refused.
+    """One run of a command line: its result, the last directory of its shell, and the blocked access.
 
-    If the line succeeded anyway, no question is asked, and the refusal is in `told`. `denied` is the user's
-    answer if they were asked about the refusal while the line ran.
+    If the line succeeded anyway, no question is asked, and a `note` reports the blocked access. `denied` is
+    the user's answer if they were asked about it while the line ran.
     """
 
     result: ToolResult
     spool: Spool
     folder: str | None
     refusal: BlockedAccess | None
-    told: str | None = None
+    note: str | None = None
     denied: UnblockDecision | None = None
 
 
 async def run_attempts(
     call: ToolCall, request: CommandRequest, limits: CommandLimits
 ) -> tuple[CommandAttempt, str | None]:
-    """The last run, and a note for the model about what the sandbox refused before. Raises ToolError."""
+    """Return the last run, and a note for the model about accesses blocked before. Raises ToolError."""
     attempt = await _attempt(call, request, limits)
     refused: list[BlockedAccess] = []
-    told = None
+    note = None
     while attempt.refusal is not None:
-        if attempt.refusal in refused or len(refused) == 3:  # about one call, that is enough
+        if attempt.refusal in refused or len(refused) == 3:  # enough questions about one call
             why = str(attempt.refusal)
             return _refused(attempt, attempt.refusal, why), f"[{why}. {ADVICE}]"
         refused.append(attempt.refusal)
@@ -67,9 +67,9 @@ async def run_attempts(
             return _refused(attempt, attempt.refusal, why), f"[{why}. {ADVICE}]"
         attempt.spool.drop()
         how = "outside the sandbox" if decision.answer == "once" else "with that access allowed"
-        told = f"[the user approved a rerun {how}; first run: {attempt.refusal}]"
+        note = f"[the user approved a rerun {how}; first run: {attempt.refusal}]"
         attempt = await _attempt(call, replace(request, sandboxed=decision.answer == "allow"), limits)
-    return attempt, told or attempt.told
+    return attempt, note or attempt.note
 
 
 async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimits) -> CommandAttempt:
@@ -81,7 +81,7 @@ async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimit
     questions = host_questions(call, request.sandboxed)
     request = replace(request, questions=questions)
     waited_s = questions.waited_s if questions is not None else float
-    with telling_why_not(context, spool), runner.asking(questions):
+    with start_errors_explained(context, spool), runner.asking(questions):
         try:
             progress = ProgressThrottle(call.progress)
             end = await run_foreground(runner, request, spool, limits, progress, waited_s)
@@ -100,9 +100,9 @@ async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimit
     if refusal is None or end.code:
         denied = questions.denied(refusal.target) if questions is not None and refusal is not None else None
         return CommandAttempt(result, spool=spool, folder=end.folder, refusal=refusal, denied=denied)
-    told = f"[{refusal}, although the command exited with code 0. {ADVICE_IF_NEEDED}]"
+    note = f"[{refusal}, although the command exited with code 0. {ADVICE_IF_NEEDED}]"
     return CommandAttempt(
-        _with_note(result, refusal), spool=spool, folder=end.folder, refusal=None, told=told
+        _with_note(result, refusal), spool=spool, folder=end.folder, refusal=None, note=note
     )
 
 
@@ -142,7 +142,7 @@ def spool_of(call: ToolCall, limits: CommandLimits) -> Spool:
 
 
 @contextmanager
-def telling_why_not(context: ToolContext, spool: Spool) -> Iterator[None]:
+def start_errors_explained(context: ToolContext, spool: Spool) -> Iterator[None]:
     """Drop the output file if the command has no result. Raises ToolError with the reason."""
     try:
         yield

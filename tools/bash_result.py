@@ -1,6 +1,6 @@
-"""Put the outcome of a command into words, for the model and for the screen.
+"""Describe the outcome of a command, for the model and for the screen.
 
-An output that is longer than a result may be is kept in its file, which the text names.
+Output that is too long for a result is kept in a file, which the text names.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tools.text import (
 
 from .base import Advice, ToolResult, text_result
 
-_MAX_SCREEN_CHARS = 10_000  # for the user, where a file has all
+_MAX_SCREEN_CHARS = 10_000  # for the user, if a file has all of it
 _MIN_GUESSED_BYTES = 4  # beyond ASCII; fewer are spelled out
 _MAX_ESCAPED_BYTES = 500  # of binary output that are shown byte by byte
 _KEY_ADVICE: Mapping[str, str] = {
@@ -55,7 +55,7 @@ _KEY_ADVICE: Mapping[str, str] = {
 def command_result(
     end: CommandEnd, line: str, spool: Spool, context: CommandContext, limits: CommandLimits
 ) -> ToolResult:
-    """The result of a command that ran in the foreground."""
+    """Return the result of a command that ran in the foreground."""
     spool.flush()
     text = _output_text(spool, context, line, growing=end.job is not None)
     notes = list(_end_notes(end, limits, spool))
@@ -83,7 +83,7 @@ def command_result(
     return text_result(
         "\n".join(map(str, parts)) or NO_OUTPUT,
         error=end.why not in STILL_RUNNING and _has_failed(end, line),
-        human={**_for_people(spool, context), "note": how.get(end.why, ended)},
+        human={**_for_user(spool, context), "note": how.get(end.why, ended)},
         about={
             "exit": end.code,
             **({"signal": end.signal} if end.signal else {}),
@@ -99,18 +99,18 @@ def _has_failed(end: CommandEnd, line: str) -> bool:
 
 
 def output_so_far(spool: Spool, context: CommandContext) -> ToolResult:
-    """The result of a command that was interrupted."""
+    """Return the result of a command that was interrupted."""
     spool.flush()
     text = _output_text(spool, context, "", growing=False)
     spool.close()
     stored = spool.stored(context.folder)
-    return text_result(text, error=True, human=_for_people(spool, context), stored=stored)
+    return text_result(text, error=True, human=_for_user(spool, context), stored=stored)
 
 
 def _output_text(spool: Spool, context: CommandContext, line: str, growing: bool) -> str:
-    """The output as the model gets it. What it does not show exactly is kept in a file, which the text names.
+    """Return the output for the model. If that is not exact, a file keeps the output, and the text names it.
 
-    If it shows everything, no file is kept, unless a background command still writes (`growing`).
+    If it is exact, no file is kept, unless a background command continues to write to it (`growing`).
     """
     folder = context.folder
     uncut, (first_chars, last_chars) = shown_chars(context.environ)
@@ -148,7 +148,7 @@ def _output_text(spool: Spool, context: CommandContext, line: str, growing: bool
 
 
 def _codec_of(spool: Spool) -> str:
-    """The encoding of the output: UTF-8, a legacy one that is likely, "" where it is none that is known."""
+    """Return the encoding of the output: UTF-8, a likely legacy encoding, or "" if it is unknown."""
     head = spool.head()
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head, final=len(head) == spool.total)
@@ -164,7 +164,7 @@ def _kept_in(spool: Spool, folder: Path) -> str:
 
 
 def _with_codec(text: str, codec: str, kept: str) -> str:
-    """The text with a note about bytes that are not UTF-8."""
+    """Return the text with a note about bytes that are not UTF-8."""
     if codec == "utf-8":
         return text
     how = f"decoded as {codec} (a guess)" if codec else "shown as \\xNN (unknown encoding)"
@@ -219,8 +219,8 @@ def _advice(end: CommandEnd, line: str, text: str, context: CommandContext) -> s
     return f"[hint: {found}]" if may_hint and (found := hint(line, text)) else None
 
 
-def _for_people(spool: Spool, context: CommandContext) -> dict[str, Any]:
-    """The end of the output; of one that is longer how many lines stand `above`, and the `file` with all."""
+def _for_user(spool: Spool, context: CommandContext) -> dict[str, Any]:
+    """Return the end of the output; if it is longer, the number of lines `above` and the `file` with all."""
     stored = spool.stored(context.folder)
     most = max(_MAX_SCREEN_CHARS, 0 if stored else shown_chars(context.environ)[0])
     text = as_drawn(decoded_output(spool.tail(), _codec_of(spool)))
@@ -234,7 +234,7 @@ def _for_people(spool: Spool, context: CommandContext) -> dict[str, Any]:
 def job_result(
     job: BackgroundJob, ports: Sequence[int], context: CommandContext, now: float, limits: CommandLimits
 ) -> ToolResult:
-    """The status and the new output of a background command. `now` is the event loop's time.
+    """Return the status and the new output of a background command. `now` is the event loop's time.
 
     `ports` are those on which it listens in the sandbox.
     """
@@ -269,6 +269,6 @@ def job_result(
             "non-interactive option]"
         )
     failed = job.ended is not None and job.stopped != "asked" and not job.left_over and job.status != 0
-    human = {**_for_people(job.spool, context), "note": f"{job.id} {job.state}"}
+    human = {**_for_user(job.spool, context), "note": f"{job.id} {job.state}"}
     body = "\n".join(part for part in (shown, *notes) if part)
     return text_result(body, error=failed, human=human, about={"job": job.id, "ended": job.ended is not None})

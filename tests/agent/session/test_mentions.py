@@ -131,7 +131,7 @@ def test_a_notebook_goes_as_its_cells_unless_lines_are_named(context: ToolContex
     (context.folder / "n.ipynb").write_text(json.dumps({"cells": [code] * 400}))
     cells, rows = attached("@n.ipynb @n.ipynb#L1-1", context)
     assert cells.told == "read n.ipynb (400 cells)" and "[cells[9]: code]\nx = 1\n" in text_of(cells)
-    assert "cells, the others are left out" in text_of(cells) and '1\t{"cells"' in text_of(rows)
+    assert "cells, the rest is omitted" in text_of(cells) and '1\t{"cells"' in text_of(rows)
 
 
 def test_an_image_goes_as_an_image(context: ToolContext) -> None:
