@@ -174,7 +174,7 @@ def test_the_figures_of_the_concepts_are_those_of_the_other_half_with_the_own_to
 
 
 def test_the_exit_code_of_a_denial_is_explained() -> None:
-    assert "4 permission denied to the last call before the answer" in EXIT_CODES
+    assert "4 the last tool call before the answer was denied" in EXIT_CODES
     assert "If the last call before the answer was denied, the exit code is 4" in " ".join(
         PAGES["docs/guides/scripting.md"].split()
     )

@@ -301,7 +301,7 @@ def window_source(setup: RunSetup, selection: ModelSelection) -> str:
     if setup.config.context_window:
         return setup.config.origins.get("context_window", "settings")
     return facts.window_source or (
-        "the known size of the model" if selection.model.known_facts(facts.id).known else ""
+        "the built-in model table" if selection.model.known_facts(facts.id).known else ""
     )
 
 

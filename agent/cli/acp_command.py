@@ -2,7 +2,7 @@
 
     makeroom acp [OPTIONS]       the options of makeroom apply to every session, such as --model
 
-Editors start this command themselves; see docs/guides/editors.md. It needs the extra acp:
+Editors start this command themselves; see docs/guides/editors.md. It requires the extra acp:
 pip install 'makeroom[acp]'.
 """
 
@@ -59,7 +59,7 @@ def _serve(options: Options) -> int:
     if not all(map(_is_two_way, (sys.stdin, sys.stdout))):
         raise UsageError("acp needs pipes as standard input and output: an editor starts it with them")
     if sys.stdin.isatty():
-        sys.stderr.write("makeroom: waiting for an editor, which starts this command (Ctrl-C to stop)\n")
+        sys.stderr.write("makeroom: waiting for messages of an editor on standard input (Ctrl-C to stop)\n")
     from agent.acp import run_agent_server  # 1400 ms, and the library may be missing
 
     return run_agent_server(partial(_setup, options), commands.make_controller, not options.no_session)

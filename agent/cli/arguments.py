@@ -21,7 +21,7 @@ from .command_words import OneLineParser, Subcommand, find_subcommand
 COMMAND_HELP = {
     "acp": "serve an editor over the Agent Client Protocol",
     "completion SHELL": "print a script that completes the command line in bash, zsh or fish",
-    "import claude": "take over rules and MCP servers of Claude Code",
+    "import claude": "import rules and MCP servers from Claude Code",
     "mcp": "list, add and remove MCP servers",
     "permissions check": "show whether commands would be allowed",
     "recall WORDS": "search the sessions of this directory",
@@ -39,12 +39,12 @@ exit codes:
   1 error of the agent or the API
   2 usage error
   3 --max-turns or --max-budget-usd reached
-  4 permission denied to the last call before the answer
+  4 the last tool call before the answer was denied
   5 no usable credentials
   6 invalid settings
   75 temporary failure, try again later
   130 interrupted
-  141 output closed
+  141 standard output closed
   143 terminated
 """
 
@@ -79,7 +79,8 @@ def parser() -> OneLineParser:
     add("--sample", action="store_true", help="create a sample project in ./makeroom-sample and work there")
     add("--plain", "--screen-reader", action="store_true", help="print plain lines instead of a live screen")
     add("--color", choices=("auto", "always", "never"), default="auto", help="use colours (default: auto)")
-    add("--safe-mode", action="store_true", help="no memory files, hooks, skills, agents or MCP servers")
+    disabled = "disable memory files, hooks, skills, agents and MCP servers"
+    add("--safe-mode", action="store_true", help=disabled)
     add("--debug-file", metavar="FILE", help="write a debug log to FILE")
     add = made.add_argument_group("sessions").add_argument
     add("-c", "--continue", dest="continue_", action="store_true", help="resume the newest session")
@@ -90,7 +91,7 @@ def parser() -> OneLineParser:
     add("--at", type=_fact_number, metavar="ID", help="with -c or -r: fork from this point (such as r57)")
     foreign = "with -c or -r: also continue a session that was not recorded on this machine, in a copy"
     add("--from-elsewhere", action="store_true", help=foreign)
-    add("--no-session", "--no-session-persistence", action="store_true", help="keep no transcript")
+    add("--no-session", "--no-session-persistence", action="store_true", help="do not keep a transcript")
     add = made.add_argument_group("permissions").add_argument
     add("--permission-mode", type=_mode, metavar="MODE", help=", ".join(MODES))
     add(

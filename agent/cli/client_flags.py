@@ -51,7 +51,7 @@ def add_client_flags(made: argparse.ArgumentParser) -> None:
     add("--system-prompt", metavar="TEXT", help="replace the system prompt (tool rules are kept)")
     add("--system-prompt-file", metavar="FILE", help="replace the system prompt with the text of FILE")
     add("--append-system-prompt-file", metavar="FILE", help="append the text of FILE to the system prompt")
-    offered = 'offer only these tools, such as Bash,Read; "default" offers the usual ones, "" none'
+    offered = 'offer only these tools, such as Bash,Read; "default" offers the default ones, "" none'
     add("--tools", metavar="LIST", help=offered)
     add("--permission-prompt-tool", metavar="stdio", help="stdio: send permission requests to the client")
     add(

@@ -4,8 +4,8 @@
   makeroom completion zsh > ~/.zfunc/_makeroom       (a directory of $fpath)
   makeroom completion fish > ~/.config/fish/completions/makeroom.fish
 
-The script is made from the same table of flags as --help. It runs `makeroom sessions` to complete the id of
-a session. Exit codes: 0 success, 2 usage error.
+The script is generated from the same table of flags as --help. It runs `makeroom sessions` to complete the id
+of a session. Exit codes: 0 success, 2 usage error.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""`makeroom import claude`: take over what Claude Code has allowed and configured.
+"""`makeroom import claude`: import the allow rules and MCP servers of Claude Code.
 
     import claude [--yes]
 
 Lists the allow rules in Claude Code's settings files and the MCP servers in ~/.claude.json that makeroom does
 not have yet, and copies them if you confirm: rules for this project, servers to their scope. Agents are
-listed, too, but makeroom reads them where they are, as it does commands, skills, hooks and plugins.
+listed too, but not copied: makeroom reads them in place, like commands, skills, hooks and plugins.
 
-    --yes copy without asking
+    --yes    copy without asking
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
 
 Reads command lines from standard input and prints a JSON object for each: the command, the verdict ("allow",
 "ask" or "deny"), the reason, the rule that decided, the rule that "always allow" would add (null if there is
-none), and whether a sandbox is assumed, as a session usually has one. A line that is a JSON string is a
-command that may contain line breaks.
+none), and whether a sandbox is assumed (sessions usually have one). A line that is a JSON string is a command
+that may contain line breaks.
 
-    --sandboxed on|off           judge the lines as with or without a sandbox (default: off)
+    --sandboxed on|off           judge the lines with or without a sandbox (default: off)
     OPTIONS                      options of a session: -C DIR, --permission-mode, --allowedTools,
                                  --disallowedTools, --yolo
 

@@ -115,7 +115,7 @@ def _update_index(scope: RecallScope) -> None:
     is_there = update_index(scope.project, lambda: time.monotonic() > quiet_until)
     if is_there and time.monotonic() > quiet_until:
         size = sum(path.stat().st_size for path in paths if path.exists())
-        sys.stderr.write(f"indexing {size / 1e6:,.1f} MB of transcripts (only once) ...\n")
+        sys.stderr.write(f"indexing {size / 1e6:,.1f} MB of transcripts (once) ...\n")
         update_index(scope.project, lambda: False)
 
 

@@ -5,8 +5,8 @@
     sessions search WORDS        same as `recall WORDS`
     sessions export ID [FILE]    write a session to a .md (the default), .html, .json or .jsonl file, or to
                                  standard output if FILE is `-`
-      --format FORMAT            md, html, json, jsonl, or claude-code: without FILE, the session is written
-                                 to Claude Code's own directory of the project's sessions
+      --format FORMAT            md, html, json, jsonl or claude-code. Without FILE, claude-code writes to
+                                 Claude Code's own directory for sessions of this project
 
 ID is an id, the start of an id, a name, or a file (also of another agent).
 """

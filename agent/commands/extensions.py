@@ -185,7 +185,7 @@ def _definition_lines(controller: Controller) -> Iterator[str]:
     agents = controller.services.agents
     width = max(map(len, agents))
     yield ""
-    yield "defined:"
+    yield "available:"
     for name, one in sorted(agents.items()):
         origin = one.origin if one.origin in ("built in", "given") else short_path(one.origin)
         yield f"  {name:<{width}}  {shorten(one.description, MAX_SUMMARY_CHARS)}  ({origin})"

@@ -183,7 +183,7 @@ async def show_todos(controller: Controller, argument: str) -> Event | None:
     session, _ = controller.in_use
     _, todos = newest_todos(session.folded) or (0, ())
     if not todos:
-        return Notice("the to-do list is empty; the model uses one for work with several steps")
+        return Notice("the to-do list is empty; the model keeps one for work with several steps")
     return CommandOutput("\n".join(todo_lines(todos)))
 
 
@@ -204,7 +204,7 @@ async def plan(controller: Controller, argument: str) -> Event | None:
     if argument:
         await controller.prompt(argument)
         return None
-    text = "plan mode is on: nothing is changed until you approve a plan; {mode} turns it off"
+    text = "plan mode is on: nothing changes until you approve a plan; {mode} leaves it"
     return Notice(with_keys(text, controller.setup.key_names))
 
 

@@ -46,10 +46,10 @@ KEY_HELP = (
     "Esc Esc on an empty line rewinds to an earlier prompt; {mode} changes the permission mode",
     "Up and Ctrl-R find earlier prompts; {complete} completes; @ mentions a file",
     "{image} pastes an image from the clipboard; a dropped or pasted path of an image attaches it",
-    "{stash} stashes a draft or restores it; Ctrl-_ undoes the last change of the input",
+    "{stash} stashes a draft or restores it; Ctrl-_ undoes the last edit of the input",
     "{background} moves the running command to the background; {tasks} lists background commands",
     "!command runs a shell command and shows its output to the model; !!command shows it only to you",
-    "{outputs} prints the outputs of the last turn in full and shows later ones in full; again: in short",
+    "{outputs} prints the outputs of the last turn in full; later ones too, until you press it again",
     "{editor} opens the prompt in your editor; {redraw} redraws the screen; {suspend} suspends makeroom",
     "{model} selects the model; {effort} selects the effort",
 )

@@ -85,7 +85,7 @@ async def show_status(controller: Controller, argument: str) -> Event | None:
         f"server      {mask(controller.services.selection.model.server)}",
         f"session     {session.sid}",
         f"directory   {controller.setup.folder}",
-        f"permission  {context.permissions.rules.mode}",
+        f"mode        {context.permissions.rules.mode}",
         *([f"sandbox     {context.sandbox.line}"] if context.sandbox is not None else ()),
         f"policy      {context.compaction.settings.policy}",
         f"settings    {shown_settings_path(controller.setup.config)}",

@@ -77,7 +77,7 @@ _AS_PROMPT = "ask for it in a prompt, or define a command in .claude/commands"
 OTHER_AGENTS_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("login", "logout"), _NO_LOGIN),
     **dict.fromkeys(("review", "security-review", "pr-comments"), _AS_PROMPT),
-    **dict.fromkeys(("color", "colors"), "use /theme to change the colors"),
+    **dict.fromkeys(("color", "colors"), "use /theme to change the colours"),
     **dict.fromkeys(("keys", "hotkeys", "shortcuts"), "use /help keys to list the keys"),
     "btw": "use /fork to ask it in a copy of the session, or ask here and remove it with /rewind",
     "checkpoint": "use /rewind to restore an earlier state of the files and the conversation",
@@ -121,7 +121,7 @@ COMMANDS: tuple[Command, ...] = (
             "Search this session and the earlier sessions of this project. Takes words or a question.",
             usage="WORDS", during_turn="always"),
     Command("pin", "context.pin",
-            "Pin a sentence, which every compaction then keeps. The model sees it with the next prompt. "
+            "Pin a sentence, so that every compaction keeps it. The model sees it with the next prompt. "
             "Without arguments, list the pins. `remove N` removes one.",
             usage="[TEXT | remove N]", during_turn="bare"),
     Command("context", "context.show_context",
@@ -226,14 +226,14 @@ COMMANDS: tuple[Command, ...] = (
             usage="[auto | dark | light | ansi | colour-blind | colour-blind-light]",
             during_turn="always", at_screen=True, needs_session=False),
     Command("vim", "screen.set_editing",
-            "Switch between the keys of vim and those of Emacs. Use the setting `editing` to keep them.",
+            "Switch between the editing keys of vim and Emacs. Use the setting `editing` to keep them.",
             usage="[on | off]", during_turn="always", at_screen=True, needs_session=False),
     Command("hooks", "extensions.show_hooks",
             "List the hooks, with their events, matchers and commands, and where each was set.",
             during_turn="always"),
     Command("plugin", "extensions.show_plugins",
             "List the plugins that Claude Code has installed, and enable or disable one. Nothing is "
-            "downloaded. A plugin acts after your approval; until it changes, that is asked once.",
+            "downloaded. A plugin takes effect after you approve it, and needs approval again if it changes.",
             usage="[enable | disable NAME]", aliases=("plugins",), during_turn="bare"),
     Command("doctor", "doctor.examine",
             "Check the installation, and show a remedy for each problem. Connects to the server, but sends "

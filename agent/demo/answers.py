@@ -27,7 +27,7 @@ _DEFINITION = r"(?m)^\s*(?:async\s+)?(?:def|class|function|fn|func|interface|str
 def small_talk(text: str) -> str:
     """Return an answer to a text that requests nothing."""
     if _THANKS.fullmatch(text):
-        return 'You are welcome. Type "help" to see what I understand.'
+        return "You're welcome. Type 'help' to see what I understand."
     if is_continuation(text) or not text:
         return f"There is nothing to continue.\n\n{HELP}"
     beginning = "Hello! " if _GREETING.fullmatch(text) else "I do not understand that.\n\n"

@@ -131,7 +131,7 @@ class ModelSelection:
 
     def learn_window(self, tokens: int) -> None:
         """Remember the window size that a rejected request has shown, for this model and server."""
-        self.facts = replace(self.facts, window=tokens, window_source="an error of the server")
+        self.facts = replace(self.facts, window=tokens, window_source="an error message of the server")
         self.learned[self.facts.id] = tokens
         self._remember(self.facts)
 

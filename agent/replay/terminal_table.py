@@ -24,12 +24,12 @@ LEGEND = (
     "A reference is a later use of text that was removed from the context. It is recoverable if an id in the "
     "context leads to the text, and lost otherwise. An edit is out of view if the text that it replaces was "
     "removed. A cache break is a request that rewrites cached history. A view is invalid if the API would "
-    "reject it, which is an error in makeroom. The policy `summary` only summarizes."
+    "reject it, which is a bug in makeroom. The policy `summary` only summarizes."
 )
 
 
 def draw_table(runs: Sequence[Run], tier: str, window: int, out: TextIO) -> str:
-    """Return the table and the charts of a replay as text, in color if `out` is a terminal."""
+    """Return the table and the charts of a replay as text, in colour if `out` is a terminal."""
     text = io.StringIO()
     colour = out.isatty()
     columns = shutil.get_terminal_size((PIPE_COLUMNS, 24)).columns if colour else PIPE_COLUMNS

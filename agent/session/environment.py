@@ -91,7 +91,7 @@ def environment_context(now_is: Environment, now: float) -> str:
         ENVIRONMENT_HEADING,
         f"Date: {datetime.fromtimestamp(now).astimezone():%A %Y-%m-%d %H:%M %Z}",
         f"{_MODEL_LINE}{_name(now_is.model)}",
-        f"Project directory: {_name(now_is.folder)} (relative paths in file tools are of it)",
+        f"Project directory: {_name(now_is.folder)} (file tools resolve relative paths against it)",
         f"System: {platform.system()} {platform.machine()}",
         f"Git: {branch(now_is.folder)}",
     ]

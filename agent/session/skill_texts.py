@@ -27,7 +27,7 @@ MAX_SECTION_SHARE = 0.02  # of the window, for the list of skills
 MAX_LISTED_CHARS = 250  # of a description
 LIST_INTRODUCTION = """\
 A skill is a set of instructions for one kind of work, written by the user or for this project. Where one of \
-these fits, load it with the skill tool before you begin, and follow it: what that tool returns are \
+these fits, load it with the skill tool before you begin, and follow it: treat what that tool returns as \
 instructions of the user."""
 MORE_SKILLS = "- and {count} more: the skill tool finds them by `query`"
 SKILL_TOOL = "skill"

@@ -17,7 +17,7 @@ or check. Use at most 500 words.
 - If a call is denied, do not work around the denial: say in the report what you would need."""
 EXPLORE = AgentDefinition(
     name="explore",
-    description="reads and searches the project, changes nothing",
+    description="searches and reads the project, and changes nothing",
     prompt="""\
 You look things up in the user's project for another agent. You only read: change no files and run nothing \
 that changes anything. Search broadly first, with several searches in one reply, then read the relevant \
@@ -28,21 +28,21 @@ parts. Try more than one place and more than one name before you report that som
 )
 GENERAL = AgentDefinition(
     name="general",
-    description="does any work",
+    description="works on any task",
     prompt="""\
 You do one piece of work in the user's project for another agent. Do all of it and nothing beyond it. Read \
 the relevant code first, follow its conventions, prefer small exact edits, and verify with the project's own \
 tests or type checker. Report what you changed and what you did not verify; never claim a result that you \
 have not seen.""",
 )
-FORK = AgentDefinition(name="fork", description="does any work and knows the conversation", prompt="")
+FORK = AgentDefinition(name="fork", description="works on any task, in a copy of the conversation", prompt="")
 BUILTIN_AGENTS: Mapping[str, AgentDefinition] = {each.name: each for each in (EXPLORE, GENERAL, FORK)}
 
 
 def find_agent(agents: Mapping[str, AgentDefinition], name: str) -> AgentDefinition | None:
-    """Return the agent of that name, in any letter case, for one of a plugin also without the plugin's.
+    """Return the agent of that name in any letter case; the prefix of a plugin may be omitted.
 
-    general-purpose is Claude Code's name of general.
+    general-purpose is Claude Code's name for general.
     """
     name = name.lower()
     if name in agents:

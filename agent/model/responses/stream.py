@@ -94,7 +94,7 @@ class ItemReader(Struct):
         if self._begun >= MAX_BLOCKS:
             raise too_large(f"more than {MAX_BLOCKS:,} blocks")
         if index in self._open:
-            raise ValueError("an item begins twice")
+            raise ValueError("an item began twice")
         self._begun += 1
         opened = _OpenItem(_KINDS.get(item["type"], "other"), item=item)
         if opened.kind == "tool input":

@@ -188,7 +188,7 @@ def test_diff_without_a_record_says_that_there_are_no_checkpoints(tmp_path: Path
 def test_plan_goes_to_plan_mode_and_shows_the_newest_plan_there(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         mode = run.controller.in_use[1].permissions
-        assert "plan mode is on: nothing is changed" in await run.do("/plan") and mode.planning
+        assert "plan mode is on: nothing changes" in await run.do("/plan") and mode.planning
         assert "no plan yet" in await run.do("/plan")
         asked = len(run.server.requests)
         mode.set_mode("acceptEdits")

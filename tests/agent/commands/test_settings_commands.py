@@ -543,10 +543,11 @@ def test_a_window_that_is_set_larger_than_the_server_reported_is_reported_and_co
         assert run.controller.in_use[1].compaction.window.size == 20_000
         await run.do("/clear", "what can you do?")
         assert run.controller.in_use[1].compaction.window.size == 20_000
-        assert "20,000 tokens (from an error of the server)" in await run.do("/status")
+        assert "20,000 tokens (from an error message of the server)" in await run.do("/status")
         told = await run.do("/config context_window 40000")
         assert (
-            "the context window is set to 40,000 tokens, but the server reports 20,000 (an error of" in told
+            "the context window is set to 40,000 tokens, but the server reports 20,000 (an error message of"
+            in told
         )
         assert run.controller.in_use[1].compaction.window.size == 40_000
 

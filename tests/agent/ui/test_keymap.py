@@ -104,6 +104,6 @@ def test_hints_and_help_report_the_keys_of_the_user(tmp_path: Path) -> None:
         assert "editor" not in terminal.text and "Ctrl-O" not in terminal.text
         terminal.type("\x7f/help keys\r").sees("F6 changes the permission", "F7 runs /cost", "Ctrl-L redraws")
         assert "your editor" not in terminal.text and "Shift+Tab" not in terminal.text
-        terminal.type("/help\r").sees("  F3 twice exits;").type("/plan\r").sees("F6 turns it off")
+        terminal.type("/help\r").sees("  F3 twice exits;").type("/plan\r").sees("F6 leaves it")
         terminal.type("hello\r").sees("F3 to interrupt").type("\x1bOR").sees("Interrupted")
         terminal.again("\x1bOR", lambda: "Press F3 again to exit" in terminal.text)
