@@ -1,4 +1,4 @@
-"""The edit tool: replace one exact piece of a file and nothing else, or say why that was not found."""
+"""The edit tool: replace one exact piece of a file and nothing else, or explain why it was not found."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class EditArguments(FileArguments):
 
 
 def _plan_edit(arguments: EditArguments, path: str, context: ToolContext) -> PlannedChange:
-    """Work out the new bytes. Raises ToolError with the reason why not, OSError."""
+    """Compute the new content. Raises ToolError with the reason if there is none, OSError."""
     old = unify_newlines(arguments.old_string)
     new = unify_newlines(arguments.new_string)
     check_text(arguments.old_string, "old_string")
@@ -102,7 +102,7 @@ def _plan_edit(arguments: EditArguments, path: str, context: ToolContext) -> Pla
 
 
 def _places(source: SourceText, old: str, new: str, arguments: EditArguments, stale: bool) -> list[int]:
-    """Find the places to replace: one, or with replace_all every one. Raises ToolError."""
+    """Find the places to replace: one, or all with replace_all. Raises ToolError."""
     places = find_all(source.flat, old)
     quoted = arguments.old_string
     if len(quoted) > _MAX_QUOTED_CHARS:

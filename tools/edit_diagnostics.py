@@ -1,6 +1,6 @@
-"""Explain why a text to replace is not in a file, and find the nearest lines. Pure.
+"""Explain why a text to replace is not in a file, and find the most similar lines. Pure.
 
-All texts here have unified line ends.
+All texts here have unified line endings.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from transcripts.patterns import lazy_pattern
 
 from .patch import added_omission
 
-_SEARCH_LIMIT_S = 0.2  # of computing, for a similar block; the best one found by then counts
-_MIN_LIKENESS = 0.6  # from which a block is worth showing, as difflib counts
-_MIN_DONE_CHARS = 4  # of new_string near the best match, to tell that the edit was made already
-_MIN_FAR_DONE_CHARS = 30  # the same where nothing in the file is like old_string
-_MIN_SURE_LIKENESS = 1.0  # of lines that the file has, from which no similar line is sought
-_MAX_ANCHORS = 8  # wanted lines, the longest ones, around which places are compared
-_MAX_PLACES = 12  # of one such line
+_SEARCH_LIMIT_S = 0.2  # of CPU time to find a similar block; after that the best one so far is used
+_MIN_LIKENESS = 0.6  # difflib's ratio, from which a block is worth showing
+_MIN_DONE_CHARS = 4  # of new_string near the best match, to conclude that the edit was already made
+_MIN_FAR_DONE_CHARS = 30  # the same if nothing in the file is similar to old_string
+_MIN_SURE_LIKENESS = 1.0  # of an alignment, from which no similar line is searched for
+_MAX_ANCHORS = 8  # the longest wanted lines, around which alignments are tried
+_MAX_PLACES = 12  # of one such line in the file
 _MIN_ANCHOR_CHARS = 4
-_SLACK_LINES = 12  # that the file may have more than old_string
-_MAX_OMITTED_LINES = 300  # the same where old_string has dots for lines that are left out
+_SLACK_LINES = 12  # by which the file's block may be longer than old_string
+_MAX_OMITTED_LINES = 300  # the same if old_string has dots for omitted lines
 _MAX_UNLIKE_LINES = 3  # at either end
 _MAX_NAMED_RANGES = 6
-_MAX_BLOCK_LINES = 60  # of the file that are shown
+_MAX_BLOCK_LINES = 60  # of the file, shown at most
 _LEAD_LINES = 3  # shown before the first line that differs in a block that is cut
-_MAX_LINE_CHARS = 500  # of a line that are compared and shown
+_MAX_LINE_CHARS = 500  # of a line, compared and shown at most
 _LEAD_CHARS = 200  # shown before the first character that differs in a line that is cut
-_PIECE_CHARS = (16, 8)  # of a text, by which its place in a long line is found
-_MAX_PIECES = 40  # of one size that are sought
-_MAX_SOUGHT_CHARS = 2_000  # of a text that is cut into such pieces
+_PIECE_CHARS = (16, 8)  # of the pieces of a text by which its place in a long line is found
+_MAX_PIECES = 40  # of one size, searched for at most
+_MAX_SOUGHT_CHARS = 2_000  # of a text, cut into such pieces
 _CHUNK_CHARS = 1_024
 _MAX_COMPARED_CHARS = 2_000  # of a block, to name the characters that differ
 _MAX_NAMED_CHARS = 6
@@ -52,7 +52,7 @@ _ALIKE = "similar-looking characters (quotes, dashes, special spaces, accents, w
 
 
 def diagnose_mismatch(flat: str, old: str, new: str) -> str:
-    """One or two lines that say why `old` is not in the file's text, and the lines that come nearest."""
+    """Explain in a line or two why `old` is not in the file's text, and show the most similar lines."""
     if "\ufffd" in old and "\ufffd" not in flat:
         return (
             "old_string contains \ufffd, which stands for bytes that are not valid text. "
@@ -78,14 +78,14 @@ def diagnose_mismatch(flat: str, old: str, new: str) -> str:
 
 
 def _almost_there(flat: str, old: str) -> str:
-    """Describe a difference of white space, similar characters, or escapes alone; "" for more."""
+    """Describe a difference only in whitespace, similar-looking characters or escapes; "" for any other."""
     lines = flat.split("\n")
     wanted = old.strip("\n").split("\n")
-    for simple in (_one_blank, _no_blanks):
+    for simple in (_one_space, _no_spaces):
         if (first := _find_block(flat, old, simple)) is not None:
             shown = _excerpt(lines, first, first + len(wanted), wanted)
             return f"Only whitespace differs (tabs, spaces, ends of lines). The file has:\n{shown}"
-    for simple in (_plain_characters, _plain_and_no_blanks):
+    for simple in (_plain_characters, _plain_and_no_spaces):
         if (first := _find_block(flat, old, simple)) is not None:
             block = lines[first : first + len(wanted)]
             if len(block) == 1:  # the text may be anywhere in a long line
@@ -109,27 +109,27 @@ def _almost_there(flat: str, old: str) -> str:
     return ""
 
 
-def _one_blank(line: str) -> str:
+def _one_space(line: str) -> str:
     return _SPACE_OR_TAB.sub(" ", line).strip(" ")
 
 
-def _no_blanks(line: str) -> str:
+def _no_spaces(line: str) -> str:
     return _SPACE_OR_TAB.sub("", line)
 
 
 def _plain_characters(line: str) -> str:
-    """The line with one form for each character that looks the same, and none that cannot be seen."""
+    """Return the line with one form for similar-looking characters, and without invisible ones."""
     if line.isascii():
         return line
     return unicodedata.normalize("NFKC", _UNSEEN_CHARS.sub("", line.translate(_TYPOGRAPHY)))
 
 
-def _plain_and_no_blanks(line: str) -> str:
+def _plain_and_no_spaces(line: str) -> str:
     return "".join(_plain_characters(line).split())
 
 
 def _find_block(flat: str, old: str, simple: Callable[[str], str]) -> int | None:
-    """The index of the file's line where `old` begins once every line is simplified."""
+    """Return the index of the line where `old` begins if all lines are simplified, None if it does not."""
     wanted = [simple(line) for line in old.strip("\n").split("\n")]
     if not any(wanted):
         return None
@@ -142,7 +142,7 @@ def _find_block(flat: str, old: str, simple: Callable[[str], str]) -> int | None
 
 
 def _differing_characters(found: str, old: str) -> str:
-    """The characters that differ, by code point: `: the file has U+00A0 (no-break space) where ...`."""
+    """Name the characters that differ by code point: `: the file has U+00A0 (no-break space) where ...`."""
     found = found[:_MAX_COMPARED_CHARS]
     old = old.strip("\n")[:_MAX_COMPARED_CHARS]
     steps = [step for step in SequenceMatcher(None, found, old, False).get_opcodes() if step[0] != "equal"]
@@ -175,10 +175,10 @@ def _nearest(flat: str, old: str, new: str) -> str:
 
 
 def _line_of_done(flat: str, old: str, new: str, near: int | None) -> int:
-    """The line of `new` where that takes in the line `near`; 0 where it does not.
+    """Return the line of an occurrence of `new` that includes the line `near`, 0 if there is none.
 
-    Short texts stand everywhere, so one that is not near has to be long and the only one. Text that is within
-    `old` would be there before the edit too.
+    Short texts occur everywhere, so with `near` None the text has to be long and occur only once. Text within
+    `old` was there before the edit, too.
     """
     size = len(new.strip())
     if size < _MIN_DONE_CHARS or _next_whole(old, new) >= 0:
@@ -196,7 +196,7 @@ def _line_of_done(flat: str, old: str, new: str, near: int | None) -> int:
 
 
 def _next_whole(text: str, piece: str, start: int = 0) -> int:
-    """Find the next place of the piece without cutting a word in two; -1 where there is none."""
+    """Find the next occurrence of the piece that does not cut a word in two; -1 if there is none."""
     place = text.find(piece, start)
     while place >= 0:
         end = place + len(piece)
@@ -208,7 +208,7 @@ def _next_whole(text: str, piece: str, start: int = 0) -> int:
 
 
 class _Alignment(NamedTuple):
-    """The file's lines that stand for the wanted ones, by their indexes; `anchor` is among them."""
+    """The range of lines of the file that correspond to the wanted ones; `anchor` is one of them."""
 
     likeness: float
     anchor: int
@@ -217,7 +217,7 @@ class _Alignment(NamedTuple):
 
 
 def _alignments(lines: Sequence[str], wanted: Sequence[str]) -> Iterator[_Alignment]:
-    """Yield the places of the wanted lines around one that the file has, or that is like the longest one."""
+    """Yield alignments of the wanted lines around one that the file has, or one similar to the longest."""
     until = thread_time() + _SEARCH_LIMIT_S
     places = defaultdict[str, list[int]](list)
     for index, line in enumerate(lines):
@@ -234,12 +234,12 @@ def _alignments(lines: Sequence[str], wanted: Sequence[str]) -> Iterator[_Alignm
                 best = max(best, found.likeness)
                 yield found
     if best < _MIN_SURE_LIKENESS and longest:
-        for likeness, index in _like_the(wanted[longest[0]], lines, until):
+        for likeness, index in _similar_lines(wanted[longest[0]], lines, until):
             yield _aligned(lines, wanted, (index, longest[0]), likeness)
 
 
-def _like_the(wanted: str, lines: Sequence[str], until: float) -> Iterator[tuple[float, int]]:
-    """Yield (likeness, index) of the lines that are like a wanted one."""
+def _similar_lines(wanted: str, lines: Sequence[str], until: float) -> Iterator[tuple[float, int]]:
+    """Yield (likeness, index) of the lines that are similar to a wanted one."""
     target = wanted.strip()[:_MAX_LINE_CHARS]
     if not target:
         return
@@ -261,8 +261,8 @@ def _aligned(
 ) -> _Alignment:
     """Align the wanted lines with the file's around `anchor`, a pair of indexes with lines of that likeness.
 
-    Blank lines do not count, nor does the indentation. Wanted lines before the first or after the last
-    aligned one stand for as many lines of the file, at most _MAX_UNLIKE_LINES.
+    Blank lines and indentation are ignored. Wanted lines before the first or after the last aligned one
+    correspond to as many lines of the file, at most _MAX_UNLIKE_LINES.
     """
     index, own = anchor
     dots = any(_DOTS.fullmatch(line) for line in wanted)
@@ -305,9 +305,9 @@ def _without_strays(
 
 
 def _excerpt(lines: Sequence[str], first: int, end: int, wanted: Sequence[str]) -> str:
-    """The lines of the indexes first..end-1, numbered; a note says what differs from the wanted ones.
+    """Return the lines first..end-1, numbered, with a note of those that differ from the wanted ones.
 
-    Of many those around the first that differs are shown; of long ones what is around the text.
+    Of many lines, those around the first difference are shown; of a long line, the part around the text.
     """
     found = lines[first:end]
     own = {at: at for at in range(len(found))}
@@ -341,7 +341,7 @@ def _excerpt(lines: Sequence[str], first: int, end: int, wanted: Sequence[str]) 
 
 
 def _cut(line: str, wanted: str) -> str:
-    """The line; of a long one the part that stands for the wanted text, or that differs from it."""
+    """Return the line; of a long one, the part that corresponds to the wanted text or differs from it."""
     if len(line) <= _MAX_LINE_CHARS:
         return line
     at = _place_in(line, wanted)
@@ -357,7 +357,7 @@ def _place_in(line: str, wanted: str) -> int:
     """Find the place of the wanted text in a long line, or the nearest match; 0 for other lines."""
     if len(line) <= _MAX_LINE_CHARS:
         return 0
-    for simple in (_no_blanks, _plain_and_no_blanks):
+    for simple in (_no_spaces, _plain_and_no_spaces):
         place = simple(line).find(simple(wanted)) if wanted.strip() else -1
         for start in range(0, len(line) if place >= 0 else 0, _CHUNK_CHARS):
             sizes = partial(_simple_size, simple, line[start : start + _CHUNK_CHARS])
@@ -372,7 +372,7 @@ def _simple_size(simple: Callable[[str], str], text: str, characters: int) -> in
 
 
 def _likely_place(line: str, wanted: str) -> int:
-    """Find the likely start of the text in the line, by its rarest piece there; 0 where none occurs."""
+    """Find the likely start of the text in the line, by its rarest piece there; 0 if none occurs."""
     wanted = wanted[:_MAX_SOUGHT_CHARS]
     for size in _PIECE_CHARS:
         starts = range(0, max(1, len(wanted) - size + 1), 1 + len(wanted) // _MAX_PIECES)

@@ -1,4 +1,4 @@
-"""The common part of edit and write: work out a change of a file, show it, make it, report it."""
+"""The common part of edit and write: plan a change to a file, preview it, make it, report it."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ A = TypeVar("A", bound=FileArguments)
 
 
 class _AbandonedError(Exception):
-    """The result of the write is no longer wanted; nothing was changed, and no caller waits for it."""
+    """The write was abandoned: nothing was changed, and no caller waits for it."""
 
 
 class PlannedChange(Struct, frozen=True):
-    """A change of a file that was worked out and not yet made. The texts have unified line ends."""
+    """A planned change of a file. The texts have unified line endings."""
 
-    old: FileContent | None  # the file as it is; None: there is none yet
-    data: bytes  # all that it shall hold
+    old: FileContent | None  # the file as it is; None for a new file
+    data: bytes  # its whole new content
     before: str
     after: str
-    form: TextForm = _UTF8  # how the old file's text is written
-    start: int = 0  # where in `after` an edit begins, in characters
-    count: int | None = None  # how often the edit replaced
+    form: TextForm = _UTF8  # of the old file
+    start: int = 0  # the offset in `after` where an edit begins, in characters
+    count: int | None = None  # the number of replacements of an edit
     stale: bool = False  # the file changed since the model saw it, but the edit still applies
 
     @property
@@ -67,11 +67,11 @@ def changing_tool(
     brief: str,
     advice: tuple[ToolAdvice, ...] = (),
 ) -> Tool:
-    """A tool that changes one file.
+    """Return a tool that changes one file.
 
-    plan      works the change out, from the arguments, the real path and the context. Blocking. Raises
-              ToolError with the reason why it cannot be made, OSError.
-    describe  the text for the model, from the arguments, the path as it is shown, and the change made
+    plan      computes the change from the arguments, the real path and the context. Blocking. Raises
+              ToolError with the reason if it is not possible, OSError.
+    describe  returns the text for the model, given the arguments, the path as shown, and the change
     brief     the description in a small window
     advice    see `Tool.advice`
     """
@@ -89,11 +89,11 @@ def changing_tool(
         path = given.real_path(call.context)
         change, note = await _apply(given, path, call, lambda: plan(given, path, context))
         sha256 = hashlib.sha256(change.data).hexdigest()
-        told = change.form.told
-        context.seen[path] = SeenFile(sha256, encoding=told)
+        encoding = change.form.told
+        context.seen[path] = SeenFile(sha256, encoding=encoding)
         text = describe(given, one_line_path(path, context.folder), change)
         about = {"path": path, "sha256": sha256, **({"count": change.count} if change.count else {})}
-        about |= {"encoding": told} if told else {}
+        about |= {"encoding": encoding} if encoding else {}
         human = _human(change, path, context)
         return text_result(f"{text}\n{note}" if note else text, human=human, about=about)
 
@@ -114,7 +114,7 @@ def changing_tool(
 
 
 def check_text(text: str, parameter: str) -> None:
-    """Check that text may get into a file. Raises ToolError."""
+    """Check that a text can be written to a file. Raises ToolError."""
     if has_surrogate(text):
         raise ToolError(
             f"{parameter} contains a lone surrogate (half a character), which a file cannot store.\n"
@@ -128,7 +128,7 @@ def check_text(text: str, parameter: str) -> None:
 
 
 def check_placeholder(new: str, old: str, parameter: str) -> None:
-    """Raise ToolError for a line of the conversation that is not text of a file; `old` may have it."""
+    """Raise ToolError if `new` contains a placeholder of the conversation that `old` does not."""
     if found := added_placeholder(new, old):
         raise ToolError(
             f"{parameter} contains the placeholder {found!r}, which exists only in this conversation.\n"
@@ -138,7 +138,7 @@ def check_placeholder(new: str, old: str, parameter: str) -> None:
 
 
 def check_omission(new: str, old: str, parameter: str) -> None:
-    """Raise ToolError for a comment that stands for code left out: it would replace that code."""
+    """Raise ToolError if `new` contains a comment for omitted code, which would replace that code."""
     if omission := added_omission(new, old):
         raise ToolError(
             f"{parameter} contains {omission!r}, which would replace the code that it stands for.\n"
@@ -147,13 +147,13 @@ def check_omission(new: str, old: str, parameter: str) -> None:
 
 
 def decoded_as_seen(file: FileContent, context: ToolContext) -> tuple[str, TextForm] | None:
-    """The file's text and form, in the encoding in which the model saw it; None where it is binary."""
+    """Return the file's text and form, in the encoding in which the model saw it; None if it is binary."""
     seen = context.seen.get(file.path)
     return decode_text(file.data, seen.encoding if seen is not None else "")
 
 
 def check_encoding(path: str, form: TextForm, new: str, before: str) -> None:
-    """Raise ToolError if the encoding is a guess, and new text would need more of it than is shown."""
+    """Raise ToolError if the encoding is a guess and `new` adds non-ASCII characters."""
     unknown = sorted(set(new) - set(before)) if form.guessed and not new.isascii() else []
     if wrong := next((char for char in unknown if char > "\x7f"), ""):
         raise ToolError(
@@ -165,7 +165,7 @@ def check_encoding(path: str, form: TextForm, new: str, before: str) -> None:
 
 
 def not_encodable(path: str, form: TextForm, error: UnicodeEncodeError) -> ToolError:
-    """The text for the model where a file's encoding lacks a character."""
+    """Return the error about a character that a file's encoding lacks."""
     wrong = error.object[error.start : error.start + 1]
     return ToolError(
         f"{one_line_path(path)} is encoded in {form.codec}, which lacks {wrong!r}; use other characters.",
@@ -177,7 +177,7 @@ def not_encodable(path: str, form: TextForm, error: UnicodeEncodeError) -> ToolE
 def is_stale(context: ToolContext, content: FileContent) -> bool:
     """Return whether the file changed since the model saw it.
 
-    Raises ToolError where the model never read it.
+    Raises ToolError if the model never read it.
     """
     seen = context.seen.get(content.path)
     if seen is None:
@@ -188,10 +188,10 @@ def is_stale(context: ToolContext, content: FileContent) -> bool:
 async def _apply(
     arguments: FileArguments, path: str, call: ToolCall, plan: Callable[[], PlannedChange]
 ) -> tuple[PlannedChange, str]:
-    """Work out a change and write it; changes of one file are made one after another. Raises ToolError.
+    """Plan a change and write it; changes of one file are made one after another. Raises ToolError.
 
-    It is planned again when another program changes the file in between. Returns the change that was made,
-    and a note about the write ("" for the usual way).
+    It is planned again if another program changes the file meanwhile. Returns the change that was made, and a
+    note about the write ("" for the usual way).
     """
     lock: asyncio.Lock = call.context.locks.setdefault(path, asyncio.Lock())
     async with lock:
@@ -210,7 +210,7 @@ async def _apply(
 
 
 async def _written(change: PlannedChange, call: ToolCall, path: str) -> str:
-    """The note of the write. Raises FileChanged, ToolError."""
+    """Write the file, and return a note about it. Raises FileChanged, ToolError."""
     if call.checkpoint is not None:
         await asyncio.to_thread(call.checkpoint, Path(path))  # stores the file, and looks for its links
 

@@ -1,4 +1,4 @@
-"""Errors of the file system in words for the model: what they mean, and what to do next."""
+"""Explain file system errors to the model: what they mean, and what to do next."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ADVICE = {
 
 @contextmanager
 def os_errors_explained(path: str, root: Path) -> Iterator[None]:
-    """Turn an OSError into a ToolError: what it means, what to do; similar names are sought below `root`."""
+    """Turn an OSError into a ToolError with its meaning and a remedy, such as a similar name below `root`."""
     try:
         yield
     except OSError as error:

@@ -1,9 +1,9 @@
-"""The glob tool: the files whose names fit a pattern, the newest first; and what grep has in common with it.
+"""The glob tool: find files by name pattern, newest first; and the code that it shares with grep.
 
-Both see what git does not ignore, and neither our records nor secrets nor what a rule forbids to read.
+Both skip files that git ignores, our transcripts, secrets, and files that a rule forbids to read.
 """
 
-# A Path raises where a folder may not be looked into.
+# Path raises for directories that may not be read.
 # ruff: noqa: PTH110, PTH112, PTH113, PTH119, PTH120
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from transcripts.patterns import lazy_pattern
 
 from .base import SMALL_WINDOW_TOKENS, Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 
-MAX_FOUND_LINES = 200  # shown at once unless the call says otherwise
-MAX_NOTED_FILES = 3  # of binary files that match, and of links that lead nowhere
+MAX_FOUND_LINES = 200  # shown at once by default
+MAX_NOTED_FILES = 3  # binary files that match, and broken links
 _MAX_GLOB_CHARS = 1_000
 _MAGIC = frozenset("*?[{\\")
-_ONE_GLOB = lazy_pattern(r"(?:\{[^{}]*\}|[^,\s])+")  # of several globs; what is in braces stays together
+_ONE_GLOB = lazy_pattern(r"(?:\{[^{}]*\}|[^,\s])+")  # of several globs; text in braces is not split
 
 
 class SearchArguments(Arguments):
-    """The place to search, and the part of the findings to show."""
+    """The place to search, and the page of the results to show."""
 
     pattern: Annotated[str, Meta(min_length=1)]
     path: Annotated[str | None, Meta(description="Directory or file to search (default: the project).")] = (
@@ -61,23 +61,26 @@ class SearchArguments(Arguments):
 
     @property
     def wanted_root(self) -> str:
-        """The path to look in, as it was given."""
+        """The path to search, as given."""
         return self.path or "."
 
     def access(self, context: ToolContext) -> tuple[Access, ...]:
-        """The one place that is read; the path is kept. Raises ToolError for an unusable path."""
+        """Return the access that a search needs, and keep the path. Raises ToolError for an unusable path."""
         root = self._root = resolve_path(context, self.wanted_root)
         outside = not is_inside(root, str(context.folder))
         return (Access("read", target=root, outside=outside, protected=is_protected(root, "read")),)
 
     def root(self, context: ToolContext) -> str:
-        """The real path that was judged, or is judged now."""
+        """Return the real path that was judged, or judge it now. Raises ToolError as `access` does."""
         return self._root or self.access(context)[0].target
 
 
 class FileList(Struct, frozen=True):
-    """Files to look at: names below a directory with their states; `complete` tells whether these are all,
-    `dead` which are links that lead nowhere, `listed` how many files there are with those that do not fit.
+    """The files to search: names below a directory, with their states.
+
+    complete  whether these are all of them
+    dead      the broken links among them
+    listed    the number of files that were listed, whether or not they match
     """
 
     folder: str
@@ -100,12 +103,12 @@ async def list_files(
     glob: str | None,
     link_folders: Sequence[str] = (),
 ) -> FileList:
-    """List the files at or below a real path that fit the glob. Raises ToolError, OSError.
+    """List the files at or below a real path that match the glob. Raises ToolError, OSError.
 
-    Below a place that is itself protected, which the user let the call read, nothing is left out.
-    With `link_folders`, also links to nothing, and to files below these that may be read without a question.
+    Below a path that is itself protected, and that the user approved, nothing is left out. With
+    `link_folders`, broken links are listed too, and links to files below these that need no approval.
     """
-    single = await in_thread(FILE_TIMEOUT_S, lambda gone: _single_file(root))
+    single = await in_thread(FILE_TIMEOUT_S, lambda abandoned: _single_file(root))
     if single is not None:
         return single
     fits = glob_matcher(glob) if glob else None
@@ -126,7 +129,7 @@ async def list_files(
         )
 
     names = listing.names if fits is None else await asyncio.to_thread(list, filter(fits, listing.names))
-    return await in_thread(FILE_TIMEOUT_S, lambda gone: look([name for name in names if readable(name)]))
+    return await in_thread(FILE_TIMEOUT_S, lambda abandoned: look([name for name in names if readable(name)]))
 
 
 def _single_file(root: str) -> FileList | None:
@@ -138,7 +141,7 @@ def _single_file(root: str) -> FileList | None:
 
 
 def readable_below(context: ToolContext, tool: str, root: str) -> Callable[..., bool]:
-    """Return a test of names below a directory: may a search read the file without a question?
+    """Return a test of names below a directory: whether a search may read the file without approval.
 
     With `whole`, names are whole paths.
     """
@@ -153,7 +156,7 @@ def readable_below(context: ToolContext, tool: str, root: str) -> Callable[..., 
 
 
 def _target(link: str) -> str:
-    """The real path that a link leads to; the link itself where it leads in a circle."""
+    """Return the real path that a link leads to, or a circular link itself."""
     try:
         return canonical_path(link)
     except FileError:
@@ -161,9 +164,7 @@ def _target(link: str) -> str:
 
 
 def _leads_to_file(target: str, folders: Sequence[str], readable: Callable[[str], bool]) -> bool:
-    """Return whether what a link leads to is a file below the folders that may be read, or is not there at
-    all.
-    """
+    """Return whether the target of a link may be read and is a file below the directories, or missing."""
     inside = any(is_inside(target, folder) for folder in folders)
     return inside and readable(target) and (os.path.isfile(target) or not os.path.exists(target))
 
@@ -171,7 +172,7 @@ def _leads_to_file(target: str, folders: Sequence[str], readable: Callable[[str]
 def glob_matcher(pattern: str) -> Callable[[str], bool]:
     """Return a matcher like `name_matcher`; a leading `!` excludes the names that match. Raises ToolError.
 
-    Several globs may be given, parted by commas or blanks.
+    Several globs may be given, separated by commas or spaces.
     """
     several = several_globs(pattern)
     if several:
@@ -190,13 +191,13 @@ def glob_matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def several_globs(pattern: str) -> list[str]:
-    """The globs of a text such as `*.py, *.ts`; none where it is one glob, or a name with a comma."""
+    """Return the globs in a text such as `*.py, *.ts`; [] for one glob, or a name with a comma."""
     words = _ONE_GLOB.findall(pattern)
     return words if len(words) > 1 and all(_MAGIC.intersection(word) for word in words) else []
 
 
 def split_glob(pattern: str) -> tuple[str, str]:
-    """The folders that a glob begins with and that are plain names, and the rest: `src/a/**/*.py`."""
+    """Split off the directories with plain names at the beginning of a glob such as `src/a/**/*.py`."""
     if several_globs(pattern):
         return "", pattern
     parts = pattern.split("/")
@@ -208,20 +209,20 @@ def split_glob(pattern: str) -> tuple[str, str]:
 
 
 def newest_first(states: Mapping[str, os.stat_result]) -> list[str]:
-    """The names by the time of their files' last change."""
+    """Return the names, the most recently changed file first."""
     return sorted(states, key=lambda name: (-states[name].st_mtime, name))
 
 
 def shown_path(file: str, context: ToolContext) -> str:
     """Return a path as the file tools take it: relative to the project if it is inside.
 
-    Bytes that are no text, which no call can hold, are U+FFFD.
+    Bytes that are not valid text, which no call can contain, are U+FFFD.
     """
     return one_line_path(mark_stray_bytes(file), context.folder)
 
 
 def odd_names_note(files: Sequence[str]) -> list[str]:
-    """Return the advice about names that no other tool takes as they are shown."""
+    """Return a note about names that no other tool accepts as they are shown."""
     odd = sum(map(has_surrogate, files))
     if not odd:
         return []
@@ -235,7 +236,7 @@ def page_of(
     more: bool = False,
     shown_as: Callable[[str], str] = str,
 ) -> tuple[list[str], str]:
-    """The lines to show, at most 50 KB of them, and a note where these are not all (`more`: nor the rest)."""
+    """Return the lines to show, at most 50 KB, and a note if there are others, even beyond them (`more`)."""
     start = arguments.offset
     size = 0
     shown = list[str]()
@@ -262,7 +263,7 @@ class GlobArguments(SearchArguments):
 
     @property
     def wanted_root(self) -> str:
-        """The folder to look in, with those that the pattern begins with."""
+        """The directory to search, including those that the pattern begins with."""
         folders = split_glob(self.pattern)[0]
         if not self.path or folders.startswith(("/", "~")):
             return folders or self.path or "."
@@ -308,9 +309,7 @@ def _dead_note(files: FileList, context: ToolContext) -> list[str]:
 
 
 def _names_folder(pattern: str, root: str) -> bool:
-    """Return whether the pattern is the name of a folder, below the root or, with a slash at its end, the
-    root.
-    """
+    """Return whether the pattern names a directory, below the root or, if it ends with a slash, the root."""
     rest = split_glob(pattern)[1].strip("/")
     return not _MAGIC.intersection(rest) and Path(root, rest).is_dir()
 

@@ -15,7 +15,7 @@ _BRACES = lazy_pattern(r"\{([^{}]*,[^{}]*)\}")  # the innermost ones
 def name_matcher(pattern: str) -> Callable[[str], bool]:
     """Return a test of paths below a directory against a glob: by name alone where it has no slash.
 
-    `**` stands for any directories, `{a,b}` for each of its words; names such as `[id]` fit themselves too.
+    `**` stands for any directories, `{a,b}` for each of its words; names like `[id]` also match themselves.
     Raises ValueError for more alternatives than MAX_GLOB_ALTERNATIVES.
     """
     globs = [each.strip("/") if "/" in each.strip("/") else each for each in _without_braces(pattern)]
@@ -34,7 +34,7 @@ def name_matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def _without_braces(pattern: str) -> list[str]:
-    """The patterns that one with `{a,b}` stands for; braces without a comma are ordinary characters."""
+    """Return the patterns that `{a,b}` expands to; braces without a comma are ordinary characters."""
     done = []
     waiting = [pattern]
     while waiting:
@@ -70,12 +70,10 @@ def _name_pattern(glob: str) -> re.Pattern[str]:
 
 
 def _fits(parts: Sequence[re.Pattern[str] | None], path: Sequence[str]) -> bool:
-    """Return whether the parts of a path match those of a pattern; a `**` may stand for any number
-    of them.
-    """
+    """Return whether the parts of a path match those of a pattern; `**` stands for any number of them."""
     if parts and parts[-1] is not None and not parts[-1].match(path[-1]):
         return False  # most paths, at once
-    reached = {0}  # how many parts of the pattern are used up
+    reached = {0}  # the numbers of parts of the pattern that may have been matched
     for name in path:
         after: set[int] = set()
         for at in _past_stars(parts, reached):

@@ -1,4 +1,4 @@
-"""The grep tool: the lines of the project's files that match a regular expression, as ripgrep finds them."""
+"""The grep tool: search the project's files for a regular expression, with ripgrep."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from .glob import (
 
 MAX_CONTEXT_LINES = 50
 _FOREIGN_NAMES = {"include": "glob", "ignore_case": "-i", "case_insensitive": "-i", "-C": "context"}
-# Globs of the types of files that ripgrep knows, where these are not "*." and the type's name.
+# Globs of ripgrep's file types that are not just "*." and the name of the type.
 _TYPE_GLOBS = {
     "c": "*.{c,h}", "cpp": "*.{cpp,cc,cxx,hpp,hh,hxx,h,inl}", "csharp": "*.cs", "css": "*.{css,scss}",
     "docker": "*{Dockerfile,dockerfile}*", "elixir": "*.{ex,exs}", "haskell": "*.{hs,lhs}",
@@ -62,7 +62,7 @@ _TYPE_GLOBS = {
 
 
 class GrepArguments(SearchArguments):
-    """The text to search for, and the form of the findings. The model knows some options from grep."""
+    """The pattern to search for, and the form of the results. Some names are options of the grep program."""
 
     pattern: Annotated[str, Meta(min_length=1, description="Regular expression (ripgrep syntax).")]
     glob: Annotated[
@@ -84,13 +84,13 @@ class GrepArguments(SearchArguments):
 
     @classmethod
     def understood(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """See tools.parameters.Arguments: names of the grep program and of other programs' tools."""
-        known = {name: value for name, value in given.items() if value is not None or name == "pattern"}
-        kind = known.pop("type", None)
-        known = {_FOREIGN_NAMES.get(name, name): value for name, value in known.items()}
-        if kind and not known.get("glob"):
-            known["glob"] = _TYPE_GLOBS.get(str(kind), f"*.{kind}")
-        return known
+        """Accept names of the grep program and of other programs' tools, see tools.parameters.Arguments."""
+        values = {name: value for name, value in given.items() if value is not None or name == "pattern"}
+        kind = values.pop("type", None)
+        values = {_FOREIGN_NAMES.get(name, name): value for name, value in values.items()}
+        if kind and not values.get("glob"):
+            values["glob"] = _TYPE_GLOBS.get(str(kind), f"*.{kind}")
+        return values
 
     @property
     def around(self) -> tuple[int, int]:
@@ -127,7 +127,9 @@ async def search(arguments: GrepArguments, call: ToolCall, limit_s: float = SEAR
     output = SearchOutput(message="not searched yet")
     notes: Sequence[str] = ()
     with os_errors_explained(root, context.folder):
-        if arguments.glob is None and await in_thread(FILE_TIMEOUT_S, lambda gone: _is_walked(root, context)):
+        if arguments.glob is None and await in_thread(
+            FILE_TIMEOUT_S, lambda abandoned: _is_walked(root, context)
+        ):
             output = await search_folder(context, request, limit_s)
         if output.message:
             files = await list_files(context, TOOL.name, root, arguments.glob)
@@ -174,10 +176,10 @@ def _result(
     else:
         lines = [paths[name] for name in newest_first(file_states(request.folder, by_name))]
     shown, more = page_of(lines, arguments, bool(output.stopped))
-    said = [more] if more else []
+    footer = [more] if more else []
     if output.stopped:
-        said.append(f"[the search was stopped: {output.stopped}; use a narrower pattern, path or glob]")
-    said += [*odd_names_note([*by_name]), *notes]
+        footer.append(f"[the search was stopped: {output.stopped}; use a narrower pattern, path or glob]")
+    footer += [*odd_names_note([*by_name]), *notes]
     note = pluralize(len(by_name), "file")
     about = {"files": len(by_name)}
     if mode != "files_with_matches":
@@ -187,7 +189,7 @@ def _result(
         shown = [*_nothing_found(arguments, context, request.folder, output)] if not output.stopped else []
         note = "stopped" if output.stopped else "nothing"
     failed = bool(output.stopped) and not by_name
-    return text_result("\n".join([*shown, *said]), error=failed, human={"note": note}, about=about)
+    return text_result("\n".join([*shown, *footer]), error=failed, human={"note": note}, about=about)
 
 
 def _nothing_found(
@@ -213,7 +215,7 @@ def _nothing_found(
 
 
 def _content(path: str, lines: Sequence[FoundLine], arguments: GrepArguments) -> Iterator[str]:
-    """The lines of a file as grep prints them: `path:12:match`, `path-13-context`, `--` between groups."""
+    """Yield the lines of a file as grep prints them: `path:12:match`, `path-13-context`, `--` between."""
     last = None
     for line in lines:
         if any(arguments.around) and last is not None and line.number > last + 1:
