@@ -28,19 +28,21 @@ async def show_plan(arguments: PlanArguments, call: ToolCall) -> ToolResult:
         raise ToolError(NOT_PLANNING)
     answer = await call.ask() if call.ask is not None else NOBODY_THERE
     if answer.said == "nobody":
-        told = "No one is available to approve the plan; it is the result of this turn."
-        return text_result(told, human={"answer": arguments.plan, "note": "the result"}, ends_turn=True)
+        message = "No one is available to approve the plan; it is the result of this turn."
+        return text_result(message, human={"answer": arguments.plan, "note": "the result"}, ends_turn=True)
     if answer.said == "no":
         wanted = f": {answer.reason}" if answer.reason else "."
-        told = f"The user did not approve the plan{wanted}\nStay in plan mode, revise it and show it again."
+        message = (
+            f"The user did not approve the plan{wanted}\nStay in plan mode, revise it and show it again."
+        )
         about = {"approved": False, **about_said(("", answer.reason))}
-        return decision_result(told, human={"note": f"not approved{wanted.rstrip('.')}"}, about=about)
+        return decision_result(message, human={"note": f"not approved{wanted.rstrip('.')}"}, about=about)
     mode.leave_plan()
     plan = str(answer.input.get("plan") or arguments.plan)
     if plan == arguments.plan:
         return decision_result("The user approved the plan. Carry it out.", human={"note": "approved"})
-    told = f"The user changed the plan and approved it. Carry out this version:\n{plan}"
-    return decision_result(told, human={"note": "approved with changes"}, about={"plan": plan})
+    message = f"The user changed the plan and approved it. Carry out this version:\n{plan}"
+    return decision_result(message, human={"note": "approved with changes"}, about={"plan": plan})
 
 
 def _preview(arguments: PlanArguments, context: ToolContext) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
-"""Cut the lines to be shown out of a file, however large it is or however long its lines are.
+"""Select the lines of a file to show, however large the file is and however long its lines are.
 
-A file that fits in memory is cut from its text; a larger one is read through once, and only what is shown is
-kept. Line ends are CR LF, LF and CR.
+A file that fits in memory is processed as one text; a larger one is read once, and only the lines to show are
+kept. Line endings are CR LF, LF and CR.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from transcripts.patterns import lazy_pattern
 
 MAX_WINDOW_LINES = 2_000
 MAX_WINDOW_BYTES = 50_000  # as UTF-8
-MAX_WIDTH_CHARS = 2_000  # of a line that are shown
+MAX_WIDTH_CHARS = 2_000  # of a line, shown at most
 _ENCODED_DATA = lazy_pattern(r"[A-Za-z0-9+/=_-]{1000}")  # such as images in notebooks and style sheets
 _MIN_DATA_LETTERS = 20
 _SHOWN_DATA_CHARS = 100
-_SCAN_LIMIT_S = 5.0  # for looking through a large file; what was found by then is shown
-_SCAN_CHARS = 64 * 1024  # of a large file that are looked through at once
+_SCAN_LIMIT_S = 5.0  # for reading through a large file; the lines found by then are shown
+_SCAN_CHARS = 64 * 1024  # of a large file, read at once
 _BUFFER_BYTES = 256 * 1024
-_SAMPLE_BYTES = 64 * 1024  # by which the encoding of a large file is judged
-_MAX_TAIL_LINES = 20_000  # at the end of a large file, among which a window may begin
-_END_BYTES = 1024 * 1024  # at the end of a huge file, in which its last lines are sought
+_SAMPLE_BYTES = 64 * 1024  # of a large file, to detect its encoding
+_MAX_TAIL_LINES = 20_000  # at the end of a large file, within which a window may begin
+_END_BYTES = 1024 * 1024  # at the end of a huge file, searched for its last lines
 
 
 class LineWindow(Struct, frozen=True):
-    """Some neighbouring lines of a file, as they are shown: long ones cut, with the number left out."""
+    """Consecutive lines of a file as shown: long ones are cut, with the number of omitted characters."""
 
-    first: int  # number of the first line; negative, from the end, in a file that is too large to be counted
+    first: int  # number of the first line; negative (from the end) in a file that is too large to count
     lines: list[str]
-    total: int | None  # the file's lines; None where they were not counted
+    total: int | None  # the number of lines of the file; None if not counted
     more: bool  # whether lines follow
     form: TextForm
-    sha256: str | None = None  # of the whole file; None where it was not read to the end
+    sha256: str | None = None  # of the whole file; None if it was not read to the end
     stopped: bool = False  # whether the search for the lines took too long
 
     @property
@@ -60,7 +60,7 @@ def cut_text(
     sha256: str | None = None,
     max_bytes: int = MAX_WINDOW_BYTES,
 ) -> LineWindow:
-    """The window of a whole text. `wanted`: the first line, from 1, or from the end if negative; how many."""
+    """Return the window of a text. `wanted`: first line, from 1, or from the end if negative; how many."""
     offset, limit = wanted
     flat = unify_newlines(text)
     lines = flat.split("\n")
@@ -78,7 +78,7 @@ def cut_text(
 
 
 def number_lines(window: LineWindow) -> str:
-    """Each line with its number and a tab before it; padding would make a page a sixth larger."""
+    """Return each line after its number and a tab; padding would make a page a sixth larger."""
     pieces = [""] * (2 * len(window.lines))
     pieces[::2] = _line_prefixes(window.first, len(window.lines))
     pieces[1::2] = window.lines
@@ -87,7 +87,7 @@ def number_lines(window: LineWindow) -> str:
 
 @functools.lru_cache(maxsize=8)
 def _line_prefixes(first: int, count: int) -> list[str]:
-    """Return the prefix of each line, with the end of the line before. Most reads begin with line 1."""
+    """Return the prefix of each line, after a newline. Cached, since most reads begin with line 1."""
     return [f"\n{number}\t" for number in range(first, first + count)]
 
 
@@ -98,10 +98,10 @@ def scan_file(
     abandoned: threading.Event,
     max_bytes: int = MAX_WINDOW_BYTES,
 ) -> LineWindow | None:
-    """The window of a file too large to be held in memory; None where it is binary. Raises OSError.
+    """Return the window of a file that is too large for memory; None if it is binary. Raises OSError.
 
-    `size` is the one that the system states. A file of at most MAX_WHOLE_BYTES is read to its end, counted
-    and hashed.
+    `size` is the size that the system reports. A file of at most MAX_WHOLE_BYTES is read to its end, its
+    lines are counted, and it is hashed.
     """
     form = _form_of(os.pread(descriptor, _SAMPLE_BYTES, 0))
     if form is None:
@@ -110,13 +110,13 @@ def scan_file(
         return _last_lines(descriptor, size, form, wanted, max_bytes)
     os.lseek(descriptor, len(form.mark), os.SEEK_SET)
     source = _HashingReader(descriptor, form.mark, abandoned)
-    errors = form.errors if form.errors == "surrogateescape" else "replace"  # the rest may be no text
+    errors = form.errors if form.errors == "surrogateescape" else "replace"  # the rest may not be text
     with io.TextIOWrapper(io.BufferedReader(source, _BUFFER_BYTES), form.codec, errors) as file:
         return _scan(file, source, form, wanted, size > MAX_WHOLE_BYTES, max_bytes)
 
 
 class _HashingReader(io.RawIOBase):
-    """The rest of an open file, hashed as it is read. It ends early where that takes too long."""
+    """Reads the rest of an open file, and hashes it. It ends early if that takes too long."""
 
     def __init__(self, descriptor: int, mark: bytes, abandoned: threading.Event) -> None:
         self._descriptor = descriptor
@@ -145,14 +145,14 @@ def _scan(
     huge: bool,
     max_bytes: int,
 ) -> LineWindow:
-    """Read the lines and keep those wanted. A huge file is read no further than that."""
+    """Read the lines and keep the wanted ones. A huge file is read no further than these."""
     offset, limit = wanted
     kept: deque[tuple[str, int]] = deque(maxlen=min(-offset, _MAX_TAIL_LINES) if offset < 0 else None)
     line = 1
     start = ""
     length = 0
     kept_chars = 0
-    full = False  # the line that is read, as far as it was
+    full = False  # all wanted lines have been read
     while not (huge and full) and (text := file.read(_SCAN_CHARS)):
         *closed, rest = text.split("\n")
         if closed:
@@ -193,17 +193,17 @@ def _scan(
 def _last_lines(
     descriptor: int, size: int, form: TextForm, wanted: tuple[int, int], max_bytes: int
 ) -> LineWindow:
-    """The last lines of a huge file, numbered from its end: -1 is the last one."""
+    """Return the last lines of a huge file, numbered from its end: -1 is the last one."""
     start = len(form.mark) + (size - len(form.mark) - _END_BYTES) // form.unit * form.unit
     data = os.pread(descriptor, _END_BYTES, start)
     text = data.decode(form.codec, "replace" if form.errors == "strict" else form.errors)
-    text = unify_newlines(text).partition("\n")[2]  # the first line began before
+    text = unify_newlines(text).partition("\n")[2]  # the first line is incomplete
     window = cut_text(text, form, wanted, max_bytes=max_bytes)
     return replace(window, first=window.first - (window.total or 0) - 1, total=None)
 
 
 def _form_of(sample: bytes) -> TextForm | None:
-    """The form of a large file by its beginning, which may end within a character."""
+    """Return the form of a large file, judged by its beginning, which may end within a character."""
     guesses = [decode_text(sample[: len(sample) - less]) for less in range(4)]
     for less, found in enumerate(guesses):
         form = found[1] if found is not None else None
@@ -224,9 +224,9 @@ def _shown_width(line: str) -> int:
 
 
 def _shown(lines: list[str], max_bytes: int, lengths: list[int] | None = None) -> list[str]:
-    """Return the leading lines that fit a window, each cut to its width; the first one always.
+    """Return the leading lines that fit in a window, at least one, each cut to its width.
 
-    `lengths` are those of the whole lines, in characters, where they were cut already.
+    `lengths` are those of the whole lines, in characters, if the lines were cut already.
     """
     lengths = lengths or [*map(len, lines)]
     if max(lengths, default=0) <= MAX_WIDTH_CHARS and "".join(lines).isascii():

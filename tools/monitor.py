@@ -48,8 +48,10 @@ async def watch_command(arguments: MonitorArguments, call: ToolCall) -> ToolResu
             news.take_new()
 
     job.command.take = take_too
-    told = f"Watching as {job.id} for at most {seconds:g} s. New lines arrive with your next results."
-    text = f'{told} Stop: bash(job="{job.id}", kill=true). Continue with other work, or end your turn.'
+    text = (
+        f"Watching as {job.id} for at most {seconds:g} s. New lines arrive with your next results. "
+        f'Stop: bash(job="{job.id}", kill=true). Continue with other work, or end your turn.'
+    )
     return text_result(text, human={"note": f"watching {job.id}"}, about={"job": job.id})
 
 
@@ -73,7 +75,7 @@ class _JobNews:
 
 
 async def _end_in_time(runner: CommandRunner, job: BackgroundJob, news: _JobNews, seconds: float) -> None:
-    """Kill the command when its time is up; its last lines are reported."""
+    """Kill the command when its time is up, and report its last lines."""
     with suppress(TimeoutError):
         await asyncio.wait_for(job.has_ended.wait(), seconds)
     if job.ended is None:

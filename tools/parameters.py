@@ -1,4 +1,4 @@
-"""The arguments of our tools as Structs: reading the input of a call, and the schema that the model is sent.
+"""The arguments of our tools as Structs: parse the input of a call, and make the schema for the model.
 
 A tool declares its parameters as the fields of a Struct; `Meta(description=...)` is sent to the model:
 
@@ -22,10 +22,10 @@ from .base import Access, ToolContext, WrongValue
 
 _UNADVERTISED = "unadvertised"
 UNADVERTISED = Meta(extra_json_schema={_UNADVERTISED: True})
-"""Marks a parameter that is accepted, but not in the schema that the model gets."""
+"""Marks a parameter that is accepted but omitted from the model's schema."""
 _DETAIL = "detail"
 DETAIL = Meta(extra_json_schema={_DETAIL: True})
-"""Marks a parameter that is accepted, but not in the schema that the model gets in a small window."""
+"""Marks a parameter that is accepted but omitted from the model's schema in a small window."""
 
 
 class Arguments(Struct, forbid_unknown_fields=True, kw_only=True, dict=True):
@@ -33,7 +33,7 @@ class Arguments(Struct, forbid_unknown_fields=True, kw_only=True, dict=True):
 
     @classmethod
     def understood(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the input with names and forms that models use in other programs turned into ours."""
+        """Return the input with the names and forms of other programs' tools replaced by ours."""
         return given
 
     @classmethod
@@ -45,10 +45,10 @@ class Arguments(Struct, forbid_unknown_fields=True, kw_only=True, dict=True):
     def checked(cls, given: Mapping[str, Any]) -> tuple[Self | None, list[WrongValue]]:
         """See tools.base.ArgumentsModel."""
         given = cls.understood(given)
-        known = _fields_of(cls)
+        declared = _fields_of(cls)
         values: dict[str, Any] = {}
         wrong: list[WrongValue] = []
-        for name, field in known.items():
+        for name, field in declared.items():
             if name in given:
                 try:
                     values[field.name] = convert(given[name], field.type, strict=False)
@@ -57,7 +57,7 @@ class Arguments(Struct, forbid_unknown_fields=True, kw_only=True, dict=True):
             elif field.required:
                 wrong.append(WrongValue((name,), "missing"))
         wrong += [
-            WrongValue((name,), kind="unknown", value=given[name]) for name in given if name not in known
+            WrongValue((name,), kind="unknown", value=given[name]) for name in given if name not in declared
         ]
         return (None, wrong) if wrong else (cls(**values), [])
 
@@ -84,7 +84,7 @@ class _Complaint(NamedTuple):
 
 
 def _complaint(message: str) -> _Complaint:
-    """Part a message such as "Expected `str`, got `int` - at `$[0].label`"."""
+    """Split a message such as "Expected `str`, got `int` - at `$[0].label`"."""
     reason, _, place = message.partition(" - at `$")
     steps = place.rstrip("`").replace("[", ".").replace("]", "").split(".")
     return _Complaint(reason, tuple(int(step) if step.isdecimal() else step for step in steps if step))
@@ -108,8 +108,8 @@ def _wrong_value(arguments: type[Arguments], name: str, value: Any, message: str
 @cache
 def _schema_of(arguments: type[Arguments], brief: bool = False) -> dict[str, Any]:
     """Return the JSON Schema of a tool's arguments; made once for all sessions of a process."""
-    made = json.schema(arguments)
-    schema: dict[str, Any] = _plain(made, made["$defs"])
+    generated = json.schema(arguments)
+    schema: dict[str, Any] = _plain(generated, generated["$defs"])
     left_out = {_UNADVERTISED, _DETAIL} if brief else {_UNADVERTISED}
     properties = {
         name: {key: value for key, value in each.items() if key != _DETAIL}
@@ -117,7 +117,7 @@ def _schema_of(arguments: type[Arguments], brief: bool = False) -> dict[str, Any
         if left_out.isdisjoint(each)
     }
     if brief:
-        del schema["additionalProperties"]  # a wrong name is an error that says so
+        del schema["additionalProperties"]  # the error about an unknown name is clear enough
     return {**schema, "properties": properties}
 
 
@@ -142,10 +142,10 @@ def _plain(schema: Any, parts: Mapping[str, Any]) -> Any:
 
 
 class FileArguments(Arguments):
-    """Parameters with a path. They also keep what was found when the call was judged.
+    """Parameters with a path, which also keep what was judged before the call runs.
 
-    The path that was judged is the one that is opened, and the content that the user was asked about is the
-    one that is changed. Neither is part of what the model sent.
+    The path that was judged is the one that is opened, and the content that the user approved is the one that
+    is changed. Neither comes from the model.
     """
 
     USE: ClassVar[Literal["read", "write"]] = "read"
@@ -158,7 +158,7 @@ class FileArguments(Arguments):
 
     @property
     def creates(self) -> bool:
-        """Return whether the file need not exist: no other name is sought for it."""
+        """Return whether the file need not exist, so that no similar name is searched for."""
         return False
 
     def access(self, context: ToolContext) -> tuple[Access, ...]:
@@ -174,7 +174,7 @@ class FileArguments(Arguments):
         return self._path or self.access(context)[0].target
 
     def approve(self, sha256: str) -> None:
-        """The user is asked about a change of the content with this hash ("": there is no file)."""
+        """Note that the user is asked about a change of the content with this hash; "" for a new file."""
         self._approved_sha256 = sha256
 
     def is_approved(self, sha256: str) -> bool:

@@ -1,7 +1,7 @@
 """Replace an exact piece of text in the bytes it came from, and show what changed.
 
-Pieces are found in text with unified line ends; the splice is made in the original bytes, so that nothing
-outside the piece can change. edit.py explains why a piece was not found.
+Pieces are found in text with unified line endings; the splice is made in the original bytes, so that nothing
+outside the piece can change. edit_diagnostics.py explains why a piece was not found.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tools.text import TextForm, unify_newlines
 from transcripts.patterns import lazy_pattern
 
 _CONTEXT_LINES = 3  # shown around a change in a diff, as in diff -u
-_MAX_COMPARED_LINES = 1_500  # of both sides; more of them are shown as one change
+_MAX_COMPARED_LINES = 1_500  # of both sides; more are shown as one change
 _SNIPPET_LINES = 24
 _BRACKETED = lazy_pattern(r"\[(?:cleared|snipped|summarized|folded|persisted)\b[^\[\]\n]*+\]")
 _SHOWN_RECALL_ID = lazy_pattern(r"\br\d{1,15}(?:\.\d{1,9})?\b")
 # Whole lines that the view shows instead of text, or above it; an omission note ends its line. The forms come
-# from compact/page_references.py, compact/clearing.py and compact/restoring.py, the last ones from before.
+# from compact/page_references.py, compact/clearing.py, compact/restoring.py, and from their earlier versions.
 _STAND_IN_LINE = lazy_pattern(
     r"^[ \t]*+\[lines \d++-\d++ are unchanged since r\d++ above(?:, where they are lines [\d-]++)?+\][ \t]*$"
     r"|^[ \t]*+\[(?:lines \d++-\d++ are|file) unchanged since r\d++, which is no longer shown: "
@@ -37,8 +37,8 @@ _STAND_IN_LINE = lazy_pattern(
     r"[ \t]*$",
     re.MULTILINE,
 )
-_OVERLAPPING_MATCHES = 10  # counted beyond those that can stand side by side
-# A line that is nothing but a comment with dots and what they stand for.
+_OVERLAPPING_MATCHES = 10  # counted beyond the number that fits without overlapping
+# A line that consists of a comment with dots and what they stand for.
 _OMISSION = lazy_pattern(
     r"^[ \t]*+(?:#|//|/\*|<!--|--|;|%|\{/\*)[ \t]*+(?:\.\.\.|…)[^\n]{0,40}?"
     r"\b(?:existing|unchanged|rest of|remaining|the rest|other (?:code|methods|functions|fields|imports"
@@ -46,7 +46,7 @@ _OMISSION = lazy_pattern(
     r"[^\n]{0,80}$",
     re.IGNORECASE | re.MULTILINE,
 )
-# The same in words alone, in brackets, or dots alone: it may be meant as it is, unless lines vanish with it.
+# The same in words or dots alone, or in brackets: it may be meant literally, unless lines are lost with it.
 _PLAIN_OMISSION = lazy_pattern(
     r"^[ \t]*+(?:(?:#|//|/\*|<!--|--|;|%|\{/\*)[ \t]*+[\[(<]?|(?:\.{3} ?|… ?)?[\[(](?![ .…\])]*$)[ .…]*)(?:"
     r"(?:keep |leave )?(?:the |your )?(?:existing|previous|original|remaining|other|same|unchanged) "
@@ -70,16 +70,16 @@ class NotRepresentable(Exception):
 
 
 class SourceText(Struct, frozen=True):
-    """A file's bytes with their text; `flat` has unified line ends, and pieces are found in it."""
+    """A file's bytes with their text; `flat` has unified line endings, and is searched for pieces."""
 
     data: bytes
     text: str
     flat: str
     form: TextForm
-    pairs: tuple[int, ...]  # places in `flat` of line ends that are two characters (CR LF) in `text`
+    pairs: tuple[int, ...]  # offsets in `flat` of line endings that are two characters (CR LF) in `text`
 
     def raw(self, place: int) -> int:
-        """The place in `text` of a place in `flat`."""
+        """Return the offset in `text` of an offset in `flat`."""
         return place + bisect_left(self.pairs, place)
 
 
@@ -96,14 +96,14 @@ class UnifiedDiff(Struct, frozen=True):
 
 
 def source_text(data: bytes, text: str, form: TextForm) -> SourceText:
-    """The bytes, and the text and form that `decode_text` found in them, ready to be searched."""
+    """Prepare bytes, and the text and form that `decode_text` found in them, to be searched."""
     pairs = [found.start() for found in re.finditer("\r\n", text)] if "\r" in text else []
     places = tuple(place - index for index, place in enumerate(pairs))
     return SourceText(data, text=text, flat=unify_newlines(text), form=form, pairs=places)
 
 
 def find_all(flat: str, piece: str) -> list[int]:
-    """Every place where the piece begins, overlapping ones too; of many that overlap only some."""
+    """Return all offsets of the piece, also overlapping ones; if many overlap, only some of them."""
     found: list[int] = []
     most = len(flat) // len(piece) + _OVERLAPPING_MATCHES
     place = flat.find(piece)
@@ -114,17 +114,16 @@ def find_all(flat: str, piece: str) -> list[int]:
 
 
 def any_overlap(places: list[int], size: int) -> bool:
-    """Return whether pieces of this size, at these rising places, overlap."""
+    """Return whether pieces of this size overlap at these offsets, which are in ascending order."""
     return any(after - before < size for before, after in pairwise(places))
 
 
 def splice(source: SourceText, places: list[int], old: str, new: str) -> bytes:
-    """The bytes with `new` instead of `old` (both with unified line ends) at places that do not overlap.
+    """Return the bytes with `new` for `old` (both with unified line endings) at offsets that do not overlap.
 
-    Lines that stay as they are keep their line end; new ones get that of the line that they replace or of
-    their neighbours. Raises UnicodeEncodeError where `new` does not exist in the file's encoding,
-    NotRepresentable where the place has no counterpart in the bytes, or where a line end would merge with one
-    outside.
+    Unchanged lines keep their line ending; new ones get that of the line that they replace or of their
+    neighbours. Raises UnicodeEncodeError if the file's encoding lacks a character of `new`, NotRepresentable
+    if a place has no counterpart in the bytes, or a line ending would merge with one outside.
     """
     form = source.form
     pieces: list[bytes] = []
@@ -175,7 +174,7 @@ def _byte_size(form: TextForm, text: str) -> int:
 
 
 def _newline_near(source: SourceText, start: int, end: int) -> str:
-    """Return the line end of the line in which a piece of the text ends, else of the last one before it."""
+    """Return the ending of the line in which a piece of the text ends, else of the last line before it."""
     if "\r" not in source.text:
         return "\n"
     following = _NEWLINE.search(source.text, end)
@@ -186,9 +185,9 @@ def _newline_near(source: SourceText, start: int, end: int) -> str:
 
 
 def _with_newlines_of(before: str, new: str, newline: str, *, common: str) -> str:
-    """`new` with the file's line ends: lines that `before` has keep theirs, others take their neighbours'.
+    """Return `new` with the file's line endings: those in `before`, for other lines those of neighbours.
 
-    `newline` is the line end that follows, for lines without a neighbour in `before`; `common` is used
+    `newline` is the line ending that follows, for lines without a neighbour in `before`; `common` is used
     between neighbours that differ.
     """
     if "\n" not in new or unify_newlines(before).replace("\n", newline) == before:
@@ -212,10 +211,10 @@ def _with_newlines_of(before: str, new: str, newline: str, *, common: str) -> st
 
 
 def added_placeholder(new: str, old: str) -> str:
-    """The first text in `new`, and not in `old`, that stands for what the conversation does not show (again).
+    """Return the first placeholder of the conversation in `new` that is not in `old`, "" if there is none.
 
     Such as `[cleared: bash make, 3,412 tokens. recall("r57") shows it]` or `[lines 1-60 are unchanged since
-    r6 above]`. A model that sees it may copy it into a file. "" where there is none.
+    r6 above]`. A model that sees one may copy it into a file.
     """
     found = [_STORED_OUTPUT_TAG] if _STORED_OUTPUT_TAG in new else []
     found += [each[0] for each in _BRACKETED.finditer(new) if _SHOWN_RECALL_ID.search(each[0])]
@@ -224,10 +223,10 @@ def added_placeholder(new: str, old: str) -> str:
 
 
 def added_omission(new: str, old: str) -> str:
-    """The first comment in `new`, and not in `old`, that stands for code left out; "" where there is none.
+    """Return the first comment in `new`, but not in `old`, that stands for omitted code; "" if there is none.
 
-    Such as "# ... existing code ..." or "// ... rest of the function unchanged ...", or, where lines of `old`
-    are gone, "/* unchanged */" or "# ...".
+    Such as "# ... existing code ..." or "// ... rest of the function unchanged ...", or, if lines of `old`
+    are missing, "/* unchanged */" or "# ...".
     """
     added = [found[0].strip() for found in _OMISSION.finditer(new)]
     plain = [found[0].strip() for found in _PLAIN_OMISSION.finditer(new)]
@@ -239,7 +238,7 @@ def added_omission(new: str, old: str) -> str:
 
 
 def snippet(flat: str, start: int, end: int) -> str:
-    """The lines of start..end with one before and one after, numbered; the middle of many is left out."""
+    """Return the lines of start..end with one before and one after, numbered, without the middle of many."""
     first = flat.count("\n", 0, start)
     last = first + flat.count("\n", start, max(start, end - 1))
     lines = flat.split("\n")
@@ -257,7 +256,7 @@ def snippet(flat: str, start: int, end: int) -> str:
 
 
 def unified_diff(old: str, new: str, name: str) -> UnifiedDiff:
-    """The diff of two texts with unified line ends. Equal lines at both ends are skipped first, for speed."""
+    """Return the diff of two texts with unified line endings. Equal lines at both ends are skipped first."""
     before = _lines(old)
     after = _lines(new)
     start = _common(before, after)
@@ -273,7 +272,7 @@ def unified_diff(old: str, new: str, name: str) -> UnifiedDiff:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines without their ends; a last one without an end is marked as diff does."""
+    """Return the lines; a last line without a newline is marked as by diff."""
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
@@ -289,7 +288,7 @@ def _common(one: list[str], two: list[str]) -> int:
 
 
 def _hunks(one: list[str], two: list[str], low: int, equal: tuple[int, int]) -> Iterator[str]:
-    """The lines of the diff. `low` lines come before; `equal` many are equal at both ends."""
+    """Yield the lines of the diff. `low` lines come before; `equal` has the equal lines at both ends."""
     if len(one) + len(two) <= _MAX_COMPARED_LINES:
         groups = list(difflib.SequenceMatcher(None, one, two, False).get_grouped_opcodes(_CONTEXT_LINES))
     else:

@@ -19,7 +19,7 @@ from .base import ToolError, ToolResult, text_result
 
 PDF_MARK = b"%PDF-"
 MAX_PDF_BYTES = 64 * 1024 * 1024
-_MAX_PAGE_CHARS = 20_000  # of one page that are shown
+_MAX_PAGE_CHARS = 20_000  # of one page, shown at most
 _ERRORS_OF_DAMAGE = (
     *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError, AssertionError),
     *(EOFError, OSError, zlib.error, struct.error),
@@ -33,7 +33,7 @@ def read_pdf(
 ) -> ToolResult:
     """Return the text of pages. `wanted`: the first page, from 1, or from the end if negative; how many.
 
-    Blocks: a page takes some 10 ms. Raises ToolError.
+    Blocks: a page takes about 10 ms. Raises ToolError.
     """
     name = one_line_path(path)
     pages = _open(name, data)

@@ -52,12 +52,12 @@ from tools.text import (
 )
 from transcripts import ImageBlock, TextBlock
 
-_MAX_SMALL_BYTES = 4 * 1024 * 1024  # of a file that is read at once
+_MAX_SMALL_BYTES = 4 * 1024 * 1024  # of a file that is read whole
 _UNCHANGED = (
     "File unchanged since {earlier}. That {text} is still current and in this conversation: refer to it "
     "instead of reading the file again."
 )
-_CELLS = (0, 0)  # in place of the lines that were shown: a notebook's cells, but nothing of its JSON
+_CELLS = (0, 0)  # instead of the lines shown: the cells of a notebook, not its JSON
 _INSPECTING = "file, xxd or strings"
 _BINARY_KINDS = (  # the first bytes, the kind, and the commands that show the content
     (b"\x7fELF", "an ELF program", _INSPECTING),
@@ -78,7 +78,7 @@ _BINARY_KINDS = (  # the first bytes, the kind, and the commands that show the c
 
 
 class ReadArguments(FileArguments):
-    """A file, and which of its lines."""
+    """A file, and the lines to read."""
 
     offset: Annotated[
         int | None, Meta(description="First line, counted from 1; -50 means the last fifty lines.")
@@ -120,7 +120,7 @@ async def read_file(
 
 
 def record_read(result: ToolResult, context: ToolContext, seq: int) -> None:
-    """The result that shows a file is in the record: a repeated read may now refer to it."""
+    """Note that the result is in the transcript, so that a repeated read may refer to it."""
     path = result.about.get("path")
     seen = context.seen.get(path) if isinstance(path, str) and "unchanged" not in result.about else None
     if seen is not None and seen.sha256 == result.about.get("sha256"):
@@ -137,8 +137,8 @@ def read_page(
 ) -> ToolResult:
     """Read the page `wanted` (offset, limit). `shown` is the earlier result, still in view, that shows it.
 
-    None is wanted where nobody says what: the beginning, and the cells of a notebook in place of its JSON.
-    `seen`: the file as it was seen or written last, whose encoding it keeps.
+    With `wanted` None the beginning is read, and of a notebook the cells instead of its JSON. `seen` is the
+    file as it was last seen or written, whose encoding is kept.
 
     Blocking. Raises ToolError, OSError.
     """
@@ -266,7 +266,7 @@ def _notebook_page(path: str, data: bytes, shown: SeenFile | None, max_bytes: in
 
 
 def _cell(at: int, cell: Mapping[str, Any], max_bytes: int) -> str:
-    """One cell as it is shown. Raises TypeError, KeyError, AttributeError where it is none."""
+    """Return a cell as shown. Raises TypeError, KeyError or AttributeError if it is not one."""
     run = f", run {cell['execution_count']}" if cell.get("execution_count") else ""
     most = max_bytes // 4  # the source of a cell takes at most a quarter of a page
     shown = f"[cells[{at}]: {cell['cell_type']}{run}]\n{_shortened(''.join(cell['source']), most)}"
@@ -275,7 +275,7 @@ def _cell(at: int, cell: Mapping[str, Any], max_bytes: int) -> str:
 
 
 def _output(output: Mapping[str, Any]) -> str:
-    """One output of a cell, of pictures and the like only the kind. Raises as `_cell`."""
+    """Return an output of a cell; of images and the like only the type. Raises as `_cell` does."""
     match output["output_type"]:
         case "stream":
             return "".join(output["text"]).rstrip("\n")
@@ -288,7 +288,7 @@ def _output(output: Mapping[str, Any]) -> str:
 
 
 def _shortened(text: str, most: int) -> str:
-    """Cut a text that is longer than so many characters to its two ends."""
+    """Return a text, without its middle if it has more than `most` characters."""
     text = as_drawn(text)
     if len(text) <= most:
         return text
@@ -306,7 +306,7 @@ def _binary(path: str, head: bytes, size: int) -> ToolError:
 
 
 def folder_names(path: str, most: int) -> tuple[list[str], int]:
-    """The first names in a folder, folders with a slash, and how many there are. Blocking. Raises OSError."""
+    """Return the first names in a directory (directories with a slash) and their number. Raises OSError."""
     with os.scandir(path) as entries:
         names = sorted(
             one_line_path(mark_stray_bytes(entry.name)) + "/" * _leads_to_folder(entry)
@@ -316,7 +316,7 @@ def folder_names(path: str, most: int) -> tuple[list[str], int]:
 
 
 def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
-    with suppress(OSError):  # a link that leads in a circle
+    with suppress(OSError):  # a circular link
         return entry.is_dir()
     return False
 
@@ -325,8 +325,8 @@ def _listing(path: str) -> ToolResult:
     names, count = folder_names(path, 50)
     left = count - len(names)
     more = f"\n… and {left:,} more" if left > 0 else ""
-    held = pluralize(count, "entry", "entries") + ":" if names else "nothing."
-    listed = "\n".join((f"{one_line_path(path)} is a directory. It contains {held}", *names))
+    content = pluralize(count, "entry", "entries") + ":" if names else "nothing."
+    listed = "\n".join((f"{one_line_path(path)} is a directory. It contains {content}", *names))
     return text_result(
         f"{listed}{more}", human={"note": f"directory, {pluralize(count, 'entry', 'entries')}"}
     )

@@ -15,12 +15,12 @@ from transcripts import RECALLED_KEY, Originals, TextBlock
 from .base import Tool, ToolCall, ToolError, ToolResult, no_access, text_result
 
 MAX_PAGE_CHARS = 30_000  # as much as a result of the bash tool
-_MAX_HITS = 8  # of a search that are shown at once
+_MAX_HITS = 8  # of a search, shown at once
 _MAX_FOUND = 100  # of a search, whatever the offset
 
 
 class RecallArguments(Arguments):
-    """An id, or words to look for."""
+    """An id, or words to search for."""
 
     id: Annotated[str | None, Meta(description="Id of the original, such as r57 or r57.2.")] = None
     query: Annotated[str | None, Meta(description="Words or a question to search for.")] = None
@@ -38,22 +38,22 @@ class RecallArguments(Arguments):
 async def recall_original(arguments: RecallArguments, call: ToolCall) -> ToolResult:
     if call.context.lookup is None:
         raise ToolError("There is no transcript to recall from.\nRead the files, or run the command again.")
-    record = call.context.lookup()
+    originals = call.context.lookup()
     if arguments.id is not None and arguments.id.strip():
         most = min(arguments.limit, MAX_PAGE_CHARS, call.context.page_bytes())
-        found = _original(record, arguments.id.strip().strip("[]"), arguments.offset, most)
+        found = _original(originals, arguments.id.strip().strip("[]"), arguments.offset, most)
         return replace(found, about={RECALLED_KEY: True})
     if arguments.query is not None and arguments.query.strip():
-        found = await _search(record, arguments, f"r{call.reply_seq}")
+        found = await _search(originals, arguments, f"r{call.reply_seq}")
         return replace(found, about={RECALLED_KEY: True})
     raise ToolError(
         "Neither `id` nor `query` was given.\nGive the id from a placeholder, or words to search for."
     )
 
 
-def _original(record: Originals, id: str, first: int, most: int) -> ToolResult:
+def _original(originals: Originals, id: str, first: int, most: int) -> ToolResult:
     try:
-        text = record.original(id)
+        text = originals.original(id)
     except KeyError as error:
         why = str(error.args[0])
         raise ToolError(f"{why[:1].upper()}{why[1:]}.\nYou can also search with `query`.") from error
@@ -70,13 +70,13 @@ def _original(record: Originals, id: str, first: int, most: int) -> ToolResult:
     return ToolResult((page, TextBlock(f"[{where}]")), human={"note": where})
 
 
-async def _search(record: Originals, arguments: RecallArguments, own: str) -> ToolResult:
-    """Search, without what is in view: the prompt being answered, and the reply `own` with this call."""
+async def _search(originals: Originals, arguments: RecallArguments, own: str) -> ToolResult:
+    """Search, except what is in view: the prompt being answered, and the reply `own` with this call."""
     words = (arguments.query or "").strip()
     offset = arguments.offset
     wanted = min(offset + _MAX_HITS, _MAX_FOUND)
-    found = await asyncio.to_thread(record.find, words, arguments.scope, wanted + 3)
-    in_view = (own, record.prompt_in_view())
+    found = await asyncio.to_thread(originals.find, words, arguments.scope, wanted + 3)
+    in_view = (own, originals.prompt_in_view())
     hits = [hit for hit in found if hit.id.partition(".")[0] not in in_view]
     if not hits:
         elsewhere = "" if arguments.scope == "project" else '; scope "project" searches earlier sessions too'

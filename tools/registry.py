@@ -29,14 +29,14 @@ class BuiltinTools:
 
 
 def load_builtin_tools() -> tuple[Tool, ...]:
-    """The tools of BUILTIN in its order."""
+    """Load the tools of BUILTIN, in its order."""
     return tuple(import_module(f".{name}", __package__).TOOL for name in BUILTIN)
 
 
 def join_tools(sources: Iterable[tuple[str, Sequence[Tool]]]) -> dict[str, Tool]:
-    """The tools of all sources by name, in the order of (name of the source, its tools).
+    """Return the tools of all sources, given as (name of the source, its tools), by name and in their order.
 
-    Raises ValueError where two tools have one name; the text names their sources.
+    Raises ValueError, which names the sources, if two tools have the same name.
     """
     joined: dict[str, Tool] = {}
     origins: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Nested sessions, the agents, as the tools see them: what is asked for, and what comes back."""
+"""Nested sessions (agents) as the tools see them: the request to run one, and its result."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from tools.text import pluralize
 
 
 class SpawnRequest(Struct, frozen=True):
-    """A nested session to run, an agent: its first prompt, and what it may use."""
+    """A nested session to run: its first prompt, and what it may use."""
 
     prompt: str
-    tools: tuple[str, ...] | None = None  # names of those it is offered; None: those of its definition
+    tools: tuple[str, ...] | None = None  # names of the tools it is offered; None: those of its definition
     system: str = ""  # added to the system prompt
     max_turns: int | None = None  # limits its requests to the model; None: as for the calling session
     agent: str = ""  # the name of its definition; "": it works as the calling session does
@@ -23,23 +23,23 @@ class SpawnRequest(Struct, frozen=True):
 class SpawnResult(Struct, frozen=True):
     """The end of a nested session: its last reply, its id, the number of requests it sent."""
 
-    text: str  # shortened where it is long; the whole has the recall id `recall`
+    text: str  # shortened if it is long; the full text has the recall id `recall`
     session: str
     turns: int
-    error: str = ""  # one line why it ended early; `text` is then the last text it wrote, if any
-    label: str = ""  # what people know it by: "explore #2"
-    recall: str = ""  # of the whole text; "" where `text` is all of it
+    error: str = ""  # why it ended early, on one line; `text` is then the last text it wrote, if any
+    label: str = ""  # its name for the user: "explore #2"
+    recall: str = ""  # of the full text; "" if `text` is all of it
     dollars: float = 0.0
     tokens: int = 0  # of its conversation at the end
     stops: bool = False  # the user wants the calling turn to end too
-    whole: str = ""  # the whole text, for people
+    whole: str = ""  # the full text, for the user
     place: str = ""  # where its changes are, if not in the project, and what they are
     left: str = ""  # one line about the commands that it left running
     said: tuple[tuple[str, str], ...] = ()  # by the user about its calls: (which one, words)
 
 
 def report_text(ended: SpawnResult) -> str:
-    """The report of an agent as the model gets it: cut short, with the id of the whole."""
+    """Return the report of an agent for the model: shortened, with the id of the full text."""
     notes = [f"[{ended.label} ended early: {ended.error}]"] if ended.error else []
     if ended.place:
         notes.append(f"[{ended.place}]")

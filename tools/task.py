@@ -1,4 +1,4 @@
-"""The task tool: have an agent do a piece of work in a session of its own, and get its report."""
+"""The task tool: delegate a piece of work to an agent in its own session, and return its report."""
 
 from __future__ import annotations
 
@@ -52,9 +52,7 @@ async def run_task(arguments: TaskArguments, call: ToolCall) -> ToolResult:
 
 
 def task_result(ended: SpawnResult) -> ToolResult:
-    """Return the result for the model and the user about an agent that has ended, or runs in the
-    background.
-    """
+    """Return the result about an agent that has ended or runs in the background."""
     return text_result(
         report_text(ended),
         error=bool(ended.error) and not ended.text,

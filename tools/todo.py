@@ -1,6 +1,6 @@
 """The todo tool: the model keeps a to-do list, which the user sees.
 
-The list itself is the input of the newest call in the record: rewinds, resumes and compactions find it there.
+The list itself is the input of the newest call: rewinds, resumes and compactions find it in the transcript.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from tools.parameters import Arguments
 from .base import SMALL_WINDOW_TOKENS, Tool, ToolCall, ToolError, ToolResult, no_access, text_result
 
 MAX_TODOS = 50
-MAX_TODO_CHARS = 10_000  # of all items: each record of a compaction repeats the list
+MAX_TODO_CHARS = 10_000  # of all items: each summary repeats the list
 
 
 class TodoEntry(Struct, frozen=True):
-    """One item; what else a model adds to it is left out."""
+    """One item; other fields that a model adds are ignored."""
 
     content: Annotated[str, Meta(min_length=1)]
     status: Literal["pending", "in_progress", "completed"]

@@ -7,13 +7,13 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct, field
 
-ANSWERS = "answers"  # the field of a changed input that has what was answered: {question: answer}
+ANSWERS = "answers"  # the field of a changed input with the answers: {question: answer}
 
 
 class UserAnswer(Struct, frozen=True):
-    """ "yes", "no", or "nobody" where none is there to ask.
+    """The user's answer: "yes", "no", or "nobody" if there is no one to ask.
 
-    `input` is the call's input as they changed it, where they did; `reason` what they said to a no.
+    `input` is the call's input if the user changed it, `reason` the user's reason for a "no".
     """
 
     said: Literal["yes", "no", "nobody"]
@@ -32,4 +32,4 @@ class PlanMode(Protocol):
     def planning(self) -> bool: ...
 
     def leave_plan(self) -> None:
-        """Go back to a mode that works, unless that was done already."""
+        """Leave plan mode to carry out the plan, unless that was done already."""

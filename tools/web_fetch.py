@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .web import Document
 
 MAX_PAGE_BYTES = 100_000  # of a result; a larger page is kept in a file
-_PDF_LIMIT_S = 30.0  # a page takes some 10 ms
+_PDF_LIMIT_S = 30.0  # a page takes about 10 ms
 
 
 class FetchArguments(Arguments):

@@ -1,4 +1,4 @@
-"""The write tool: give a file all of its content, whole or not at all."""
+"""The write tool: write the whole content of a file, or nothing if that fails."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class WriteArguments(FileArguments):
     """A file and its content."""
 
     USE = "write"
-    content: Annotated[str, Meta(description="Whole content of the file.")]
+    content: Annotated[str, Meta(description="Complete content of the file.")]
 
     @property
     def creates(self) -> bool:
@@ -37,7 +37,7 @@ class WriteArguments(FileArguments):
 
 
 def _plan_write(arguments: WriteArguments, path: str, context: ToolContext) -> PlannedChange:
-    """Work out the bytes. Raises ToolError with the reason why not, OSError."""
+    """Compute the bytes. Raises ToolError with the reason if that is not possible, OSError."""
     check_text(arguments.content, "content")
     if arguments.file_path.endswith("/"):
         raise ToolError(f"{one_line_path(arguments.file_path)} is a directory.\nGive the path of a file.")
@@ -71,7 +71,7 @@ def _plan_write(arguments: WriteArguments, path: str, context: ToolContext) -> P
 
 
 def _encoded(content: str, form: TextForm, path: str) -> bytes:
-    """The content in the form of the old file. Carriage returns that the model wrote itself are kept."""
+    """Return the content in the form of the old file. Carriage returns written by the model are kept."""
     if form.mark:
         content = content.removeprefix("\ufeff")
     if form.newline not in ("", "\n") and "\r" not in content:
@@ -96,7 +96,7 @@ def _describe(arguments: WriteArguments, name: str, change: PlannedChange) -> st
 TOOL = changing_tool(
     "write",
     """\
-Create a file, with its parent directories, or replace its whole content.
+Create a file, with its parent directories, or replace its entire content.
 
 - Read an existing file first; it must not have changed since.
 - Encoding, byte order mark and line endings of a replaced file are kept; write plain newlines.""",
@@ -104,5 +104,5 @@ Create a file, with its parent directories, or replace its whole content.
     _plan_write,
     _describe,
     advice=(ToolAdvice("edit", "- Prefer {} for changes in an existing file."),),
-    brief="Create a file, or replace its whole content; read an existing file first.",
+    brief="Create a file, or replace its entire content; read an existing file first.",
 )
