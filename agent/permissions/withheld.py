@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 
 from .rule_syntax import EDITING, REACHING, READING, Rule
 from .rules import PermissionRules
 
 _WILDCARDS = "*?["
-_MAX_BY_GLOBS = 1_000  # paths; each is a mount in the sandbox of every command
 
 
 def barring_globs(rules: PermissionRules) -> frozenset[str]:
@@ -32,7 +31,7 @@ def barred_paths(rules: PermissionRules, matching: Iterable[str] = ()) -> tuple[
 
     `matching` are the paths in the project that match `barring_globs`.
     """
-    barred = [*_barred(rules), *islice(_barred_by_globs(rules, matching), _MAX_BY_GLOBS)]
+    barred = [*_barred(rules), *_barred_by_globs(rules, matching)]
     unreadable = [path for path, rule in barred if rule.tool == READING]
     return unreadable, [path for path, rule in barred if rule.tool == EDITING]
 

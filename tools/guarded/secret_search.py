@@ -47,7 +47,7 @@ from .secret_names import (
 
 BUDGET_S = 0.25  # for directories that are listed and files that are read for the first time
 MAX_FOLDERS = 20_000  # of a project that are remembered
-_MAX_MATCHING = 10_000  # paths of a project that match globs
+_MAX_MATCHING = 10_000  # paths that match globs; each is a mount in the sandbox of every command
 _MAX_INDEX_BYTES = 64 << 20
 _SETTLED_NS = 2_000_000_000  # of file systems' clocks: two changes within it may have the same time
 _NEVER_SEARCHED = {
