@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent.permissions import Rule, UnknownTool, UnreadableRule, known_rules, translate_rule
+from agent.permissions import Rule, UnknownTool, UnreadableRule, UnusableRule, known_rules, translate_rule
 from agent.settings_files import MAX_SETTINGS_BYTES, claude_folder
 from transcripts.storage import read_regular
 
@@ -127,6 +127,7 @@ def _restrictions(texts: Any, path: Path, folder: Path) -> _Restrictions:
         made.faults.append("must be a list of rules. Correct or remove it.")
         return made
     missing: dict[str, None] = {}
+    unusable: dict[str, list[str]] = {}  # rules by the reason
     for text in map(str, texts):
         try:
             made.rules += (replace(rule, origin=str(path)) for rule in translate_rule(text, str(folder)))
@@ -134,8 +135,11 @@ def _restrictions(texts: Any, path: Path, folder: Path) -> _Restrictions:
             missing[str(error)] = None
         except UnreadableRule as error:
             made.faults.append(f"{text}: {error}. Correct or remove it.")
+        except UnusableRule as error:
+            unusable.setdefault(error.reason, []).append(text)
         except ValueError as error:
-            made.problems.append(f"{text}: {error}")
+            unusable.setdefault(str(error), []).append(text)
+    made.problems += (f"{', '.join(rules)}: {reason}" for reason, rules in unusable.items())
     if missing:
         made.problems.append(f"rules about {', '.join(missing)}: makeroom has no such tool")
     return made

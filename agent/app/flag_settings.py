@@ -53,7 +53,7 @@ def given_settings(text: str | None, sources: tuple[str, ...] | None, folder: Pa
         raise ConfigError("--settings: permissions and env must be objects")
     entries, remarks = _own_entries(raw)
     for name in ("allow", "deny", "ask"):
-        rules, unknown = _rules(permissions.get(name, ()))
+        rules, unknown = _rules(permissions.get(name, ()), restricting=name != "allow")
         remarks += unknown
         if rules:
             entries[name] = [*entries.get(name, []), *rules]
@@ -146,13 +146,13 @@ def _sandbox(value: Any) -> Any:
     return {"mode": "require" if value["enabled"] else "auto"}
 
 
-def _rules(texts: Any) -> tuple[list[str], list[str]]:
+def _rules(texts: Any, restricting: bool) -> tuple[list[str], list[str]]:
     """Return the rules about known tools, and lines about the others. Raises ConfigError."""
     rules: list[str] = []
     remarks: list[str] = []
     for text in texts if isinstance(texts, list) else ():
         try:
-            found, unknown = known_rules(str(text))
+            found, unknown = known_rules(str(text), restricting)
         except ValueError as error:
             raise ConfigError(f"--settings: {error}") from error
         rules += map(str, found)

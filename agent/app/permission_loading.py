@@ -34,7 +34,7 @@ def permission_store(setup: RunSetup) -> PermissionStore:
     reads_stored = options.safe_mode or sources is None or "local" in sources
     stored = stored_rules(path) if reads_stored else ()
     allow = (*configured, *stored, *_from_flag("--allowedTools", options.allowed_tools))
-    deny = (*config.deny, *_from_flag("--disallowedTools", options.disallowed_tools))
+    deny = (*config.deny, *_from_flag("--disallowedTools", options.disallowed_tools, restricting=True))
     environ = filter_environment(setup.program_environ, config.pass_env)
     folder = str(setup.folder)
     home = str(home_of(setup.environ))
@@ -65,5 +65,5 @@ def home_of(environ: Mapping[str, str]) -> Path:
     return home_folder(environ).resolve()
 
 
-def _from_flag(flag: str, texts: Sequence[str]) -> list[Rule]:
-    return [replace(rule, origin=flag) for text in texts for rule in parse_rules(text)]
+def _from_flag(flag: str, texts: Sequence[str], restricting: bool = False) -> list[Rule]:
+    return [replace(rule, origin=flag) for text in texts for rule in parse_rules(text, restricting)]

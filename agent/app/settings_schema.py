@@ -43,8 +43,9 @@ def _url(text: str) -> str:
     raise ValueError("must be a URL such as http://localhost:11434")
 
 
-def _rules(texts: list[Any]) -> tuple[Rule, ...]:
-    return tuple(rule for text in texts for rule in parse_rules(str(text)))
+def _rules(restricting: bool, value: Any) -> tuple[Rule, ...]:
+    texts = convert(value, list[Any])
+    return tuple(rule for text in texts for rule in parse_rules(str(text), restricting))
 
 
 def _hooks(table: Any) -> HookTable:
@@ -135,9 +136,7 @@ def _table(read: Callable[[dict[str, Any]], Any], value: Any) -> Any:
 
 
 _WHOLE_NUMBER = Setting("a whole number of at least 1", _whole)
-_RULE_LIST = Setting(
-    'a list of rules, such as ["bash(git status)"]', lambda value: _rules(convert(value, list[Any]))
-)
+_LIST_OF_RULES = 'a list of rules, such as ["bash(git status)"]'
 SETTINGS: Mapping[str, Setting] = {
     "provider": Setting("a string", _text),
     "model": Setting("a string", _text),
@@ -148,9 +147,9 @@ SETTINGS: Mapping[str, Setting] = {
     "base_url": Setting("a URL", lambda value: _url(_text(value))),
     "timeout": Setting("a number of seconds, at least 1", _seconds),
     "permission_mode": _one_of(*MODES),
-    "allow": _RULE_LIST,
-    "deny": _RULE_LIST,
-    "ask": _RULE_LIST,
+    "allow": Setting(_LIST_OF_RULES, partial(_rules, False)),
+    "deny": Setting(_LIST_OF_RULES, partial(_rules, True)),
+    "ask": Setting(_LIST_OF_RULES, partial(_rules, True)),
     "sandbox": Setting(f"one of {', '.join(SANDBOX_MODES)}, or a table", sandbox_entries),
     "notify": Setting("true or false", partial(convert, type=bool, strict=False)),
     "theme": _one_of(*THEMES),

@@ -147,22 +147,23 @@ def parse(argv: Sequence[str]) -> Options:
         values["remarks"] += ("--permission-mode auto is not supported; using default",)
     values["permission_mode"] = "bypassPermissions" if values.pop("skip") else values["permission_mode"]
     for name in ("allowed_tools", "disallowed_tools"):
-        values[name] = _rules(made, values, values[name])
+        values[name] = _rules(made, values, name)
     settle_client_flags(made, values)
     return Options(**values)
 
 
-def _rules(made: argparse.ArgumentParser, values: dict[str, Any], words: list[str]) -> tuple[str, ...]:
-    """Return the rules among the words after a --…Tools flag; a last word that is not a rule is the prompt.
+def _rules(made: argparse.ArgumentParser, values: dict[str, Any], name: str) -> tuple[str, ...]:
+    """Return the rules among the words after a --…Tools flag. A last word that is not a rule is the prompt.
 
     Rules about unknown tools become remarks, because clients name the tools of other agents.
     """
     rules: list[str] = []
+    words = values[name]
     for place, word in enumerate(words, 1):
         may_be_prompt = not values["prompt"] and place == len(words) and " " in word
         may_be_prompt = may_be_prompt and values["input_format"] == "text"
         try:
-            found, unknown = known_rules(word) if word.strip(", ") else ((), ())
+            found, unknown = known_rules(word, name == "disallowed_tools") if word.strip(", ") else ((), ())
         except ValueError as error:
             if not may_be_prompt:
                 made.error(str(error))

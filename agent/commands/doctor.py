@@ -92,9 +92,11 @@ def _findings(controller: Controller) -> Iterator[Finding]:
     for name, use in PROGRAMS.items():
         found = shutil.which(name, path=setup.environ.get("PATH", ""))
         yield "" if found else use, name, found or "not on PATH"
-    path = setup.config.user_dir / "settings.toml"
-    warnings = "; ".join(one for one in setup.config.warnings if one not in setup.options.remarks)
-    yield f"fix it in {path}" if warnings else "", "settings", warnings or "valid"
+    warnings = [one for one in setup.config.warnings if one not in setup.options.remarks]
+    for warning in warnings:
+        yield "correct it in the file that it names", "settings", warning
+    if not warnings:
+        yield "", "settings", "valid"
     yield from _ignored_parts(controller)
     yield from _failed_servers(controller)
     if not setup.options.offline:

@@ -212,7 +212,7 @@ def _change_permissions(store: PermissionStore, verb: str, rest: str) -> list[st
         store.set_mode(rest)
     elif verb in ("allow", "deny", "ask"):
         adding = {"allow": store.allow, "deny": store.deny, "ask": store.ask}
-        for rule in parse_rules(rest):
+        for rule in parse_rules(rest, restricting=verb != "allow"):
             adding[verb](rule)
     elif verb == "remove":
         return _remove_rules(store, rest)
@@ -227,7 +227,7 @@ def _remove_rules(store: PermissionStore, text: str) -> list[str]:
     wanted = {text}
     if text not in known:
         with suppress(ValueError):  # what is not a rule is not one of ours
-            wanted = {str(rule) for rule in parse_rules(text)}
+            wanted = {str(rule) for rule in parse_rules(text, restricting=True)}
     if missing := wanted - known:
         named = ", ".join(sorted(missing)) or "''"
         raise ValueError(f"unknown rule {named}; run /permissions to list the rules")

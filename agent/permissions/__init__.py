@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         WEB_TOOLS,
         Rule,
         UnknownTool,
+        UnusableRule,
         known_rules,
         parse_rules,
     )
@@ -80,6 +81,7 @@ __all__ = [
     "SandboxSettings",
     "UnknownTool",
     "UnreadableRule",
+    "UnusableRule",
     "Verdict",
     "barred_paths",
     "barring_globs",
@@ -109,7 +111,8 @@ __getattr__ = lazy_door(
         "modes": "MODES Mode OUTSIDE WRITES_A_FILE client_mode mode_named",
         "permission_store": "PermissionStore SESSION_ORIGIN stored_openings stored_places stored_rules",
         "rule_syntax": (
-            "EDITING FOREIGN_PREFIX OPENING REACHING Rule UnknownTool WEB_TOOLS known_rules parse_rules"
+            "EDITING FOREIGN_PREFIX OPENING REACHING Rule UnknownTool UnusableRule WEB_TOOLS known_rules"
+            " parse_rules"
         ),
         "rules": "PermissionRules Verdict judge_call own_program_warning",
         "sandbox_settings": "SANDBOX_MODES SandboxSettings sandbox_entries",

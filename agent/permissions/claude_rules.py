@@ -68,7 +68,7 @@ def _about_commands(pattern: str) -> Iterator[Rule]:
         yield Rule(RUNNING)
         return
     rule = _known(RUNNING, pattern.removesuffix(":*"))
-    if rule.exact:
+    if rule.exact or "|" in (rule.pattern or ""):
         yield rule
         return
     words = (rule.pattern or "").split()
@@ -100,7 +100,7 @@ def _about_others(name: str, pattern: str) -> Iterator[Rule]:
     elif name.startswith(FOREIGN_PREFIX):
         yield Rule(name)  # with an argument too, since ours do not match those of servers
     else:
-        found, _ = known_rules(tool)
+        found, _ = known_rules(tool, restricting=True)
         if not found:
             raise UnknownTool(name)
         yield from found
@@ -108,7 +108,7 @@ def _about_others(name: str, pattern: str) -> Iterator[Rule]:
 
 def _known(tool: str, pattern: str) -> Rule:
     """Return a checked rule. Raises ValueError."""
-    return known_rules(str(Rule(tool, pattern)))[0][0]
+    return known_rules(str(Rule(tool, pattern)), restricting=True)[0][0]
 
 
 def path_patterns(text: str, folder: str) -> tuple[str, ...]:

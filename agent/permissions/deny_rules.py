@@ -54,7 +54,7 @@ def reading_for(rules: Sequence[Rule], line: str, seen: shell.Standpoint | None)
     reading = shell.read_line(line)
     if seen is None or all(rule.pattern is None or rule.exact for rule in rules):
         return reading
-    programs = frozenset(_pattern(rule).program for rule in rules) - {""}
+    programs = frozenset[str]().union(*(_pattern(rule).programs for rule in rules))
     return shell.with_other_names(reading, seen, programs)
 
 
@@ -66,11 +66,11 @@ def _forbids(rule: Rule, line: str, reading: shell.LineReading) -> shell.Certain
 
 
 def forbids_command(rule: Rule, invocation: shell.Invocation) -> shell.Certainty:
-    """Return the certainty that a deny rule covers this one command of a line."""
+    """Return the certainty that a deny rule covers this one command of a line, with what it reads from."""
     if rule.pattern is None:
         return shell.Certainty.YES
     return shell.Certainty.NO if rule.exact else _pattern(rule).means(invocation)
 
 
-def _pattern(rule: Rule) -> shell.CommandPattern:
-    return shell.CommandPattern.parse(rule.pattern or "")
+def _pattern(rule: Rule) -> shell.PipePattern:
+    return shell.PipePattern.parse(rule.pattern or "")

@@ -1,10 +1,10 @@
 """Read and write permission rules: `tool`, `tool(pattern)`, or `tool(=line)` for exactly one command line.
 
 For bash the pattern is the start of a simple command, word by word (`bash(git status)`, `bash(npm run *)`,
-also written `npm run:*`). A pattern with more than plain words is one whole line (`bash(make > log)`). For
-the other tools it is a glob over the path, relative to the project. Two names are about the sandbox:
-`open(line)` runs that command line outside the sandbox, `net(host)` lets sandboxed commands reach that host,
-or a port of this machine (`net(localhost:5432)`).
+also written `npm run:*`). A pattern with more than plain words is one whole line (`bash(make > log)`), and in
+rules that deny or ask a pipe (`bash(curl * | sh)`). For the other tools it is a glob over the path, relative
+to the project. Two names are about the sandbox: `open(line)` runs that command line outside the sandbox,
+`net(host)` lets sandboxed commands reach that host, or a port of this machine (`net(localhost:5432)`).
 `web_fetch` takes a host or a port of this machine as well: `web_fetch(docs.python.org)`. `web_search`, which
 the service runs, takes a host.
 
@@ -25,6 +25,7 @@ from agent.formatting import own_name
 from tools import BUILTIN, CONDITIONAL
 from tools.sandbox import host_name, local_port
 from tools.text import word_set
+from transcripts.patterns import lazy_pattern
 
 EDITING = "edit"  # a rule about this tool is about every tool that writes files
 READING = "read"  # a deny rule about this tool is about every tool that reads files
@@ -34,6 +35,7 @@ REACHING = "net"  # names rules that let sandboxed commands reach a host
 WEB_TOOLS = ("web_search", "web_fetch")  # the service has these two; there an allow rule enables one
 FOREIGN_PREFIX = "mcp__"  # of the names of MCP servers' tools
 _BLANKS = " \t\n"  # separate words in a shell; other white space is part of a word
+_MORE_THAN_WORDS = lazy_pattern(r"[;&|<>()'\"\\$`\n]|\A\s*\w+\+?=")
 _RESERVED_WORDS = word_set(
     "! [[ { } case coproc do done elif else esac fi for function if in select then until while"
 )
@@ -41,6 +43,14 @@ _RESERVED_WORDS = word_set(
 
 class UnknownTool(ValueError):
     """A rule names an unknown tool."""
+
+
+class UnusableRule(ValueError):
+    """A rule cannot match anything, for this reason."""
+
+    def __init__(self, rule: str, reason: str) -> None:
+        super().__init__(f"the rule {rule!r} cannot match anything: {reason}")
+        self.reason = reason
 
 
 class Rule(Struct, frozen=True, eq=False):
@@ -105,24 +115,28 @@ class _WrittenRule(NamedTuple):
         return self.name if self.pattern is None else f"{self.name}({self.pattern})"
 
 
-def parse_rules(text: str) -> tuple[Rule, ...]:
-    """Read rules separated by commas or spaces. Raises ValueError if the text is anything else."""
+def parse_rules(text: str, restricting: bool = False) -> tuple[Rule, ...]:
+    """Read rules separated by commas or spaces; those that deny or ask (`restricting`) may contain pipes.
+
+    Raises ValueError if the text is anything else.
+    """
     found = list(_written_rules(text))
     if not found:
         raise _no_rules(text)
-    return tuple(map(_rule, found))
+    return tuple(_rule(each, restricting) for each in found)
 
 
-def known_rules(text: str) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
+def known_rules(text: str, restricting: bool = False) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
     """Read the rules about known tools; return them, and a message for each rule about an unknown tool.
 
-    Raises ValueError for a text that is not a rule, and for rules that cannot match anything.
+    Rules that deny or ask (`restricting`) may contain pipes. Raises ValueError for a text that is not a rule,
+    and for rules that cannot match anything.
     """
     found: list[Rule] = []
     others: list[str] = []
     for written in _written_rules(text):
         try:
-            found.append(_rule(written))
+            found.append(_rule(written, restricting))
         except UnknownTool as error:
             others.append(f"{error} (the rule is ignored)")
     return tuple(found), tuple(others)
@@ -171,7 +185,7 @@ def _closing_bracket(text: str, start: int) -> int:
     return text.find(")", start)
 
 
-def _rule(written: _WrittenRule) -> Rule:
+def _rule(written: _WrittenRule, restricting: bool) -> Rule:
     lower = written.name.lower()
     # Claude Code writes WebSearch, and accepts names in any letter case.
     lower = {name.replace("_", ""): name for name in WEB_TOOLS}.get(lower, lower)
@@ -181,16 +195,16 @@ def _rule(written: _WrittenRule) -> Rule:
     if name not in known and not is_foreign:
         raise UnknownTool(f"unknown tool in the rule {str(written)!r}; {_nearest(str(written))}")
     try:
-        return _checked_rule(name, written.pattern)
+        return _checked_rule(name, written.pattern, restricting)
     except ValueError as error:
-        raise ValueError(f"the rule {str(written)!r} cannot match anything: {error}") from None
+        raise UnusableRule(str(written), str(error)) from None
 
 
 def _tool_names() -> tuple[str, ...]:
     return (*BUILTIN, *CONDITIONAL, OPENING, REACHING, *WEB_TOOLS)
 
 
-def _checked_rule(name: str, written: str | None) -> Rule:
+def _checked_rule(name: str, written: str | None, restricting: bool) -> Rule:
     """Return a rule that can match. Raises ValueError with the reason and a correction if it cannot."""
     if written is None:
         if name in (OPENING, REACHING):
@@ -207,7 +221,8 @@ def _checked_rule(name: str, written: str | None) -> Rule:
     if not pattern.split() or "\0" in pattern:
         raise ValueError(f"its parentheses are empty; write {name} for every use of {name}")
     if name == RUNNING:
-        return Rule(name, pattern, exact=exact or _is_whole_line(pattern))
+        is_pipe = restricting and not exact and _is_pipe(pattern)
+        return Rule(name, pattern, exact=exact or (not is_pipe and _is_whole_line(pattern)))
     if name == REACHING or name in WEB_TOOLS:
         pattern = pattern.removeprefix("domain:").lower()  # as Claude Code writes it
         if name != WEB_TOOLS[0] and (port := local_port(pattern)):
@@ -216,12 +231,18 @@ def _checked_rule(name: str, written: str | None) -> Rule:
     return Rule(name, pattern if name == OPENING or name not in BUILTIN else _path_pattern(pattern))
 
 
+def _is_pipe(pattern: str) -> bool:
+    """Return whether a pattern consists of the words of several commands with pipes between them."""
+    stages = pattern.split("|")
+    return len(stages) > 1 and all(stage.split() and not _MORE_THAN_WORDS.search(stage) for stage in stages)
+
+
 def _is_whole_line(pattern: str) -> bool:
     """Return whether a pattern is a whole line: it contains more than plain words. Raises ValueError."""
     first = pattern.split()[0]
     if first in _RESERVED_WORDS:
         raise ValueError(f"{first!r} is a reserved word of the shell, not a program")
-    if not re.search(r"[;&|<>()'\"\\$`\n]|\A\s*\w+\+?=", pattern):
+    if not _MORE_THAN_WORDS.search(pattern):
         return False
     if re.search(r"[*?]", pattern):
         raise ValueError(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .command_pattern import (
         Certainty,
         CommandPattern,
+        PipePattern,
     )
     from .destructive import (
         irreversible_commands,
@@ -79,6 +80,7 @@ __all__ = [
     "JudgedCommand",
     "KnownPrograms",
     "LineReading",
+    "PipePattern",
     "Places",
     "ProjectEnvironment",
     "ReadingJudge",
@@ -106,7 +108,7 @@ __all__ = [
 __getattr__ = lazy_door(
     __name__,
     {
-        "command_pattern": "Certainty CommandPattern",
+        "command_pattern": "Certainty CommandPattern PipePattern",
         "destructive": "irreversible_commands irreversible_effect",
         "line_reading": "Invocation LineReading read_line",
         "lost_files": "UncoveredFiles changed_repositories lost_paths",

@@ -2,7 +2,8 @@
 
 A pattern is used in two ways. An allow rule covers what the pattern says and nothing more: no option that
 runs or writes something else. A deny rule applies to the command however it is run: with other options in
-between, by any path, in any letter case. In it, a `*` between words stands for any number of them.
+between, by any path, in any letter case. In it, a `*` between words stands for any number of them. It may
+also be a pipe of patterns: `curl * | sh`.
 """
 
 from __future__ import annotations
@@ -80,6 +81,45 @@ class CommandPattern(Struct, frozen=True):
         """The words in the form that a reading has: the program in lower case, `~/` as the mark HOME."""
         words = [HOME + word[1:] if word.startswith("~/") else word for word in self.words]
         return [words[0].casefold(), *words[1:]]
+
+
+class PipePattern(Struct, frozen=True):
+    """Patterns of commands of which each reads the output of the one before, directly or through others.
+
+    Most rules have a single pattern. Commands also pass text on through files, so in `curl -o x URL; sh x`
+    the certainty of `curl * | sh` is MAYBE.
+    """
+
+    stages: tuple[CommandPattern, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> PipePattern:
+        return cls(tuple(map(CommandPattern.parse, text.split("|"))))
+
+    @property
+    def programs(self) -> frozenset[str]:
+        """The names of the programs in lower case, without those of patterns for any program."""
+        return frozenset(stage.program for stage in self.stages) - {""}
+
+    def means(self, invocation: Invocation) -> Certainty:
+        """Return the certainty with which the pattern applies to a command of a line and what it reads."""
+        found = self.stages[-1].means(invocation)
+        source = invocation.source
+        for stage in self.stages[-2::-1]:
+            certainty = Certainty.NO
+            while source is not None and certainty is Certainty.NO:
+                certainty = stage.means(source)
+                source = source.source
+            found = min(found, certainty)
+        return found
+
+    def found_in(self, reading: LineReading) -> Certainty:
+        """Return the certainty with which a line runs the commands, by any means."""
+        each = min(stage.found_in(reading) for stage in self.stages)
+        if len(self.stages) == 1 or each is Certainty.NO:
+            return each
+        joined = any(self.means(invocation) is Certainty.YES for invocation in reading.invocations)
+        return Certainty.YES if joined else Certainty.MAYBE
 
 
 def _is_in_code(reading: LineReading, sought: Words) -> bool:

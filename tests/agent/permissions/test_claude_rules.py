@@ -121,6 +121,18 @@ def test_rules_about_tools_that_do_not_exist_here_are_reported(tmp_path: Path) -
     )
 
 
+def test_rules_that_cannot_match_are_reported_once_for_each_reason(tmp_path: Path) -> None:
+    (tmp_path / ".claude").mkdir()
+    rules = {"deny": ["Bash(echo $*)", "Bash(curl * | sh)", "Bash(a* > b)", "Read(!x)"]}
+    path = tmp_path / ".claude" / "settings.json"
+    path.write_text(json.dumps({"permissions": rules}))
+    found = claude_rules({"HOME": str(tmp_path / "home")}, tmp_path, managed=tmp_path / "none")
+    assert [str(rule) for rule in found.deny] == ["Bash(curl * | sh)"]
+    several, one = found.warnings
+    assert several.startswith(f"{path}: cannot apply deny Bash(echo $*), Bash(a* > b): it contains more than")
+    assert one == f"{path}: cannot apply deny Read(!x): exceptions with `!` are not supported"
+
+
 def test_denial_names_the_rule_as_it_was_written() -> None:
     verdict = judged("read", "read", "/w/app/sub/.env", denying("Read(.env)"))
     assert verdict.why == "the rule Read(.env) denies this"
