@@ -23,7 +23,6 @@ from agent.loop import (
     SessionSandbox,
     TurnContext,
     attached_files,
-    note_attached,
     request_compaction,
 )
 from agent.model import MAX_TRIES, ModelSelection
@@ -47,6 +46,7 @@ from tools.files import recover
 from tools.processes import command_runner
 from transcripts import (
     Compacted,
+    Fact,
     Folded,
     Metadata,
     Opened,
@@ -190,13 +190,27 @@ def tool_context_of(services: Services, session: Session) -> ToolContext:
     )
     for restored in recover(context.journals):
         services.warn(f"restored {restored}: a previous run ended while writing it")
-    for fact in session.folded.facts:
-        if isinstance(fact, Result) and fact.about:
-            context.restore_seen(fact.about, fact.seq)
-        elif isinstance(fact, Metadata) and fact.topic == ATTACHED_TOPIC:
-            note_attached(attached_files(fact.about), context, int(fact.about.get("prompt", 0)))
+    _restore_seen(context, session.folded.facts)
     command_runner(context).on_finish = lambda announcement: services.emit(Notice(announcement))
     return context
+
+
+def _restore_seen(context: ToolContext, facts: Sequence[Fact]) -> None:
+    """Restore the files that the model has seen, newest first: most facts show files that changed later."""
+    known = set[str]()
+    for fact in reversed(facts):
+        prompt = None
+        shown: Sequence[Mapping[str, Any]] = ()
+        if isinstance(fact, Result):
+            shown = (fact.about,) if "sha256" in fact.about else ()
+        elif isinstance(fact, Metadata) and fact.topic == ATTACHED_TOPIC:
+            prompt = int(fact.about.get("prompt", 0))
+            shown = attached_files(fact.about)[::-1]
+        for about in shown:
+            path = str(about.get("path"))
+            if path not in known and "unchanged" not in about:
+                known.add(path)
+                context.restore_seen(about, fact.seq if prompt is None else prompt, prompt is not None)
 
 
 def request_settings(services: Services, opened: Opened | None, rules: PermissionRules) -> RequestSettings:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         PromptAdditions,
         attached_files,
         memory_told_below,
-        note_attached,
         note_files,
         tell_memory_below,
         text_named,
@@ -61,7 +60,6 @@ __all__ = [
     "end_background_summary",
     "late_report",
     "memory_told_below",
-    "note_attached",
     "note_files",
     "off_loop",
     "prompt_tokens",
@@ -94,7 +92,7 @@ __getattr__ = lazy_door(
         "summary_call": "end_background_summary",
         "tool_executor": "text_of",
         "touched_files": (
-            "ATTACHED_TOPIC NO_ADDITIONS PromptAdditions attached_files memory_told_below note_attached "
+            "ATTACHED_TOPIC NO_ADDITIONS PromptAdditions attached_files memory_told_below "
             "note_files tell_memory_below text_named track_blocks"
         ),
         "turn": "run_turn",

@@ -318,6 +318,8 @@ async def _plan(
     trigger = request.trigger
     task = context.background_summary
     background = task.state() if task is not None else None
+    if _is_long(session):
+        await read_for_plan(session)  # in slices, before the situation asks for it
     situation = replace(situation_of(session, context), background=background)
     if request.preview is not None:
         situation = replace(situation, worked_out=request.preview.worked_out)

@@ -302,7 +302,7 @@ def note_files(
 
 
 def note_attached(files: Sequence[Mapping[str, Any]], context: ToolContext, prompt: int) -> None:
-    """Mark files as read by the prompt with this seq. Used for a resumed session as well."""
+    """Mark files as read by the prompt with this seq."""
     for about in files:
         context.restore_seen(about, prompt, attached=True)
 
