@@ -131,17 +131,14 @@ async def set_model(controller: Controller, argument: str) -> Event | None:
 async def _change_model(controller: Controller, name: str) -> None:
     """Change the model and report it. Raises UsageError."""
     session, context = controller.in_use
-    selection = controller.services.selection
     if context.asking.locked():
         controller.emit(Notice(f"the model changes to {name} after the current request"))
     await controller.factory.change_model(session, context, name)
     await tell_cold_cost(session, context, controller.emit, OTHER_MODEL, cold=tokens_when_cold)
     controller.emit(Notice(f"the model is now {context.settings.model}"))
     controller.services.warn_of_retirement()
-    if not selection.facts.known:
-        near = selection.model.catalog.suggest(name)
-        hint = f"; did you mean {near}?" if near and near != name else ""
-        controller.emit(Notice(f"{selection.model.server} does not list this model{hint}", "warning"))
+    if doubt := controller.services.selection.doubt():
+        controller.emit(Notice(doubt, "warning"))
 
 
 def _keep_model(controller: Controller, name: str) -> Notice:

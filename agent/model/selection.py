@@ -65,6 +65,7 @@ class ModelSelection:
     """The model in use.
 
     facts    of the model chosen last; without a cache, each choice asks the server
+    checked  whether the server has confirmed that it has this model
     learned  the windows in tokens, by model, named in errors of the server during this run
     """
 
@@ -73,6 +74,7 @@ class ModelSelection:
     ) -> None:
         self.model = model
         self.facts = model.known_facts(model.catalog.resolve(name))
+        self.checked = False
         self.learned: dict[str, int] = {}
         self._now = now
         self._cache = cache
@@ -92,6 +94,7 @@ class ModelSelection:
         """Use a model by its id or alias. Raises UnknownModel if the service does not have it."""
         model = self.model.catalog.resolve(name)
         found = self._cache.get(self.model.server, model, self._now()) if self._cache else None
+        self.checked = found is not None
         if found is not None and urlsplit(self.model.server).hostname not in LOCAL:
             self.facts = found
             return
@@ -100,10 +103,25 @@ class ModelSelection:
         if asked is None:
             self.facts = found or self.model.known_facts(model)
             return
+        self.checked = True
         if found is not None and found.window_source and not asked.window_source:
             asked = replace(asked, window=found.window, window_source=found.window_source)
         self.facts = asked
         self._remember(asked)
+
+    def doubt(self) -> str:
+        """Return a warning about a model that is neither known nor confirmed by the server; else ""."""
+        if self.facts.known:
+            return ""
+        catalog = self.model.catalog
+        near = catalog.suggest(self.facts.id)
+        names = ", ".join(catalog.aliases) or name_some([facts.id for facts in catalog.models])
+        hint = f"; did you mean {near}?" if near and near != self.facts.id else ""
+        if self.checked:
+            return f"{mask(self.model.server)} does not list this model{hint}"
+        if not hint and catalog.models:
+            hint = f"; known models are {names}"
+        return f"cannot ask {mask(self.model.server)} whether it has this model{hint}"
 
     async def _describe(self, model: str) -> ModelFacts | None:
         """Ask the server about the model; None without an answer. Raises UnknownModel."""

@@ -282,6 +282,21 @@ def test_a_model_that_a_server_without_a_list_does_not_know_is_used_and_reported
     run_controller(tmp_path, work)
 
 
+def test_without_an_answer_of_the_server_a_model_is_used_and_the_doubt_about_it_told(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        run.server.close()
+        for name, hint in (
+            ("nosuch", "known models are opus, sonnet, haiku"),
+            ("claude-sonet-5-5", "did you mean claude-sonnet-5-5?"),
+        ):
+            text = await run.do(f"/model {name}")
+            assert text.startswith(f"the model is now {name}\n")
+            assert f"cannot ask {run.server.base_url} whether it has this model; {hint}" in text
+        assert await run.do("/model haiku") == "the model is now claude-haiku-5-5"
+
+    run_controller(tmp_path, work)
+
+
 def test_a_model_that_the_service_does_not_have_is_refused_with_the_nearest(tmp_path: Path) -> None:
     async def ask(server: Server) -> None:
         model = AnthropicModel(server.base_url, "test-key-12345", assume_official=True)
