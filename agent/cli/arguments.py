@@ -6,7 +6,7 @@ Imports little, so that --help is quick.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -120,25 +120,9 @@ def parse(argv: Sequence[str]) -> Options:
     made = parser()
     made.line = argv
     given = made.parse_args(joined_values(made, argv))
-    continues = given.continue_ or given.resume is not None
-    if given.skip and given.permission_mode not in (None, "bypassPermissions"):
-        made.error("--dangerously-skip-permissions cannot be used with --permission-mode")
-    if given.continue_ and given.resume is not None:
-        made.error("--continue cannot be used with --resume")
-    if given.fork_session and not continues:
-        made.error("--fork-session requires --continue or --resume")
-    if given.at is not None and not continues:
-        made.error("--at requires --continue or --resume")
-    if given.from_elsewhere and not continues:
-        made.error("--from-elsewhere requires --continue or --resume")
-    if given.from_elsewhere and (given.fork_session or given.at is not None):
-        made.error("--from-elsewhere cannot be used with --fork-session or --at")
-    if given.no_session and continues:
-        made.error("--no-session cannot be used with --continue or --resume")
-    if given.worktree is not None and given.sample:
-        made.error("--worktree cannot be used with --sample")
-    if given.output_format != "text" and not given.headless and given.input_format == "text":
-        made.error("--output-format requires -p")
+    for is_wrong, problem in _conflicts(given):
+        if is_wrong:
+            made.error(problem)
     values = vars(given)
     values["fork_session"] = given.fork_session or given.at is not None
     values["prompt"] = " ".join(values["prompt"])
@@ -150,6 +134,25 @@ def parse(argv: Sequence[str]) -> Options:
         values[name] = _rules(made, values, name)
     settle_client_flags(made, values)
     return Options(**values)
+
+
+def _conflicts(given: argparse.Namespace) -> Iterator[tuple[bool, str]]:
+    """Yield combinations of options that make no sense: whether the command line has it, and the error."""
+    continues = given.continue_ or given.resume is not None
+    copies = given.fork_session or given.at is not None
+    skips = given.skip and given.permission_mode not in (None, "bypassPermissions")
+    yield skips, "--dangerously-skip-permissions cannot be used with --permission-mode"
+    yield given.continue_ and given.resume is not None, "--continue cannot be used with --resume"
+    yield given.fork_session and not continues, "--fork-session requires --continue or --resume"
+    yield given.at is not None and not continues, "--at requires --continue or --resume"
+    yield given.from_elsewhere and not continues, "--from-elsewhere requires --continue or --resume"
+    yield given.from_elsewhere and copies, "--from-elsewhere cannot be used with --fork-session or --at"
+    yield given.no_session and continues, "--no-session cannot be used with --continue or --resume"
+    yield given.worktree is not None and given.sample, "--worktree cannot be used with --sample"
+    for flag, model in (("--model", given.model), ("--fallback-model", given.fallback_model)):
+        yield given.offline and model is not None, f"--offline has one model and cannot be used with {flag}"
+    is_for_client = given.headless or given.input_format != "text"
+    yield given.output_format != "text" and not is_for_client, "--output-format requires -p"
 
 
 def _rules(made: argparse.ArgumentParser, values: dict[str, Any], name: str) -> tuple[str, ...]:

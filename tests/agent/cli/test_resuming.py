@@ -130,6 +130,13 @@ def test_a_fork_of_a_session_in_use_continues_under_an_id_of_its_own(
     assert b"question 2" in files(project)[fork] and ProjectRecords(project).sessions()[0].path.name == fork
 
 
+def test_the_demo_takes_no_other_model(capfd: pytest.CaptureFixture[str]) -> None:
+    for flag in ("-m", "--fallback-model"):
+        with pytest.raises(SystemExit, match="2"):
+            parse(["--offline", flag, "opus", "words"])
+        assert "--offline has one model and cannot be used with --" in capfd.readouterr().err
+
+
 def test_a_fork_needs_something_to_copy(
     capfd: pytest.CaptureFixture[str], project: Path, headless: Headless
 ) -> None:
