@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agent.errors import UsageError
+from agent.errors import ConfigError, UsageError
 from agent.events import Notice
 from agent.extensions.agents import agents_section
 from agent.extensions.hooks import IdleNotices, JoinedHooks, NotifyingApprover, about_session, command_hooks
@@ -320,7 +320,11 @@ def window_source(setup: RunSetup, selection: ModelSelection) -> str:
 
 
 def compaction_state(services: Services, settings: RequestSettings) -> CompactionState:
-    """Build the state of the compaction pipeline. Raises ConfigError for contradictory settings."""
+    """Build the state of the compaction pipeline.
+
+    Raises ConfigError for contradictory settings, and UsageError or ConfigError for a window that is set so
+    small that no prompt fits.
+    """
     setup = services.setup
     facts = services.selection.facts
     limits = setup.compact_settings()
@@ -328,17 +332,30 @@ def compaction_state(services: Services, settings: RequestSettings) -> Compactio
     if settings.cache == "1h":
         limits = limits.for_hour_cache()
         prices = replace(prices, write=prices.write_hour)
+    overhead = sum(overheads(settings, services.counter).values())
+    _require_larger_window(setup, overhead)
     return CompactionState(
         settings=limits,
         window=ContextWindow(services.window, settings.max_tokens),
         prices=prices,
         counter=services.counter,
-        overhead=sum(overheads(settings, services.counter).values()),
+        overhead=overhead,
         binds=facts.binds,
         learn_window=services.selection.learn_window,
         window_source=window_source(setup, services.selection),
         cuts_silently=facts.cuts_silently,
     )
+
+
+def _require_larger_window(setup: RunSetup, overhead: int) -> None:
+    given = setup.given_window
+    if given is None or given > overhead:
+        return
+    words = f"the system prompt and the tools alone take {overhead:,} tokens"
+    if setup.options.context_window:
+        raise UsageError(f"cannot work with {setup.options.window_flag} {given}: {words}")
+    origin = setup.config.origins.get("context_window", "settings")
+    raise ConfigError(f"cannot work with context_window = {given} ({origin}): {words}")
 
 
 def overheads(settings: RequestSettings, counter: TokenCounter) -> dict[str, int]:

@@ -497,15 +497,18 @@ async def compact_reactively(
 ) -> None:
     """Compact after a prompt was rejected as too long; each `attempt`, from 1, frees more.
 
-    Raises the error with the largest blocks if no attempt is left or reactive compaction is off.
+    Raises the error with the largest blocks if no attempt is left, if the last one changed nothing, or if
+    reactive compaction is off.
     """
     state = context.compaction
+    before = state.window
     if error.limit is not None:
         context.limit_window(error.limit)
     if attempt <= REACTIVE_RUNGS and state.settings.reactive:
         request = CompactionRequest("reactive", attempt=attempt, because=because)
         outcome = await compact_context(session, context, emit, request)
-        if outcome.ids or attempt < REACTIVE_RUNGS:
+        # Without a change, the next request would be the same; a smaller window means a shorter reply.
+        if outcome.ids or state.window != before:
             return
     folded = session.folded
     named = largest_blocks_sentence(folded.view, Calibration.of(folded).text_slope(folded))

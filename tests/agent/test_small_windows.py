@@ -1,6 +1,7 @@
 """Whole runs against the strict server in small windows: whatever fills them, the session continues."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,28 @@ def test_compact_frees_context_where_the_request_did_not_fit(
         assert made.returncode == 0 and "[manual compact]" in made.stdout, made.stdout + made.stderr
         assert run_here(tmp_path, capfd, server, *flags, "-c", "And now?").returncode == 0
         assert len(server.refused) == 1
+
+
+def test_a_window_that_no_prompt_fits_into_is_an_error_at_once(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with Server(reader(0), ServerOptions(window=10)) as server:
+        done = run_here(tmp_path, capfd, server, "--context-window", "10", "Hello.")
+        assert done.returncode == 2 and not server.requests
+        told = re.search(
+            r"cannot work with --context-window 10: the system prompt and the tools alone take (\S+)",
+            done.stderr,
+        )
+        write_settings(tmp_path, "context_window = 10\n")
+        done = run_here(tmp_path, capfd, server, "Hello.")
+        assert done.returncode == 6 and "cannot work with context_window = 10 (" in done.stderr
+        assert not server.requests
+    assert told is not None
+    window = int(told[1].replace(",", "")) + 20
+    with Server(reader(0), ServerOptions(window=window)) as server:
+        done = run_here(tmp_path, capfd, server, "--context-window", str(window), "Hello.")
+        assert done.returncode == 1 and done.stderr.count("nothing more can be cleared") == 1
+        assert len(server.refused) == 1  # the same request is not sent again
 
 
 def test_a_large_prompt_that_fits_is_sent_whole_and_without_a_warning(
