@@ -111,22 +111,23 @@ def _places(source: SourceText, old: str, new: str, arguments: EditArguments, st
         reason = diagnose_mismatch(source.flat, old, new)
         since = "\nThe file changed on disk since you read it: read it again." if stale else ""
         raise ToolError(f"String to replace not found in file.\n{reason}{since}\nString: {quoted}")
-    lines = ", ".join(str(source.flat.count("\n", 0, at) + 1) for at in places[:_MAX_NAMED_MATCHES])
+    numbers = dict.fromkeys(str(source.flat.count("\n", 0, at) + 1) for at in places[:_MAX_NAMED_MATCHES])
+    lines = f"{'lines' if len(numbers) > 1 else 'line'} {', '.join(numbers)}"
     if len(places) > _MAX_NAMED_MATCHES:
         lines += f" and {len(places) - _MAX_NAMED_MATCHES} more"
     if len(places) > 1 and not arguments.replace_all:
         raise ToolError(
             f"Found {len(places)} matches of the string to replace, but replace_all is false. To replace all "
             "occurrences, set replace_all to true. To replace only one occurrence, please provide more "
-            f"context to uniquely identify the instance.\nThey are on lines {lines}.\nString: {quoted}"
+            f"context to uniquely identify the instance.\nThey are on {lines}.\nString: {quoted}"
         )
     if any_overlap(places, len(old)):
         raise ToolError(
-            f"The {len(places)} matches overlap (lines {lines}), so replacing all is ambiguous.\n"
+            f"The {len(places)} matches overlap ({lines}), so replacing all is ambiguous.\n"
             "Replace them one by one with more context."
         )
     if stale and len(places) > 1:
-        raise ToolError(f"{STALE_FILE}\nold_string is now on lines {lines}.")
+        raise ToolError(f"{STALE_FILE}\nold_string is now on {lines}.")
     return places
 
 

@@ -249,7 +249,8 @@ def page_of(
     total = len(lines)
     of = f"more than {total:,}" if more else f"{total:,}"
     if not shown and total:
-        return shown, f"[offset {start} is past the end: there are {of} lines]"
+        number = f"more than {total:,} lines" if more else pluralize(total, "line")
+        return shown, f"[offset {start} is past the end: the result has {number}]"
     if start == 0 and end == total:
         return shown, ""
     following = f"; continue with offset={end}" if end < total else ""

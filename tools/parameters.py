@@ -94,8 +94,10 @@ def _wrong_value(arguments: type[Arguments], name: str, value: Any, message: str
     reason, place = _complaint(message)
     if reason.startswith(_MISSING_FIELD):
         return WrongValue((name, *place, reason.removeprefix(_MISSING_FIELD).rstrip("`")), "missing")
-    choices = _schema_of(arguments)["properties"].get(name, {}).get("enum")
-    if choices and not place:
+    schema = _schema_of(arguments)["properties"].get(name, {})
+    for step in place:
+        schema = schema.get("items", {}) if isinstance(step, int) else schema["properties"][step]
+    if choices := schema.get("enum"):
         reason = f"it must be one of {', '.join(map(str, choices))}"
     for step in place:
         try:

@@ -100,7 +100,7 @@ TOOL = Tool(
     description="""\
 Return the original of text that was shortened, cleared or summarized in this conversation.
 
-- `id` (r57, or r57.2 for one part), as a placeholder or a summary names it: the exact text, page by page.
+- `id` (r57, or r57.2 for one part), as given in a placeholder or summary: the exact text, page by page.
 - `query`, words or a question: the best matches, with their ids.
 
 A file may have changed since then: read it again before you edit it.""",

@@ -31,7 +31,9 @@ _PDF_LIMIT_S = 30.0  # a page takes about 10 ms
 class FetchArguments(Arguments):
     """The page to fetch."""
 
-    url: Annotated[str, Meta(description="Its URL, such as https://docs.python.org/3/library/zlib.html")]
+    url: Annotated[
+        str, Meta(description="URL of the page, such as https://docs.python.org/3/library/zlib.html")
+    ]
 
     @classmethod
     def understood(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -230,7 +230,8 @@ def test_pages_and_long_lines(project: BashSession) -> None:
     assert first == ["many:1:hit 0", "many:2:hit 1", "[lines 1-2 of 5; continue with offset=2]"]
     last = found(project, "hit", path="many", output_mode="content", head_limit=2, offset=4)
     assert last == ["many:5:hit 4", "[lines 5-5 of 5]"]
-    assert "past the end" in found(project, "hit", path="many", output_mode="content", offset=9)[0]
+    past = found(project, "hit", path="many", output_mode="content", offset=9)[0]
+    assert past == "[offset 9 is past the end: the result has 5 lines]"
     (project.folder / "long").write_text("é" * 5_000 + "needle" + "x" * 5_000)
     (line,) = found(project, "needle", path="long", output_mode="content")
     assert "é" * 100 + "needle" in line and "[4,900 chars]…" in line and "…[+4,606 chars]" in line

@@ -575,7 +575,7 @@ def test_a_host_that_cannot_be_resolved_or_reached_is_said_so(tmp_path: Path) ->
 
         with pytest.raises(HostUnreachable, match="cannot be resolved"):
             await connect_to_host(ALLOWED, 443, {}, lookup=unknown)
-        with pytest.raises(HostUnreachable, match="cannot be reached"):
+        with pytest.raises(HostUnreachable, match=r"cannot be reached: Connection refused\Z"):
             await connect_to_host(
                 ALLOWED, 9, {}, lookup=lambda *_: ["127.0.0.1"], reachable=lambda address: True
             )

@@ -33,7 +33,10 @@ def test_a_list_is_taken_with_what_other_programs_add_to_an_item() -> None:
 @each_row(
     ("todos", "told"),
     [
-        ([item("a", "doing")], "todos.0.status"),
+        (
+            [item("a", "doing")],
+            "todos.0.status` is 'doing': it must be one of completed, in_progress, pending",
+        ),
         ([item("")], "todos.0.content"),
         ([item("a")] * (MAX_TODOS + 1), "todos"),
         ([{"status": "pending"}], "todos.0.content` is missing"),

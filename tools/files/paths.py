@@ -56,8 +56,8 @@ def expanded_path(text: str, context: Workspace | None = None) -> str:
     if text.startswith(("https://", "http://")):
         raise FileError(
             f"{one_line_path(text)} is a URL, not a path.",
-            remedy="Fetch it with bash and curl. The user may be asked to allow the host.",
-            tools="bash",
+            remedy="Fetch it with web_fetch. The user may be asked to allow the host.",
+            tools="web_fetch",
         )
     text = text.removeprefix("file://") if text.startswith("file:///") else text
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import ipaddress
+import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -132,7 +133,13 @@ async def connect_to_host(
                 return await _through_proxy(proxy, host, port)
             return HostConnection(*await _first_that_answers(public, port))
     except (OSError, TimeoutError) as error:
-        raise HostUnreachable(f"{host} cannot be reached: {error or 'no answer'}") from error
+        raise HostUnreachable(f"{host} cannot be reached: {_reason(error)}") from error
+
+
+def _reason(error: OSError) -> str:
+    """Return why a connection failed, without the address, which asyncio adds to the system's message."""
+    is_of_system = type(error) is OSError or isinstance(error, ConnectionError)
+    return os.strerror(error.errno) if is_of_system and error.errno else str(error) or "no answer"
 
 
 async def _first_that_answers(
