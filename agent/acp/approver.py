@@ -131,8 +131,8 @@ class EditorApprover:
             for each in question.access
             if each.outside and each.kind in ("read", "write")
         ]
-        told = "\n\n".join(filter(None, why))
-        return [*shown, _text(self._mask(told))] if told else shown
+        reasons = "\n\n".join(filter(None, why))
+        return [*shown, _text(self._mask(reasons))] if reasons else shown
 
 
 def _kind_of(answer: Allow | None, letter: str) -> PermissionOptionKind:

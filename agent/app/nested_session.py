@@ -297,12 +297,12 @@ def undelivered_reports(
     that was cut off before it could report.
     """
     notes = {note.seq: note.about for note in session.folded.metadata if note.topic == AGENT_TOPIC}
-    told = _late_reports(session)
+    delivered = _late_reports(session)
     reports = dict[int, TextBlock]()
     for seq, about in notes.items():
         label = f"{about.get('agent')} #{about.get('number')}"
         head = f"{LATE_HEAD.format(label)} "
-        if not about.get("background") or any(text.startswith(head) for text in told):
+        if not about.get("background") or any(text.startswith(head) for text in delivered):
             continue
         try:
             facts = read_transcript(ProjectRecords(home).path_of(str(about.get("session")))).facts

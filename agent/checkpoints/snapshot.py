@@ -117,15 +117,15 @@ class ProjectSnapshot(Struct):
             for name, state in self.states.items()
             if (old := before.known(name)) is not state and old != state
         }
-        gone = [name for name in before.states if name not in self]
+        removed = [name for name in before.states if name not in self]
         if self.in_git is not before.in_git:
-            gone += [name for name in before.in_git.keys() - self.in_git.keys() if name not in self.states]
+            removed += [name for name in before.in_git.keys() - self.in_git.keys() if name not in self.states]
             found |= {
                 name
                 for name, state in self.in_git.items()
                 if (old := before.known(name)) is not state and old != state
             }
-        return found.union(gone)
+        return found.union(removed)
 
     def known(self, path: str) -> PathState | None:
         """Return the state of a path that the scan found."""

@@ -233,10 +233,10 @@ async def undo_compaction(controller: Controller, argument: str) -> Event | None
     if isinstance(planned, CannotChange):
         return Notice(planned.reason, "warning")
     session.undone(planned.id, planned.edits)
-    told = f"{planned.message}{_rewrite_told(session, context)}"
+    message = f"{planned.message}{_rewrite_told(session, context)}"
     if context.compaction.window.percent(prompt_tokens(session, context)) < 90:
-        return Notice(told)
-    controller.emit(Notice(told))
+        return Notice(message)
+    controller.emit(Notice(message))
     return Notice(
         "the window is nearly full, so the next prompt will compact again; /recall ID shows single blocks",
         "warning",

@@ -49,11 +49,11 @@ def quote(lines: Sequence[str]) -> str:
 def describe_failure(call: Step) -> str:
     """Describe a failed call; the turn ends with this text."""
     what = call.input.get("file_path") or call.input.get("command") or call.tool
-    said = quote((call.text.strip() or "no result").split("\n")[-SHOWN_LINES:])
+    output = quote((call.text.strip() or "no result").split("\n")[-SHOWN_LINES:])
     if call.denied:
-        return f"{call.tool} was denied (`{what}`), so I am stopping here.\n\n{said}"
+        return f"{call.tool} was denied (`{what}`), so I am stopping here.\n\n{output}"
     why = " The demo cannot fix arbitrary code." if call.command == RUN_TESTS else ""
-    return f"{call.tool} failed (`{what}`), so I am stopping here.{why} The output was:\n\n{said}"
+    return f"{call.tool} failed (`{what}`), so I am stopping here.{why} The output was:\n\n{output}"
 
 
 def describe_success(call: Step) -> str:
@@ -67,8 +67,8 @@ def describe_success(call: Step) -> str:
         case "read":
             names = ", ".join(f"`{name}`" for name in re.findall(_DEFINITION, text)[:SHOWN_LINES])
             defines = f" It defines {names}." if names else ""
-            said = f"I read {count} of `{call.path}` ({len(call.text)} characters).{defines} It starts with:"
-            return f"{said}\n\n{quote(lines[:6])}"
+            reply = f"I read {count} of `{call.path}` ({len(call.text)} characters).{defines} It starts with:"
+            return f"{reply}\n\n{quote(lines[:6])}"
         case "bash" if not text.strip():
             return f"`{call.command}` succeeded without output."
         case "bash":
@@ -76,8 +76,8 @@ def describe_success(call: Step) -> str:
             return f"`{call.command}` printed {count}{last}:\n\n{quote(lines[-SHOWN_LINES:])}"
         case "write" | "edit":  # without the heading of the lines that follow, and with the file as code
             name = re.escape(call.path.rsplit("/", 1)[-1])
-            said = lines[0].removesuffix(" The lines around the change:")
-            return "Done: " + re.sub(rf"(?<!`)[^ `]*{name}(?!`)", r"`\g<0>`", said, count=1)
+            reply = lines[0].removesuffix(" The lines around the change:")
+            return "Done: " + re.sub(rf"(?<!`)[^ `]*{name}(?!`)", r"`\g<0>`", reply, count=1)
     return f"The {call.tool} tool returned:\n\n{quote(lines[:SHOWN_LINES])}"
 
 
@@ -87,7 +87,7 @@ def write_summary(past: Sequence[Step]) -> str:
     request = prompts[-1][:PROMPT_CHARS] if prompts else "(none in view)"
     listed = [f"- User: {' '.join(text.split())[:PROMPT_CHARS]}" for text in prompts[-SHOWN_LINES:]]
     failed = [f"- {call.tool}: {call.text.strip()[:120]}" for call in calls_in(past) if call.failed]
-    said = next((step.text for step in reversed(past) if step.kind == "reply"), "(nothing yet)")
+    newest = next((step.text for step in reversed(past) if step.kind == "reply"), "(nothing yet)")
     sections = (
         ("Primary Request and Intent", request),
         (
@@ -99,7 +99,7 @@ def write_summary(past: Sequence[Step]) -> str:
         ("Problem Solving", f"{len(calls_in(past))} tool calls were in the context at this point."),
         ("All User Messages", "\n".join(listed) or "(none in view)"),
         ("Pending Tasks", "\n".join(_pending(past, prompts))),
-        ("Current Work", said[:PROMPT_CHARS].split("Up next (")[0].strip()),
+        ("Current Work", newest[:PROMPT_CHARS].split("Up next (")[0].strip()),
         ("Next Step", f'Continue with the request: "{request}"'),
     )
     text = "\n\n".join(f"{number}. {title}:\n{body}" for number, (title, body) in enumerate(sections, 1))

@@ -84,5 +84,5 @@ def _next_step(text: str, past: Sequence[Step], resumed: bool) -> Answer:
         number = f"Step {begun + 1} of {len(steps)}: " if len(steps) > 1 else "I will "
         return Answer(f"{number}{name_calls(steps[begun])}.", steps[begun])
     done = [describe_success(call) for call in calls[-4:] if not call.failed]
-    said = "\n\n".join(done) or "Done."
-    return Answer(said + (f"\n\nI do not understand this part: {'; '.join(unclear)}." if unclear else ""))
+    report = "\n\n".join(done) or "Done."
+    return Answer(report + (f"\n\nI do not understand this part: {'; '.join(unclear)}." if unclear else ""))

@@ -153,8 +153,8 @@ def read_next(run: ReadingRun, past: Sequence[Step]) -> Answer:
         if latest.command == (command := run.page(found.done + 1)):
             return Answer(f"No files match `{run.pattern}` in `{run.where}`.")
         known = f" The last was {found.position}" if found.noted and found.done else ""
-        said = f"I will list the files from number {found.done + 1} on.{known}"
-        return Answer(said, (tool_call("bash", command=command),))
+        reply = f"I will list the files from number {found.done + 1} on.{known}"
+        return Answer(reply, (tool_call("bash", command=command),))
     found.done += 1
     lines.append(f"Reading {found.position}")
     if not {*found.up_next()[1:2]} & {*notes.split("\n")}:

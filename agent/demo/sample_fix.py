@@ -26,16 +26,16 @@ def next_fix(text: str, past: Sequence[Step]) -> Answer | None:  # noqa: PLR0911
         return None
     if latest.tool == "bash" and latest.failed:
         if _NO_PYTEST.search(latest.text) and latest.command != SAMPLE_TESTS:
-            said = "pytest is not installed, so I will run the tests with unittest."
-            return Answer(said, (tool_call("bash", command=SAMPLE_TESTS),))
+            reply = "pytest is not installed, so I will run the tests with unittest."
+            return Answer(reply, (tool_call("bash", command=SAMPLE_TESTS),))
         if SAMPLE_MODULE not in latest.text or "ZeroDivisionError" not in latest.text:
             return None
-        said = f"Two tests fail, and both call `mean` in `{SAMPLE_MODULE}`. I will read it."
-        return Answer(said, (tool_call("read", file_path=SAMPLE_MODULE),))
+        reply = f"Two tests fail, and both call `mean` in `{SAMPLE_MODULE}`. I will read it."
+        return Answer(reply, (tool_call("read", file_path=SAMPLE_MODULE),))
     if latest.tool == "read" and latest.path.endswith(SAMPLE_MODULE) and SAMPLE_BUG.strip() in latest.text:
-        said = "The bug: the sum is divided by one less than the number of values."
+        reply = "The bug: the sum is divided by one less than the number of values."
         edit = tool_call("edit", file_path=SAMPLE_MODULE, old_string=SAMPLE_BUG, new_string=SAMPLE_REMEDY)
-        return Answer(said, (edit,))
+        return Answer(reply, (edit,))
     if latest.tool == "edit" and not latest.failed and latest.path == SAMPLE_MODULE:
         command = next((call.command for call in reversed(calls) if call.tool == "bash"), SAMPLE_TESTS)
         return Answer("Now I will run the tests again.", (tool_call("bash", command=command),))

@@ -76,7 +76,7 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
     """Ask the hooks, the rules and the user, in this order. Raises ToolError for an invalid changed input."""
     hooked = HookAnswer()
     notes: tuple[str, ...] = ()
-    said = ""
+    remark = ""
     if context.hooks is not None:
         about = {"tool": call.tool.name, "input": dict(call.use.input), "id": call.use.id}
         hooked = await context.hooks.run(HookEvent.PRE_TOOL, about)
@@ -100,15 +100,15 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
         if isinstance(answer, Deny):
             return replace(_refused(answer), notes=notes)
         _grant(context, emit, question, verdict, answer)
-        said = answer.remark
-        notes = (*notes, remark_note(said)) if said else notes
+        remark = answer.remark
+        notes = (*notes, remark_note(remark)) if remark else notes
         if context.permissions.planning:  # the user may have switched to plan mode before answering
             verdict = judge_call(call.tool.name, call.access, context.permissions.rules)
             if verdict.answer == "deny":
                 return _denied(verdict, notes)
         if answer.updated_input not in (None, call.use.input):
-            return replace(_with_input_of(context, call, answer, notes), said=said)
-    return Permission(notes=notes, sandboxed=verdict.sandboxed, call=call, said=said)
+            return replace(_with_input_of(context, call, answer, notes), said=remark)
+    return Permission(notes=notes, sandboxed=verdict.sandboxed, call=call, said=remark)
 
 
 async def _as_covered(context: TurnContext, emit: Emit, call: ParsedCall, verdict: Verdict) -> Verdict:
@@ -144,9 +144,9 @@ def _after_hook(
         changed = parse_call(context, replace(call.use, input=hooked.updated_input), call.tool)
     except (FileError, ToolError) as error:
         raise ToolError(f"A hook changed the input of this call to an invalid one: {error}") from error
-    told = f"a hook changed the input of this call to {_shown(changed)}"
-    emit(Notice(f"{call.tool.name}: {told}"))
-    return changed, (*notes, f"[{told}]")
+    notice = f"a hook changed the input of this call to {_shown(changed)}"
+    emit(Notice(f"{call.tool.name}: {notice}"))
+    return changed, (*notes, f"[{notice}]")
 
 
 def _with_input_of(

@@ -332,8 +332,8 @@ async def _plan(
     if trigger == "auto" and _replaces_history(step):
         answer = await _ask_hook(session, context, request)
         if answer.veto is not None or answer.words:
-            told = replace(situation, vetoed=answer.veto is not None, focus=answer.words)
-            flow, step = await off_loop(session, lambda: _begun(plan(told, trigger)))
+            answered = replace(situation, vetoed=answer.veto is not None, focus=answer.words)
+            flow, step = await off_loop(session, lambda: _begun(plan(answered, trigger)))
     cost = session.cost
     while isinstance(step, SummaryRequest):
         if context.compaction.settings.waits_for_summary(trigger):

@@ -16,7 +16,7 @@ MAX_COUNTED_TIMES = 20  # a reply may repeat a call two thousand times, and the 
 MAX_TIMES = 50  # after which the turn ends
 STUCK = f"ended the turn: the same call returned the same result {MAX_TIMES} times in a row"
 NOTE = (
-    "[this call returned the same result {times} times in a row and will not change by itself: try something "
+    "[the same call had the same result {times} times in a row; it will not change by itself: try something "
     "else, or say what blocks you]"
 )
 
@@ -24,8 +24,8 @@ NOTE = (
 def with_repeat_note(folded: Folded, use: ToolUseBlock, content: tuple[Block, ...]) -> tuple[Block, ...]:
     """Return the result of a call, with a note if the calls before it were the same with the same result."""
     times = 1 + _equal(folded, use, content, MAX_COUNTED_TIMES)
-    told = times if times <= MAX_COUNTED_TIMES else f"more than {MAX_COUNTED_TIMES}"
-    return content if times < TIMES else (*content, TextBlock(NOTE.format(times=told)))
+    shown_times = times if times <= MAX_COUNTED_TIMES else f"more than {MAX_COUNTED_TIMES}"
+    return content if times < TIMES else (*content, TextBlock(NOTE.format(times=shown_times)))
 
 
 def is_stuck(folded: Folded) -> bool:
@@ -58,5 +58,5 @@ def _latest(folded: Folded) -> Iterator[tuple[ToolUseBlock, tuple[Block, ...]]]:
 def _bare(content: tuple[Block, ...]) -> tuple[Block, ...]:
     content = tuple(block for block in content if not (is_put_back(block) or is_result_id(block)))
     last = content[-1] if content else None
-    told = isinstance(last, TextBlock) and last.text.startswith(NOTE[: NOTE.index("{")])
-    return content[:-1] if told else content
+    has_note = isinstance(last, TextBlock) and last.text.startswith(NOTE[: NOTE.index("{")])
+    return content[:-1] if has_note else content

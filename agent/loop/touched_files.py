@@ -232,12 +232,14 @@ async def tell_memory_below(
     changed = {each.path for each in context.checkpoints.log.changes} if context.checkpoints else set()
     most = kept_chars(context.compaction.window.size)
     for path, text in found.items():
-        told = memory_text(path, text, most)
-        head = told.partition("\n")[0]
+        content = memory_text(path, text, most)
+        head = content.partition("\n")[0]
         name = path.relative_to(tools.folder).as_posix() if path.is_relative_to(tools.folder) else str(path)
         if str(path) not in shown and head not in tools.inbox.waiting and name not in changed:
-            tools.inbox.post(told, head, session.folded.last_seq + 1)  # sent with the file that is being read
-            tokens = context.compaction.counter.text(told)
+            tools.inbox.post(
+                content, head, session.folded.last_seq + 1
+            )  # sent with the file that is being read
+            tokens = context.compaction.counter.text(content)
             emit(Notice(f"now following {name} ({tokens:,} tokens)"))
 
 

@@ -206,11 +206,11 @@ def _is_json(text: str) -> bool:
 
 def no_reply(stream: EventStream, content: str) -> TransientError:
     """Return the error for a response with the content type `content` that ended before a reply began."""
-    said = stream.beginning.decode("utf-8", "replace")
-    if not said.strip() or content.startswith("text/event-stream"):
+    received = stream.beginning.decode("utf-8", "replace")
+    if not received.strip() or content.startswith("text/event-stream"):
         return ended_early()
     return invalid_response(
-        f"expected a reply, but got {quote(content, 60)} (captive portal or proxy?): {quote(said)}"
+        f"expected a reply, but got {quote(content, 60)} (captive portal or proxy?): {quote(received)}"
     )
 
 

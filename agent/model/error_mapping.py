@@ -281,8 +281,8 @@ def map_connection_error(place: str, host: str, error: BaseException, proxy: str
         is_local = (urlsplit(proxy).hostname or host) in LOCAL
         patience_s = LOCAL_RESTART_S if is_local else None
         return TransientError(text, cause="refused", patience_s=patience_s)
-    said = _first_words(causes[1:] or causes) or why  # the client's own message is always the same
-    return no_connection(f"cannot connect to {where}: {said}")
+    message = _first_words(causes[1:] or causes) or why  # the client's own message is always the same
+    return no_connection(f"cannot connect to {where}: {message}")
 
 
 def _first_stop(place: str, proxy: str) -> str:
@@ -296,8 +296,8 @@ def _breaks_protocol(error: BaseException) -> bool:
 
 
 def _first_words(errors: Iterable[BaseException]) -> str:
-    said = (_one_line(str(each), MAX_ERROR_LINE_CHARS) for each in errors)
-    return next(filter(None, said), "")
+    messages = (_one_line(str(each), MAX_ERROR_LINE_CHARS) for each in errors)
+    return next(filter(None, messages), "")
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

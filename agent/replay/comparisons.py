@@ -118,13 +118,13 @@ def _digest(situation: Situation, at: int) -> str:
     lines: list[str] = []
     for entry in reversed(situation.folded.entries[:at]):
         if isinstance(entry, Prompt):
-            said = [f"user: {text[:2_000]}" for text in block_texts(entry.fact.blocks)]
+            added = [f"user: {text[:2_000]}" for text in block_texts(entry.fact.blocks)]
         else:
-            said = [call_label(use) for use in entry.uses.values()]
-        room -= situation.counter.text("\n".join(said))
+            added = [call_label(use) for use in entry.uses.values()]
+        room -= situation.counter.text("\n".join(added))
         if room < 0:
             break
-        lines[:0] = said
+        lines[:0] = added
     return "[summarized: earlier messages]\n" + "\n".join(lines)
 
 

@@ -119,8 +119,8 @@ async def attach(mentions: list[Mention], context: ToolContext, limits: AttachLi
             one = Attachment(_not_attached(mention.path, str(error).partition("\n")[0]), trouble=True)
         left -= sum(limits.count(block.text) for block in one.blocks if isinstance(block, TextBlock))
         made.append(one)
-    told = await _about_absent([*dict.fromkeys(absent)], context) if absent else ""
-    return [*made, Attachment(told)] if told else made
+    notice = await _about_absent([*dict.fromkeys(absent)], context) if absent else ""
+    return [*made, Attachment(notice)] if notice else made
 
 
 async def _about_absent(names: Sequence[str], context: ToolContext) -> str:
@@ -139,8 +139,8 @@ async def _about_absent(names: Sequence[str], context: ToolContext) -> str:
         near = await in_thread(FILE_TIMEOUT_S, lambda gone: _nearest(names[:MAX_NAMED_ABSENT], context, gone))
     except FileError:  # the disk does not respond; the line is shown without suggestions
         near = []
-    meant = f"; did you mean {' or '.join(f'@{one_line_path(name)}' for name in near)}?" if near else ""
-    return f"{listed}: no such file{meant}"
+    suggestion = f"; did you mean {' or '.join(f'@{one_line_path(name)}' for name in near)}?" if near else ""
+    return f"{listed}: no such file{suggestion}"
 
 
 def _nearest(names: Sequence[str], context: ToolContext, gone: threading.Event) -> list[str]:
@@ -228,8 +228,8 @@ def _reader(path: str, wanted: tuple[int, int] | None) -> Callable[..., Any]:
 def _image_blocks(name: str, content: tuple[Block, ...]) -> tuple[Block, ...]:
     """Return the image, followed by its name and size."""
     images = [block for block in content if isinstance(block, ImageBlock)]
-    said = content_text(tuple(block for block in content if isinstance(block, TextBlock)))
-    return (*images, attached("Image", name, said))
+    caption = content_text(tuple(block for block in content if isinstance(block, TextBlock)))
+    return (*images, attached("Image", name, caption))
 
 
 def _not_attached(name: str, why: str) -> str:

@@ -183,9 +183,9 @@ class _AliasReader:
             if meaning.startswith("!"):
                 self._add_script(" ".join((meaning[1:], *map(shlex.quote, words[at + 1 :]))), is_sure)
                 continue
-            meant = replace(command, words=("git", *_split(meaning), *words[at + 1 :]), sure=is_sure)
-            self.found.append(meant)
-            self.read(meant, count + 1)
+            resolved = replace(command, words=("git", *_split(meaning), *words[at + 1 :]), sure=is_sure)
+            self.found.append(resolved)
+            self.read(resolved, count + 1)
 
     def _add_script(self, text: str, is_sure: bool) -> None:
         script = read_line(text)

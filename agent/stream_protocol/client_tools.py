@@ -50,16 +50,16 @@ def server_status(server: McpServer) -> dict[str, Any]:
         }
     elif entry.kind != "sdk":
         config["url"] = entry.shows
-    told: dict[str, Any] = {
+    status: dict[str, Any] = {
         "name": entry.name,
         "status": server.state,
         "scope": entry.scope,
         "config": config,
     }
     if server.failure:
-        return {**told, "error": server.failure}
+        return {**status, "error": server.failure}
     tools = [{key: raw[key] for key in _TOLD_OF_TOOLS if key in raw} for raw in offer.tools.values()]
-    return {**told, "serverInfo": server.greeting.get("serverInfo") or {}, "tools": tools}
+    return {**status, "serverInfo": server.greeting.get("serverInfo") or {}, "tools": tools}
 
 
 def tool_sizes(server: McpServer, count: Callable[[str], int]) -> list[dict[str, Any]]:

@@ -136,8 +136,8 @@ def result_frame(use: ToolUseBlock | None, result: Result) -> dict[str, Any]:
         about = f"Error: {text}"
     elif use is not None:
         about = client_output(use.name, text)
-    told = {} if about is None else {"tool_use_result": about}
-    return {"type": "user", "message": message, "parent_tool_use_id": None, **told}
+    extra = {} if about is None else {"tool_use_result": about}
+    return {"type": "user", "message": message, "parent_tool_use_id": None, **extra}
 
 
 def compaction_frame(event: events.ContextCompacted) -> dict[str, Any]:
@@ -165,8 +165,8 @@ def retry_frame(event: events.Retrying) -> dict[str, Any]:
 def denial_frame(use: ToolUseBlock, result: Result) -> dict[str, Any]:
     """Return the line for a denied call."""
     text = next((block.text for block in result.content if isinstance(block, TextBlock)), "")
-    told = {"tool_name": client_name(use.name), "tool_use_id": use.id, "message": text}
-    return {"type": "system", "subtype": "permission_denied", **told}
+    details = {"tool_name": client_name(use.name), "tool_use_id": use.id, "message": text}
+    return {"type": "system", "subtype": "permission_denied", **details}
 
 
 class NestedFrames:
@@ -261,8 +261,8 @@ class StreamJsonFormat(OutputFormat):
         mode = self.run.status().mode
         if mode != self._told_mode:
             self._told_mode = mode
-            told = {"status": None, "permissionMode": client_mode(mode)}
-            self.write({"type": "system", "subtype": "status", **told})
+            state = {"status": None, "permissionMode": client_mode(mode)}
+            self.write({"type": "system", "subtype": "status", **state})
 
     def _tell_reply(self, reply: Reply) -> None:
         """Write the blocks of a reply that were not written as they arrived."""

@@ -185,8 +185,8 @@ def greeting(given: str, skills: SkillLibrary) -> dict[str, Any]:
     commands = [(name, what, "") for name, what in LOCAL_COMMANDS.items()]
     commands += [(one.name, f"{one.description} ({one.origin})", one.hint) for one in skills.for_users()]
     agents = [{"name": each.name, "description": each.description} for each in BUILTIN_AGENTS.values()]
-    told = given_agents(given).items() if given else ()
-    agents += [{"name": name, "description": str(fields.get("description", ""))} for name, fields in told]
+    others = given_agents(given).items() if given else ()
+    agents += [{"name": name, "description": str(fields.get("description", ""))} for name, fields in others]
     return {
         "commands": [
             {"name": name, "description": what, "argumentHint": hint} for name, what, hint in commands

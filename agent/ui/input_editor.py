@@ -181,12 +181,12 @@ class InputEditor:
         self.buffer.complete_state = None
         if marked is not None and not marked.text.startswith("/"):
             return True
-        meant = {each.name.removeprefix("/"): each.alias_of or each.name for each in commands}
-        if is_command(text) and " " not in text and text[1:] not in meant:
-            fitting = [name for name in rank(text[1:], meant) if name.startswith(text[1:])]
+        names = {each.name.removeprefix("/"): each.alias_of or each.name for each in commands}
+        if is_command(text) and " " not in text and text[1:] not in names:
+            fitting = [name for name in rank(text[1:], names) if name.startswith(text[1:])]
             if fitting:
                 self._replace(f"/{fitting[0]}")
-            return len({meant[name] for name in fitting}) > 1
+            return len({names[name] for name in fitting}) > 1
         return False
 
     def newline_after_backslash(self) -> bool:

@@ -128,13 +128,13 @@ def _shown_link(opened: Token, words: list[Token], closed: Token, links: bool) -
     """Yield a link, followed by its address if the terminal does not open links."""
     href = str(opened.attrs.get("href", ""))
     shown = one_line(normalizeLinkText(href))
-    said = "".join(word.content for word in words)
+    label = "".join(word.content for word in words)
     if links and is_safe_link(href):
-        yield from (opened, *(words if said else [_text(shown)]), closed)
-    elif said.strip() in (href, shown, shown.removeprefix("mailto:")):
+        yield from (opened, *(words if label else [_text(shown)]), closed)
+    elif label.strip() in (href, shown, shown.removeprefix("mailto:")):
         yield from words
-    elif links or not said:
-        yield from (*words, _text(f" ({shown})" if said else f"({shown})"))
+    elif links or not label:
+        yield from (*words, _text(f" ({shown})" if label else f"({shown})"))
     else:
         opened.attrs["href"] = shown
         yield from (opened, *words, closed)

@@ -52,10 +52,10 @@ class AskedHooks:
         found = chosen(self.entries, event, about, str(session.get("cwd") or "/"))
         if not found:
             return HookAnswer()
-        told = {**session, **hook_input(event, about)}
+        payload = {**session, **hook_input(event, about)}
         waited = []
         for entry in found:
-            answer = asyncio.ensure_future(self._answer(entry, with_short_form(entry, told, about)))
+            answer = asyncio.ensure_future(self._answer(entry, with_short_form(entry, payload, about)))
             if entry.background:
                 self._background.add(answer)
                 answer.add_done_callback(self._background.discard)
@@ -66,13 +66,13 @@ class AskedHooks:
             self._tell(f"a hook for {event} says: {joined.message}")
         return joined
 
-    async def _answer(self, entry: HookEntry, told: dict[str, Any]) -> HookAnswer:
+    async def _answer(self, entry: HookEntry, payload: dict[str, Any]) -> HookAnswer:
         limit = entry.timeout
         if entry.event is HookEvent.SESSION_END:
             limit = min(limit, SESSION_END_TIMEOUT_S)
         asked = False
         try:
-            return await asyncio.wait_for(self._ask(entry, told), limit)
+            return await asyncio.wait_for(self._ask(entry, payload), limit)
         except TimeoutError:  # an OSError too
             fault = f"took longer than {limit:g} s"
         except HookFailed as error:

@@ -29,8 +29,8 @@ def command_hooks(
     """
     blocked = set[tuple[str, str]]()
 
-    async def ask(entry: HookEntry, told: dict[str, Any]) -> HookAnswer:
-        end = await run_command(entry.run, json.dumps(told, default=str))
+    async def ask(entry: HookEntry, payload: dict[str, Any]) -> HookAnswer:
+        end = await run_command(entry.run, json.dumps(payload, default=str))
         err = end.err
         if end.refusal is not None and end.code != VETO_EXIT_CODE:
             known = (entry.run, str(end.refusal))

@@ -20,59 +20,59 @@ if TYPE_CHECKING:
 
 def hook_input(event: HookEvent, about: Mapping[str, Any]) -> dict[str, Any]:
     """Return the input of a hook for an event, without the part that `about_session` returns."""
-    told: dict[str, Any] = {"hook_event_name": str(event)}
-    told |= {name: about[name] for name in ("agent_id", "agent_type") if about.get(name)}
+    payload: dict[str, Any] = {"hook_event_name": str(event)}
+    payload |= {name: about[name] for name in ("agent_id", "agent_type") if about.get(name)}
     match event:
         case HookEvent.PRE_TOOL | HookEvent.POST_TOOL | HookEvent.POST_TOOL_FAILURE:
-            told |= _of_call(event, about)
+            payload |= _of_call(event, about)
         case HookEvent.PROMPT:
-            told["prompt"] = about["prompt"]
+            payload["prompt"] = about["prompt"]
         case HookEvent.STOP | HookEvent.SUBAGENT_STOP:
-            told["stop_hook_active"] = about["again"]
-            told["last_assistant_message"] = about["answer"]
+            payload["stop_hook_active"] = about["again"]
+            payload["last_assistant_message"] = about["answer"]
         case HookEvent.PRE_COMPACT:
-            told["trigger"] = compaction_trigger(about)
-            told["custom_instructions"] = about.get("focus") or ""
+            payload["trigger"] = compaction_trigger(about)
+            payload["custom_instructions"] = about.get("focus") or ""
         case HookEvent.POST_COMPACT:
-            told["trigger"] = compaction_trigger(about)
-            told["compact_summary"] = about.get("summary") or ""
+            payload["trigger"] = compaction_trigger(about)
+            payload["compact_summary"] = about.get("summary") or ""
         case HookEvent.NOTIFICATION:
-            told |= {"message": about["message"], "notification_type": about.get("type", "")}
+            payload |= {"message": about["message"], "notification_type": about.get("type", "")}
         case HookEvent.SESSION_START:
-            told |= {name: about[name] for name in ("source", "model") if name in about}
+            payload |= {name: about[name] for name in ("source", "model") if name in about}
         case HookEvent.SESSION_END:
-            told["reason"] = about["reason"]
-    return told
+            payload["reason"] = about["reason"]
+    return payload
 
 
 def _of_call(event: HookEvent, about: Mapping[str, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    payload: dict[str, Any] = {
         "tool_name": client_name(about["tool"]),
         "tool_input": about["input"],
         "tool_use_id": about.get("id"),
     }
     if event is HookEvent.POST_TOOL:
-        told["tool_response"] = _response(about)
+        payload["tool_response"] = _response(about)
     elif event is HookEvent.POST_TOOL_FAILURE:
-        told["error"] = about["output"]
+        payload["error"] = about["output"]
     if "seconds" in about:
-        told["duration_ms"] = round(about["seconds"] * 1000)
-    return told
+        payload["duration_ms"] = round(about["seconds"] * 1000)
+    return payload
 
 
 def _response(about: Mapping[str, Any]) -> dict[str, Any]:
     """Return the output of a call: `content` is all of it, other fields are those that scripts expect."""
-    told = {"content": about["output"], "is_error": about["error"]}
+    payload = {"content": about["output"], "is_error": about["error"]}
     if path := about["input"].get("file_path"):
-        told["filePath"] = path
-    return {**told, **(client_output(about["tool"], about["output"]) or {})}
+        payload["filePath"] = path
+    return {**payload, **(client_output(about["tool"], about["output"]) or {})}
 
 
-def with_short_form(entry: HookEntry, told: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
+def with_short_form(entry: HookEntry, payload: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
     """Return the input of a command; a hook under an older name gets the older form as well."""
     if not entry.short_name:
-        return dict(told)
-    return {**told, "moment": entry.short_name, **about}
+        return dict(payload)
+    return {**payload, "moment": entry.short_name, **about}
 
 
 def about_session(session: Session, tools: ToolContext, permissions: PermissionStore) -> dict[str, Any]:

@@ -199,8 +199,8 @@ class BrowserAnswer:
         except TimeoutError:
             raise ServerFailed(f"no answer from the browser within {LOGIN_TIMEOUT_S:.0f} s") from None
         if "error" in query:
-            told = query.get("error_description") or query["error"]
-            raise ServerFailed(f"the login was refused: {told[0]}")
+            reasons = query.get("error_description") or query["error"]
+            raise ServerFailed(f"the login was refused: {reasons[0]}")
         first = {key: values[0] for key, values in query.items()}
         return AuthorizationCodeResult(code=first["code"], state=first.get("state"), iss=first.get("iss"))
 

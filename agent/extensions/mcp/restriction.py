@@ -27,10 +27,10 @@ def restricted_tool(tool: Tool, allowed: Sequence[str] | None, denied: Sequence[
         found = await whole(name, given)
         if found is None:
             return None
-        meant = found[0].name
-        fits = not named or any(rule.names(meant) for rule in named)
-        if not fits or any(rule.names(meant) for rule in excluded):
-            raise ToolError(f"You may not use {meant}.")
+        tool_name = found[0].name
+        fits = not named or any(rule.names(tool_name) for rule in named)
+        if not fits or any(rule.names(tool_name) for rule in excluded):
+            raise ToolError(f"You may not use {tool_name}.")
         return found
 
     return replace(tool, resolve=resolve)

@@ -180,9 +180,9 @@ class McpServer:
         except TimeoutError:
             failure = f"no answer within {self.limits.connect_s:g} s{link.hint}"
         except ServerFailed as error:
-            told = link.failure(error)
-            failure = str(told) or "it failed"
-            self.needs_login = isinstance(told, NeedsLogin)
+            cause = link.failure(error)
+            failure = str(cause) or "it failed"
+            self.needs_login = isinstance(cause, NeedsLogin)
         except BaseException:
             link.drop("it was stopped")
             raise

@@ -125,8 +125,8 @@ class McpSession:
             return
         error = message.get("error")
         if error is not None:
-            told = error.get("message") if isinstance(error, dict) else error
-            waiting.set_exception(ServerFailed(str(told)[:2_000]))
+            reason = error.get("message") if isinstance(error, dict) else error
+            waiting.set_exception(ServerFailed(str(reason)[:2_000]))
         else:
             result = message.get("result")
             waiting.set_result(result if isinstance(result, dict) else {})
@@ -136,8 +136,8 @@ class McpSession:
         if report is not None:
             done = f"{params.get('progress')}"
             total = params.get("total")
-            told = f"{done} of {total}" if total else done
-            report(f"{told} {params.get('message') or ''}".strip() + "\n")
+            progress = f"{done} of {total}" if total else done
+            report(f"{progress} {params.get('message') or ''}".strip() + "\n")
 
     def _requested(self, ident: Any, method: str, params: Message) -> None:
         """Answer a request of the server. Questions are declined."""

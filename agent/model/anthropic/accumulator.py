@@ -176,8 +176,8 @@ def _refusal_notice(details: Any) -> Notice | None:
     """Return the notice about the reason for a refusal: its category, its explanation, or both."""
     if not isinstance(details, dict) or details.get("type") != "refusal":
         return None
-    said = (details.get("category"), details.get("explanation"))
-    words = ": ".join(each for each in said if isinstance(each, str) and each)
+    parts = (details.get("category"), details.get("explanation"))
+    words = ": ".join(each for each in parts if isinstance(each, str) and each)
     reason = " ".join(printable(replace_surrogates(words[:500])).split())
     return Notice(f"the provider's reason for the refusal: {reason}", "warning") if reason else None
 

@@ -76,8 +76,8 @@ class ChunkReader(Struct):
             yield from self._take(choice.get("delta") or choice.get("message") or {})
             if reason := choice.get("finish_reason"):
                 self._finish()
-                said = reply_label(reason)
-                self.reply.stop = _STOPS.get(said, said)
+                label = reply_label(reason)
+                self.reply.stop = _STOPS.get(label, label)
 
     def end(self) -> None:
         """End the reply, which is complete if there was a stop reason."""
