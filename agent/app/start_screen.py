@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent.events import Emit, Notice
-from agent.extensions import ProjectItem
+from agent.extensions import ProjectItem, ignored_by_place
 from agent.formatting import shorten
 from agent.ports import Status
 from agent.session import BranchWatch, unread_memory
@@ -66,12 +66,13 @@ async def open_run(services: Services) -> bool:
 
 def _tell_ignored(services: Services) -> None:
     """Name the parts of extensions that have no effect, once until they change."""
-    by_file: dict[str, list[str]] = {}
-    for each in services.ignored_parts:
-        by_file.setdefault(short_path(str(each.path)), []).append(each.name)
-    if not by_file:
+    places = ignored_by_place(services.ignored_parts)
+    if not places:
         return
-    parts = (f"{', '.join(dict.fromkeys(names))} in {path}" for path, names in by_file.items())
+    parts = (
+        f"{', '.join(dict.fromkeys(part.name for part in found))} in {place}"
+        for place, found in places.items()
+    )
     text = f"without effect: {shorten('; '.join(parts), 400)} (see /doctor)"
     item = ProjectItem("notice", name="ignored settings", shows="", content=text.encode())
     if services.approvals.decided(item) is None:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from agent.app import Controller, has_credentials
 from agent.errors import ConfigError
 from agent.events import CommandOutput, Event, Notice
+from agent.extensions import ignored_by_place
 from agent.version import __version__
 from tools.sandbox import short_path
 from tools.text import pluralize
@@ -113,11 +114,8 @@ def _findings(controller: Controller) -> Iterator[Finding]:
 
 def _ignored_parts(controller: Controller) -> Iterator[Finding]:
     """Yield the parts of extensions without effect, with the reasons."""
-    by_file: dict[str, list[str]] = {}
-    for each in controller.services.ignored_parts:
-        by_file.setdefault(short_path(str(each.path)), []).append(f"{each.name} ({each.why})")
-    for path, entries in by_file.items():
-        yield "", path, f"without effect: {'; '.join(entries)}"
+    for place, parts in ignored_by_place(controller.services.ignored_parts).items():
+        yield "", place, f"without effect: {'; '.join(f'{part.name} ({part.why})' for part in parts)}"
 
 
 def _failed_servers(controller: Controller) -> Iterator[Finding]:

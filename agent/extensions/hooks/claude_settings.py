@@ -34,6 +34,15 @@ _USED = {
     "hooks", "statusLine", "outputStyle", "disableAllHooks", "env", "model", "enabledPlugins", "permissions",
     "$schema",
 }  # fmt: skip
+# Entries for which makeroom has something else.
+_INSTEAD: Mapping[str, str] = {
+    "sandbox": "set it in makeroom's own settings",
+    "effortLevel": "set it in makeroom's own settings",
+    **dict.fromkeys(
+        ("enableAllProjectMcpServers", "enabledMcpjsonServers", "disabledMcpjsonServers"),
+        "enable and disable servers with /trust",
+    ),
+}
 # Entries without another check of their types, with the types that have an effect.
 _TYPES: Mapping[str, tuple[type, str]] = {
     "statusLine": (dict, "an object"),
@@ -192,7 +201,8 @@ def _read_json(path: Path, source: Source) -> ClaudeSettings:
 
 def _ignored(raw: Mapping[str, Any], source: Source, table: HookTable) -> Iterator[tuple[str, str]]:
     """Yield the names of entries without effect, with the reasons."""
-    yield from ((name, "makeroom has no such setting") for name in raw if name not in _USED)
+    others = (name for name in raw if name not in _USED)
+    yield from ((name, _INSTEAD.get(name, "makeroom has no such setting")) for name in others)
     yield from _of_wrong_types(raw)
     permissions = raw.get("permissions")
     of_permissions = permissions if isinstance(permissions, dict) else {}
