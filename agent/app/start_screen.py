@@ -69,11 +69,9 @@ def _tell_ignored(services: Services) -> None:
     places = ignored_by_place(services.ignored_parts)
     if not places:
         return
-    parts = (
-        f"{', '.join(dict.fromkeys(part.name for part in found))} in {place}"
-        for place, found in places.items()
-    )
-    text = f"without effect: {shorten('; '.join(parts), 400)} (see /doctor)"
+    named = {place: ", ".join(dict.fromkeys(part.name for part in parts)) for place, parts in places.items()}
+    listed = "; ".join(f"{names} in {place}" for place, names in named.items())
+    text = f"without effect: {shorten(listed, 400)} (see /doctor)"
     item = ProjectItem("notice", name="ignored settings", shows="", content=text.encode())
     if services.approvals.decided(item) is None:
         services.emit(Notice(text))
