@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tools.sandbox.guards import hard_links
-from tools.sandbox.guards.hard_links import changed_links, tell_changed_links
+from tools.sandbox.guards.hard_links import changed_links, report_changed_links
 
 from .sandbox_session import SandboxedSession, sandboxed_session
 
@@ -53,9 +53,9 @@ def test_what_is_changed_in_place_is_reported_and_what_is_not_shared_is_not(shar
     os.utime(changed, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert changed_links(shared, since) == ["node_modules/.pnpm/b/index.js"]
     told: set[str] = set()
-    (line,) = tell_changed_links(shared, since, told)
+    (line,) = report_changed_links(shared, since, told)
     assert line.endswith("shared with other projects through hard links: node_modules/.pnpm/b/index.js")
-    assert tell_changed_links(shared, since, told) == []
+    assert report_changed_links(shared, since, told) == []
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.sandbox.guards.planted_files import tell_planted
+from tools.sandbox.guards.planted_files import report_planted
 from tools.sandbox.guards.project_guard import project_guard
 
 from .sandbox_session import SandboxedSession, git, sandboxed_session
@@ -188,22 +188,22 @@ def test_files_that_other_programs_run_are_reported_in_one_line(project: Path) -
     git(project, "config", "alias.st", "!tools/alias.sh --short")
     told = set[str]()
     since = time.time()
-    assert tell_planted(project, since + 1, told) == []
+    assert report_planted(project, since + 1, told) == []
     for name, text in REPORTED.items():
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         plant(project / name, text or "evil")
-        (line,) = tell_planted(project, since, told)
+        (line,) = report_planted(project, since, told)
         assert line.startswith("changed while commands ran, and other programs run them: ")
         assert name in line
         if name.endswith("/.git"):
             (project / name).unlink()
-    assert tell_planted(project, since, told) == []
+    assert report_planted(project, since, told) == []
 
 
 def test_programs_of_an_environment_are_reported_by_their_directory(project: Path) -> None:
     for name in (".venv/bin/python", ".venv/bin/pip", "node_modules/.bin/tsc", "src/ordinary.py"):
         plant(project / name)
-    (line,) = tell_planted(project, 0, set())
+    (line,) = report_planted(project, 0, set())
     assert ".venv/bin (2 files)" in line
     assert "node_modules/.bin" in line
     assert "ordinary" not in line
@@ -217,7 +217,7 @@ def test_links_pipes_and_many_files_neither_delay_nor_mislead(project: Path, tmp
     for at in range(3_000):
         (project / f"many-{at}").touch()
     since = time.monotonic()
-    told = tell_planted(project, 0, set())
+    told = report_planted(project, 0, set())
     assert time.monotonic() - since < 2
     assert "link" not in "".join(told)
 

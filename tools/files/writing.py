@@ -193,7 +193,7 @@ def _write_temporary(
 
 
 def _remove_litter(folder: str) -> None:
-    """Remove the temporary files of killed writers, which are not locked any more."""
+    """Remove the temporary files of killed writers, which are no longer locked."""
     # An OSError: a directory that cannot be listed, or a file that another process removed.
     with suppress(OSError), opened_path(folder, os.O_RDONLY | os.O_DIRECTORY) as here:
         for name in filter(_TEMPORARY_NAME.fullmatch, os.listdir(here)):  # noqa: PTH208 - a descriptor

@@ -49,7 +49,7 @@ class CommandContext(Workspace):
     records   restores transcripts; None if the project has none
     jobs      the session's CommandRunner, made on first use
     inbox     notes for the model of this session
-    offers    tells whether the model is offered a tool with this name
+    offers    returns whether the model is offered a tool with this name
     """
 
     session: str = "session"

@@ -26,7 +26,9 @@ _EDITORS = word_set("vi vim nvim view vimdiff gvim emacs nano pico joe mcedit hx
 _EDITOR_BATCH = lazy_pattern(
     r"\s(?:-[a-zA-Z]*[es][a-zA-Z]*|--batch|--script|--version|--help|-c|\+\S+)(?=\s|$)"
 )
-_ENDING_WATCH = lazy_pattern(r"\s(?:-[a-z]*[gq]|--(?:chgexit|equexit))")  # ends by itself on a condition
+_ENDING_WATCH = lazy_pattern(
+    r"\s(?:-[a-z]*[gq]|--(?:chgexit|equexit))"
+)  # options with which `watch` ends by itself
 _FULL_SCREEN = word_set("top htop btop less more man watch tmux screen mc ncdu nnn lazygit tig k9s")
 _REPLS = word_set("python python3 ipython node irb psql mysql sqlite3 ghci lua bc gdb")
 
@@ -37,7 +39,7 @@ _PROMPT = lazy_pattern(
     re.IGNORECASE,
 )
 _MAX_PROMPT_CHARS = 400
-_SSH_NOTICE = "Pseudo-terminal will not be allocated because stdin is not a terminal."  # and it continues
+_SSH_NOTICE = "Pseudo-terminal will not be allocated because stdin is not a terminal."  # ssh continues
 # A case-insensitive pattern and the advice, for the model as well as for a user who typed `!`.
 _OUTPUT_HINTS = (
     (

@@ -56,7 +56,7 @@ class LineNews:
         self._since = since
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._unfinished = ""
-        self._untold: list[str] = []
+        self._unreported: list[str] = []
         self._count = 0  # of the lines since the last report
         self._number = 0  # of the pending note
 
@@ -77,21 +77,21 @@ class LineNews:
         if not shown:
             return
         if self._key not in self._inbox.waiting:  # separate keys, so that each note can be repeated
-            self._untold = []
+            self._unreported = []
             self._count = 0
             self._number = self._number + 1
         self._count += len(shown)
-        self._untold += (line[:300] for line in shown[-MAX_LINE_NEWS_CHARS:])
-        while sum(len(line) + 1 for line in self._untold) > MAX_LINE_NEWS_CHARS - len(self._head()):
-            del self._untold[0]
-        told = quoted("\n".join([self._head(), *self._untold]), "background-output")
-        self._inbox.post(TextBlock(told), self._key, self._since)
+        self._unreported += (line[:300] for line in shown[-MAX_LINE_NEWS_CHARS:])
+        while sum(len(line) + 1 for line in self._unreported) > MAX_LINE_NEWS_CHARS - len(self._head()):
+            del self._unreported[0]
+        note = quoted("\n".join([self._head(), *self._unreported]), "background-output")
+        self._inbox.post(TextBlock(note), self._key, self._since)
 
     @property
     def _key(self) -> str:
         return f"monitor {self._job} {self._number}"
 
     def _head(self) -> str:
-        left_out = self._count - len(self._untold)
+        left_out = self._count - len(self._unreported)
         note = f", the first {left_out:,} omitted here" if left_out else ""
         return f"[{self._job} wrote {pluralize(self._count, 'new line')}{note}]"

@@ -35,7 +35,7 @@ _PASSED = lazy_pattern(
     r")\s*$"
 )
 _STARTED = lazy_pattern(r"\s*(?:=== (?:RUN|PAUSE|CONT|NAME) |\[ +RUN +\])")
-_CHECKED = lazy_pattern(  # jest, mocha, vitest; what a line reports beside a name and a duration is kept
+_CHECKED = lazy_pattern(  # jest, mocha, vitest; anything in a line besides a name and a duration is kept
     r"^\s*[✓✔√] (?!.*(?:%|\||://|\b\d[\d.]*+ ?[kKMG]i?B\b|\d\.\d|tests?\)|(?i:skip|retr|warn|error|fail))).*$"
 )
 _REPORTS = lazy_pattern(  # failures, ends and measurements, which are never progress

@@ -1,6 +1,6 @@
 """Store the output of a command: bounded in memory, complete on disk up to a limit, without our credentials.
 
-The beginning and the end stay in memory. Output that is longer than a result may be also goes to a file.
+The beginning and the end stay in memory. Output that is too long for a result also goes to a file.
 tools/bash_result.py formats it for the model and the screen.
 """
 

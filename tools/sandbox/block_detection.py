@@ -109,14 +109,14 @@ def find_blocked_access(run: SandboxedRun) -> BlockedAccess | None:
     """Return the first access of a command that the sandbox blocked; None if it failed for another reason."""
     text = run.output[-MAX_SCANNED_CHARS:]
     lines = [line[:MAX_SCANNED_LINE_CHARS] for line in text.splitlines()]
-    told = [line for line in lines if line.strip()][-4:]
+    last_lines = [line for line in lines if line.strip()][-4:]
     if not run.failed:
         words = set(_PLAIN_WORD.findall(run.line))
         lines = [line if _is_message_of(run.line, words, line.strip()) else "" for line in lines]
     found = _refused_service(run, lines) or _refused_path(run, lines)
     if found is None or (found.action == "read" and Path(found.target).name not in run.line):
-        found = _refused_host(run, lines) or found  # many programs go on without their settings files
-    return replace(found, said="\n".join(told)) if found is not None else None
+        found = _refused_host(run, lines) or found  # many programs continue without their settings files
+    return replace(found, said="\n".join(last_lines)) if found is not None else None
 
 
 def forbidden_action(profile: SandboxProfile, path: Path, private: Path | None = None) -> str | None:

@@ -40,10 +40,10 @@ def blocked_port(line: str, messages: Sequence[str], tables: Sequence[str] | Non
 
     A command that printed nothing (`curl -s`) may have failed for that reason too.
     """
-    told = [message for message in messages if _NOT_CONNECTED.search(message)]
+    refusals = [message for message in messages if _NOT_CONNECTED.search(message)]
     is_silent = not any(message.strip() for message in messages)
     listening = None
-    for port in _ports(line, told) if told or is_silent else ():
+    for port in _ports(line, refusals) if refusals or is_silent else ():
         if listening is None:
             listening = listening_ports(_tables() if tables is None else tables)
         if port in listening:
@@ -51,8 +51,8 @@ def blocked_port(line: str, messages: Sequence[str], tables: Sequence[str] | Non
     return None
 
 
-def _ports(line: str, told: Sequence[str]) -> Iterator[int]:
-    for text in (*told, line):
+def _ports(line: str, refusals: Sequence[str]) -> Iterator[int]:
+    for text in (*refusals, line):
         yield from map(int, _LOCAL_PORT.findall(text))
     if re.search(r"\blocalhost\b|\b127\.0\.0\.1\b", line):
         yield from map(int, _PORT_OPTION.findall(line))
@@ -61,8 +61,8 @@ def _ports(line: str, told: Sequence[str]) -> Iterator[int]:
 
 def blocked_socket(line: str, messages: Sequence[str], hidden: Sequence[Path], cwd: Path) -> str | None:
     """Return the hidden socket of a service that a command could not connect to."""
-    told = [message for message in messages if _NOT_CONNECTED.search(message) or "socket" in message]
-    for text in (*told, line) if told else ():
+    refusals = [message for message in messages if _NOT_CONNECTED.search(message) or "socket" in message]
+    for text in (*refusals, line) if refusals else ():
         for name in _SOCKET.findall(text):
             path = Path(os.path.realpath(cwd / name))
             if any(path.is_relative_to(place) for place in hidden) and _is_socket(path):

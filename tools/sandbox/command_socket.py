@@ -247,7 +247,7 @@ class CommandSocket:
         """Complete a connection, whose socket has arrived or which failed with an errno."""
         asked = self._connecting.pop(number)
         made = None if code else socket.socket(fileno=self.socket.fds.popleft())
-        if asked.done():  # no one waits for it any more
+        if asked.done():  # no one waits for it
             if made is not None:
                 made.close()
         elif made is None:

@@ -36,7 +36,7 @@ from .project_files import IDLE_FOLDERS
 
 _ENCODING_NAMES = (("cp866", "ibm866"), ("cp932", "shift_jis"), ("cp874", "windows-874"), ("cp", "windows-"))
 _MIN_LARGE_BYTES = 1024 * 1024  # of a file that is checked before it is searched, since it may be binary
-_MAX_WIDE_FILES = 50  # of a search that are looked into
+_MAX_WIDE_FILES = 50  # of a search that are checked
 _MAX_OPENED_FILES = 2_000  # without ripgrep
 _SIFT_LIMIT_S = 1.0
 # Begins a line of a text in UTF-16 without a byte order mark, of letters that ASCII has.
@@ -222,8 +222,8 @@ async def _in_wide_files(
 ) -> SearchOutput:
     """Add the results in UTF-16 without a byte order mark, which ripgrep takes for binary data.
 
-    Looking into each file of a directory takes longer than searching. Among many files ripgrep finds those
-    that may be such a text, if nothing else was found: the result would be misleading.
+    Checking each file of a directory takes longer than searching. If there are many and nothing else was
+    found, which would be misleading, ripgrep finds those that may be such a text.
     """
     names = request.names or ()
     if output.stopped or (len(names) > _MAX_WIDE_FILES and (output.lines or output.counts)):
@@ -244,7 +244,7 @@ async def _in_wide_files(
 async def _wide_candidates(
     context: CommandContext, request: SearchRequest, program: Sequence[str]
 ) -> list[str]:
-    """Return files with a line that may be UTF-16 without a byte order mark, as far as found soon."""
+    """Return files with a line that may be UTF-16 without a byte order mark, as far as quickly found."""
     if not program:  # Python searches slowly anyway
         return [*(request.names or ())][:_MAX_OPENED_FILES]
     starts = SearchRequest(

@@ -10,7 +10,7 @@ from contextlib import suppress
 from tools.files import MAX_WHOLE_BYTES, FileError, load_file, opened_file
 from tools.text import decode_text
 
-_MAX_CR_BYTES = 16 * 1024 * 1024  # of a file that is checked for line ends
+_MAX_CR_BYTES = 16 * 1024 * 1024  # of a file that is checked for line endings
 _MAX_CR_FILES = 500
 _MAX_DETECTED_FILES = 500  # whose encoding is detected; each takes about a millisecond
 _FILE_HEAD_BYTES = 64 * 1024  # in which a binary file contains a NUL

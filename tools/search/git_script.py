@@ -1,7 +1,7 @@
-"""Run scripts of git calls in a repository, in the sandbox where there is one.
+"""Run scripts of git calls in a repository, in the sandbox if there is one.
 
 In the sandbox a repository that commands have prepared can do no more than these commands could. Hooks and
-the other programs that a repository's settings name are switched off besides, for where there is no sandbox.
+the other programs that a repository's settings name are disabled as well, in case there is no sandbox.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ async def run_git_script(
 ) -> str:
     """Run a script for sh in a working tree, with git as `$0`, and return its output. Raises GitFailed.
 
-    With `outside` it runs outside the sandbox: for what the user asked for by name.
+    With `outside` it runs outside the sandbox, for what the user explicitly requested.
     """
     try:
         level, _ = ("none", "") if outside else await command_runner(context).sandbox()

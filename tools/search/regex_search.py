@@ -27,9 +27,9 @@ _MISREAD = r"(?<!\\)(?:\\\\)*(\\[<>]|\\b\{(?:start|end)(?:-half)?\})"
 def main(names: str, pattern: str, flags: str, before: str, after: str, codec: str = "utf-8") -> int:
     """Search the files of a list of NUL-terminated names.
 
-    `flags` are letters: i case-insensitive, m multiline, s dots match newlines, c CR LF is a line end too, 1
-    only the first match of each file. `codec` is that of files without a byte order mark; bytes that it does
-    not have become lone surrogates.
+    `flags` are letters: i case-insensitive, m multiline, s dots match newlines, c CR LF is a line ending too,
+    1 only the first match of each file. `codec` is that of files without a byte order mark; bytes that it
+    does not have become lone surrogates.
     """
     try:
         regex = _compiled(pattern, flags)
@@ -112,17 +112,17 @@ def _matches(regex: re.Pattern[str], text: str, lines: list[str], flags: str) ->
 
 def _matches_across(regex: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
     line = line_start = seen = 0  # the index and start of the line of the last match, the end of the search
-    told = -1
+    reported = -1
     for found in regex.finditer(text):
         start = found.start()
         line += text.count("\n", seen, start)
         line_start = max(line_start, text.rfind("\n", seen, start) + 1)
         last = line + text.count("\n", start, max(start, found.end() - 1))
-        if line > told:
+        if line > reported:
             yield line, start - line_start
-        yield from ((at, 0) for at in range(max(told, line) + 1, last + 1))
+        yield from ((at, 0) for at in range(max(reported, line) + 1, last + 1))
         seen = start
-        told = last
+        reported = last
 
 
 def _around(at: int, before: int, after: int, count: int) -> range:

@@ -1,6 +1,6 @@
 """Decode the bytes of a file as text, and encode it again without losing a byte.
 
-`decode_text` detects the encoding. A `TextForm` describes the file's encoding, byte order mark and line ends.
+`decode_text` detects the encoding. `TextForm` describes a file's encoding, byte order mark and line endings.
 Bytes that are not text become lone surrogates (surrogateescape), and the same bytes again when encoded.
 """
 
@@ -63,12 +63,12 @@ _FREQUENT_LETTERS = frozenset(
 )
 _ODD_CATEGORIES = frozenset(("Cc", "Cn", "Co", "Cs"))
 _MIN_LATIN_NULS = 0.4  # of the bytes of Latin text in UTF-16
-_MAX_WIDE_WORD_CHARS = 200  # between spaces or line ends in UTF-16, on average
+_MAX_WIDE_WORD_CHARS = 200  # between spaces or line endings in UTF-16, on average
 _HAN_OR_KANA = lazy_pattern("[\u3040-\u30ff\u4e00-\u9fff]")
 
 
 class TextForm(Struct, frozen=True):
-    """The form of a file's text. `newline` is the most frequent line end, "" if there is none."""
+    """The form of a file's text. `newline` is the most frequent line ending, "" if there is none."""
 
     codec: str = "utf-8"
     errors: str = "surrogateescape"
@@ -164,7 +164,7 @@ def _unmarked_utf16(data: bytes) -> tuple[str, TextForm] | None:
 
 
 def _is_plain_text(text: str) -> bool:
-    """Return whether a text has spaces or line ends, but no other character that texts do not contain."""
+    """Return whether a text has spaces or line endings, but no other character that texts do not contain."""
     counts = Counter(text)
     if (counts[" "] + counts["\n"]) * _MAX_WIDE_WORD_CHARS < len(text):
         return False
@@ -181,7 +181,7 @@ def _iso_2022_jp(data: bytes) -> tuple[str, TextForm] | None:
 
 
 def common_newline(text: str) -> str:
-    """Return the most frequent line end, the first of equally frequent ones, "" if there is none."""
+    """Return the most frequent line ending, the first of equally frequent ones, "" if there is none."""
     if "\r" not in text:
         return "\n" if "\n" in text else ""
     both = text.count("\r\n")
@@ -192,7 +192,7 @@ def common_newline(text: str) -> str:
 
 
 def unify_newlines(text: str) -> str:
-    """Return the text with every line end as \\n. Form feeds, U+2028 and the like are not line ends."""
+    """Return the text with every line ending as \\n. Form feeds, U+2028 and the like are not line endings."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 

@@ -44,7 +44,7 @@ class WebError(Exception):
 class Document(Struct, frozen=True):
     """A document: its final address, media type, charset ("" if unknown) and content.
 
-    `cut` tells that the content is longer than was wanted.
+    `cut` is set if the content is longer than was wanted.
     """
 
     address: WebAddress
@@ -64,7 +64,7 @@ async def fetch_document(
 ) -> Document:
     """Fetch a document, following redirects on its own host. Raises WebError.
 
-    `limit_of` returns how many bytes of a media type are of use, after decompression.
+    `limit_of` returns how many bytes of a media type are useful, after decompression.
     """
     to_host = connect or partial(_connect, environ=environ)
     try:
@@ -81,7 +81,7 @@ async def fetch_document(
 
 
 def _redirected(address: WebAddress, location: str) -> WebAddress:
-    """Return the address to continue with. Raises WebError for another host, which needs approval itself."""
+    """Return the address to continue with. Raises WebError for another host, which needs its own approval."""
     url = urljoin(str(address), location)
     try:
         following = parse_address(url)
@@ -132,7 +132,7 @@ async def _get(
 
 
 def _trusted() -> ssl.SSLContext:
-    """Return the certificates that requests to the model trust, too."""
+    """Return a context with the certificates that requests to the model trust."""
     import httpx2  # 100 ms, and most sessions fetch nothing
 
     return httpx2.create_ssl_context()
@@ -180,7 +180,7 @@ async def _answer(
 
 
 class _Unpacker:
-    """Decompresses a body, never more than is asked for: a few bytes can stand for gigabytes."""
+    """Decompresses a body, never more than requested: a few bytes can expand to gigabytes."""
 
     def __init__(self, coding: str | None) -> None:
         name = (coding or "identity").strip().lower()
@@ -189,7 +189,7 @@ class _Unpacker:
         self._inner = None if name == "identity" else zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
 
     def unpack(self, data: bytes | bytearray, most: int) -> bytes:
-        """Return at most `most` bytes (at least 1) of what the data stands for. Raises zlib.error."""
+        """Return at most `most` bytes (at least 1) of the decompressed data. Raises zlib.error."""
         return bytes(data[:most]) if self._inner is None else self._inner.decompress(data, most)
 
     def finish(self) -> None:

@@ -23,12 +23,12 @@ MAX_TEXT_BYTES = 3_000_000  # Markdown of so much is longer than any result
 MAX_PDF_BYTES = 20_000_000  # a part of a document cannot be read
 PDF = "application/pdf"
 _HTML = ("text/html", "application/xhtml+xml")
-# Media types that are text, beside text/*.
+# Media types that are text, besides text/*.
 _TEXT = re.compile(r"application/(?:.*[+.-])?(?:json|xml|yaml|toml|javascript|ecmascript|graphql|sql|x-sh)")
 
 
 def readable_bytes(kind: str) -> int:
-    """Return how much of a document of a media type can be shown; one without a type is looked into."""
+    """Return how many bytes of a document of a media type can be shown; without a type it may be text."""
     if kind == PDF:
         return MAX_PDF_BYTES
     return MAX_TEXT_BYTES if _is_text(kind) else 0
@@ -52,12 +52,12 @@ async def document_text(context: CommandContext, document: Document) -> str:
 
 
 def _charset_of(page: Document) -> str:
-    """Return the charset of a page; "" if the page itself may name it, or else Windows's is assumed."""
+    """Return the charset of a page; "" if the parser has to find it in the page, or assume windows-1252."""
     with suppress(LookupError):
         if page.charset:
             return codecs.lookup(page.charset).name
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(page.content)  # whose last letter may be cut
+        codecs.getincrementaldecoder("utf-8")().decode(page.content)  # the last character may be cut
     except UnicodeDecodeError:
         return ""
     return "utf-8"

@@ -101,8 +101,8 @@ class GitBackup(Struct):
             kinds = {path.split("/")[0] for path in back}
             if emptied:
                 kinds |= {"objects"} if restored else set()
-                told = f"emptied {self.shown}: {', '.join(sorted(kinds))} were restored"
-                return [f"[{BY_WHOM} {told}]"] if kinds else []
+                change = f"emptied {self.shown}: {', '.join(sorted(kinds))} were restored"
+                return [f"[{BY_WHOM} {change}]"] if kinds else []
             lines = [f"[{BY_WHOM} removed {self.shown}/{kind}: restored]" for kind in sorted(kinds)]
             if restored or failed:
                 count = pluralize(restored + failed, "file")

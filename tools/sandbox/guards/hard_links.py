@@ -23,13 +23,13 @@ _CLOCK_S = 0.02  # by which the time of a file may be behind the clock
 _UNSEEN = frozenset((".git", *RECORD_FOLDERS))  # a local clone shares git objects, which never change
 
 
-def tell_changed_links(folder: Path, since: float, told: set[str]) -> list[str]:
+def report_changed_links(folder: Path, since: float, reported: set[str]) -> list[str]:
     """Return a line about files below a directory that changed since a time and have names elsewhere.
 
-    No line if all of them are in `told`, to which new ones are added. Blocks.
+    No line if all of them are in `reported`, to which new ones are added. Blocks.
     """
-    names = [name for name in changed_links(folder, since) if name not in told]
-    told.update(names)
+    names = [name for name in changed_links(folder, since) if name not in reported]
+    reported.update(names)
     if not names:
         return []
     more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""

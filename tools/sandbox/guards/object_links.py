@@ -220,7 +220,7 @@ class ObjectLinks(Struct):
         return damaged
 
     def _restore(self, git: int, path: str) -> bool:
-        """Link one object into the repository, in the place of whatever is there."""
+        """Link one object into the repository, replacing whatever is in its place."""
         folder, name = path.split("/")
         temporary = f"tmp_obj_{os.urandom(8).hex()}"  # git removes those that are left over
         try:

@@ -75,8 +75,8 @@ def put_aside_git_control(folder: int, path: str, known: Container[str]) -> str:
     return aside
 
 
-def tell_planted(folder: Path, since: float, told: set[str]) -> list[str]:
-    """Return a line about files changed since a time that other programs run, unless `told`. Blocks."""
+def report_planted(folder: Path, since: float, reported: set[str]) -> list[str]:
+    """Return a line about files changed since a time that other programs run, unless `reported`. Blocks."""
     try:
         top = safe_open(str(folder), LISTED_FOLDER)
     except OSError:
@@ -84,8 +84,8 @@ def tell_planted(folder: Path, since: float, told: set[str]) -> list[str]:
     with closing(top):
         names = list(_planted(top, since))
         aside = {name: new for name in names if (new := _put_settings_aside(top, name))}
-        found = Counter(name for name in names if name not in told and name not in aside)
-    told.update(found)
+        found = Counter(name for name in names if name not in reported and name not in aside)
+    reported.update(found)
     lines = [
         f"{one_line_path(name)} makes git run programs: renamed to {one_line_path(new)}"
         for name, new in list(aside.items())[:_MAX_NAMED]

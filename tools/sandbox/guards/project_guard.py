@@ -37,8 +37,8 @@ from .guarded_state import (
     changes_since,
     guarded_state,
 )
-from .hard_links import tell_changed_links
-from .planted_files import put_aside_git_control, tell_planted
+from .hard_links import report_changed_links
+from .planted_files import put_aside_git_control, report_planted
 
 _MAX_REPORTS = 20  # reported one by one
 _MAX_REPOSITORIES = 10  # in a project that are backed up: 1 ms each for a command
@@ -79,9 +79,9 @@ class ProjectGuard(Struct):
     reports: list[str] = field(default_factory=list)
     _backups: dict[Path, GitBackup] = field(default_factory=dict)  # by git directory
     _before: dict[_Place, GuardedState] = field(default_factory=dict)
-    _told: set[str] = field(default_factory=set)  # new paths since then
+    _reported: set[str] = field(default_factory=set)  # new paths since then
     _running: int = 0  # the number of sandboxed commands
-    _told_links: set[str] = field(default_factory=set)
+    _reported_links: set[str] = field(default_factory=set)
     _since: float | None = None  # the start of the first command that `look_at_links` has not covered
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _ending: set[asyncio.Task[None]] = field(default_factory=set)
@@ -107,7 +107,7 @@ class ProjectGuard(Struct):
                 return states
 
             if first:
-                self._told.clear()
+                self._reported.clear()
             self._before = await in_thread(FILE_TIMEOUT_S, lambda _: look())
             self._since = self._since or time.time()
             self._running += 1
@@ -192,15 +192,15 @@ class ProjectGuard(Struct):
                     found = (self._look_at(place, state) for place, state in there)
                     may_prune = self.may_prune
                     restored = (backup.restore(may_prune=may_prune) for backup in self._backups.values())
-                    mended = (_mend_ways(*each) for each in there) if self.restores else ()
-                    return list(chain.from_iterable(chain(mended, restored, found)))
+                    ways = (_restore_ways(*each) for each in there) if self.restores else ()
+                    return list(chain.from_iterable(chain(ways, restored, found)))
 
                 self.reports += await in_thread(FILE_TIMEOUT_S, lambda _: look())
 
     def _look_at(self, place: _Place, before: GuardedState) -> list[str]:
         if self.restores:
-            return _put_back(place, before, self._told, self.kept)
-        return _find_new(place, before, self._told)
+            return _put_back(place, before, self._reported, self.kept)
+        return _find_new(place, before, self._reported)
 
     async def look_at_links(self) -> list[str]:
         """Return lines about files changed by sandboxed commands since the last call; up to 0.2 s.
@@ -213,9 +213,9 @@ class ProjectGuard(Struct):
             return []
 
         def look() -> list[str]:
-            self._told_links |= self._told
-            planted = tell_planted(self.folder, since, self._told_links)
-            return [*planted, *tell_changed_links(self.folder, since, self._told_links)]
+            self._reported_links |= self._reported
+            planted = report_planted(self.folder, since, self._reported_links)
+            return [*planted, *report_changed_links(self.folder, since, self._reported_links)]
 
         return await in_thread(FILE_TIMEOUT_S, lambda _: look())
 
@@ -251,8 +251,8 @@ def _repositories_in(state: GuardedState) -> Iterator[Path]:
             yield git
 
 
-def _find_new(place: _Place, before: GuardedState, told: set[str]) -> list[str]:
-    """Return a line for each new path not in `told`, and for replaced links and directories. Blocks."""
+def _find_new(place: _Place, before: GuardedState, reported: set[str]) -> list[str]:
+    """Return a line for each new path not in `reported`, and for replaced links and directories. Blocks."""
     now = place.state(before)
     replaced = set(_replaced_ways(place, before))
     below = tuple(f"{way}/" for way in replaced)
@@ -260,7 +260,7 @@ def _find_new(place: _Place, before: GuardedState, told: set[str]) -> list[str]:
     lines = []
     for change in changes_since(before, now):
         path = change.path
-        if change.what == "new" and (line := _put_aside(place, path, before, told)):
+        if change.what == "new" and (line := _put_aside(place, path, before, reported)):
             lines.append(line)
             continue
         old = before.entries.get(change.path)
@@ -268,14 +268,14 @@ def _find_new(place: _Place, before: GuardedState, told: set[str]) -> list[str]:
         if change.what == "new" or (change.what == "changed" and lost):
             found.add(path)
     new = (place.before_paths + path for path in sorted(found))
-    return _shortened([*lines, *_tell_new(new, told)])
+    return _shortened([*lines, *_report_new(new, reported)])
 
 
-def _put_aside(place: _Place, path: str, before: GuardedState, told: set[str]) -> str:
+def _put_aside(place: _Place, path: str, before: GuardedState, reported: set[str]) -> str:
     """Rename a new file that controls a repository known before; return a line about it, or "" if not."""
     with suppress(OSError), closing(safe_open(str(place.path), FOLDER_FLAGS)) as root:
         if aside := put_aside_git_control(root, path, before.entries):
-            told.add(place.before_paths + path)
+            reported.add(place.before_paths + path)
             return f"[{BY_WHOM} created {place.shown(path)}, which controls git: renamed to {aside}]"
     return ""
 
@@ -289,13 +289,13 @@ def _replaced_ways(place: _Place, before: GuardedState) -> Iterator[str]:
                 yield way
 
 
-def _tell_new(paths: Iterable[str], told: set[str]) -> list[str]:
+def _report_new(paths: Iterable[str], reported: set[str]) -> list[str]:
     """Return lines for new paths, except those in a directory that is new too."""
     lines = []
     for path in paths:
-        if path not in told and os.path.dirname(path) not in told:
+        if path not in reported and os.path.dirname(path) not in reported:
             lines.append(_new_line(path))
-        told.add(path)
+        reported.add(path)
     return lines
 
 
@@ -308,7 +308,7 @@ def _shortened(lines: list[str]) -> list[str]:
     return lines if more <= 0 else [*lines[:_MAX_REPORTS], f"[and {more} more guarded files]"]
 
 
-def _put_back(place: _Place, before: GuardedState, told: set[str], kept: Path) -> list[str]:
+def _put_back(place: _Place, before: GuardedState, reported: set[str], kept: Path) -> list[str]:
     """Undo the changes of guarded files; return a line for each. Blocks."""
     with closing(os.open(place.path, FOLDER_FLAGS)) as root:
         lines: list[str] = []
@@ -318,10 +318,10 @@ def _put_back(place: _Place, before: GuardedState, told: set[str], kept: Path) -
         for change in changes_since(before, now):
             path = change.path
             if change.what == "new" and not change.within:
-                if line := _put_aside(place, path, before, told):
+                if line := _put_aside(place, path, before, reported):
                     lines.append(line)
                     continue
-                lines += _tell_new([place.before_paths + path], told)
+                lines += _report_new([place.before_paths + path], reported)
                 continue
             line = undo(change)
             if os.path.dirname(path) not in whole:
@@ -331,13 +331,13 @@ def _put_back(place: _Place, before: GuardedState, told: set[str], kept: Path) -
     return _shortened(lines)
 
 
-def _mend_ways(place: _Place, before: GuardedState) -> Iterator[str]:
+def _restore_ways(place: _Place, before: GuardedState) -> Iterator[str]:
     """Move replaced directories on the way to guarded files aside, and the original ones back."""
     with closing(os.open(place.path, FOLDER_FLAGS)) as root:
-        yield from _mend_ways_below(root, place, before)
+        yield from _restore_ways_below(root, place, before)
 
 
-def _mend_ways_below(root: int, place: _Place, before: GuardedState) -> Iterator[str]:
+def _restore_ways_below(root: int, place: _Place, before: GuardedState) -> Iterator[str]:
     for way, identity in sorted(before.ways.items()):
         above, name = os.path.split(way)
         with suppress(OSError), closing(safe_open(above or ".", FOLDER_FLAGS, base=root)) as here:

@@ -41,7 +41,7 @@ For example, a profile has the project `/home/ann/.config/app`, with `.git/hooks
     /tmp      the session's own, from an overlay on the stage
     /home/ann/.config              the shell: `ls` shows app and nothing else
     /home/ann/.config/app          the project, writable
-    /home/ann/.config/app/.git     itself, still writable, but it cannot be renamed any more
+    /home/ann/.config/app/.git     itself, still writable, but it can no longer be renamed
     .../app/.git/hooks             itself, read-only
     .../app/.vscode                itself, read-only
     .../app/.env                   the unreadable file of the stage

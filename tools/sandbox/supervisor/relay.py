@@ -88,7 +88,7 @@ class _End:
         self.other: _End = self
         self.pending = b""
         self.over = False  # it has reached its end
-        self.told = False  # the other end was notified of that
+        self.notified = False  # the other end knows that it is over
 
     def wanted(self) -> int:
         """The events to wait for. It is only read while none of its data is pending."""
@@ -105,8 +105,8 @@ class _End:
         with suppress(BlockingIOError):
             if self.pending:
                 self.pending = self.pending[self.other.socket.send(self.pending) :]
-        if self.over and not self.pending and not self.told:
-            self.told = True
+        if self.over and not self.pending and not self.notified:
+            self.notified = True
             with suppress(OSError):  # it closed the connection itself
                 self.other.socket.shutdown(sockets.SHUT_WR)
 

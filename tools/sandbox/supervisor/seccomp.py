@@ -1,7 +1,7 @@
 """Deny sandboxed commands the system calls that could weaken or bypass the sandbox.
 
 The filter is a second line of defence behind namespaces and dropped capabilities, and the only one against
-calls that neither that neither covers.
+calls that neither of them covers.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ class Spawner:
             pid = os.posix_spawn(path, argv, env, file_actions=moves, **fresh)
         except OSError as error:
             self.send({"n": number, "errno": error.errno or errno.EIO})
-        except ValueError:  # an argument contains a NUL, or half of a surrogate pair
+        except ValueError:  # an argument contains a NUL or a lone surrogate
             self.send({"n": number, "errno": errno.EINVAL})
         else:
             self.commands[number] = RunningCommand(number, pid)

@@ -70,7 +70,7 @@ class SandboxStage:
         return holder
 
     def close(self) -> None:
-        """Release everything, once nothing runs any more."""
+        """Release everything, once nothing runs."""
         for _ in range(2 if self.folder else 0):  # the stage, and the mount above it
             with suppress(OSError):
                 call("umount2", os.fsencode(self.folder), _DETACH)
