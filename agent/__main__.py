@@ -55,9 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def command() -> None:
     """Run the program as a command, and end the process at once when it returns.
 
-    Nothing loaded at the start becomes garbage, and collecting would take 5 % of the start, so that the
-    collector is off until a session is ready or a subcommand runs. An orderly exit of the interpreter would
-    take 0.1 to 0.2 s although nothing is left to do.
+    Nothing loaded at start-up becomes garbage, and collection would take 5 % of the start-up time, so the
+    garbage collector is off until a session is ready or a subcommand runs. An orderly exit of the interpreter
+    would take 0.1 to 0.2 s although nothing is left to do.
     """
     gc.disable()
     leave_root()
@@ -77,11 +77,11 @@ def command() -> None:
 
 
 def _exit_if_unwritable(ended: BaseException | None = None) -> None:
-    """End the process with an error if standard output takes no more, as on a full disk.
+    """End the process with an error if standard output can no longer be written, as on a full disk.
 
-    A stream with a buffer keeps what it could not write, so that another attempt fails, too. One without has
-    already failed: `ended` is that error, or an exit that it caused. A pipe whose reader has left is not an
-    error.
+    A buffered stream keeps what it could not write, so another attempt fails as well. An unbuffered one has
+    already failed: `ended` is that error, or an exit that it caused. A pipe whose reader has closed it is not
+    an error.
     """
     found = ended.__cause__ if isinstance(ended, SystemExit) else ended
     try:

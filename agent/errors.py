@@ -68,7 +68,7 @@ class ModelError(AgentError):
 
 
 FailureCause = Literal["server", "refused", "connection", "response"]
-"""Causes of failures that may pass, each of which has its own attempts:
+"""Causes of transient failures, each with attempts of its own:
 
 server      the server responded with an error
 refused     nothing listens at the address
@@ -78,7 +78,7 @@ response    the response is invalid
 
 
 class TransientError(ModelError):
-    """An error that may not happen again.
+    """An error that may not recur, so a retry can succeed.
 
     cause        failures of the same cause share their attempts
     retry_after  seconds that the server asks to wait, or None
@@ -120,7 +120,7 @@ class PromptTooLong(ModelError):
 class OutputTooLong(ModelError):
     """`max_tokens` exceeds the model's output limit, `limit` in tokens.
 
-    With a `window` the limit is the part of it that this prompt leaves.
+    With a `window`, the limit is what this prompt leaves of it.
     """
 
     def __init__(self, text: str, limit: int, window: int | None = None) -> None:

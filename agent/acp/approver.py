@@ -65,7 +65,7 @@ class EditorApprover:
     async def _ask_questions(
         self, question: PermissionQuestion, questions: Sequence[Mapping[str, Any]]
     ) -> Allow | Deny:
-        """Ask the questions of the model, one after the other; an editor takes one answer to each."""
+        """Ask the model's questions one after another; an editor takes one answer to each."""
         answers: dict[str, str] = {}
         for each in questions:
             labels = [str(option["label"]) for option in each["options"]]

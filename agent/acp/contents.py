@@ -110,7 +110,7 @@ def hunks(diff: str) -> Iterator[Hunk]:
 
 
 def diff_contents(path: str, diff: str) -> list[CallContent]:
-    """Return the parts of a diff as the protocol has them; a new file has no old text."""
+    """Return the parts of a diff in the form of the protocol; a new file has no old text."""
     return [tool_diff_content(path, part.new, part.old or None) for part in hunks(diff)]
 
 

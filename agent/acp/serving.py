@@ -73,7 +73,7 @@ STOP_REASONS: dict[str, StopReason] = {
 
 
 class SessionWish(NamedTuple):
-    """The wishes of an editor for a session: directory, more directories, MCP servers, the id to resume."""
+    """An editor's request for a session: directory, more directories, MCP servers, the id to resume."""
 
     folder: str
     added: tuple[str, ...] = ()

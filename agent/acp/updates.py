@@ -102,7 +102,7 @@ class Outbox:
         self._send_waiting()
 
     def post(self, update: Update, replaces: str = "") -> None:
-        """Send an update, in place of the last one if that waits and replaces the same thing."""
+        """Send an update, replacing the last one if that still waits and is about the same thing."""
         if replaces and self._waiting and self._waiting[-1][0] == replaces:
             self._waiting.pop()
         self._waiting.append((replaces, update))
@@ -357,7 +357,7 @@ class SessionUpdates:
         self.tell_state()
 
     def _content(self, result: Result) -> list[CallContent]:
-        """Return the result of a call for the user: its diff, the reason of a denial, or what it returned."""
+        """Return the result of a call for the user: its diff, the reason for a denial, or its output."""
         human = result.human
         if diff := human.get("diff"):
             return diff_contents(str(result.about.get("path", "")), self._mask(str(diff)))

@@ -41,7 +41,7 @@ def fork_pays(tokens: int, prefix: int, prices: Prices) -> bool:
 def works_as_fork(call: NestedCall) -> bool:
     """Return whether an agent works in a copy of the conversation: on request, or because it costs less.
 
-    In the background only on request.
+    An agent in the background does so only on request.
     """
     parent = call.parent
     context = call.context

@@ -99,7 +99,7 @@ class AgentWorktree(Struct, frozen=True):
 
 
 async def open_worktree(call: NestedCall) -> AgentWorktree:
-    """Make a worktree for the agent of a call. Raises ToolError."""
+    """Create a worktree for the agent of a call. Raises ToolError."""
     services = call.services
     folder = services.setup.folder
     name = call.definition.name if call.definition is not None else "agent"

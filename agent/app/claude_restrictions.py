@@ -1,6 +1,6 @@
 """Read the permission rules in Claude Code's settings files.
 
-Its `deny` and `ask` rules can only restrict makeroom, so they are always in force, also those of a checkout.
+Its `deny` and `ask` rules can only restrict makeroom, so they are always in force, even those of a checkout.
 A file or list that cannot be read may contain such rules, so makeroom does not start, as with its own
 settings. Its `allow` rules are not in force: they were granted to another program. `/permissions import` and
 `makeroom import claude` offer them.

@@ -89,8 +89,8 @@ def anthropic_model(setup: RunSetup) -> Model:
 def openai_model(setup: RunSetup) -> Model:
     """Return the model of OPENAI_BASE_URL, else of the base_url of a settings file, else of OpenAI.
 
-    OpenAI itself takes calls of tools beside reasoning only in its Responses API; most other servers have
-    only chat completions.
+    OpenAI itself accepts tool calls together with reasoning only in its Responses API; most other servers
+    provide only chat completions.
     """
     config = setup.config
     own = None if config.origins.get("base_url") == "ANTHROPIC_BASE_URL" else config.base_url
@@ -147,7 +147,7 @@ TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)
 class Services(Struct):
     """The services that outlive a session within one run of the program.
 
-    They are created immediately, and the slow parts are loaded once the prompt is painted.
+    They are created immediately, and the slow parts are loaded once the prompt is shown.
 
     chooser           None where no user can choose
     waiting           None where no user can type while a turn runs
@@ -359,7 +359,7 @@ class Services(Struct):
             )
 
     def warn_of_retirement(self) -> None:
-        """Warn if the model is to be retired soon, from when on its requests fail."""
+        """Warn if the model is scheduled to retire soon, after which requests for it fail."""
         facts = self.selection.facts
         now = self.setup.clock.now()
         today, soon = (

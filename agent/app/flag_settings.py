@@ -95,7 +95,7 @@ def _text_of(path: Path) -> str:
 
 
 def _object(text: str, folder: Path) -> dict[str, Any]:
-    """Return the object that a text is, or that the file contains which it names. Raises UsageError."""
+    """Return the object in a text, or in the file that the text names. Raises UsageError."""
     if text.startswith("{"):
         where = "--settings"
         data = text.encode("utf-8", "replace")

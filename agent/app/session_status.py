@@ -194,7 +194,7 @@ def status_of(session: Session, context: TurnContext, branch: str) -> Status:
         folder=str(context.tool_context.folder),
         branch=branch,
         jobs=len(command_runner(context.tool_context).running),
-        agents=len(agents := context.agents.beside if context.agents is not None else []),
+        agents=len(agents := context.agents.in_background if context.agents is not None else []),
         asks=next((agent.label for agent in agents if agent.asks), ""),
         priced=not session.unpriced,
         window_source=context.compaction.window_source,

@@ -13,7 +13,7 @@ from agent.settings_files import claude_folder, home_folder
 def unread_files(folder: Path, user_dir: Path, environ: Mapping[str, str]) -> Iterator[IgnoredPart]:
     """Yield the files that are not read. Blocks on the disk.
 
-    Settings and servers of directories above are read by a makeroom that starts there.
+    Settings and servers of directories above are read only if makeroom starts there.
     """
     for path, other in replaced_memory(folder, user_dir, claude_folder(environ)).items():
         yield IgnoredPart(path, "instructions", f"{other} is used instead")

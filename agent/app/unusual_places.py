@@ -1,4 +1,4 @@
-"""Recognize directories that are not projects: homes, the root, those of others and of other machines."""
+"""Recognize directories that are not projects: homes, the root, other users' and network directories."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def why_no_project(folder: Path, environ: Mapping[str, str], login_home: Path | 
     """Return the reason why a directory (a real path) is not a project, in words; "" if it may be one.
 
     `login_home` is the home directory that the system names for the user. The one in HOME may be in a
-    project, as builds arrange it.
+    project, as in some builds.
     """
     if folder == Path("/"):
         return "the root directory"

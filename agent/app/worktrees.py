@@ -7,9 +7,9 @@ Each is a checkout of its own in `.makeroom/worktrees`, which git ignores, on a 
     /p/.git/worktrees/parser        its HEAD and index
 
 git runs no program that the repository's own settings name: hooks and signatures are off, and a repository
-that defines filters or merge drivers of its own is refused. In a repository within a worktree git would run
-another git, with the settings that commands gave it: such a worktree is not merged, and its state is read
-without entering them.
+that defines filters or merge drivers of its own is refused. For a repository within a worktree, git would run
+another git with settings that commands may have changed. Such a worktree is not merged, and its state is read
+without entering the repository.
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ class Worktree(Struct, frozen=True):
     async def _copies(self, git: GitRunner) -> list[str]:
         """Return the copies that `.worktreeinclude` asked for, if git does not ignore them there.
 
-        They are no work of the session while the project has the same file, which git does not track either.
+        They do not count as work of the session while the project has the same file, untracked there too.
         """
         named = await _included(git, self.project)
         if not named:
@@ -292,7 +292,7 @@ class Worktree(Struct, frozen=True):
 
 
 def _left_out(names: Sequence[str]) -> list[str]:
-    """Return arguments of git that leave out files."""
+    """Return pathspecs with which git excludes these files."""
     return [f":(top,exclude,literal){name}" for name in names]
 
 
@@ -323,7 +323,7 @@ class Worktrees(Struct, frozen=True):
     async def open(
         self, git: GitRunner, name: str, prefix: str = "work", start: Path | None = None
     ) -> tuple[Worktree, list[str]]:
-        """Return the worktree of that name, which is made if it does not exist, and warnings.
+        """Return the worktree of that name, created if it does not exist, and warnings.
 
         Without a name, a new one is made, named after the prefix: work-1, work-2, ... Its branch begins at
         HEAD of the checkout `start`, by default the project's. Raises UsageError.
@@ -350,7 +350,7 @@ class Worktrees(Struct, frozen=True):
         raise UsageError(f"cannot create the worktree{f' {name}' if name else ''}: {why}")
 
     def _prepare(self) -> None:
-        """Make the directory of worktrees, and exclude it from git. Raises UsageError."""
+        """Create the directory of worktrees, and exclude it from git. Raises UsageError."""
         place = self.project / WORKTREES
         try:
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -373,13 +373,13 @@ async def git_outside_session(folder: Path, environ: Mapping[str, str]) -> Async
 
 
 def session_holder(records: Path) -> int | None:
-    """Return the pid of a process that has a session of this directory open, 0 if unknown; None if none."""
+    """Return the pid of a process that has a session here open, 0 if unknown; None if there is none."""
     holders = (lock_holder(path.with_suffix(".jsonl")) for path in records.glob("*.lock"))
     return next((pid for pid in holders if pid is not None), None)
 
 
 def _require_name(name: str) -> None:
-    """Raise UsageError if a name cannot be that of a directory and a branch."""
+    """Raise UsageError if a name is not valid for both a directory and a branch."""
     named = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*", name)
     if not named or name.endswith(".lock") or len(name) > 64:
         raise UsageError(

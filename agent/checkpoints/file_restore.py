@@ -1,6 +1,6 @@
 """Restore files: plan the steps that bring them back to before a fact of the transcript, and carry them out.
 
-Links are never followed: every directory on the way is opened without following. First files are removed,
+Links are never followed, in any part of a path. First files are removed,
 innermost first. Then directories, files and links are made. The modes of directories are set last.
 """
 
@@ -276,12 +276,12 @@ def _write(fd: int, name: str, mode: int, *, in_place: bool, fill: Callable[[int
 
 
 def _unlock(root_fd: int, step: RestoreStep) -> None:
-    """Let the owner write in a directory until its mode is set, which may be one that nobody can read."""
+    """Let the owner write in a directory until its final mode is set, which may deny all access."""
     missing = (FileNotFoundError, NotADirectoryError)
     with suppress(*missing), closing(safe_open(step.path, FOLDER_FLAGS, base=root_fd)) as fd:
         mode = stat.S_IMODE(os.fstat(fd).st_mode)
         if mode & stat.S_IRWXU != stat.S_IRWXU:
-            # A descriptor that only names a directory can be changed by way of /proc.
+            # A descriptor that only names a directory can be changed through /proc.
             opened = f"/proc/self/fd/{fd}" if sys.platform == "linux" else fd
             os.chmod(opened, mode | stat.S_IRWXU)  # noqa: PTH101
 

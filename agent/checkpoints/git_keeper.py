@@ -1,6 +1,6 @@
 """Keep what commands could destroy in the git repositories of a project, and record what they changed there.
 
-Before and after a command each repository is looked at. Where it has changed, its objects are kept from being
+Each repository is examined before and after a command. If it has changed, its objects are kept from being
 pruned (git_state.py). Changes between a command's beginning and end are logged as the session's.
 """
 
@@ -263,7 +263,7 @@ class RefKeeper(Struct):
 
 
 def _replaced(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Yield (key, value before, value after) of each entry that is another one now, or gone ("")."""
+    """Yield (key, value before, value after) of each entry that has changed or was removed ("")."""
     for key, before in old.items():
         if before != (after := new.get(key, "")):
             yield key, before, after

@@ -282,7 +282,7 @@ def _lines_of_log(git: int, path: str) -> str | None:
 
 
 def lost_lines(before: str, after: str) -> str:
-    """Return the lines of a reflog that are missing later, of equal ones the newest."""
+    """Return the lines of a reflog that a later state lacks; of equal lines, the newest."""
     left = Counter(after.split("\n"))
     missing = []
     for line in before.split("\n"):

@@ -127,7 +127,7 @@ def digest_of_file(path: str) -> str:
 
 
 def _digest_of(fd: int, is_late: Callable[[], bool] = lambda: False) -> str:
-    """Return the hash of an open file, "" if it became late. Raises OSError."""
+    """Return the hash of an open file, "" if time ran out. Raises OSError."""
     found = hashlib.sha256()
     while piece := os.read(fd, PIECE_BYTES):
         if is_late():
@@ -137,7 +137,7 @@ def _digest_of(fd: int, is_late: Callable[[], bool] = lambda: False) -> str:
 
 
 def _copy(source: int, target: int, max_bytes: int, is_late: Callable[[], bool]) -> tuple[str, int]:
-    """Copy an open file; return (hash, bytes), with "" for the hash if it became late. Raises OSError."""
+    """Copy an open file; return (hash, bytes), with "" for the hash if time ran out. Raises OSError."""
     is_clone = _cloned(source, target)
     reading = target if is_clone else source
     os.lseek(reading, 0, os.SEEK_SET)

@@ -4,7 +4,7 @@ A file is only read again if its times, size or inode have changed, or if it cha
 last scan that its timestamp could hide another change. Likewise a directory is only listed again if its times
 have changed. Links are recorded, never followed. The states of all files are taken before any contents are
 read, so in a very large project it takes several scans to store all contents. Files whose contents are not
-stored are listed: nothing can bring those back.
+stored are listed: nothing can restore those.
 
 In a large git repository the contents of tracked files are not stored until a command changes them, since
 git has them: their state names the blob. git also finds those that have changed since
@@ -93,7 +93,7 @@ class ProjectScanner(Struct):
     _without_git: bool = False  # after git has failed
 
     def scan(self, reading_share: float = 1.0) -> ProjectSnapshot:
-        """Return the state of the whole project, except directories without work. Blocks on the disk.
+        """Return the state of the project, except directories that are never covered. Blocks on the disk.
 
         It uses `reading_share` of the time for contents.
         """
@@ -324,7 +324,7 @@ class ProjectScanner(Struct):
         return others
 
     def with_stored_contents(self, states: Mapping[str, PathState]) -> dict[str, PathState]:
-        """Return the states with the contents of blobs in git stored here. What git no longer has is lost."""
+        """Return the states, with contents of blobs stored here, except those that git no longer has."""
         idents = sorted({state.blob for state in states.values() if state.blob})
         digests: dict[str, str] = {}
         if self.index is not None and idents:

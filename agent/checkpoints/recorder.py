@@ -3,8 +3,8 @@
 write and edit announce the path that they change. Before and after a command the whole project is scanned.
 Recordings are kept in `.transcripts/checkpoints`: contents by their hash, and a line for each change. Not
 covered, and listed by `uncovered`, are files over 512 MB, large files that do not fit in the store, projects
-with more than 120,000 files, and files outside the project. Never covered are directories without work
-(`.git`, `node_modules`, ...), owners and times. Hard links are restored as separate files.
+with more than 120,000 files, and files outside the project. Never covered are directories without the user's
+work (`.git`, `node_modules`, ...), owners and times. Hard links are restored as separate files.
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ class SnapshotLimits(Struct, frozen=True):
     """The limits of one scan for reading and storing, per file and in total.
 
     `max_reading_seconds` limits the reading of contents that are not stored yet, `max_seconds` everything
-    else: a command waits so long for a scan, since /rewind could not undo what it does to other files. Files
-    that git watches do not count for `max_files`. Files above `max_file_bytes` are large: they are stored
-    uncompressed, and with limits of their own.
+    else: a command waits that long for a scan, since /rewind could not undo changes to files that were not
+    scanned. Files that git watches do not count towards `max_files`. Files above `max_file_bytes` are large:
+    they are stored uncompressed, and with limits of their own.
     """
 
     max_files: int = 120_000

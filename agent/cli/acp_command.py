@@ -66,7 +66,7 @@ def _serve(options: Options) -> int:
 
 
 def _is_two_way(stream: TextIO | None) -> bool:
-    """Return whether a stream can be waited for: a pipe, a socket or a terminal, no file and no /dev/null."""
+    """Return whether a stream can be waited for: a pipe, a socket or a terminal, not a file or /dev/null."""
     if stream is None:
         return False
     mode = os.fstat(stream.fileno()).st_mode

@@ -198,7 +198,7 @@ async def copy_answer(controller: Controller, argument: str) -> Event | None:
 def clipboard_command(environ: Mapping[str, str]) -> tuple[str, ...] | None:
     """Return the command that copies its standard input to the desktop's clipboard, None if there is none.
 
-    Over SSH that would be the clipboard of the wrong machine, so that only the terminal can do it.
+    Over SSH that would be the clipboard of the wrong machine, so only the terminal can do it.
     """
     if environ.get("SSH_TTY") or environ.get("SSH_CONNECTION"):
         return None

@@ -33,7 +33,7 @@ class Command(Struct, frozen=True):
     `usage` is the syntax of the arguments, "" if there are none. The first sentence of `help` is the summary.
 
     `during_turn` says when the command may run while a turn runs: always, only without arguments ("bare"),
-    or with at most one word, which then changes nothing. `looking` are first words with which the command
+    or with at most one word, which then changes nothing. `read_only_words` are first words with which it
     changes nothing either. `at_screen` marks a command that is only useful to a user at a screen,
     `needs_session` one that has to wait until there is a session. `options` are the options that it accepts:
     any other word that looks like an option is an error.
@@ -48,7 +48,7 @@ class Command(Struct, frozen=True):
     at_screen: bool = False
     needs_session: bool = True
     options: tuple[str, ...] = ()
-    looking: tuple[str, ...] = ()
+    read_only_words: tuple[str, ...] = ()
 
     @property
     def summary(self) -> str:
@@ -182,7 +182,7 @@ COMMANDS: tuple[Command, ...] = (
             "`explain LINE` shows whether a command would be allowed, and why.",
             usage="[mode NAME | allow RULE | deny RULE | ask RULE | remove RULE | import [RULE] | "
             "explain LINE]",
-            aliases=("allowed-tools",), during_turn="bare", at_screen=True, looking=("explain",)),
+            aliases=("allowed-tools",), during_turn="bare", at_screen=True, read_only_words=("explain",)),
     Command("sandbox", "system.show_sandbox",
             "Show or change the sandbox that commands run in. `auto`, `require`, `off` and `project` apply "
             "to this session. `write PATH`, `read PATH` and `reach HOST` always allow the access in this "
@@ -311,7 +311,7 @@ def may_run_during_turn(line: str) -> bool:
     if command is None or command.during_turn == "never":
         return False
     words = argument.split()
-    if command.during_turn == "always" or (words and words[0] in command.looking):
+    if command.during_turn == "always" or (words and words[0] in command.read_only_words):
         return True
     return len(words) <= (command.during_turn == "word")
 
@@ -329,5 +329,5 @@ def use_without_screen(line: str) -> Literal["words", "run", "refuse"]:
         return "words"
     words = line.split()[1:]
     only_shows = not words if command.during_turn == "bare" else False
-    only_shows = only_shows or words[:1] in [[word] for word in command.looking]
+    only_shows = only_shows or words[:1] in [[word] for word in command.read_only_words]
     return "refuse" if command.at_screen and not only_shows else "run"

@@ -32,9 +32,9 @@ class Markdown(Struct, frozen=True):
 
 
 def judged_path(path: Path, top: Path | None) -> Path:
-    """Return the real path of a file, which must be the own one of the checkout `top`; None for the user's.
+    """Return the real path of a file of the checkout `top`, or of the user if that is None.
 
-    It is not a link to a secret or outside, and not another user's. Raises OSError and ValueError.
+    Raises ValueError for a link out of the checkout or to a secret, and for a file of another user; OSError.
     """
     if top is None:
         return path.resolve()
@@ -99,7 +99,7 @@ def _fields(text: str) -> dict[str, object]:
 
 
 def _repaired(text: str, error: ValueError) -> object:
-    """Return the fields of a text that is not YAML, as their writers meant it. Raises the error of YAML."""
+    """Return the fields of invalid YAML as their author meant them. Raises the error of YAML."""
     for repaired in (text, _on_one_line(text)):
         with suppress(ValueError):
             return _load_yaml("\n".join(map(_quoted, repaired.split("\n"))))

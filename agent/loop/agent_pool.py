@@ -131,7 +131,7 @@ class AgentPool(Struct, eq=False):
         return [agent for agent in self.agents if not agent.ended]
 
     @property
-    def beside(self) -> list[Agent]:
+    def in_background(self) -> list[Agent]:
         """The agents that work in the background."""
         return [agent for agent in self.running if agent.background]
 
@@ -142,7 +142,7 @@ class AgentPool(Struct, eq=False):
         self.tell(agent)
         if not request.background:
             return await self._run(agent, request)
-        task = asyncio.ensure_future(self._run_beside(agent, request))
+        task = asyncio.ensure_future(self._run_in_background(agent, request))
         self._tasks[task] = agent
         task.add_done_callback(self._ended)
         return SpawnResult(STARTED.format(agent.label), session="", turns=0, label=agent.label)
@@ -166,7 +166,7 @@ class AgentPool(Struct, eq=False):
             agent.may_ask.set()
         await asyncio.gather(*(agent.answered.wait() for agent in asking))
 
-    async def _run_beside(self, agent: Agent, request: SpawnRequest) -> None:
+    async def _run_in_background(self, agent: Agent, request: SpawnRequest) -> None:
         """Run an agent in the background; its report is put into the inbox."""
         try:
             report = report_text(await self._run(agent, request))

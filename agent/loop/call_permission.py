@@ -112,7 +112,7 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
 
 
 async def _as_covered(context: TurnContext, emit: Emit, call: ParsedCall, verdict: Verdict) -> Verdict:
-    """Return the verdict, changed to a question if the checkpoint that replaces it cannot be made."""
+    """Return the verdict, turned into a question if `/rewind` could not undo what the call may do."""
     rules = context.permissions.rules
     if context.checkpoints is None or rules.asks_sandboxed or rules.mode != "manual":
         return verdict

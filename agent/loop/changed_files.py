@@ -35,10 +35,10 @@ async def checkpointed(
     if tools is not None:
         checkpoints.use_git(tools)
     if checkpoints.recording.crashed:
-        await told_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.end_crashed))
+        await report_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.end_crashed))
     known = len(checkpoints.log.changes)
     if tools is not None:
-        await told_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.begin))
+        await report_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.begin))
         await keep_refs(checkpoints, emit, tools)
         if warning := checkpoints.recording.take_warning():
             emit(Notice(warning, "warning"))
@@ -52,10 +52,10 @@ async def checkpointed(
 async def keep_refs(checkpoints: Checkpoints, emit: Emit, tools: ToolContext, is_own: bool = False) -> None:
     """Keep what the project's git repositories refer to, before or after (`is_own`) a command."""
     checkpoints.scanner.activity = "keeping the branches, stash and index of git"
-    await told_if_slow(checkpoints, emit, checkpoints.keep_refs(partial(run_git_script, tools), is_own))
+    await report_if_slow(checkpoints, emit, checkpoints.keep_refs(partial(run_git_script, tools), is_own))
 
 
-async def told_if_slow(checkpoints: Checkpoints, emit: Emit, work: Coroutine[Any, Any, T]) -> T:
+async def report_if_slow(checkpoints: Checkpoints, emit: Emit, work: Coroutine[Any, Any, T]) -> T:
     """Await work on the checkpoints. After `SLOW_S`, show the user what it does."""
     task = asyncio.ensure_future(work)
     try:
@@ -72,7 +72,7 @@ async def _finish(checkpoints: Checkpoints, emit: Emit, tools: ToolContext | Non
     if tools is not None:
         await keep_refs(checkpoints, emit, tools, is_own=True)
     if checkpoints.is_recording:
-        await told_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.finish))
+        await report_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.finish))
 
 
 def with_changed_files(result: ToolResult, changes: Sequence[FileChange], told: bool) -> ToolResult:

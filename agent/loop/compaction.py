@@ -172,10 +172,10 @@ def _first_step(
 
 
 async def off_loop(session: Session, work: Callable[[], T]) -> T:
-    """Return what `work` makes of a session; for a long one in a thread, while keys are handled.
+    """Return the result of `work` on a session; for a long one in a thread, while keys are handled.
 
-    Where it needs a local summary, which can take seconds, the accounts for that are made in slices, and it
-    begins again.
+    If it needs a local summary, which can take seconds, the data for that is collected in slices first, and
+    `work` starts again.
     """
     if not _is_long(session):
         return work()
@@ -384,7 +384,7 @@ def live_state(session: Session, context: TurnContext) -> Iterator[str]:
     jobs = context.tool_context.jobs
     for job in jobs.running if jobs is not None else ():
         yield f"background command {job.id} is running: {' '.join(job.line.split())[:120]}"
-    for agent in context.agents.beside if context.agents is not None else ():
+    for agent in context.agents.in_background if context.agents is not None else ():
         reports = "its report arrives automatically"
         yield f"agent {agent.label} is running in the background: {agent.task} ({reports})"
     if (plan_found := newest_plan(session.folded)) is not None:

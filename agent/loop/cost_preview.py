@@ -133,8 +133,8 @@ async def tell_prompt_cost(
 ) -> None:
     """Show the cost that a prompt adds to the next request, and how to reduce it, unless it is low.
 
-    If our estimate is high enough, the server is asked for the exact count: before much text of a kind was
-    sent, an estimate is wrong by up to a half.
+    If our estimate is high enough, the server is asked for the exact count: until much text of the same kind
+    was sent, an estimate can be wrong by up to a half.
     """
     state = context.compaction
     if state.prices.is_guess:

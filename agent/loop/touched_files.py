@@ -96,7 +96,7 @@ def with_own_id(
 async def needed_text(
     session: Session, context: TurnContext, use: ToolUseBlock, result: ToolResult
 ) -> NeededText | None:
-    """Return the cleared text that a call with this result needs; None if there is none to be had."""
+    """Return the cleared text that a call with this result needs; None if there is none."""
     state = context.compaction
     real = partial(_real_path, context.tool_context)
     prompt = state.overhead + session.folded.view.tokens
@@ -124,7 +124,7 @@ async def text_named(session: Session, state: CompactionState, content: Sequence
 
 
 async def track_blocks(session: Session) -> None:
-    """Bring what compaction keeps about a session up to date in slices, between which keys are handled.
+    """Update what compaction keeps about a session, in slices between which keys are handled.
 
     That is the tracker of its blocks and the accounts of a local summary. After a long session was resumed,
     all entries have to be processed.

@@ -1,6 +1,6 @@
 """The turn: call the model and run the tools it calls, repeatedly, until it calls none.
 
-The loop owns nothing: it has only session, context and emit, and a new feature belongs into one of them. It
+The loop owns nothing: it has only session, context and emit, and a new feature belongs in one of them. It
 may be cancelled at any await; the transcript is valid at each.
 """
 

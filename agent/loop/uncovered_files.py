@@ -13,7 +13,7 @@ from tools.base import Access
 from tools.processes import command_runner
 from tools.search import run_git_script
 
-from .changed_files import keep_refs, told_if_slow
+from .changed_files import keep_refs, report_if_slow
 from .context import TurnContext
 
 UNCOVERED = "the project is too large for a checkpoint, so its changes could not be undone"
@@ -28,7 +28,7 @@ async def why_uncovered(context: TurnContext, emit: Emit, accesses: Sequence[Acc
     guard = command_runner(context.tool_context).guard
     guard.may_prune = any(shell.pruning(*each) for access in runs for each in _lines(context, access))
     checkpoints.use_git(context.tool_context)
-    covered = await told_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.recording.coverage))
+    covered = await report_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.recording.coverage))
     if covered == "nothing":
         return UNCOVERED
     if any(_changed(context, access, ("", *checkpoints.recording.nested)) for access in runs):

@@ -1,10 +1,11 @@
 """The schedule of retries. Pure: the caller waits, so that waiting can be shown and cancelled.
 
 Each cause of failures has ten attempts, so that a server that stops, starts and is overloaded for a while is
-not given up because of the sum. The wait is 0.5 s, doubled at each failure of a cause up to 60 s, and reduced
-by up to 25 % at random so that many clients do not return at the same moment. Retry-After is respected up to
-ten minutes; after a longer one the error is shown immediately. An error with a limit of its own, such as an
-invalid response, counts only if it is repeated in the same words: damage in transit is never twice the same.
+not given up on because the failures add up. The wait is 0.5 s, doubled at each failure of a cause up to 60 s,
+and reduced by up to 25 % at random so that many clients do not return at the same moment. Retry-After is
+respected up to ten minutes; after a longer one the error is shown immediately. An error with a limit of its
+own, such as an invalid response, counts only if it is repeated in the same words: damage in transit is never
+the same twice.
 
 For a server on this machine that refuses connections, time counts instead of attempts: it is asked every two
 seconds for a minute.

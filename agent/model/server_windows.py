@@ -68,7 +68,7 @@ def name_some(ids: Sequence[str]) -> str:
 
 
 async def checked_by_list(known: ModelFacts, get: Get) -> ModelFacts:
-    """Return the facts about a model that has no page on the server, which may have pages of none.
+    """Return the facts about a model for which the server has no page; it may have pages for none.
 
     Raises ModelNotFound for a model that is neither known nor in the server's list.
     """

@@ -1,7 +1,7 @@
 """Match command lines with allow rules, and find the rule that "always" would add for a line.
 
 Each simple command of a line is covered by a rule or because it is read-only. A rule for a whole tool, or for
-exactly one line, covers the line as a whole. A rule for a beginning of words stands for arguments inside the
+exactly one line, covers the line as a whole. A rule for a prefix of words covers arguments inside the
 project, unless it names a path itself: `bash(black)` does not cover `black /home`.
 
 "Always" offers the first words of a command if they are in a list: tests, formatters, builds, scripts of
@@ -117,7 +117,7 @@ def _covered(
 def lasting_rule(tool: str, line: str, covered: Coverage) -> Rule | None:
     """Return the rule that "always" would add for a line that is not covered, None if it cannot be kept.
 
-    The rule is the beginning that all uncovered commands have in common, else the exact line.
+    The rule is the prefix that all uncovered commands have in common, else the exact line.
     """
     doubted = [command.words for command in covered.commands if command.doubt]
     beginnings = {lasting_beginning(words) for words in doubted}

@@ -2,7 +2,7 @@
 
 A rule applies to its command however it is run: with any options, by any path, and by a shell script or a
 recipe of the project that the line runs. If it cannot be determined what a line runs, a rule with a pattern
-may apply. That is said of the line alone: nearly every script contains something that cannot be determined.
+may apply. This applies to the line alone: nearly every script contains something that cannot be determined.
 """
 
 from __future__ import annotations

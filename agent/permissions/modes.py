@@ -1,4 +1,4 @@
-"""The permission modes and their names. In a module of their own, since the first paint needs no rules."""
+"""The permission modes and their names. In a separate module, since the first paint needs no rules."""
 
 from __future__ import annotations
 

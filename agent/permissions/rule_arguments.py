@@ -1,4 +1,4 @@
-"""Find the arguments of a command that a rule for its program does not stand for."""
+"""Find the arguments of a command that a rule for its program does not cover."""
 
 from __future__ import annotations
 

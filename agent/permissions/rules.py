@@ -334,7 +334,7 @@ def _irreversible_effect(access: Access, rules: PermissionRules) -> str:
 
 
 def _judge_path(tool: str, access: Access, rules: PermissionRules) -> Verdict:
-    """Judge any access but a command. No rule allows writing to a protected path."""
+    """Judge any access other than a command. No rule allows writing to a protected path."""
     mode = rules.mode
     if mode == "plan" and access.kind == "write":
         return Verdict("deny", NOT_IN_PLAN_MODE)

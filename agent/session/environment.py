@@ -2,7 +2,7 @@
 
 Changes are those of the model, the current directory, the mode, the sandbox and the pins, and background
 commands that ended with an earlier run. They are sent with the next prompt, so that the cached beginning of
-the conversation holds. The branch is read from files: git would run programs that the repository's
+the conversation stays valid. The branch is read from files: git would run programs that the repository's
 configuration names, before the user has allowed anything.
 """
 
@@ -207,8 +207,9 @@ def restore_news(folded: Folded, inbox: Inbox) -> None:
 
 
 def _forget_told(folded: Folded, notes: Sequence[Metadata], inbox: Inbox) -> None:
-    """Count news as sent if a later prompt contains them: a fork or a kill may have ended the transcript
-    before the note of that.
+    """Count news as sent if a later prompt contains them.
+
+    A fork or a kill may have ended the transcript before the note about that.
     """
     for entry in folded.entries:
         texts = set(block_texts(entry.fact.blocks)) if isinstance(entry, Prompt) else ()

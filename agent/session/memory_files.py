@@ -1,7 +1,7 @@
 """The memory files: AGENTS.md, else those of Claude Code, of the user and of the project.
 
 Claude Code's are, in its order: CLAUDE.md, .claude/CLAUDE.md, .claude/rules/**/*.md and CLAUDE.local.md, and
-those in ~/.claude for the user. A directory with an AGENTS.md speaks through that alone. Memory files in
+those in ~/.claude for the user. In a directory with an AGENTS.md, only that file is used. Memory files in
 directories above the repository are used once the user approves them.
 
 Each is sent to the model without its HTML comments, followed by the files that it imports (`@path`). A
@@ -113,9 +113,9 @@ def passed_over(folder: Path, user_dir: Path, claude: Path, used: Iterable[str])
 
 
 def replaced_memory(folder: Path, user_dir: Path, claude: Path) -> dict[Path, Path]:
-    """Return the memory files of Claude Code that are not read, each with the file that takes its place.
+    """Return the memory files of Claude Code that are not read, each with the file that is used instead.
 
-    A CLAUDE.md that only refers to the AGENTS.md beside it is read in effect.
+    A CLAUDE.md that only refers to the AGENTS.md beside it counts as read.
     """
     found: dict[Path, Path] = {}
     own = next((path for path in (user_dir / name for name in MEMORY_NAMES) if path.is_file()), None)
@@ -136,7 +136,7 @@ def replaced_memory(folder: Path, user_dir: Path, claude: Path) -> dict[Path, Pa
 
 
 def _only_refers(text: str, name: str) -> bool:
-    """Return whether a text names a file and contains nothing else than headings and lines with that name."""
+    """Return whether a text names a file and contains nothing but headings and lines with that name."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     return name in text and all(name in line for line in lines)
 
@@ -407,7 +407,7 @@ def _why_not_imported(path: Path, top: Path, own: bool, depth: int) -> str:
 def _read_memory_file(path: Path) -> tuple[str, list[str], str]:
     """Return (text without HTML comments, names of imports, reason why a readable file is ignored or "").
 
-    The path is real, and the text empty if the file cannot be read or a link has come into the path.
+    The path is real, and the text empty if the file cannot be read or a link was put into the path.
     """
     try:
         with opened_file(str(path)) as (descriptor, _), open(descriptor, "rb", closefd=False) as file:

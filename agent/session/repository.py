@@ -148,7 +148,7 @@ class SessionRepository(Struct):
         with without_garbage_collection():
             session = self._reopened(path)
             if len(session.folded.facts) > MANY_FACTS:
-                gc.freeze()  # all of them stay; looking through them would hold the event loop up
+                gc.freeze()  # all of them stay; looking through them would block the event loop
         self.cache_start(session)
         return session
 
@@ -403,7 +403,7 @@ def _read_all(folded: Folded) -> None:
 
 
 def _as_data(fact: Fact) -> Fact:
-    """Return a fact without words of makeroom's own, which anybody may have written."""
+    """Return a fact without makeroom's own words, which anyone may have written."""
     if isinstance(fact, User | Reply):
         return replace(fact, blocks=tuple(map(_plain, fact.blocks)))
     return replace(fact, content=tuple(map(_plain, fact.content))) if isinstance(fact, Result) else fact

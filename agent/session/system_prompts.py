@@ -92,7 +92,7 @@ OPEN_MODE = "bypassPermissions"  # in which commands run open whether there is a
 
 
 def command_text(sandboxed: bool, hides_records: bool) -> str:
-    """Return what there is to say about commands, "" for nothing.
+    """Return the text about commands, "" for none.
 
     `hides_records` is set where commands cannot see the project's records.
     """
@@ -102,7 +102,7 @@ def command_text(sandboxed: bool, hides_records: bool) -> str:
 
 
 def text_in_mode(text: str, mode: str) -> str:
-    """Return what to say about commands in a permission mode instead of `text`, that of the sandbox."""
+    """Return the text about commands in a permission mode; `text` is that of the sandbox."""
     if mode != OPEN_MODE or text not in COMMAND_TEXTS:
         return text
     return command_text(sandboxed=False, hides_records=text == SANDBOX_TEXT)
@@ -154,13 +154,13 @@ def prompt_part(text: str) -> Literal["system", "memory files", "skills"]:
 
 
 def channel_rules(suffix: str) -> str:
-    """Return the text that tells makeroom's own words from data, and names the tags around them."""
+    """Return the text that distinguishes makeroom's own words from data, and names the tags around them."""
     tag = channel_tag(suffix)
     return CHANNEL_RULES.format(tags=f"<{tag}>...</{tag}>")
 
 
 def with_command_text(system: Sequence[str], text: str, mode: str) -> tuple[str, ...]:
-    """The system prompt with what to say about commands in a permission mode, behind the identity."""
+    """Return the system prompt with the text about commands in a permission mode, after the identity."""
     text = text_in_mode(text, mode)
     others = (each for each in system[1:] if each not in COMMAND_TEXTS)
     return (*system[:1], *([text] if text else []), *others)

@@ -7,9 +7,9 @@ Before a command may destroy such files the user is asked. A line is compared wi
     find . -name '*.js' -delete  removes files at any depth below `.`
     grep -rl x . | xargs sed -i s/x/y/  writes such files
     echo x >node_modules/a/b    writes a file
-    git clean -fdx              removes untracked directories in any depth
+    git clean -fdx              removes untracked directories at any depth
 
-Caches are not protected, as programs make them again. A directory of dependencies that a manifest beside it
+Caches are not protected, since programs recreate them. A directory of dependencies that a manifest beside it
 can rebuild may be removed as a whole by a line that names it. What a program of the project does is unknown;
 the lines of its makefiles and packages are judged like others (project_scripts.py).
 """

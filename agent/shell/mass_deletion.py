@@ -69,7 +69,7 @@ def _changes(arguments: tuple[str, ...]) -> bool:
 
 
 def _place_found(scene: Scene) -> str:
-    """Return the vital place of which `find` finds all contents (some contents for a system directory)."""
+    """Return the vital place whose contents `find` finds: all of them, or some in a system directory."""
     arguments = scene.arguments
     at = next((n for n, word in enumerate(arguments) if word[:1] in ("-", "(", "!")), len(arguments))
     roots = arguments[:at] or (".",)

@@ -112,7 +112,7 @@ def system_file_need(line: str, seen: Standpoint) -> str:
 def git_settings_need(line: str, seen: Standpoint) -> str:
     """Return the reason why a line cannot work that renames or copies a branch of the project's repository.
 
-    The sandbox holds its settings. git would rename the branch before it fails.
+    The sandbox keeps its settings read-only, and git would rename the branch before it fails.
     """
     for scene in scenes(read_line(line).invocations, seen.places):
         words = scene.command.words

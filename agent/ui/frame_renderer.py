@@ -160,9 +160,9 @@ class FrameRenderer(Renderer):
     def blank(self, up: int | None = None, height: int = 0) -> None:
         """Blank the rows of the frame one by one, at least `height`, and forget it.
 
-        The cursor is in its row `up`.
-        tmux moves the screen into its history when all of it is erased at once. A terminal that became lower
-        may have dropped rows below the cursor, so the way back up is shorter than the frame is high.
+        The cursor is in its row `up`. tmux moves the screen into its history when all of it is erased at
+        once. A terminal that became shorter may have dropped rows below the cursor, so the way back up is
+        shorter than the frame is high.
         """
         up = self.frame.cursor[0] if up is None else up
         height = max(len(self.frame.rows), up + 1, height)

@@ -27,7 +27,7 @@ _BARE_ADDRESS = lazy_pattern(
 
 
 def parsed_markdown(text: str, links: bool) -> list[Token]:
-    """Parse the text into tokens that hide nothing; quotes keep their line ends.
+    """Parse the text into tokens that hide nothing; quotes keep their line breaks.
 
     Definitions of references are text: an answer is drawn piece by piece, and the text that uses a reference
     is drawn before its definition arrives.

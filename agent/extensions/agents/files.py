@@ -76,7 +76,7 @@ def agent_items(folder: Path, environ: Mapping[str, str]) -> list[ProjectItem]:
 
 
 def known_agents(places: AgentPlaces, allowed: Callable[[ProjectItem], bool]) -> KnownAgents:
-    """Return all agents. Of one name the last definition wins: built in, the user's, the project's, given.
+    """Return all agents. For each name the last definition wins: built in, the user's, the project's, given.
 
     Blocks on the disk.
     """

@@ -17,7 +17,7 @@ VETO_EXIT_CODE = 2
 
 
 class HookFailed(Exception):
-    """A hook gave no answer. `asked`: it ran, but failed, so nothing depends on it."""
+    """A hook gave no answer. `asked`: it ran and failed, which is only a warning and never a veto."""
 
     def __init__(self, fault: str, *, asked: bool = False) -> None:
         super().__init__(fault)

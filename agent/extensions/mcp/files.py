@@ -89,7 +89,7 @@ class ServerFiles(Struct, frozen=True):
         return found
 
     def servers(self, environ: Mapping[str, str]) -> ConfiguredServers:
-        """Return every configured server; of one name, that of the most specific scope.
+        """Return every configured server; for each name, the one of the most specific scope.
 
         Raises UsageError for --mcp-config.
         """

@@ -281,6 +281,6 @@ def log_out(state_dir: Path, entry: ServerEntry) -> bool:
 
 
 def open_browser(address: str) -> None:
-    """Open the URL in a graphical browser, since one in the terminal would take the terminal over."""
+    """Open the URL in a graphical browser, since a text browser would take over the terminal."""
     if sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
         webbrowser.open(address)

@@ -1,6 +1,6 @@
 """The schemas of tools of servers: which parts are checked here, and which ones are declared. Pure.
 
-A server may send any schema: one with a pattern that takes years to match, with references in circles, or of
+A server may send any schema: one with a pattern that takes years to match, with circular references, or of
 many megabytes. Only the plain parts are checked here, in a time that is linear in the size of a schema. The
 server checks the rest.
 """

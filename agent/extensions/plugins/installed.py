@@ -84,7 +84,7 @@ def _read(plugin: Plugin, entry: Mapping[str, Any]) -> Plugin:
 
 
 def _enabled(places: PluginPlaces) -> dict[str, _Setting]:
-    """Return enabledPlugins of all settings files; of one plugin the most specific file counts."""
+    """Return enabledPlugins of all settings files; for each plugin the most specific file counts."""
     files = {
         "user": claude_folder(places.environ) / "settings.json",
         "project": places.folder / ".claude" / "settings.json",

@@ -32,7 +32,7 @@ class TypedSkill(NamedTuple):
 
 
 class SkillLibrary:
-    """The commands and skills by name. Of one name, the first one added counts.
+    """The commands and skills by name. If several have the same name, the first one added counts.
 
     `others` contains alternative names: `folder:name` of a command in a subdirectory, and `name` of one in a
     plugin, whose full name is `plugin:name`.

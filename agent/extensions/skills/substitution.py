@@ -33,7 +33,7 @@ class GivenValues(Struct, frozen=True):
 def _place() -> re.Pattern[str]:
     """Match a placeholder for a value: `$ARGUMENTS[1]`, `$ARGUMENTS`, `$1`, `${VARIABLE}`, `$name`.
 
-    Amounts such as `$150` and `$1.50` are no placeholders.
+    Amounts such as `$150` and `$1.50` are not placeholders.
     """
     return re.compile(
         r"(?P<escaped>\\)?\$(?:ARGUMENTS\[(?P<at>\d{1,6})\]|(?P<all>ARGUMENTS)\b|(?P<number>\d)(?![.,]?\d)"
@@ -54,7 +54,7 @@ def _counts_from_zero(text: str) -> bool:
 
 
 def counts_from_one(text: str) -> bool:
-    """Return true if `$1` is the first argument, as in older files. Newer ones start at 0, and show it."""
+    """Return true if `$1` is the first argument, as in older files; newer ones count from 0."""
     return re.search(r"(?<!\\)\$1(?![.,]?\d)", text) is not None and not _counts_from_zero(text)
 
 

@@ -15,7 +15,7 @@ from agent.checkpoints.file_restore import plan_restore, restore
 from agent.checkpoints.recorder import Checkpoints
 from agent.checkpoints.snapshot import PathState, SnapshotLimits
 from agent.events import Event, Notice
-from agent.loop.changed_files import told_if_slow
+from agent.loop.changed_files import report_if_slow
 from tests.tools.bash_session import BashSession
 from tools.processes import command_runner
 
@@ -359,7 +359,7 @@ def test_a_slow_scan_says_what_it_waits_for(
         return 0.0
 
     checkpoints.scanner.clock = slow_clock
-    session.runner.run(told_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.begin)))
+    session.runner.run(report_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.begin)))
     assert notices == ["keeping copies of 1 file for /rewind..."]
-    session.runner.run(told_if_slow(checkpoints, emit, asyncio.to_thread(list)))
+    session.runner.run(report_if_slow(checkpoints, emit, asyncio.to_thread(list)))
     assert len(notices) == 1
