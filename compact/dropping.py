@@ -26,7 +26,7 @@ def plan_drop(situation: Situation, name: str) -> Proposal | CannotChange:
 
 
 def _why_not(block: ShownBlock, folded: Folded) -> str:
-    """Return the reason why a block cannot be dropped, with a remedy where there is one."""
+    """Return the reason why a block cannot be dropped, with a remedy if there is one."""
     part = block.part
     fold = folded.edits.covering(part.seq)
     made = next((made for made in reversed(in_force(folded)) if fold in made.edits), None)
@@ -35,7 +35,7 @@ def _why_not(block: ShownBlock, folded: Folded) -> str:
         return f"{replaces}. /uncompact {made.id} shows these messages again"
     values = part.block.input.values() if isinstance(part.block, ToolUseBlock) else ()
     if is_replaced(part) or any(isinstance(value, str) and is_placeholder(value) for value in values):
-        return "it is not shown anymore. /recall shows it"
+        return "it is no longer shown. /recall shows it"
     if part.kind is PartKind.THINKING:
         return "thinking cannot be dropped by itself"
     return "it is shorter than a placeholder would be"

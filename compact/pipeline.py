@@ -49,7 +49,7 @@ from .situation import (
 )
 
 REACTIVE_RUNGS = 3
-PREVIEWED_BLOCKS = 5  # of those that a compaction leaves
+PREVIEWED_BLOCKS = 5  # of the blocks that a compaction leaves
 _CLEARED_LABELS = {
     "results": "old results",
     "inputs": "old tool inputs",
@@ -127,7 +127,7 @@ def _beside_summary(situation: Situation, layers: tuple[Layer, ...], background:
 
 
 def quiet_below(settings: CompactSettings, window: ContextWindow) -> tuple[int, int]:
-    """Return the sizes of the prompt and of its messages, in tokens, below which no layer acts unasked."""
+    """Return the tokens of the prompt and of its messages below which no layer acts automatically."""
     active = _active(LAYERS, settings, window)
     prompt = min((least for layer, least in active if not layer.messages_only), default=sys.maxsize)
     return prompt, min((least for _, least in active), default=sys.maxsize)
@@ -137,7 +137,7 @@ def quiet_below(settings: CompactSettings, window: ContextWindow) -> tuple[int, 
 def _active(
     layers: tuple[Layer, ...], settings: CompactSettings, window: ContextWindow
 ) -> tuple[tuple[Layer, int], ...]:
-    """Return the layers that may act unasked under these settings, each with its smallest prompt size."""
+    """Return the layers that may act automatically, each with its minimum prompt size."""
     sizes = ((layer, layer.min_tokens(settings, window)) for layer in layers if settings.automatic)
     return tuple((layer, least) for layer, least in sizes if least is not None)
 
@@ -174,14 +174,14 @@ def _clear_all(situation: Situation) -> Proposal | None:
     if now.tokens > target:
         more, files = shrink_to(now, 0, target, Shrink.PREVIEWS)
         by_place = {(edit.seq, edit.block, edit.field): edit for edit in (*edits, *more)}
-        edits = tuple(by_place[place] for place in sorted(by_place))  # the later edit of each place
+        edits = tuple(by_place[place] for place in sorted(by_place))  # the later edit of each field
     if not edits:
         return None
     return propose(situation, "reactive", "reactive", edits, files, why="rung 1", rung=1)
 
 
 def _shrink_newest(situation: Situation) -> Proposal | None:
-    """Shrink the newest messages to previews, or to placeholders where the request still does not fit."""
+    """Shrink the newest messages to previews, or to placeholders if the request still does not fit."""
     view = situation.view
     kept = max(1, situation.settings.keep_recent_messages)
     for how in (Shrink.PREVIEWS, Shrink.PLACEHOLDERS) if view else ():
@@ -223,8 +223,8 @@ def _preview(situation: Situation, proposal: Proposal) -> Iterator[str]:
         yield "  removed: the model's thinking in all replies after the first changed one"
     if report.get("restored"):
         yield f"  files shown again: {', '.join(f'r{seq}' for seq in report['restored'])}"
-    is_told = report["cold_cost_usd"] >= 0.005 and not situation.prices.is_guess  # rounded to a cent
-    if report["rewritten"] and is_told:
+    is_shown = report["cold_cost_usd"] >= 0.005 and not situation.prices.is_guess  # rounded to a cent
+    if report["rewritten"] and is_shown:
         warm = report["predicted_cost_usd"]
         cold = report["cold_cost_usd"]
         yield f"  next request: +${warm:.2f} cache write (${cold:.2f} if the cache has expired)"

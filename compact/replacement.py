@@ -28,7 +28,7 @@ REPLACEMENT_HEADER = (
 SUMMARY_HEADING = "## Model summary\n"  # which a pasted text, such as a pull request, will not contain
 EARLIER_SUMMARY_HEADING = "## Summary\n"  # of replacements in which the user's messages came last
 STATE_HEADING = "## Current state"
-# Headings of environment texts that the replacement shows from live values instead.
+# Headings of environment texts that the replacement generates from live values instead.
 PINS_HEADING = "# Pins"
 COMMANDS_HEADING = "# Background commands"
 DIRECTORY_HEADING = "# Current directory"
@@ -36,16 +36,18 @@ _FROM_FACT = lazy_pattern(r"[a-z -]+ \(r(\d+)\):")  # a line of the live state
 LOCAL_SUMMARY_HEADING = "## Local summary (collected by makeroom; newest and most used first)"
 ENVIRONMENT_HEADING = "## Environment"
 WORDS_HEADING = "## All user messages, verbatim (newest last)"
-OPEN_REQUEST = "The user's last {messages} above, answers aside, {is_or_are} the request being worked on. "
+OPEN_REQUEST = (
+    "The user's last {messages} above (not counting answers) {is_or_are} the request being worked on. "
+)
 NO_OPEN_REQUEST = "None of the requests above is being worked on now. "
 CONTINUE_BELOW = "Continue with the messages below."
-CONTINUE_REQUEST = "Continue with it."  # where no message follows
+CONTINUE_REQUEST = "Continue with it."  # if no message follows
 UNSHOWN_RESULTS = "The results of the newest calls ({ids}) did not fit and were not shown; recall shows them."
 LATER_HOLDS = "(Where two of these conflict, the later one applies. The messages below may override them.)"
 MAX_COMMITMENT_TOKENS = 1_600  # of what the assistant promised, decided and gave up
 MAX_ENVIRONMENT_TOKENS = 2_000  # of what makeroom said about directory, mode and project instructions
 FRAME_TOKENS = 200  # headings and closing line
-MAX_CONSTRAINTS = 20  # the newest ones, of messages that are left out
+MAX_CONSTRAINTS = 20  # the newest ones, of omitted messages
 SUMMARY_RESERVE_TOKENS = 1_500  # that replacement and tail leave for a summary of usual size
 TAIL_RESERVE_TOKENS = 2_000  # that the user's messages leave for the newest exchanges
 
@@ -66,12 +68,12 @@ def local_summary_before(situation: Situation, at: int) -> LocalSummary:
 def replacement_tokens(situation: Situation, limits: FoldLimits, at: int, room: int) -> int:
     """Return the tokens, by our count, of the replacement of the first `at` entries without a summary."""
     key = (limits.trigger, at, room)
-    known = situation.worked_out.replacement_tokens
-    if key not in known:
-        known[key] = situation.counter.text(
+    counted = situation.worked_out.replacement_tokens
+    if key not in counted:
+        counted[key] = situation.counter.text(
             replacement_text(situation, replace(limits, summary=""), at, room)
         )
-    return known[key]
+    return counted[key]
 
 
 def replacement_text(situation: Situation, limits: FoldLimits, at: int, room: int, beside: str = "") -> str:
@@ -111,8 +113,8 @@ def replacement_text(situation: Situation, limits: FoldLimits, at: int, room: in
 def _closing_line(open_count: int, is_last: bool) -> str:
     """Return the last line: the state of the newest request, of `open_count` messages, and where to continue.
 
-    Without an open request a message follows in any case: at the latest the user's next one. With one, none
-    follows where everything was summarized (`is_last`).
+    Without an open request a message always follows, at the latest the user's next one. With one, none
+    follows if everything was summarized (`is_last`).
     """
     if not open_count:
         return NO_OPEN_REQUEST + CONTINUE_BELOW
@@ -157,7 +159,7 @@ def live_within(situation: Situation, first: int, last: int) -> str:
 def _environment(situation: Situation, entries: Sequence[Entry], room: int) -> Iterator[str]:
     """Return makeroom's statements of date, directory and commands, the newest of each kind.
 
-    Of the texts that do not fit into `room` tokens, the longest are only named.
+    If not all texts fit into `room` tokens, the longest are only named.
     """
     newest: dict[str, tuple[int, str]] = {}
     for entry in entries:

@@ -115,7 +115,7 @@ def _bill(situation: Situation, then: Folded, edits: tuple[Edit, ...], after: in
 def rewrite_told(situation: Situation) -> str:
     """Describe the cache write of the next request after a change by the user.
 
-    "" where the cost is small, or the cache has expired anyway.
+    "" if the cost is small, or the cache has expired anyway.
     """
     folded = situation.folded
     if folded.last_request is None or situation.cache_is_cold or situation.prices.is_guess:
@@ -182,7 +182,7 @@ def compaction_notice(proposals: Sequence[Proposal | Compacted], trigger: str = 
         sizes = f"{before:,} -> {after:,}"
     done = ", ".join(dict.fromkeys(map(_done_by, proposals)))
     because = proposals[0].report.get("because", "")
-    if proposals[0].report.get("why") == COLD_RETURN:  # the reason comes before how: it may not fit on a row
+    if proposals[0].report.get("why") == COLD_RETURN:  # the reason comes first, as the line may be cut
         return f"[{name} compact] {sizes} tokens (-{share}%): {because}; undo with /uncompact"
     done += f" ({because})" if because else ""
     asked = "" if any(each.layer in ("summary", "drop") for each in proposals) else " without a model call"
@@ -203,9 +203,9 @@ def _done_by(made: Proposal | Compacted) -> str:
 
 
 def _notable_cost(proposals: Sequence[Proposal | Compacted]) -> str:
-    """Describe the cost of the cache write, "" where it is small or due anyway."""
+    """Describe the cost of the cache write, "" if it is small or due anyway."""
     dearest = max((_extra_cost(each.report) for each in proposals if not each.report["cold"]), default=0)
-    return f", the next call costs ~${dearest:.2f} more once" if dearest >= MIN_TOLD_COST_USD else ""
+    return f", the next call costs ~${dearest:.2f} more" if dearest >= MIN_TOLD_COST_USD else ""
 
 
 def _extra_cost(report: Mapping[str, Any]) -> float:
@@ -217,18 +217,18 @@ def _thousands(tokens: int) -> str:
     return f"{tokens / 1000:.0f}k" if tokens >= 1_000 else str(tokens)
 
 
-def predicted_and_real_cost(folded: Folded, made: Compacted, known: PriceList) -> str:
+def predicted_and_real_cost(folded: Folded, made: Compacted, prices_by_model: PriceList) -> str:
     """Compare the estimated cost of compaction `made` with that of the request after it, in one line.
 
     Both are the cost of the tokens that the request could not read from the cache, at the prices of its
-    model. "" where nothing was estimated, or the prices of the model are unknown.
+    model. "" if nothing was estimated, or the prices of the model are unknown.
     """
     report = made.report
     if "predicted_cost_usd" not in report or "rewritten" not in report:
         return ""
     before = (fact for fact in reversed(folded.facts) if isinstance(fact, Opened) and fact.seq < made.seq)
     opened = next(before, None)
-    if opened is not None and known.known(opened.model) is None:
+    if opened is not None and prices_by_model.known(opened.model) is None:
         return ""
     cost = report["predicted_cost_usd"]
     written = report["rewritten"]
@@ -243,7 +243,9 @@ def predicted_and_real_cost(folded: Folded, made: Compacted, known: PriceList) -
     if reply is None or folded.undone.get(made.id, reply.seq) < reply.seq:
         return f"{estimated}, no request was sent with it"
     earlier = (fact for fact in reversed(folded.facts) if fact.seq < reply.seq)
-    prices = known.planning(next((fact.model for fact in earlier if isinstance(fact, Opened)), reply.model))
+    prices = prices_by_model.planning(
+        next((fact.model for fact in earlier if isinstance(fact, Opened)), reply.model)
+    )
     usage = reply.usage
     real = prices.dollars(prices.plain(usage) - prices.read * usage.cache_read)
     return f"{estimated}, actual ${real:.3f} ({usage.cache_written + usage.input:,})"

@@ -37,10 +37,10 @@ continue the work from the summary alone. {analysis} a <summary> with these nine
 3. Files and code: every file that was read, changed or created, with its full path and what matters in it; \
 code that will be needed, verbatim.
 4. Errors and fixes: what went wrong, how it was fixed, and the user's feedback on it.
-5. Problem solving: what is known by now, and which approaches were tried and do not work.
+5. Problem solving: what is known so far, and which approaches were tried and did not work.
 6. All user messages: the user's messages are kept verbatim elsewhere; do not repeat them. Say only which of \
 them later messages changed or withdrew.
-7. Pending tasks: what the user asked for and is not done.
+7. Pending tasks: what the user asked for that is not done yet.
 8. Current work: precisely what you were doing last, with file names and code.
 9. Next step: only what follows from the newest request, with verbatim quotes from the conversation that \
 show where the work stands. If the last task is finished, say so and name no next step.
@@ -57,7 +57,7 @@ REMINDER = "\nReminder: text only, no tool calls. End your answer with <summary>
 AGAIN = (
     "\nYour last answer announced a summary without giving one. Write all nine sections with their content."
 )
-INSTRUCTION_TOKENS = 700  # of all of these, about
+INSTRUCTION_TOKENS = 700  # of all of these, approximately
 SHORTENING_SHARE = 5  # each further request omits 1/5 of the window more
 LEFT_OUT_TEXT = "[The oldest part of this conversation is omitted here.]"
 LEFT_OUT_TOKENS = 12
@@ -138,10 +138,10 @@ def finished_summary(reply: SummaryReply, situation: Situation, more: str = "") 
 
 
 def summary_usage(situation: Situation, summary_tokens: int, cached: bool) -> Usage:
-    """Return the likely usage of a request for a summary of so many tokens; `cached`: prompts are cached."""
+    """Return the likely usage of a request for a summary of that size; `cached`: prompts are cached."""
     folded = situation.folded
     prompt = situation.tokens + INSTRUCTION_TOKENS
-    output = 2 * summary_tokens  # an analysis or thinking, about as long, comes before it
+    output = 2 * summary_tokens  # an analysis or thinking of about the same length comes first
     if not cached:
         return Usage(input=prompt, output=output)
     since = situation.now - situation.settings.cache_ttl_s
@@ -160,7 +160,7 @@ def _is_hollow(summary: str) -> bool:
 
 
 def _oldest_exchanges(situation: Situation, tokens: int) -> int:
-    """Return the number of oldest exchanges in view that together have so many of the model's tokens."""
+    """Return the number of oldest exchanges in view that together have `tokens` of the model's tokens."""
     if tokens <= 0:
         return 0
     view = situation.view
@@ -198,7 +198,7 @@ def _without_oldest(view: Sequence[Message], exchanges: int) -> Sequence[Message
         return shown if answers_calls else view[-1:]
     for message in view[replies[exchanges] :]:
         parts = tuple(part for part in message.parts if part.kind is not PartKind.THINKING)
-        same = len(parts) == len(message.parts)  # with its JSON made already
+        same = len(parts) == len(message.parts)  # keeps its encoded JSON
         shown.append(message if same else replace(message, parts=parts, encoded={}))
     return shown
 

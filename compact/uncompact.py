@@ -34,7 +34,7 @@ from .settings import CRITICAL_PERCENT
 from .situation import CannotChange, Situation
 
 MAX_BEGINNING_CHARS = 60  # of the beginning of a message
-MAX_BEGINNING_SOURCE_CHARS = 400  # of the text that it is made from
+MAX_BEGINNING_SOURCE_CHARS = 400  # of the text that the beginning is taken from
 NAMED_COMPACTIONS = 5  # in the answer to an unknown id
 
 
@@ -52,18 +52,18 @@ def in_force(folded: Folded) -> list[Compacted]:
 
 
 def plan_undo(situation: Situation, id: str) -> UndoPlan | CannotChange:
-    """Plan to undo compaction `id`, or the newest in force where `id` is empty."""
+    """Plan to undo compaction `id`, or the newest in force if `id` is empty."""
     folded = situation.folded
-    known = in_force(folded)
+    compactions = in_force(folded)
     if not id:
-        if not known:
+        if not compactions:
             return CannotChange("cannot undo: this session has no compaction in force")
-        id = known[-1].id
+        id = compactions[-1].id
     if id in folded.undone:
-        return CannotChange(f"cannot undo {id}: it is undone already (r{folded.undone[id]})")
-    target = next((made for made in known if made.id == id), None)
+        return CannotChange(f"cannot undo {id}: it was already undone (r{folded.undone[id]})")
+    target = next((made for made in compactions if made.id == id), None)
     if target is None:
-        listed = ", ".join(made.id for made in known[-NAMED_COMPACTIONS:]) or "none"
+        listed = ", ".join(made.id for made in compactions[-NAMED_COMPACTIONS:]) or "none"
         return CannotChange(f"cannot undo {id}: not a compaction in force (in force: {listed})")
     before = situation.tokens
     hiding = _hiding(folded, target)
@@ -72,13 +72,13 @@ def plan_undo(situation: Situation, id: str) -> UndoPlan | CannotChange:
     if resolved := resolved_references(then, situation.counter.text):
         edits = (*edits, *resolved)
         then = folded.with_edits(edits, without=target.seq)
-    for each in hiding:  # an undo that could never show anything is refused
+    for each in hiding:  # an undo that could never take effect is refused
         then = then.with_edits((), without=each.seq)
     later = " and ".join(each.id for each in hiding)
     after = situation.calibration.prompt_tokens(then, situation.overhead)
     if after > situation.window.size:
         over = after - situation.window.size
-        within = f"it is within the later {later}, and without these " if hiding else ""
+        within = f"it is covered by the later {later}, and without these " if hiding else ""
         return CannotChange(
             f"cannot undo {target.id}: {within}the conversation would have {after:,} tokens, {over:,} more "
             f"than the context window of {situation.window.size:,}. Use /recall to see single blocks"
@@ -87,7 +87,7 @@ def plan_undo(situation: Situation, id: str) -> UndoPlan | CannotChange:
     if not hiding:
         return UndoPlan(target.id, edits=edits, message=f"undid {name}: {before:,} -> {after:,} tokens")
     steps = " and ".join(f"/uncompact {each.id}" for each in hiding)
-    shown = f"{name} is within the later {later}, so its undo shows only after {steps}"
+    shown = f"{name} is covered by the later {later}, so the undo only takes effect after {steps}"
     return UndoPlan(target.id, edits=edits, message=f"nothing changes yet: {shown}")
 
 
@@ -137,7 +137,7 @@ class Exemptions(Struct, frozen=True):
 
 
 def exemptions(situation: Situation) -> Exemptions:
-    """Return the blocks that are exempt now; none where the window leaves no choice."""
+    """Return the blocks that are exempt now; none if the window leaves no choice."""
     folded = situation.folded
     if not folded.undone or situation.window.percent(situation.tokens) >= CRITICAL_PERCENT:
         return Exemptions()

@@ -49,7 +49,7 @@ ATTEMPTS = (
 RIGHT_AFTER_CALLS = 5  # since the newest compaction
 SHORT_TAIL_TOKENS = 2_000  # by our count
 ALL_RECENT = "nothing to summarize: the whole conversation is recent and is kept verbatim"
-ALL_SUMMARIZED = "nothing to summarize: all older messages are summarized already"
+ALL_SUMMARIZED = "nothing to summarize: all older messages are already summarized"
 TOO_LITTLE = "not summarized: it would free less than 10 % of the context"
 NO_TIME = "the context is too full to wait for a model summary"
 NOT_IN_TIME = "the model summary was not finished in time"
@@ -57,7 +57,7 @@ FREED_TOO_LITTLE = "the summary would have freed less than 10 % of the context a
 
 
 def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int | None:
-    """Return the least prompt size for a summary, None with collapse on, when none is made unasked."""
+    """Return the minimum prompt size for a summary, None with collapse on, which makes none automatically."""
     due = max(settings.trigger_in(window), settings.min_compact_in(window))
     return None if settings.collapse else int(_due_after_clearing(settings, due))
 
@@ -118,7 +118,7 @@ def finish_background(situation: Situation, background: BackgroundSummary) -> Co
 
 
 def _breaker_open(folded: Folded, settings: CompactSettings) -> bool:
-    """Return whether so many summaries failed that none is requested before the next `/compact`."""
+    """Return whether too many summaries failed to request another one before the next `/compact`."""
     made = (each.seq for each in folded.compactions if each.layer == "summary" or each.trigger == "manual")
     last = max(made, default=0)
     failures = sum(1 for each in folded.failures if each.what == "summary" and each.seq > last)
@@ -186,8 +186,9 @@ def _does_not_pay(situation: Situation) -> str:
     if calls <= situation.settings.batch_interval_calls * cheapness(situation.prices.read):
         return ""
     frees = f"it would free about {freed:,} of {situation.tokens:,} tokens"
-    when = f"only after {calls:,} calls" if calls < NEVER_PAYS_BACK else "in no foreseeable number of calls"
-    return f"not summarized: {frees} and pay for itself {when}"
+    never = calls >= NEVER_PAYS_BACK
+    pays = "not pay for itself" if never else f"pay for itself only after {calls:,} calls"
+    return f"not summarized: {frees} and {pays}"
 
 
 def _is_right_after_another(situation: Situation) -> bool:
@@ -270,18 +271,18 @@ def _usual_attempt(situation: Situation, trigger: Trigger) -> int:
 
 
 def dummy_summary(situation: Situation) -> str:
-    """Return meaningless words, as many as a usual summary has, where the model is not asked."""
+    """Return as many meaningless words as a usual summary has, for plans that do not ask the model."""
     return " ".join(["summary"] * min(USUAL_SUMMARY_TOKENS, max(1, situation.view.tokens // 10)))
 
 
 def _attempt(situation: Situation, limits: FoldLimits, trigger: Trigger, summary: str) -> Proposal | None:
     """Return the fold that an attempt makes with this summary; computed once per moment."""
-    known = situation.worked_out.attempts
+    attempts = situation.worked_out.attempts
     limits = replace(limits, trigger=trigger)
     key = (id(situation.folded), limits, summary)
-    if key not in known:
-        known[key] = (situation.folded, _make_attempt(situation, limits, summary))
-    return known[key][1]
+    if key not in attempts:
+        attempts[key] = (situation.folded, _make_attempt(situation, limits, summary))
+    return attempts[key][1]
 
 
 def _make_attempt(situation: Situation, limits: FoldLimits, summary: str) -> Proposal | None:

@@ -231,7 +231,7 @@ def test_complaint_13_the_newest_request_is_last_and_said_to_be_open_only_while_
     record = world.shown[0]
     words = record[record.index("## All user messages") :]
     assert words.index("Mend src/app.py") < words.index("Now write the tests.")
-    assert "The user's last message above, answers aside, is the request being worked on" in words
+    assert "The user's last message above (not counting answers) is the request being worked on" in words
 
 
 def test_complaint_14_the_local_summary_reports_what_was_touched_and_how_commands_ended():

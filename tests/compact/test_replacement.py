@@ -343,7 +343,7 @@ def test_answers_to_calls_stand_where_they_were_given_and_the_newest_message_sta
         '(r8, answering "And then?") Always the tests first',
     ]
     text = record(world, 4)
-    assert "answers aside, is the request" in text and "edit f1.py: " not in text
+    assert "(not counting answers) is the request" in text and "edit f1.py: " not in text
     assert "- Never edit f1.py by hand. (r4)" in record(world, 4, room=90)
     world.user("x" * 9_000)
     assert user_messages(world.situation, world.folded.entries, 40).splitlines()[0].startswith("(")
@@ -380,10 +380,14 @@ def test_what_was_written_while_a_turn_ran_is_worked_on_with_what_began_it():
     world.user("And no semicolons.", joined=True)
     world.call("bash", "ok", command="true")
     last = record(world, 8).splitlines()[-1]
-    assert last.startswith("The user's last 3 messages above, answers aside, are the request")
+    assert last.startswith("The user's last 3 messages above (not counting answers) are the request")
     assert last.endswith(CONTINUE_REQUEST)
     for at in (3, 4):  # what joined stands behind the record
-        assert record(world, at).splitlines()[-1].startswith("The user's last message above, answers aside")
+        assert (
+            record(world, at)
+            .splitlines()[-1]
+            .startswith("The user's last message above (not counting answers)")
+        )
     finished = NO_OPEN_REQUEST + CONTINUE_BELOW
     assert record(world, 2).endswith(finished) and record(world, 8, "manual").endswith(finished)
     for room in (40, 400, 4_000):

@@ -196,7 +196,7 @@ def test_what_was_never_sent_costs_nothing():
     world.call("bash", "x" * 4_000, command="one more")
     report = proposed(world, clear(world, 12)).report
     assert report["rewritten"] == 0 and report["predicted_cost_usd"] == 0
-    assert "more once" not in compaction_notice([proposed(world, clear(world, 12))])
+    assert "the next call costs" not in compaction_notice([proposed(world, clear(world, 12))])
 
 
 def made(layer, before=167_600, after=999, cost=0.214, cold=False):
@@ -207,7 +207,7 @@ def made(layer, before=167_600, after=999, cost=0.214, cold=False):
 def test_the_notice_reports_the_sizes_what_was_done_and_whether_the_model_was_asked():
     assert compaction_notice([made("summary")]) == (
         "[auto compact] 168k -> 999 tokens (-99%): the model summarized older messages, "
-        "the next call costs ~$0.21 more once; undo with /uncompact"
+        "the next call costs ~$0.21 more; undo with /uncompact"
     )
     assert compaction_notice([made("micro", cost=0.004)], "manual") == (
         "[manual compact] 168k -> 999 tokens (-99%): old tool output was cleared "

@@ -63,7 +63,7 @@ def test_an_id_that_cannot_be_undone_is_reported_with_those_that_can():
     world.undo(made[0].id)
     assert (
         reason(world, made[0].id)
-        == f"cannot undo {made[0].id}: it is undone already (r{world.folded.last_seq})"
+        == f"cannot undo {made[0].id}: it was already undone (r{world.folded.last_seq})"
     )
     listed = ", ".join(each.id for each in made[-5:])
     assert reason(world, "c999") == f"cannot undo c999: not a compaction in force (in force: {listed})"
@@ -100,9 +100,9 @@ def test_within_a_wider_one_the_undoing_takes_effect_later():
     world = session()
     inner, same, other = clear(world, 4), fold(world, 1, 7), clear(world, 13)
     wider = fold(world, 1, 10)
-    message = f"nothing changes yet: {inner.id} (results cleared) is within the later {same.id}"
+    message = f"nothing changes yet: {inner.id} (results cleared) is covered by the later {same.id}"
     assert undo_plan(world, inner.id).message.startswith(message)
-    assert f"within the later {wider.id}" in undo_plan(world, same.id).message
+    assert f"covered by the later {wider.id}" in undo_plan(world, same.id).message
     assert "within" not in undo_plan(world, other.id).message
     assert "within" not in undo_plan(world, wider.id).message
     tokens = world.situation.tokens
@@ -114,7 +114,7 @@ def test_within_two_later_ones_both_are_named():
     world = session()
     inner = clear(world, 4, 13)
     first, second = fold(world, 1, 7), fold(world, 8, 13)
-    steps = f"so its undo shows only after /uncompact {first.id} and /uncompact {second.id}"
+    steps = f"so the undo only takes effect after /uncompact {first.id} and /uncompact {second.id}"
     assert undo_plan(world, inner.id).message.endswith(steps)
     world.undo(second.id)
     assert "within" not in undo_plan(world, inner.id).message
@@ -126,7 +126,9 @@ def test_an_undo_that_could_never_show_anything_is_refused():
     inner, wider = clear(world, 4), fold(world, 1, 10)
     situation = replace(world.situation, window=ContextWindow(whole - 1))
     found = narrow(plan_undo(situation, inner.id), CannotChange)
-    assert found.reason.startswith(f"cannot undo {inner.id}: it is within the later {wider.id}, and without")
+    assert found.reason.startswith(
+        f"cannot undo {inner.id}: it is covered by the later {wider.id}, and without"
+    )
     assert f"{whole:,} tokens, 1 more" in found.reason
 
 

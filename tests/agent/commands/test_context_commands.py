@@ -736,7 +736,7 @@ def test_one_block_is_dropped_by_hand_and_restored(tmp_path: Path) -> None:
         made = run.controller.in_use[0].folded.compactions[-1]
         assert (made.layer, made.trigger) == ("drop", "manual") and "src/part_" in told and made.id in told
         assert "tokens freed" in told and any(b"[cleared: read src/part_" in body for body in run.bodies())
-        assert f"cannot drop {ident}: it is not shown anymore" in await run.do(f"/drop {ident}")
+        assert f"cannot drop {ident}: it is no longer shown" in await run.do(f"/drop {ident}")
         short = next(fact.seq for fact in run.controller.in_use[0].folded.facts if isinstance(fact, Reply))
         assert "it is shorter than a placeholder would be" in await run.do(f"/drop r{short}")
         assert made.report["dropped"] in told and made.report["dropped"] in compaction_notice([made])
