@@ -65,8 +65,8 @@ def own_name(tool: str) -> str:
     """Return our name of a built-in tool for a client's name in any letter case; others are unchanged."""
     name = tool.lower()
     name = _OWN_NAMES.get(name, name)
-    known = (*BUILTIN, *CONDITIONAL)
-    return name if name in known else next((own for own in known if own.replace("_", "") == name), tool)
+    names = (*BUILTIN, *CONDITIONAL)
+    return name if name in names else next((own for own in names if own.replace("_", "") == name), tool)
 
 
 def client_output(tool: str, text: str) -> dict[str, Any] | None:

@@ -79,9 +79,9 @@ def write_setting(path: Path, name: str, value: str) -> None:
     data = real.read_bytes().removeprefix(b"\xef\xbb\xbf") if real.exists() else b""
     mode = real.stat().st_mode & 0o777 if real.exists() else 0o600
     text = data.decode("utf-8")
-    there = re.compile(rf"""^[ \t]*{name}[ \t]*=[ \t]*("[^"\r\n]*"|'[^'\r\n]*')""", re.MULTILINE)
+    entry_line = re.compile(rf"""^[ \t]*{name}[ \t]*=[ \t]*("[^"\r\n]*"|'[^'\r\n]*')""", re.MULTILINE)
     end = "\r\n" if "\r\n" in text else "\n"
-    for changed in (there.sub(lambda _: entry, text, count=1), f"{entry}{end}{text}"):
+    for changed in (entry_line.sub(lambda _: entry, text, count=1), f"{entry}{end}{text}"):
         with suppress(ValueError):
             if tomllib.loads(changed) == wanted:
                 make_private_folders(real.parent)

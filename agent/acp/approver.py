@@ -109,8 +109,8 @@ class EditorApprover:
         )
         answer = await self._client.request_permission(self.session, call, options)
         outcome = answer.outcome
-        known = {option.option_id for option in options}
-        is_known = isinstance(outcome, AllowedOutcome) and outcome.option_id in known
+        ids = {option.option_id for option in options}
+        is_known = isinstance(outcome, AllowedOutcome) and outcome.option_id in ids
         return outcome.option_id if isinstance(outcome, AllowedOutcome) and is_known else None
 
     def _content(self, question: PermissionQuestion) -> list[CallContent]:

@@ -54,12 +54,12 @@ def _spawning(services: Services, pool: AgentPool) -> Callable[[SpawnRequest], A
         definition = find_agent(services.agents, request.agent)
         options = services.setup.options
         if request.agent and definition is None:
-            known = ", ".join(services.agents)
-            raise ToolError(f"Unknown agent: {request.agent!r}.\nAvailable agents: {known}.")
-        beside = request.background or (definition is not None and definition.background)
+            names = ", ".join(services.agents)
+            raise ToolError(f"Unknown agent: {request.agent!r}.\nAvailable agents: {names}.")
+        in_background = request.background or (definition is not None and definition.background)
         returns = not options.headless or options.input_format != "text"  # a later turn can take the report
         name = definition.name if definition is not None else ""
-        return await pool.spawn(replace(request, agent=name, background=beside and returns))
+        return await pool.spawn(replace(request, agent=name, background=in_background and returns))
 
     return spawn
 

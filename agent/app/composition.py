@@ -202,11 +202,11 @@ class Services(Struct):
             plugins=self.active_plugins,
         )
         try:
-            known = await asyncio.to_thread(known_agents, places, self.approvals.allows)
+            loaded = await asyncio.to_thread(known_agents, places, self.approvals.allows)
         except ValueError as error:
             raise UsageError(f"--agents: {error}") from error
-        self.agents = known.agents
-        self._ignored_in_agents = known.ignored
+        self.agents = loaded.agents
+        self._ignored_in_agents = loaded.ignored
         if sources is None:
             found = unread_files(folder, self.setup.config.user_dir, environ)
             self._ignored_files = await asyncio.to_thread(list, found)
@@ -215,7 +215,7 @@ class Services(Struct):
             for one in self.plugins
             if one.enabled and one.problem and one.missing_from is None
         ]
-        for problem in (*self.approved.problems, *unusable, *known.problems):
+        for problem in (*self.approved.problems, *unusable, *loaded.problems):
             self.warn(problem)
 
     @property

@@ -96,13 +96,13 @@ def clipboard_image(environ: Mapping[str, str], state_dir: Path) -> PastedImage:
 
 
 def _clipboard_commands(environ: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
-    known = (
+    programs = (
         (environ.get("WAYLAND_DISPLAY"), "wl-paste", "--no-newline", "--type", "image/png"),
         (environ.get("DISPLAY"), "xclip", "-selection", "clipboard", "-t", "image/png", "-o"),
         (sys.platform == "darwin", "pngpaste", "-"),
         (sys.platform == "darwin", "osascript", "-e", _MAC_SCRIPT),
     )
-    for usable, name, *options in known:
+    for usable, name, *options in programs:
         path = shutil.which(name, path=environ.get("PATH", "")) if usable else None
         if path is not None and path.startswith("/"):  # not a program in the current directory
             yield (path, *options)

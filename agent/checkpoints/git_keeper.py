@@ -182,10 +182,10 @@ class RefKeeper(Struct):
     ) -> RepositoryState | None:
         """Keep a repository if it has changed; return its new state, None if it has none."""
         name = repository.name
-        known = self._known.get(name)
-        if known is not None and known.fingerprint == found and name not in self.unkept:
-            has_ref = self._has_ref(repository) or not known.has_ref
-            if has_ref and not known.fingerprint.hides_changes(known.seen_ns):
+        previous = self._known.get(name)
+        if previous is not None and previous.fingerprint == found and name not in self.unkept:
+            has_ref = self._has_ref(repository) or not previous.has_ref
+            if has_ref and not previous.fingerprint.hides_changes(previous.seen_ns):
                 return None
         seen_ns = time.time_ns()
         try:

@@ -300,8 +300,8 @@ def restored_log(name: str, before: str, after: str) -> str:
         return ""
     added = lost_lines(after, before)
     if name == STASH_LOG:
-        known = {line.split(" ")[1] for line in before.splitlines()}
-        added = "".join(line for line in added.splitlines(keepends=True) if line.split(" ")[1] not in known)
+        ids = {line.split(" ")[1] for line in before.splitlines()}
+        added = "".join(line for line in added.splitlines(keepends=True) if line.split(" ")[1] not in ids)
     return before + added
 
 

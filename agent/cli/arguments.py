@@ -73,8 +73,8 @@ def parser() -> OneLineParser:
     add("--effort", choices=(NO_EFFORT, *EFFORTS), help="set how much the model thinks")
     add("--append-system-prompt", default="", metavar="TEXT", help="append TEXT to the system prompt")
     add("-C", "--cd", dest="folder", metavar="DIR", help="change to DIR first")
-    beside = "work in a git worktree of its own, on a branch of the same name; without NAME, in a new one"
-    add("--worktree", nargs="?", const="", metavar="NAME", help=beside)
+    purpose = "work in a git worktree of its own, on a branch of the same name; without NAME, in a new one"
+    add("--worktree", nargs="?", const="", metavar="NAME", help=purpose)
     add("--offline", action="store_true", help="use the built-in rule-based demo model")
     add("--sample", action="store_true", help="create a sample project in ./makeroom-sample and work there")
     add("--plain", "--screen-reader", action="store_true", help="print plain lines instead of a live screen")

@@ -149,8 +149,8 @@ def _settle_lists(made: argparse.ArgumentParser, values: dict[str, Any], streams
     if (tools := values["tools"]) is not None:
         names = _items(tools)
         offered = (*BUILTIN, *CONDITIONAL)
-        known = tuple(name for name in map(own_name, names) if name in offered)
-        values["tools"] = None if names == ("default",) else known
+        own_names = tuple(name for name in map(own_name, names) if name in offered)
+        values["tools"] = None if names == ("default",) else own_names
         unknown_names = [name for name in names if own_name(name) not in (*offered, "default")]
         if unknown_names:
             values["remarks"] += (f"--tools: unknown tool {', '.join(unknown_names)} (ignored)",)

@@ -63,8 +63,8 @@ def run_mcp(words: list[str]) -> int:
     if not words or asks_for_help(words):
         return print_text(__doc__ or "")
     if words[0] not in MCP_ACTIONS:
-        known = ", ".join(MCP_ACTIONS)
-        sys.stderr.write(f"makeroom: unknown command 'mcp {escaped(words[0])}'; the commands are {known}\n")
+        actions = ", ".join(MCP_ACTIONS)
+        sys.stderr.write(f"makeroom: unknown command 'mcp {escaped(words[0])}'; the commands are {actions}\n")
         return UsageError.code
     return with_errors_reported(partial(_act, words[0], words[1:]))
 

@@ -68,15 +68,15 @@ def list_sessions(words: list[str], folder: Path) -> int:
 
 def in_tree_order(listed: Sequence[SessionSummary]) -> list[tuple[int, SessionSummary]]:
     """Pair each session with its depth; nested ones follow the session that started them, oldest first."""
-    known = {one.sid for one in listed}
+    sids = {one.sid for one in listed}
     nested: dict[str, list[SessionSummary]] = {}
     for one in reversed(listed):
-        if one.parent in known:
+        if one.parent in sids:
             nested.setdefault(one.parent or "", []).append(one)
     return [
         (depth, each)
         for top in listed
-        if top.parent not in known
+        if top.parent not in sids
         for depth, each in ((0, top), *((1, child) for child in nested.get(top.sid, ())))
     ]
 

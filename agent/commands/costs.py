@@ -86,12 +86,12 @@ def _agents_line(session: Session) -> list[str]:
 def _cost_lines(session: Session, config: Config) -> list[str]:
     unpriced = session.unpriced
     priced = [model for model in session.spending if model not in unpriced]
-    known = [f"cost              {f'${session.cost:.4f}':>12}"]
-    known += [f"  at the list prices of {', '.join(priced)}"] if priced else []
+    lines = [f"cost              {f'${session.cost:.4f}':>12}"]
+    lines += [f"  at the list prices of {', '.join(priced)}"] if priced else []
     if priced and (host := _other_server(config)):
-        known.append(f"  {host} may charge other prices; set them under [prices] in your settings")
+        lines.append(f"  {host} may charge other prices; set them under [prices] in your settings")
     unknown = f"price unknown: {', '.join(unpriced)} (set it under [prices] in your settings)"
-    return [*(known if priced or not unpriced else []), *([unknown] if unpriced else [])]
+    return [*(lines if priced or not unpriced else []), *([unknown] if unpriced else [])]
 
 
 def _other_server(config: Config) -> str:

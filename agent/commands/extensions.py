@@ -49,7 +49,7 @@ async def _use_approved(controller: Controller) -> None:
     """Enable the approved agents, hooks and servers, and disable all others."""
     services = controller.services
     session, context = controller.in_use
-    known = services.agents
+    agents_before = services.agents
     before = services.approved
     await services.read_approved()
     await services.find_skills()
@@ -57,7 +57,7 @@ async def _use_approved(controller: Controller) -> None:
         services.emit(Notice("run /clear to use the variables in a new session"))
     if services.approved.model != before.model:
         services.emit(Notice("the new model is used after a restart; /model changes it now"))
-    new = {name: each for name, each in services.agents.items() if each != known.get(name)}
+    new = {name: each for name, each in services.agents.items() if each != agents_before.get(name)}
     section = agents_section(new)
     if section:  # the system prompt does not change until the next session
         context.tool_context.inbox.post(section, "agents")

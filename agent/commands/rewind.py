@@ -222,11 +222,11 @@ def _points_menu(controller: Controller, points: list[RewindPoint]) -> Menu:
     now = controller.in_use[1].clock.now()
     changes = checkpoints.log.changes if checkpoints else []
     counts = changed_files_since(changes, (point.seq for point in points))
-    known = "known to have " if checkpoints and checkpoints.uncovered() else ""
+    qualifier = "known to have " if checkpoints and checkpoints.uncovered() else ""
     rows = []
     for point in reversed(points):
         count = counts[point.seq]
-        files = f"{pluralize(count, 'file') if count else 'no files'} {known}changed since"
+        files = f"{pluralize(count, 'file') if count else 'no files'} {qualifier}changed since"
         facts = (format_age(point.at, now), *([files] if checkpoints else []))
         rows.append(MenuRow(str(point.number), title=point.title, facts=facts, key=str(point.number)))
     return Menu("Rewind to before which prompt?", tuple(rows))

@@ -202,13 +202,13 @@ def clipboard_command(environ: Mapping[str, str]) -> tuple[str, ...] | None:
     """
     if environ.get("SSH_TTY") or environ.get("SSH_CONNECTION"):
         return None
-    known = (
+    programs = (
         (sys.platform == "darwin", "pbcopy"),
         (environ.get("WAYLAND_DISPLAY"), "wl-copy"),
         (environ.get("DISPLAY"), "xclip", "-selection", "clipboard"),
         (environ.get("DISPLAY"), "xsel", "--clipboard", "--input"),
     )
-    for usable, name, *options in known:
+    for usable, name, *options in programs:
         path = shutil.which(name, path=environ.get("PATH", "")) if usable else None
         if path is not None and path.startswith("/"):  # not a program in the current directory
             return (path, *options)

@@ -47,12 +47,12 @@ def model_menu(catalog: ModelCatalog, now: ModelFacts, listed: Sequence[str] = (
 
     With the models that a compatible server lists, it contains these instead.
     """
-    known = {facts.id: facts for facts in catalog.models}
+    by_id = {facts.id: facts for facts in catalog.models}
     names = {id: alias for alias, id in catalog.aliases.items() if not listed or id in listed}
-    ids = dict.fromkeys((now.id, *names, *(listed or (known if len(known) <= len(names) else ()))))
+    ids = dict.fromkeys((now.id, *names, *(listed or (by_id if len(by_id) <= len(names) else ()))))
     rows = []
     for id in sorted(ids, key=lambda each: each not in names):
-        facts = now if id == now.id else known.get(id)
+        facts = now if id == now.id else by_id.get(id)
         known_by = (id,) if id in names else ()
         rows.append(
             MenuRow(id, title=names.get(id, id), facts=(*_mark(id == now.id), *known_by, *_sizes(facts)))

@@ -220,12 +220,12 @@ def _change_permissions(store: PermissionStore, verb: str, rest: str) -> list[st
 
 def _remove_rules(store: PermissionStore, text: str) -> list[str]:
     rules = _rules_by_kind(store)
-    known = {str(rule) for _, rule in rules}
+    in_force = {str(rule) for _, rule in rules}
     wanted = {text}
-    if text not in known:
+    if text not in in_force:
         with suppress(ValueError):  # what is not a rule is not one of ours
             wanted = {str(rule) for rule in parse_rules(text, restricting=True)}
-    if missing := wanted - known:
+    if missing := wanted - in_force:
         named = ", ".join(sorted(missing)) or "''"
         raise ValueError(f"unknown rule {named}; run /permissions to list the rules")
     lines = []
@@ -302,10 +302,10 @@ def setting_lines(controller: Controller) -> list[str]:
 async def _change_named(controller: Controller, name: str, value: str, listed: set[str]) -> Event | None:
     """Change or show a setting by its name; one of [compact] may be named without its table."""
     tuning = (f"compact.{name}" for name in CompactSettings.__struct_fields__)
-    known = {*listed, *tuning}
-    name = name if name in known or f"compact.{name}" not in known else f"compact.{name}"
-    if name not in known:
-        short = {each.removeprefix("compact."): each for each in sorted(known)}
+    names = {*listed, *tuning}
+    name = name if name in names or f"compact.{name}" not in names else f"compact.{name}"
+    if name not in names:
+        short = {each.removeprefix("compact."): each for each in sorted(names)}
         near = difflib.get_close_matches(name.removeprefix("compact."), short, 1)
         hint = f"did you mean {short[near[0]]}?" if near else "run /config to list the settings"
         return Notice(f"unknown setting {name!r}; {hint}", "warning")

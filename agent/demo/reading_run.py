@@ -152,8 +152,8 @@ def read_next(run: ReadingRun, past: Sequence[Step]) -> Answer:
     if not found.total or found.done + 1 not in found.paths:
         if latest.command == (command := run.page(found.done + 1)):
             return Answer(f"No files match `{run.pattern}` in `{run.where}`.")
-        known = f" The last was {found.position}" if found.noted and found.done else ""
-        reply = f"I will list the files from number {found.done + 1} on.{known}"
+        last = f" The last was {found.position}" if found.noted and found.done else ""
+        reply = f"I will list the files from number {found.done + 1} on.{last}"
         return Answer(reply, (tool_call("bash", command=command),))
     found.done += 1
     lines.append(f"Reading {found.position}")

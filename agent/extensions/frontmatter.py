@@ -111,8 +111,8 @@ def _on_one_line(text: str) -> str:
     start = re.search(r"^description:[ \t]+(?=[^\s|>])", text, re.MULTILINE)
     if start is None:
         return text
-    known = r"\n(?=(?:name|tools|model|color|skills|permissionMode|allowed-tools|argument-hint):)"
-    description, *others = re.split(known, text[start.end() :])
+    next_field = r"\n(?=(?:name|tools|model|color|skills|permissionMode|allowed-tools|argument-hint):)"
+    description, *others = re.split(next_field, text[start.end() :])
     words = " ".join(description.split())
     return "\n".join([f"{text[: start.end()]}{words}", *others])
 

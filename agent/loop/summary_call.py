@@ -140,9 +140,9 @@ class SummaryCall(Struct):
 
     def _asks_service(self) -> bool:
         """Return whether the API makes the summary itself: only of the whole view, which is in its cache."""
-        whole = not (self.model or self.wanted.leave_out or self.wanted.edits)
+        is_whole = not (self.model or self.wanted.leave_out or self.wanted.edits)
         wants = self.context.compaction.settings.service_summaries
-        return wants and whole and not self.repairs.summary_by_model
+        return wants and is_whole and not self.repairs.summary_by_model
 
 
 def begin_summary_call(session: Session, context: TurnContext, wanted: SummaryRequest) -> SummaryCall:

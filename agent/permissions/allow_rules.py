@@ -125,9 +125,9 @@ def lasting_rule(tool: str, line: str, covered: Coverage) -> Rule | None:
     beginning = beginnings.pop() if len(beginnings) == 1 and not is_beyond else None
     if beginning is not None and all(map(shell.CommandPattern.parse(beginning).covers, doubted)):
         return Rule(tool, beginning)
-    whole = exact_rule(tool, line)
+    exact = exact_rule(tool, line)
     can_be_read = len(line) <= 2_000
-    return whole if can_be_read and _can_be_kept(whole) else None
+    return exact if can_be_read and _can_be_kept(exact) else None
 
 
 def opening_rule(line: str) -> Rule | None:

@@ -31,9 +31,9 @@ def denial_of(rules: Sequence[Rule], line: str, seen: shell.Standpoint | None = 
     if found.certainty is shell.Certainty.YES or seen is None or not rules:
         return found
     for text, places in shell.lines_behind(line, seen.places, seen.files):
-        behind = _denial_of_line(rules, text, shell.Standpoint(places, seen.files))
-        if behind.certainty is shell.Certainty.YES:
-            return behind
+        in_script = _denial_of_line(rules, text, shell.Standpoint(places, seen.files))
+        if in_script.certainty is shell.Certainty.YES:
+            return in_script
     return found
 
 

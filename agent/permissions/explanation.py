@@ -82,16 +82,16 @@ class _Explanation:
 
     def _reason(self, command: shell.Invocation, place: int) -> str:
         """Return the reason for the verdict on the command at `place` in the reading."""
-        known = self._denied(command) or self.effects.get(id(command), "") or self.allowed.get(place, "")
+        reason = self._denied(command) or self.effects.get(id(command), "") or self.allowed.get(place, "")
         is_alone = len(self.reading.invocations) == 1
-        if not (known or self.covered.commands or is_alone or command.holds_more_than_words):
+        if not (reason or self.covered.commands or is_alone or command.holds_more_than_words):
             return ""  # the reason is another command, or how they are combined
         doubts = {each.doubt for each in self.covered.commands if each.rule is None}
-        if self.verdict.answer == "allow" and (not known or known in doubts):
-            return "; ".join(filter(None, (known, self.why)))
-        if not known and command.level and self.covered.commands:
+        if self.verdict.answer == "allow" and (not reason or reason in doubts):
+            return "; ".join(filter(None, (reason, self.why)))
+        if not reason and command.level and self.covered.commands:
             return "another command of the line runs it"
-        return known or self.covered.doubt
+        return reason or self.covered.doubt
 
     def _denied(self, command: shell.Invocation) -> str:
         for wanted, verb in ((shell.Certainty.YES, "denies"), (shell.Certainty.MAYBE, "may deny")):
@@ -104,8 +104,8 @@ class _Explanation:
         """Return the reason why each command is allowed or not, by its place in the reading of the line."""
         commands = self.covered.commands
         if self.covered.rule is not None and not commands:
-            whole = _allowed_by(self.covered.rule)
-            return dict.fromkeys(range(len(self.reading.invocations)), whole)
+            reason = _allowed_by(self.covered.rule)
+            return dict.fromkeys(range(len(self.reading.invocations)), reason)
         outer = [place for place, each in enumerate(self.reading.invocations) if each.level == 0]
         if len(outer) != len(commands):
             return {}

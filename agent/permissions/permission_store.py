@@ -168,9 +168,9 @@ def store_rule(path: Path, rule: Rule) -> None:
     Raises ConfigError if the file cannot be read, OSError if it cannot be written.
     """
     granted = read_settings(path)
-    known = _rules_in(granted)
-    if str(rule) not in known:
-        _write(path, {**granted, "allow": [*known, str(rule)]})
+    stored = _rules_in(granted)
+    if str(rule) not in stored:
+        _write(path, {**granted, "allow": [*stored, str(rule)]})
 
 
 def drop_rule(path: Path, rule: Rule) -> None:

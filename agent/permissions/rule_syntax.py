@@ -189,10 +189,10 @@ def _rule(written: _WrittenRule, restricting: bool) -> Rule:
     lower = written.name.lower()
     # Claude Code writes WebSearch, and accepts names in any letter case.
     lower = {name.replace("_", ""): name for name in WEB_TOOLS}.get(lower, lower)
-    known = _tool_names()
-    name = lower if lower in known else own_name(written.name)
+    tools = _tool_names()
+    name = lower if lower in tools else own_name(written.name)
     is_foreign = name.startswith(FOREIGN_PREFIX) and name != FOREIGN_PREFIX
-    if name not in known and not is_foreign:
+    if name not in tools and not is_foreign:
         raise UnknownTool(f"unknown tool in the rule {str(written)!r}; {_nearest(str(written))}")
     try:
         return _checked_rule(name, written.pattern, restricting)

@@ -100,14 +100,14 @@ class PermissionRules(Struct, frozen=True):
 
     def replacement(self, access: Access) -> str:
         """Return why an `open` rule no longer covers its line, "" if it does."""
-        known = self.opened.get(access.target.strip())
+        approved = self.opened.get(access.target.strip())
         seen = self.standpoint(access)
-        if known is None or seen is None:
+        if approved is None or seen is None:
             return ""
         now = shell.known_programs(access.target, seen)
-        if changed := known.changed_file(now):
+        if changed := approved.changed_file(now):
             return f"{changed} has changed since you allowed this line outside the sandbox"
-        return REPLACED if now.programs != known.programs else ""
+        return REPLACED if now.programs != approved.programs else ""
 
     def noting_programs(self, line: str, folder: str = "") -> PermissionRules:
         """Return the rules with the present state of the project's own programs in a line."""

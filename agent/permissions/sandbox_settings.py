@@ -81,10 +81,10 @@ def sandbox_entries(value: object) -> dict[str, Any]:
             hint = f"did you mean {near[0]!r}?" if near else "use mode, project, write or read"
             raise ValueError(f"unknown entry {name!r}; {hint}")
         else:
-            known = SANDBOX_MODES if name == "mode" else get_args(ProjectAccess)
-            if entry not in known:
+            choices = SANDBOX_MODES if name == "mode" else get_args(ProjectAccess)
+            if entry not in choices:
                 label = f"{name} " if isinstance(value, Mapping) else ""
-                raise ValueError(f"{label}takes one of {', '.join(known)}, not {entry!r}")
+                raise ValueError(f"{label}takes one of {', '.join(choices)}, not {entry!r}")
             checked[name] = entry
     return checked
 

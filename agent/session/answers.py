@@ -50,12 +50,12 @@ def joined_pieces(pieces: Iterable[str]) -> str:
 
     A repetition has 24 to 400 characters; shorter ones occur by chance.
     """
-    whole = last = ""
+    joined = last = ""
     for piece in pieces:
         if piece == last:
             continue
         last = piece
-        longest = min(len(whole), len(piece), 400)
-        sizes = (size for size in range(longest, 23, -1) if whole.endswith(piece[:size]))
-        whole += piece[next(sizes, 0) :]
-    return whole
+        longest = min(len(joined), len(piece), 400)
+        sizes = (size for size in range(longest, 23, -1) if joined.endswith(piece[:size]))
+        joined += piece[next(sizes, 0) :]
+    return joined

@@ -101,13 +101,13 @@ def unread_memory(folder: Path, user_dir: Path, claude: Path | None = None) -> l
 
 def passed_over(folder: Path, user_dir: Path, claude: Path, used: Iterable[str]) -> dict[Path, str]:
     """Return the existing memory files of Claude Code that are not `used`, with the reasons."""
-    known = {Path(path).resolve() for path in used}
-    above = [path for path in memory_above(folder, claude) if path.resolve() not in known]
+    used_paths = {Path(path).resolve() for path in used}
+    above = [path for path in memory_above(folder, claude) if path.resolve() not in used_paths]
     instead = dict.fromkeys(_of_claude(claude), user_dir)
     for place in reversed(repository_folders(folder)):
         paths = (*(place / name for name in MEMORY_NAMES), *_of_claude(place / ".claude"))
         instead = dict.fromkeys((*paths, place / LOCAL_MEMORY_NAME), place) | instead
-    unused = [path for path in instead if path.is_file() and path.resolve() not in known]
+    unused = [path for path in instead if path.is_file() and path.resolve() not in used_paths]
     others = {path: _why_passed_over(path, instead[path]) for path in unused}
     return dict.fromkeys(above, "above the repository, and not approved; see /trust") | others
 
@@ -442,8 +442,8 @@ def _text_and_imports(text: str) -> tuple[str, list[str]]:
     kept.append(text[at:])
     prose.append(text[at:])
     names = [found[1] for found in _IMPORT.finditer("".join(prose))]
-    whole = "".join(kept)
-    return whole if whole.strip() else "", list(dict.fromkeys(names))[:MAX_IMPORTS]
+    content = "".join(kept)
+    return content if content.strip() else "", list(dict.fromkeys(names))[:MAX_IMPORTS]
 
 
 def _end_of(text: str, mark: re.Match[str], inner: int) -> int:

@@ -420,10 +420,10 @@ def _of_a_user(facts: Iterable[Fact]) -> list[Fact]:
 
 def _charged(session: Session, charges: Sequence[Charge]) -> Session:
     """Add the original session's charges that the facts of its copy do not contain, and return the copy."""
-    known = Counter(session.folded.charges)
+    remaining = Counter(session.folded.charges)
     for each in charges:
-        if known[each]:
-            known[each] -= 1
+        if remaining[each]:
+            remaining[each] -= 1
         elif each.usage != Usage():
             about = {"model": each.model, "usage": asdict(each.usage), "dollars": each.dollars}
             session.add_metadata(CHARGE_TOPIC, about)

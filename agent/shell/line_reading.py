@@ -350,9 +350,9 @@ class _LineReader(Struct):
             return
         names = (*invocation.words[1:], *(MAKEFILES if name in MAKES else ()))
         written = (self.written.get(_plain_path(word)) for word in names)
-        known = [text for text in written if text is not None]
-        self.code += known
-        for text in known if name in MAKES else ():
+        texts = [text for text in written if text is not None]
+        self.code += texts
+        for text in texts if name in MAKES else ():
             for recipe in recipes(text):
                 self.read_script(Script(recipe), scope)
 

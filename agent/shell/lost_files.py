@@ -104,8 +104,8 @@ def lost_paths(line: str, places: Places, uncovered: UncoveredFiles) -> list[str
     for text in (*reading.code, *([line] if reading.opaque else [])):
         lost |= dict.fromkeys(_named_in(text, folders))
     if uncovered.files and may_overwrite(line):
-        known = not (reading.opaque or reading.code) and all(map(_is_known, commands))
-        lost |= dict.fromkeys([] if known else uncovered.files)
+        all_named = not (reading.opaque or reading.code) and all(map(_is_known, commands))
+        lost |= dict.fromkeys([] if all_named else uncovered.files)
     return list(lost)
 
 

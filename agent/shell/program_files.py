@@ -141,8 +141,8 @@ class ProjectPrograms:
     def _is_installed(self, path: str) -> bool:
         """Return whether a program is in a directory on PATH that is not in the project."""
         place = _real_path(os.path.dirname(path))
-        known = map(_real_path, filter(None, self.environ.get("PATH", "").split(":")))
-        return not is_inside(place, self.folder) and place in known
+        folders = map(_real_path, filter(None, self.environ.get("PATH", "").split(":")))
+        return not is_inside(place, self.folder) and place in folders
 
 
 def _linked_names(path: str) -> Iterator[str]:

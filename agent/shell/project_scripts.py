@@ -167,20 +167,20 @@ def _make_lines(scene: Scene, here: str, files: ProgramFiles) -> Iterator[tuple[
 def _with_included(text: str, here: str, files: ProgramFiles) -> str:
     """Return the text of a makefile and of those that it includes, whose names may contain its variables."""
     seen: set[str] = set()
-    whole = text[:_MAX_FILE_CHARS]
-    waiting = [whole]
-    while waiting and len(whole) < _MAX_FILE_CHARS:
+    content = text[:_MAX_FILE_CHARS]
+    waiting = [content]
+    while waiting and len(content) < _MAX_FILE_CHARS:
         including = waiting.pop(0)
         found = _INCLUDE.findall(including)
-        variables = _parsed(whole, {}).variables if found else {}
+        variables = _parsed(content, {}).variables if found else {}
         words = [word for row in found for word in _expanded(row.partition("#")[0], variables).split()]
         for name in [name for word in words for name in _matching(word, here, files)]:
             if name not in seen and len(seen) < _MAX_INCLUDED:
                 seen.add(name)
                 more = files.text(posixpath.join(here, name))[:_MAX_FILE_CHARS]
                 waiting.append(more)
-                whole = f"{whole}\n{more}"
-    return whole[:_MAX_FILE_CHARS]
+                content = f"{content}\n{more}"
+    return content[:_MAX_FILE_CHARS]
 
 
 def _matching(word: str, here: str, files: ProgramFiles) -> Sequence[str]:

@@ -63,14 +63,14 @@ class RiskyLine(NamedTuple):
 
 def risky_lines(script: str) -> tuple[RiskyLine, ...]:
     """Return the lines of a script that should be read twice, in their order."""
-    whole = read_line(script)
-    certain = {*_effects(whole), *_runs_of_downloads(whole)}
+    whole_script = read_line(script)
+    certain = {*_effects(whole_script), *_runs_of_downloads(whole_script)}
     lines = script.split("\n")
     found = []
     for number, line in enumerate(islice(lines, MAX_READ_LINES), 1):
         reading = read_line(line)
         effects = dict.fromkeys((*_effects(reading), *_runs_of_downloads(reading)))
-        found += [RiskyLine(number, effect) for effect in effects if effect in certain or whole.opaque]
+        found += [RiskyLine(number, effect) for effect in effects if effect in certain or whole_script.opaque]
     numbered = {each.effect for each in found}
     return (*found, *(RiskyLine(0, effect) for effect in sorted(certain - numbered)))
 

@@ -200,8 +200,8 @@ class NestedFrames:
                 for block in filter(self._is_told, reply.blocks):
                     yield assistant_frame(block, f"msg_r{reply.seq}", model, reply.usage)
             case events.ToolCallFinished(of, block, _, _, result):
-                known = self._replies.get(agent.label)
-                use = known.blocks[block] if known is not None and known.seq == of else None
+                newest = self._replies.get(agent.label)
+                use = newest.blocks[block] if newest is not None and newest.seq == of else None
                 yield result_frame(use if isinstance(use, ToolUseBlock) else None, result)
 
     def _is_told(self, block: Block) -> bool:

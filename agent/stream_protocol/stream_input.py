@@ -156,8 +156,8 @@ class StreamInput:
         """Set up the MCP servers inside the client; the others are started with the session."""
         folder = self.setup.folder
         given = ServerFiles(folder, user_dir=folder, given=self.setup.options.mcp_config).given_entries()
-        within = [name for name, server in given.items() if server.get("type") == "sdk"]
-        self.servers = servers_within([*within, *map(str, names)], self.channel)
+        in_client = [name for name, server in given.items() if server.get("type") == "sdk"]
+        self.servers = servers_within([*in_client, *map(str, names)], self.channel)
 
     def _know_hooks(self, registered: Any) -> None:
         table = read_hooks(registered, "the client")

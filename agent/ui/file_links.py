@@ -28,11 +28,11 @@ def file_link(title: str, folder: str) -> str:
 def with_file_links(drawn: str, folder: str) -> str:
     """Link the files below `folder` that a drawn text names; "" links none. Reads the disk."""
     pieces = list[str]()
-    within = not folder
+    in_link = not folder
     for piece in PAINT_CODES.split(drawn):
         if piece.startswith("\x1b]8;"):
-            within = piece != LINK_END
-        is_text = not within and not piece.startswith("\x1b")
+            in_link = piece != LINK_END
+        is_text = not in_link and not piece.startswith("\x1b")
         pieces.append(_FILE_NAMED.sub(partial(_linked_file, folder), piece) if is_text else piece)
     return "".join(pieces)
 
@@ -48,10 +48,10 @@ def shows_links(environ: Mapping[str, str]) -> bool:
         return forced not in ("0", "false", "no")
     if environ.get("TMUX") or environ.get("STY"):
         return False  # whatever terminal they run in
-    known = ("KITTY_WINDOW_ID", "WT_SESSION", "KONSOLE_VERSION", "WEZTERM_PANE", "DOMTERM", "GHOSTTY_BIN_DIR")
+    marks = ("KITTY_WINDOW_ID", "WT_SESSION", "KONSOLE_VERSION", "WEZTERM_PANE", "DOMTERM", "GHOSTTY_BIN_DIR")
     vte = environ.get("VTE_VERSION", "")
     return (
-        any(map(environ.get, known))
+        any(map(environ.get, marks))
         or environ.get("TERM_PROGRAM") in ("iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "Tabby")
         or environ.get("TERM", "").startswith(("xterm-kitty", "foot", "alacritty", "xterm-ghostty"))
         or (vte.isdigit() and int(vte) >= MIN_LINKING_VTE)

@@ -89,8 +89,8 @@ class PasteParser:
     def _known(self, found: re.Match[str]) -> str:
         """Return the keys of a sequence, "" for an unknown one."""
         sent = as_sent(found)
-        whole = SEQUENCE.fullmatch(sent)
-        return sent if whole is None or sent in ANSI_SEQUENCES else ""
+        sequence = SEQUENCE.fullmatch(sent)
+        return sent if sequence is None or sent in ANSI_SEQUENCES else ""
 
     def _collect(self, data: str) -> str:
         """Add input to the paste; return the rest behind its end."""

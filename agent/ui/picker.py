@@ -124,8 +124,8 @@ def _key_hint(menu: Menu, ctx: RenderContext) -> str:
 
 def _lines_of_all(state: PickerState, ctx: RenderContext, most: int) -> int:
     """Return the number of lines of the whole menu without a search, counting at most `most` rows."""
-    whole = search_menu(state.menu)
-    return sum(len(_row(whole, at, ctx, facts=True)) for at in range(min(len(whole.found), most)))
+    full_menu = search_menu(state.menu)
+    return sum(len(_row(full_menu, at, ctx, facts=True)) for at in range(min(len(full_menu.found), most)))
 
 
 def _head(state: PickerState, ctx: RenderContext) -> tuple[list[str], tuple[int, int]]:
@@ -172,8 +172,8 @@ def _row(state: PickerState, at: int, ctx: RenderContext, facts: bool) -> list[s
     title = (prose_line if state.menu.filters else one_line)(row.title)
     blank = " " * len(MARKER)
     if state.menu.filters:
-        known = f"#{one_line(row.key)}  " if row.key else ""
-        titles = [clip(known + (title or "(empty)"), room)]
+        key = f"#{one_line(row.key)}  " if row.key else ""
+        titles = [clip(key + (title or "(empty)"), room)]
     else:
         titles = wrap(f"{state.menu.key_of(place)} {title}", room)
     lines = hang(titles, first=MARKER if marked else blank, others=blank)

@@ -300,8 +300,8 @@ async def _run_command(state: ReplState, driver: Driver, item: QueuedInput) -> N
     if not stays:
         state.leave(0)
         return
-    known = line.startswith("!") or line[1:].split(maxsplit=1)[0] in state.command_names()
-    if not known:  # Up corrects a typo; put back into the input, it would be in front of the next line
+    is_known = line.startswith("!") or line[1:].split(maxsplit=1)[0] in state.command_names()
+    if not is_known:  # Up corrects a typo; put back into the input, it would be in front of the next line
         state.status_hint.show("typo", "Press ↑ to edit the line", seconds=5.0)
 
 

@@ -33,12 +33,12 @@ def command_hooks(
         end = await run_command(entry.run, json.dumps(payload, default=str))
         err = end.err
         if end.refusal is not None and end.code != VETO_EXIT_CODE:
-            known = (entry.run, str(end.refusal))
+            key = (entry.run, str(end.refusal))
             remedy = (
                 f"; to run it outside the sandbox, allow {Rule(OPENING, entry.run)} in your settings\n{err}"
             )
-            err = f"{end.refusal}, as before" if known in blocked else f"{end.refusal}{remedy}"
-            blocked.add(known)
+            err = f"{end.refusal}, as before" if key in blocked else f"{end.refusal}{remedy}"
+            blocked.add(key)
         if end.cut and end.out.lstrip().startswith("{"):
             raise HookFailed(f"answered with more than {len(end.out)} characters of JSON")
         return answer_of_end(entry, end.code, end.out, err)

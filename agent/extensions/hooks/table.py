@@ -118,8 +118,8 @@ class _Reading:
             # A hook with a typo in its name would protect nothing.
             self.problems.append(f"unknown event {name!r}; did you mean {near[0]!r}?")
         else:
-            known = ", ".join(HookEvent)
-            self.unknown[name] = f"unknown event {name!r} (its hooks are ignored); the events are {known}"
+            events = ", ".join(HookEvent)
+            self.unknown[name] = f"unknown event {name!r} (its hooks are ignored); the events are {events}"
 
     def _read_group(self, event: HookEvent, group: Any) -> None:
         """Read the hooks of one matcher."""

@@ -239,8 +239,8 @@ async def log_in(state_dir: Path, entry: ServerEntry, show: ShowAddress) -> None
     try:
         store.forget()
         if isinstance(settings.get("clientId"), str):
-            known = {"client_id": settings["clientId"], "redirect_uris": [callback.redirect]}
-            await store.set_client_info(OAuthClientInformationFull.model_validate(known))
+            registration = {"client_id": settings["clientId"], "redirect_uris": [callback.redirect]}
+            await store.set_client_info(OAuthClientInformationFull.model_validate(registration))
         auth = _provider(store, entry, callback.redirect, show=redirect, answer=callback.result)
         await _greet(entry, auth)
         if "tokens" not in store.load():

@@ -47,8 +47,8 @@ def mentioned_resources(servers: Sequence[McpServer], text: str) -> list[Mention
         fitting = (each for each in servers if each.enabled and name in (each.entry.name, each.word))
         server = next(fitting, None)
         if server is not None:
-            known = {raw["uri"] for raw in server.offer.resources}
-            plain = uri if uri in known else uri.rstrip(".,;!?)]}>'\"`")
+            uris = {raw["uri"] for raw in server.offer.resources}
+            plain = uri if uri in uris else uri.rstrip(".,;!?)]}>'\"`")
             found[name, plain] = MentionedResource(server, plain)
     return list(found.values())[:20]
 

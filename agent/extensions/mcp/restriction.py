@@ -19,12 +19,12 @@ def restricted_tool(tool: Tool, allowed: Sequence[str] | None, denied: Sequence[
     """
     named = [Rule(name) for name in allowed or () if name.startswith(FOREIGN_PREFIX)]
     excluded = [Rule(name) for name in denied if name.startswith(FOREIGN_PREFIX)]
-    whole = tool.resolve
-    if whole is None or not (named or excluded):
+    resolve_all = tool.resolve
+    if resolve_all is None or not (named or excluded):
         return tool
 
     async def resolve(name: str, given: Mapping[str, Any]) -> tuple[Tool, Mapping[str, Any]] | None:
-        found = await whole(name, given)
+        found = await resolve_all(name, given)
         if found is None:
             return None
         tool_name = found[0].name

@@ -128,8 +128,8 @@ class _Marketplace(NamedTuple):
     def of(cls, claude: Path, id: str) -> _Marketplace:
         name, _, market = id.partition("@")
         folder = claude / "plugins"
-        known = _object(folder / "known_marketplaces.json", MAX_LIST_BYTES).get(market)
-        place = known.get("installLocation") if isinstance(known, dict) else None
+        marketplace = _object(folder / "known_marketplaces.json", MAX_LIST_BYTES).get(market)
+        place = marketplace.get("installLocation") if isinstance(marketplace, dict) else None
         top = Path(place) if isinstance(place, str) else folder / "marketplaces" / market
         listed = _object(top / ".claude-plugin" / "marketplace.json", MAX_LIST_BYTES)
         entry = next((each for each in _objects(listed.get("plugins")) if each.get("name") == name), {})

@@ -45,9 +45,9 @@ class SkillLibrary:
         self.warnings: list[str] = []
 
     def add(self, skill: Skill, place: SkillPlace) -> None:
-        known = self.skills.setdefault(skill.name, skill)
-        if known is not skill and known.path.resolve() != skill.path.resolve():
-            self.shadowed.append(Shadowed(skill, known))
+        existing = self.skills.setdefault(skill.name, skill)
+        if existing is not skill and existing.path.resolve() != skill.path.resolve():
+            self.shadowed.append(Shadowed(skill, existing))
         above = skill.path.parent.relative_to(place.folder).parts
         if skill.kind == "command" and above:
             self.others.setdefault(":".join((*above, skill.name)), skill)

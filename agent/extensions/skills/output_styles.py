@@ -74,7 +74,7 @@ def style_text(name: str, places: StylePlaces) -> str:
     """
     if name.lower() in ("", NO_STYLE):
         return ""
-    known = []
+    names = []
     for path, top, plugin in places.files():
         try:
             found = read_markdown(judged_path(path, top))
@@ -83,12 +83,12 @@ def style_text(name: str, places: StylePlaces) -> str:
                 raise ValueError(f"the output style {path}: {error}") from error
             continue
         own = str(found.fields.get("name") or path.stem)
-        whole = f"{plugin}:{own}" if plugin else own
-        if name.lower() in (whole.lower(), own.lower(), path.stem.lower()):
-            return f"{STYLE_HEAD}{whole}):\n\n{found.body.strip()}"
-        known.append(whole)
-    there = f"known styles are {', '.join(known)}" if known else f".claude/{_STYLES_FOLDER} contains none"
-    raise ValueError(f"unknown output style {name!r}; {there}")
+        full_name = f"{plugin}:{own}" if plugin else own
+        if name.lower() in (full_name.lower(), own.lower(), path.stem.lower()):
+            return f"{STYLE_HEAD}{full_name}):\n\n{found.body.strip()}"
+        names.append(full_name)
+    hint = f"known styles are {', '.join(names)}" if names else f".claude/{_STYLES_FOLDER} contains none"
+    raise ValueError(f"unknown output style {name!r}; {hint}")
 
 
 def style_in_use(system: Sequence[str]) -> str:

@@ -103,16 +103,16 @@ def encode_message(
     """
     sent = as_sent(message, form)
     content = [each.raw for each in sent.blocks]
-    behind = [_text(sent.words)] if sent.words else []
-    if mark is not None and behind:
-        behind[0]["cache_control"] = mark
+    own_words = [_text(sent.words)] if sent.words else []
+    if mark is not None and own_words:
+        own_words[0]["cache_control"] = mark
     elif mark is not None and (place := _last_markable([each.block for each in sent.blocks])) is not None:
         content[place] = {**content[place], "cache_control": mark}
     if instruction:
-        behind.append(_text(instruction))
+        own_words.append(_text(instruction))
     pieces = [{"role": sent.role, "content": content}]
-    if behind:
-        pieces.append({"role": "system" if sent.words else "user", "content": behind})
+    if own_words:
+        pieces.append({"role": "system" if sent.words else "user", "content": own_words})
     encoded = b",".join(map(to_json_bytes, pieces))
     if mark is None and not instruction:
         message.encoded[form.key] = encoded
@@ -192,8 +192,8 @@ def _with_known_tools(block: SentBlock, deferred: frozenset[str]) -> SentBlock:
     found = content.get("tool_references")
     if not isinstance(found, list):
         return block
-    known = [each for each in found if isinstance(each, Mapping) and each.get("tool_name") in deferred]
-    return block._replace(raw={**block.raw, "content": {**content, "tool_references": known}})
+    kept = [each for each in found if isinstance(each, Mapping) and each.get("tool_name") in deferred]
+    return block._replace(raw={**block.raw, "content": {**content, "tool_references": kept}})
 
 
 def _without_labels(block: SentBlock) -> SentBlock:
