@@ -127,10 +127,14 @@ class ContextCompacted(Struct, frozen=True):
 
 
 class Notice(Struct, frozen=True):
-    """One line for the user, never for the model."""
+    """One line for the user, never for the model.
+
+    `code` is the exit code of a script that ran the command which says this; an error without one is 1.
+    """
 
     text: str
     level: Level = "info"
+    code: int = 0
 
 
 class CommandOutput(Struct, frozen=True):

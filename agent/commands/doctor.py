@@ -8,10 +8,11 @@ import os
 import platform
 import shutil
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from agent.app import Controller, has_credentials
@@ -35,12 +36,29 @@ PROGRAMS = {
     "rg": "install ripgrep, which makes searches faster",
 }
 ISSUES_URL = "https://github.com/makeroom-agent/makeroom/issues"
-Finding = tuple[str, str, str]  # the remedy ("" if all is well), the subject, the state
+
+
+class Finding(NamedTuple):
+    """A subject and its state, with a remedy if there is a problem. `optional`: makeroom works without it."""
+
+    about: str
+    found: str
+    remedy: str = ""
+    optional: bool = False
+
+    @property
+    def mark(self) -> str:
+        return "ok" if not self.remedy else "! " if self.optional else "!!"
 
 
 async def examine(controller: Controller, argument: str) -> Event | None:
     """Run /doctor."""
-    return CommandOutput(await _examined(controller))
+    findings = await _examined(controller)
+    controller.emit(CommandOutput(_listed(findings)))
+    remedies = [each.optional for each in findings if each.remedy]
+    problems = pluralize(remedies.count(False), "problem") if False in remedies else "no problems"
+    more = f", {pluralize(remedies.count(True), 'recommendation')}" if True in remedies else ""
+    return Notice(f"{problems} found{more}", "error" if False in remedies else "info")
 
 
 async def write_report(controller: Controller, argument: str) -> Event | None:
@@ -50,7 +68,7 @@ async def write_report(controller: Controller, argument: str) -> Event | None:
     failures = [fact for fact in session.folded.facts if isinstance(fact, Failed)][-20:]
     parts = {
         "Problem": argument or "(what you did, what you expected, and what happened instead)",
-        "Environment": await _examined(controller),
+        "Environment": _listed(await _examined(controller)),
         "Settings": "\n".join(setting_lines(controller)),
         "Recent errors": "\n".join(f"{one.what}: {one.reason}" for one in failures) or "none",
         "Transcript": f"{controller.services.repository.records.path_of(session.sid)}\n"
@@ -66,38 +84,40 @@ async def write_report(controller: Controller, argument: str) -> Event | None:
     )
 
 
-async def _examined(controller: Controller) -> str:
-    """List the findings about this installation, one per line, with a remedy below each problem."""
+async def _examined(controller: Controller) -> list[Finding]:
     sandbox = controller.in_use[1].sandbox
     if sandbox is not None:
         with suppress(ConfigError):  # reported below as a missing sandbox
             await sandbox.warm()
-    findings = await asyncio.to_thread(lambda: list(_findings(controller)))
+    return await asyncio.to_thread(lambda: list(_findings(controller)))
+
+
+def _listed(findings: Sequence[Finding]) -> str:
+    """Return one line for each finding, with a remedy below each problem."""
     lines = []
-    for remedy, about, found in findings:
-        lines.append(f"{'!!' if remedy else 'ok'}  {about}: {found}")
-        lines += [f"      {remedy}"] if remedy else []
-    wrong = sum(bool(remedy) for remedy, _, _ in findings)
-    return "\n".join([*lines, "", f"{pluralize(wrong, 'problem')} found" if wrong else "no problems found"])
+    for each in findings:
+        lines.append(f"{each.mark}  {each.about}: {each.found}")
+        lines += [f"      {each.remedy}"] if each.remedy else []
+    return "\n".join(lines)
 
 
 def _findings(controller: Controller) -> Iterator[Finding]:
     setup = controller.setup
     _, context = controller.in_use
     system = f"Python {platform.python_version()}, {platform.system()} {platform.release()}"
-    yield "", "makeroom", f"{__version__} in {short_path(str(setup.folder))}; {system}"
+    yield Finding("makeroom", f"{__version__} in {short_path(str(setup.folder))}; {system}")
     yield from _terminal(setup.environ)
     if (sandbox := context.sandbox) is not None:
         remedy = "commands need your approval; /sandbox shows how to enable the sandbox"
-        yield remedy if sandbox.level == "none" else "", "sandbox", sandbox.line
+        yield Finding("sandbox", sandbox.line, remedy if sandbox.level == "none" else "", optional=True)
     for name, use in PROGRAMS.items():
         found = shutil.which(name, path=setup.environ.get("PATH", ""))
-        yield "" if found else use, name, found or "not on PATH"
+        yield Finding(name, found or "not on PATH", "" if found else use, optional=name != "bash")
     warnings = [one for one in setup.config.warnings if one not in setup.options.remarks]
     for warning in warnings:
-        yield "correct it in the file that it names", "settings", warning
+        yield Finding("settings", warning, "correct it in the file that it names")
     if not warnings:
-        yield "", "settings", "valid"
+        yield Finding("settings", "valid")
     yield from _ignored_parts(controller)
     yield from _failed_servers(controller)
     if not setup.options.offline:
@@ -105,17 +125,19 @@ def _findings(controller: Controller) -> Iterator[Finding]:
         remedy = "" if found_key else "set ANTHROPIC_API_KEY, or see the README for other providers"
         server = controller.services.selection.model.server
         key = "set, or not needed for a local server" if found_key else "missing"
-        yield remedy, "API key", key
+        yield Finding("API key", key, remedy)
         yield probe_server(server, setup.environ)
     yield from map(_disk, dict.fromkeys((setup.folder, setup.config.state_dir)))
     for gap in context.checkpoints.uncovered() if context.checkpoints else ["no transcript is kept"]:
-        yield "undo these changes by hand if you need to", "incomplete /rewind", gap
+        remedy = "undo these changes by hand if you need to"
+        yield Finding("incomplete /rewind", gap, remedy, optional=True)
 
 
 def _ignored_parts(controller: Controller) -> Iterator[Finding]:
     """Yield the parts of extensions without effect, with the reasons."""
     for place, parts in ignored_by_place(controller.services.ignored_parts).items():
-        yield "", place, f"without effect: {'; '.join(f'{part.name} ({part.why})' for part in parts)}"
+        names = "; ".join(f"{part.name} ({part.why})" for part in parts)
+        yield Finding(place, f"without effect: {names}")
 
 
 def _failed_servers(controller: Controller) -> Iterator[Finding]:
@@ -123,7 +145,8 @@ def _failed_servers(controller: Controller) -> Iterator[Finding]:
     source = controller.services.mcp
     for server in source.servers if source is not None else ():
         if server.state == "failed":
-            yield "fix its entry, then /mcp reconnect it", f"MCP server {server.entry.name}", server.failure
+            remedy = "fix its entry, then /mcp reconnect it"
+            yield Finding(f"MCP server {server.entry.name}", server.failure, remedy)
 
 
 def _terminal(environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -136,10 +159,12 @@ def _terminal(environ: Mapping[str, str]) -> Iterator[Finding]:
         colours = "256 colours"
     size = shutil.get_terminal_size()
     bare = "set TERM to the type of your terminal, such as xterm-256color" if name in ("", "dumb") else ""
-    yield bare, "terminal", f"{name or 'unknown'}, {size.columns}x{size.lines}, {colours}"
+    found = f"{name or 'unknown'}, {size.columns}x{size.lines}, {colours}"
+    yield Finding("terminal", found, bare, optional=True)
     charset = locale.nl_langinfo(locale.CODESET)
     is_utf8 = charset.replace("-", "").lower() == "utf8"
-    yield "" if is_utf8 else "set LANG to a UTF-8 locale, such as C.UTF-8", "locale", charset or "none"
+    remedy = "" if is_utf8 else "set LANG to a UTF-8 locale, such as C.UTF-8"
+    yield Finding("locale", charset or "none", remedy, optional=True)
 
 
 def probe_server(address: str, environ: Mapping[str, str]) -> Finding:
@@ -148,18 +173,15 @@ def probe_server(address: str, environ: Mapping[str, str]) -> Finding:
     shown = mask(address)
     name = f"{parts.scheme}_proxy"
     if proxy := environ.get(name) or environ.get(name.upper()):
-        return "", "server", f"{shown}, not checked because of the proxy {mask(proxy)}"
+        return Finding("server", f"{shown}, not checked because of the proxy {mask(proxy)}")
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
         socket.create_connection((parts.hostname or "", port), 3.0).close()
     except OSError as error:
         why = error.strerror or str(error)
-        return (
-            "check the network, and base_url in /config",
-            "server",
-            f"cannot connect to {shown}: {why}",
-        )
-    return "", "server", shown
+        remedy = "check the network, and base_url in /config"
+        return Finding("server", f"cannot connect to {shown}: {why}", remedy)
+    return Finding("server", shown)
 
 
 def _disk(folder: Path) -> Finding:
@@ -168,9 +190,7 @@ def _disk(folder: Path) -> Finding:
     free = shutil.disk_usage(place).free
     about = f"disk at {short_path(str(folder))}"
     if not os.access(place, os.W_OK):
-        return f"make {place} writable, or nothing can be stored there", about, "not writable"
-    return (
-        "free some disk space for transcripts" if free < 200 * 10**6 else "",  # a long session may take this
-        about,
-        f"{free / 1e9:.1f} GB free",
-    )
+        return Finding(about, "not writable", f"make {place} writable, or nothing can be stored there")
+    is_full = free < 200 * 10**6  # a long session may take this
+    remedy = "free some disk space for transcripts" if is_full else ""
+    return Finding(about, f"{free / 1e9:.1f} GB free", remedy)

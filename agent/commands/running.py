@@ -7,9 +7,9 @@ import sys
 from typing import TYPE_CHECKING, cast
 
 from agent.app import RunSetup
-from agent.errors import AgentError, program_changed
+from agent.errors import AgentError, UsageError, program_changed
 from agent.events import Emit, Event, Notice
-from agent.formatting import is_command
+from agent.formatting import is_command, shorten
 from agent.ports import Approver, Chooser
 from transcripts import StoreError
 
@@ -50,15 +50,22 @@ async def _run(controller: Controller, line: str) -> Event | None:
     command = find_command(name.lower())
     if command is None:
         return None if await _run_extension(controller, line) else unknown(controller, name)
+    argument = argument.strip()
+    if argument and not command.usage:
+        return usage_notice(
+            command.name, f"/{command.name} takes no arguments, not {shorten(argument, 40)!r}"
+        )
     if wrong := _unknown_option(command, argument):
-        return Notice(f"/{command.name}: {wrong}", "error")
+        return Notice(f"/{command.name}: {wrong}", "error", UsageError.code)
+    code = 1
     try:
-        return await command.run(controller, argument.strip())
+        return await command.run(controller, argument)
     except OSError as error:
         reason = f"{error.filename}: {error.strerror}" if error.filename is not None else str(error)
     except (AgentError, StoreError) as error:
         reason = str(error)
-    return Notice(f"/{command.name}: {reason}", "error")
+        code = getattr(error, "code", code)
+    return Notice(f"/{command.name}: {reason}", "error", code)
 
 
 def _unknown_option(command: Command, argument: str) -> str:
@@ -73,7 +80,7 @@ def _unknown_option(command: Command, argument: str) -> str:
 def usage_notice(name: str, problem: str = "") -> Notice:
     """Return the warning about wrong arguments of a command: the problem, and the usage line."""
     usage = usage_of(name)
-    return Notice(f"{problem} ({usage})" if problem else usage, "warning")
+    return Notice(f"{problem} ({usage})" if problem else usage, "warning", UsageError.code)
 
 
 async def _run_extension(controller: Controller, line: str) -> bool:

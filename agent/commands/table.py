@@ -30,7 +30,8 @@ class Command(Struct, frozen=True):
     `function` is "module.function" within this package. It is called with the controller and the text behind
     the name, and returns the last event, or None.
 
-    `usage` is the syntax of the arguments, "" if there are none. The first sentence of `help` is the summary.
+    `usage` is the syntax of the arguments; if it is "", text behind the name is an error. The first sentence
+    of `help` is the summary.
 
     `during_turn` says when the command may run while a turn runs: always, only without arguments ("bare"),
     or with at most one word, which then changes nothing. `read_only_words` are first words with which it
@@ -237,7 +238,7 @@ COMMANDS: tuple[Command, ...] = (
             usage="[enable | disable NAME]", aliases=("plugins",), during_turn="bare"),
     Command("doctor", "doctor.examine",
             "Check the installation, and show a remedy for each problem. Connects to the server, but sends "
-            "no request.", during_turn="always"),
+            "no request. With -p, the exit code is 1 if a problem was found.", during_turn="always"),
     Command("bug", "doctor.write_report",
             "Write a bug report file with the version, terminal, settings and recent errors. It contains no "
             "secrets, and nothing is sent. Text after the command describes the problem.",

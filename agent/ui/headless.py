@@ -158,7 +158,7 @@ async def run_prompt(
     failed = output.command_error
     ended = TurnFinished("done", turns=0)
     if failed:
-        ended = TurnFinished("failed", turns=0, error=failed, code=1)
+        ended = TurnFinished("failed", turns=0, error=failed, code=output.command_code)
     output.show(ended)
     return ended
 

@@ -105,7 +105,7 @@ class RunOutput:
     partial             write replies as they stream in
     tells_agents_whole  write the messages of agents too
     answers_command     a slash command was run, so its output is the answer
-    command_error       the last error in the output of a command
+    command_error       the last error in the output of a command, and its exit code: `command_code`
     """
 
     started: Status
@@ -127,6 +127,7 @@ class RunOutput:
     def _reset(self) -> None:
         self.answer = ""
         self.command_error = ""
+        self.command_code = 0
         self.answers_command = False
         self.structured: Any = None
         self._began_at = time.monotonic()
@@ -200,7 +201,7 @@ class RunOutput:
             "duration_ms": round((time.monotonic() - self._began_at) * 1000),
             "duration_api_ms": round(self._api_seconds * 1000),
             "num_turns": end.turns,
-            "result": end.error if end.reason == "failed" else self.answer or end.error,
+            "result": self._result_text(end),
             "errors": [end.error] if end.error else [],
             "session_id": status.session or self.started.session,
             "total_cost_usd": self._spent.dollars,
@@ -213,9 +214,15 @@ class RunOutput:
             "uuid": str(uuid.uuid4()),
         }
 
+    def _result_text(self, end: events.TurnFinished) -> str:
+        if self.answers_command:
+            return "\n".join(filter(None, (self.answer, end.error)))
+        return end.error if end.reason == "failed" else self.answer or end.error
+
     def _answer_with(self, event: events.Event, line: str) -> None:
-        if isinstance(event, events.Notice) and event.level == "error":
+        if isinstance(event, events.Notice) and (event.code or event.level == "error"):
             self.command_error = event.text
+            self.command_code = event.code or 1
         else:
             self.answer = f"{self.answer}\n{line}" if self.answer else line
 

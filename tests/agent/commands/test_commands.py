@@ -56,6 +56,20 @@ def test_every_command_names_a_function() -> None:
         assert iscoroutinefunction(getattr(import_module(module), function)), each.name
 
 
+def test_text_behind_a_command_without_arguments_is_refused_and_nothing_is_done(tmp_path: Path) -> None:
+    """/clear and /exit would do something else than what was typed."""
+
+    async def work(run: ControllerRun) -> None:
+        session, _ = run.controller.in_use
+        for command in COMMANDS:
+            if not command.usage:
+                told = f"/{command.name} takes no arguments, not 'now' (usage: /{command.name})"
+                assert await run.do(f"/{command.name} now") == told
+        assert not run.controller.ended and run.controller.in_use[0] is session
+
+    run_controller(tmp_path, work)
+
+
 def test_a_mistyped_option_of_a_command_is_refused_and_nothing_is_done(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         await run.do("help")

@@ -3,8 +3,8 @@
 import socket
 from pathlib import Path
 
-from agent.commands.doctor import probe_server
-from agent.events import CommandOutput
+from agent.commands.doctor import Finding, probe_server
+from agent.events import CommandOutput, Notice
 
 from .controller_run import ControllerRun, run_controller
 
@@ -15,8 +15,9 @@ def test_the_doctor_reports_what_is_wrong_with_its_remedy(tmp_path: Path) -> Non
         assert "ok  makeroom: " in told and "ok  API key: set" in told
         assert f"ok  server: {run.server.base_url}" in told
         assert "GB free" in told
-        assert "!!  rg: not on PATH\n      install ripgrep" in told
-        assert "!!  terminal: dumb" in told and "set TERM to" in told
+        assert "!   rg: not on PATH\n      install ripgrep" in told and "!!  bash: not on PATH" in told
+        assert "!   terminal: dumb" in told and "set TERM to" in told
+        assert run.events[-1] == Notice("1 problem found, 3 recommendations", "error")
 
     run_controller(tmp_path, work, environ={"PATH": "/nowhere", "TERM": "dumb"})
 
@@ -79,10 +80,11 @@ def test_a_report_of_a_fault_is_written_without_secrets_and_sent_nowhere(tmp_pat
 def test_a_server_that_cannot_be_reached_is_found() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        assert probe_server(address, {}) == ("", "server", address)
-    remedy, _, found = probe_server(address, {})
-    assert "base_url in /config" in remedy and f"cannot connect to {address}: " in found
-    assert "not checked because of the proxy" in probe_server(address, {"HTTP_PROXY": "http://proxy:3128"})[2]
+        assert probe_server(address, {}) == Finding("server", address)
+    found = probe_server(address, {})
+    assert "base_url in /config" in found.remedy and f"cannot connect to {address}: " in found.found
+    with_proxy = probe_server(address, {"HTTP_PROXY": "http://proxy:3128"})
+    assert "not checked because of the proxy" in with_proxy.found and not with_proxy.remedy
 
 
 def test_another_directory_can_be_worked_in(tmp_path: Path) -> None:

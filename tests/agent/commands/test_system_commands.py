@@ -165,7 +165,7 @@ def test_without_a_sandbox_the_start_says_so(tmp_path: Path, monkeypatch: pytest
         told = [event.text for event in run.emitted(Notice)]
         assert any("not sandboxed here (the kernel is too old)" in text for text in told)
         assert "sandbox     none: the kernel is too old" in await run.do("/status")
-        assert "!!  sandbox: none" in await run.do("/doctor")
+        assert "!   sandbox: none" in await run.do("/doctor")
 
     run_controller(tmp_path, work)
 

@@ -178,7 +178,7 @@ def test_an_empty_address_of_the_server_counts_as_unset(here: Run) -> None:
 
 def test_the_doctor_looks_also_where_the_key_is_what_is_missing(here: Run) -> None:
     done = here(None, "/doctor", ANTHROPIC_API_KEY="", HTTPS_PROXY="http://127.0.0.1:9")
-    assert done.returncode == 0 and "!!  API key: missing" in done.stdout
+    assert done.returncode == 1 and "!!  API key: missing" in done.stdout
 
 
 def test_a_session_to_resume_that_is_not_there_has_a_result_that_says_so(here: Run) -> None:
@@ -400,10 +400,24 @@ def test_a_command_that_makes_sense_in_a_script_runs_there_and_its_words_are_the
         assert told["subtype"] == "success" and told["result"].startswith("not summarized: ")
         assert "nothing to compact yet" in here(server, "/compact").stdout
         assert len(server.requests) == asked
-        failed = here(server, "-c", "/pin remove 7")
-        assert (failed.returncode, failed.stdout) == (
-            0,
-            "warning: cannot remove pin '7': not found (usage: /pin [TEXT | remove N])\n",
+        for line, told in (
+            ("/pin remove 7", "cannot remove pin '7': not found (usage: /pin [TEXT | remove N])"),
+            ("/status x", "/status takes no arguments, not 'x' (usage: /status)"),
+        ):
+            failed = here(server, "-c", line)
+            assert (failed.returncode, failed.stdout, failed.stderr) == (2, "", f"error: {told}\n")
+
+
+def test_a_script_fails_if_the_doctor_finds_a_problem(here: Run) -> None:
+    with Server(demo_reply) as server:
+        assert here(server, "/doctor").returncode == 0
+        server.close()
+        done = here(server, "/doctor")
+        assert (done.returncode, done.stderr) == (1, "error: 1 problem found\n")
+        assert "!!  server: cannot connect" in done.stdout
+        told = json.loads(here(server, "/doctor", "--output-format", "json").stdout)
+        assert (
+            told["is_error"] and "cannot connect" in told["result"] and told["errors"] == ["1 problem found"]
         )
 
 
