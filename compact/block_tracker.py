@@ -1,4 +1,4 @@
-"""Track the blocks that could be cleared: their kind, and the time of the last touch."""
+"""Track the blocks that could be cleared: their kind, and when they were last touched."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -31,10 +31,10 @@ from .page_references import lines_shown, pages_referred_to
 from .patches import files_of, is_patch, old_texts, patched_text, shown_file
 from .prices import Prices
 
-MAX_SOURCES = 30  # newest texts of a file, in which the old text of an edit is looked for
-COVERED_CALLS = 1_200  # newest ones, whose covered texts may be put back after a session was resumed
-MAX_NAMED_CHARS = 60_000  # of a result, that are searched for names
-REREAD_CALL_TOKENS = 750.0  # of a repeated call: 150 of output at five times the price of input
+MAX_SOURCES = 30  # newest texts of a file, searched for the old text of an edit
+COVERED_CALLS = 1_200  # the newest calls, whose covered texts may be put back in a resumed session
+MAX_NAMED_CHARS = 60_000  # of a result, searched for names
+REREAD_CALL_TOKENS = 750.0  # the price of a repeated call: 150 of output at five times the price of input
 _EARLY_CELLS = {
     Cell.READ: Cell.READ_BEFORE_EDITS,
     Cell.READ_NAMED: Cell.READ_BEFORE_EDITS,
@@ -44,7 +44,7 @@ _SUPERSEDED_CELLS = frozenset({Cell.READ, Cell.READ_NAMED, Cell.READ_PART, Cell.
 
 
 class TrackedBlock(Struct, eq=False):
-    """A result (field "content") or a string field of a call; `tokens` (our count) is what clearing frees."""
+    """A result (field "content") or a string field of a call; clearing it frees `tokens` (our count)."""
 
     seq: int
     index: int
@@ -65,9 +65,9 @@ class BlockTracker(Struct):
     a file to (seq, block, field) of the blocks with cleared text of it that was shown again.
 
     Of the entries that summaries cover when a session is resumed, only the texts of files are kept, which may
-    be put back: those of the newest COVERED_CALLS calls. Their contents are not read: most were left in the
-    transcript. Summaries leave out single
-    exchanges; these count as all others, except that names in covered entries do not touch them.
+    be put back: those of the newest COVERED_CALLS calls. Their contents are not read, as most were left in
+    the transcript. Exchanges that summaries leave out count like all others, except that names in covered
+    entries do not touch them.
     """
 
     calls: int = 0
@@ -100,7 +100,7 @@ class BlockTracker(Struct):
         """Process one of these entries with each step; `advance` may be called in between."""
         covering = folded.edits.covering
         if len(folded.edits.undone) != self._undone:
-            if not all(map(covering, self._covered)):  # these count as all others
+            if not all(map(covering, self._covered)):  # these count like all others
                 self._begin_again()
             self._undone = len(folded.edits.undone)
         if self._entries == 0:
@@ -147,7 +147,7 @@ class BlockTracker(Struct):
         return self._shown
 
     def of_file(self, name: str) -> Sequence[TrackedBlock]:
-        """Return the blocks that show a file of this name, or did before they were cleared, oldest first."""
+        """Return the blocks that show a file of this name, or did until they were cleared, oldest first."""
         return self._by_file.get(name, ())
 
     def expect(self, folded: Folded, curves: HazardCurves) -> None:
@@ -174,7 +174,7 @@ class BlockTracker(Struct):
         return [references * reference + edits * edit for reference, edit in both]
 
     def _cell_now(self, cell: Cell) -> Cell:
-        """Return the cell whose rates hold: before the first edit of a session, those for that time."""
+        """Return the cell whose rates apply now; there are others before the first edit of a session."""
         return cell if self.edited else _EARLY_CELLS.get(cell, cell)
 
     def _add_exchange(self, folded: Folded, exchange: Exchange) -> None:
@@ -276,7 +276,7 @@ class BlockTracker(Struct):
         # files of the same name, too: no costlier in replays
         for block in blocks:
             block.touched = self.calls
-            if block.seq in still_needed:  # as good as read again
+            if block.seq in still_needed:  # counts as read again
                 block.cell = Cell.READ
                 block.named = 0
                 block.needed_by = read.seq if read is not None else 0
@@ -301,7 +301,7 @@ class BlockTracker(Struct):
                 continue
             self._known.add(name)
             if sources := self._by_name.pop(name, None):
-                sources[-1].touched = self.calls  # the model would look there
+                sources[-1].touched = self.calls  # where the model would look
                 self.references[GROUPS[sources[-1].cell]].seen += is_reply
 
 
@@ -331,7 +331,7 @@ class _Touch(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The first of the files, "" for none."""
+        """The first of the files, "" if there are none."""
         return self.files[0] if self.files else ""
 
 
@@ -368,7 +368,7 @@ def _covered_touch(folded: Folded, use: ToolUseBlock, result: Result | None, fil
 
 
 def _shown_text(folded: Folded, block: TrackedBlock) -> str:
-    """Return the text of a result, or of a field of a call; of a patch what it leaves in its files."""
+    """Return the text of a result or of a field of a call; of a patch, the text left in its files."""
     fact = fact_at(folded, block.seq)
     if isinstance(fact, Result):
         return joined_text(fact.content)
@@ -378,12 +378,12 @@ def _shown_text(folded: Folded, block: TrackedBlock) -> str:
 
 
 def loss_base(prompt: int, prices: Prices) -> float:
-    """Return the cost of a repeated read besides its text: one more call over a prompt of so many tokens."""
+    """Return the cost of a repeated read besides its text: one more call with a prompt of that size."""
     return prompt * prices.read + REREAD_CALL_TOKENS
 
 
 def _service_results(exchange: Exchange, calls: int) -> Iterator[TrackedBlock]:
-    """Yield the results of the service's own tools in a reply, where clearing one frees enough."""
+    """Yield the results of the service's own tools in a reply, if clearing one frees enough."""
     for index in finished_results(exchange):
         gain = _tokens_at(exchange.fact.tokens, index) - PLACEHOLDER_TOKENS
         if gain >= MIN_CLEARED_TOKENS:
@@ -447,7 +447,7 @@ def _pages_meant(folded: Folded, read: Result) -> set[int]:
 
 
 def tracking_steps(folded: Folded) -> Iterator[None]:
-    """Update the tracker of a session, one entry with each step: all of a long session take a second."""
+    """Update the tracker of a session, one entry per step; all entries of a long session take a second."""
     return folded.memo(BlockTracker).steps(folded)
 
 

@@ -5,7 +5,7 @@ the end of the request; the other two are where the two newest batches of edits 
 them is read from the entry where a later change begins after them.
 
 A breakpoint finds an entry only at most 20 blocks before it; some servers count every call and every result.
-Where a reply with many calls put the end of the last request further back, it gets a breakpoint again.
+If a reply with many calls moved the end of the last request further back, that end gets a breakpoint again.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ from transcripts import (
 
 from .invariants import changed_span
 
-# Layers that change what was never sent, or nothing that is in the cache.
+# Layers that only change text that was never sent, or that is not in the cache.
 UNCACHED_LAYERS = frozenset({"budget", "unthink", "repair"})
 
 
@@ -45,7 +45,7 @@ MAX_APPENDED_BLOCKS = 18  # since the last request, whose end is then within the
 def cache_breakpoints(folded: Folded) -> tuple[int, ...]:
     """Return the indices of the messages that carry a breakpoint, in order; at most two.
 
-    Where the end of the last request needs one, it replaces the older end of a batch.
+    If the end of the last request needs one, it replaces the older end of a batch.
     """
     last = _far_end(folded)
     if not folded.compactions:  # mostly
@@ -134,10 +134,10 @@ class _CacheUse(FactTrail):
 
 
 def cache_steps(folded: Folded) -> Iterator[None]:
-    """Read in small steps what `cache_used` needs, if it needs more than the last request."""
-    known = folded.memo(_CacheUse)
-    while known.looked_at < len(folded.facts) and _is_changed(folded):
-        known.read(folded, FACTS_IN_STEP)
+    """Read the facts that `cache_used` needs in small steps, if it needs more than the last request."""
+    cache_use = folded.memo(_CacheUse)
+    while cache_use.looked_at < len(folded.facts) and _is_changed(folded):
+        cache_use.read(folded, FACTS_IN_STEP)
         yield
 
 
@@ -173,8 +173,8 @@ def _entries(folded: Folded, view: View, first: int, since: float) -> Iterator[i
     """Yield the indices of the messages that end an entry whose bytes are still those of `view`."""
     changed = {"": first}  # changes since the request being checked -> their first seq
     compactions = {made.id: made for made in folded.compactions}
-    used: float | None = None  # when the next request read its entry, unless the entry was invalid then
-    between = inf  # the first seq changed between the two requests
+    used: float | None = None  # the time when the next request read the entry, if it was still valid
+    between = inf  # the first seq that changed between the two requests
     same = first
     place = view.index_of(first)
     for fact in reversed(folded.facts):

@@ -1,7 +1,7 @@
 """Clear single blocks: find the results and inputs that can be cleared, and make the edits that do it.
 
-Candidates are found by the token counts that the parts carry; the exact saving is counted when an edit is
-made. A placeholder says what was there, its size, and how to see it again:
+Candidates are found by the token counts of the parts; the exact saving is counted when an edit is made. A
+placeholder says what was there, its size, and how to see it again:
 
     [cleared: read src/a.py, 1,431 tokens. Read the file again, or recall("r6") for this version]
     [cleared: bash make test, 5,120 tokens. recall("r9") shows it]
@@ -46,18 +46,18 @@ PAGING_KINDS = frozenset({"reads", "searches", "recalls"})
 MAX_SHOWN_ARGUMENT_CHARS = 80  # of an argument that is shown; paths are shown whole
 MAX_LINE_SOURCE_CHARS = 4_000  # of a text that is put on one line
 _MAIN_ARGUMENTS = (*PATH_ARGUMENTS, "command", "pattern", "query", "url", "description", "prompt")
-PLACEHOLDER_TOKENS = 30  # of a placeholder, about; counted exactly when the edit is made
+PLACEHOLDER_TOKENS = 30  # of a placeholder, approximately; counted exactly when the edit is made
 MIN_CLEARED_TOKENS = 60  # that clearing one block has to free: twice the placeholder
-MAX_KEPT_WORDS_CHARS = 4_000  # of the user's words about a call, which stay where its result is cleared
+MAX_KEPT_WORDS_CHARS = 4_000  # of the user's words about a call, which stay when its result is cleared
 GAP = " [...] "
 SAID_HEADING = "The user said:"
-MIN_FIELD_CHARS = 160  # of a tool input's field; the placeholder of a shorter one is hardly shorter
-# The fields that say what a call is about; a plan that the user saw is valid until the next one.
+MIN_FIELD_CHARS = 160  # of a field of a tool input; for a shorter one, a placeholder would hardly be shorter
+# Fields that identify a call; and a plan that the user saw, which is valid until the next one.
 KEPT_FIELDS = frozenset({*PATH_ARGUMENTS, "pattern", "description", "url", "glob", "plan"})
 
 
 class ClearCandidate(Struct, frozen=True):
-    """A block or field that could be cleared, in message `index` of the view; `gain` is in tokens, about."""
+    """A block or field that could be cleared, in message `index` of the view, freeing about `gain` tokens."""
 
     index: int
     part: Part
@@ -89,7 +89,7 @@ def _field_candidates(index: int, part: Part) -> Iterator[ClearCandidate]:
 
 
 def clearable_fields(use: ToolUseBlock, tokens: int) -> Iterator[tuple[str, int]]:
-    """Yield the long fields of a call of so many tokens that can be cleared, and about what each frees."""
+    """Yield the long fields of a call that can be cleared, and about how many tokens each frees."""
     texts = {name: value for name, value in use.input.items() if isinstance(value, str)}
     characters = sum(len(value) for value in texts.values()) or 1
     for name, value in texts.items():
@@ -100,7 +100,7 @@ def clearable_fields(use: ToolUseBlock, tokens: int) -> Iterator[tuple[str, int]
 
 
 def part_at(view: View, seq: int, index: int) -> tuple[int, Part] | None:
-    """Return (index of the message, part) that shows block `index` of fact `seq`, None where none does."""
+    """Return (index of the message, part) that shows block `index` of fact `seq`, None if none does."""
     at = view.index_of(seq)
     parts = view[at].parts if at < len(view) else ()
     part = next((part for part in parts if part.seq == seq and part.index == index), None)
@@ -120,7 +120,7 @@ def shown_text(block: Block) -> str:
 
 
 def placeholder_edit(folded: Folded, part: Part, field: str, counter: TokenCounter) -> Clear | None:
-    """Return the edit that shows a placeholder for a result or a field, None where that is not shorter.
+    """Return the edit that shows a placeholder for a result or a field, None if that is not shorter.
 
     Its `saves` is relative to the original, whatever an earlier edit shows there now.
     """
@@ -144,7 +144,7 @@ def placeholder_edit(folded: Folded, part: Part, field: str, counter: TokenCount
         and field == Clear.UNKNOWN_BLOCK
         and (call := server_call_of(part.block, fact.blocks))
     ):
-        # the view leaves out the call with it
+        # with it, the view would omit the call, too
         use = ToolUseBlock("", name=str(call.get("name")), input=dict(call.get("input") or {}))
         return _shorter(part, field, placeholder(part, call_label(use), part.tokens), part.tokens, counter)
     return None
@@ -154,7 +154,7 @@ def preview_edit(situation: Situation, part: Part, characters: int) -> tuple[Cle
     """Return the edit that shows the beginning of a result, and the file that keeps all of it.
 
     No file is returned for an output that is stored already, and for a tool that pages by itself. The edit is
-    None where a preview is not shorter.
+    None if a preview is not shorter.
     """
     fact = fact_at(situation.folded, part.seq)
     if not isinstance(fact, Result):
@@ -202,7 +202,7 @@ def user_block_edit(folded: Folded, part: Part, characters: int, counter: TokenC
 
 
 def _shorter(part: Part, field: str, text: str, original: int, counter: TokenCounter) -> Clear | None:
-    """Return the edit that shows `text` instead of `original` tokens, None where it saves nothing."""
+    """Return the edit that shows `text` instead of `original` tokens, None if it saves nothing."""
     saves = original - counter.text(text)
     return Clear(part.seq, block=part.index, field=field, text=text, saves=saves) if saves > 0 else None
 
@@ -225,7 +225,7 @@ def recall_id(part: Part) -> str:
 def strike_edits(folded: Folded, part: Part, counter: TokenCounter) -> tuple[Clear, ...]:
     """Return the edits that show a placeholder for a part, or for the long fields of a call.
 
-    Empty where none saves anything.
+    Empty if none saves anything.
     """
     edits: list[Clear | None] = []
     if is_replaced(part):
@@ -243,7 +243,7 @@ def strike_edits(folded: Folded, part: Part, counter: TokenCounter) -> tuple[Cle
 
 
 def placeholder(part: Part, what: str, tokens: int, file: bool = False) -> str:
-    """Return the placeholder for (a field of) a part of so many tokens; `file`: it shows text of a file."""
+    """Return the placeholder for (a field of) a part of that size; `file`: it shows text of a file."""
     what = what.replace("[", "(").replace("]", ")")  # brackets delimit placeholders
     recall = recall_call(recall_id(part))
     remedy = f"Read the file again, or {recall} for this version" if file else f"{recall} shows it"
@@ -324,7 +324,7 @@ def _to_word_end(text: str, at: int) -> int:
 
 
 def call_label(use: ToolUseBlock) -> str:
-    """Describe a call on one line: its name and its main argument, or all arguments where none is known."""
+    """Describe a call on one line: its name and its main argument, or all arguments if that is not known."""
     for name in _MAIN_ARGUMENTS:
         value = use.input.get(name)
         if isinstance(value, str) and value and not is_placeholder(value):

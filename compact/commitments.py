@@ -47,7 +47,7 @@ def commitments(text: str, acts: bool) -> Iterator[Commitment]:
     `acts` is set if the reply calls tools. Then "I will read the file" is only the next step, and a sentence
     is a promise if it forbids something, holds permanently, or depends on a condition.
     """
-    under: ShownKind | None = None  # the kind by the heading of the list or paragraph
+    under: ShownKind | None = None  # the kind given by the heading of the list or paragraph
     past = 0
     taken = False
     for start, end, code in sentences(text):
@@ -101,7 +101,7 @@ def _promise_weight(sentence: str, acts: bool) -> int:  # noqa: PLR0911  one tes
         return LASTING
     lasting = (
         has(kind, sentence) for kind in ("untouched", "lasting", "bound", "held")
-    )  # evaluated only where needed
+    )  # evaluated only if needed
     if has("own_future", sentence):
         return LASTING if any(lasting) else 0 if acts or has("next_step", sentence) else REQUEST
     if pattern("forswears").match(unmarked(sentence)) or (acts and has("for_good", sentence)):

@@ -19,7 +19,7 @@ from transcripts.patterns import lazy_pattern
 
 MAX_SEARCHED_CHARS = 60_000  # of one text
 MAX_LINE_CHARS = 300  # a longer line is generated or data
-LINE_NUMBER = lazy_pattern(r"^ *\d+(?:→|\t)", re.MULTILINE)  # in front of each line that a read shows
+LINE_NUMBER = lazy_pattern(r"^ *\d+(?:→|\t)", re.MULTILINE)  # before each line that a read shows
 _KEYWORD = lazy_pattern(
     r"^\s*+(?:(?:export|default|declare|pub(?:\([a-z]+\))?|public|private|protected|internal|static|final|abstract"
     r"|async|sealed|open|data|inline|unsafe|partial|const|override|virtual)\s++){0,5}+"
@@ -54,7 +54,7 @@ def definitions(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _defined_in(line: str) -> str:
-    """Return the name that a line defines, "" for none."""
+    """Return the name that a line defines, "" if none."""
     found = _KEYWORD.match(line) or _ASSIGNED.match(line)
     if found is not None:
         name = found["name"]
@@ -66,7 +66,7 @@ def _defined_in(line: str) -> str:
 
 
 def enclosing_definition(text: str, piece: str) -> str:
-    """Return the name of the definition that a piece of a text is in, "" where there is none.
+    """Return the name of the definition that a piece of a text is in, "" if there is none.
 
     As in the hunk headers of git, that is the nearest definition at or above the first line of the piece.
     """

@@ -2,8 +2,8 @@
 
 Sentences are recognized by grammar, because the words for possible demands are endless: by mood (a sentence
 that begins with a bare verb), by modality, negation, quantity and condition, whose words are closed classes,
-and by the form of a list. Nothing is certain, so a sentence gets a weight. Other languages have their own
-closed classes; a sentence in an unknown language counts as a wish, so that it is kept when in doubt.
+and by the form of a list. None of this is certain, so each sentence gets a weight. Other languages have their
+own closed classes; a sentence in an unknown language counts as a wish, so that it is kept when in doubt.
 """
 
 import pkgutil
@@ -74,7 +74,7 @@ def _is_surely_english(sentence: str) -> bool:
 _SPOKEN_WORD = lazy_pattern(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _SYMBOL = lazy_pattern(r"[{}()\[\]<>=;|\\&^%~*$#@_+/]")
 ITEM_START = lazy_pattern(r"\s*(?:[-*•‣+–]|\d{1,3}[.)]|[a-zA-Z][.)]|\[[ xX]\])\s+")
-_CODE_ENDS = tuple(";{}:()>\\")  # characters, one of which ends each line of `code_end`
+_CODE_ENDS = tuple(";{}:()>\\")  # characters, one of which is at the end of each line of `code_end`
 _CODE_SIGNS = ("machine", "code_start", "shifted_code")
 _END = lazy_pattern(r"(?<=[.!?…])[\"'”’)\]*_]*\s+|(?<=[。！？])[」』”）]*\s*")
 _LINE_END = lazy_pattern(r"\n")
@@ -103,7 +103,7 @@ def weighed_sentences(text: str) -> tuple[Sentence, ...]:
 
 
 def _readings(text: str, start: int, end: int) -> list[str]:
-    """Return a sentence, and its lines where they may be sentences of their own, since not all are full."""
+    """Return a sentence, and its lines if they may be sentences themselves, since not all are full."""
     sentence = text[start:end]
     if "\n" not in sentence:
         return [sentence]
@@ -120,7 +120,7 @@ def _weight(sentence: str, code: bool) -> int:
     if code or len(sentence) > MAX_SENTENCE_CHARS or not _SPOKEN_WORD.search(sentence):
         return REST
     if has("takes_back", sentence) and not sentence.endswith("?"):
-        return LASTING  # otherwise the model would only be shown a rule that was withdrawn
+        return LASTING  # otherwise the model would only see a rule that was withdrawn
     imperative = _is_imperative(sentence)
     if has("lasting", sentence) and (imperative or has("binding", sentence)):
         return LASTING
@@ -273,7 +273,7 @@ def _stretches(text: str) -> Iterator[tuple[int, int, bool]]:
 
 
 def _code_lines(lines: Sequence[str]) -> list[bool]:
-    """Mark the lines that are code: fenced, of a diff, shaped like code, or comments beside such lines."""
+    """Mark the lines that are code: fenced, of a diff, shaped like code, or comments next to such lines."""
     fenced = _fenced_lines(lines)
     diff = False
     code = list[bool]()

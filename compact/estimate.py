@@ -7,11 +7,11 @@ rates learnt from how earlier prompts grew.
 **Rates.** From one request to the next a prompt mostly grows at its end. Our count of the growth and the
 growth that the API reports give the rates, by least squares over the newest requests: the model's tokens for
 each of our tokens of text, and for each id of a call or result. Ids get a rate of their own because models
-count these random letters very differently. At first both rates are held near what is usual.
+count these random letters very differently. At first both rates are kept near the usual values.
 
 **A prompt that grew.** Its size is the exact usage of the newest reply plus the rates times what came since.
 
-**A prompt that was cut.** The same holds while an edit leaves at least LARGE_CUT of it: what is gone is
+**A prompt that was cut.** The same holds while an edit leaves at least LARGE_CUT of it: the removed text is
 subtracted at the rates. After a larger cut, or an undo that brings as much back, the error in the difference
 would weigh too much, so the prompt is added up instead: system prompt and tools as the first request had
 them, each stretch that is still shown as it was by the measured growth of the request that first had it, and
@@ -29,16 +29,16 @@ returns a result of 2,000 tokens:
 
     29,400 + 100 + 1.27 * 2,000 = 32,040
 
-An edit clears 1,000 tokens of the second stretch: 32,040 - 1.27 * 1,000 = 30,770. Were the whole second
-stretch folded into a summary of 500 tokens, 15,700 of 25,200 tokens would be left, less than LARGE_CUT. Then
-the prompt is added up: the frame is 3,900 - 1.27 * 100 = 3,773; the third stretch is shown as it was, 12,500;
-the first message, the summary and the newest exchange come to 1.27 * 2,680 = 3,404: together 19,677.
+An edit clears 1,000 tokens of the second stretch: 32,040 - 1.27 * 1,000 = 30,770. If the whole second stretch
+were folded into a summary of 500 tokens, 15,700 of 25,200 tokens would be left, less than LARGE_CUT. Then the
+prompt is added up: the frame is 3,900 - 1.27 * 100 = 3,773; the third stretch is shown as it was, 12,500; the
+first message, the summary and the newest exchange come to 1.27 * 2,680 = 3,404: together 19,677.
 
-The parts of this were measured over recordings of five agents in windows of 60,000 tokens, against a counter
-that splits text otherwise than ours. The mean error is 0.2 to 0.6 % where the prompt grew, 0.7 to 1.8 % after
-small cuts and 0.6 to 6.0 % after large ones. With one rate for text and ids alike, the latter doubles. A
-line through all measurements and a rate of their own for excerpts made little difference and were removed, as
-was a share learnt for placeholders, which gained about 1 point after large cuts in two of the five.
+This was measured on recordings of five agents in windows of 60,000 tokens, against a counter that splits text
+differently from ours. The mean error is 0.2 to 0.6 % where the prompt grew, 0.7 to 1.8 % after small cuts and
+0.6 to 6.0 % after large ones. With one rate for text and ids alike, the latter doubles. A line through all
+measurements and a separate rate for excerpts made little difference and were removed, as was a learnt share
+for placeholders, which gained about 1 point after large cuts in two of the five.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ from msgspec import Struct, field
 from transcripts import CALL_ID_TOKENS, MESSAGE_TOKENS, Folded, RequestSize, ToolUseBlock
 
 MIN_SLOPE = 0.3
-MAX_SLOPE = 4.0  # no tokenizer is beyond these
-LARGE_CUT = 0.75  # of the newest prompt: where less is left (or was, before an undo), parts are added up
+MAX_SLOPE = 4.0  # no tokenizer is outside this range
+LARGE_CUT = 0.75  # of the newest prompt: if less is left (or was, before an undo), parts are added up
 
 
 class Calibration(Struct, frozen=True):
@@ -127,7 +127,7 @@ class _Rates(Struct, frozen=True):
     ids: float = 8.0
 
     def of(self, raw: float, ids: float) -> float:
-        """Return the model's tokens for `raw` of our count, which include those of so many ids."""
+        """Return the model's tokens for `raw` of our count, which include those of the ids."""
         return self.text * (raw - ids * CALL_ID_TOKENS) + self.ids * ids
 
 
@@ -152,15 +152,15 @@ def _rates(folded: Folded, calibration: Calibration) -> _Rates:
 
 
 def _fitted(sizes: list[RequestSize], calibration: Calibration) -> _Rates:
-    """Fit the rates to the growth of the newest requests by least squares, held near what is usual."""
+    """Fit the rates to the growth of the newest requests by least squares, kept near the usual values."""
     # Growth is the best measure; a whole prompt also contains tokens that the API adds.
     first = sizes[0]
     last = sizes[-1]
     has_grown = last.raw > 1.3 * first.raw
     slope = (last.tokens - first.tokens) / (last.raw - first.raw) if has_grown else calibration.slope
     usual = min(1.5, max(1.0, slope))
-    # How firmly they are held, as if so much had been measured. Texts come to be known with the first few
-    # hundred tokens; what the ids of calls take is hard to tell from the texts of the calls.
+    # How firmly the rates are kept there, as if so much had been measured. The rate of text is known after a
+    # few hundred tokens; that of ids is hard to separate from the text of the calls.
     text_text = 500.0
     text_ids = 0.0
     ids_ids = 2.0

@@ -1,4 +1,4 @@
-"""Replace the older messages with a summary, and shrink single blocks where that is not enough.
+"""Replace the older messages with a summary, and shrink single blocks if that is not enough.
 
 A fold covers all but the newest exchanges. The cut is made between exchanges and never within an older fold.
 Files that were read last, and not changed since, are shown again with the summary. Messages that the model
@@ -49,7 +49,7 @@ RESTORED_HEADING = (
 )
 PREVIEW_CHARS = (2_000, 400)  # of a shrunk block: at first, and if that is still too much
 CUT_NOTE_CHARS = 120  # of the note in a text of the user that is not shown whole
-SHRINK_TRIES = 3  # since what is cut may have fewer tokens than we count
+SHRINK_TRIES = 3  # since the cut text may have fewer tokens than we count
 
 
 class FoldPlan(Struct, frozen=True):
@@ -69,9 +69,9 @@ class Shrink(IntEnum):
 
 
 def fold_history(situation: Situation, limits: FoldLimits) -> FoldPlan | None:
-    """Return the fold over all but the newest exchanges, None where there is nothing to fold.
+    """Return the fold over all but the newest exchanges, None if there is nothing to fold.
 
-    The replacement (with a summary of usual size) and the tail together keep within `replacement_limit`; the
+    The replacement (with a summary of usual size) and the tail together stay within `replacement_limit`; the
     user's messages take precedence over the tail. The newest `keep_recent_messages` may use all of the tail's
     share, older ones no more than `tail_max_tokens`. The cut does not depend on the summary, so a preview can
     show it. Nothing after the fact `until` of the limits is folded.
@@ -121,7 +121,7 @@ def fold_before(situation: Situation, limits: FoldLimits, at: int) -> FoldPlan:
 
 
 def _restored(situation: Situation, limits: FoldLimits, at: int) -> RestoredFiles:
-    """Return the files shown again where the first `at` entries are folded; computed once per moment."""
+    """Return the files shown again if the first `at` entries are folded; computed once per moment."""
     known = situation.worked_out.restored
     room = _room_for_files(situation, limits, at)
     key = (id(situation.folded), at, room)
@@ -133,7 +133,7 @@ def _restored(situation: Situation, limits: FoldLimits, at: int) -> RestoredFile
 
 
 def _room_for_files(situation: Situation, limits: FoldLimits, at: int) -> int:
-    """Return the tokens (our count) that restored files may have beside the replacement and the tail."""
+    """Return the tokens (our count) that restored files may have, besides the replacement and the tail."""
     settings = situation.settings
     window = situation.window.size
     room = situation.unscaled(min(settings.restore_max_tokens, int(settings.restore_max_share * window)))
@@ -167,7 +167,7 @@ def _restore_files(situation: Situation, last: int, tail: Sequence[Entry], room:
         tokens = counter.text(heading) + sum(result.tokens)
         limit = min(room - used, situation.unscaled(settings.restore_file_max_tokens))
         if not body or path in shown or tokens > limit or pages_referred_to(result.content):
-            continue  # a page that refers to another one would be shown without it
+            continue  # a page that refers to another page, which would not be shown
         shown.add(path)
         texts.append(heading + body)
         results.append(result.seq)
@@ -206,7 +206,7 @@ def _recent_reads(folded: Folded, last: int) -> Iterator[tuple[str, Result]]:
 
 
 def _cut(situation: Situation, tokens: int) -> int:
-    """Return the index of the first entry that stays, so that the rest has `tokens`, or what must stay."""
+    """Return the index of the first entry that stays: the last ones with `tokens`, and all that must stay."""
     folded = situation.folded
     entries = folded.entries
     at = len(entries) - unseen_entries(folded)
@@ -349,7 +349,7 @@ def shrink_blocks(
 
 
 def _shrink_texts(state: _Shrinking, parts: Sequence[Part], least: int) -> None:
-    """Cut the user's longest texts as little as possible, and to no fewer than `least` characters each."""
+    """Cut the user's longest texts as little as possible, each to at least `least` characters."""
     situation = state.situation
     left = state.room_of(parts)
     for at, part in enumerate(parts):
@@ -378,7 +378,7 @@ def _shrunk(
 
 
 def _placeholders(situation: Situation, part: Part) -> Iterator[Clear]:
-    """Yield the edits that show placeholders for a result or the long fields of a call, where that saves."""
+    """Yield the edits that show placeholders for a result or the long fields of a call, if shorter."""
     fields: list[str] = []
     if part.use is not None and not is_one_line(shown_text(part.block)):
         fields = ["content"]

@@ -2,7 +2,7 @@
 
 The question
     Every block in view is sent, and paid for, with every request. Clearing it saves that, but if it is needed
-    again the model has to fetch it: one more call, and the text once more. Which blocks are worth carrying
+    again, the model has to fetch it: one more call, and the text again. Which blocks are worth carrying
     depends on how likely they are to be needed with the next call. That likelihood per token and call is the
     *hazard* of a block, a term of survival analysis: here a block "fails" when it is needed.
 
@@ -16,13 +16,13 @@ What counts as needed
     EDIT_WEIGHT references.
 
 What it depends on
-    Kind (`Cell`) and age, the number of calls since the block was last touched, that is shown, or its file
-    named. The tables give rates per million token-calls. They fall steeply: a fresh `read` is needed 281
-    times in a million token-calls, one that nobody touched for 20 calls 6 times, because work moves on. A
+    Kind (`Cell`) and age: the number of calls since the block was last touched, which means shown, or its
+    file named. The tables give rates per million token-calls. They fall steeply: a fresh `read` is needed 281
+    times in a million token-calls, one that was not touched for 20 calls 6 times, because work moves on. A
     file that was read again is shown by its newer block, so the older one (READ_AGAIN) is hardly needed; a
     page of a file of which another page was read since (READ_PART) still is. The model's own text (OWN) is
-    never referred to by name, but edits replace it. Ages are counted in calls, not in minutes: a pause
-    changes nothing in the work.
+    never referred to by name, but edits replace it. Ages are counted in calls, not in minutes: a pause does
+    not change what the work needs.
 
 What the price of reading does
     At cached prices of 0.1 a token carried for ten calls costs as much as sending it once. `hazard_curves`
@@ -42,7 +42,8 @@ A worked example
     4. Carrying costs 0.1 per token and call. Losing it costs less, so the block may be cleared.
 
     At age 15 the mean is 17.6 per million and the expected loss 0.11: it stays. With a prompt of 100,000
-    tokens a lost block costs 12,500, so the limit moves to older blocks: in a long context losing is dearer.
+    tokens a lost block costs 12,500, so the limit moves to older blocks: in a long context losing a block
+    costs more.
 
 What corrects the tables
     Sessions differ: one refers back to old outputs often, another edits its own text again and again. For
@@ -60,7 +61,7 @@ from math import sqrt
 
 from msgspec import Struct
 
-AGE_BOUNDS = (2, 5, 10, 20, 40)  # calls since a block was touched, up to which each column of the table holds
+AGE_BOUNDS = (2, 5, 10, 20, 40)  # the maximum age of each column of the table, in calls since the last touch
 OLDEST_AGE = AGE_BOUNDS[-1] + 1  # from which on age makes no difference
 EDIT_WEIGHT = 24.0  # an edit out of view costs a failed call and a read beside the text
 TABLE_WEIGHT = 3.0  # of the tables against what a session shows, in expected events

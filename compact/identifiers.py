@@ -51,7 +51,7 @@ def names(text: str) -> set[str]:
 def whole_name_counts(text: str) -> dict[str, int]:
     """Count the names in a text, with dotted and hyphenated ones as a whole.
 
-    Their parts count only where they occur alone.
+    Their parts only count if they also occur alone.
     """
     counts = Counter(_NAME_RUN.findall(text))
     found = dict[str, int]()
@@ -85,7 +85,7 @@ def _runs(runs: Iterable[str]) -> list[str]:
 
 
 def _run(run: str) -> tuple[tuple[str, ...], str]:
-    """Return the names in a run, and the compound that it begins with, "" for none."""
+    """Return the names in a run, and the compound that it begins with, "" if there is none."""
     return _kept_run(run) if len(run) <= MAX_KEPT_RUN_CHARS else _kept_run.__wrapped__(run)
 
 
@@ -135,7 +135,7 @@ def joined_text(blocks: Sequence[Block]) -> str:
 
 
 def file_path_of(use: ToolUseBlock) -> str:
-    """Return the file that a call names, "" for none."""
+    """Return the file that a call names, "" if none."""
     for name in PATH_ARGUMENTS:
         value = use.input.get(name)
         if isinstance(value, str):

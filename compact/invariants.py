@@ -97,7 +97,7 @@ def fact_at(folded: Folded, seq: int) -> Fact | None:
 
 
 def changed_span(edits: Iterable[Edit]) -> tuple[int, int] | None:
-    """Return (first, last) seq of the facts that the edits change, thinking aside; None for none."""
+    """Return (first, last) seq of the facts that the edits change, thinking aside; None if there are none."""
     shown = tuple(edit for edit in edits if not isinstance(edit, Unthink))
     first = earliest_seq(shown)
     if first is None:

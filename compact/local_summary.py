@@ -3,13 +3,13 @@
 It collects files read and changed with what was done in them, commands with their last results, errors that
 are still open, the user's constraints, and what the assistant promised, decided and gave up, ranked by how
 recently and how often they were used. The same entries give the same text. It is part of every summary, and
-stands alone where the model was not asked.
+all of it if the model was not asked.
 
-A name is listed only with the file that defines it, because a bare name helps nobody to find anything. Which
-file that is, is known from the definitions in its pages and in its edits (definitions.py), so names of a
-standard library never occur. Example: the model reads `store.py`, which defines `append` and `verify`, then
-edits a line within `append`, and calls `verify()` in another file. Then `store.py` is listed with `append`
-(twice: as the definition around the edit, and if the edit's own text contains it) before `verify`.
+A name is only listed with the file that defines it, because a bare name does not help to find anything. That
+file is found by the definitions in its pages and edits (definitions.py), so names of a standard library never
+occur. Example: the model reads `store.py`, which defines `append` and `verify`, then edits a line within
+`append`, and calls `verify()` in another file. Then `store.py` is listed with `append` (twice: as the
+definition around the edit, and if the edit's own text contains it) before `verify`.
 """
 
 import re
@@ -49,7 +49,7 @@ from .identifiers import (
     whole_name_counts,
 )
 
-MAX_MISSING_ACCOUNTS = 50  # that are not worth making beforehand: 10 ms
+MAX_MISSING_ACCOUNTS = 50  # that are not worth making in advance: 10 ms
 HALF_LIFE_CALLS = 60.0  # after which one use of a name counts half
 FADED_CALLS = 1_200  # after these, a use counts for less than a millionth
 SAID_WEIGHT = 0.5
@@ -59,15 +59,15 @@ PLAIN_WORD_WEIGHT = 0.25  # of a name without capitals and underscores: `model`,
 MAX_CONSTRAINT_CHARS = 300
 MAX_ERROR_CHARS = 160
 MAX_LISTED_COMMAND_CHARS = 120
-MAX_ERROR_LINES = 40  # at the end of a command's output, among which its error is looked for
+MAX_ERROR_LINES = 40  # at the end of a command's output, searched for its error
 MAX_FAILED_COMMAND_CHARS = 60  # before what it said
-MAX_COMMAND_RESULT_CHARS = 100  # of the line that tells a command's result
-MIN_ANNOUNCEMENT_CHARS = 20  # a shorter one says nothing by itself
+MAX_COMMAND_RESULT_CHARS = 100  # of the line with a command's result
+MIN_ANNOUNCEMENT_CHARS = 20  # a shorter one means nothing by itself
 MAX_ANNOUNCEMENT_CHARS = 120  # of a sentence before an edit; a longer one explains rather than announces
 MAX_CLOSING_CHARS = 240  # of a reply that ended a turn
 MIN_NUMBER_CHARS = 3
-PROSE_ENDINGS = (".md", ".txt", ".rst", ".html", ".json", ".jsonl", ".log")  # files that define no names
-FULLY_WEIGHED_FILES = 4  # that one command changed: of more each weighs less, as a program makes them
+PROSE_ENDINGS = (".md", ".txt", ".rst", ".html", ".json", ".jsonl", ".log")  # of files that define no names
+FULLY_WEIGHED_FILES = 4  # that one command changed: with more, each weighs less, as a program makes them
 _NUMBER = lazy_pattern(r"(?<![\w.,:/-])\d[\d.,:]*\d(?![\w/-])")
 _ERROR_SIGN = lazy_pattern(
     r"error|fail|fatal|exception|denied|refused|cannot|can't|no such|not found|panic", re.IGNORECASE
@@ -86,9 +86,9 @@ ScoreKind = Literal["read", "changed", "gone", "names", "numbers"]
 
 
 class Command(Struct, frozen=True):
-    """A command as it is listed: its exit code or "error" ("" for none), and the line that tells its result.
+    """A command as listed: its exit code or "error" ("" if there is none), and the line with its result.
 
-    `looks` is set if it only shows something, as `ls` and `git log` do.
+    `looks` is set if it only shows something, like `ls` and `git log`.
     """
 
     line: str
@@ -123,7 +123,7 @@ class ListedParts(Struct):
 class CallNames(Struct):
     """The names in a call and its result, which are looked for when they are first needed.
 
-    That takes longer than all else in an account, and only the check of a model summary needs them.
+    That takes longer than everything else in an account, and only the check of a model summary needs them.
     """
 
     use: ToolUseBlock
@@ -147,7 +147,7 @@ class LocalSummary(ListedParts):
     Scores are sums over uses, halved every HALF_LIFE_CALLS. `defined` has, by path, the names that a file
     defines; those that were not used outside of results have the score 0. `errors` are those that are still
     open, by the call that failed, the newest last. `named`, `called` and `numbered` are the uses of names and
-    numbers, each with its weight; they are summed up only where a model summary is checked, which takes
+    numbers, each with its weight; they are only summed up when a model summary is checked, as that takes
     longer than everything else.
     """
 
@@ -174,11 +174,11 @@ class EntryAccount(ListedParts):
     """The part of one entry in a local summary.
 
     `made_of` are the number of its results, that of their blocks, and the kinds of its tools: an entry
-    changes in nothing else. `uses` are (kind, calls of the entry so far, name -> weight), `mentions` (path of
+    changes in no other way. `uses` are (kind, calls of the entry so far, name -> weight), `mentions` (path of
     the file that the text is about, calls so far, words, weight), `definitions` (path, names), `pages` the
     newest text of files, `called` (calls so far, names of a call). `outcomes` are (what was called, its error
-    or "" where it succeeded). A `faded` account lacks names, numbers, definitions and what results say: all
-    that fades with the calls after it.
+    or "" if it succeeded). A `faded` account lacks names, numbers, definitions and what results say: all that
+    fades with the calls after it.
     """
 
     made_of: MadeOf = (0, 0, ())
@@ -211,7 +211,7 @@ class AccountsMissing(Exception):
 
 @contextmanager
 def without_long_accounts(folded: Folded) -> Iterator[None]:
-    """Raise AccountsMissing where a local summary within the block would make many accounts."""
+    """Raise AccountsMissing if a local summary within the block would make many accounts."""
     accounts = folded.memo(EntryAccounts)
     accounts.raises = True
     try:
@@ -250,7 +250,7 @@ def accounting_steps(folded: Folded) -> Iterator[None]:
 def summary_steps(folded: Folded) -> Iterator[None]:
     """Make in small steps the accounts that a local summary of all entries needs.
 
-    That is nothing where at most MAX_MISSING_ACCOUNTS are missing, which the summary itself makes.
+    If at most MAX_MISSING_ACCOUNTS are missing, none are made, since the summary itself makes them.
     """
     if not _lacks_many(folded):
         return
@@ -352,7 +352,7 @@ def _score_definitions(
 
     `definers` are the paths of the files that define a name, oldest first. A plain word counts less, because
     it is often meant otherwise. Names that were not mentioned come last: a fifth of the definitions that are
-    edited later are named for the first time then.
+    edited later are first named then.
     """
     for path, weight, words in mentions:
         for name in definers.keys() & words:
@@ -416,7 +416,7 @@ def _add_text(account: EntryAccount, text: str, ident: str, acts: bool) -> None:
         account.uses.append(("names", account.calls, dict.fromkeys(counts, SAID_WEIGHT)))
         account.uses.append(("numbers", account.calls, dict.fromkeys(numbers, SAID_WEIGHT)))
         account.mentions.append(("", account.calls, frozenset(_parts(counts)), SAID_WEIGHT))
-    if not (account.faded and acts):  # next steps, most of them; the summary has what else they promised
+    if not (account.faded and acts):  # mostly next steps; the summary has the other promises
         account.commitments.extend((each, ident) for each in commitments(text, acts=acts))
     if not acts and text.strip():
         account.closings.append((_beginning(text), ident))
@@ -517,7 +517,7 @@ def _announcement(text: str) -> str:
 
 
 def _telling_line(text: str, kind: ToolKind, failed: bool) -> str:
-    """Return the line of a call's result that says most about how it ended."""
+    """Return the line of a call's result that says most about its outcome."""
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
     if kind != "runs":
         return lines[0]  # makeroom's own tools say first what is wrong

@@ -22,7 +22,7 @@ _COMMITMENT_TITLES = {
 def local_summary_text(local_summary: LocalSummary, counter: TokenCounter, limit: int) -> str:
     """Return a local summary in at most `limit` tokens of our count, a section for each kind of content.
 
-    Files that were changed come first, and so do their names where there is no room for all.
+    Files that were changed come first, and so do their names if there is no space for all.
     """
     sections: list[str] = []
     left = limit
@@ -103,7 +103,7 @@ def _files_read(local_summary: LocalSummary) -> dict[str, str]:
 
 
 def _names_of(scores: Scores, counter: TokenCounter, room: int) -> tuple[str, int]:
-    """Return the most used names of a file as a list in one line, and its tokens; none that do not fit."""
+    """Return the most used names of a file that fit, as a list on one line, and its tokens."""
     named = _ranked(scores)[:MAX_FILE_NAMES]
     while named:
         text = ", ".join(named)
@@ -140,7 +140,7 @@ def commitments_text(local_summary: LocalSummary, counter: TokenCounter, limit: 
 
 
 def _shown_kind(commitment: Commitment) -> str:
-    """Return the kind under which a commitment is listed; a promise that is none for sure was only said."""
+    """Return the kind under which a commitment is listed; an uncertain promise counts as only said."""
     return "said" if commitment.kind == "promise" and commitment.weight < REQUEST else commitment.kind
 
 
@@ -166,7 +166,7 @@ def coverage(local_summary: LocalSummary, summary: str, kept: str) -> dict[str, 
 
 
 def _most_used(local_summary: LocalSummary) -> dict[str, list[str]]:
-    """Return the paths, identifiers and numbers in most and latest use, which a summary should name."""
+    """Return the most and most recently used paths, identifiers and numbers, which a summary should name."""
     names = local_summary.names
     paths = {**names, **local_summary.read, **local_summary.changed}
     others = names.items()
@@ -186,4 +186,4 @@ def _is_path(name: str) -> bool:
 
 
 def _ranked(scores: Scores) -> list[str]:
-    return sorted(sorted(scores), key=scores.__getitem__, reverse=True)  # alphabetical where scores are equal
+    return sorted(sorted(scores), key=scores.__getitem__, reverse=True)  # alphabetical if scores are equal

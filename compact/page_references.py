@@ -38,7 +38,7 @@ from .invariants import fact_at
 RESULT_ID_START = "[this result: r"
 _RESULT_ID_LINE = lazy_pattern(r"^\[this result: r(\d+)\]$", re.MULTILINE)
 _REFERRING_KINDS = frozenset({"reads", "recalls"})
-_REFERENCE_MARKS = ("unchanged since", "not repeated: as in")  # one of which each reference contains
+_REFERENCE_MARKS = ("unchanged since", "not repeated: as in")  # each reference contains one of these
 _FIRST_NUMBER = lazy_pattern(r" *(\d+)(?:→|\t)")
 _UNCHANGED_IDS = lazy_pattern(
     r"^\[lines (\d+-\d+) are (?:unchanged since r(\d+) above(?:, where they are lines \d+-\d+)?"
@@ -164,7 +164,7 @@ def _results_shown(view: View) -> set[int]:
 def _resolved(text: str, shown: set[int], attached: int | None = None) -> str:
     """Return the text of a result, with each reference to a result that is not `shown` rewritten.
 
-    `attached` is the prompt that a reference to an attachment means, None where that is not recorded.
+    `attached` is the prompt that a reference to an attachment means, None if that is not recorded.
     """
 
     def lines_line(found: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Find the files that a call edits or shows, and the texts that it replaces, whatever tool an agent uses.
+"""Find the files that a call edits or shows, and the texts that it replaces, with the tools of any agent.
 
 An edit names its old text in an argument, or it is a patch of apply_patch, in an argument of its own or
 within a command.
@@ -58,7 +58,7 @@ def is_patch(use: ToolUseBlock) -> bool:
         PATCH_START in value
         if isinstance(value, str)
         else any(PATCH_START in text for text in strings(value))
-        for value in use.input.values()  # in a long session, each call is looked at when it is resumed
+        for value in use.input.values()  # quick, since a resumed long session has many calls
     )
 
 
@@ -74,7 +74,7 @@ def files_of(use: ToolUseBlock) -> list[str]:
 
 
 def shown_file(use: ToolUseBlock) -> ShownFile | None:
-    """Return the one file that a command prints, None where it prints none or several."""
+    """Return the one file that a command prints, None if it prints none or several."""
     command = use.input.get("command", use.input.get("cmd"))
     text = " ".join(map(str, command)) if isinstance(command, list) else command
     if not isinstance(text, str) or PATCH_START in text:

@@ -25,7 +25,7 @@ from .situation import Situation
 from .uncompact import Exemptions, exemptions, in_force
 
 PAYBACK_SHARE = 0.25  # of the calls since the last batch, within which the next one has to pay for itself
-MAX_STAKE = 0.06  # of what the session has cost so far, that the rewrite of one batch may cost
+MAX_STAKE = 0.06  # of the cost of the session so far, that the rewrite of one batch may cost
 MIN_BATCH_SHARE = 0.02  # of the window, that a batch frees, if that is less than batch_min_tokens
 MAX_FORCED_SHARE = (
     0.75  # of the trigger: if a forced batch leaves more, blocks that are likelier needed go too
@@ -63,7 +63,7 @@ class _Outlook(Struct, frozen=True):
 class Batch(NamedTuple):
     """The blocks to clear, in order, and the reason: "price", "cold cache" or "window".
 
-    `settled` are the entries that a summary may replace; none where the user or a hook is against it.
+    `settled` are the entries that a summary may replace; none if the user or a hook forbids it.
     """
 
     edits: tuple[Clear, ...]
@@ -72,9 +72,9 @@ class Batch(NamedTuple):
 
 
 def choose_batch(situation: Situation) -> Batch | None:
-    """Return the batch that is due before this call, mostly None.
+    """Return the batch that is due before this call, usually None.
 
-    While the user has restored blocks, the trigger forces no batch, which would take what is needed next.
+    While the user has restored blocks, the trigger forces no batch, which would clear what is needed next.
     """
     forced = situation.tokens >= situation.trigger_tokens and not exemptions(situation)
     tracker = tracker_of(situation.folded)
@@ -105,7 +105,7 @@ def _staying(outlook: _Outlook, clearable: Sequence[TrackedBlock]) -> list[int]:
 
 
 def _freed(situation: Situation, blocks: Sequence[TrackedBlock], settled: SettledRuns) -> int:
-    """Return about how many tokens a batch frees, by our count."""
+    """Return the approximate number of tokens that a batch frees, by our count."""
     folded = situation.folded
     alone = sum(block.tokens for block in blocks)
     inside = sum(block.tokens for block in blocks if settled.contain(block.seq))
@@ -131,7 +131,7 @@ def _pays(situation: Situation, blocks: Sequence[TrackedBlock], freed: int) -> b
 
 
 def min_batch_tokens(settings: CompactSettings, window: ContextWindow) -> int:
-    """Return the least number of the model's tokens that a batch frees."""
+    """Return the minimum number of the model's tokens that a batch frees."""
     return min(settings.batch_min_tokens, int(MIN_BATCH_SHARE * window.size))
 
 
@@ -167,7 +167,7 @@ def _dropped_thinking(situation: Situation, seq: int) -> int:
 
 
 def _with_likelier(outlook: _Outlook, blocks: Sequence[TrackedBlock]) -> Sequence[TrackedBlock]:
-    """Return the clearable blocks, and if they do not free enough, those that are least likely needed."""
+    """Return the clearable blocks, and if they do not free enough, those least likely to be needed."""
     situation = outlook.situation
     most = situation.unscaled(round(MAX_FORCED_SHARE * situation.trigger_tokens))
     left = outlook.prompt - sum(block.tokens for block in blocks)

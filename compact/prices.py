@@ -55,7 +55,7 @@ class Prices(Struct, frozen=True):
         return tokens * self.input / MILLION
 
     def for_prompt(self, tokens: int) -> "Prices":
-        """Return the prices of a request whose prompt has so many tokens."""
+        """Return the prices of a request whose prompt has this number of tokens."""
         if tokens <= self.long:
             return self
         return replace(self, input=2 * self.input, output=1.5 * self.output)
@@ -103,7 +103,7 @@ PRICES_BY_MODEL: Mapping[str, Prices] = {
     "o4-mini": _openai(1.1, 4.4, read=0.25, long=inf),
     "makeroom-offline": Prices(0, 0),
 }
-# Prices of requests with at most so many prompt tokens.
+# Prices by the maximum number of prompt tokens.
 LOW_BANDS: Mapping[str, tuple[int, Prices]] = {"claude-haiku-5-5": (100_000, Prices(0.1, 0.5))}
 _OTHER_GPT = lazy_pattern(r"\.|-(?!\d{4}-)[a-z0-9]|[a-z]")  # "gpt-5" includes only "gpt-5-2025-08-07"
 _OTHER_VERSION = lazy_pattern(r"-\d{1,2}(?!\d)")  # after a name: "claude-opus-5" does not include "-5-6"
@@ -133,7 +133,7 @@ class PriceList(Struct, frozen=True):
     own: Mapping[str, Prices] = field(default_factory=dict)
 
     def known(self, model: str, prompt: int | None = None) -> Prices | None:
-        """Return the prices of a model for a prompt of so many tokens, None if they are unknown."""
+        """Return the prices of a model for a prompt of that size, None if they are unknown."""
         if model in self.own:
             return self.own[model]
         name = _listed_name(model)

@@ -1,9 +1,9 @@
-"""cold_return: after a pause, send a local summary where sending the whole history again is too expensive.
+"""cold_return: after a pause, send a local summary if sending the whole history again is too expensive.
 
-Once the cache has expired, the next request pays for every token of the history, whatever was done before. At
-that moment a summary rewrites nothing that is still cached. It is made without a model call, since that would
-have to read the same history. Only a request that begins a turn is compacted: in the middle of a task, after
-a slow command, the newest text is what the model needs.
+Once the cache has expired, the next request pays for every token of the history, whether or not it changed.
+At that moment a summary rewrites nothing that is still cached. It is made without a model call, since that
+would have to read the same history. Only a request that begins a turn is compacted: in the middle of a task,
+after a slow command, the newest text is what the model needs.
 """
 
 from msgspec.structs import replace
@@ -16,7 +16,9 @@ from compact.situation import FoldLimits, Layer, Proposal, Situation
 from compact.uncompact import exemptions
 from transcripts import Exchange
 
-MAX_LEFT_SHARE = 0.2  # of the prompt; where a summary leaves more, it comes without restored files, then tail
+MAX_LEFT_SHARE = (
+    0.2  # of the prompt; if a summary leaves more, it comes without restored files, then without the tail
+)
 MIN_GAIN_SHARE = 0.33  # of the prompt that clearing alone would leave
 
 
@@ -48,7 +50,7 @@ def _is_due(situation: Situation) -> bool:
     asked = situation.folded.last_request
     prices = situation.prices
     if asked is None or situation.now - asked.ts <= situation.settings.cache_ttl_s:
-        return False  # another model or other tools have no cached history either, but no pause came before
+        return False  # a new model or new tools have no cached history either, but there was no pause
     if situation.vetoed or not _begins_turn(situation) or prices.is_guess or not prices.caching:
         return False
     return _cost(situation) > situation.settings.cold_return_usd and not exemptions(situation)

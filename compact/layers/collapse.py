@@ -21,7 +21,7 @@ STOP_SHARE = 0.7  # of the size that starts it: folding continues down to there,
 SEGMENT_SUMMARY_TOKENS = 400
 SEGMENT_USER_TOKENS = 2_000  # of the user's messages of a segment
 SEGMENT_LAST_TEXT_CHARS = 600  # of the model's last text of a segment
-MIN_SHORTENING = 2  # a summary has to be at least so many times smaller than its segment
+MIN_SHORTENING = 2  # a summary has to be smaller than its segment by at least this factor
 
 
 def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int | None:

@@ -2,8 +2,8 @@
 
 The classic policy counts: of the results that the model has seen, it clears all but the newest few, before
 every call. The thrifty policy clears in batches, long tool inputs too, when policy.py finds that a batch is
-due. With a batch, summaries replace the runs of old messages in which nothing is likely to be needed: the
-first one is the local summary of all of them, the others only name their messages.
+due. With a batch, summaries replace the runs of old messages in which nothing is likely to be needed. The
+first one is the local summary of all runs; the others only name their messages.
 """
 
 from msgspec.structs import replace
@@ -45,7 +45,7 @@ def _plan(situation: Situation) -> tuple[Proposal, ...]:
 
 
 def _folds_of(situation: Situation, settled: SettledRuns) -> tuple[Fold, ...]:
-    """Return the summaries of the settled runs, where they pay for their own tokens; else ().
+    """Return the summaries of the settled runs, if they pay for their own tokens; else ().
 
     The messages after them are written to the cache again for the batch in any case.
     """

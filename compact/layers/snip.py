@@ -1,4 +1,4 @@
-"""snip: of too many messages keep the first and the last, and replace those between with a line (classic).
+"""snip: keep the first and the last of too many messages, and replace the rest with a line (classic).
 
 Cuts are made between exchanges, so that a call is never separated from its results. A wider snip replaces a
 narrower one, because the widest of several folds over the same facts counts.

@@ -3,7 +3,7 @@
 This module decides when the model is asked, what its answer becomes, and what happens without one. A failure
 leaves the history unchanged. Only if the request could not be sent otherwise, or if summaries have failed too
 often, a local summary replaces the messages. That is deterministic, and from any state it ends in a request
-that can be sent: where summarizing is not enough the tail gets shorter, then the newest blocks are shrunk to
+that can be sent: if summarizing is not enough, the tail gets shorter, then the newest blocks are shrunk to
 previews and to placeholders, unseen ones included, and finally everything is summarized.
 """
 
