@@ -445,8 +445,8 @@ def _shows_answer(entry: Entry) -> bool:
 def rewind_to(session: Session, context: TurnContext, prompt: int, about: Mapping[str, Any]) -> None:
     """Remove a prompt and everything after it from the conversation; news in that part is sent again."""
     session.rewound(prompt, about)
-    told = (fact.seq for fact in reversed(session.folded.facts) if isinstance(fact, User | Reply | Result))
-    context.tool_context.inbox.rewound(next(told, 0))
+    seqs = (fact.seq for fact in reversed(session.folded.facts) if isinstance(fact, User | Reply | Result))
+    context.tool_context.inbox.rewound(next(seqs, 0))
     note_news(session, context.tool_context.inbox)
 
 

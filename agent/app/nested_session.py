@@ -277,11 +277,11 @@ class NestedRun(Struct):
             stops=agent.stops,
             whole=whole,
             left=f"still running in the background, started by this agent: {left}" if left else "",
-            said=tuple(_said_to(self.session.folded, agent.label, self.since)),
+            said=tuple(_remarks_on(self.session.folded, agent.label, self.since)),
         )
 
 
-def _said_to(folded: Folded, label: str, since: int) -> Iterator[tuple[str, str]]:
+def _remarks_on(folded: Folded, label: str, since: int) -> Iterator[tuple[str, str]]:
     """Yield (call label, words) for what the user said about calls of an agent after fact `since`."""
     for exchange in (entry for entry in folded.entries if isinstance(entry, Exchange) and entry.seq > since):
         for index, result in exchange.results.items():

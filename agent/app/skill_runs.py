@@ -122,7 +122,7 @@ class _Use:
         self.arguments = arguments
         self._opened = open_skill(skill)
         self.skill = self._opened.skill
-        self._said = ""
+        self._own_text = ""
         item = self._opened.item
         self.approved = item is None or skills.services.approvals.allows(item)
 
@@ -132,7 +132,7 @@ class _Use:
         if self.skills.use_model is not None and self.approved:
             self._grant()
         pieces = self._opened.filled(self.arguments, self._variables())
-        self._said = "".join(piece for piece in pieces if isinstance(piece, str))
+        self._own_text = "".join(piece for piece in pieces if isinstance(piece, str))
         body = "".join([await self._shown(piece) for piece in pieces])
         return instructions_text(skill.name, skill.folder, body)
 
@@ -142,7 +142,7 @@ class _Use:
         The user did not name these files, so a file that needs approval is not read.
         """
         skills = self.skills
-        return await mentioned_files(skills.context, self._said, True, skills.services.emit)
+        return await mentioned_files(skills.context, self._own_text, True, skills.services.emit)
 
     def _variables(self) -> dict[str, str]:
         skills = self.skills

@@ -233,7 +233,7 @@ async def undo_compaction(controller: Controller, argument: str) -> Event | None
     if isinstance(planned, CannotChange):
         return Notice(planned.reason, "warning")
     session.undone(planned.id, planned.edits)
-    message = f"{planned.message}{_rewrite_told(session, context)}"
+    message = f"{planned.message}{_rewrite_note(session, context)}"
     if context.compaction.window.percent(prompt_tokens(session, context)) < 90:
         return Notice(message)
     controller.emit(Notice(message))
@@ -243,7 +243,7 @@ async def undo_compaction(controller: Controller, argument: str) -> Event | None
     )
 
 
-def _rewrite_told(session: Session, context: TurnContext) -> str:
+def _rewrite_note(session: Session, context: TurnContext) -> str:
     return rewrite_told(situation_of(session, context)) if context.settings.cache else ""
 
 
@@ -270,7 +270,7 @@ async def drop_block(controller: Controller, argument: str) -> Event | None:
         done += f" (the placeholder takes {-kinds['placeholder']:,})"
     if "thinking" in kinds:
         done += f", including {kinds['thinking']:,} tokens of later thinking"
-    return Notice(f"{done}; undo with /uncompact {made.id}{_rewrite_told(session, context)}")
+    return Notice(f"{done}; undo with /uncompact {made.id}{_rewrite_note(session, context)}")
 
 
 def _blocks_menu(largest: Sequence[ShownBlock]) -> Menu:

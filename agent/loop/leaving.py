@@ -102,7 +102,7 @@ class Leaving(Struct):
         in_session = question.port or (reaching and answer.scope == "session")
         if passage is not None and (answer.scope == "through" or in_session):
             if answer.scope == "through":
-                self._let_through(passage)
+                self._allow_permanently(passage)
             else:
                 for host in (passage.target, *passage.parts):
                     store.allow(Rule(REACHING, host))
@@ -174,7 +174,7 @@ class Leaving(Struct):
         )
         return question, passage
 
-    def _let_through(self, passage: Passage) -> None:
+    def _allow_permanently(self, passage: Passage) -> None:
         """Allow the access permanently in this project."""
         if passage.action == "reach":
             return self._keep(*(Rule(REACHING, host) for host in (passage.target, *passage.parts)))

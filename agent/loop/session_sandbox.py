@@ -94,7 +94,7 @@ class SessionSandbox(Struct):
 
     def profile(self) -> SandboxProfile:
         """Return the profile of commands now: the project's, with the accesses that the user allows."""
-        base = self._base or self._look()
+        base = self._base or self._current_profile()
         sandbox = self.permissions.sandbox
         read = {self._place(text) for text in sandbox.read}
         planning = self.permissions.planning
@@ -111,17 +111,17 @@ class SessionSandbox(Struct):
             ports=self._ports.sockets if self._ports is not None else (),
         )
 
-    def _look_around(self) -> tuple[SandboxProfile, list[int], list[tuple[int, int, int]]]:
+    def _inspect(self) -> tuple[SandboxProfile, list[int], list[tuple[int, int, int]]]:
         """Return the current profile, descriptors of its writable directories, and its files' identities.
 
         Blocking.
         """
-        self._base = self._look()
+        self._base = self._current_profile()
         profile = self.profile()
         held = _opened((profile.folder, *profile.writable))
         return profile, held, _identities(profile, held)
 
-    def _look(self) -> SandboxProfile:
+    def _current_profile(self) -> SandboxProfile:
         """Return the project's profile for the files that exist now. Blocks for some milliseconds."""
         tools = self.tools
         places = map(self._place, self.permissions.sandbox.write)
@@ -152,7 +152,7 @@ class SessionSandbox(Struct):
         runner = command_runner(self.tools)
         holds = False  # Landlock does not protect modes, owners and times
         try:
-            wanted, held, files = await in_thread(FILE_TIMEOUT_S, lambda _: self._look_around())
+            wanted, held, files = await in_thread(FILE_TIMEOUT_S, lambda _: self._inspect())
             self._hold(held)
             moved = files != self._files
             self._files = files

@@ -175,7 +175,7 @@ async def _needed(session: Session, state: CompactionState, touch: FileTouch) ->
         state.settings,
         prices=state.prices_in(session.folded),
         count=state.counter.text,
-        whole=partial(_whole, session.deferred),
+        whole=partial(_with_content, session.deferred),
     )
     needed = rules.needed_by(session.folded, touch)
     if not needed.texts:
@@ -186,7 +186,7 @@ async def _needed(session: Session, state: CompactionState, touch: FileTouch) ->
     return None
 
 
-def _whole(deferred: LazyResults, fact: Fact | None) -> Fact | None:
+def _with_content(deferred: LazyResults, fact: Fact | None) -> Fact | None:
     """Return a fact with its content, loaded from the transcript if necessary and unchanged there."""
     if fact is not None and fact.seq in deferred:
         with suppress(StoreError):
@@ -228,7 +228,7 @@ async def tell_memory_below(
     if not found:
         return
     blocks = (part.block for message in session.folded.view for part in message.parts)
-    shown = {path for path, _ in _told_memory(blocks, session.folded.tag)}
+    shown = {path for path, _ in _memory_in(blocks, session.folded.tag)}
     changed = {each.path for each in context.checkpoints.log.changes} if context.checkpoints else set()
     most = kept_chars(context.compaction.window.size)
     for path, text in found.items():
@@ -243,7 +243,7 @@ async def tell_memory_below(
             emit(Notice(f"now following {name} ({tokens:,} tokens)"))
 
 
-def _told_memory(blocks: Iterable[Block], tag: str) -> Iterator[tuple[str, str]]:
+def _memory_in(blocks: Iterable[Block], tag: str) -> Iterator[tuple[str, str]]:
     """Yield (path, text) of the memory files that were added to results and prompts."""
     for block in blocks:
         for part in block.content if isinstance(block, ToolResultBlock) else (block,):
@@ -262,7 +262,7 @@ def memory_told_below(session: Session) -> dict[str, tuple[str, str]]:
         for note in session.folded.metadata
         if note.topic == ATTACHED_TOPIC
     }
-    told: dict[str, tuple[str, str]] = {}
+    newest: dict[str, tuple[str, str]] = {}
     for entry in session.folded.entries:
         if isinstance(entry, Exchange):
             results = entry.results.values()
@@ -271,10 +271,10 @@ def memory_told_below(session: Session) -> dict[str, tuple[str, str]]:
         else:
             blocks = [*entry.fact.blocks]
             files = [str(about.get("path") or "") for about in attached_files(attached.get(entry.seq, {}))]
-        for path, text in _told_memory(blocks, session.folded.tag):
+        for path, text in _memory_in(blocks, session.folded.tag):
             beside = (file for file in files if Path(file).is_relative_to(Path(path).parent))
-            told[path] = (text, next(beside, next(filter(None, files), "")))
-    return told
+            newest[path] = (text, next(beside, next(filter(None, files), "")))
+    return newest
 
 
 class PromptAdditions(Struct, frozen=True):

@@ -183,7 +183,7 @@ class OpenAIModel(Struct):
             answer = {}  # a server without a list
         named = listed_models(answer)
         facts = facts_from_list(self.known_facts(model), named)
-        return facts if self.official else await with_window(facts, self._look, named)
+        return facts if self.official else await with_window(facts, self._get_optional, named)
 
     async def list_models(self) -> Sequence[str]:
         """See model_port.Model; OpenAI itself lists many models that cannot be used here."""
@@ -197,7 +197,7 @@ class OpenAIModel(Struct):
                 answer = [data async for _, data in whole_json(EventStream(response.aiter_bytes()))]
             return json.loads(answer[0])
 
-    async def _look(self, path: str) -> Any:
+    async def _get_optional(self, path: str) -> Any:
         """Return the content of a path of the host that only some servers have, or None."""
         try:
             return await self._get(f"{self.server.removesuffix('/v1')}{path}")

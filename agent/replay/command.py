@@ -183,7 +183,7 @@ def read_recordings(
         except UnreadableRecording as error:
             troubles.append(f"cannot read {path}: {error}")
         except _DEFECTS as error:
-            troubles.append(f"cannot read {path}, which is a bug in makeroom: {_told(error)}")
+            troubles.append(f"cannot read {path}, which is a bug in makeroom: {_described(error)}")
         else:
             if imported.damaged:
                 _complain([f"{path}: skipped {pluralize(imported.damaged, 'damaged line')}"])
@@ -194,7 +194,7 @@ def read_recordings(
     return found, troubles
 
 
-def _told(error: Exception) -> str:
+def _described(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
@@ -238,7 +238,7 @@ def replay_all(
         except _DEFECTS as error:
             if failed is None:
                 raise
-            failed[one.name] = _told(error)
+            failed[one.name] = _described(error)
         else:
             runs += own
     _show_progress(0, 0)

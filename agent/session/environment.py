@@ -131,7 +131,7 @@ def _cwd_text(cwd: str) -> str:
 def _knows_model(folded: Folded, model: str) -> bool:
     """Return whether this model is the one that was named last; older sessions only recorded it."""
     line = f"\n{_MODEL_LINE}{_name(model)}\n"
-    for _, text in reversed(words_told(folded)):
+    for _, text in reversed(own_words_sent(folded)):
         if text.startswith(MODEL_HEADING):
             return text == _model_text(model)
         if text.startswith(ENVIRONMENT_HEADING) and f"\n{_MODEL_LINE}" in text:
@@ -141,8 +141,8 @@ def _knows_model(folded: Folded, model: str) -> bool:
 
 def _knows_cwd(folded: Folded, cwd: str) -> bool:
     """Return whether results and prompts last named this as the directory of commands."""
-    told = words_told(folded) if folded.entries else []
-    last = next((text for _, text in reversed(told) if text.startswith(DIRECTORY_HEADING)), "")
+    own_words = own_words_sent(folded) if folded.entries else []
+    last = next((text for _, text in reversed(own_words) if text.startswith(DIRECTORY_HEADING)), "")
     return last == _cwd_text(cwd) if last else cwd == "."
 
 
@@ -155,13 +155,13 @@ def news_of_environment(folded: Folded, commands: str | None, mode: str) -> list
     planning = mode == "plan"
     if commands is not None:
         commands = text_in_mode(commands, mode)
-    told = [text for _, text in reversed(words_told(folded))]
+    own_words = [text for _, text in reversed(own_words_sent(folded))]
     system = folded.opened.system if folded.opened is not None else ()
     news = [PLAN_TEXT] if planning else []
     if commands is not None and folded.opened is not None:
-        before = next((text for text in (*told, *system) if text in _COMMAND_TEXTS), OPEN_TEXT)
+        before = next((text for text in (*own_words, *system) if text in _COMMAND_TEXTS), OPEN_TEXT)
         news += [now] if (now := commands or OPEN_TEXT) != before else []
-    last = next((text for text in told if text.startswith(_PLAN_HEAD)), "")
+    last = next((text for text in own_words if text.startswith(_PLAN_HEAD)), "")
     if not planning and last.startswith(_PLAN_START):
         news.append(END_OF_PLAN_TEXT)
     return news
@@ -181,8 +181,8 @@ def news_of_pins(folded: Folded) -> list[str]:
         return []
     made = (each for each in in_force(folded) if each.layer in RECORDING_LAYERS)
     records = (each.seq for each in made if any(isinstance(edit, Fold) for edit in each.edits))
-    told = (seq for seq, text in words_told(folded) if text.startswith(PINS_HEADING))
-    since = max((*records, *told), default=0)
+    shown = (seq for seq, text in own_words_sent(folded) if text.startswith(PINS_HEADING))
+    since = max((*records, *shown), default=0)
     before = pins_of(note for note in folded.metadata if note.seq < since).values()
     now = pins_of(folded.metadata).values()
     lines = [f"- pinned by the user; applies from now on: {text}" for text in now if text not in before]
@@ -201,12 +201,12 @@ def restore_news(folded: Folded, inbox: Inbox) -> None:
     notes = [note for note in folded.metadata if note.topic == NEWS_TOPIC]
     inbox.restore(note.about for note in notes)
     if inbox.waiting:
-        _forget_told(folded, notes, inbox)
-    if told := news_of_ended_commands(folded):
-        inbox.post(told[1], "ended commands", told[0])
+        _forget_sent(folded, notes, inbox)
+    if ended := news_of_ended_commands(folded):
+        inbox.post(ended[1], "ended commands", ended[0])
 
 
-def _forget_told(folded: Folded, notes: Sequence[Metadata], inbox: Inbox) -> None:
+def _forget_sent(folded: Folded, notes: Sequence[Metadata], inbox: Inbox) -> None:
     """Count news as sent if a later prompt contains them.
 
     A fork or a kill may have ended the transcript before the note about that.
@@ -263,10 +263,10 @@ class _WordsTrail(FactTrail):
     """
 
     tag: str = ""
-    told: list[tuple[int, str]] = field(default_factory=list)
+    words: list[tuple[int, str]] = field(default_factory=list)
 
 
-def words_told(folded: Folded) -> list[tuple[int, str]]:
+def own_words_sent(folded: Folded) -> list[tuple[int, str]]:
     """Return (seq of the entry, text) of makeroom's own words to the model, oldest first.
 
     A result that moved the current directory counts as words about it. Each fact is read once.
@@ -275,15 +275,15 @@ def words_told(folded: Folded) -> list[tuple[int, str]]:
     if trail.tag != folded.tag:
         trail.looked_at = 0
         trail.tag = folded.tag
-        trail.told = []
+        trail.words = []
     for fact in trail.unread(folded, User, Result):
         if isinstance(fact, User):
-            trail.told += ((fact.seq, text) for text in _own_words(fact.blocks, trail.tag))
+            trail.words += ((fact.seq, text) for text in _own_words(fact.blocks, trail.tag))
         elif isinstance(fact, Result) and _may_tell(fact) and folded.conversation.shows(fact):
-            trail.told += ((fact.of, text) for text in _own_words(fact.content, trail.tag))
+            trail.words += ((fact.of, text) for text in _own_words(fact.content, trail.tag))
             if "cwd" in fact.about:
-                trail.told.append((fact.of, _cwd_text(str(fact.about["cwd"]))))
-    return trail.told
+                trail.words.append((fact.of, _cwd_text(str(fact.about["cwd"]))))
+    return trail.words
 
 
 def _may_tell(result: Result) -> bool:

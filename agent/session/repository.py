@@ -63,7 +63,7 @@ from transcripts import (
 from transcripts.secrets import SecretMasks
 from transcripts.storage import read_regular
 
-from .environment import words_told
+from .environment import own_words_sent
 from .plan_and_todo import newest_plan, newest_todos
 from .session import CHARGE_TOPIC, Session
 from .skill_texts import skills_in_use
@@ -399,7 +399,7 @@ def _read_all(folded: Folded) -> None:
     newest_todos(folded)
     newest_plan(folded)
     skills_in_use(folded)
-    words_told(folded)
+    own_words_sent(folded)
 
 
 def _as_data(fact: Fact) -> Fact:

@@ -90,7 +90,7 @@ def _show_recent(
     if newest < first:  # a long turn: its end, below the prompt
         for event in _events(entries[newest : newest + 1], session, tools):
             emit(event)
-    made = deque(_compactions_told(session, entries[first].seq if entries else 0, policy))
+    made = deque(_shown_compactions(session, entries[first].seq if entries else 0, policy))
     for entry in entries[first:]:
         while made and made[0][0] < entry.seq:
             emit(made.popleft()[1])
@@ -155,7 +155,7 @@ def _events(entries: Sequence[Entry], session: Session, tools: Mapping[str, Tool
                 )
 
 
-def _compactions_told(session: Session, since: int, policy: str) -> Iterator[tuple[int, Event]]:
+def _shown_compactions(session: Session, since: int, policy: str) -> Iterator[tuple[int, Event]]:
     """Yield (seq, notice) of the compactions since a fact that were shown, except undone ones."""
     made = [each for each in session.folded.compactions if each.seq > since]
     made = [each for each in made if each.id not in session.folded.undone and "cold" in each.report]

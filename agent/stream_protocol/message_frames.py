@@ -183,7 +183,7 @@ class NestedFrames:
         if agent.session and agent.label not in self._begun:
             self._begun.add(agent.label)
             yield {**_task_frame("task_started", agent), "task_type": AGENT_TASK_TYPE}
-        for frame in self._told(agent, progress.event):
+        for frame in self._frames_of(agent, progress.event):
             yield {**frame, "parent_tool_use_id": agent.call or None}
         if agent.ended and agent.label in self._begun:
             self._begun.discard(agent.label)
@@ -192,19 +192,19 @@ class NestedFrames:
             ended = {"status": status, "summary": agent.error or agent.task, "output_file": ""}
             yield {**_task_frame("task_notification", agent), **ended}
 
-    def _told(self, agent: events.AgentStatus, event: events.Event | None) -> Iterator[dict[str, Any]]:
+    def _frames_of(self, agent: events.AgentStatus, event: events.Event | None) -> Iterator[dict[str, Any]]:
         match event:
             case events.ReplyFinished(reply):
                 self._replies[agent.label] = reply
                 model = reply.model or self._run.started.model
-                for block in filter(self._is_told, reply.blocks):
+                for block in filter(self._is_reported, reply.blocks):
                     yield assistant_frame(block, f"msg_r{reply.seq}", model, reply.usage)
             case events.ToolCallFinished(of, block, _, _, result):
                 newest = self._replies.get(agent.label)
                 use = newest.blocks[block] if newest is not None and newest.seq == of else None
                 yield result_frame(use if isinstance(use, ToolUseBlock) else None, result)
 
-    def _is_told(self, block: Block) -> bool:
+    def _is_reported(self, block: Block) -> bool:
         return self._run.tells_agents_whole or isinstance(block, ToolUseBlock)
 
 
@@ -218,12 +218,12 @@ class StreamJsonFormat(OutputFormat):
 
     def __init__(self, run: RunOutput) -> None:
         super().__init__(run)
-        self._told_blocks = 0  # of the current reply
+        self._written_blocks = 0  # of the current reply
         self._agents = NestedFrames(run)
-        self._told_mode = ""
+        self._reported_mode = ""
 
     def begin_turn(self) -> None:
-        self._told_mode = self.run.started.mode
+        self._reported_mode = self.run.started.mode
         self.write(init_frame(self.run.started, self.run.tools, self.run.details))
 
     def show(self, event: events.Event) -> None:  # noqa: C901  one case for each kind
@@ -232,11 +232,11 @@ class StreamJsonFormat(OutputFormat):
             case events.TurnFinished():
                 run.out.line(fitting_line(run.result(event)))
             case events.RequestStarted(trigger):
-                self._told_blocks = 0
+                self._written_blocks = 0
                 if trigger == "summary":
                     self.write({"type": "system", "subtype": "status", "status": "compacting"})
             case events.BlockFinished(block, message, model, usage):
-                self._told_blocks += 1
+                self._written_blocks += 1
                 self.write(assistant_frame(block, message, model, usage))
             case events.RawStreamEvent(raw):
                 self.write(partial_frame(raw))
@@ -259,20 +259,20 @@ class StreamJsonFormat(OutputFormat):
     def _tell_mode(self) -> None:
         """Write the permission mode if it has changed, for example by an approved plan."""
         mode = self.run.status().mode
-        if mode != self._told_mode:
-            self._told_mode = mode
+        if mode != self._reported_mode:
+            self._reported_mode = mode
             state = {"status": None, "permissionMode": client_mode(mode)}
             self.write({"type": "system", "subtype": "status", **state})
 
     def _tell_reply(self, reply: Reply) -> None:
         """Write the blocks of a reply that were not written as they arrived."""
         model = reply.model or self.run.started.model
-        if self.run.partial and not self._told_blocks:
+        if self.run.partial and not self._written_blocks:
             for event in partial_events(reply, model):
                 self.write(partial_frame(event))
-        for block in reply.blocks[self._told_blocks :]:
+        for block in reply.blocks[self._written_blocks :]:
             self.write(assistant_frame(block, f"msg_r{reply.seq}", model, reply.usage))
-        self._told_blocks = 0
+        self._written_blocks = 0
 
     def write(self, frame: Mapping[str, Any]) -> None:
         """Write a line about the session."""

@@ -101,7 +101,7 @@ class ServerFiles(Struct, frozen=True):
             try:
                 raws = self.raw_entries(scope)
             except (OSError, ValueError) as error:
-                warnings.append(f"cannot read MCP servers: {_told(self.path(scope), error)}")
+                warnings.append(f"cannot read MCP servers: {_described(self.path(scope), error)}")
                 continue
             found = {name: read_entry(name, raw, scope, environ) for name, raw in raws.items()} | found
         return ConfiguredServers(tuple(found[name] for name in sorted(found)), tuple(warnings))
@@ -115,7 +115,7 @@ class ServerFiles(Struct, frozen=True):
         try:
             data = _read_json(path)
         except OSError as error:
-            raise ValueError(_told(path, error)) from error
+            raise ValueError(_described(path, error)) from error
         projects = data.get("projects")
         own = projects.get(str(self.folder)) if isinstance(projects, dict) else None
         near = servers_in(own, f"{path}: projects") if isinstance(own, dict) else {}
@@ -145,7 +145,7 @@ def store_entry(path: Path, name: str, raw: RawEntry | None) -> bool:
         data = _read_json(path)
         servers = dict(servers_in(data, str(path)))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{_told(path, error)}; fix the file first") from error
+        raise UsageError(f"{_described(path, error)}; fix the file first") from error
     existed = name in servers
     if raw is None and not existed:
         return False
@@ -169,7 +169,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     return data
 
 
-def _told(path: Path, error: Exception) -> str:
+def _described(path: Path, error: Exception) -> str:
     reason = _reason(error)
     return reason if reason.startswith(str(path)) else f"{path}: {reason}"
 

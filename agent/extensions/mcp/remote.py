@@ -67,7 +67,7 @@ class RemoteConnection:
             self._ready.set()
             async for item in read:
                 if isinstance(item, Exception):
-                    self._why = _told_error(item)
+                    self._why = _error_line(item)
                 else:
                     self._take(item.message.model_dump(by_alias=True, mode="json", exclude_unset=True))
 
@@ -147,7 +147,7 @@ class RemoteConnection:
         """Report the end of the connection, unless it was closed here."""
         error = None if owner.cancelled() else owner.exception()
         if error is not None:
-            self._why = _told_error(error)
+            self._why = _error_line(error)
         if not self._closing:
             if self.status == 404:
                 self.status = 0
@@ -171,7 +171,7 @@ class RemoteConnection:
         self._owner.cancel()
 
 
-def _told_error(error: BaseException) -> str:
+def _error_line(error: BaseException) -> str:
     """Return an error of the library in one line; the first one of a group."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]

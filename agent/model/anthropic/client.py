@@ -168,16 +168,16 @@ class AnthropicModel(Struct):
             if self.official and not known.known:
                 raise
             answer = {}
-            known = await checked_by_list(known, self._look)
+            known = await checked_by_list(known, self._get_optional)
         if not isinstance(answer, dict):
             raise TransientError(f"cannot get facts about {model}: the response is not a JSON object")
         facts = facts_from_endpoint(known, answer, self.official)
-        return facts if self.official or facts.window_source else await with_window(facts, self._look)
+        return facts if self.official or facts.window_source else await with_window(facts, self._get_optional)
 
     async def list_models(self) -> Sequence[str]:
         """See model_port.Model."""
         self.connect()
-        entries = () if self.official else listed_models(await self._look("/v1/models"))
+        entries = () if self.official else listed_models(await self._get_optional("/v1/models"))
         return [str(entry["id"]) for entry in entries]
 
     async def count_tokens(self, model: str, blocks: Sequence[Block]) -> int | None:
@@ -189,7 +189,7 @@ class AnthropicModel(Struct):
             response = await self.client.get(path, cast_to=self.http.Response, stream=True)
             return json.loads(await beginning(response, self.http.HTTPError))
 
-    async def _look(self, path: str) -> Any:
+    async def _get_optional(self, path: str) -> Any:
         """Return the content of a path that only some servers have, or None."""
         with suppress(ModelError):
             return await self._get(path)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.session.environment import PLAN_TEXT, environment_told, words_told
+from agent.session.environment import PLAN_TEXT, environment_told, own_words_sent
 from agent.session.plan_and_todo import newest_plan, newest_todos
 from agent.session.repository import SessionRepository
 from agent.session.session import text_of_reply
@@ -66,7 +66,7 @@ def random_facts(seed: int) -> list[Fact]:
 
 
 def told(folded: Folded) -> tuple[object, ...]:
-    return newest_plan(folded), newest_todos(folded), [*skills_in_use(folded).items()], words_told(folded)
+    return newest_plan(folded), newest_todos(folded), [*skills_in_use(folded).items()], own_words_sent(folded)
 
 
 def plan_by_entries(folded: Folded) -> tuple[int, str] | None:
@@ -101,7 +101,7 @@ def test_every_prefix_tells_the_same_whether_it_was_read_at_once_or_in_parts(see
             assert newest_plan(whole) == plan_by_entries(whole)
             entries = {entry.seq: environment_told(entry, whole.tag) for entry in whole.entries}
             by_entry = [(seq, text) for seq, texts in entries.items() for text in texts]
-            assert sorted(words_told(whole)) == sorted(by_entry)
+            assert sorted(own_words_sent(whole)) == sorted(by_entry)
 
 
 def test_the_random_sessions_have_plans_lists_and_skills_to_tell_of() -> None:
@@ -137,5 +137,5 @@ def test_a_reopened_session_has_its_facts_read_before_the_screen_asks_for_plans(
     assert newest_todos(folded) == newest_todos(expected)
     assert newest_plan(folded) == newest_plan(expected)
     assert skills_in_use(folded) == skills_in_use(expected)
-    assert words_told(folded) == words_told(expected)
+    assert own_words_sent(folded) == own_words_sent(expected)
     assert facts.taken == 0
