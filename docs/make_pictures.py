@@ -73,7 +73,7 @@ class Terminal:
             self._read()
 
     def settle(self, seconds: float = 1.5) -> None:
-        """Read on for a moment, so that the last frame is whole."""
+        """Read for another moment, so that the last frame is complete."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self._read()

@@ -98,7 +98,7 @@ def hunks(diff: str) -> Iterator[Hunk]:
                 yield Hunk(line, "".join(old), "".join(new))
             old, new, sides = [], [], ()
             line = int(text.split("+", 1)[1].split(" ", 1)[0].split(",")[0])
-        elif text.startswith("\\"):  # the line before has no end
+        elif text.startswith("\\"):  # the preceding line has no newline
             for side in sides:
                 side[-1] = side[-1].removesuffix("\n")
         elif line and text[:1] in (" ", "-", "+"):

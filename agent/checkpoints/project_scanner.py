@@ -47,7 +47,7 @@ SKIPPED_FOLDERS = {
     *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".cache", ".gradle", ".terraform"),
     *(".transcripts", ".task_outputs", ".makeroom"),
 }
-MANY_FILES = 2_000  # from this number listing the store is faster than looking up each file
+MANY_FILES = 2_000  # from this many files on, listing the store is faster than looking up each one
 _name_of = attrgetter("name")
 MAX_ANNOUNCED_FILE_BYTES = 16 << 20  # of a file that write or edit is about to change
 

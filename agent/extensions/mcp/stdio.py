@@ -162,7 +162,7 @@ async def open_stdio(
         raise ServerFailed(missing_requirement(entry, processes.environ, processes.folder))
     environ = server_environ(entry, processes.environ)
     if not is_inside(path, str(processes.folder)):
-        # Programs that it starts itself, such as node for npx, are none that a command has written.
+        # Programs that it starts itself, such as node for npx, must not be ones that a command has written.
         environ["PATH"] = path_outside(environ.get("PATH", os.defpath), str(processes.folder))
     try:
         supervisor = await processes.supervisor()
