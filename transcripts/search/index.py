@@ -68,11 +68,11 @@ class SearchIndex:
         # Who wrote a fact is no reason to find it, only to rank it higher.
         matched = _expression([*ordered, QueryTerm(USER_TERM)])
         query = f"""
-            SELECT {_PLACE}, -bm25(words) AS score FROM words CROSS JOIN facts ON facts.id = words.rowid
-            JOIN files ON files.id = file
-            WHERE words MATCH ? AND +words.rowid IN (
-                SELECT rowid FROM words WHERE words MATCH ? AND rowid >= ? AND rowid < ?
-            ) ORDER BY score DESC LIMIT ?
+            SELECT {_PLACE}, score FROM (
+                SELECT rowid, -bm25(words) AS score FROM words WHERE words MATCH ? AND +rowid IN (
+                    SELECT rowid FROM words WHERE words MATCH ? AND rowid >= ? AND rowid < ?
+                ) ORDER BY score DESC LIMIT ?
+            ) AS best JOIN facts ON facts.id = best.rowid JOIN files ON files.id = file ORDER BY score DESC
         """
         required = " AND ".join(map(_expression, ([term] for term in ordered)))
         chosen = required if every else _expression(telling)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import accumulate, groupby, islice
+from itertools import accumulate, islice
 from typing import NamedTuple
 
 from .words import QueryTerm, is_unspaced
+
+MAX_MATCHES = 200  # of a term in a text; what follows has no influence
 
 
 class Placed(NamedTuple):
@@ -29,37 +31,42 @@ class Matcher:
             for term in weights
             if len(term.text) > 2 or not term.text.isalpha() or _stands_out(term.text)
         ]
-        spelt = {term.stem: _pattern(term, len(weights)) for term in placed or weights}
-        # Matched by the first character with a lookahead for the rest, so that parts of a name are found too.
-        ordered = groupby(sorted(spelt, key=lambda stem: (stem[0], -len(stem))), lambda stem: stem[0])
-        starts = (
-            f"{re.escape(start)}(?=({'|'.join(spelt[stem] for stem in same)}))" for start, same in ordered
-        )
-        self._pattern = re.compile("|".join(starts))
         self._weights = {term.stem: weights[term] for term in placed or weights}
-        self._beginnings = {stem: [each for each in spelt if stem.startswith(each)] for stem in spelt}
+        # With few terms all are looked for like names, so that `maxtries` finds `max_tries`.
+        self._joined = {
+            term.stem: re.compile(r"[_.\-]?".join(term.stem))
+            for term in weights
+            if term.stem.isascii() and term.stem.isalnum() and (term.is_name or len(weights) <= 4)
+        }
         self._whole = sum(self._weights.values())
 
-    def matches(self, text: str) -> Iterator[tuple[int, str]]:
-        """Yield (offset, stem) of each match in order; a short stem must be a whole word or its beginning."""
+    def matches(self, text: str) -> list[tuple[int, str]]:
+        """Return (offset, stem) of each match in order; a short stem must begin a word, or be one."""
         folded = text.casefold()
-        ends = list(accumulate(len(char.casefold()) for char in text)) if len(folded) > len(text) else None
-        for match in islice(self._pattern.finditer(folded), 1_000):
-            found = match[0] + match[match.lastindex or 0]
-            stem = found if found in self._weights else re.sub(r"[_.\-]", "", found)
-            start = match.start()
-            if len(stem) < 4 and not _stands_out(stem):
-                after = start + len(found)
-                around = folded[max(0, start - 1) : start] + folded[after : after + (len(stem) < 3)]
-                if any(char.isalnum() and not is_unspaced(char) for char in around):
-                    continue
-            offset = bisect_right(ends, start) if ends else start
-            yield from ((offset, each) for each in self._beginnings[stem])
+        found = [(start, stem) for stem in self._weights for start in self._starts(stem, folded)]
+        found.sort()
+        if len(folded) > len(text):
+            ends = list(accumulate(len(char.casefold()) for char in text))
+            found = [(bisect_right(ends, start), stem) for start, stem in found]
+        return found
+
+    def _starts(self, stem: str, folded: str) -> Iterator[int]:
+        """Yield where a stem is in a text; a name that is not in it as it is, where its parts are joined."""
+        spans: Iterable[tuple[int, int]] = _spans(stem, folded)
+        if stem in self._joined and stem not in folded:
+            spans = (match.span() for match in self._joined[stem].finditer(folded))
+        is_free = len(stem) >= 4 or _stands_out(stem)
+        for start, end in islice(spans, MAX_MATCHES):
+            around = (
+                "" if is_free else folded[max(0, start - 1) : start] + folded[end : end + (len(stem) < 3)]
+            )
+            if not any(char.isalnum() and not is_unspaced(char) for char in around):
+                yield start
 
     def place(self, text: str) -> Placed:
         """Find the narrowest span of at most 300 characters with the largest share of the query."""
         inside = dict.fromkeys(self._weights, 0)
-        placed = list(self.matches(text))
+        placed = self.matches(text)
         best = total = 0.0
         narrowest = first = 0
         span = slice(0)
@@ -86,15 +93,13 @@ class Matcher:
         return sum(self._weights[stem] for stem in stems) / self._whole
 
 
-def _pattern(term: QueryTerm, terms: int) -> str:
-    """Return the pattern of a stem after its first character; a name matches however its parts are joined.
-
-    With few `terms` this applies to all stems, so that `maxtries` finds `max_tries`; it is slow to compile.
-    """
-    rest = term.stem[1:]
-    if rest.isascii() and (term.is_name or terms <= 4):
-        return "".join(rf"[_.\-]?{re.escape(char)}" for char in rest)
-    return re.escape(rest)
+def _spans(stem: str, text: str) -> Iterator[tuple[int, int]]:
+    """Yield where a stem begins and ends in a text, as it is."""
+    start = text.find(stem)
+    while start >= 0:
+        end = start + len(stem)
+        yield start, end
+        start = text.find(stem, end)
 
 
 def _stands_out(text: str) -> bool:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from heapq import nlargest
 from pathlib import Path
+from typing import BinaryIO
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -37,7 +38,7 @@ MAX_READ = 16  # facts read from the transcripts
 MAX_READ_FOR_NAME = 60  # for a query that is one name, until NAMED_HITS facts contain it
 NAMED_HITS = 3
 MIN_RANKED = 100  # facts among which the neighbours of one are looked for
-NEIGHBOUR_WEIGHTS = {1: 0.19, 2: 0.15}  # of the better fact at this distance
+NEIGHBOUR_WEIGHTS = {1: 0.15, 2: 0.1}  # of the better fact at this distance
 SHARE_WEIGHT = 0.15  # of the share of the query that a fact contains; the best score by FTS5 counts as 1
 RESULT_WEIGHT = 0.08  # of a result of a call: more often the source than what was said about it
 NAME_WEIGHT = 1.0  # of a fact that contains the name that was asked for, as it is written
@@ -95,6 +96,36 @@ class SearchResult(Struct, frozen=True):
     unread: int = 0
 
 
+class _FactReader:
+    """Reads single facts from the transcripts of a project, each of which it opens once."""
+
+    def __init__(self, home: Path, files: ExitStack) -> None:
+        self._home = home
+        self._files = files
+        self._opened = dict[str, BinaryIO]()
+        self._read = dict[Place, Fact | None]()
+
+    def fact_at(self, place: Place | None) -> Fact | None:
+        """Return the fact at a place; None if the transcript has changed meanwhile."""
+        if place is None:
+            return None
+        where = place._replace(score=0.0)
+        if where not in self._read:
+            self._read[where] = self._read_fact(place)
+        return self._read[where]
+
+    def _read_fact(self, place: Place) -> Fact | None:
+        with suppress(OSError, BadLine):
+            file = self._opened.get(place.sid)
+            if file is None:
+                file = self._files.enter_context(opened_regular(record_path(self._home, place.sid)))
+                self._opened[place.sid] = file
+            file.seek(place.at)
+            fact, _ = decode_line(file.readline(MAX_LINE_BYTES))
+            return fact if fact.seq == place.seq else None
+        return None
+
+
 def search_records(
     home: Path, query: str, sids: Sequence[str], limit: int, update_s: float = UPDATE_S
 ) -> SearchResult:
@@ -106,11 +137,13 @@ def search_records(
     if not terms or not sids:
         return SearchResult()
     try:
-        with open_database(home) as database:
+        with open_database(home) as database, ExitStack() as files:
             unread = IndexFiller(home, database).update(sids, time.monotonic() + update_s)
             index = SearchIndex(database)
             index.begin_reading()
-            return SearchResult(_ranked(home, index, terms, sids, limit, _one_name(query)), unread)
+            reader = _FactReader(home, files)
+            found = _ranked(home, index, reader, terms, sids, limit, _one_name(query))
+            return SearchResult(found, unread)
     except IndexUnavailable:
         return _search_without_index(home, query, sids, limit)
 
@@ -145,7 +178,13 @@ def _one_name(query: str) -> str:
 
 
 def _ranked(
-    home: Path, index: SearchIndex, terms: Sequence[QueryTerm], sids: Sequence[str], limit: int, name: str
+    home: Path,
+    index: SearchIndex,
+    reader: _FactReader,
+    terms: Sequence[QueryTerm],
+    sids: Sequence[str],
+    limit: int,
+    name: str,
 ) -> tuple[Found, ...]:
     """Return the best facts; those that contain `name` come first."""
     ids = index.ids_of(sids)
@@ -169,7 +208,7 @@ def _ranked(
         enough = not name or named >= NAMED_HITS or read >= MAX_READ_FOR_NAME
         if enough and len(best) >= max(limit, MAX_READ):
             break
-        fact = _fact_at(home, place)
+        fact = reader.fact_at(place)
         if fact is None:
             continue
         text = indexed_text(fact, home / OUTPUTS_FOLDER)
@@ -186,8 +225,8 @@ def _ranked(
     for one, place in nlargest(2 * limit, best.values(), key=lambda each: _merit(each[0])):
         reply = opened = None
         if isinstance(one.fact, Result):
-            reply = _fact_at(home, index.place_before(place, one.fact.of))
-            opened = _fact_at(home, index.opening_before(place))
+            reply = reader.fact_at(index.place_before(place, one.fact.of))
+            opened = reader.fact_at(index.opening_before(place))
         made.append(one.with_origin(reply, opened))
     return tuple(nlargest(limit, made, key=_merit))
 
@@ -220,17 +259,6 @@ def _weight(facts: int, count: int) -> float:
 
 def _merit(one: Found) -> tuple[float, float, int]:
     return one.score, one.fact.ts, one.fact.seq
-
-
-def _fact_at(home: Path, place: Place | None) -> Fact | None:
-    """Return the fact at a place; None if the transcript has changed meanwhile."""
-    if place is None:
-        return None
-    with suppress(OSError, BadLine), opened_regular(record_path(home, place.sid)) as file:
-        file.seek(place.at)
-        fact, _ = decode_line(file.readline(MAX_LINE_BYTES))
-        return fact if fact.seq == place.seq else None
-    return None
 
 
 def _counts(index: SearchIndex, terms: Sequence[QueryTerm], ids: range) -> dict[QueryTerm, int]:
