@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..codec import BadLine, decode_line
-from ..facts import Fact, Opened, Result, Rewound, User
+from ..facts import Fact, Opened, Reply, Result, Rewound, User
 from ..load import MAX_LINE_BYTES
 from ..render_text import indexed_text
-from ..secrets.masking import mask
 from ..storage.disk import opened_unread
 from ..stored_outputs import OUTPUTS_FOLDER
 from .index_file import record_path
@@ -27,10 +26,11 @@ if TYPE_CHECKING:
     import sqlite3
 
 BATCH_BYTES = 4 << 20  # of a transcript, read in one transaction
-MIN_DIGITS = 3  # of a number in a result; shorter ones stand in most outputs
 MAX_TEXT_CHARS = 1_000_000  # of a fact; what stands behind is not found
 MIN_MERGED_PAGES = 64  # of the words table; a smaller one is not merged
 MIN_STALE_FACTS = 1_000  # of removed transcripts; with fewer the index is not rebuilt
+# Not indexed for results, most of which contain some of them.
+_SHORT_NUMBERS = frozenset(f"{number:0{digits}}" for digits in (1, 2) for number in range(10**digits))
 _READ_KINDS = tuple(b'"kind":"%s"' % kind for kind in (b"user", b"reply", b"result", b"rewound", b"opened"))
 
 
@@ -130,6 +130,7 @@ class IndexFiller:
                     break
                 batch.add(line, end)
                 end += len(line)
+            batch.write_places()
             mark = os.pread(fd, 32, max(0, end - 32))  # includes a checksum
             self._db.execute("UPDATE files SET size = ?, mark = ? WHERE id = ?", (end, mark, known.id))
         return IndexedFile(known.id, end)
@@ -142,6 +143,7 @@ class _Batch:
         self._db = database
         self._file = file
         self._outputs = outputs
+        self._places = list[tuple[int, int, int, int]]()
 
     def add(self, line: bytes, at: int) -> None:
         """Add the line at offset `at` of the file."""
@@ -156,21 +158,26 @@ class _Batch:
         if isinstance(fact, Opened):
             self._db.execute("INSERT INTO opened VALUES (?, ?, ?)", (self._file, fact.seq, at))
         text = indexed_text(fact, self._outputs)[:MAX_TEXT_CHARS]
-        if not text.strip():
-            return
-        terms = document_terms(mask(text))
-        if isinstance(fact, Result):
-            terms = {
-                term: times for term, times in terms.items() if len(term) >= MIN_DIGITS or not term.isdigit()
-            }
-        self._write(fact, terms | _about(fact), at)
+        if text.strip():
+            terms = document_terms(text)
+            if isinstance(fact, Result):
+                for number in terms.keys() & _SHORT_NUMBERS:
+                    del terms[number]
+            self._write(fact, terms | _about(fact), at)
+        elif isinstance(fact, Reply):
+            self._write(fact, {}, at)  # it is not found itself, but names the calls of results
+
+    def write_places(self) -> None:
+        """Write where the added facts are; called at the end of the batch."""
+        if self._places:
+            self._db.executemany("INSERT INTO facts VALUES (?, ?, ?, ?)", self._places)
+            query = "UPDATE files SET lowest = coalesce(lowest, ?), highest = ? WHERE id = ?"
+            self._db.execute(query, (self._places[0][0], self._places[-1][0], self._file))
 
     def _write(self, fact: Fact, terms: dict[str, int], at: int) -> None:
-        repeated = (term for term, times in terms.items() for _ in range(times))
-        id = self._db.execute("INSERT INTO words (text) VALUES (?)", (" ".join(repeated),)).lastrowid
-        self._db.execute("INSERT INTO facts VALUES (?, ?, ?, ?)", (id, self._file, fact.seq, at))
-        query = "UPDATE files SET lowest = coalesce(lowest, ?), highest = ? WHERE id = ?"
-        self._db.execute(query, (id, id, self._file))
+        words = " ".join([term if times == 1 else f"{term} {term}" for term, times in terms.items()])
+        id = self._db.execute("INSERT INTO words (text) VALUES (?)", (words,)).lastrowid or 0
+        self._places.append((id, self._file, fact.seq, at))
 
 
 def _stamp(found: os.stat_result) -> str:
@@ -179,9 +186,11 @@ def _stamp(found: os.stat_result) -> str:
 
 
 def _about(fact: Fact) -> dict[str, int]:
-    """Return the terms of a fact besides its text: day, month, file, and that the user wrote it."""
+    """Return the terms of a fact besides its text: its file, or the day and month when it was said."""
+    if isinstance(fact, Result):
+        path = fact.about.get("path")
+        return document_terms(path) if isinstance(path, str) else {}
     terms = dict.fromkeys(time.strftime("%Y%m%d %B", time.gmtime(fact.ts)).lower().split(), 1)
     if isinstance(fact, User):
         terms[USER_TERM] = 1
-    path = fact.about.get("path") if isinstance(fact, Result) else None
-    return terms | document_terms(path) if isinstance(path, str) else terms
+    return terms

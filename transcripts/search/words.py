@@ -1,9 +1,9 @@
 """Split text into the terms of the search index: words, parts of compound names, and whole names. Pure.
 
-`resumeSession`, `max_tokens` and `agent/loop/turn.py` are found by each of their parts. A whole name is
-stored without separators, so that `maxTokens`, `max-tokens` and `maxtokens` are one term. A word ends where
-its script changes (`使用Redis`); text without spaces is stored as pairs of characters. FTS5 handles stems and
-accents.
+`resumeSession` and `max_tokens` are found by each of their parts. A whole name is stored without separators,
+so that `maxTokens`, `max-tokens` and `maxtokens` are one term. Of a path the file and the last directories
+are stored. A word ends where its script changes (`使用Redis`); text without spaces is stored as pairs of
+characters. FTS5 handles stems and accents.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from unicodedata import normalize
 
 from msgspec import Struct
 
-from ..patterns import lazy_pattern
+from ..patterns import lazy_bytes_pattern, lazy_pattern
 
 MAX_QUERY_TERMS = 32  # the longest terms of a long query
+TERMS_PER_REPEAT = 120  # of a text: in a longer one a term must occur more often to count as repeated
 MAX_TERM_CHARS = 40  # the beginning of a long word
 MAX_DATA_CHARS = 12  # the beginning of a hash or other data, enough to distinguish it
-MAX_FOLDERS = 3  # the last directories of a path
 USER_TERM = "zzwrittenbyuser"  # of every fact that the user wrote: rare where tools write most of the record
 
 # Thai to Myanmar, Khmer, the scripts of Chinese, Japanese and Korean.
@@ -33,17 +33,18 @@ _UNSPACED = (
 _LATIN = r"a-zA-Z\u00c0-\u024f"
 _ONE_SCRIPT = lazy_pattern(rf"[{_LATIN}0-9]+|[{_UNSPACED}]+|[^\W_{_LATIN}{_UNSPACED}]+")
 _ONE_UNSPACED = lazy_pattern(f"[{_UNSPACED}]+")
-_SHOWN_LINE_NUMBER = lazy_pattern(r"\n *\d{1,7}[\t→:-](?!\d)")  # ten times faster than with `^`
-# Possessive: a long run would take quadratic time otherwise.
-_NAME = lazy_pattern(r"[^\W_]++(?:[_./:\\-]++[^\W_]++)*+")
-_NAME_OR_EMOJI = lazy_pattern(
-    r"[^\W_]++(?:[_./:\\-]++[^\W_]++)*+|[\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff]"
+_LINE_NUMBER = lazy_bytes_pattern("\n *\\d{1,7}(?:[\t:-]|→)(?!\\d)".encode())  # faster than with `^`
+# All but the last directories of a path, which other paths share.
+_UPPER_FOLDERS = lazy_bytes_pattern(rb"/(?:[\w.@+-]++/)+(?=(?:[\w.@+-]++/){3}[\w.@+-])")
+# Every other ASCII character that is not a letter or digit separates names.
+_SPACED = bytes(
+    byte if byte > 127 or chr(byte).isalnum() or chr(byte) in "_-" else ord(" ") for byte in range(256)
 )
-_PATH_SIGN = lazy_pattern(r"[/\\:.]")
-_FOLDERS = lazy_pattern(r"[/\\:]+")
-_JOINTS = lazy_pattern(r"[_.-]+")
-_LINE_OF_FILE = lazy_pattern(r"(\.[a-z]{1,5})[:-]\d+(?:[:-]\d+)?$")
-_HUMP = lazy_pattern(r"[a-z][A-Z]|[A-Z]{2}[a-z]|[A-Za-z][0-9]|[0-9][A-Za-z]")
+# Possessive: a long run would take quadratic time otherwise.
+_NAME = lazy_pattern(r"[^\W_]++(?:[_-]++[^\W_]++)*+")
+_NAME_OR_EMOJI = lazy_pattern(
+    r"[^\W_]++(?:[_-]++[^\W_]++)*+|[\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff]"
+)
 _HUMP_PART = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _HEX_HASH = lazy_pattern(r"(?=[0-9]*[a-fA-F])[0-9a-fA-F]{8,}")
 _STOP_WORDS = """
@@ -79,12 +80,11 @@ def document_terms(text: str) -> dict[str, int]:
 
     More repeats than one hardly change bm25, and take space.
     """
-    shown = _SHOWN_LINE_NUMBER.sub("\n", f"\n{text}")
-    found = dict[str, int]()
-    for name, times in Counter((_NAME if text.isascii() else _NAME_OR_EMOJI).findall(shown)).items():
-        for term in name_terms(name):
-            found[term] = 2 if times > 1 or term in found else 1
-    return {term: times for term, times in found.items() if term not in STOP_WORDS}
+    shown = _UPPER_FOLDERS.sub(b"/", _LINE_NUMBER.sub(b"\n", b"\n" + text.encode("utf-8", "replace")))
+    tokens = shown.translate(_SPACED).split()
+    counts = Counter(chain.from_iterable(map(_token_terms, tokens)))
+    most_once = 1 + len(counts) // TERMS_PER_REPEAT
+    return {term: 1 + (times > most_once) for term, times in counts.items() if term not in STOP_WORDS}
 
 
 def query_terms(query: str) -> tuple[QueryTerm, ...]:
@@ -92,7 +92,8 @@ def query_terms(query: str) -> tuple[QueryTerm, ...]:
 
     `word*` matches every word with this prefix.
     """
-    text = normalize("NFC", query)
+    given = normalize("NFC", query).encode("utf-8", "replace")
+    text = _UPPER_FOLDERS.sub(b"/", given).decode()
     found = dict[str, QueryTerm]()
     for match in names_in(text):
         terms = name_terms(match[0])
@@ -119,52 +120,56 @@ def names_in(text: str) -> Iterator[re.Match[str]]:
 
 
 @lru_cache(maxsize=1 << 16)
+def _token_terms(token: bytes) -> tuple[str, ...]:
+    """Return the terms of a run of characters that are no ASCII separators."""
+    text = token.decode()
+    if text.isascii():
+        return name_terms(text)
+    return tuple(term for match in names_in(text) for term in name_terms(match[0]))
+
+
 def name_terms(name: str) -> tuple[str, ...]:
-    """Return the terms of a word, name, path or emoji: whole names first, then their parts."""
-    if name.isascii():
-        if name.isalnum():
-            return _word_terms(name)
-        if not _PATH_SIGN.search(name):
-            joined = _JOINTS.sub("", name).casefold()[:MAX_TERM_CHARS]
-            words = _JOINTS.split(name)
-            return tuple(dict.fromkeys((joined, *(term for word in words for term in _word_terms(word)))))
-    wholes = list[str]()
-    parts = list[str]()
-    if name[-1].isdigit():
-        name = _LINE_OF_FILE.sub(r"\1", name)
-    components = _FOLDERS.split(name)
-    for component in reversed(components[-MAX_FOLDERS - 1 :]):
-        segments = component.split(".")
-        if len(segments) == 2 and len(components) > 1:
-            segments.append(component)  # the name of a file
-        for segment in segments:
-            joined = _JOINTS.sub("", segment)
-            if joined != segment and joined.isascii():
-                wholes.append(joined.casefold()[:MAX_TERM_CHARS])
-        for word in _ONE_SCRIPT.findall(component) or [component]:
-            parts += _word_terms(word)
-    return tuple(dict.fromkeys(wholes + parts))
+    """Return the terms of a name or emoji: the whole name first, then the parts that `_` and `-` join."""
+    if not name.isascii():
+        return _foreign_terms(name)
+    if name.isalnum():
+        return _word_terms(name)
+    words = [word for word in name.replace("-", "_").split("_") if word]
+    terms = [_word_terms(word) for word in words]
+    parts = chain.from_iterable(terms)
+    if len(words) < 2:
+        return tuple(parts)
+    spelt = [each[0] if each else word.lower() for word, each in zip(words, terms, strict=True)]
+    return ("".join(spelt)[:MAX_TERM_CHARS], *parts)
+
+
+def _foreign_terms(name: str) -> tuple[str, ...]:
+    terms = list[str]()
+    for word in _ONE_SCRIPT.findall(name) or [name]:
+        if is_unspaced(word):
+            # The last character is a term of its own, so that a prefix search finds it.
+            terms += (first + second for first, second in pairwise(word))
+            terms.append(word[-1])
+        else:
+            terms += _word_terms(word)
+    return tuple(dict.fromkeys(terms))
 
 
 @lru_cache(maxsize=1 << 16)
 def _word_terms(word: str) -> tuple[str, ...]:
     """Return the terms of a word of one script: itself and its parts, split at capitals and digits."""
-    if is_unspaced(word):
-        # The last character is a term of its own, so that a prefix search finds it.
-        return (*(first + second for first, second in pairwise(word)), word[-1])
-    if word.islower() and word.isalpha() and word.isascii() and len(word) > 1:
-        is_data = len(word) >= 8 and _HEX_HASH.fullmatch(word) is not None
-        return (word[: MAX_DATA_CHARS if is_data else MAX_TERM_CHARS],)
+    whole = word.casefold()
+    if len(word) == 1:
+        return () if word.isascii() and word.isalpha() else (whole,)
     shape = word
     if not word.isascii():
         shape = "".join("A" if char.isupper() else "0" if char.isdecimal() else "a" for char in word)
-    parts = _HUMP_PART.findall(shape) if _HUMP.search(shape) else []
-    is_data = _HEX_HASH.fullmatch(word) is not None or (len(word) >= 16 and len(word) < 3 * len(parts))
-    if is_data:
-        parts = []
+    parts = _HUMP_PART.findall(shape)
+    if len(parts) < 2:
+        return (whole[:MAX_TERM_CHARS],)
+    if _HEX_HASH.fullmatch(word) or (len(word) >= 16 and len(word) < 3 * len(parts)):
+        return (whole[:MAX_DATA_CHARS],)
     ends = accumulate(map(len, parts), initial=0)
-    spelt = [word[: MAX_DATA_CHARS if is_data else MAX_TERM_CHARS], *(word[s:e] for s, e in pairwise(ends))]
-    terms = (part.casefold()[:MAX_TERM_CHARS] for part in spelt)
-    return tuple(
-        dict.fromkeys(term for term in terms if len(term) > 1 or not term.isascii() or word.isdigit())
-    )
+    spelt = (word[start:end].casefold() for start, end in pairwise(ends))
+    longer = (part[:MAX_TERM_CHARS] for part in spelt if len(part) > 1 or not part.isascii())
+    return tuple(dict.fromkeys((whole[:MAX_TERM_CHARS], *longer)))
