@@ -138,10 +138,13 @@ class Notice(Struct, frozen=True):
 
 
 class CommandOutput(Struct, frozen=True):
-    """The output of a command, never for the model. `form` selects the way to draw it."""
+    """The output of a command, never for the model. `form` selects the way to draw it.
+
+    Lines of a list ("rows") are cut at the width of the screen.
+    """
 
     text: str
-    form: Literal["plain", "markdown", "diff"] = "plain"
+    form: Literal["plain", "markdown", "diff", "rows"] = "plain"
 
 
 class ContextChart(Struct, frozen=True):

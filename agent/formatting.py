@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any
 
 from tools import BUILTIN, CONDITIONAL
@@ -116,11 +115,3 @@ def whole_percent(part: int, whole: int) -> int:
     """Return the rounded percentage of `part` in `whole` (more than 0); 100 only if they are equal."""
     rounded = round(100 * part / whole)
     return 99 if rounded == 100 and part < whole else rounded
-
-
-def format_timestamp(at: float) -> str:
-    """Format a time of the epoch: `2026-11-21 07:00` in local time, or `no date` padded to 16 characters."""
-    try:
-        return f"{datetime.fromtimestamp(at):%Y-%m-%d %H:%M}"
-    except (OverflowError, OSError, ValueError):
-        return f"{'no date':<16}"

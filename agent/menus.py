@@ -6,9 +6,10 @@ from msgspec import Struct
 
 from tools.text import pluralize
 from transcripts import FromElsewhere, SessionInUse, SessionSummary, format_age
+from transcripts.search import short_sid
 from transcripts.secrets import SecretMasks
 
-from .formatting import format_timestamp, shorten
+from .formatting import shorten
 
 MAX_SESSION_TITLE_CHARS = MAX_KEYED_TITLE_CHARS = 100
 MAX_SEARCHED_PROMPT_CHARS = 2_000  # of a first prompt that the menu's filter searches
@@ -61,13 +62,17 @@ def question_menu(title: str, **answers: str) -> Menu:
     return Menu(title, tuple(MenuRow(value, text) for value, text in answers.items()), filters=False)
 
 
-def session_line(summary: SessionSummary, masks: SecretMasks, depth: int = 0) -> str:
-    """Return a line of `makeroom sessions`, indented if nested. Control characters are not escaped."""
+def session_line(summary: SessionSummary, now: float, masks: SecretMasks, depth: int = 0) -> str:
+    """Return a line of `makeroom sessions`, indented if nested. Control characters are not escaped.
+
+    `now` is in seconds since the epoch.
+    """
     name = summary.name or summary.agent
     title = masks.all(f"[{name}] {summary.first_prompt}" if name else summary.first_prompt)
+    fork = f"(fork of {masks.all(short_sid(summary.fork_of))}) " if summary.fork_of else ""
+    age = format_age(summary.last_active, now)
     prompts = pluralize(summary.prompts, "prompt")
-    head = f"{summary.sid}  {format_timestamp(summary.last_active)}  {prompts:>11}  {_size(summary.size):>8}"
-    fork = f"(fork of {masks.all(summary.fork_of)}) " if summary.fork_of else ""
+    head = f"{short_sid(summary.sid):<8}  {age:<15}  {prompts:>11}"
     return f"{head}  {'  └ ' * depth}{fork}{shorten(title, MAX_SESSION_TITLE_CHARS)}"
 
 

@@ -15,11 +15,15 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from shutil import get_terminal_size
 
 from agent.menus import session_line
 from agent.settings_files import claude_folder
+from agent.ui import clip
+from tools.text import escaped
 from transcripts import ProjectRecords, SessionSummary, StoreError
 from transcripts.export import (
     EXPORTERS,
@@ -63,7 +67,11 @@ def list_sessions(words: list[str], folder: Path) -> int:
     if not found:
         return print_text(f"no sessions in {folder}")
     masks = environment_masks()
-    return print_text("\n".join(session_line(one, masks, depth) for depth, one in in_tree_order(found)))
+    now = time.time()
+    lines = [escaped(session_line(one, now, masks, depth)) for depth, one in in_tree_order(found)]
+    if sys.stdout.isatty():
+        lines = [clip(line, get_terminal_size().columns) for line in lines]
+    return print_text("\n".join(lines))
 
 
 def in_tree_order(listed: Sequence[SessionSummary]) -> list[tuple[int, SessionSummary]]:

@@ -299,7 +299,8 @@ async def show_evicted(controller: Controller, argument: str) -> Event | None:
     lookup = context.tool_context.lookup
     if not argument:
         originals = None if lookup is None else lookup()
-        return CommandOutput("\n".join(await asyncio.to_thread(_evicted_lines, session.folded, originals)))
+        lines = await asyncio.to_thread(_evicted_lines, session.folded, originals)
+        return CommandOutput("\n".join(lines), "rows")
     if lookup is None:
         return Notice("cannot recall: this session has no transcript", "warning")
     if not is_recall_id(argument):
@@ -324,7 +325,7 @@ async def _search(controller: Controller, words: str, scope: Scope) -> Event:
     hits = await asyncio.to_thread(lookup().find, words, scope)
     lines = [line for hit in hits for line in hit.lines(context.clock.now())]
     if lines:
-        return CommandOutput("\n".join([*lines, "Use /recall ID to show the whole text."]))
+        return CommandOutput("\n".join([*lines, "Use /recall ID to show the whole text."]), "rows")
     more = "; use /search to search earlier sessions too" if scope == "session" else ""
     return Notice(f"no matches for {words!r}{more}")
 
@@ -334,7 +335,7 @@ def _evicted_lines(folded: Folded, originals: Originals | None) -> list[str]:
     found = evicted(folded)
     slope = Calibration.of(folded).text_slope(folded)
     if not found:
-        return ["Nothing was cleared or summarized yet. /recall WORDS searches the whole transcript."]
+        return ["Nothing was cleared or summarized yet.", "/recall WORDS searches the whole transcript."]
     shown = found if len(found) < MAX_EVICTED_LINES else found[: MAX_EVICTED_LINES - 2]
     lines = []
     for one in shown:
@@ -343,7 +344,8 @@ def _evicted_lines(folded: Folded, originals: Originals | None) -> list[str]:
     if hidden := len(found) - len(shown):
         lines.append(f"... and {hidden:,} more; find them with /recall WORDS")
     first = found[0]
-    return [*lines, f"/recall {first.id} shows this block, /recall {first.by} everything from {first.by}."]
+    hint = f"/recall {first.id} shows this block, /recall {first.by} everything from {first.by}."
+    return [*lines, hint]
 
 
 def _evicted_label(one: Evicted, folded: Folded, originals: Originals | None) -> str:

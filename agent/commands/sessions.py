@@ -21,7 +21,7 @@ from agent.ports import Chooser
 from agent.session import answers_of
 from agent.version import program_name
 from tools.processes import filter_environment
-from tools.text import printable
+from tools.text import pluralize, printable
 from transcripts import Folded, FromElsewhere, Opened, Prompt, SessionInUse, SessionSummary
 from transcripts.export import conversation_text, export_text, write_private
 
@@ -46,13 +46,13 @@ async def list_sessions(controller: Controller, argument: str) -> Event:
     """Run /sessions."""
     masks = controller.setup.masks
     listed = controller.services.repository.listed
-    lines = [session_line(one, masks) for one in await asyncio.to_thread(listed)]
-    older = len(lines) - MAX_LISTED_SESSIONS
-    more = (
-        [f"... and {older} older sessions; list them with `{program_name()} sessions`"] if older > 0 else []
-    )
-    shown = "\n".join([*lines[:MAX_LISTED_SESSIONS], *more])
-    return CommandOutput(shown) if lines else Notice("no sessions yet")
+    now = controller.in_use[1].clock.now()
+    lines = [session_line(one, now, masks) for one in await asyncio.to_thread(listed)]
+    if (older := len(lines) - MAX_LISTED_SESSIONS) > 0:
+        what = pluralize(older, "older session")
+        lines[MAX_LISTED_SESSIONS:] = [f"... and {what}; list them with `{program_name()} sessions`"]
+    shown = "\n".join(lines)
+    return CommandOutput(shown, "rows") if lines else Notice("no sessions yet")
 
 
 async def _other_sessions(controller: Controller, words: str = "") -> list[SessionSummary]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .render import retrying_message
     from .repl import run_repl
     from .standard_streams import PipeWriter
-    from .terminal_text import at_screen, at_terminal, one_line, wrap
+    from .terminal_text import at_screen, at_terminal, clip, one_line, wrap
 
 __all__ = [
     "DenyAll",
@@ -34,6 +34,7 @@ __all__ = [
     "approval_choices",
     "at_screen",
     "at_terminal",
+    "clip",
     "json_line",
     "one_line",
     "outcome_of",
@@ -63,6 +64,6 @@ __getattr__ = lazy_door(
         "render": "retrying_message",
         "repl": "run_repl",
         "standard_streams": "PipeWriter",
-        "terminal_text": "at_screen at_terminal one_line wrap",
+        "terminal_text": "at_screen at_terminal clip one_line wrap",
     },
 )

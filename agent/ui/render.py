@@ -67,6 +67,9 @@ def _event_text(event: events.Event, ctx: RenderContext) -> str:  # noqa: C901, 
                 return render_markdown(text, ctx)
             if form == "diff":
                 return "\n".join(render_diff(text, ctx))
+            if form == "rows":
+                rows = expand_tabs(escape_prose(text), TAB_CELLS).split("\n")
+                return "\n".join(clip(row, ctx.columns) for row in rows)
             return render_plainly(text, ctx, TAB_CELLS)
         case events.ContextChart():
             return render_context_chart(event, ctx)

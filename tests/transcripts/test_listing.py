@@ -244,12 +244,12 @@ def test_an_agent_in_a_copy_of_a_session_does_not_have_its_name(tmp_path: Path) 
     assert (
         ProjectRecords(tmp_path).find("parser work") == ProjectRecords(tmp_path).find("Parser Work") == wanted
     )
-    line = session_line(ProjectRecords(tmp_path).sessions()[1], SecretMasks(()), 1)
+    line = session_line(ProjectRecords(tmp_path).sessions()[1], 0.0, SecretMasks(()), 1)
     assert "  └ [general #1] go" in line
     assert session_title([copy, named, prompt(3, "go")], "s2") == "[general #1] go"
     with_task = replace(copy, about={**about, "task": "look\nat tests"})
     keep(tmp_path, "s3", with_task, prompt(3, "go"))
-    lines = [session_line(one, SecretMasks(()), 1) for one in ProjectRecords(tmp_path).sessions()]
+    lines = [session_line(one, 0.0, SecretMasks(()), 1) for one in ProjectRecords(tmp_path).sessions()]
     assert sum("  └ [general #1] look at tests" in line for line in lines) == 1
     assert session_title([with_task, prompt(3, "go")], "s3") == "[general #1] look at tests"
 

@@ -68,6 +68,15 @@ def check_width(drawn, columns):
     assert not re.search(r"[\x00-\x09\x0b-\x1a\x1c-\x1f\x7f-\x9f\u202e\u200b]", without_sgr(drawn))
 
 
+def test_each_line_of_a_list_is_one_row(capsys):
+    lines = ("6fda8937  just now  a long prompt " + "word " * 30, "\u65e5\u672c\u8a9e " * 20, "end")
+    event = events.CommandOutput("\n".join(lines), "rows")
+    rows = without_sgr(render_event(event, RenderContext(50, Theme(False)))).splitlines()
+    assert len(rows) == 3 and too_wide("\n".join(rows), 50) == [] and rows[0].endswith("word …")
+    plain_view().emit(event)
+    assert lines[0].strip() in capsys.readouterr().out  # on paper nothing is cut
+
+
 @pytest.mark.parametrize("columns", [20, 30, 80])
 def test_the_map_of_the_context_always_reports_how_full_it_is(columns, capsys):
     rows = (("tool results", 48_000), ("user text", 2_000))
