@@ -57,7 +57,7 @@ def _serve(options: Options) -> int:
     if find_spec("acp") is None:
         raise UsageError(MISSING_LIBRARY)
     if not all(map(_is_two_way, (sys.stdin, sys.stdout))):
-        raise UsageError("acp needs pipes as standard input and output: an editor starts it with them")
+        raise UsageError("acp requires pipes as standard input and output; an editor starts it that way")
     if sys.stdin.isatty():
         sys.stderr.write("makeroom: waiting for messages of an editor on standard input (Ctrl-C to stop)\n")
     from agent.acp import run_agent_server  # 1400 ms, and the library may be missing

@@ -196,7 +196,7 @@ def _add(setup: RunSetup, given: argparse.Namespace, raw: Mapping[str, Any]) -> 
         replaced = store_server(setup, scope, given.name, raw)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error
-    print_text(f"{'replaced' if replaced else 'added'} {given.name} ({entry.kind}) in {path}")
+    print_text(f"{'replaced' if replaced else 'added'} {given.name} ({entry.kind}): {path}")
     # The program may be installed later, so the entry is kept.
     if missing := entry.problem or missing_requirement(entry, setup.environ, setup.folder):
         sys.stderr.write(f"makeroom: {given.name} cannot start yet: {escaped(missing)}\n")

@@ -175,6 +175,8 @@ def _described(path: Path, error: Exception) -> str:
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"not valid JSON ({error})"
     return str(error.strerror if isinstance(error, OSError) and error.strerror else error)
 
 

@@ -246,10 +246,9 @@ class McpServers:
     def _report(self, server: McpServer, change: ServerChange) -> str:
         """Return the report of a change for the user, without the server's name; "" for none."""
         if change.kind == "failed":
-            remedy = "run " + (
-                "/mcp to reconnect it" if self.setup.attended else "`makeroom mcp list` to test it"
-            )
-            return f": {server.failure}; {remedy}"
+            retry = f"/mcp reconnect {server.entry.name} to try again"
+            remedy = retry if self.setup.attended else "`makeroom mcp list` to test it"
+            return f": {server.failure}; run {remedy}"
         if change.kind == "asked":
             return self._question_report(server.entry.name, change.question)
         more = len(server.offer.left_out)

@@ -143,6 +143,8 @@ def test_a_file_that_cannot_be_read_costs_its_own_servers_only(tmp_path: Path) -
         ServerFiles(tmp_path, tmp_path, ('{"mcpServers": 5}',)).servers({})
     with pytest.raises(UsageError, match="nothere"):
         ServerFiles(tmp_path, tmp_path, ("nothere.json",)).servers({})
+    with pytest.raises(UsageError, match=r"mcp-config \{: not valid JSON"):
+        ServerFiles(tmp_path, tmp_path, ("{",)).servers({})
 
 
 def test_adding_and_removing_keeps_everything_else_in_the_file(tmp_path: Path) -> None:
