@@ -179,9 +179,9 @@ class BlockTracker(Struct):
 
     def _add_exchange(self, folded: Folded, exchange: Exchange) -> None:
         self.calls += 1
-        said = names("\n".join(block_texts(exchange.fact.blocks)))
-        self._use(said, is_reply=True)
-        for file in {base_name(name) for name in said} & self._by_file.keys():
+        used = names("\n".join(block_texts(exchange.fact.blocks)))
+        self._use(used, is_reply=True)
+        for file in {base_name(name) for name in used} & self._by_file.keys():
             newest = self._by_file[file][-1]
             newest.touched = self.calls
             newest.named += 1

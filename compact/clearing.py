@@ -176,8 +176,8 @@ def preview_edit(situation: Situation, part: Part, characters: int) -> tuple[Cle
 
 def with_words(text: str, result: Result, ident: str) -> str:
     """Return the text that replaces a result, with the user's words about the call added to it."""
-    said = (f"{question} {words}".strip() for question, words in result.said if words not in text)
-    lines = [ends_and_directives(each, MAX_KEPT_WORDS_CHARS, ident) for each in said]
+    answers = (f"{question} {words}".strip() for question, words in result.said if words not in text)
+    lines = [ends_and_directives(each, MAX_KEPT_WORDS_CHARS, ident) for each in answers]
     return "\n".join([text, *([SAID_HEADING, *lines] if lines else [])])
 
 
@@ -272,8 +272,8 @@ def head_and_tail(text: str, characters: int, ident: str) -> str:
 def ends_and_directives(text: str, characters: int, ident: str) -> str:
     """Cut a text like `head_and_tail`, but use up to half of it for sentences that bind later work."""
     half = max(1, characters // 2)
-    said = weighed_sentences(own_words(text))
-    inside = [each for each in said if each.end > half and each.start < len(text) - half]
+    sentences = weighed_sentences(own_words(text))
+    inside = [each for each in sentences if each.end > half and each.start < len(text) - half]
     kept = list[Sentence]()
     room = half
     for each in sorted(inside, key=lambda one: -one.weight):
@@ -295,8 +295,8 @@ def with_sentences(text: str, ident: str, weight: int, head: int = 0, ends: int 
     `head` is the number of characters of the beginning. With `ends`, the text is cut to about so many
     characters, and both its beginning and its end are shown.
     """
-    said = weighed_sentences(own_words(text))
-    spans = [(each.start, each.end) for each in said if each.weight >= weight]
+    sentences = weighed_sentences(own_words(text))
+    spans = [(each.start, each.end) for each in sentences if each.weight >= weight]
     if ends:
         half = max(ends - sum(end - start for start, end in spans), ends // 4) // 2
         spans += [(0, _to_word_end(text, half)), (max(0, len(text) - half), len(text))]

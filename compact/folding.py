@@ -122,14 +122,14 @@ def fold_before(situation: Situation, limits: FoldLimits, at: int) -> FoldPlan:
 
 def _restored(situation: Situation, limits: FoldLimits, at: int) -> RestoredFiles:
     """Return the files shown again if the first `at` entries are folded; computed once per moment."""
-    known = situation.worked_out.restored
+    restored = situation.worked_out.restored
     room = _room_for_files(situation, limits, at)
     key = (id(situation.folded), at, room)
-    if key not in known:
+    if key not in restored:
         entries = situation.folded.entries
         last = max(entry.last for entry in entries[:at])
-        known[key] = (situation.folded, _restore_files(situation, last, tuple(entries[at:]), room))
-    return known[key][1]
+        restored[key] = (situation.folded, _restore_files(situation, last, tuple(entries[at:]), room))
+    return restored[key][1]
 
 
 def _room_for_files(situation: Situation, limits: FoldLimits, at: int) -> int:

@@ -278,17 +278,17 @@ def _accounted(folded: Folded, entries: Sequence[Entry]) -> Iterator[tuple[Entry
     session was resumed, that spares reading most of a long transcript.
     """
     kind_of = cache(folded.kind_of)
-    known = folded.memo(EntryAccounts).by_seq
+    accounts = folded.memo(EntryAccounts).by_seq
     pages = dict[str, str]()
     later_calls = sum(0 if isinstance(entry, Prompt) else len(entry.uses) for entry in entries)
     for entry in entries:
         made_of = _made_of(entry, kind_of)
         later_calls -= len(made_of[2])
         faded = later_calls > FADED_CALLS and folded.edits.covering(entry.seq) is not None
-        account = known.get(entry.seq)
+        account = accounts.get(entry.seq)
         is_new = account is None or (account.made_of, account.faded) != (made_of, faded)
         if account is None or is_new:
-            account = known[entry.seq] = _account(entry, made_of, pages, faded)
+            account = accounts[entry.seq] = _account(entry, made_of, pages, faded)
         pages |= account.pages
         yield account, is_new
 

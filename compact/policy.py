@@ -55,8 +55,8 @@ class _Outlook(Struct, frozen=True):
         seen = self.situation.folded.last_reply_seq
         is_exempt = bool(self.exempt)
         for block in self.tracker.shown(self.situation.folded):
-            held = is_exempt and self.exempt.holds(block.seq, block.index, block.field)
-            if block.seq <= seen and block.needed_by <= seen and not held:
+            exempt = is_exempt and self.exempt.holds(block.seq, block.index, block.field)
+            if block.seq <= seen and block.needed_by <= seen and not exempt:
                 yield block
 
 

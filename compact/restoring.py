@@ -47,7 +47,7 @@ from .page_references import longest_own_stretch
 from .prices import Prices
 from .settings import CompactSettings
 
-MAX_SPANS = 2  # of one call
+MAX_SPANS = 2  # shown with one call
 SMALL_TOKENS = 600  # of a text that is shown in full
 MAX_SPAN_LINES = 40  # of a longer text, around the lines that the call is about
 CARRIED_CALLS = 20  # at the standard price, after which unused lines are cleared again
@@ -71,7 +71,7 @@ class FileTouch(Struct, frozen=True):
 
 
 class ClearedText(Struct, frozen=True):
-    """A text that is no longer shown: its recall id, its file as the call named it, its plain lines.
+    """A text that is no longer shown: its recall id, the name of its file in the call, its plain lines.
 
     `first` is the number of its first line in the file, 0 if unknown.
     """
@@ -94,7 +94,7 @@ class PutBackRules(Struct, frozen=True):
     whole: Callable[[Fact | None], Fact | None] = lambda fact: fact
 
     def needed_by(self, folded: Folded, touch: FileTouch) -> NeededText:
-        """Return the cleared text that a call or a prompt needs again, mostly none."""
+        """Return the cleared text that a call or a prompt needs again; usually there is none."""
         return NeededText(touch, rules=self, texts=tuple(_cleared_texts(folded, touch, self)))
 
 
@@ -102,7 +102,7 @@ class NeededText(Struct, frozen=True):
     """The cleared texts of the files that a call or a prompt touches and that pay, newest first.
 
     `present` maps paths to the files' current texts, with unified line endings; lines that are not in them
-    are left out. None where there are no files, as in a replay.
+    are left out. It is None without files, as in a replay.
     """
 
     touch: FileTouch
@@ -132,11 +132,11 @@ class NeededText(Struct, frozen=True):
                 span = _still_true(span, self.present.get(text.path, ""))
                 if span is None:
                     continue
-            said = _as_told(span, folder)
-            tokens = self.rules.count(said)
+            shown_text = _as_told(span, folder)
+            tokens = self.rules.count(shown_text)
             if tokens > room:
                 continue
-            blocks.append(TextBlock(said))
+            blocks.append(TextBlock(shown_text))
             shown.update(map(str.strip, span.lines))
             room -= tokens
             if len(blocks) == MAX_SPANS:
@@ -153,8 +153,8 @@ def _cleared_texts(folded: Folded, touch: FileTouch, rules: PutBackRules) -> lis
     tracker = tracker_of(folded)
     found = []
     is_failed_edit = touch.use is not None and touch.error and folded.kind_of(touch.use.name) == "writes"
-    for file, names_said in _files_touched(touch, tracker).items():
-        paths = [touch.real(name) or name for name in names_said]
+    for file, written in _files_touched(touch, tracker).items():
+        paths = [touch.real(name) or name for name in written]
         for block in reversed(tracker.of_file(file)):
             if block.field in OLD_TEXT_ARGUMENTS or edits.shows(block.seq, block.index, block.field):
                 continue
@@ -170,11 +170,11 @@ def _files_touched(touch: FileTouch, tracker: BlockTracker) -> dict[str, list[st
     Maps the file's name to its paths as written.
     """
     use = touch.use
-    said = joined_text(touch.content) if touch.error or touch.use is None else ""
+    text = joined_text(touch.content) if touch.error or touch.use is None else ""
     if use is not None:
-        said += "\n" + (file_path_of(use) if _is_edit(use) else "\n".join(strings(use.input)))
+        text += "\n" + (file_path_of(use) if _is_edit(use) else "\n".join(strings(use.input)))
     found = dict[str, list[str]]()
-    for path in (file_path_of(use) if use is not None else "", *sorted(names(said))):
+    for path in (file_path_of(use) if use is not None else "", *sorted(names(text))):
         found.setdefault(base_name(path), []).append(path)
     return {file: paths for file, paths in found.items() if file and tracker.of_file(file)}
 
@@ -204,7 +204,7 @@ def _texts_of(
 ) -> list[ClearedText]:
     """Return the text of a cleared block without the line numbers of a read, [] for other blocks.
 
-    A patch has one text for each piece of a file that it changed.
+    Of a patch, one text for each piece of a file that it changed.
     """
     fact = whole(fact_at(folded, block.seq))
     if isinstance(fact, Result):
@@ -233,7 +233,7 @@ def _text_read(fact: Result, block: TrackedBlock) -> ClearedText:
         return ClearedText(
             f"r{block.seq}", path=path, lines=tuple(hit[2] for hit in numbered), first=int(numbered[0][1])
         )
-    # A reference would be shown where later compactions do not look for one.
+    # A reference would be shown in a place where later compactions do not look for one.
     return ClearedText(f"r{block.seq}", path=path, lines=longest_own_stretch(lines))
 
 
@@ -313,7 +313,7 @@ class _Clues(Struct, frozen=True):
 
 
 def _span(text: ClearedText, clues: _Clues, room: int, count: Callable[[str], int]) -> ClearedText | None:
-    """Return a small text in full, or the lines that the call is about; None where these are unknown."""
+    """Return a small text in full, or the lines that the call is about; None if these are unknown."""
     size = MAX_SPAN_LINES
     if count("\n".join(text.lines)) <= min(room, SMALL_TOKENS):
         return text

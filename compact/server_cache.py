@@ -1,15 +1,15 @@
 """Learn from the usage of replies what the server caches, and plan with the prices that follow.
 
-A setting or a price list says what a service charges; it cannot know what another server does. Three kinds
-differ in what compaction costs:
+A setting or a price list says what a service charges; it cannot know what another server does. There are
+three kinds, which differ in the cost of a compaction:
 
     never      nothing is read from a cache: every request is billed whole, so a change rewrites nothing
     automatic  prefixes are found without breakpoints, and writing them costs no more than sending them
     prefix     entries are written at breakpoints, at a price of their own: as the price list says
 
-A reply that reports tokens read or written tells at once. That nothing is cached follows from requests that
-could have read and did not: those soon after a request to the same model that was long enough, with nothing
-changed in between. A later reply that does read corrects it.
+A reply that reports tokens read or written shows it at once. That nothing is cached follows from requests
+that could have read an entry and did not: those soon after a request to the same model that was long enough,
+with nothing changed in between. A later reply that does read corrects it.
 """
 
 from collections.abc import Iterator
@@ -79,7 +79,7 @@ class CacheEvidence(FactTrail):
     expected: tuple[int, float] | None = None
 
     def add(self, fact: Fact) -> None:
-        """Take one more fact into account."""
+        """Consider one more fact."""
         match fact:
             case RequestSent():
                 self.asked_at = fact.ts
@@ -106,7 +106,7 @@ class CacheEvidence(FactTrail):
 
 
 def evidence_steps(folded: Folded) -> Iterator[None]:
-    """Read in small steps what `server_cache` needs."""
+    """Read the facts that `server_cache` needs, in small steps."""
     evidence = folded.memo(CacheEvidence)
     while evidence.looked_at < len(folded.facts):
         for fact in evidence.unread(folded, *_KINDS, most=FACTS_IN_STEP):
@@ -115,7 +115,7 @@ def evidence_steps(folded: Folded) -> Iterator[None]:
 
 
 def server_cache(folded: Folded) -> ServerCache:
-    """Return what the server caches for the current model, as far as the replies so far tell."""
+    """Return what the server caches for the current model, as far as the replies so far show."""
     for _ in evidence_steps(folded):
         pass
     evidence = folded.memo(CacheEvidence)
@@ -124,7 +124,7 @@ def server_cache(folded: Folded) -> ServerCache:
 
 
 def learned_prices(folded: Folded, prices: Prices) -> Prices:
-    """Return the prices to plan with: those of the list, corrected by what the server was seen to cache."""
+    """Return the prices to plan with: those of the list, corrected by how the server caches."""
     match server_cache(folded):
         case ServerCache.NEVER:
             return replace(prices, read=1.0, write=1.0, write_hour=1.0)

@@ -14,7 +14,7 @@ Policy = Literal["thrifty", "classic", "off"]
 WARNING_PERCENT = 80
 CRITICAL_PERCENT = 95
 BLOCKING_PERCENT = 98
-MIN_COMPACT_SHARE = 0.25  # of the window, below which no summary is made where min_compact_size is more
+MIN_COMPACT_SHARE = 0.25  # of the window, below which no summary is made if min_compact_size is larger
 POLICY_NAMES: tuple[Policy, ...] = get_args(Policy)
 
 
@@ -56,15 +56,15 @@ class CompactSettings(Struct, frozen=True):
     classic_trigger_share: float = 0.80  # of the window
     trigger_max_share: float = 0.92  # of the window
     trigger_min_share: float = 0.60  # of the window
-    trigger_small_tokens: int = 9_600  # lower limit of the trigger, since system prompt and tools count too
+    trigger_small_tokens: int = 9_600  # lower limit of the trigger, as system prompt and tools count, too
     trigger_small_share: float = 0.75  # of the window: upper limit of trigger_small_tokens
-    trigger_reserve_tokens: int = 13_000  # kept free beside the largest reply
+    trigger_reserve_tokens: int = 13_000  # kept free besides the largest reply
     summary_max_output_tokens: int = 20_000
-    service_summaries: bool = False  # written by the service's own compaction (beta), where it has one
+    service_summaries: bool = False  # written by the service's own compaction (beta), if it has one
     background_summaries: bool = True  # written while the conversation continues; False: the request waits
     summary_max_requests: int = 3  # for one summary, each omitting more of the oldest exchanges
     min_gain_share: float = 0.10  # of the prompt, that a compaction must free
-    ledger_first_max_share: float = 0.60  # of the trigger: if a local summary leaves no more, it is used
+    ledger_first_max_share: float = 0.60  # of the trigger: a local summary that leaves at most this is used
 
     ledger_only_max_window: int = 40_000  # up to which thrifty never asks the model: it fills again too soon
 
@@ -96,7 +96,7 @@ class CompactSettings(Struct, frozen=True):
 
     @property
     def automatic(self) -> bool:
-        """Return whether compactions may happen unasked."""
+        """Return whether compactions may happen automatically."""
         return self.enabled and self.policy != "off"
 
     def waits_for_summary(self, trigger: str) -> bool:

@@ -1,6 +1,6 @@
 """Find the runs of old entries in which nothing is likely to be needed, which a summary may replace.
 
-Old calls cost tokens even where their results were cleared: the call, its id, a placeholder, a line of text.
+Old calls cost tokens even after their results were cleared: the call, its id, a placeholder, a line of text.
 With a batch, every run of such entries between those that stay is therefore summarized.
 """
 
@@ -15,9 +15,9 @@ from transcripts import Folded, PartKind
 from .situation import Situation
 
 RECENT_TOKENS = 4_000  # of the newest messages, which are not summarized
-MAX_RECENT_SHARE = 0.05  # of the window, that these have
-SUMMARY_TOKENS = 1_500  # of a local summary, about, beside the user's words
-MIN_RUN_TOKENS = 250  # of a run behind the first, whose summary only names its messages
+MAX_RECENT_SHARE = 0.05  # of the window, for the same
+SUMMARY_TOKENS = 1_500  # of a local summary, approximately, besides the user's words
+MIN_RUN_TOKENS = 250  # of a run after the first, whose summary only names its messages
 
 
 class Run(NamedTuple):
@@ -52,14 +52,14 @@ class SettledRuns(Struct, frozen=True):
         view = folded.view
         entries = folded.entries
         end = view.index_of(entries[self.recent].seq) if self.recent < len(entries) else len(view)
-        said = view.between(PartKind.USER, 0, end)
-        return max(SUMMARY_TOKENS, sum(fold.tokens for fold in folded.edits.folds)) + said
+        user_tokens = view.between(PartKind.USER, 0, end)
+        return max(SUMMARY_TOKENS, sum(fold.tokens for fold in folded.edits.folds)) + user_tokens
 
 
 def settled_runs(situation: Situation, kept: Collection[int]) -> SettledRuns:
     """Return the runs of entries that are not recent and contain none of the facts `kept`.
 
-    Entries between the facts `kept` are not looked at: this is asked before most calls.
+    Entries between the facts `kept` are skipped without looking at them, as this runs before most calls.
     """
     conversation = situation.folded.conversation
     groups = conversation.groups
@@ -80,7 +80,7 @@ def settled_runs(situation: Situation, kept: Collection[int]) -> SettledRuns:
 
 
 def _run(situation: Situation, first: int, end: int) -> list[Run]:
-    """Return the run of the groups first..end-1, [] where it is too small to be one."""
+    """Return the run of the groups first..end-1, [] if it is too small."""
     if end <= first:
         return []
     conversation = situation.folded.conversation

@@ -45,8 +45,8 @@ class RestoredFiles(Struct, frozen=True):
 class UserBlock(Struct):
     """A block of a user message: its recall id, text and tokens, and the forms in which it can be shown.
 
-    `answers` names the call that the words answer, "" for a message of its own; `sentences` are (weight,
-    sentence) of those that say more than small talk.
+    `answers` names the call that the words answer, "" for a message; `sentences` are (weight, sentence) of
+    those that say more than small talk.
     """
 
     ident: str
@@ -59,8 +59,8 @@ class UserBlock(Struct):
     def said(self) -> list[tuple[int, str]]:
         """Return (weight, sentence) of each sentence that is more than small talk; errands weigh least."""
         if self.sentences is None:
-            said = weighed_sentences(own_words(self.text))
-            spans = ((each.weight, self.text[each.start : each.end]) for each in said)
+            sentences = weighed_sentences(own_words(self.text))
+            spans = ((each.weight, self.text[each.start : each.end]) for each in sentences)
             self.sentences = [
                 (REST if weight < LASTING and is_errand(text) else weight, text)
                 for weight, text in spans
@@ -69,13 +69,13 @@ class UserBlock(Struct):
         return self.sentences
 
     def is_talk(self, most: int) -> bool:
-        """Return whether it has at most so many tokens and says nothing that matters once it is answered."""
+        """Return whether it has at most `most` tokens and says nothing that matters once it is answered."""
         return self.tokens <= most and not self.answers and all(weight < FACT for weight, _ in self.said())
 
     def tells(self) -> bool:
         """Return whether it is more than errands and a few words."""
-        said = (self.text[each.start : each.end] for each in weighed_sentences(own_words(self.text)))
-        return any(each.count(" ") >= 3 and not is_errand(each) for each in said)
+        sentences = (self.text[each.start : each.end] for each in weighed_sentences(own_words(self.text)))
+        return any(each.count(" ") >= 3 and not is_errand(each) for each in sentences)
 
 
 class WorkedOut(Struct, frozen=True):
@@ -116,7 +116,7 @@ class Situation(Struct, frozen=True):
     calibration: Calibration
     binds: bool  # whether the model binds thinking to its prefix
     counter: TokenCounter
-    live: tuple[str, ...] = ()  # state beside the conversation (permission mode, ...), a line each
+    live: tuple[str, ...] = ()  # state outside the conversation (permission mode, ...), one line each
     outputs: str = OUTPUTS_PREFIX  # of the paths of stored outputs: the directory and the session's prefix
     uncleared: Situation | None = None  # without the clearing of this pass, which a summary makes unnecessary
     lasting: tuple[Edit, ...] = ()  # edits of this pass that stay, and are sent, if a summary follows
@@ -145,7 +145,7 @@ class Situation(Struct, frozen=True):
     def can_wait(self) -> bool:
         """Return whether the next requests fit while a summary is written in the background.
 
-        That is so up to halfway from the trigger to the end of the window.
+        This is true up to halfway between the trigger and the end of the window.
         """
         return self.tokens < (self.trigger_tokens + self.window.size) // 2
 
@@ -161,11 +161,11 @@ class Situation(Struct, frozen=True):
         return round(raw * self.slope)
 
     def unscaled(self, tokens: int) -> int:
-        """Return our count for so many of the model's tokens."""
+        """Return our count for a number of the model's tokens."""
         return round(tokens / self.slope)
 
     def reaches(self, tokens: int, messages_only: bool) -> bool:
-        """Return whether the prompt has so many tokens, by the estimate or by our own count of its messages.
+        """Return whether the prompt has `tokens` tokens, by the estimate or by our own count of its messages.
 
         With `messages_only` only our own count matters, since the effect of clearing is known by it alone.
         """
@@ -186,7 +186,7 @@ class Situation(Struct, frozen=True):
 def replacement_limit(situation: Situation) -> int:
     """Return the tokens (our count) that a replacement and the tail after it may have.
 
-    In a small window thrifty keeps less, so that the next compaction is not due after a call or two.
+    In a small window thrifty keeps less, so that the next compaction is not due within a call or two.
     """
     settings = situation.settings
     overhead = situation.scaled(situation.overhead)

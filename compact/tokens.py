@@ -36,9 +36,9 @@ SPLIT_PATTERN = (
 )  # of tiktoken_ext.openai_public.cl100k_base, which would download the table
 ENCODED_AT_ONCE_CHARS = 50_000  # bounds the list of tokens and the regular expression's stack
 LOADING_CHARS = 100_000  # some 25,000 tokens, an eighth of the usual window
-MAX_COUNTED_CHARS = 1_000_000  # takes at most 0.3 s; no prompt is as long
+MAX_COUNTED_CHARS = 1_000_000  # takes at most 0.3 s; no prompt is that long
 BLOCK_FRAME_TOKENS = 4  # of a block other than text
-ARGUMENT_FRAME_TOKENS = 2  # of each argument of a call, beside its name and its value
+ARGUMENT_FRAME_TOKENS = 2  # of each argument of a call, besides its name and its value
 
 
 class TokenCounter:
@@ -114,7 +114,7 @@ class TokenCounter:
     def arguments(self, arguments: Mapping[str, Any]) -> int:
         """Return the tokens of a call's arguments, which models read and write as names and values.
 
-        Texts are counted unescaped: as JSON strings, code would count a tenth more.
+        Texts are counted unescaped: as JSON strings, code would have a tenth more tokens.
         """
         values = (self.text(one) if isinstance(one, str) else self.value(one) for one in arguments.values())
         names = (self.text(name) + ARGUMENT_FRAME_TOKENS for name in arguments)

@@ -21,7 +21,7 @@ from .page_references import unchanged_lines
 
 MIN_RUN_LINES = 8  # that are left out together
 MIN_TRIMMED_CHARS = 800  # of a page that is worth trimming
-MIN_TRIMMED_SHARE = 0.5  # of the characters of a page, that are repeated
+MIN_TRIMMED_SHARE = 0.5  # of the characters of a page, repeated
 MAX_PAGES = 3  # in view, that a new one is compared with
 MAX_PAGE_LINES = 4_000
 _NUMBERED_LINE = lazy_pattern(r" *(\d+)(?:→|\t)(.*)", re.DOTALL)
@@ -38,7 +38,7 @@ class _Page(Struct, frozen=True):
 def trim_page(folded: Folded, use: ToolUseBlock, content: tuple[Block, ...], path: str) -> tuple[Block, ...]:
     """Return the content of a read without the runs of lines that earlier pages in view show.
 
-    `path` is the file's path in the results' records, "" where they have none.
+    `path` is the file's path as recorded with the results, "" if it is not recorded.
     """
     first = content[0] if content else None  # an empty result of another agent's session has no block
     if not isinstance(first, TextBlock) or len(first.text) < MIN_TRIMMED_CHARS:
@@ -51,8 +51,8 @@ def trim_page(folded: Folded, use: ToolUseBlock, content: tuple[Block, ...], pat
     if not earlier or not (page := _page("", rows)):
         return content
     places = _found_in(page, earlier)
-    gone = sum(len(page.lines[at]) for at in places)
-    if gone < max(MIN_TRIMMED_CHARS, MIN_TRIMMED_SHARE * sum(map(len, page.lines))):
+    omitted = sum(len(page.lines[at]) for at in places)
+    if omitted < max(MIN_TRIMMED_CHARS, MIN_TRIMMED_SHARE * sum(map(len, page.lines))):
         return content
     return (TextBlock("\n".join(_trimmed(rows, page, places))), *content[1:])
 
@@ -62,8 +62,8 @@ def _pages_in_view(folded: Folded, call: ToolUseBlock, path: str) -> Iterator[_P
     edits = folded.edits
     file = file_path_of(call)
     left = MAX_PAGES
-    known = (block.seq for block in reversed(tracker_of(folded).of_file(base_name(file))))
-    for seq in dict.fromkeys((*_above_in_its_reply(folded, call), *known)):
+    shown = (block.seq for block in reversed(tracker_of(folded).of_file(base_name(file))))
+    for seq in dict.fromkeys((*_above_in_its_reply(folded, call), *shown)):
         fact = fact_at(folded, seq)
         if not isinstance(fact, Result) or not edits.shows(seq, 0, "content"):
             continue
@@ -96,7 +96,7 @@ def _is_same_file(use: ToolUseBlock, result: Result, file: str, path: str) -> bo
 
 
 def _page(ident: str, rows: Sequence[str]) -> _Page | None:
-    """Return the numbered lines among the rows, None where they are too few to be a page."""
+    """Return the numbered lines among the rows, None if there are too few for a page."""
     found = [hit for row in rows if (hit := _NUMBERED_LINE.fullmatch(row))]
     if len(found) < MIN_RUN_LINES or len(found) > MAX_PAGE_LINES:
         return None
@@ -124,7 +124,7 @@ def _runs(old: _Page, page: _Page) -> Iterator[tuple[int, int, int]]:
     for at, lines in enumerate(_stretches(old)):
         found.setdefault(lines, []).append(at)
     here = 0
-    there = 0
+    place = 0
     wanted = list(_stretches(page))
     while here < len(wanted):
         if not (places := found.get(wanted[here])):
@@ -132,13 +132,13 @@ def _runs(old: _Page, page: _Page) -> Iterator[tuple[int, int, int]]:
             continue
         same = of_number.get(page.numbers[here], -1)
         is_there = same >= 0 and old.lines[same : same + MIN_RUN_LINES] == wanted[here]
-        there = same if is_there else places[bisect_left(places, there) % len(places)]
+        place = same if is_there else places[bisect_left(places, place) % len(places)]
         size = MIN_RUN_LINES
-        while page.lines[here + size : here + size + 1] == old.lines[there + size : there + size + 1] != ():
+        while page.lines[here + size : here + size + 1] == old.lines[place + size : place + size + 1] != ():
             size += 1
-        yield there, here, size
+        yield place, here, size
         here = here + size
-        there = there + size
+        place = place + size
 
 
 def _stretches(page: _Page) -> Iterator[tuple[str, ...]]:

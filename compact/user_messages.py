@@ -1,7 +1,7 @@
-"""Show the user's messages of a summarized range: verbatim, or shortened to what directs the work.
+"""Show the user's messages of a summarized range: verbatim, or only the sentences that direct the work.
 
-Each block of the user is shown in a `Form`. Where space is short, all older ones get the mildest form that
-fits; the sentences that direct the work are kept longest.
+Each block of the user is shown in a `Form`. If space is short, all older ones get the mildest form that fits;
+the sentences that direct the work are kept longest.
 """
 
 from collections import Counter
@@ -57,7 +57,7 @@ LINE_FRAME_TOKENS = 8  # of the list mark and the id of a sentence
 MAX_OWN_COMMAND_TOKENS = 200  # of a command that the user ran, with its output
 PLAIN_CHARS = 110  # of a rule that a user types, at most
 CHARS_PER_MARK = 20  # of a sentence that is typed, at least
-HIGHEST_RANK = 2 * LASTING + 2  # of a sentence that takes an earlier one back
+HIGHEST_RANK = 2 * LASTING + 2  # of a sentence that withdraws an earlier one
 RARE_COUNT = 4  # sentences with a rare word, at most
 SHARED_WORDS = 2  # rare words that two sentences on the same subject have in common, at least
 MIN_SUBJECT_CHARS = 4  # of a word that names a subject
@@ -68,10 +68,10 @@ CUT_NOTE_TOKENS = 18  # of the note that says how much of a message is omitted
 def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> str:
     """Return the user's messages and answers, oldest first, in about `room` tokens.
 
-    The newest message is always among them, and the one that began its turn. Where space is short, small talk
-    is omitted first. Then the older messages, pasted before typed ones, are shown by their beginnings and the
-    sentences that direct the work, down to the weight that fits; the remaining space goes to the newest. Only
-    where even that is too much, the oldest messages are omitted except for their heaviest sentences.
+    The newest message is always among them, and the one that began its turn. If space is short, small talk is
+    omitted first. Then the older messages, pasted before typed ones, are shown by their beginnings and the
+    sentences that direct the work, down to the weight that fits; the remaining space goes to the newest. If
+    even that is too much, the oldest messages are omitted except for their heaviest sentences.
     """
     blocks = _last_said([block for entry in entries for block in _user_blocks(situation, entry)])
     if not blocks:
@@ -81,30 +81,32 @@ def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> 
         stay[at], tokens = _newest(situation, blocks[at], room)
         room = max(0, room - tokens)
     older = [block for at, block in enumerate(blocks) if at not in stay]
-    talk = set[int]()
+    small_talk = set[int]()
     if _total(situation, older, WHOLE_FORM) > room:
-        talk = {at for at, block in enumerate(older[:-KEPT_NEWEST]) if block.is_talk(HEAD_TOKENS)}
-        room -= CUT_NOTE_TOKENS if talk else 0
-    said = [block for at, block in enumerate(older) if at not in talk]
-    level = next((form for form in FORMS if _total(situation, said, form) <= room), None)
+        small_talk = {at for at, block in enumerate(older[:-KEPT_NEWEST]) if block.is_talk(HEAD_TOKENS)}
+        room -= CUT_NOTE_TOKENS if small_talk else 0
+    rest = [block for at, block in enumerate(older) if at not in small_talk]
+    level = next((form for form in FORMS if _total(situation, rest, form) <= room), None)
     if level is None:
-        heaviest = _heaviest_and_newest(situation, said, room)
-        return "\n".join([*_talk_note(older, talk), *heaviest, *(stay[at] for at in sorted(stay))])
-    shown = [("", 0) if at in talk else _form(situation, block, level) for at, block in enumerate(older)]
+        heaviest = _heaviest_and_newest(situation, rest, room)
+        return "\n".join([*_talk_note(older, small_talk), *heaviest, *(stay[at] for at in sorted(stay))])
+    shown = [
+        ("", 0) if at in small_talk else _form(situation, block, level) for at, block in enumerate(older)
+    ]
     left = room - sum(tokens for _, tokens in shown)
     for better in (FORMS[max(0, FORMS.index(level) - 1)], WHOLE_FORM):
         for at in range(len(older) - 1, -1, -1):
             text, tokens = _form(situation, older[at], better)
-            if at not in talk and 0 < tokens - shown[at][1] <= left:
+            if at not in small_talk and 0 < tokens - shown[at][1] <= left:
                 left -= tokens - shown[at][1]
                 shown[at] = (text, tokens)
-    for at in sorted(talk, key=lambda at: (older[at].tells(), at), reverse=True):
+    for at in sorted(small_talk, key=lambda at: (older[at].tells(), at), reverse=True):
         text, tokens = _form(situation, older[at], WHOLE_FORM)
         if (left := left - tokens) < 0:
             break
-        talk.remove(at)
+        small_talk.remove(at)
         shown[at] = (text, tokens)
-    note = _talk_note(older, talk)
+    note = _talk_note(older, small_talk)
     for at in sorted(stay):
         shown.insert(at, (stay[at], 1))
     return "\n".join([*note, *(text for text, tokens in shown if tokens)])
@@ -152,9 +154,9 @@ def _heaviest_and_newest(situation: Situation, blocks: Sequence[UserBlock], room
     may change it: what takes something back is taken first, and what says more on the same subject is taken
     with it.
     """
-    said = _said(situation, blocks)
+    weighed = _said(situation, blocks)
     parts = [0] * len(blocks)
-    for each in said:
+    for each in weighed:
         parts[each.block] += each.tokens
     wanted = sum(parts)
     left = room - CUT_NOTE_TOKENS
@@ -166,7 +168,7 @@ def _heaviest_and_newest(situation: Situation, blocks: Sequence[UserBlock], room
         wanted = wanted - parts[first - 1]
         left = left - size
         first = first - 1
-    kept = _that_fit([each for each in said if each.block < first], left)
+    kept = _that_fit([each for each in weighed if each.block < first], left)
     lines = list[str]()
     for block, sentences in groupby(kept, key=lambda each: each.block):
         lines.append(f"- {GAP.join(each.text for each in sentences)} ({blocks[block].ident})")
@@ -188,7 +190,7 @@ class Said(Struct, frozen=True):
 
 
 def _said(situation: Situation, blocks: Sequence[UserBlock]) -> list[Said]:
-    """Return the user's sentences, a repeated one only where it was said last."""
+    """Return the user's sentences, repeated ones only in the last place."""
     each = [(at, weight, line) for at, block in enumerate(blocks) for weight, line in block.said()]
     last = {alike(line): place for place, (_, _, line) in enumerate(each)}
     return [
@@ -207,7 +209,7 @@ def _said(situation: Situation, blocks: Sequence[UserBlock]) -> list[Said]:
 
 @lru_cache(maxsize=4_096)
 def _rank(weight: int, line: str) -> int:
-    """Rank a sentence for where not all of them fit.
+    """Rank a sentence, for the case that not all of them fit.
 
     A rule that a user types is short and plain; a sentence of a pasted document is long, an item of a list
     or full of markup, and often demands just as much.
@@ -276,7 +278,7 @@ def _head(situation: Situation, text: str, tokens: int) -> int:
 
 def _user_blocks(situation: Situation, entry: Entry) -> Iterator[UserBlock]:
     """Yield the user's own blocks of a message, or the user's answers to the calls of an exchange."""
-    known = situation.worked_out.user_blocks
+    user_blocks = situation.worked_out.user_blocks
     if isinstance(entry, Exchange):
         yield from _answers(situation, entry)
         return
@@ -285,11 +287,11 @@ def _user_blocks(situation: Situation, entry: Entry) -> Iterator[UserBlock]:
     for index, block in enumerate(entry.fact.blocks):
         if injected_text(block) is not None or not isinstance(block, TextBlock | ImageBlock):
             continue
-        if (entry.seq, index) not in known:
+        if (entry.seq, index) not in user_blocks:
             text = block.text if isinstance(block, TextBlock) else "[an image]"
             tokens = situation.counter.text(text)
-            known[entry.seq, index] = UserBlock(f"r{entry.seq}.{index}", text=text, tokens=tokens)
-        yield known[entry.seq, index]
+            user_blocks[entry.seq, index] = UserBlock(f"r{entry.seq}.{index}", text=text, tokens=tokens)
+        yield user_blocks[entry.seq, index]
 
 
 def _answers(situation: Situation, exchange: Exchange) -> Iterator[UserBlock]:
@@ -306,8 +308,8 @@ def _answers(situation: Situation, exchange: Exchange) -> Iterator[UserBlock]:
 def directives_within(situation: Situation, first: int, last: int, room: int) -> str:
     """Return the user's sentences of facts first..last that direct later work, in at most `room` tokens.
 
-    Where space is short, permanent rules come first, then the newest sentences. Open prompts are left out,
-    since they are shown in full.
+    If space is short, permanent rules come first, then the newest sentences. Open prompts are left out, since
+    they are shown in full.
     """
     opened = {prompt.seq for prompt in open_prompts(situation.folded)}
     entries = [

@@ -218,17 +218,17 @@ def _return_from_missing_folder(context: ToolContext) -> str | None:
 
 def _follow(context: ToolContext, folder: str | None) -> str | None:
     """Run the next command where this one ended, if that is in the project; return a note of a change."""
-    there = Path(folder) if folder is not None else context.cwd
-    if there.is_dir() and there.is_relative_to(context.folder):
-        moved = there != context.cwd
-        context.cwd = there
+    ended_in = Path(folder) if folder is not None else context.cwd
+    if ended_in.is_dir() and ended_in.is_relative_to(context.folder):
+        moved = ended_in != context.cwd
+        context.cwd = ended_in
         return f"[cwd: {shown_cwd(context)}]" if moved else None
     if not context.folder.is_dir():
         return None
     context.cwd = context.folder
-    if there.is_relative_to(context.folder):
-        return f"[{there} no longer exists; the next command runs in {context.folder}]"
-    return f"[the command ended in {there}, outside the project; the next one runs in {context.folder}]"
+    if ended_in.is_relative_to(context.folder):
+        return f"[{ended_in} no longer exists; the next command runs in {context.folder}]"
+    return f"[the command ended in {ended_in}, outside the project; the next one runs in {context.folder}]"
 
 
 async def run_guarded(arguments: BashArguments, call: ToolCall) -> ToolResult:

@@ -151,8 +151,8 @@ def fact_from_json(raw: Any) -> tuple[Fact, str]:
         # If a field is missing or cannot be read, the line is kept like one of an unknown kind.
         with suppress(KeyError, TypeError, ValueError, OverflowError, RecursionError):
             return made(seq, ts, **_values(raw, _READERS[made])), sid
-    known = {key: value for key, value in raw.items() if key not in ("mac", CHECKSUM)}
-    return UnknownFact(seq, ts, kind, known), sid
+    fields = {key: value for key, value in raw.items() if key not in ("mac", CHECKSUM)}
+    return UnknownFact(seq, ts, kind, fields), sid
 
 
 def parse_line(line: bytes) -> Any:

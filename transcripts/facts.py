@@ -288,8 +288,8 @@ FACT_TYPES: dict[str, type[Fact]] = {
 
 def about_said(*pairs: tuple[str, str]) -> dict[str, Any]:
     """Return the entries of `Result.about` for the user's words, as `Result.said` reads them; {} for none."""
-    said = [list(pair) for pair in pairs if pair[1].strip()]
-    return {SAID_KEY: said} if said else {}
+    answers = [list(pair) for pair in pairs if pair[1].strip()]
+    return {SAID_KEY: answers} if answers else {}
 
 
 def about_changed(files: Mapping[str, str]) -> dict[str, Any]:

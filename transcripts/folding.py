@@ -134,8 +134,8 @@ class Conversation(Struct):
     def shows(self, fact: Result) -> bool:
         """Return whether this is the result of its call: of several the first one counts."""
         exchange = self.exchange_of(fact.of)
-        known = exchange.results.get(fact.block) if exchange is not None else None
-        return known is not None and known.seq == fact.seq
+        counted = exchange.results.get(fact.block) if exchange is not None else None
+        return counted is not None and counted.seq == fact.seq
 
     def _usable_calls(self, fact: Reply) -> dict[int, ToolUseBlock]:
         """Return the calls of a complete reply by block index, with valid names and unique ids."""
@@ -391,8 +391,9 @@ class Folded(Struct):
 
     def _rewind(self, fact: Rewound) -> None:
         """Fold the facts before `fact.to` again, in place."""
-        known = self.gaps.items()  # facts that are still shown may refer to those lost in a gap before `to`
-        gaps = {after if after < fact.to else fact.seq: first for after, first in known if first < fact.to}
+        # Facts that are still shown may refer to those lost in a gap before `to`.
+        earlier = ((after, first) for after, first in self.gaps.items() if first < fact.to)
+        gaps = {after if after < fact.to else fact.seq: first for after, first in earlier}
         fresh = _refold((old for old in self.facts if old.seq < fact.to), gaps)
         fresh.charges = self.charges
         for name in self.__struct_fields__:

@@ -278,13 +278,13 @@ class Journal:
 def _is_in_place(path: Path, disk: Disk, fd: int) -> bool:
     """Return whether the path of a transcript still names the file `fd`. Raises OSError."""
     try:
-        there = path.lstat()
+        current = path.lstat()
     except FileNotFoundError:  # removed, or moved together with the whole project
         return disk.stat(fd).st_nlink > 0 and not path.parent.parent.is_dir()
     except NotADirectoryError:
         return False
     found = disk.stat(fd)
-    return (found.st_dev, found.st_ino) == (there.st_dev, there.st_ino)
+    return (found.st_dev, found.st_ino) == (current.st_dev, current.st_ino)
 
 
 def open_record(path: Path, disk: Disk, whole_size: int, read_size: int) -> int:

@@ -297,8 +297,8 @@ def _leave_out_known_tails(loaded: LoadedTranscript, places: list[tuple[int, int
         start, end = note.get("start"), note.get("end")
         if not (isinstance(start, int) and isinstance(end, int)):
             continue
-        known = range(start, end)
-        kept = [at for at, (_, offset) in enumerate(places) if offset not in known]
+        span = range(start, end)
+        kept = [at for at, (_, offset) in enumerate(places) if offset not in span]
         loaded.facts = [loaded.facts[at] for at in kept]
         places[:] = [places[at] for at in kept]
 

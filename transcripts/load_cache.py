@@ -315,9 +315,9 @@ class CacheThread:
                 self._thread.start()
 
     def _write(self, path: Path, key: SessionKey) -> None:
-        known = self._known.get(path, CachedEnd())
+        cached = self._known.get(path, CachedEnd())
         with suppress(OSError):
-            self._known[path] = write_pieces(path, key, self._over.is_set, known)
+            self._known[path] = write_pieces(path, key, self._over.is_set, cached)
 
     def end(self) -> None:
         """Stop soon, without waiting."""

@@ -198,8 +198,8 @@ def cache_miss_from_json(raw: Any) -> CacheMiss | None:
         return None
     reason = raw.get("reason", raw.get("type"))
     tokens = raw.get("tokens", raw.get("cache_missed_input_tokens"))
-    known = isinstance(tokens, int | float) and 0 < tokens < 1e12
-    return CacheMiss(reason[:100], int(tokens) if known else 0) if isinstance(reason, str) else None
+    is_valid = isinstance(tokens, int | float) and 0 < tokens < 1e12
+    return CacheMiss(reason[:100], int(tokens) if is_valid else 0) if isinstance(reason, str) else None
 
 
 def usage_from_json(raw: Mapping[str, Any]) -> Usage:

@@ -201,8 +201,8 @@ class Originals(Struct, frozen=True):
     def _left_out(self, seq: int) -> str:
         compaction = next((one for one in self.folded.compactions if one.seq == seq), None)
         if compaction is None:
-            known = ", ".join(one.id for one in self.folded.compactions[-6:]) or "none"
-            raise KeyError(f"unknown compaction c{seq}. Latest compactions: {known}")
+            latest = ", ".join(one.id for one in self.folded.compactions[-6:]) or "none"
+            raise KeyError(f"unknown compaction c{seq}. Latest compactions: {latest}")
         cleared = {edit.seq for edit in compaction.edits if isinstance(edit, Clear)}
         folds = [edit for edit in compaction.edits if isinstance(edit, Fold)]
         return self._stretch(

@@ -188,8 +188,8 @@ def agent_task(opened: Opened) -> str:
 def prompt_title(prompt: User) -> str:
     """Return what the user said with a prompt on one line, or else the command that they ran."""
     texts = map(block_text, said_by_user(prompt.blocks) or typed_blocks(prompt.blocks))
-    said = "\n".join(_without_output(text) for text in texts)
-    return " ".join("".join(split_pastes(said)).split())
+    title = "\n".join(_without_output(text) for text in texts)
+    return " ".join("".join(split_pastes(title)).split())
 
 
 def _without_output(text: str) -> str:

@@ -90,11 +90,11 @@ def release_lock(record: Path, fd: int) -> None:
 def holds_lock(record: Path, fd: int) -> bool:
     """Return whether `fd` is the current lock file, which may have been removed or replaced meanwhile."""
     try:
-        there = record.with_suffix(".lock").lstat()
+        current = record.with_suffix(".lock").lstat()
     except FileNotFoundError:
         return False
     here = os.fstat(fd)
-    return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
+    return (here.st_dev, here.st_ino) == (current.st_dev, current.st_ino)
 
 
 def lock_holder(record: Path) -> int | None:

@@ -111,16 +111,16 @@ class SpareCopy:
 
     def _take(self, name: str, now: Stamp) -> None:
         """Keep the current state of a file by a hard link, a copy, or both."""
-        known = self.index[_folder_of(name)].get(name)
-        linked = known is not None and known.linked and known.stamp[0] == now[0]
+        earlier = self.index[_folder_of(name)].get(name)
+        linked = earlier is not None and earlier.linked and earlier.stamp[0] == now[0]
         linked = linked or self.files.link(name)
-        more = now[1] - (known.size if known and known.checksum is not None else 0)
+        more = now[1] - (earlier.size if earlier and earlier.checksum is not None else 0)
         is_copied = self._copied_bytes + more <= MAX_COPIED_BYTES and not (
             linked and name.startswith(WRITTEN_ONCE)
         )
         try:
             if is_copied:
-                kept = self.files.copy(name, known, linked)
+                kept = self.files.copy(name, earlier, linked)
             else:
                 kept = self.files.without_copy(name, linked)
         except OSError:

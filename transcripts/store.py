@@ -183,16 +183,16 @@ class Store:
 
     def join(self, saved: Path, loaded: LoadedTranscript) -> None:
         """Add the lines that an earlier run saved in the file `saved`, if they continue the transcript."""
-        known = {fact.seq: fact for fact in loaded.facts}
+        facts = {fact.seq: fact for fact in loaded.facts}
         new: list[tuple[Fact, bytes]] = []
         with suppress(OSError):
             for line in read_regular(saved, MAX_LINE_BYTES).splitlines(keepends=True):
                 with suppress(BadLine):  # the last one may be torn
                     fact, sid = decode_line(line)
-                    is_same = fact.seq in loaded.lazy_results or known.get(fact.seq) == fact
+                    is_same = fact.seq in loaded.lazy_results or facts.get(fact.seq) == fact
                     if sid == self.sid and not is_same:
                         new.append((fact, line))
-            if new and (not known or new[0][0].seq != max(known) + 1):
+            if new and (not facts or new[0][0].seq != max(facts) + 1):
                 apart = saved.with_suffix(".apart")
                 saved.rename(apart)
                 self._warn(

@@ -200,21 +200,21 @@ def _looked_at(project: str) -> dict[str, _Listing]:
 
 def _named_near_root(project: str, search: SecretSearch) -> Iterator[tuple[str, str]]:
     """Yield (directory, name) of possibly guarded entries in directories near the root, outer ones first."""
-    known = _looked_at(project)
-    if len(known) >= _MAX_FOLDERS:
-        for gone in [path for path in known.copy() if not os.path.isdir(path)]:
-            known.pop(gone, None)
+    listings = _looked_at(project)
+    if len(listings) >= _MAX_FOLDERS:
+        for path in [path for path in listings.copy() if not os.path.isdir(path)]:
+            listings.pop(path, None)
     layer = [project]
     for _ in range(_MAX_DEPTH):
         below: list[str] = []
         for place in layer:
-            listing = known.get(place)
-            if listing is None and len(known) >= _MAX_FOLDERS:
+            listing = listings.get(place)
+            if listing is None and len(listings) >= _MAX_FOLDERS:
                 continue
             try:
                 stamp = search.stamp(place)
                 if listing is None or listing.stamp != stamp:
-                    listing = known[place] = _listing(place, stamp)
+                    listing = listings[place] = _listing(place, stamp)
             except OSError:
                 continue
             for name in listing.named:
@@ -245,13 +245,13 @@ def git_steering(git: str) -> list[str]:
     """Return the files that control git in the directories of a repository, its submodules and worktrees."""
     waiting = [git]
     found = list[str]()
-    known = {git}
+    visited = {git}
     for each in waiting:
         for path in _steering_of(each):
             if not path.endswith("/.git") or os.path.islink(path) or not os.path.isdir(path):
                 found.append(path)
-            elif path not in known:
-                known.add(path)
+            elif path not in visited:
+                visited.add(path)
                 waiting.append(path)
     return list(dict.fromkeys(found))
 
@@ -276,20 +276,20 @@ def _steering_of(git: str, checkout: str = "") -> list[str]:
             places += [part for part in parts if os.path.lexists(os.path.join(part, "HEAD"))]
     found += [f"{place}/{name}" for place in places for name in _GIT_STEERING]
     project = checkout or os.path.dirname(git)
-    known = _checkouts(git)
+    checkouts = _checkouts(git)
     named = _named_in_configuration([git], project)
-    held = _held(git, project)
+    repositories = _held(git, project)
     for part in places[1:]:
         if (leading := _leading_to(part)).startswith(f"{project}/"):
-            known.add(leading)
+            checkouts.add(leading)
             own = part.startswith(f"{git}/modules/")
             named += _named_in_configuration([part] if own else [part, git], os.path.dirname(leading))
-            held += _held(part, os.path.dirname(leading))
+            repositories += _held(part, os.path.dirname(leading))
     named = [passed for path in named for passed in links_on_way(path)]
     found += (path for path in named if path.startswith(f"{project}/"))
-    files = filter(os.path.isfile, sorted(known.copy()))
+    files = filter(os.path.isfile, sorted(checkouts.copy()))
     found += (path for path in files if os.path.realpath(path) == path)
-    return [path for path in dict.fromkeys([*found, *held]) if os.path.lexists(path)]
+    return [path for path in dict.fromkeys([*found, *repositories]) if os.path.lexists(path)]
 
 
 @cache
@@ -305,8 +305,8 @@ def _held(place: str, checkout: str) -> list[str]:
     except OSError:
         return []
     stamp = stamp_of(state)
-    known = _indexes().get(place)
-    if known is None or known[0] != stamp:
+    index = _indexes().get(place)
+    if index is None or index[0] != stamp:
         data = beginning(f"{place}/index", _MAX_HELD_BYTES)
         parts = [data]
         if b"link" in data:  # the index may be split into several files
@@ -314,8 +314,8 @@ def _held(place: str, checkout: str) -> list[str]:
             parts += (beginning(str(path), _MAX_HELD_BYTES) for path in files)
         names = [name for part in parts for size in (20, 32) for name in repositories_in_index(part, size)]
         settled = len(parts) == 1 and time.time_ns() - state.st_ctime_ns > _SETTLED_NS
-        known = _indexes()[place] = (stamp if settled else None, names)
-    paths = (os.path.join(checkout, os.fsdecode(name)) for name in known[1])
+        index = _indexes()[place] = (stamp if settled else None, names)
+    paths = (os.path.join(checkout, os.fsdecode(name)) for name in index[1])
     whole = (path for path in paths if path != checkout and "\0" not in path)
     return [f"{path}/.git" for path in whole if os.path.realpath(path) == path]
 

@@ -149,8 +149,10 @@ class SecretSearch:
 
     def stamp(self, place: str) -> Stamp:
         """Return the stamp of a directory, which `find` may just have looked at. Raises OSError."""
-        known = self._listings.get(place)
-        return known.stamp if known is not None and known.stamp is not None else stamp_of(os.stat(place))
+        listing = self._listings.get(place)
+        return (
+            listing.stamp if listing is not None and listing.stamp is not None else stamp_of(os.stat(place))
+        )
 
     def _walk(self, until: float) -> Iterator[str]:
         """Yield the paths of possible secrets. New directories are listed until the time is over."""
@@ -164,20 +166,20 @@ class SecretSearch:
                 last = []
             below = list[str]()
             for place in layer:
-                known = self._listings.get(place)
-                if known is None and (time.monotonic() > until or len(reached) >= MAX_FOLDERS):
+                listing = self._listings.get(place)
+                if listing is None and (time.monotonic() > until or len(reached) >= MAX_FOLDERS):
                     self.complete = False
                     continue
                 try:
                     stamp = stamp_of(os.stat(place))
-                    if known is None or known.stamp != stamp:
-                        known = _listing(place, stamp, self._globs)
+                    if listing is None or listing.stamp != stamp:
+                        listing = _listing(place, stamp, self._globs)
                 except OSError:
                     continue
-                reached[place] = known
-                yield from known.named
-                below += known.folders
-                last += known.last
+                reached[place] = listing
+                yield from listing.named
+                below += listing.folders
+                last += listing.last
             layer = below
         self._listings = reached
 
@@ -218,11 +220,11 @@ class SecretSearch:
         except OSError:
             return False
         stamp = stamp_of(state)
-        known = self._judged.get(path)
-        if known is None or known[0] != stamp:
+        judgement = self._judged.get(path)
+        if judgement is None or judgement[0] != stamp:
             settled = time.time_ns() - state.st_ctime_ns > _SETTLED_NS
-            known = self._judged[path] = (stamp if settled else None, is_secret_file(path, name))
-        return known[1]
+            judgement = self._judged[path] = (stamp if settled else None, is_secret_file(path, name))
+        return judgement[1]
 
     def _is_made_up(self, path: str) -> bool:
         """Return whether a file is in a directory of tests or templates, where secrets are usually fake."""

@@ -220,8 +220,8 @@ def _refused_action(run: SandboxedRun, path: Path, message: str) -> str | None:
         action = "write" if any(place.is_relative_to(path) for place in kept) else None
     if action == "read" and not made:
         return action if os.access(path, os.R_OK) else None
-    there = next((place for place in (path, *path.parents) if place.exists()), path)
-    return "write" if action is not None and os.access(there, os.W_OK) else None
+    existing = next((place for place in (path, *path.parents) if place.exists()), path)
+    return "write" if action is not None and os.access(existing, os.W_OK) else None
 
 
 def _program(message: str, line: str) -> str:

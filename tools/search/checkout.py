@@ -48,10 +48,10 @@ class Checkout(Struct, frozen=True):
         """Exclude a directory of this checkout from git, in this clone only. Raises OSError, FileError."""
         file = self.exclude_file
         pattern = f"/{folder.relative_to(self.top).as_posix()}/".encode()
-        known = b""
+        patterns = b""
         with suppress(FileNotFoundError):
-            known = load_file(str(file.parent.resolve() / file.name)).data
-        if pattern not in known.splitlines():
+            patterns = load_file(str(file.parent.resolve() / file.name)).data
+        if pattern not in patterns.splitlines():
             file.parent.mkdir(exist_ok=True)
             append_line(file, pattern)
 

@@ -201,11 +201,11 @@ async def _in_other_encodings(
     states = await _known_files(request.folder, [*odd.lines])
     names = [name for name, state in states.items() if state.st_size <= MAX_WHOLE_BYTES]
     folder = request.folder.rstrip("/")
-    known = {
+    seen_codecs = {
         name: seen.encoding.rstrip("?") for name in names if (seen := context.seen.get(f"{folder}/{name}"))
     }
-    unread = [name for name in names if not known.get(name)]
-    codecs = known | await asyncio.to_thread(detected_codecs, folder, unread)
+    unread = [name for name in names if not seen_codecs.get(name)]
+    codecs = seen_codecs | await asyncio.to_thread(detected_codecs, folder, unread)
     by_codec = defaultdict[str, list[str]](list)
     for name, codec in codecs.items():
         by_codec[codec].append(name)

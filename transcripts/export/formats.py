@@ -49,9 +49,9 @@ def export_text(
     known forms of secrets. Raises ValueError for an unknown suffix.
     """
     if suffix not in EXPORTERS:
-        known = ", ".join(EXPORTERS)
+        suffixes = ", ".join(EXPORTERS)
         wanted = f"a {suffix} file" if suffix else "a file without an extension"
-        raise ValueError(f"cannot export to {wanted}: use one of {known}")
+        raise ValueError(f"cannot export to {wanted}: use one of {suffixes}")
     with suppress(StoreError):  # if the transcript was removed meanwhile, export the facts in memory
         folded = lazy_results.complete(folded) if lazy_results else folded
     text: str = resolve_name(EXPORTERS[suffix])(mask_session(folded, sid, masks or SecretMasks()), sid)

@@ -78,18 +78,18 @@ def _messages(objects: Sequence[Mapping[str, Any]]) -> set[str]:
 def _read_branch(file: ParsedFile, session: ImportedSession, others: Mapping[str, _Branch]) -> None:
     """Add the messages of all lines except those of `others`."""
     messages: list[_Message] = []
-    known: set[str] = set()
+    idents: set[str] = set()
     for raw in file.objects:
         if not _holds_message(raw):
             session.skip_line(raw)
             continue
-        ident = str(raw.get("uuid") or len(known))
+        ident = str(raw.get("uuid") or len(idents))
         branch = others.get(ident)
-        what = "repeated lines" if ident in known else _left_out(raw) or (branch.what if branch else "")
+        what = "repeated lines" if ident in idents else _left_out(raw) or (branch.what if branch else "")
         if what:
             session.skip(what)
             continue
-        known.add(ident)
+        idents.add(ident)
         message = raw["message"]
         blocks = content_blocks(message.get("content"), session.skip)
         if blocks is None:

@@ -41,8 +41,8 @@ def detect_format(raw: bytes) -> tuple[str, ParsedFile]:
     for name, (_, module) in IMPORT_FORMATS.items():
         if module.recognizes(file):
             return name, file
-    known = ", ".join(what for what, _ in IMPORT_FORMATS.values())
-    raise UnreadableRecording(f"the format is unknown. Supported formats: {known}")
+    formats = ", ".join(what for what, _ in IMPORT_FORMATS.values())
+    raise UnreadableRecording(f"the format is unknown. Supported formats: {formats}")
 
 
 def import_session(raw: bytes, count: Count) -> ImportedSession:

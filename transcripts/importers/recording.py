@@ -215,8 +215,8 @@ def _said_in(result: str, use: Block, error: bool, told: Any) -> dict[str, Any]:
     places = sorted((at, each) for each in asked if (at := result.find(f'"{each}"="')) >= 0)
     ends = [*(at for at, _ in places[1:]), (result + _ANSWERS_END).index(_ANSWERS_END)]
     answers = (result[at + len(each) + 4 : end] for (at, each), end in zip(places, ends, strict=False))
-    said = (each.removesuffix(", ").removesuffix(".").removesuffix('"') for each in answers)
-    return about_said(*((each, text) for (_, each), text in zip(places, said, strict=True)))
+    words = (each.removesuffix(", ").removesuffix(".").removesuffix('"') for each in answers)
+    return about_said(*((each, text) for (_, each), text in zip(places, words, strict=True)))
 
 
 def _tells_refusal(told: Any) -> bool:

@@ -89,15 +89,15 @@ class IndexFiller:
         """Index the rest of one transcript; return the bytes left to read."""
         with opened_unread(path) as fd:
             found = os.fstat(fd)
-            known = self._known(sid, fd)
-            while known.size < found.st_size:
+            indexed = self._known(sid, fd)
+            while indexed.size < found.st_size:
                 if time.monotonic() > until:
-                    return found.st_size - known.size
-                before = known
-                known = self._read_batch(fd, known)
-                if known == before:
+                    return found.st_size - indexed.size
+                before = indexed
+                indexed = self._read_batch(fd, indexed)
+                if indexed == before:
                     break  # its last line is incomplete
-            self._db.execute("UPDATE files SET stamp = ? WHERE id = ?", (_stamp(found), known.id))
+            self._db.execute("UPDATE files SET stamp = ? WHERE id = ?", (_stamp(found), indexed.id))
             return 0
 
     def _known(self, sid: str, fd: int) -> IndexedFile:

@@ -191,10 +191,10 @@ def _ranked(
     counts = _counts(index, terms, ids)
     if not counts:
         return ()
-    known = index.count()
-    weights = {term: _weight(known, count) for term, count in counts.items()}
+    total = index.count()
+    weights = {term: _weight(total, count) for term, count in counts.items()}
     matcher = Matcher(weights)
-    unknown = (len(terms) - len(counts)) * _weight(known, 0)
+    unknown = (len(terms) - len(counts)) * _weight(total, 0)
     known_share = sum(weights.values()) / (sum(weights.values()) + unknown)
     order = {sid: at for at, sid in enumerate(sids)}
     best = dict[tuple[int, float, str], tuple[Found, Place]]()

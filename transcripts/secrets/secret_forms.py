@@ -271,9 +271,9 @@ def _parts(name: str, value: str) -> Iterator[str]:
             yield user
     if (header := re.fullmatch(r"(?i)\s*(?:basic|bearer|negotiate)\s+(\S{8,})\s*", value)) is not None:
         yield header[1]
-    for held in re.findall(_HELD_PASSWORD, value) if "=" in value or ":" in value else ():
-        if held[0] not in "$%<{" and not is_placeholder(held) and not is_plain_path(held):
-            yield held
+    for password in re.findall(_HELD_PASSWORD, value) if "=" in value or ":" in value else ():
+        if password[0] not in "$%<{" and not is_placeholder(password) and not is_plain_path(password):
+            yield password
     if _is_named(_HEADERS_NAME, name):
         for header in re.findall(_SECRET_HEADER, value, re.IGNORECASE):
             yield from (header.strip(), header.strip().partition(" ")[2])  # after "Bearer"

@@ -43,9 +43,9 @@ class StreamRedactor:
 
     def flush(self) -> bytes:
         """Return the delayed part."""
-        held = self._line + self._held
+        delayed = self._line + self._held
         self._held = self._line = b""
-        return self._masked(held)
+        return self._masked(delayed)
 
     def _by_lines(self, data: bytes) -> bytes:
         text = self._line + data
@@ -60,9 +60,9 @@ class StreamRedactor:
             return text
         if self._in_key or b"-----BEGIN" in text:
             text = b"".join(map(self._without_key, text.splitlines(keepends=True)))
-        said = text.decode("utf-8", "surrogateescape")
-        masked = mask_output(said)
-        return text if masked == said else masked.encode("utf-8", "surrogateescape")
+        shown = text.decode("utf-8", "surrogateescape")
+        masked = mask_output(shown)
+        return text if masked == shown else masked.encode("utf-8", "surrogateescape")
 
     def _without_key(self, line: bytes) -> bytes:
         """Return a line without the part of a private key in it."""

@@ -66,9 +66,9 @@ class GitBackup(Struct):
         with suppress(OSError), closing(opened_git(self.git)) as top:
             present = state_files(top)
             for path in present:
-                known = self._copied.get(path)
+                copied = self._copied.get(path)
                 with suppress(OSError):
-                    if seen := copy_state_file(top, path, target=self.kept / path, known=known):
+                    if seen := copy_state_file(top, path, target=self.kept / path, known=copied):
                         self._copied[path] = seen
             for path in self._copied.keys() - set(present):
                 del self._copied[path]

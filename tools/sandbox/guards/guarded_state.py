@@ -80,16 +80,16 @@ def guarded_state(
     guarded = guarded_elsewhere(folder) if elsewhere else guarded_in_project(folder)
     layer = sorted(path.removeprefix(f"{folder}/") for path in {*chain(*guarded)})
     state = GuardedState({}, ways={}, root=folder)
-    known = before.entries if before is not None else {}
+    earlier = before.entries if before is not None else {}
     with closing(os.open(folder, FOLDER_FLAGS)) as root:
         for _ in range(_MAX_GUARDED_DEPTH):
             left = _MAX_GUARDED_ENTRIES - len(state.entries)
-            layer = list(_look_at_layer(state, root, layer[: max(0, left)], known))
+            layer = list(_look_at_layer(state, root, layer[: max(0, left)], earlier))
     return state
 
 
 def _look_at_layer(
-    state: GuardedState, root: int, paths: Iterable[str], known: Mapping[str, EntryState]
+    state: GuardedState, root: int, paths: Iterable[str], earlier: Mapping[str, EntryState]
 ) -> Iterator[str]:
     """Add the entries at these paths from the root, and yield the paths within the directories among them.
 
@@ -101,7 +101,7 @@ def _look_at_layer(
             for path in inside:
                 with suppress(OSError):
                     name = os.path.basename(path)
-                    entry = state.entries[path] = _entry(above, name, known.get(path), room)
+                    entry = state.entries[path] = _entry(above, name, earlier.get(path), room)
                     room -= len(entry.data or b"")
                     if entry.kind == "folder":
                         yield from (f"{path}/{each}" for each in _names_in(above, name))

@@ -78,10 +78,10 @@ class ObjectLinks(Struct):
 
     def _link(self, git: int, most: int) -> bool:
         left = most
-        there = ["pack", *sorted(filter(_LOOSE_FOLDER.fullmatch, names_in(git, "objects")))]
-        for name in set(self._folders()).difference(there):
+        folders = ["pack", *sorted(filter(_LOOSE_FOLDER.fullmatch, names_in(git, "objects")))]
+        for name in set(self._folders()).difference(folders):
             shutil.rmtree(self.kept / name)
-        for name in self._changed(git, there):
+        for name in self._changed(git, folders):
             try:
                 opened = safe_open(f"objects/{name}", LISTED_FOLDER, base=git)
             except OSError:
@@ -91,10 +91,10 @@ class ObjectLinks(Struct):
                 here = self.kept / name
                 here.mkdir(mode=0o700, parents=True, exist_ok=True)
                 present = set(object_names(folder))
-                known = set(os.listdir(here))
-                new = present - known
+                linked = set(os.listdir(here))
+                new = present - linked
                 with closing(os.open(here, LISTED_FOLDER)) as target:
-                    for each in known - present:
+                    for each in linked - present:
                         os.unlink(each, dir_fd=target)
                     for each in islice(new, left):
                         link_object(folder, each, target)

@@ -93,15 +93,15 @@ class ProjectGuard(Struct):
         Raises FileError if the disk does not respond.
         """
         async with self._looking:
-            known = self._before
+            earlier = self._before
             first = not self._running
             others = (path for path in written if path.is_dir() and not path.is_relative_to(self.folder))
             places = [_Place(self.folder), *(_Place(path, f"{short_path(str(path))}/") for path in others)]
 
             def look() -> dict[_Place, GuardedState]:
-                looked = [place for place in places if first or place not in known]
-                states = {place: place.state(known.get(place)) for place in looked}
-                states = states if first else known | states
+                looked = [place for place in places if first or place not in earlier]
+                states = {place: place.state(earlier.get(place)) for place in looked}
+                states = states if first else earlier | states
                 within = islice(_repositories_in(states[places[0]]), _MAX_REPOSITORIES)
                 self._keep_repositories([place.path for place in places[1:]], [*within], first)
                 return states
@@ -121,18 +121,18 @@ class ProjectGuard(Struct):
         Other backups are dropped if this is the `first` running command.
         """
         own = self.folder / ".git"
-        known = self._backups
+        backups = self._backups
         found = [own, *within, *(git for path in others for git in (path, path / ".git", path.parent))]
-        wanted = dict.fromkeys(found if first else [*known, *found])
-        for git in known.keys() - wanted:
-            known[git].drop()
+        wanted = dict.fromkeys(found if first else [*backups, *found])
+        for git in backups.keys() - wanted:
+            backups[git].drop()
         self._backups = {}
         records = self.folder / RECORDS_FOLDER
         near = records / "git_copies" if records.is_dir() and not records.is_symlink() else None
         for git in wanted:
             name = f"{project_key(git)}-{os.getpid()}"
             shown = one_line_path(short_path(str(git), str(self.folder)))
-            self._backups[git] = known.get(git) or GitBackup(
+            self._backups[git] = backups.get(git) or GitBackup(
                 git,
                 kept=self.copies / name,
                 near=near / name if near is not None else None,
@@ -188,11 +188,11 @@ class ProjectGuard(Struct):
                 before = self._before.items()
 
                 def look() -> list[str]:
-                    there = [(place, state) for place, state in before if place.path.is_dir()]
-                    found = (self._look_at(place, state) for place, state in there)
+                    existing = [(place, state) for place, state in before if place.path.is_dir()]
+                    found = (self._look_at(place, state) for place, state in existing)
                     may_prune = self.may_prune
                     restored = (backup.restore(may_prune=may_prune) for backup in self._backups.values())
-                    ways = (_restore_ways(*each) for each in there) if self.restores else ()
+                    ways = (_restore_ways(*each) for each in existing) if self.restores else ()
                     return list(chain.from_iterable(chain(ways, restored, found)))
 
                 self.reports += await in_thread(FILE_TIMEOUT_S, lambda _: look())

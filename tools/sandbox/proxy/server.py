@@ -276,9 +276,9 @@ def _plain_target(request: h11.Request, within: str = "") -> tuple[str, str]:
     if not path.startswith("/"):
         path = f"/{path}"
     for name, value in request.headers:
-        said = value.decode("latin-1")
-        if name == b"host" and _without_port(said) != host:
-            raise RequestRefused(403, "the Host header names another host", shown_host(said))
+        authority = value.decode("latin-1")
+        if name == b"host" and _without_port(authority) != host:
+            raise RequestRefused(403, "the Host header names another host", shown_host(authority))
     return host, path
 
 

@@ -76,7 +76,7 @@ def install_filter(text: bytes) -> None:
     import ctypes
 
     call("prctl", NO_NEW_PRIVS, 1, 0, 0, 0)
-    held = ctypes.create_string_buffer(text, len(text))
+    buffer = ctypes.create_string_buffer(text, len(text))
     layout = "HxxxxxxP" if struct.calcsize("P") == 8 else "HxxP"
-    head = struct.pack(layout, len(text) // 8, ctypes.addressof(held))
+    head = struct.pack(layout, len(text) // 8, ctypes.addressof(buffer))
     call("prctl", _SET_SECCOMP, _MODE_FILTER, head, 0, 0)

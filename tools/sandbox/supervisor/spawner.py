@@ -175,12 +175,12 @@ class Spawner:
         """Return every living process of the command, including detached, re-parented and renamed ones."""
         if command.status is not None and self._has_no_commands():
             return set()
-        known = process_table.processes()
-        if not known:  # only the process group is known
+        running = process_table.processes()
+        if not running:  # only the process group is known
             return {command.pid} if process_table.group_lives(command.pid) else set()
-        children = [pid for pid, (parent, _) in known.items() if parent == os.getpid()]
-        mine = [pid for pid in children if self.owner(pid, known[pid][1]) == command.number]
-        return set(mine).union(*(process_table.descendants(pid, known) for pid in mine))
+        children = [pid for pid, (parent, _) in running.items() if parent == os.getpid()]
+        mine = [pid for pid in children if self.owner(pid, running[pid][1]) == command.number]
+        return set(mine).union(*(process_table.descendants(pid, running) for pid in mine))
 
     def connected_command(self, port: int) -> list[Any]:
         """Return [number, program, argument...] of the command that has connected from a port, else []."""
