@@ -45,7 +45,11 @@ def private_folder() -> Path:
 
 def bash_path(context: CommandContext, path: str) -> str:
     """Return the bash on a search path, but none of the project, in which commands may write."""
-    return shutil.which("bash", path=path_outside(path, str(context.folder))) or "/bin/bash"
+    for place in path.split(":"):
+        found = shutil.which("bash", path=place) if place.startswith("/") else None
+        if found is not None and path_outside(place, str(context.folder)):
+            return found
+    return "/bin/bash"
 
 
 def shell_for(context: CommandContext, line: str, private: Path, report: Path) -> Shell:
