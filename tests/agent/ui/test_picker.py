@@ -16,7 +16,7 @@ from tests.sampling import sampled
 from tests.tables import each_row
 
 from .pty_terminal import PtyTerminal
-from .text_samples import SAMPLES, WIDTHS, too_wide, without_sgr
+from .text_samples import CHARACTERS, SAMPLES, WIDTHS, too_wide, without_sgr
 
 CHOICES = (
     ("\r", "apple"),
@@ -131,7 +131,12 @@ def test_nothing_is_wider_than_the_screen_and_nothing_steers_it(columns, filters
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.text(max_size=60), max_size=9), st.integers(-3, 9), st.integers(2, 30), st.integers(4, 90))
+@given(
+    st.lists(st.text(CHARACTERS, max_size=60), max_size=9),
+    st.integers(-3, 9),
+    st.integers(2, 30),
+    st.integers(4, 90),
+)
 def test_the_marked_row_is_on_any_screen(titles, by, rows, columns):
     state = move_mark(search_menu(Menu("Which?", tuple(MenuRow(text, text, FACTS) for text in titles))), by)
     drawn = draw_picker(state, RenderContext(columns, Theme(False)), rows)

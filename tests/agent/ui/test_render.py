@@ -36,7 +36,7 @@ from tools.base import Access
 from transcripts.facts import Result, StoredOutput
 from transcripts.messages import PUT_BACK_START, TextBlock
 
-from .text_samples import DIFF, SAMPLES, WIDTHS, too_wide, without_sgr
+from .text_samples import CHARACTERS, DIFF, SAMPLES, WIDTHS, too_wide, without_sgr
 
 
 def plain_view(mask: Callable[[str], str] = str) -> PlainView:
@@ -391,7 +391,7 @@ def running(sample):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.text(max_size=300), st.integers(1, 60))
+@given(st.text(CHARACTERS, max_size=300), st.integers(1, 60))
 def test_any_text_is_drawn_as_markdown_without_an_exception_or_a_control_character(text, columns):
     drawn = without_sgr(draw_markdown(text, columns, Theme()))
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", drawn)

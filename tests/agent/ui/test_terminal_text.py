@@ -19,6 +19,8 @@ from agent.ui.terminal_text import (
 )
 from tests.tables import each_row
 
+from .text_samples import CHARACTERS
+
 PAYLOADS = [
     "\x1b[2J",
     "\x1b]0;title\x07",
@@ -114,7 +116,7 @@ def test_one_line_is_one_line():
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.text(max_size=200), st.integers(1, 60))
+@given(st.text(CHARACTERS, max_size=200), st.integers(1, 60))
 def test_any_text_wraps_within_any_width_and_loses_nothing_but_spaces(text, columns):
     safe = "".join(char for char in text if char.isprintable())
     lines = wrap(safe, columns)

@@ -2,8 +2,11 @@
 
 import re
 
+from hypothesis import strategies as st
 from wcwidth import wcswidth
 
+# All that UTF-8 can encode. What `st.text` draws from is the same, but takes seconds to be found out.
+CHARACTERS = st.characters(exclude_categories=["Cs"])
 SAMPLES = [
     "plain words that go on for a while and then some more",
     "averyveryverylongwordwithoutanyspaceinitthatmustbebrokensomewhere" * 3,
