@@ -1,6 +1,5 @@
 """The server over a real socket: headers, streams, faults, recording, and the real SDK."""
 
-import asyncio
 import contextlib
 import http.client
 import json
@@ -15,11 +14,8 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-import anthropic
 import pytest
-from anthropic.types import TextBlock, ToolUseBlock
 
-from tests.narrowing import narrow
 from tests.strict_api.faults import KINDS, parse_fault
 from tests.strict_api.reply import Reply, calls, says, thinks
 from tests.strict_api.scripted_model import ScriptedModel
@@ -62,58 +58,12 @@ def error(raw: bytes) -> tuple[str, str]:
     return body["error"]["type"], body["error"]["message"]
 
 
-def client(server: Server) -> anthropic.AsyncAnthropic:
-    return anthropic.AsyncAnthropic(api_key="x", base_url=server.base_url, max_retries=0)
-
-
-def test_the_sdk_streams_a_turn_and_sends_it_back(server: Server) -> None:
-    async def talk() -> None:
-        async with client(server) as api:
-            async with api.messages.stream(**BODY) as stream:
-                first = await stream.get_final_message()
-            assert [block.type for block in first.content] == ["thinking", "text", "tool_use"]
-            call = narrow(first.content[2], ToolUseBlock)
-            assert call.input == {"command": "ls -la", "timeout": 5}
-            assert first.stop_reason == "tool_use" and first.usage.output_tokens > 10
-            result = {"type": "tool_result", "tool_use_id": call.id, "content": "ok"}
-            messages: list[Any] = [
-                *BODY["messages"],
-                {"role": "assistant", "content": first.content},
-                {"role": "user", "content": [result]},
-            ]
-            again = await api.messages.create(**{**BODY, "messages": messages})
-            assert narrow(again.content[1], TextBlock).text == narrow(first.content[1], TextBlock).text
-            body = {**BODY, "messages": messages, "stream": True}
-            raw = await api.post(
-                "/v1/messages",
-                body=body,
-                cast_to=dict,
-                stream=True,
-                stream_cls=anthropic.AsyncStream[dict[str, Any]],
-            )
-            kinds = [event["type"] async for event in raw]
-            assert kinds[0] == "message_start" and kinds[-1] == "message_stop"
-            count = await api.messages.count_tokens(model=BODY["model"], messages=messages)
-            assert count.input_tokens == again.usage.input_tokens
-
-    asyncio.run(talk())
+def test_the_sdk_streams_a_turn_sends_it_back_and_reads_the_models(server: Server) -> None:
+    client = [sys.executable, "-m", "tests.strict_api.sdk_client", server.base_url, json.dumps(BODY)]
+    done = subprocess.run(client, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert server.refused == [] and len(server.requests) == 3
     assert server.headers[0]["anthropic-version"]
-
-
-def test_the_sdk_reads_the_models(server: Server) -> None:
-    async def look() -> None:
-        async with client(server) as api:
-            found = await api.models.retrieve("claude-sonnet-5-5")
-            assert (found.max_input_tokens, found.max_tokens) == (50_000, 128_000)
-            assert found.capabilities and found.capabilities.thinking.types.adaptive.supported
-            assert not found.capabilities.thinking.types.enabled.supported
-            assert found.capabilities.effort.low.supported
-            assert "makeroom-offline" in [model.id async for model in api.models.list()]
-            with pytest.raises(anthropic.NotFoundError):
-                await api.models.retrieve("claude-9")
-
-    asyncio.run(look())
 
 
 def test_a_credential_and_a_version_are_required(server: Server) -> None:
