@@ -86,16 +86,26 @@ class BashSession:
 def survivors(mark: str) -> list[str]:
     """The command lines of all living processes whose environment or arguments hold `mark`."""
     found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and int(folder.name) != os.getpid():
-            try:
-                words = (folder / "cmdline").read_bytes()
-                state = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
-                if state != "Z" and mark.encode() in (folder / "environ").read_bytes() + words:
-                    found.append(words.replace(b"\0", b" ").decode("utf-8", "replace"))
-            except OSError:
+    for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
+        try:
+            words = _proc_file(pid, "cmdline")
+            if mark.encode() not in words + _proc_file(pid, "environ") or int(pid) == os.getpid():
                 continue
+            state = _proc_file(pid, "stat").rpartition(b")")[2].split()[0]
+        except OSError:
+            continue
+        if state != b"Z":
+            found.append(words.replace(b"\0", b" ").decode("utf-8", "replace"))
     return found
+
+
+def _proc_file(pid: str, name: str) -> bytes:
+    """The content of a file about a process. It is read for each process after each test of a command."""
+    fd = os.open(f"/proc/{pid}/{name}", os.O_RDONLY)
+    try:
+        return b"".join(iter(lambda: os.read(fd, 1 << 17), b""))
+    finally:
+        os.close(fd)
 
 
 def wait_until(true: Callable[[], Any], seconds: float = GUARD_S) -> bool:
