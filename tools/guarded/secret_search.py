@@ -45,7 +45,7 @@ from .secret_names import (
     plain_name,
 )
 
-BUDGET_S = 0.25  # for directories that are listed and files that are read for the first time
+BUDGET_S = 1.0  # for directories that are listed and files that are read for the first time
 MAX_FOLDERS = 20_000  # of a project that are remembered
 _MAX_MATCHING = 10_000  # paths that match globs; each is a mount in the sandbox of every command
 _MAX_INDEX_BYTES = 64 << 20
