@@ -132,6 +132,7 @@ class Controller:
         self._ready: asyncio.Task[None] | None = None
         self._start_hooks: asyncio.Task[None] | None = None  # finished before the first prompt is sent
         self._tracking: asyncio.Task[None] | None = None  # made before the first prompt needs it
+        self._preparing: asyncio.Task[None] | None = None  # for commands, while the model answers
         self._status = SessionStatus(self.services)
 
     @property
@@ -206,6 +207,7 @@ class Controller:
             return user
         if (waiting := self.services.waiting) is not None:
             context.between_requests = partial(take_waiting, self, waiting)
+        self._preparing = self._preparing or asyncio.ensure_future(prepare_for_commands(context))
         try:
             form = self.services.structured
             if context.hooks is not None or form is not None:
@@ -268,11 +270,25 @@ class Controller:
 
     async def _end_session(self, reason: str) -> None:
         await self._status.end()
-        for task in filter(None, (self._start_hooks, self._tracking)):
+        for task in filter(None, (self._start_hooks, self._tracking, self._preparing)):
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+        self._preparing = None
         if self.session is not None and self.context is not None:
             await end_session(self.session, self.context, reason)
+
+
+async def prepare_for_commands(context: TurnContext) -> None:
+    """Look at a large repository and back it up, so that the first command does not wait for all of that."""
+    checkpoints = context.checkpoints
+    if checkpoints is None or all(tool.kind != "runs" for tool in context.tools.values()):
+        return
+    checkpoints.use_git(context.tool_context)
+    if await asyncio.to_thread(lambda: checkpoints.is_large):
+        work = [asyncio.to_thread(checkpoints.prepare)]
+        if context.permissions.rules.sandboxed:
+            work.append(command_runner(context.tool_context).guard.prepare())
+        await asyncio.gather(*work)
 
 
 async def ask_start_hooks(context: TurnContext, source: str) -> None:

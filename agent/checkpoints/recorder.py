@@ -259,6 +259,15 @@ class Checkpoints(Struct):
         if self.recording.crashed:
             self.finish()
 
+    @property
+    def is_large(self) -> bool:
+        """Return whether the project is in a large git repository. Blocks on the disk."""
+        return self.scanner.index is not None and self.scanner.index.is_large
+
+    def prepare(self) -> None:
+        """Scan the project beforehand, so that the first command only waits for what has changed since."""
+        self.recording.coverage()
+
     def begin(self) -> None:
         """Scan the project, since a command is about to run that may change anything."""
         shared = self.recording

@@ -61,12 +61,17 @@ def cpu_of(pid: int) -> float:
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
-def measured(root: Path, lines: Sequence[str] = LINES) -> list[tuple[float, float]]:
-    """Run the lines as bash calls of a session; (seconds, CPU seconds) from each request to the next."""
+def measured(root: Path, thinking_s: float, lines: Sequence[str] = LINES) -> list[tuple[float, float]]:
+    """Run the lines as bash calls of a session; (seconds, CPU seconds) from each reply to the next request.
+
+    The model takes `thinking_s` for its first reply.
+    """
     times: list[tuple[float, float]] = []
     pids: list[int] = []
 
     def brain(body: Body) -> Reply:
+        if not times:
+            time.sleep(thinking_s)
         times.append((time.monotonic(), cpu_of(pids[0])))
         return Reply(
             [calls("bash", command=lines[len(times) - 1])] if len(times) <= len(lines) else [says("done")]
@@ -98,8 +103,8 @@ def measured(root: Path, lines: Sequence[str] = LINES) -> list[tuple[float, floa
     return [(later[0] - sooner[0], later[1] - sooner[1]) for sooner, later in pairwise(times)]
 
 
-def show(name: str, root: Path) -> list[tuple[float, float]]:
-    found = measured(root)
+def show(name: str, root: Path, thinking_s: float = 0.0) -> list[tuple[float, float]]:
+    found = measured(root, thinking_s)
     seconds = " ".join(f"{wall:6.2f}" for wall, _ in found)
     cpu = " ".join(f"{used:5.2f}" for _, used in found)
     print(f"  {name:34} s {seconds}   CPU {cpu}   load {os.getloadavg()[0]:.1f}")
@@ -120,6 +125,7 @@ def test_commands_in_large_trees(tmp_path: Path) -> None:
     print(f"\nfour commands that write, one after the other; {FILES:,} files")
     bare = show("an empty project", small)
     found = show("a repository", repository)
+    show("a repository, a reply after 5 s", repository, thinking_s=5.0)
     compared = cpu_of(os.getpid())
     subprocess.run(["git", "--no-optional-locks", "diff-files", "--quiet"], cwd=repository, check=True)
     compared = cpu_of(os.getpid()) - compared

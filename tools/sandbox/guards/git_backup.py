@@ -50,14 +50,20 @@ class GitBackup(Struct):
     max_links: int = 20_000
     unlinked: bool = False
     objects: ObjectLinks = field(default_factory=lambda: ObjectLinks(Path()))
+    _waited: bool = False  # a command has waited for the first links
     _copied: dict[str, Seen] = field(default_factory=dict)  # by path from the repository
 
     def __post_init__(self) -> None:
         self.objects.kept = self.kept / "objects"
         self.objects.near = None if self.near is None else self.near / "objects"
 
-    def keep(self) -> None:
-        """Update the copies. Files that cannot be copied are not kept."""
+    def keep(self, *, beforehand: bool = False) -> None:
+        """Update the copies. Files that cannot be copied are not kept.
+
+        Beforehand only some objects are linked: no command waits for the others yet.
+        """
+        waited = self._waited
+        self._waited = waited or not beforehand
         self.unlinked = False
         if not is_whole(self.git):
             return
@@ -75,7 +81,8 @@ class GitBackup(Struct):
                 with suppress(OSError):
                     (self.kept / path).unlink()
             more = min(self.max_links, _MAX_MORE_LINKS)
-            self.unlinked = self.objects.link(top, more if self.objects.has_links else self.max_links)
+            is_first = not (beforehand or (waited and self.objects.has_links))
+            self.unlinked = self.objects.link(top, self.max_links if is_first else more)
 
     def link_more(self) -> None:
         """Link objects for which there was no time yet."""

@@ -87,6 +87,21 @@ class ProjectGuard(Struct):
     _ending: set[asyncio.Task[None]] = field(default_factory=set)
     _linking: asyncio.Task[None] | None = None
 
+    async def prepare(self) -> None:
+        """Back up the project's repository beforehand, so that the first command does not wait for all of it.
+
+        `begin` updates the backup and waits for what is missing, so nothing is protected less than without
+        this.
+        """
+        with suppress(FileError):
+            async with self._looking:
+                if self._running or self._backups:
+                    return
+                await in_thread(
+                    FILE_TIMEOUT_S, lambda _: self._keep_repositories((), (), first=True, beforehand=True)
+                )
+            await self._link_more()
+
     async def begin(self, written: Sequence[Path] = ()) -> None:
         """Take a snapshot before a sandboxed command starts that may also write to these places.
 
@@ -103,7 +118,7 @@ class ProjectGuard(Struct):
                 states = {place: place.state(earlier.get(place)) for place in looked}
                 states = states if first else earlier | states
                 within = islice(_repositories_in(states[places[0]]), _MAX_REPOSITORIES)
-                self._keep_repositories([place.path for place in places[1:]], [*within], first)
+                self._keep_repositories([place.path for place in places[1:]], [*within], first=first)
                 return states
 
             if first:
@@ -115,7 +130,9 @@ class ProjectGuard(Struct):
             if not is_linking and any(backup.unlinked for backup in self._backups.values()):
                 self._linking = asyncio.ensure_future(self._link_more())
 
-    def _keep_repositories(self, others: Iterable[Path], within: Iterable[Path], first: bool) -> None:
+    def _keep_repositories(
+        self, others: Iterable[Path], within: Iterable[Path], *, first: bool, beforehand: bool = False
+    ) -> None:
         """Update the backups of the project's repository, those `within` it, and those of other places.
 
         Other backups are dropped if this is the `first` running command.
@@ -141,7 +158,7 @@ class ProjectGuard(Struct):
             )
             if not first:
                 self.reports += self._backups[git].restore(may_prune=self.may_prune)
-            self._backups[git].keep()
+            self._backups[git].keep(beforehand=beforehand)
 
     async def _link_more(self) -> None:
         """Link the other objects of repositories, a few at a time, while a command runs."""

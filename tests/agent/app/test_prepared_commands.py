@@ -1,0 +1,100 @@
+"""A large repository is looked at while the model answers, and its first command waits for less."""
+
+import asyncio
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.agent.commands.controller_run import ControllerRun, run_controller
+from tests.narrowing import present
+from tests.strict_api.reply import Reply, says
+from tools.processes import command_runner
+from tools.sandbox.guards.project_guard import project_guard
+
+COMMIT = """
+git init -q .; git config user.name me; git config user.email me@x; git config commit.gpgsign false
+echo home >.gitignore; for n in 1 2 3; do echo $n >file$n; git add .; git commit -qm $n; done
+"""
+
+
+def repository(folder: Path) -> Path:
+    folder.mkdir()
+    subprocess.run(["bash", "-ec", COMMIT], cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+@pytest.mark.parametrize(("smallest", "is_prepared"), [(0, True), (1_000_000, False)])
+def test_a_large_repository_is_looked_at_beside_the_first_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, smallest: int, is_prepared: bool
+) -> None:
+    monkeypatch.setattr("tools.search.git_index._MIN_INDEX_BYTES", smallest)
+
+    async def work(run: ControllerRun) -> None:
+        _, context = run.controller.in_use
+        checkpoints = present(context.checkpoints)
+        assert checkpoints.recording.unread is None
+        await run.do("hello")
+        preparing = present(run.controller._preparing)
+        await preparing
+        assert (checkpoints.recording.unread is not None) is is_prepared
+        is_kept = context.permissions.rules.sandboxed and is_prepared
+        guard = command_runner(context.tool_context).guard
+        assert any(backup.objects.has_links for backup in guard._backups.values()) is is_kept
+        await run.do("hello again")
+        assert run.controller._preparing is preparing, "it is done once"
+
+    run_controller(
+        repository(tmp_path / "project"), work, respond=lambda body: Reply([says("yes")]), verified=False
+    )
+
+
+def test_the_first_command_waits_for_what_is_not_backed_up_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tools.sandbox.guards.git_backup._MAX_MORE_LINKS", 1)
+    project = repository(tmp_path / "project")
+    objects = len(list(project.glob(".git/objects/??/*")))
+
+    async def linked(wait: bool) -> list[int]:
+        guard = project_guard(project, tmp_path / "state")
+        found = list[int]()
+        preparing = asyncio.ensure_future(guard.prepare())
+        while not guard._backups and not preparing.done():
+            await asyncio.sleep(0)
+        if wait:
+            await preparing
+        for step in (asyncio.sleep(0), guard.begin()):
+            await step
+            (backup,) = guard._backups.values()
+            found.append(len(list(backup.kept.glob("objects/??/*"))))
+        await preparing
+        await guard.end()
+        await guard.close()
+        return found
+
+    some, whole = asyncio.run(linked(wait=False))
+    assert some < objects == whole
+    assert asyncio.run(linked(wait=True)) == [objects, objects]
+
+
+def test_what_was_backed_up_before_the_first_command_is_updated_and_restored(tmp_path: Path) -> None:
+    project = repository(tmp_path / "project")
+    guard = project_guard(project, tmp_path / "state")
+
+    async def whole() -> list[str]:
+        await guard.prepare()
+        (backup,) = guard._backups.values()
+        assert backup.objects.has_links
+        subprocess.run(["git", "gc", "-q"], cwd=project, check=True)  # by the user: nothing comes back
+        await guard.begin()
+        assert list(guard._backups.values()) == [backup]
+        subprocess.run(["bash", "-c", "rm -rf .git/objects/pack/*"], cwd=project, check=True)
+        await guard.end()
+        return await guard.settle()
+
+    (told,) = asyncio.run(whole())
+    assert "damaged" in told
+    fsck = subprocess.run(["git", "fsck", "--full"], cwd=project, capture_output=True, text=True)
+    assert fsck.returncode == 0, fsck.stderr
+    assert not list((project / ".git/objects").glob("??/*")), "the loose objects that git packed stay away"
