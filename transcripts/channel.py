@@ -1,7 +1,7 @@
-"""The channel: what makes makeroom's own words to the model different from data. Pure.
+"""The channel: set makeroom's own words to the model apart from data. Pure.
 
 A `ChannelBlock` holds such words, and each model adapter decides how they are sent. A model that takes
-messages of role "system" gets them there. Elsewhere they stand between tags whose suffix is random for each
+messages of role "system" gets them there. Elsewhere they are enclosed in tags whose suffix is random for each
 session and named in the system prompt:
 
     <makeroom-7f3a21>
@@ -9,13 +9,12 @@ session and named in the system prompt:
     Plan mode is on: ...
     </makeroom-7f3a21>
 
-No file, page or command that was written before the session can contain that tag, and in text that contains
-its name all the same the name is escaped on the way to the model (`makeroom\\-7f3a21`). Data that makeroom
-itself puts into a prompt stands between tags of its kind, which it cannot close: `<attached>`,
-`<pasted id=1>`.
+No file, page or command that was written before the session can contain that tag, and if a text contains its
+name anyway, the name is escaped on the way to the model (`makeroom\\-7f3a21`). Data that makeroom itself puts
+into a prompt is enclosed in tags of its kind, which it cannot close: `<attached>`, `<pasted id=1>`.
 
-A session from before these suffixes has none. Its words stand between the tags of that time, so that what was
-sent is sent again byte for byte.
+A session from before these suffixes has none. Its words are enclosed in the tags of that time, so that the
+same bytes are sent again.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def channel_words(block: Block, suffix: str) -> str | None:
     """Return makeroom's own words in a block; None for anything that data or the user could have written.
 
     Only in a session without a suffix are they texts between the tags of that time. Words in place are about
-    the result that holds them, and say nothing about the session.
+    the result that contains them, and say nothing about the session.
     """
     if isinstance(block, ChannelBlock):
         return None if block.in_place else block.text

@@ -249,7 +249,7 @@ class Rewound(Fact, frozen=True):
 
 
 class Metadata(Fact, frozen=True):
-    """State beside the conversation, by topic: a pin, a name, a permission mode, a checkpoint of files."""
+    """State outside the conversation, by topic: a pin, a name, a permission mode, a checkpoint of files."""
 
     topic: str
     about: Mapping[str, Any] = field(default_factory=empty_mapping)

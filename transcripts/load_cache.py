@@ -1,4 +1,4 @@
-"""Keep what loading a large transcript yields in files beside it, which may be deleted at any time.
+"""Keep what loading a large transcript yields in files next to it, which may be deleted at any time.
 
 A transcript is only appended to, so the facts of its beginning stay the same. Every 4 MB of whole lines are
 a piece, with a file of its own in `.transcripts/cache`, named after the session and the piece's first byte:
@@ -8,8 +8,8 @@ a piece, with a file of its own in `.transcripts/cache`, named after the session
 A piece holds the facts of its lines, large results without their content, and where these are in the
 transcript. It is used if the keyed hash of the file is right (session_key.py), if this version of makeroom
 wrote it, and if the lines in the transcript still have the SHA-256 that they had. So a piece proves as much
-as reading its lines: they are whole, in order, and were written on this machine. Whatever does not fit is
-ignored with all pieces behind it, and their lines are read.
+as reading its lines: they are whole, in order, and were written on this machine. A piece that does not match
+is ignored with all pieces after it, and their lines are read.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def read_known_start(path: Path, key: SessionKey) -> KnownStart | None:
     if not _is_cacheable(path, key):
         return None
     with suppress(OSError), opened_unread(path) as record, ThreadPoolExecutor(1) as hashing:
-        checks: list[tuple[_Piece, Future[bool]]] = []  # beside decoding: hashing needs no interpreter
+        checks: list[tuple[_Piece, Future[bool]]] = []  # while decoding: hashing releases the GIL
         end = 0
         while (piece := _read_piece(path, key, end)) is not None:
             checks.append((piece, hashing.submit(_is_same, record, piece)))

@@ -20,13 +20,13 @@ from .patterns import lazy_pattern
 # In sessions from before `ChannelBlock` makeroom's own context is a text block between these tags.
 INJECTED_OPENING_TAG = "<surroundings>"
 INJECTED_CLOSING_TAG = "</surroundings>"
-ATTACHED_LINE = "(attached by makeroom: the prompt mentions it)"  # an attached file began so between them
+ATTACHED_LINE = "(attached by makeroom: the prompt mentions it)"  # the first line of an attached file then
 ATTACHED_TAG = "attached"  # around a file, folder or resource that a prompt mentions
 PASTED_TAG = "pasted"  # around what the user pasted into a prompt
 PUT_BACK_TAG = "put-back"  # around cleared text that a prompt needs again
 GIT_STATE_TAG = "git-state"  # around what git says about the project when a session begins
-NEWS_TAGS = ("background-output", "agent-report", "mcp-server")  # around late news that others worded
-DATA_TAGS = (ATTACHED_TAG, PUT_BACK_TAG, GIT_STATE_TAG, *NEWS_TAGS)  # of texts that others worded
+NEWS_TAGS = ("background-output", "agent-report", "mcp-server")  # around late news from other sources
+DATA_TAGS = (ATTACHED_TAG, PUT_BACK_TAG, GIT_STATE_TAG, *NEWS_TAGS)  # of text from other sources
 SKILL_OPENING_TAG = "<skill-instructions>"
 SKILL_CLOSING_TAG = "</skill-instructions>"
 HOOK_OPENING_TAG = "<hook>"
@@ -44,7 +44,7 @@ INJECTED_TAGS = (
     (SKILL_OPENING_TAG, SKILL_CLOSING_TAG),
     *((f"<{tag}>", f"</{tag}>") for tag in DATA_TAGS),
 )
-PUT_BACK_START = "[put back:"  # begins text in a result that an earlier one showed; the file's path follows
+PUT_BACK_START = "[put back:"  # begins text that an earlier result showed; the file's path follows
 SKILL_START = "Instructions of the skill "  # begins the text of a skill; its name and directory follow
 INVALID_JSON = "INVALID_JSON"  # the key of a tool input that is not a JSON object
 MAX_INPUT_VALUES = 50_000  # in the input of one tool call, excluding keys
@@ -80,7 +80,7 @@ class TextBlock(Struct, frozen=True, array_like=True, tag=True):
 class ChannelBlock(TextBlock, frozen=True):
     """makeroom's own words to the model, see channel.py.
 
-    in_place    they are about the result that holds them, and stay in it: the user's decision about a call
+    in_place    they are about the result that contains them, and stay in it: the user's decision about a call
     introduces  they introduce the texts behind them in the same prompt: "The user sent this ..."
     """
 
@@ -397,7 +397,7 @@ def block_to_json(block: Block) -> dict[str, Any]:
 def block_from_json(raw: Mapping[str, Any]) -> Block:
     """Return the block that a JSON object represents; an UnknownBlock if its fields are not as expected.
 
-    An object that a transcript would hold for makeroom's own words becomes a text: anybody may have sent it.
+    An object in the form of makeroom's own words becomes a text, since anyone may have sent it.
     """
     match raw:
         case {"type": "makeroom", "text": str(text)}:
@@ -432,7 +432,7 @@ def blocks_from_json(content: str | Iterable[Mapping[str, Any]] | None) -> tuple
 
 
 def blocks_from_record(content: str | Iterable[Mapping[str, Any]] | None) -> tuple[Block, ...]:
-    """The blocks that a line of the transcript holds, makeroom's own words among them."""
+    """Return the blocks in a line of the transcript, including makeroom's own words."""
     if content is None or isinstance(content, str):
         return blocks_from_json(content)
     return tuple(map(_block_from_record, content))

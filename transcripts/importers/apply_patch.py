@@ -1,6 +1,6 @@
 """Convert Codex's calls to those of makeroom: commands to `bash`, patches to `edit` and `write`.
 
-A piece of an updated file becomes an edit (patches.py tells what the pieces are). A piece without old text, a
+A piece of an updated file becomes an edit (see patches.py for the pieces). A piece without old text, a
 deletion and a move have no such edit: they stay calls of `apply_patch`, one per file.
 """
 

@@ -75,7 +75,7 @@ def _call(raw: Any) -> ToolUseBlock | None:
 
 
 def _content(content: Any, skip: Skip) -> tuple[Block, ...]:
-    """Return a text, or parts of which images are files beside the trajectory."""
+    """Return a text, or parts, in which images are files next to the trajectory."""
     if not isinstance(content, list):
         return content_parts(content, skip)
     return read_parts(content, _part, skip)

@@ -41,7 +41,7 @@ class _Message(Struct):
     ts: float | None
     id: str
     model: str  # "" for a message from the user
-    told: Any  # Claude Code's note on a result (`toolUseResult`)
+    note: Any  # Claude Code's note on a result (`toolUseResult`)
 
     @property
     def is_prompt(self) -> bool:
@@ -101,11 +101,11 @@ def _read_branch(file: ParsedFile, session: ImportedSession, others: Mapping[str
                 ts=parse_time(raw.get("timestamp")),
                 id=str(message.get("id") or ""),
                 model=str(message.get("model") or ""),
-                told=raw.get("toolUseResult"),
+                note=raw.get("toolUseResult"),
             )
             _add(made, messages)
     for each in messages:
-        session.add_message(each.role, each.blocks, each.ts, told=each.told, model=each.model)
+        session.add_message(each.role, each.blocks, each.ts, note=each.note, model=each.model)
 
 
 def _holds_message(raw: Mapping[str, Any]) -> bool:
@@ -137,7 +137,7 @@ def _other_branches(objects: Sequence[Mapping[str, Any]], end: str = "") -> dict
     while leaf in parents and leaf not in path:
         path.add(leaf)
         leaf = parents[leaf]
-    kept: dict[str, str] = {}  # the prompt that begins another branch -> the prompt beside it that is kept
+    kept: dict[str, str] = {}  # the prompt that begins another branch -> the prompt next to it that is kept
     for siblings in prompts.values():
         followed = next((each for each in siblings if each in path), siblings[-1])
         kept |= {each: followed for each in siblings if each != followed}

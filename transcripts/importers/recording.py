@@ -1,7 +1,7 @@
 """Parse a recording and convert its messages to facts, for the readers of all formats.
 
-Lines and messages that cannot be parsed or paired are counted and omitted, never guessed. Whatever else a
-reader leaves out is counted by what it is, so that the user can be told about all of it.
+Lines and messages that cannot be parsed or paired are counted and omitted, never guessed. Everything else
+that a reader leaves out is counted by kind, so that all of it can be reported to the user.
 """
 
 import json
@@ -125,11 +125,11 @@ class ImportedSession(Struct):
         )
 
     def add_result(
-        self, call: str, content: tuple[Block, ...], ts: float | None, error: bool = False, told: Any = None
+        self, call: str, content: tuple[Block, ...], ts: float | None, error: bool = False, note: Any = None
     ) -> None:
         """Add the result of the call with the tool id `call`; a second result counts as damaged.
 
-        `told` is Claude Code's note on it, None if there is none.
+        `note` is Claude Code's note on it, None if there is none.
         """
         if (called := self._calls.pop(call, None)) is None:
             self.damaged += 1
@@ -137,23 +137,23 @@ class ImportedSession(Struct):
         reply = self.facts[called[0] - 1]
         assert isinstance(reply, Reply), "calls belong to replies"
         text = "".join(each.text for each in content if isinstance(each, TextBlock))
-        about = _said_in(text, reply.blocks[called[1]], error, told)
+        about = _said_in(text, reply.blocks[called[1]], error, note)
         counts = self.count(content)
         self.facts.append(Result(*self._place(ts), *called, content, counts, error=error, about=about))
 
     def add_message(
-        self, role: str, blocks: tuple[Block, ...], ts: float | None, told: Any = None, model: str = ""
+        self, role: str, blocks: tuple[Block, ...], ts: float | None, note: Any = None, model: str = ""
     ) -> None:
         """Add a message of the Messages API; results among a user's blocks are added to their calls.
 
-        `told` is that of `add_result`, `model` that of `add_reply`.
+        `note` is that of `add_result`, `model` that of `add_reply`.
         """
         if role == "assistant":
             self.add_reply(blocks, ts, model)
             return
         for block in blocks:
             if isinstance(block, ToolResultBlock):
-                self.add_result(block.tool_use_id, block.content, ts, block.is_error, told)
+                self.add_result(block.tool_use_id, block.content, ts, block.is_error, note)
         rest = tuple(block for block in blocks if not isinstance(block, ToolResultBlock))
         if rest or not blocks:
             self.add_user(rest, ts)
@@ -197,7 +197,7 @@ def describe_skipped(skipped: Mapping[str, int]) -> str:
     return ", ".join(f"{what} ({count:,})" for what, count in sorted(skipped.items()))
 
 
-def _said_in(result: str, use: Block, error: bool, told: Any) -> dict[str, Any]:
+def _said_in(result: str, use: Block, error: bool, note: Any) -> dict[str, Any]:
     """Return the user's words in answer to a call, which Claude Code stores in the result.
 
     The text of an error may come from a server or a command that imitates the user's words.
@@ -205,7 +205,7 @@ def _said_in(result: str, use: Block, error: bool, told: Any) -> dict[str, Any]:
     if not isinstance(use, ToolUseBlock) or use.name.startswith(_SERVER_TOOL_START):
         return {}
     if error:
-        is_refusal = result.startswith(_REFUSAL_START) and _tells_refusal(told)
+        is_refusal = result.startswith(_REFUSAL_START) and _tells_refusal(note)
         return about_said(("", result.partition(_REASON_START)[2].strip() if is_refusal else ""))
     if use.name != _ASKING_TOOL:
         return {}
@@ -219,10 +219,10 @@ def _said_in(result: str, use: Block, error: bool, told: Any) -> dict[str, Any]:
     return about_said(*((each, text) for (_, each), text in zip(places, words, strict=True)))
 
 
-def _tells_refusal(told: Any) -> bool:
+def _tells_refusal(note: Any) -> bool:
     """Return whether the note on an error, if there is one, says that the user denied the call."""
     starts = (_REFUSAL_START, _REFUSAL_NOTE)
-    return told is None or (isinstance(told, str) and told.removeprefix(_ERROR_START).startswith(starts))
+    return note is None or (isinstance(note, str) and note.removeprefix(_ERROR_START).startswith(starts))
 
 
 def content_blocks(content: Any, skip: Skip) -> tuple[Block, ...] | None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 BATCH_BYTES = 4 << 20  # of a transcript, read in one transaction
-MAX_TEXT_CHARS = 1_000_000  # of a fact; what stands behind is not found
+MAX_TEXT_CHARS = 1_000_000  # of a fact; later text is not found
 MIN_MERGED_PAGES = 64  # of the words table; a smaller one is not merged
 MIN_STALE_FACTS = 1_000  # of removed transcripts; with fewer the index is not rebuilt
 # Not indexed for results, most of which contain some of them.

@@ -21,9 +21,9 @@ from ..patterns import lazy_bytes_pattern, lazy_pattern
 
 MAX_QUERY_TERMS = 32  # the longest terms of a long query
 TERMS_PER_REPEAT = 120  # of a text: in a longer one a term must occur more often to count as repeated
-MAX_TERM_CHARS = 40  # the beginning of a long word
-MAX_DATA_CHARS = 12  # the beginning of a hash or other data, enough to distinguish it
-USER_TERM = "zzwrittenbyuser"  # of every fact that the user wrote: rare where tools write most of the record
+MAX_TERM_CHARS = 40  # of the beginning of a long word
+MAX_DATA_CHARS = 12  # of the beginning of a hash or other data, enough to identify it
+USER_TERM = "zzwrittenbyuser"  # of every fact that the user wrote: rare, since most facts are from tools
 
 # Thai to Myanmar, Khmer, the scripts of Chinese, Japanese and Korean.
 _UNSPACED = (

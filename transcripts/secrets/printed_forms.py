@@ -1,7 +1,7 @@
 """Find secrets in the usual outputs and command lines: cookies, options, YAML, properties, XML.
 
-Unlike the forms of their issuers (secret_forms.py), these say something only where they stand. Each has a
-place for the secret, `s`, and only that place is masked:
+Unlike the forms of their issuers (secret_forms.py), these are secrets only because of their context. Each has
+a place for the secret, `s`, and only that place is masked:
 
     Set-Cookie: session=9f8e7d6c5b4a3928; Path=/     the value of each cookie that looks random
     mysql -u root -ps3cret app                       the value of an option that is a password
@@ -30,7 +30,7 @@ from .secret_forms import (
     looks_random,
 )
 
-MIN_PRINTED_CHARS = 8  # of a value that only its name shows to be a secret
+MIN_PRINTED_CHARS = 8  # of a value that is a secret only by its name
 _NAMES = r"(?:[\w.-]{0,60}[\w.-])?(?:passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key)"
 _QUERY_NAMES = (
     r"(?:access|auth|id|refresh)_?token|api_?key|client_?secret|passw(?:or)?d|pwd|secret|sig|signature|token"
