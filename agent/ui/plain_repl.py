@@ -25,6 +25,7 @@ from .context_chart import plain_chart
 from .input_editor import EXIT_WORDS
 from .key_actions import REPEAT_S
 from .render import (
+    COMMAND_INTERRUPTED,
     INTERRUPTED,
     aborted_message,
     clipboard_sequence,
@@ -300,14 +301,17 @@ class PlainRepl:
     async def _perform(self, line: str) -> bool:
         view = self._view
         view.turn_ended = False
+        runs_command = is_command(line.strip()) or line.startswith("!")
         try:
-            if is_command(line.strip()) or line.startswith("!"):
+            if runs_command:
                 return await self._driver.command(line.strip())
             self._prompted = True
             ended = await self._driver.prompt(line)
             if not view.turn_ended:
                 view.emit(ended)
         except asyncio.CancelledError:
-            if not view.turn_ended:
+            if runs_command and not view.turn_ended:
+                view.emit(events.Notice(COMMAND_INTERRUPTED, "warning"))
+            elif not view.turn_ended:
                 view.emit(events.TurnFinished("interrupted", turns=0))
         return True

@@ -38,6 +38,7 @@ from .terminal_text import (
 )
 
 INTERRUPTED = "Interrupted. What should makeroom do instead?"
+COMMAND_INTERRUPTED = "interrupted"  # a command of the user, of which the model knows nothing yet
 BRANCH = "  ⎿  "
 SHORT_RESULT_LINES = 5  # shown of a result without Ctrl-O
 SHORT_DIFF_LINES = 40  # the same for a diff

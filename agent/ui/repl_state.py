@@ -265,7 +265,7 @@ async def run_input(state: ReplState, driver: Driver, item: QueuedInput) -> None
             await driver.ready()  # an exception ends the session: it is not an error of this line
         await _run_guarded(state, driver, item)
     except asyncio.CancelledError:
-        view.end_interrupted()
+        view.end_interrupted(item.is_command)
         _restore_unanswered(state, item)
     finally:
         view.finish()

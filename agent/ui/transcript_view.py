@@ -21,6 +21,7 @@ from .file_links import with_file_links
 from .live_view import REDRAW_INTERVAL_S, LiveView, draw_live_view, draw_unfinished
 from .markdown_stream import MarkdownChunk, MarkdownStream
 from .render import (
+    COMMAND_INTERRUPTED,
     clipboard_sequence,
     is_look,
     render_call,
@@ -108,9 +109,11 @@ class TranscriptView:
         """Print a notice of our own."""
         self.emit(events.Notice(text, level))
 
-    def end_interrupted(self) -> None:
-        """Show that the turn was interrupted, unless it had ended."""
-        if not self.turn_ended:
+    def end_interrupted(self, is_command: bool) -> None:
+        """Show that the turn or the command was interrupted, unless the turn had ended."""
+        if is_command and not self.turn_ended:
+            self.notice(COMMAND_INTERRUPTED, "warning")
+        elif not self.turn_ended:
             self.emit(events.TurnFinished("interrupted", turns=0, error="interrupted", code=130))
 
     def emit(self, event: events.Event) -> None:

@@ -319,6 +319,11 @@ def test_ctrl_g_edits_in_the_editor(tmp_path):
         terminal.ready().type("typed\x07").sees("❯ typed and edited")
 
 
+def test_an_interrupted_command_of_the_user_asks_for_no_other_task(terminal):
+    terminal.ready().type("!gate\r").logged("command '!gate'").type("\x1b").sees("! interrupted\n")
+    terminal.misses("What should makeroom do instead")
+
+
 def test_a_resize_in_the_editor_is_drawn_when_it_has_ended(tmp_path):
     editor = tmp_path / "editor"
     editor.write_text(

@@ -16,6 +16,7 @@ def test_line_mode_on_a_terminal_sends_no_escape_codes(tmp_path, term, words):
         terminal.type("reads 1\n").sees("read: src/part_0.py", "10 lines")
         terminal.type("ask\n").sees("Allow bash?", "Answer:").type("n not now\n").logged("reason='not now'")
         terminal.type("wait never\n").logged("prompt 'wait never'").type("\x03").sees("Interrupted")
+        terminal.type("!gate\n").logged("command '!gate'").type("\x03").sees("! interrupted\n")
         terminal.type("/context\n").sees("tool results: 30,000").type("exit\n")
         assert terminal.ends() == 0
         assert terminal.text.endswith("Resume this session with: makeroom --resume s42")
