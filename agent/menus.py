@@ -5,8 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from tools.text import pluralize
-from transcripts import FromElsewhere, SessionInUse, SessionSummary, format_age
-from transcripts.search import short_sid
+from transcripts import FromElsewhere, SessionInUse, SessionSummary, format_age, search
 from transcripts.secrets import SecretMasks
 
 from .formatting import shorten
@@ -69,10 +68,10 @@ def session_line(summary: SessionSummary, now: float, masks: SecretMasks, depth:
     """
     name = summary.name or summary.agent
     title = masks.all(f"[{name}] {summary.first_prompt}" if name else summary.first_prompt)
-    fork = f"(fork of {masks.all(short_sid(summary.fork_of))}) " if summary.fork_of else ""
+    fork = f"(fork of {masks.all(search.short_sid(summary.fork_of))}) " if summary.fork_of else ""
     age = format_age(summary.last_active, now)
     prompts = pluralize(summary.prompts, "prompt")
-    head = f"{short_sid(summary.sid):<8}  {age:<15}  {prompts:>11}"
+    head = f"{search.short_sid(summary.sid):<8}  {age:<15}  {prompts:>11}"
     return f"{head}  {'  └ ' * depth}{fork}{shorten(title, MAX_SESSION_TITLE_CHARS)}"
 
 
