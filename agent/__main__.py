@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             os.chdir(asked.folder)
         except OSError as error:
-            sys.stderr.write(f"makeroom: cannot change to {asked.folder}: {error.strerror}\n")
+            sys.stderr.write(f"error: cannot change to {asked.folder}: {error.strerror}\n")
             return 2
     package, _, function = SUBCOMMANDS[asked.name].partition(":")
     subcommand: Callable[[Sequence[str]], int] = getattr(import_module(package), function)

@@ -342,7 +342,7 @@ class _OneLine(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         error = record.exc_info[1] if record.exc_info else None
-        return f"makeroom: {record.getMessage()}{f': {error}' if error is not None else ''}"
+        return f"{record.levelname.lower()}: {record.getMessage()}{f': {error}' if error is not None else ''}"
 
 
 def run_agent_server(make_setup: MakeSetup, make_controller: MakeController, keeps: bool) -> int:

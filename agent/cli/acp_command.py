@@ -59,7 +59,7 @@ def _serve(options: Options) -> int:
     if not all(map(_is_two_way, (sys.stdin, sys.stdout))):
         raise UsageError("acp requires pipes as standard input and output; an editor starts it that way")
     if sys.stdin.isatty():
-        sys.stderr.write("makeroom: waiting for messages of an editor on standard input (Ctrl-C to stop)\n")
+        sys.stderr.write("waiting for messages of an editor on standard input (Ctrl-C to stop)\n")
     from agent.acp import run_agent_server  # 1400 ms, and the library may be missing
 
     return run_agent_server(partial(_setup, options), commands.make_controller, not options.no_session)

@@ -91,7 +91,7 @@ class OneLineParser(argparse.ArgumentParser):
         more = f" (see {self.prog} --help)" if message.startswith(OF_THE_LIBRARY) else ""
         if _WANTS_RESULT.search(" ".join(self.line)):
             write_refusal(message)
-        self.exit(USAGE_CODE, f"{self.prog}: {message}{more}\n")
+        self.exit(USAGE_CODE, f"error: {message}{more}\n")
 
 
 def write_refusal(error: str, session: str = "") -> None:
@@ -130,7 +130,7 @@ def find_subcommand(made: OneLineParser, argv: Sequence[str], names: Collection[
     folder = _take_folder(before)
     if before:
         error = f"{before[0]} cannot be used with the command {name!r}; quote the words if they are a prompt"
-        made.exit(USAGE_CODE, f"makeroom: {error}\n")
+        made.exit(USAGE_CODE, f"error: {error}\n")
     if name not in TAKE_COMMAND_LINES:
         folder = _take_folder(after) or folder
     return Subcommand(name, words=after, folder=folder)
@@ -186,7 +186,7 @@ def _refuse_foreign(made: argparse.ArgumentParser, words: Sequence[str], names: 
     if near := [*_nearest(first, ours), *_nearest(first, FOREIGN_COMMANDS)]:
         hint = f"did you mean {near[0]!r}?" if near[0] in ours else ELSEWHERE.get(near[0], "see --help")
         prompt = f"to send it as a prompt: makeroom -- {' '.join(words)}"
-        made.exit(USAGE_CODE, f"makeroom: unknown command {first!r}: {hint} ({prompt})\n")
+        made.exit(USAGE_CODE, f"error: unknown command {first!r}: {hint} ({prompt})\n")
 
 
 def _nearest(word: str, known: Collection[str]) -> list[str]:

@@ -48,7 +48,7 @@ def run_import(words: list[str]) -> int:
         sys.stdout.write(__doc__ or "")
         return 0
     if words[0] not in SOURCES or words[1:] not in ([], ["--yes"]):
-        sys.stderr.write(f"makeroom: cannot import {escaped(' '.join(words))}; use import claude [--yes]\n")
+        sys.stderr.write(f"error: cannot import {escaped(' '.join(words))}; use import claude [--yes]\n")
         return UsageError.code
     return with_errors_reported(partial(import_all, words[1:] == ["--yes"]))
 

@@ -76,12 +76,12 @@ def with_errors_reported(
     except (AgentError, StoreError) as error:
         masks = SecretMasks(secret_values(os.environ))  # an error may quote a variable or a URL
         message = masks.all(str(error))
-        sys.stderr.write(f"makeroom: {escaped(message)}\n")
+        sys.stderr.write(f"error: {escaped(message)}\n")
         report(message)
         return error.code if isinstance(error, AgentError) else UsageError.code
     except ImportError as error:  # of a module that is loaded on first use
         sys.stderr.write(
-            f"makeroom: cannot start: {escaped(str(error))} (makeroom was replaced or is incomplete)\n"
+            f"error: cannot start: {escaped(str(error))} (makeroom was replaced or is incomplete)\n"
         )
         return 1
     except KeyboardInterrupt:
@@ -195,7 +195,7 @@ def _run(setup: RunSetup) -> int:
     asks_model = not setup.options.offline and not (headless and setup.options.prompt.strip() == "/doctor")
     if asks_model and not has_credentials(setup.config, setup.environ, Path.home()):
         interactive = sys.stdin.isatty() and sys.stdout.isatty() and not headless
-        warnings = "".join(f"makeroom: {escaped(each)}\n" for each in setup.config.warnings)
+        warnings = "".join(f"warning: {escaped(each)}\n" for each in setup.config.warnings)
         (sys.stdout if interactive else sys.stderr).write(warnings + NO_MODEL.format(program=program_name()))
         _refuse(replace(setup.options, resume=None), "no model is configured")
         return AuthenticationError.code

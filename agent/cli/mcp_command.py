@@ -64,7 +64,7 @@ def run_mcp(words: list[str]) -> int:
         return print_text(__doc__ or "")
     if words[0] not in MCP_ACTIONS:
         actions = ", ".join(MCP_ACTIONS)
-        sys.stderr.write(f"makeroom: unknown command 'mcp {escaped(words[0])}'; the commands are {actions}\n")
+        sys.stderr.write(f"error: unknown command 'mcp {escaped(words[0])}'; the commands are {actions}\n")
         return UsageError.code
     return with_errors_reported(partial(_act, words[0], words[1:]))
 
@@ -199,7 +199,7 @@ def _add(setup: RunSetup, given: argparse.Namespace, raw: Mapping[str, Any]) -> 
     print_text(f"{'replaced' if replaced else 'added'} {given.name} ({entry.kind}): {path}")
     # The program may be installed later, so the entry is kept.
     if missing := entry.problem or missing_requirement(entry, setup.environ, setup.folder):
-        sys.stderr.write(f"makeroom: {given.name} cannot start yet: {escaped(missing)}\n")
+        sys.stderr.write(f"warning: {given.name} cannot start yet: {escaped(missing)}\n")
     return 0
 
 

@@ -45,9 +45,7 @@ def run_permissions(words: list[str]) -> int:
         sys.stdout.write(__doc__ or "")
         return 0
     if words[0] != "check":
-        sys.stderr.write(
-            f"makeroom: unknown command 'permissions {escaped(words[0])}'; use permissions check\n"
-        )
+        sys.stderr.write(f"error: unknown command 'permissions {escaped(words[0])}'; use permissions check\n")
         return UsageError.code
     return with_errors_reported(partial(check, words[1:], sys.stdin.buffer))
 

@@ -192,6 +192,6 @@ def print_text(text: str, *, raw: bool = False) -> int:
 
 def complain(line: str) -> int:
     """Print an error or a usage line on standard error, and return the exit code for usage errors."""
-    prefix = "" if line.startswith("usage: ") else "makeroom: "
+    prefix = "" if line.startswith("usage: ") else "error: "
     sys.stderr.write(f"{prefix}{escaped(line)}\n")
     return 2  # a usage error

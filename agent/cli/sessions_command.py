@@ -145,7 +145,7 @@ def _without_format(words: list[str]) -> tuple[list[str], str]:
 
 
 def _warn(line: str) -> None:
-    complain(line)
+    sys.stderr.write(f"warning: {escaped(line)}\n")
 
 
 ACTIONS: dict[str, Callable[[list[str], Path], int]] = {

@@ -102,7 +102,7 @@ def leave_worktree(setup: RunSetup, code: int) -> None:
         try:
             answer = _merge(worktree, setup.options, state.onto)
         except UsageError as error:
-            _tell(str(error))
+            _tell(f"error: {error}")
             state = _with_git(worktree.project, worktree.state)
     if answer == "remove":
         _with_git(worktree.project, worktree.remove)
@@ -125,7 +125,7 @@ def _merge(worktree: Worktree, options: Options, onto: str) -> str:
 
 
 def _tell(text: str) -> None:
-    sys.stderr.write(f"makeroom: {escaped(text)}\n")
+    sys.stderr.write(f"{escaped(text)}\n")
 
 
 def _with_git(project: Path, action: Callable[[GitRunner], Awaitable[Found]]) -> Found:

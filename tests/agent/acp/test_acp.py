@@ -274,7 +274,7 @@ def test_without_the_library_one_line_says_how_to_install_it(
     monkeypatch.setattr(acp_command, "find_spec", lambda name: None)
     assert main(["acp"]) == 2
     assert capfd.readouterr().err == (
-        "makeroom: makeroom acp needs the extra acp: pip install 'makeroom[acp]'\n"
+        "error: makeroom acp needs the extra acp: pip install 'makeroom[acp]'\n"
     )
 
 
@@ -304,5 +304,5 @@ def test_a_line_that_is_not_json_is_reported_in_one_line(tmp_path: Path) -> None
     _, errors = process.communicate("hi\n", RUN_DEADLINE_S)
     assert process.returncode == 0
     assert errors.splitlines() == [
-        "makeroom: Error parsing JSON-RPC message: Expecting value: line 1 column 1 (char 0)"
+        "error: Error parsing JSON-RPC message: Expecting value: line 1 column 1 (char 0)"
     ]

@@ -105,7 +105,7 @@ def test_what_cannot_be_kept_is_refused(argv: list[str], capsys: pytest.CaptureF
     with pytest.raises(SystemExit, match="2"):
         parse(argv)
     told = capsys.readouterr().err
-    assert told.startswith("makeroom: ") and told.count("\n") == 1
+    assert told.startswith("error: ") and told.count("\n") == 1
 
 
 def test_effort_off_is_not_thinking() -> None:

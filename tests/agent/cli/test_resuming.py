@@ -82,7 +82,7 @@ def test_choosing_none_leaves_no_trace_and_no_success(project: Path) -> None:
         with PtyTerminal(project, argv=forked_makeroom("--offline --resume")) as terminal:
             terminal.sees("Esc to cancel").type(keys)
             assert terminal.ends() == 130
-            assert terminal.text == "makeroom: no session was chosen"
+            assert terminal.text == "error: no session was chosen"
             assert terminal.modes == terminal.initial_modes
     with PtyTerminal(project, argv=forked_makeroom("--offline --resume --plain")) as terminal:
         terminal.sees("  3  10 min ago  1 prompt  question 0", "Number (").type("\r")
@@ -97,7 +97,7 @@ def test_a_session_in_use_is_viewed_forked_or_left(project: Path, locked: Store)
         terminal.again("1", lambda: "> question 2" in terminal.text)
         assert terminal.ends() == 0
     with PtyTerminal(project, (100, 24), forked_makeroom("--offline -c")) as terminal:
-        terminal.sees("3 Quit").again("3", lambda: terminal.text.startswith("makeroom: session"))
+        terminal.sees("3 Quit").again("3", lambda: terminal.text.startswith("error: session"))
         assert terminal.ends() == 130
     assert files(project) == before
     with PtyTerminal(project, (100, 24), forked_makeroom("--offline -c")) as terminal:
@@ -288,9 +288,7 @@ def test_a_session_from_elsewhere_is_asked_about_at_a_terminal(foreign: Path, tm
             terminal.sees(
                 f"Session {IDS[0]} was not recorded on this machine", "1 View", "2 Continue", "3 Quit"
             )
-            terminal.again(
-                key, lambda: "makeroom: session" in terminal.text or "> What does" in terminal.text
-            )
+            terminal.again(key, lambda: "error: session" in terminal.text or "> What does" in terminal.text)
             assert terminal.ends() == ends
     assert files(tmp_path) == before
     with PtyTerminal(tmp_path, (100, 24), forked_makeroom("--offline -c")) as terminal:

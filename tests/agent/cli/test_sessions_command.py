@@ -119,7 +119,7 @@ def test_what_a_file_of_another_agent_leaves_out_is_reported(
     told = "skipped in rollout-1.jsonl: damaged lines (1), event_msg lines (1), session_meta lines (1)"
     for words in (("show", str(rollout)), ("export", str(rollout), "-")):
         code, out, err = run(capsys, project, *words)
-        assert (code, err) == (0, f"makeroom: {told}\n") and "It prints a line." in out
+        assert (code, err) == (0, f"warning: {told}\n") and "It prints a line." in out
 
 
 def test_a_session_is_written_where_claude_code_looks_for_it_and_never_over_a_file(
@@ -221,4 +221,4 @@ def test_a_file_that_is_no_session_is_named(tmp_path: Path, capsys: pytest.Captu
         path = tmp_path / name
         path.write_text(text)
         assert run_sessions(["show", str(path)], tmp_path) == 2
-        assert f"makeroom: cannot read {path}: {why}" in capsys.readouterr().err
+        assert f"error: cannot read {path}: {why}" in capsys.readouterr().err

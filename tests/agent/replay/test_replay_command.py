@@ -167,7 +167,7 @@ def test_a_session_that_cannot_be_replayed_does_not_cost_the_others(
     out, err = capsys.readouterr()
     assert "1 session" in out
     defect = "IndexError: list index out of range"
-    assert err == f"makeroom: cannot replay bad.jsonl, which is a bug in makeroom: {defect}\n"
+    assert err == f"error: cannot replay bad.jsonl, which is a bug in makeroom: {defect}\n"
     assert main([str(tmp_path / "bad.jsonl"), "--prices", prices]) == 2
     assert capsys.readouterr().out == ""
 
@@ -182,7 +182,7 @@ def test_a_session_that_cannot_be_imported_does_not_cost_the_others(session, tmp
     out, err = capsys.readouterr()
     assert "1 session" in out
     defect = "IndexError: list index out of range"
-    assert err == f"makeroom: cannot read {tmp_path}/bad.jsonl, which is a bug in makeroom: {defect}\n"
+    assert err == f"error: cannot read {tmp_path}/bad.jsonl, which is a bug in makeroom: {defect}\n"
 
 
 def test_policies_for_comparison_are_replayed_by_name(session, capsys):
@@ -225,7 +225,7 @@ def test_what_recordings_leave_out_is_reported_once_for_all(session, tmp_path, c
     session.write_bytes(session.read_bytes() + more)
     (tmp_path / "two.jsonl").write_bytes(session.read_bytes() + more)
     assert main([str(tmp_path), "--json", "--policy", "off"]) == 0
-    assert capsys.readouterr().err == "makeroom: skipped in 2 recordings: messages of other roles (3)\n"
+    assert capsys.readouterr().err == "warning: skipped in 2 recordings: messages of other roles (3)\n"
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_a_missing_key_is_reported_in_one_line_with_its_exit_code(tmp_path):
     with PtyTerminal(tmp_path, (100, 24), program, MAKEROOM_PROVIDER="openai", OPENAI_MODEL="o3") as terminal:
         assert terminal.ends() == 5
         assert "with o3 in" in terminal.text
-        assert terminal.text.endswith("makeroom: no credentials: set OPENAI_API_KEY, or try --offline")
+        assert terminal.text.endswith("error: no credentials: set OPENAI_API_KEY, or try --offline")
 
 
 def test_the_mode_that_is_chosen_while_the_program_starts_is_that_of_the_session(tmp_path):
@@ -115,7 +115,7 @@ def test_a_program_that_is_removed_while_it_starts_says_so_in_a_line(tmp_path, i
     with PtyTerminal(project, (100, 24), makeroom("--offline"), PYTHONPATH=str(installed)) as terminal:
         assert terminal.ends() == 1
         assert terminal.text.startswith(
-            "makeroom: cannot start: No module named 'agent.ui.transcript_view' (makeroom was replaced"
+            "error: cannot start: No module named 'agent.ui.transcript_view' (makeroom was replaced"
         )
 
 
