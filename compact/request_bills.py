@@ -1,7 +1,7 @@
 """Explain the prompt tokens of each request: read from the cache, new, or sent before and billed again.
 
 The three parts of a request add up to the prompt tokens that the API billed. Tokens are new if no earlier
-request contained them: the growth of the prompt, or, where an edit changed the history in between, the facts
+request contained them: the growth of the prompt, or, if an edit changed the history in between, the facts
 that came since. All other tokens that were not read from the cache are billed again, and the transcript shows
 the reason: another model, system prompt or tools, a pause longer than the cache lasts, other settings, an
 edit. Where none of these happened, the server caches nothing, or had dropped its entries.

@@ -306,7 +306,7 @@ class Layer(Struct, frozen=True):
     """One step of the automatic pipeline."""
 
     plan: Callable[[Situation], tuple[Proposal, ...] | Flow]  # a Flow may ask the model
-    # The size, in the model's tokens, below which it never acts; None where it is off.
+    # The size, in the model's tokens, below which it never acts; None if it is off.
     min_tokens: Callable[[CompactSettings, ContextWindow], int | None] = lambda settings, window: 0
     messages_only: bool = False  # that size is of the messages, without system prompt and tools
     lasting: bool = False  # its edits stay in force even if a later layer replaces the history in this pass

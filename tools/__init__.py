@@ -19,5 +19,5 @@ BUILTIN = (
     "monitor",
     "web_fetch",
 )
-# Those that a source offers only where there is something for them.
+# Tools that a source offers only if there is something for them to do.
 CONDITIONAL = ("skill",)

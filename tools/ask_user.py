@@ -87,7 +87,7 @@ def _preview(arguments: QuestionArguments, context: ToolContext) -> Mapping[str,
 TOOL = Tool(
     name="ask_user",
     description="""\
-Ask the user and wait for the answer. Use it only where a wrong guess would waste work and the project does \
+Ask the user and wait for the answer. Use it only if a wrong guess would waste work and the project does \
 not answer the question. The user can always type another answer, so do not offer "other"; put your \
 recommendation first.""",
     arguments=QuestionArguments,

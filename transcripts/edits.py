@@ -113,7 +113,7 @@ class ActiveEdits(Struct):
             self._open_gap = seq
 
     def close_gap(self, seq: int) -> None:
-        """Show thinking again from `seq` on, where the session was reopened with the remaining facts."""
+        """Show thinking again from `seq` on, since the session was reopened with the remaining facts."""
         if self._open_gap is not None:
             self._gaps.append(Unthink(self._open_gap, seq))
             self._open_gap = None

@@ -417,7 +417,7 @@ class FactTrail(Struct):
         start = self.looked_at
         end = len(folded.facts) if most is None else min(len(folded.facts), start + most)
         self.looked_at = end
-        # Of a long session most facts are of other kinds: this is all that they cost.
+        # Most facts of a long session are of other kinds, and this is their only cost.
         return cast("list[F]", [fact for fact in folded.facts[start:end] if type(fact) in kinds])
 
 

@@ -114,7 +114,7 @@ class ProjectRecords(Struct, frozen=True):
     def newest(self) -> SessionSummary | None:
         """Return the continuable session that was active last, or None. Raises StoreError.
 
-        Both ends of a transcript tell that, unless a long beginning hides its first prompt.
+        Both ends of a transcript show that, unless a long beginning hides its first prompt.
         """
         now = time.time()
         listed = list[SessionSummary]()
@@ -232,7 +232,7 @@ def _head(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _decoded_end(file: BinaryIO, size: int, most: int) -> list[Fact]:
-    """Return the prompts, the metadata and the last fact of the last `most` bytes, or of more without any.
+    """Return the prompts, the metadata and the last fact of the last `most` bytes, or of more if need be.
 
     Without a fact at the end, the session would seem to have been active last when it began.
     """

@@ -66,7 +66,7 @@ class DamagedLine(Struct, frozen=True):
 class SecondTail(Struct, frozen=True):
     """Facts at the end of a file that continue an earlier fact in another way than those before them.
 
-    Two processes wrote to the file, where no lock kept them apart. `start` and `end` are offsets in bytes.
+    Two processes wrote to the file, since no lock kept them apart. `start` and `end` are offsets in bytes.
     """
 
     line: int

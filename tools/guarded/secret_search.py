@@ -79,8 +79,8 @@ class Stamp(NamedTuple):
 class _Listing(Struct, frozen=True):
     """The paths of possible secrets in a directory and of its directories, those of `last` searched last.
 
-    `matching` are the paths that match the globs. `stamp` is None where the directory had just changed, so
-    that it may change again with the same times.
+    `matching` are the paths that match the globs. `stamp` is None if the directory had just changed, so that
+    it may change again with the same times.
     """
 
     stamp: Stamp | None

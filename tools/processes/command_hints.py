@@ -26,9 +26,8 @@ _EDITORS = word_set("vi vim nvim view vimdiff gvim emacs nano pico joe mcedit hx
 _EDITOR_BATCH = lazy_pattern(
     r"\s(?:-[a-zA-Z]*[es][a-zA-Z]*|--batch|--script|--version|--help|-c|\+\S+)(?=\s|$)"
 )
-_ENDING_WATCH = lazy_pattern(
-    r"\s(?:-[a-z]*[gq]|--(?:chgexit|equexit))"
-)  # options with which `watch` ends by itself
+# Options with which `watch` ends by itself.
+_ENDING_WATCH = lazy_pattern(r"\s(?:-[a-z]*[gq]|--(?:chgexit|equexit))")
 _FULL_SCREEN = word_set("top htop btop less more man watch tmux screen mc ncdu nnn lazygit tig k9s")
 _REPLS = word_set("python python3 ipython node irb psql mysql sqlite3 ghci lua bc gdb")
 

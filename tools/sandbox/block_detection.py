@@ -213,7 +213,7 @@ def _refused_action(run: SandboxedRun, path: Path, message: str) -> str | None:
     made = ">" in run.line and bool(_REDIRECTION.match(message.strip())) and not os.path.lexists(path)
     profile = run.profile
     if _is_within(path, profile.records):
-        return None  # our own files are as hidden outside the sandbox
+        return None  # our own files are hidden outside the sandbox, too
     action = forbidden_action(profile, path, run.private)
     if action is None and moved:
         kept = (*profile.read_only, *profile.hidden)

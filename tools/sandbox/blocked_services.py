@@ -77,7 +77,7 @@ def _is_socket(path: Path) -> bool:
 
 
 def _tables() -> list[str]:
-    """Return the kernel's tables of TCP sockets, none where there is no such file."""
+    """Return the kernel's tables of TCP sockets, none if there is no such file."""
     found = []
     for name in ("tcp", "tcp6"):
         with suppress(OSError):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from .words import QueryTerm, is_unspaced
 
-MAX_MATCHES = 200  # of a term in a text; what follows has no influence
+MAX_MATCHES = 200  # of a term in a text; later ones have no influence
 
 
 class Placed(NamedTuple):
@@ -32,7 +32,7 @@ class Matcher:
             if len(term.text) > 2 or not term.text.isalpha() or _stands_out(term.text)
         ]
         self._weights = {term.stem: weights[term] for term in placed or weights}
-        # With few terms all are looked for like names, so that `maxtries` finds `max_tries`.
+        # With few terms all are searched for like names, so that `maxtries` finds `max_tries`.
         self._joined = {
             term.stem: re.compile(r"[_.\-]?".join(term.stem))
             for term in weights
@@ -51,7 +51,7 @@ class Matcher:
         return found
 
     def _starts(self, stem: str, folded: str) -> Iterator[int]:
-        """Yield where a stem is in a text; a name that is not in it as it is, where its parts are joined."""
+        """Yield the offsets of a stem in a text; of a name that is not in it verbatim, those of its parts."""
         spans: Iterable[tuple[int, int]] = _spans(stem, folded)
         if stem in self._joined and stem not in folded:
             spans = (match.span() for match in self._joined[stem].finditer(folded))
@@ -94,7 +94,7 @@ class Matcher:
 
 
 def _spans(stem: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield where a stem begins and ends in a text, as it is."""
+    """Yield the start and end of each verbatim occurrence of a stem in a text."""
     start = text.find(stem)
     while start >= 0:
         end = start + len(stem)

@@ -245,7 +245,7 @@ def _weighed(index: SearchIndex, counts: dict[QueryTerm, int], ids: range, most:
 
 
 def _judged(fact: Fact, text: str, sid: str, matcher: Matcher, score: float) -> Found:
-    """Return a fact with the score that FTS5 gave it, where the best has 1, and that of its text."""
+    """Return a fact with its score by FTS5, relative to the best one, and that of its text."""
     placed = matcher.place(text)
     share = matcher.share(placed.stems)
     merit = score + SHARE_WEIGHT * share

@@ -121,7 +121,7 @@ def names_in(text: str) -> Iterator[re.Match[str]]:
 
 @lru_cache(maxsize=1 << 16)
 def _token_terms(token: bytes) -> tuple[str, ...]:
-    """Return the terms of a run of characters that are no ASCII separators."""
+    """Return the terms of a run of characters without ASCII separators."""
     text = token.decode()
     if text.isascii():
         return name_terms(text)

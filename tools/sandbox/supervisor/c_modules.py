@@ -1,4 +1,4 @@
-"""What the supervisor uses of `signal`, `socket`, `json` and `contextlib`, from the C modules below them.
+"""The parts of `signal`, `socket`, `json` and `contextlib` that the supervisor uses, from their C modules.
 
 A supervisor starts with every session, and the imports of these four (`enum`, `re`, `functools`) and of
 `typing` take longer than the rest of its start. On a Python without these C modules, the usual ones are used.

@@ -33,7 +33,7 @@ def main(fd: str, folder: str, how: str) -> None:
     finally:
         stage.close()
         _remove(folder)
-    os._exit(0)  # without the interpreter's own end, since nothing is left to be done
+    os._exit(0)  # without the interpreter's shutdown, since nothing is left to do
 
 
 def _remove(folder: str) -> None:
