@@ -182,7 +182,9 @@ def test_a_place_is_right_behind_letters_that_are_several_when_folded(project: P
 
 
 def test_a_word_that_is_like_no_other_finds_nothing(project: Path) -> None:
-    assert found(project, "kubernetes") == found(project, "xq") == found(project, "zzzzzz") == []
+    write(project, "c", User(1, NOON, (TextBlock("The web server does not post."),)))
+    words = ("kubernetes", "xq", "zzzzzz", "webpack", "postgres")
+    assert [found(project, word) for word in words] == [[]] * len(words)
 
 
 @pytest.mark.parametrize("word", ["initialisaton", "initilaisation", "InitialiseHandelr", "initialisehander"])
@@ -375,7 +377,7 @@ def test_a_decision_precedes_later_searches_for_it(
 def test_hits_of_other_sessions_name_their_session(project: Path) -> None:
     def hits(scope: Literal["session", "project"]) -> list[str]:
         here = Originals(fold(SECOND), project / OUTPUTS_FOLDER, sid="b", home=project, project=project)
-        return [hit.lines(NOON)[0] for hit in here.find("bikeshed", scope)]
+        return [hit.lines(NOON)[0] for hit in here.find("bikeshed", scope).hits]
 
     assert any(line.startswith("a/r5") and 'in "How do we retry?"' in line for line in hits("project"))
     assert not any(' in "' in line for line in hits("session"))
