@@ -77,21 +77,24 @@ async def _search(originals: Originals, arguments: RecallArguments, own: str) ->
     wanted = min(offset + _MAX_HITS, _MAX_FOUND)
     found = await asyncio.to_thread(originals.find, words, arguments.scope, wanted + 3)
     in_view = (own, originals.prompt_in_view())
-    hits = [hit for hit in found if hit.id.partition(".")[0] not in in_view]
+    hits = tuple(hit for hit in found.hits if hit.id.partition(".")[0] not in in_view)
     if not hits:
         elsewhere = "" if arguments.scope == "project" else '; scope "project" searches earlier sessions too'
         text = f"No matches in this {arguments.scope}: {words}{elsewhere}"
+        text += f"\n[{found.note()}]" if found.unread else ""
         return text_result(text, human={"note": "nothing found"})
     shown = hits[offset:wanted]
     if not shown:
         text = f"[offset {offset} is past the end: {len(hits)} found]"
         return text_result(text, human={"note": "past the end"})
     note = ""
-    lines = [line for hit in shown for line in hit.lines(time.time())]
+    lines = replace(found, hits=shown).lines(time.time())
     if len(hits) > wanted:
         note = ", more available"
         following = f"continue with offset={wanted}" if wanted < _MAX_FOUND else "search for other words"
         lines.append(f"[{wanted} shown{note}; {following}]")
+    if found.unread:
+        lines.append(f"[{found.note()}]")
     return text_result("\n".join(lines), human={"note": f"{len(shown)} found{note}"})
 
 

@@ -63,7 +63,7 @@ class Originals(Struct, frozen=True):
             return self._of_session(wanted).original(rest)
         return self._own_original(rest)
 
-    def find(self, words: str, scope: Scope = "session", limit: int = 10) -> list[search.Hit]:
+    def find(self, words: str, scope: Scope = "session", limit: int = 10) -> search.SearchHits:
         """Return the facts that match words or a question best, stored outputs included. Blocks on the disk.
 
         The scope "project" includes the earlier sessions of the project.
@@ -71,19 +71,23 @@ class Originals(Struct, frozen=True):
         home = self.home
         is_recorded = home is not None and search.record_path(home, self.sid).exists()
         found: list[search.Found] = []
+        unread = 0
         if not is_recorded:  # there is no transcript before the first prompt
             found += search.search_facts(self.outputs, words, self.sid, list(self._whole_facts()), limit)
         if home is not None and (is_recorded or scope == "project"):
             every = search.recorded_sids(home) if scope == "project" else (self.sid,)
             sids = sorted(every, key=lambda sid: sid != self.sid)  # this session comes before its copies
-            found += search.search_records(home, words, sids, limit).found
+            result = search.search_records(home, words, sids, limit)
+            found += result.found
+            unread = result.unread
         hits = search.make_hits(found[:limit], self.sid, self.project)
         if home is None or scope == "session":
-            return hits
+            return search.SearchHits(tuple(hits), unread)
         titles = {
             sid: ProjectRecords(home).title_of(sid) for sid in {hit.session for hit in hits} - {self.sid}
         }
-        return [replace(hit, title=titles.get(hit.session, "")) for hit in hits]
+        titled = (replace(hit, title=titles.get(hit.session, "")) for hit in hits)
+        return search.SearchHits(tuple(titled), unread)
 
     def prompt_in_view(self) -> str:
         """Return the id of the user's latest prompt, "" if the context does not show all of it."""

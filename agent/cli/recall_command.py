@@ -34,7 +34,15 @@ from msgspec.structs import replace
 from agent.ui import wrap
 from tools.text import escaped
 from transcripts import Folded, Originals, ProjectRecords, StoreError, is_recall_id
-from transcripts.search import Hit, make_hits, record_path, recorded_sids, search_records, update_index
+from transcripts.search import (
+    Hit,
+    SearchHits,
+    make_hits,
+    record_path,
+    recorded_sids,
+    search_records,
+    update_index,
+)
 from transcripts.secrets import SecretMasks, secret_values
 
 from .command_words import OneLineParser, asks_for_help
@@ -125,21 +133,22 @@ def _answer(scope: RecallScope, query: str, as_json: bool) -> int:
     if as_json:
         print_text(json.dumps({"query": query, "hits": [hit.to_json(now) for hit in hits]}), raw=True)
     elif hits:
-        print_text("\n".join(_within_screen(line for hit in hits for line in hit.lines(now))))
+        columns = get_terminal_size().columns if sys.stdout.isatty() else 0
+        lines = SearchHits(tuple(hits)).lines(now, columns)
+        print_text("\n".join(_within_screen(lines, columns)))
     else:
         sys.stderr.write("nothing found\n")
     return 0 if hits else 1
 
 
-def _within_screen(lines: Iterable[str]) -> Iterator[str]:
-    """Wrap the lines to the columns of the terminal, if they go to one, and indent continuation lines."""
-    columns = get_terminal_size().columns if sys.stdout.isatty() else 0
+def _within_screen(lines: Iterable[str], columns: int) -> Iterator[str]:
+    """Wrap what is wider than so many columns, unless that is 0, and indent continuation lines."""
     for line in lines:
-        indent = HIT_INDENT if line.startswith(HIT_INDENT) else ""
         if not columns:
             yield line
             continue
-        first, *rest = wrap(escaped(line.removeprefix(indent)), columns - len(HIT_INDENT))
+        indent = HIT_INDENT if line.startswith(HIT_INDENT) else ""
+        first, *rest = wrap(escaped(line.removeprefix(indent)), columns - len(indent))
         yield f"{indent}{first}"
         yield from (f"{HIT_INDENT}{row}" for row in rest)
 

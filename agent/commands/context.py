@@ -55,6 +55,7 @@ from .costs import CACHE_MISSES
 from .running import usage_notice
 
 DRY_RUN = "--dry-run"
+HIT_COLUMNS = 80  # of a line of a search result, with the match in it
 MAX_EVICTED_LINES = 20
 MAX_BEGINNING_CHARS = 60  # of the text of a block in a list
 _LINE_NUMBER = lazy_pattern(r"^ *\d+\t", re.MULTILINE)  # as `read` shows them
@@ -322,12 +323,13 @@ async def _search(controller: Controller, words: str, scope: Scope) -> Event:
     _, context = controller.in_use
     if (lookup := context.tool_context.lookup) is None:
         return Notice("cannot search: this session has no transcript", "warning")
-    hits = await asyncio.to_thread(lookup().find, words, scope)
-    lines = [line for hit in hits for line in hit.lines(context.clock.now())]
+    found = await asyncio.to_thread(lookup().find, words, scope)
+    lines = found.lines(context.clock.now(), HIT_COLUMNS)
     if lines:
-        return CommandOutput("\n".join([*lines, "Use /recall ID to show the whole text."]), "rows")
+        notes = filter(None, (found.note(), "Use /recall ID to show the whole text."))
+        return CommandOutput("\n".join([*lines, *notes]), "rows")
     more = "; use /search to search earlier sessions too" if scope == "session" else ""
-    return Notice(f"no matches for {words!r}{more}")
+    return Notice("; ".join(filter(None, (f"no matches for {words!r}{more}", found.note()))))
 
 
 def _evicted_lines(folded: Folded, originals: Originals | None) -> list[str]:

@@ -19,7 +19,7 @@ from tools.recall import MAX_PAGE_CHARS
 from transcripts.facts import Clear, Fold, User
 from transcripts.folding import fold
 from transcripts.messages import TextBlock
-from transcripts.search import Hit
+from transcripts.search import Hit, SearchHits
 from transcripts.tool_kinds import RECALLED_KEY
 
 from .file_session import text
@@ -33,6 +33,8 @@ class Originals:
 
     folded = fold([User(98, 0.0, (TextBlock("which pear?"),), (3,))])
 
+    unread = 0
+
     def __init__(self, **originals: str) -> None:
         self.originals = originals
 
@@ -41,9 +43,10 @@ class Originals:
             raise KeyError(f"unknown recall id {id}. Closest ids: {', '.join(self.originals)}")
         return self.originals[id]
 
-    def find(self, words: str, scope: str, limit: int) -> list[Hit]:
+    def find(self, words: str, scope: str, limit: int) -> SearchHits:
         found = [(id, whole) for id, whole in self.originals.items() if words in whole][:limit]
-        return [Hit(id, "s", 0.0, f"{scope} hit", (whole[:40],), 1.0) for id, whole in found]
+        hits = [Hit(id, "s", 0.0, f"{scope} hit", (whole[:40],), 1.0) for id, whole in found]
+        return SearchHits(tuple(hits), self.unread)
 
     def prompt_in_view(self) -> str:
         return transcripts.originals.Originals(self.folded, outputs=NOWHERE).prompt_in_view()
@@ -58,6 +61,15 @@ async def asked(originals: Originals | None, page_bytes: int = MAX_PAGE_CHARS, *
 
 def ask(originals: Originals | None, **given: Any) -> ToolResult:
     return asyncio.run(asked(originals, **given))
+
+
+def test_a_search_says_what_is_not_indexed_yet():
+    note = "[2.5 MB of transcripts are not indexed yet: search again later]"
+    originals = Originals(r7="a pear")
+    assert "indexed" not in text(ask(originals, query="pear"))
+    originals.unread = 2_500_000
+    for query in ("pear", "plum"):
+        assert text(ask(originals, query=query)).splitlines()[-1] == note
 
 
 def test_pages_are_as_small_as_the_window_wants_them():

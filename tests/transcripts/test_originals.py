@@ -24,6 +24,7 @@ from transcripts.folding import Folded, fold
 from transcripts.load import read_transcript
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock, injected
 from transcripts.originals import MAX_FACT_CHARS, Originals
+from transcripts.search import filling
 from transcripts.session_lock import RECORDS_FOLDER
 
 LONG = "needle\n" + "hay\n" * 3000
@@ -91,10 +92,21 @@ def test_an_unknown_recall_id_is_refused_with_known_ones(recall: Originals, id: 
 
 
 def test_words_are_found_in_all_facts(recall: Originals) -> None:
-    assert {hit.id for hit in recall.find("NEEDLE")} == {"r1", "r2", "r3", "r4"}
-    best = recall.find("needle hay")[0]
+    assert {hit.id for hit in recall.find("NEEDLE").hits} == {"r1", "r2", "r3", "r4"}
+    best = recall.find("needle hay").hits[0]
     assert (best.id, best.kind, best.excerpt) == ("r3", "result of bash grep needle", ("needle", "hay"))
-    assert recall.find("nowhere") == recall.find(" ") == []
+    assert recall.find("nowhere").hits == recall.find(" ").hits == ()
+
+
+def test_a_search_says_what_is_not_indexed_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / RECORDS_FOLDER / "then.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(b"".join(encode_fact(fact, "then") for fact in FACTS))
+    recall = Originals(fold([]), tmp_path / "outputs", sid="now", home=tmp_path, project=tmp_path)
+    assert recall.find("needle", "project").note() == ""
+    monkeypatch.setattr(filling.IndexFiller, "update", lambda *_: 2_500_000)
+    told = "2.5 MB of transcripts are not indexed yet: search again later"
+    assert recall.find("needle", "project").note() == recall.find("zebra", "project").note() == told
 
 
 def test_sessions_that_were_recorded_earlier_are_found_and_recalled(tmp_path: Path) -> None:
@@ -103,8 +115,8 @@ def test_sessions_that_were_recorded_earlier_are_found_and_recalled(tmp_path: Pa
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"".join(encode_fact(fact, sid) for fact in facts))
     recall = Originals(fold(FACTS), tmp_path / "outputs", sid="now", home=tmp_path, project=tmp_path)
-    assert {"r1", "r2", "r3", "r4"} <= {hit.id for hit in recall.find("needle")}
-    assert recall.find("older needle", "project")[0].id == "then/r1"
+    assert {"r1", "r2", "r3", "r4"} <= {hit.id for hit in recall.find("needle").hits}
+    assert recall.find("older needle", "project").hits[0].id == "then/r1"
     assert recall.original("then/r1") == "an older needle"
     assert recall.original("now/r4") == recall.original("r4")
     for wrong in ("then/r9", "gone/r1", "../then/r1", "then/x"):
@@ -128,8 +140,8 @@ def test_a_session_is_known_by_the_beginning_of_its_id_and_users_see_what_was_ty
         assert "zebra" in people.original(f"{name}/r1.1")
     with pytest.raises(KeyError, match="no session 'f58'"):
         here.original("f58/r1")
-    assert here.find("zebra", "project") == []
-    (hit,) = here.find("green", "project")
+    assert here.find("zebra", "project").hits == ()
+    (hit,) = here.find("green", "project").hits
     assert hit.id == f"{sid}/r1"
     assert hit.lines(61.0) == ['e584d48f/r1  1 min ago  user  in "paint it green"', "    paint it green"]
 
@@ -139,8 +151,8 @@ def test_earlier_sessions_are_found_before_this_one_is_recorded(tmp_path: Path) 
     path.parent.mkdir()
     path.write_bytes(encode_fact(User(1, 0.0, (TextBlock("an older needle"),)), "then"))
     recall = Originals(fold(FACTS), tmp_path / "outputs", sid="now", home=tmp_path, project=tmp_path)
-    assert "then/r1" in {hit.id for hit in recall.find("needle", "project")}
-    assert {hit.id for hit in recall.find("needle")} == {"r1", "r2", "r3", "r4"}
+    assert "then/r1" in {hit.id for hit in recall.find("needle", "project").hits}
+    assert {hit.id for hit in recall.find("needle").hits} == {"r1", "r2", "r3", "r4"}
 
 
 @pytest.mark.parametrize(
@@ -156,7 +168,7 @@ def test_a_hit_reports_whether_its_file_has_changed(tmp_path: Path, content: str
     if content is not None:
         (tmp_path / "a.txt").write_text(content)
     facts = [*FACTS[:2], Result(3, 0.0, 2, 1, (TextBlock("a porcupine"),), about=about)]
-    (hit,) = Originals(fold(facts), tmp_path, project=tmp_path).find("porcupine")
+    (hit,) = Originals(fold(facts), tmp_path, project=tmp_path).find("porcupine").hits
     assert hit.lines(60.0)[0].endswith(told)
     assert hit.to_json(60.0)["changed"] == (content != "as it was")
 
@@ -200,13 +212,13 @@ def test_a_file_of_a_project_that_was_moved_is_looked_up_where_it_is_now(
         record.parent.mkdir()
         record.write_bytes(b"".join(encode_fact(fact, "s") for fact in facts))
     recall = Originals(fold(facts), project / "outputs", sid="s", home=project, project=project)
-    hit = recall.find("porcupine")[0]
+    hit = recall.find("porcupine").hits[0]
     assert (hit.kind, hit.changed) == ("result of read src/a.txt", changed)
 
 
 def test_rewound_facts_are_not_found(tmp_path: Path) -> None:
     recall = Originals(fold([*FACTS, Rewound(8, 0.0, 4)]), tmp_path)
-    assert {hit.id for hit in recall.find("NEEDLE")} == {"r1", "r2", "r3"}
+    assert {hit.id for hit in recall.find("NEEDLE").hits} == {"r1", "r2", "r3"}
     with pytest.raises(KeyError):
         recall.original("r4")
 
@@ -234,7 +246,7 @@ def test_a_stored_output_that_was_changed_or_removed_is_reported(tmp_path: Path)
 
 def test_words_are_found_in_a_stored_output_with_their_offset(tmp_path: Path) -> None:
     recall = stored(tmp_path / "out", b"hay\n" * 10_000 + b"a needle here\n" + b"hay\n" * 10_000)
-    hit = recall.find("NEEDLE here")[0]
+    hit = recall.find("NEEDLE here").hits[0]
     assert (hit.id, hit.excerpt[0]) == ("r3", "a needle here")
     assert recall.original(hit.id)[hit.offset :].startswith("needle here")
     assert hit.lines(0.0)[0].endswith(", from character 40,002")

@@ -6,7 +6,7 @@ from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
     from .background import IndexThread, update_index
-    from .hits import Hit, make_hits, short_sid
+    from .hits import Hit, SearchHits, make_hits, short_sid
     from .index_file import record_path, recorded_sids
     from .ranking import Found, search_facts, search_records
 
@@ -14,6 +14,7 @@ __all__ = [
     "Found",
     "Hit",
     "IndexThread",
+    "SearchHits",
     "make_hits",
     "record_path",
     "recorded_sids",
@@ -26,7 +27,7 @@ __getattr__ = lazy_door(
     __name__,
     {
         "background": "IndexThread update_index",
-        "hits": "Hit make_hits short_sid",
+        "hits": "Hit SearchHits make_hits short_sid",
         "index_file": "record_path recorded_sids",
         "ranking": "Found search_facts search_records",
     },

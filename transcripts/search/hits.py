@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from ..facts import Result
 from ..messages import ADDED_TAGS, ToolUseBlock
@@ -19,7 +19,11 @@ from ..storage.disk import read_regular
 from .ranking import Found
 
 MAX_EXCERPT_LINE_CHARS = 160  # of a line of an excerpt
+MAX_CALL_CHARS = 120
 MAX_TITLE_CHARS = 50
+MIN_MATCH_CHARS = 30  # of a line from the match on, which are shown
+MIN_KIND_CHARS = 20  # of a label that is cut
+INDENT = "    "  # of what is below the first line of a hit
 WEAK_SHARE = 1 / 3  # of the query: a fact that contains less is a weak match
 
 
@@ -29,6 +33,7 @@ class Hit(Struct, frozen=True):
     id       the recall id; in another session it begins with the session's id
     kind     the speaker, or the call that a result answers
     changed  the file has changed since; None if there was no file, or one outside the project
+    match    the offset of the match in the first line of the excerpt
     offset   of the match in the original, in characters, if that has several pages; otherwise 0
     rewound  a rewind removed the fact from the conversation
     title    the name of another session, or the beginning of its first prompt
@@ -43,26 +48,61 @@ class Hit(Struct, frozen=True):
     score: float
     path: str = ""
     changed: bool | None = None
+    match: int = 0
     offset: int = 0
     rewound: bool = False
     title: str = ""
     weak: bool = False
 
-    def lines(self, now: float) -> list[str]:
-        """Return the hit as lines of text."""
+    def lines(self, now: float, columns: int = 0) -> list[str]:
+        """Return the hit as lines of text, cut to so many columns unless that is 0."""
         sid, slash, place = self.id.rpartition("/")
-        head = f"{short_sid(sid)}{slash}{place}  {format_age(self.ts, now)}  {self.kind}"
-        head += ", weak match" if self.weak else ""
-        head += ", rewound" if self.rewound else ""
-        head += f", from character {self.offset:,}" if self.offset else ""
-        head += {True: ", file changed since", False: ", file unchanged", None: ""}[self.changed]
-        head += f'  in "{_cut(self.title, MAX_TITLE_CHARS)}"' if self.title else ""
-        return [head, *(f"    {line}" for line in self.excerpt)]
+        place = f"{short_sid(sid)}{slash}{place}  {format_age(self.ts, now)}  "
+        state = ", weak match" if self.weak else ""
+        state += ", rewound" if self.rewound else ""
+        state += f", from character {self.offset:,}" if self.offset else ""
+        state += {True: ", file changed since", False: ", file unchanged", None: ""}[self.changed]
+        title = f'in "{_cut(self.title, MAX_TITLE_CHARS)}"' if self.title else ""
+        if not columns:
+            return [
+                "  ".join(filter(None, (f"{place}{self.kind}{state}", title))),
+                *map(_indented, self.excerpt),
+            ]
+        kind = _cut_call(self.kind, max(MIN_KIND_CHARS, columns - len(place) - len(state)))
+        room = columns - len(INDENT)
+        first = [_cut_around(line, self.match, room) for line in self.excerpt[:1]]
+        below = (_cut(line, room) for line in (title, *first, *self.excerpt[1:]) if line)
+        return [f"{place}{kind}{state}", *map(_indented, below)]
 
     def to_json(self, now: float) -> dict[str, Any]:
         """Return the hit as plain data; `age_s` in seconds."""
         rounded = {"age_s": round(now - self.ts, 1), "score": round(self.score, 3)}
         return {**asdict(self), **rounded, "excerpt": "\n".join(self.excerpt)}
+
+
+class SearchHits(Struct, frozen=True):
+    """The hits of a query, the best first, and the bytes of the transcripts that were not searched yet."""
+
+    hits: tuple[Hit, ...] = ()
+    unread: int = 0
+
+    def lines(self, now: float, columns: int = 0) -> list[str]:
+        """Return the hits as lines of text, cut to so many columns unless that is 0.
+
+        Each session is named only once.
+        """
+        lines = list[str]()
+        named = set[str]()
+        for hit in self.hits:
+            shown = replace(hit, title="") if hit.session in named else hit
+            named.add(hit.session)
+            lines += shown.lines(now, columns)
+        return lines
+
+    def note(self) -> str:
+        """Return a notice if transcripts were not searched yet; "" otherwise."""
+        size = f"{max(0.1, self.unread / 1e6):,.1f} MB"
+        return f"{size} of transcripts are not indexed yet: search again later" if self.unread else ""
 
 
 def short_sid(sid: str) -> str:
@@ -80,15 +120,17 @@ def make_hits(
 def _hit(one: Found, here: str, project: Path, mask: Callable[[str], str]) -> Hit:
     about = one.fact.about if isinstance(one.fact, Result) else {}
     path = about.get("path")
+    match, excerpt = _excerpt(one.text, one.start)
     return Hit(
         id=f"r{one.fact.seq}" if one.sid == here else f"{one.sid}/r{one.fact.seq}",
         session=one.sid,
         ts=one.fact.ts,
         kind=mask(_kind(one)),
-        excerpt=tuple(map(mask, _excerpt(one.text, one.start))),
+        excerpt=tuple(map(mask, excerpt)),
         score=one.score,
         path=path if isinstance(path, str) else "",
         changed=_has_changed(project, one.folder, path, about.get("sha256")),
+        match=match,
         offset=one.start if len(one.text) > 30_000 else 0,  # longer texts are recalled in pages
         rewound=one.rewound,
         weak=one.share < WEAK_SHARE,
@@ -99,27 +141,54 @@ def _kind(one: Found) -> str:
     if one.call is None:
         return speaker_of(one.fact)
     failed = "error of" if isinstance(one.fact, Result) and one.fact.error else "result of"
-    return f"{failed} {_call_label(one.call)}"
+    return f"{failed} {_call_label(one.call, one.folder)}"
 
 
-def _call_label(call: ToolUseBlock) -> str:
-    """Return a short label of a call: its name and its first string argument."""
+def _call_label(call: ToolUseBlock, folder: str) -> str:
+    """Return a short label of a call: its name and its first string argument, relative to the directory."""
     texts = (value for value in call.input.values() if isinstance(value, str) and value.strip())
-    return f"{call.name} {_cut(' '.join(next(texts, '')[:320].split()), 80)}".strip()
+    text = next(texts, "")[:320]
+    if folder:
+        text = text.replace(f"{folder}/", "")
+    return f"{call.name} {_cut(' '.join(text.split()), MAX_CALL_CHARS)}".strip()
 
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _excerpt(text: str, start: int) -> list[str]:
-    """Return the line of the match and the next one, cut to length, without blank lines and bare tags."""
+def _cut_call(kind: str, most: int) -> str:
+    """Return a label cut to length; of a call with a path the end of the path stays."""
+    words, _, path = kind.rpartition(" ")
+    if len(kind) <= most or "/" not in path or len(words) + 12 > most:
+        return _cut(kind, most)
+    return f"{words} …{path[len(words) + 2 - most :]}"
+
+
+def _indented(line: str) -> str:
+    return f"{INDENT}{line}"
+
+
+def _excerpt(text: str, start: int) -> tuple[int, list[str]]:
+    """Return the line of the match and the next one with a letter, cut to length, without bare tags.
+
+    The number is the offset of the match in the first line.
+    """
     begin = text.rfind("\n", 0, start) + 1
     if start - begin > MAX_EXCERPT_LINE_CHARS // 2:
-        begin = start - 40
+        begin = text.find(" ", start - 50, start - 30) + 1 or start - 40
+    before = " ".join(text[begin:start].split())
     lines = (" ".join(line.split()) for line in text[begin : begin + 20 * MAX_EXCERPT_LINE_CHARS].split("\n"))
-    shown = (line for line in lines if line and line.strip("</>") not in ADDED_TAGS)
-    return [_cut(line, MAX_EXCERPT_LINE_CHARS) for line in islice(shown, 2)]
+    shown = (line for line in lines if any(map(str.isalpha, line)) and line.strip("</>") not in ADDED_TAGS)
+    return len(before), [_cut(line, MAX_EXCERPT_LINE_CHARS) for line in islice(shown, 2)]
+
+
+def _cut_around(line: str, match: int, most: int) -> str:
+    """Return a line cut to length at both ends, so that the match stays."""
+    if match + MIN_MATCH_CHARS <= most:
+        return _cut(line, most)
+    begin = line.rfind(" ", 0, match - most // 3) + 1
+    return f"…{_cut(line[begin:], most - 1)}"
 
 
 def _has_changed(project: Path, folder: str, path: object, sha256: object) -> bool | None:

@@ -81,17 +81,22 @@ def test_an_id_is_recalled(capsys: pytest.CaptureFixture[str], project: Path) ->
     assert run(capsys, project, "r2", "--session", "20261121")[1] == "the bikeshed number 0\n"
 
 
-def test_on_a_terminal_a_long_hit_continues_within_its_indent(tmp_path: Path) -> None:
+def test_on_a_terminal_each_line_of_a_hit_is_one_row_with_the_match_in_it(tmp_path: Path) -> None:
     path = tmp_path / RECORDS_FOLDER / "s.jsonl"
     path.parent.mkdir()
-    path.write_bytes(encode_fact(User(1, 1.79e9, (TextBlock("a walrus in the harbour " * 5),)), "s"))
+    path.write_bytes(
+        encode_fact(
+            User(1, 1.79e9, (TextBlock("the harbour " * 5 + "has a walrus " + "and no ship " * 5),)), "s"
+        )
+    )
     main_end, program_end = pty.openpty()
     command = [sys.executable, "-m", "agent", "recall", "walrus"]
     environ = {**os.environ, "COLUMNS": "40", "PYTHONPATH": str(Path(__file__).parents[3])}
     subprocess.run(command, cwd=tmp_path, env=environ, stdout=program_end, timeout=60, check=True)
     rows = os.read(main_end, 4_000).decode().split("\r\n")
-    assert any(row.startswith("    a walrus") for row in rows) and all(len(row) <= 40 for row in rows)
-    assert len(rows) > 5 and all(row.startswith("    ") for row in rows[1:-1])
+    assert all(len(row) <= 40 for row in rows)
+    assert [row[:4].strip() for row in rows] == ["s/r1", "", "", ""]
+    assert " has a walrus and " in rows[2]
     os.close(program_end)
     os.close(main_end)
 
