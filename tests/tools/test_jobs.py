@@ -103,7 +103,7 @@ def test_processes_that_a_command_left_behind_are_announced_in_a_sentence(shell:
     (shell.folder / "go").touch()
     shell.wait_for("b1")
     words = shell.context.inbox.take()[0].text
-    assert " ended with all of its processes, after " in words
+    assert " ended, after " in words
 
 
 def test_omitted_output_that_no_file_holds_is_reported_as_such(shell: BashSession) -> None:
@@ -225,7 +225,7 @@ def test_one_whose_supervisor_was_killed_is_said_to_have_been_killed_with_it(tmp
     (shell.folder / "go").touch()
     shell.wait_for("b1")
     words = shell.context.inbox.take()[0].text
-    assert " killed together with the process that watches commands, after " in words
+    assert " killed together with the supervisor process, after " in words
     assert wait_until(lambda: not shell.survivors())
     shell.close()
     shell.runner.close()
@@ -242,7 +242,7 @@ def test_one_that_cannot_be_ended_alone_takes_the_others_along_which_is_said(
     assert new_shell.say(job="b1", kill=True).startswith("[job b1: stopped, ")
     assert (
         new_shell.jobs["b2"].state
-        == "ended together with all commands, since one of them could not be ended separately"
+        == "killed with all other commands, since one of them could not be ended separately"
     )
 
 

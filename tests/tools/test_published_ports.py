@@ -181,7 +181,8 @@ def test_the_model_is_informed_who_reaches_the_ports_of_a_background_command(use
         (port,) = await job.ports()
         told = text(await run_bash(BashArguments(job=job.id), call))
         assert (
-            f"[listens on port {port}: commands reach localhost:{port}, the user only after running" in told
+            f"[listens on port {port}: commands can reach localhost:{port}, the user only after running"
+            in told
         )
         await ports.publish(port, outside := free_port())
         used.commands.published = ports

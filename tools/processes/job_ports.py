@@ -25,4 +25,4 @@ def port_note(port: int, runner: CommandRunner) -> str:
     """Describe who can reach a port on which a sandboxed command listens."""
     outside = runner.published.ports.get(port) if runner.published is not None else None
     here = f"at http://localhost:{outside}" if outside else f"only after running /publish {port}"
-    return f"listens on port {port}: commands reach localhost:{port}, the user {here}"
+    return f"listens on port {port}: commands can reach localhost:{port}, the user {here}"

@@ -20,7 +20,7 @@ _STOPPED = {
     "asked": "stopped",
     "output": "stopped at its output limit",
     "session": "ended with the session",
-    "others": "ended together with all commands, since one of them could not be ended separately",
+    "others": "killed with all other commands, since one of them could not be ended separately",
 }
 
 
@@ -80,11 +80,11 @@ class BackgroundJob(Struct, eq=False):
         if self.ended is None:
             return "running"
         if self.left_over:
-            return "ended with all of its processes"
+            return "ended"
         code, signal_name = exit_code(self.status)
         how = _STOPPED[self.stopped] if self.stopped else "finished"
         if code is None:
-            return how if self.stopped else "killed together with the process that watches commands"
+            return how if self.stopped else "killed together with the supervisor process"
         return f"{how}, exit code {code}{f' ({signal_name})' if signal_name else ''}"
 
     async def ports(self) -> list[int]:
