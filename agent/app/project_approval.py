@@ -127,7 +127,8 @@ async def _ask(approvals: Approvals, items: Sequence[ProjectItem], chooser: Choo
         MenuRow("all", "Enable all (asks again when they change)"),
         MenuRow("none", "Enable none (change later with /trust)"),
     )
-    answer = await chooser.choose(Menu(f"Enable the {_counted(items)} of {_owner(items)}?", rows))
+    them = "this item" if len(items) == 1 else f"these {len(items)} items"
+    answer = await chooser.choose(Menu(f"Enable {them}?", rows))
     if answer is not None and answer.value != "choose":
         record_decision(approvals, items, answer.value == "all", emit)
     elif answer is not None and await choose_items(approvals, items, chooser, emit):
@@ -140,9 +141,9 @@ def _outcome(approvals: Approvals, items: Sequence[ProjectItem]) -> str:
     allowed = [item for item in items if approvals.allows(item)]
     off = [item for item in items if not approvals.allows(item)]
     waiting = bool(approvals.undecided(items))
-    enabled = f"enabled: {_counted(allowed)}" if allowed else f"nothing is enabled{' yet' if waiting else ''}"
-    disabled = f", disabled: {_counted(off)}" if off else ""
-    return f"{enabled}{disabled} ({'decide' if waiting else 'change'} with /trust)"
+    parts = [f"enabled: {_counted(allowed)}"] if allowed else []
+    parts += [f"disabled: {_counted(off)}"] if off else []
+    return f"{'; '.join(parts)} ({'decide' if waiting else 'change'} with /trust)"
 
 
 def _title(item: ProjectItem, approvals: Approvals) -> str:

@@ -137,7 +137,7 @@ def _reason_of(bill: RequestBill, lifetime_s: float) -> str:
         text += f": {format_duration(bill.pause_s)} after the last request"
     elif bill.reason is BilledAgain.EDIT and bill.changes:
         more = ", ..." if len(bill.changes) > MAX_NAMED_CHANGES else ""
-        text += f" by {', '.join(bill.changes[:MAX_NAMED_CHANGES])}{more}"
+        text += f": {', '.join(bill.changes[:MAX_NAMED_CHANGES])}{more}"
     return f"{text} ({_api_reason(bill)})" if bill.agrees is False else text
 
 
@@ -156,8 +156,9 @@ def _sums_by_reason(session: Session, bills: Sequence[RequestBill]) -> Iterator[
         for bill in requests:
             prices = session.prices.known(bill.model, bill.usage.prompt)
             dollars += extra_dollars(bill, prices) if prices is not None else 0.0
-        cost = f", ${dollars:.2f} more than from the cache" if dollars >= 0.005 else ""
-        in_all = f"{tokens[reason]:,} tokens again in {pluralize(len(requests), 'request')}{cost}"
+        cost = f", ${dollars:.2f} more than cached" if dollars >= 0.005 else ""
+        in_all = f"{tokens[reason]:,} tokens billed again in {pluralize(len(requests), 'request')}{cost}"
         yield f"{in_all}: {REASONS[reason]}"
-    if told := [bill.agrees for bill in bills if bill.agrees is not None]:
-        yield f"the API gave a reason for {len(told):,} of these requests, the same one for {sum(told):,}"
+    if compared := [bill.agrees for bill in bills if bill.agrees is not None]:
+        agreeing = f"in agreement with this table: {sum(compared):,}"
+        yield f"the API gave a reason for {len(compared):,} of these requests ({agreeing})"

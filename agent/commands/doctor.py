@@ -115,7 +115,7 @@ def _findings(controller: Controller) -> Iterator[Finding]:
         yield Finding(name, found or "not on PATH", "" if found else use, optional=name != "bash")
     warnings = [one for one in setup.config.warnings if one not in setup.options.remarks]
     for warning in warnings:
-        yield Finding("settings", warning, "correct it in the file that it names")
+        yield Finding("settings", warning, "fix it in the file named above")
     if not warnings:
         yield Finding("settings", "valid")
     yield from _ignored_parts(controller)

@@ -79,12 +79,12 @@ def test_one_can_choose_each(tmp_path: Path) -> None:
 def test_what_was_left_open_stays_off_and_needs_approval_at_the_next_start(tmp_path: Path) -> None:
     (tmp_path / "items").write_text("one 1\ntwo 2\n", "utf-8")
     text, decisions = settle(tmp_path, "")
-    assert text.splitlines()[-1] == "nothing is enabled yet, disabled: 2 hooks (decide with /trust)"
+    assert text.splitlines()[-1] == "disabled: 2 hooks (decide with /trust)"
     assert decisions == [None, None]
     text, decisions = settle(tmp_path, "choose", "")  # Esc among the items is reported, too
-    assert text.splitlines()[-1] == "nothing is enabled yet, disabled: 2 hooks (decide with /trust)"
+    assert text.splitlines()[-1] == "disabled: 2 hooks (decide with /trust)"
     text, decisions = settle(tmp_path, "choose", "1", "")
-    assert text.splitlines()[-1] == "enabled: 1 hook, disabled: 1 hook (decide with /trust)"
+    assert text.splitlines()[-1] == "enabled: 1 hook; disabled: 1 hook (decide with /trust)"
     assert decisions == [True, None]
 
 
@@ -92,7 +92,7 @@ def test_what_was_decided_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "items").write_text("one 1\ntwo 2\n", "utf-8")
     assert settle(tmp_path, "all")[0].endswith("\nenabled: 2 hooks (change with /trust)")
     (tmp_path / "items").write_text("three 3\n", "utf-8")
-    assert settle(tmp_path, "none")[0].endswith("\nnothing is enabled, disabled: 1 hook (change with /trust)")
+    assert settle(tmp_path, "none")[0].endswith("\ndisabled: 1 hook (change with /trust)")
 
 
 def test_the_items_stand_before_the_row_that_ends_the_menu(tmp_path: Path) -> None:
