@@ -309,13 +309,15 @@ def _fenced_lines(lines: Sequence[str]) -> set[int]:
     return fenced
 
 
-def _is_comment_of(line: str, beside: str, code: bool) -> bool:
+def _is_comment_of(line: str, neighbour: str, code: bool) -> bool:
     """Return whether a line is a comment that belongs to the line next to it, which may be code."""
-    if not pattern("comment").match(line) or has("fence", beside):
+    if not pattern("comment").match(line) or has("fence", neighbour):
         return False
     if line.lstrip().startswith("*"):  # otherwise it is a list item
-        return bool(pattern("block_comment").match(beside) or (code and pattern("comment").match(beside)))
-    return code or (line[0].isspace() and beside[0].isspace() and bool(beside.strip()))
+        return bool(
+            pattern("block_comment").match(neighbour) or (code and pattern("comment").match(neighbour))
+        )
+    return code or (line[0].isspace() and neighbour[0].isspace() and bool(neighbour.strip()))
 
 
 def _wraps(first: str, before: str, line: str, after: str) -> bool:

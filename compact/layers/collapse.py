@@ -91,8 +91,8 @@ def _segment_fold(situation: Situation, segment: list[Entry]) -> Fold:
         pieces.append(f"## Local summary\n{text}")
     replies = (entry.fact for entry in reversed(segment) if isinstance(entry, Exchange))
     texts = (block.text for reply in replies for block in reply.blocks if isinstance(block, TextBlock))
-    if said := next(filter(str.strip, texts), "")[:SEGMENT_LAST_TEXT_CHARS]:
-        pieces.append(f"## Last reply\n{said}")
+    if last_text := next(filter(str.strip, texts), "")[:SEGMENT_LAST_TEXT_CHARS]:
+        pieces.append(f"## Last reply\n{last_text}")
     pieces += filter(None, [live_within(situation, first, last)])
     text = "\n\n".join(pieces)
     return Fold(first, last=last, blocks=(TextBlock(text),), tokens=situation.counter.text(text))

@@ -66,8 +66,8 @@ def _fold(situation: Situation, first: int, last: int, messages: int) -> Fold:
     if (request := request_within(situation, first, last)) is not None:
         heading = "[summarized: the request being worked on is among the snipped messages]"
         blocks.append(TextBlock(f"{heading}\n\n{request}"))
-    if said := directives_within(situation, first, last, MAX_DIRECTIVES_TOKENS):
-        blocks.append(TextBlock(f"{DIRECTIVES_HEADING}\n{said}"))
+    if directives := directives_within(situation, first, last, MAX_DIRECTIVES_TOKENS):
+        blocks.append(TextBlock(f"{DIRECTIVES_HEADING}\n{directives}"))
     if state := live_within(situation, first, last):
         blocks.append(TextBlock(state))
     return Fold(first, last=last, blocks=tuple(blocks), tokens=sum(situation.counter.blocks(tuple(blocks))))

@@ -364,8 +364,8 @@ def _named_in_configuration(gits: Iterable[str], checkout: str) -> list[str]:
     return [*hooks, *files[own:]]
 
 
-def _named_path(name: bytes, beside: str) -> str:
-    return os.path.normpath(os.path.join(beside, os.path.expanduser(os.fsdecode(name).replace("\0", ""))))
+def _named_path(name: bytes, folder: str) -> str:
+    return os.path.normpath(os.path.join(folder, os.path.expanduser(os.fsdecode(name).replace("\0", ""))))
 
 
 def _secrets_of_claude(folder: str) -> Iterator[str]:

@@ -131,7 +131,7 @@ async def search_files(
     """Search the files of a list, in Python if ripgrep rejects the pattern. Raises FileError."""
     assert request.names is not None
     states = await _known_files(request.folder, request.names)
-    skipped = await in_thread(FILE_TIMEOUT_S, lambda gone: _large_binaries(request.folder, states))
+    skipped = await in_thread(FILE_TIMEOUT_S, lambda abandoned: _large_binaries(request.folder, states))
     names = [name for name in states if name not in skipped]
     if not names:
         return SearchOutput(skipped=skipped, searched=0)
@@ -152,7 +152,7 @@ async def search_files(
 
 
 async def _known_files(folder: str, names: Sequence[str]) -> Mapping[str, os.stat_result]:
-    return await in_thread(FILE_TIMEOUT_S, lambda gone: file_states(folder, names)) if names else {}
+    return await in_thread(FILE_TIMEOUT_S, lambda abandoned: file_states(folder, names)) if names else {}
 
 
 def _large_binaries(folder: str, states: Mapping[str, os.stat_result]) -> list[str]:

@@ -67,14 +67,14 @@ async def _list_tree(context: CommandContext, folder: str, until: float) -> _Tre
     try:
         found = await list_with_git(context, folder, max(until - monotonic(), 0.1))
     except GitFailed:
-        files, complete = await in_thread(FILE_TIMEOUT_S, lambda gone: _walk(folder, gone))
+        files, complete = await in_thread(FILE_TIMEOUT_S, lambda abandoned: _walk(folder, abandoned))
         return _Tree(files, complete=complete)
     return _Tree(found.files, found.nested)
 
 
-def _walk(folder: str, gone: threading.Event) -> tuple[list[str], bool]:
+def _walk(folder: str, abandoned: threading.Event) -> tuple[list[str], bool]:
     until = monotonic() + _WALK_LIMIT_S
-    return regular_files(Path(folder), lambda: gone.is_set() or monotonic() > until, ("file", "link"))
+    return regular_files(Path(folder), lambda: abandoned.is_set() or monotonic() > until, ("file", "link"))
 
 
 async def is_ignored(context: CommandContext, folder: str) -> bool:
@@ -82,7 +82,7 @@ async def is_ignored(context: CommandContext, folder: str) -> bool:
     try:
         return await is_ignored_by_git(context, folder, _LIST_LIMIT_S)
     except GitFailed:
-        return await in_thread(FILE_TIMEOUT_S, lambda gone: is_left_out(Path(folder)))
+        return await in_thread(FILE_TIMEOUT_S, lambda abandoned: is_left_out(Path(folder)))
 
 
 async def hidden_by_patterns(context: CommandContext, folder: str) -> Sequence[str]:

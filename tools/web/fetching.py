@@ -142,15 +142,15 @@ async def _answer(
     address: WebAddress, route: HostConnection, limit_of: Callable[[str], int]
 ) -> Document | str:
     """Send the request and read the answer. Raises WebError, OSError, h11.ProtocolError, zlib.error."""
-    talk = h11.Connection(h11.CLIENT)
+    conn = h11.Connection(h11.CLIENT)
     headers = [(b"Host", address.authority.encode()), *_HEADERS]
     if route.authorization:
         headers.append((b"Proxy-Authorization", route.authorization))
     target = str(address) if route.absolute else address.target
-    route.writer.write(talk.send(h11.Request(method="GET", target=target, headers=headers)) or b"")
-    route.writer.write(talk.send(h11.EndOfMessage()) or b"")
+    route.writer.write(conn.send(h11.Request(method="GET", target=target, headers=headers)) or b"")
+    route.writer.write(conn.send(h11.EndOfMessage()) or b"")
     await route.writer.drain()
-    while isinstance(response := await _next_event(talk, route), h11.InformationalResponse):
+    while isinstance(response := await _next_event(conn, route), h11.InformationalResponse):
         pass
     if not isinstance(response, h11.Response):
         raise ConnectionError("the connection was closed")
@@ -171,7 +171,7 @@ async def _answer(
         return document
     unpacker = _Unpacker(fields["content-encoding"])
     content = bytearray()
-    while isinstance(event := await _next_event(talk, route), h11.Data):
+    while isinstance(event := await _next_event(conn, route), h11.Data):
         content += unpacker.unpack(event.data, limit + 1 - len(content))
         if len(content) > limit:
             return replace(document, content=bytes(content[:limit]), cut=True)
@@ -198,8 +198,8 @@ class _Unpacker:
             raise zlib.error("the compressed data is incomplete")
 
 
-async def _next_event(talk: h11.Connection, route: HostConnection) -> object:
+async def _next_event(conn: h11.Connection, route: HostConnection) -> object:
     """Return the next event of the answer. Raises OSError, h11.RemoteProtocolError."""
-    while (event := talk.next_event()) is h11.NEED_DATA:
-        talk.receive_data(await route.reader.read(_READ_BYTES))
+    while (event := conn.next_event()) is h11.NEED_DATA:
+        conn.receive_data(await route.reader.read(_READ_BYTES))
     return event

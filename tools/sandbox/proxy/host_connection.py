@@ -176,13 +176,13 @@ async def _open_tunnel(connection: HostConnection, target: str) -> None:
     headers = [(b"Host", target.encode())]
     if connection.authorization:
         headers.append((b"Proxy-Authorization", connection.authorization))
-    talk = h11.Connection(h11.CLIENT, 16_384)
+    conn = h11.Connection(h11.CLIENT, 16_384)
     request = h11.Request(method="CONNECT", target=target, headers=headers)
-    connection.writer.write(talk.send(request) or b"")
+    connection.writer.write(conn.send(request) or b"")
     try:
-        while (event := talk.next_event()) is h11.NEED_DATA:
+        while (event := conn.next_event()) is h11.NEED_DATA:
             # Byte by byte, since the bytes after the answer belong to the host.
-            talk.receive_data(await connection.reader.read(1))
+            conn.receive_data(await connection.reader.read(1))
     except h11.RemoteProtocolError as error:
         raise HostUnreachable("the system's proxy sent an answer that is not valid HTTP") from error
     if not isinstance(event, h11.Response) or not 200 <= event.status_code < 300:

@@ -98,14 +98,14 @@ async def pass_on(client: ClientEnd, route: HostConnection, idle_s: float | None
 
 
 async def exchange(
-    talk: h11.Connection, request: h11.Request, client: ClientEnd, route: HostConnection, idle_s: float
+    conn: h11.Connection, request: h11.Request, client: ClientEnd, route: HostConnection, idle_s: float
 ) -> None:
-    """Send one request, whose body `talk` continues to read, and relay its response.
+    """Send one request, whose body `conn` continues to read, and relay its response.
 
     The request has the headers of `outgoing_request`. Raises OSError, TimeoutError after `idle_s`.
     """
     async with _idle_limit(idle_s) as touch:
-        sending = asyncio.ensure_future(_send_request(talk, request, client, route, touch))
+        sending = asyncio.ensure_future(_send_request(conn, request, client, route, touch))
         try:
             await _pump(route.reader.read, client.writer, touch)
         finally:
@@ -131,7 +131,7 @@ def outgoing_request(request: h11.Request, host: str, path: str, route: HostConn
 
 
 async def _send_request(
-    talk: h11.Connection,
+    conn: h11.Connection,
     request: h11.Request,
     client: ClientEnd,
     route: HostConnection,
@@ -147,17 +147,17 @@ async def _send_request(
             touch()
             if isinstance(event, h11.EndOfMessage):
                 return
-            event = await next_event(talk, client)
+            event = await next_event(conn, client)
             if isinstance(event, h11.EndOfMessage):
                 event = h11.EndOfMessage()  # without trailers
     except (h11.ProtocolError, OSError):
         route.writer.close()  # which ends the response
 
 
-async def next_event(talk: h11.Connection, client: ClientEnd) -> h11.Event:
+async def next_event(conn: h11.Connection, client: ClientEnd) -> h11.Event:
     """Return the next event of the client. Raises h11.RemoteProtocolError."""
-    while (event := talk.next_event()) is h11.NEED_DATA:
-        talk.receive_data(await client.read())
+    while (event := conn.next_event()) is h11.NEED_DATA:
+        conn.receive_data(await client.read())
     if isinstance(event, type):
         raise h11.RemoteProtocolError("the client sends more than one request")
     return event

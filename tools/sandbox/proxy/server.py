@@ -166,8 +166,8 @@ class NetworkProxy:
             self._refused.append((time.monotonic(), host))
 
     async def _answer(self, client: ClientEnd) -> None:
-        talk = h11.Connection(h11.SERVER, self._limits.head_bytes)
-        request = await self._request(talk, client)
+        conn = h11.Connection(h11.SERVER, self._limits.head_bytes)
+        request = await self._request(conn, client)
         if request.method == b"CONNECT":
             host, port = _connect_target(request)
             route = await self._route(host, port, client)
@@ -176,20 +176,20 @@ class NetworkProxy:
             route = await self._route(host, _HTTP_PORT, client)
         try:
             if request.method == b"CONNECT":
-                client.early = talk.trailing_data[0]
+                client.early = conn.trailing_data[0]
                 client.writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 await self._tunnel(client, route, host, port)
             else:
                 outgoing = outgoing_request(request, host, path, route)
-                await exchange(talk, outgoing, client, route, self._limits.idle_s)
+                await exchange(conn, outgoing, client, route, self._limits.idle_s)
         finally:
             await close_writer(route.writer)
 
-    async def _request(self, talk: h11.Connection, client: ClientEnd) -> h11.Request:
+    async def _request(self, conn: h11.Connection, client: ClientEnd) -> h11.Request:
         """Return the head of the next request. Raises RequestRefused."""
         try:
             async with asyncio.timeout(self._limits.head_s):
-                event = await next_event(talk, client)
+                event = await next_event(conn, client)
         except h11.RemoteProtocolError as error:
             raise RequestRefused(error.error_status_hint, "not a valid HTTP request") from error
         except TimeoutError:
@@ -241,13 +241,13 @@ class NetworkProxy:
             return await pass_on(client, route, self._limits.idle_s)
         if tls or port == _TLS_PORT:
             raise TunnelRefused("a tunnel may only carry TLS to port 443 or plain HTTP to port 80")
-        talk = h11.Connection(h11.SERVER, self._limits.head_bytes)
-        request = await self._request(talk, client)
+        conn = h11.Connection(h11.SERVER, self._limits.head_bytes)
+        request = await self._request(conn, client)
         named, path = _plain_target(request, host)
         if named != host:
             raise RequestRefused(403, "a tunnel is for one host", named)
         outgoing = outgoing_request(request, host, path, route)
-        return await exchange(talk, outgoing, client, route, self._limits.idle_s)
+        return await exchange(conn, outgoing, client, route, self._limits.idle_s)
 
 
 def _connect_target(request: h11.Request) -> tuple[str, int]:

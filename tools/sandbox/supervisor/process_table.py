@@ -26,11 +26,11 @@ def processes() -> dict[int, tuple[int, int]]:
     return found
 
 
-def descendants(root: int, known: dict[int, tuple[int, int]]) -> set[int]:
-    """Return every known process below `root`."""
+def descendants(root: int, table: dict[int, tuple[int, int]]) -> set[int]:
+    """Return every process below `root` in a table of processes."""
     found: set[int] = set()
     layer = {root}
-    while layer := {pid for pid, (parent, _) in known.items() if parent in layer} - found:
+    while layer := {pid for pid, (parent, _) in table.items() if parent in layer} - found:
         found |= layer
     return found
 
