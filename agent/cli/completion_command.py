@@ -96,10 +96,11 @@ def values_of(action: argparse.Action) -> Values:
     return Values(tuple(map(str, action.choices))) if action.choices else next(named, by_metavar)
 
 
-# Print the sessions of the directory, one line each: id, tab, description.
+# Print the sessions of the directory, one line each: id, tab, description. Where a session is wanted, files
+# are completed too, once something is typed.
 _LIST_SESSIONS = (
     "command makeroom sessions 2>/dev/null |"
-    r""" awk '$2 ~ /^[0-9]+-/ { id = $1; sub(/^[^ ]+ +/, ""); print id "\t" $0 }'"""
+    r""" awk '/ [0-9]+ prompts?  / { id = $1; sub(/^[^ ]+ +/, ""); print id "\t" $0 }'"""
 )
 
 
@@ -150,7 +151,10 @@ def _bash_values(values: Values) -> str:
         case "directories":
             return '$(compgen -d -- "$current")'
         case "sessions":
-            return '$(compgen -W "$(_makeroom_sessions)" -- "$current")'
+            return (
+                '$(compgen -W "$(_makeroom_sessions)" -- "$current"; '
+                '[ -z "$current" ] || compgen -f -- "$current")'
+            )
         case "worktrees":
             return '$(compgen -W "$(ls .makeroom/worktrees 2>/dev/null)" -- "$current")'
         case _:
@@ -165,6 +169,7 @@ def _zsh() -> Iterator[str]:
     yield "    local -a found"
     yield f"    found=(${{(f)\"$({_LIST_SESSIONS} | sed 's/:/\\\\:/g' | tr '\\t' :)\"}})"
     yield "    _describe -V session found"
+    yield '    [ -z "$PREFIX" ] || _files'
     yield "}"
     yield "_makeroom_worktrees() {"
     yield "    local -a found"
@@ -225,6 +230,8 @@ def _fish() -> Iterator[str]:
     yield "# Completion of makeroom for fish."
     yield "function __makeroom_sessions"
     yield f"    {_LIST_SESSIONS}"
+    yield "    set -l word (commandline -ct)"
+    yield '    test -z "$word"; or __fish_complete_path $word'
     yield "end"
     yield "complete -c makeroom -f"
     for name, text in SUBCOMMAND_HELP.items():
@@ -243,22 +250,28 @@ def _fish() -> Iterator[str]:
         names = [
             f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in action.option_strings
         ]
-        value = "" if action.nargs == 0 else _fish_values(values_of(action))
-        yield f"complete -c makeroom {' '.join(names)}{value} -d {_fish_quoted(_plain(action.help))}"
+        option = f"complete -c makeroom {' '.join(names)}"
+        kind = ""
+        if action.nargs != 0:
+            kind, found = _fish_values(values_of(action))
+            if found:  # fish would show a description of the option beside each value
+                yield f"{option}{kind} -a {_fish_quoted(found)}"
+        yield f"{option}{kind} -d {_fish_quoted(_plain(action.help))}"
 
 
-def _fish_values(values: Values) -> str:
+def _fish_values(values: Values) -> tuple[str, str]:
+    """Return the options that say what kind of value a flag takes, and the values, "" for none."""
     match values.found:
         case "files":
-            return " -r -F"
+            return " -r -F", ""
         case "directories":
-            return " -x -a '(__fish_complete_directories)'"
+            return " -x", "(__fish_complete_directories)"
         case "sessions":
-            return " -x -k -a '(__makeroom_sessions)'"
+            return " -x -k", "(__makeroom_sessions)"
         case "worktrees":
-            return " -x -a '(ls .makeroom/worktrees 2>/dev/null)'"
+            return " -x", "(ls .makeroom/worktrees 2>/dev/null)"
         case _:
-            return f" -x -a {_fish_quoted(' '.join(values.words))}" if values.words else " -x"
+            return " -x", " ".join(values.words)
 
 
 def _fish_quoted(text: str) -> str:

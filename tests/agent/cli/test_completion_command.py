@@ -12,12 +12,19 @@ import pytest
 
 from agent.cli.arguments import COMMAND_HELP
 from agent.cli.completion_command import SUBCOMMAND_WORDS, run_completion, shown_flags
+from agent.menus import session_line
+from transcripts import SessionSummary
+from transcripts.secrets import SecretMasks
 
 FLAGS = {name for action in shown_flags() for name in action.option_strings}
 
 
 SESSION = "0a0b0c0d-0000-4000-8000-000000000001"
-LISTED = f"{SESSION}  2026-11-24 19:18     1 prompt   15.3 kB  What is: this?"
+SUMMARY = SessionSummary(
+    SESSION, Path("x"), name="", first_prompt="What is: this?", last_active=0.0, prompts=1, size=9, folder=""
+)
+LISTED = session_line(SUMMARY, 30.0, SecretMasks(()))
+SHORT = SESSION[:8]
 
 
 def make_places(folder: Path) -> None:
@@ -87,8 +94,10 @@ def test_bash_offers_every_flag_and_subcommand(tmp_path: Path, capsys: pytest.Ca
 def test_bash_offers_sessions_and_worktrees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_places(tmp_path)
     text = f"PATH={tmp_path}/bin:$PATH\n{script('bash', capsys)}"
-    for words in (["--resume", ""], ["-r", SESSION[:3]], ["sessions", "export", ""], ["verify", ""]):
-        assert completed(text, ["makeroom", *words], tmp_path) == [SESSION]
+    for words in (["--resume", ""], ["-r", SHORT[:3]], ["sessions", "export", ""], ["verify", ""]):
+        assert completed(text, ["makeroom", *words], tmp_path) == [SHORT]
+    for words in (["verify", "READ"], ["sessions", "show", "READ"], ["-r", "READ"]):
+        assert completed(text, ["makeroom", *words], tmp_path) == ["README.md"]
     assert completed(text, ["makeroom", "--worktree", ""], tmp_path) == ["parser"]
 
 
@@ -155,13 +164,14 @@ def test_other_shells_complete(shell: str, tmp_path: Path, capsys: pytest.Captur
         "makeroom --model h": {"haiku"},
         "makeroom --fallback-model claude-opus-5-": {"claude-opus-5-5"},
         "makeroom --setting-sources l": {"local"},
-        "makeroom --resume 0": {SESSION},
+        "makeroom --resume 0": {SHORT},
         "makeroom --worktree p": {"parser", "permissions"} if shell == "zsh" else {"parser"},
         "makeroom --debug-file READ": {"README.md"},
         "makeroom sess": {"sessions"},
         "makeroom sessions ": {"list", "show", "search", "export"},
-        "makeroom sessions show ": {SESSION},
-        "makeroom verify ": {SESSION},
+        "makeroom sessions show ": {SHORT},
+        "makeroom verify ": {SHORT},
+        "makeroom verify READ": {"README.md"},
         "makeroom completion z": {"zsh"},
     }.items():
         assert offered_by(shell, line, tmp_path, environ) == offered, line
@@ -184,6 +194,19 @@ def test_the_other_scripts_name_every_flag_and_are_valid(
     (tmp_path / "script").write_text(text)
     ran = subprocess.run([shell, "-n", "script"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+def test_fish_describes_flags_and_not_their_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "script").write_text(script("fish", capsys))
+    asked = 'source script; complete -C "makeroom --mode"; complete -C "makeroom --model h"'
+    argv = ["fish", "--no-config", "-c", asked]
+    environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "TERM": "dumb"}
+    ran = subprocess.run(argv, cwd=tmp_path, env=environ, capture_output=True, text=True, check=True)
+    flag, value = ran.stdout.splitlines()
+    assert flag.startswith("--model\tuse this model") and value == "haiku"
 
 
 def test_an_unknown_shell_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
