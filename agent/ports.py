@@ -264,11 +264,15 @@ class Status(Struct, frozen=True):
 
 
 class CommandSummary(Struct, frozen=True):
-    """A slash command in a list: its name, a one-line summary, and the command that it is an alias of."""
+    """A slash command in a list: its name, a one-line summary, and the command that it is an alias of.
+
+    `words` are those that its arguments may begin with.
+    """
 
     name: str
     summary: str = ""
     alias_of: str = ""
+    words: tuple[str, ...] = ()
 
 
 class Driver(Protocol):

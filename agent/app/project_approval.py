@@ -73,7 +73,7 @@ async def choose_items(
             for place, item in enumerate(items, 1)
         ]
         title = "Select the items to enable; the last row is Done"
-        menu = Menu(title, (*rows, MenuRow("0", "Done", key="0")), at=at - 1, switches=True)
+        menu = Menu(title, (*rows, MenuRow("0", "Done")), at=at - 1, switches=True)
         chosen = await chooser.choose(menu)
         if chosen is None or chosen.value == "0":
             return chosen is not None

@@ -318,7 +318,11 @@ async def _change_named(controller: Controller, name: str, value: str, listed: s
 async def _change_setting(controller: Controller, name: str, value: str = "") -> Event | None:
     """Change a setting for this session if possible; without a value, show it or choose a value."""
     if name in CHANGED_BY and (value or controller.chooser is not None or name not in SCREEN_SETTINGS):
-        return await CHANGED_BY[name](controller, value)
+        changed = await CHANGED_BY[name](controller, value)
+        if isinstance(changed, Notice) and changed.code:  # it shows the usage of the other command
+            text = f"cannot set {name} to {value!r}: it takes {form_of(name)}"
+            return Notice(text, changed.level, changed.code)
+        return changed
     if name in SECRET_SETTINGS:
         return Notice(f"set {SECRET_SETTINGS[name]} in the environment and restart")
     path = controller.setup.config.user_dir / "settings.toml"

@@ -16,10 +16,15 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from agent.ports import CommandSummary
+from transcripts.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from agent.app import Controller
     from agent.events import Event
+
+
+_NESTED = lazy_pattern(r"\[[^\[\]]*\]")  # arguments behind the first one, in the syntax of a command
+_LITERAL = lazy_pattern(r"[a-z][a-z-]*")  # a word to type, not a placeholder such as NAME
 
 
 class Command(Struct, frozen=True):
@@ -54,6 +59,13 @@ class Command(Struct, frozen=True):
     @property
     def summary(self) -> str:
         return self.help.split(". ")[0].rstrip(".")
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return the words that the arguments may begin with, such as `mode` and `allow`."""
+        choices = _NESTED.sub("", _NESTED.sub("", self.usage[1:-1])).split("|")
+        firsts = (choice.split(maxsplit=1)[0] for choice in choices if choice.strip())
+        return tuple(dict.fromkeys(word for word in firsts if _LITERAL.fullmatch(word)))
 
     @property
     def usage_line(self) -> str:
@@ -291,9 +303,11 @@ def usage_of(name: str) -> str:
 
 def command_summaries() -> list[CommandSummary]:
     """List every command, then every alias."""
-    named = [CommandSummary(command.name, command.summary) for command in COMMANDS]
+    named = [CommandSummary(each.name, each.summary, words=each.words) for each in COMMANDS]
     others = [
-        CommandSummary(other, alias_of=command.name) for command in COMMANDS for other in command.aliases
+        CommandSummary(other, alias_of=each.name, words=each.words)
+        for each in COMMANDS
+        for other in each.aliases
     ]
     return [*named, *others]
 

@@ -145,9 +145,16 @@ class CompletionSource(Completer):
         self._files = files
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """Complete commands only, which needs no waiting."""
+        """Complete commands and their first words only, which needs no waiting."""
         before = document.text_before_cursor
-        if not before.startswith("/") or any(char in before[1:] for char in " \n/"):
+        name, space, word = before.partition(" ")
+        if not before.startswith("/") or any(char in f"{name[1:]}{word}" for char in " \n/"):
+            return
+        if space:
+            words = next((each.words for each in self._commands() if each.name == name[1:]), ())
+            for each in words:
+                if each.startswith(word) and each != word:
+                    yield Completion(each, start_position=-len(word))
             return
         commands = {
             each.name.removeprefix("/"): each for each in self._commands() if not each.name.startswith("@")

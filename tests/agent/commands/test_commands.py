@@ -56,6 +56,14 @@ def test_every_command_names_a_function() -> None:
         assert iscoroutinefunction(getattr(import_module(module), function)), each.name
 
 
+def test_the_words_of_a_command_are_those_of_its_usage() -> None:
+    words = {each.name: each.words for each in COMMANDS}
+    assert words["permissions"] == ("mode", "allow", "deny", "ask", "remove", "import", "explain")
+    assert words["sandbox"][:4] == ("auto", "require", "off", "project")
+    assert (words["rewind"], words["model"], words["status"]) == ((), (), ())
+    assert (words["pin"], words["agents"], words["cost"]) == (("remove",), ("stop",), ("why",))
+
+
 def test_text_behind_a_command_without_arguments_is_refused_and_nothing_is_done(tmp_path: Path) -> None:
     """/clear and /exit would do something else than what was typed."""
 

@@ -406,7 +406,9 @@ def test_config_takes_a_name_and_a_value(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         assert 'add `theme = "dark"` to ' in await run.do("/config theme dark")
         assert run.emitted(ScreenSetting) == [ScreenSetting("theme", "dark")]
-        assert "unknown theme 'pink' (usage: /theme [auto | dark | " in await run.do("/config theme pink")
+        assert "cannot set theme to 'pink': it takes one of auto, dark, " in await run.do(
+            "/config theme pink"
+        )
         assert "mode   acceptEdits: " in await run.do("/config permission_mode acceptEdits")
         assert "the effort is now low" in await run.do("/config effort low")
         assert "setting  off" in await run.do("/config sandbox off")

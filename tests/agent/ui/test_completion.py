@@ -46,6 +46,26 @@ def test_what_is_a_command(text, command):
     assert is_command(text, exists={"/tmp", "/usr"}.__contains__) == command
 
 
+@each_row(
+    ("text", "words"),
+    [
+        ("/permissions ", ["mode", "allow"]),
+        ("/permissions a", ["allow"]),
+        ("/permissions allow", []),
+        ("/permissions mode ", []),
+        ("/allowed-tools m", ["mode"]),
+        ("/help ", []),
+        ("see /permissions ", []),
+    ],
+)
+def test_the_first_word_behind_a_command_is_completed(tmp_path, text, words):
+    rules = ("mode", "allow")
+    named = [*COMMANDS, CommandSummary("permissions", words=rules)]
+    named.append(CommandSummary("allowed-tools", alias_of="permissions", words=rules))
+    source = CompletionSource(lambda: named, FileIndex(tmp_path))
+    assert [each.text for each in source.get_completions(Document(text), CompleteEvent())] == words
+
+
 def test_beginnings_rank_before_letters_in_order():
     assert rank("co", ["recode", "xcox", "compact", "context", "a-c-o"]) == [
         "compact",
