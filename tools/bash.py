@@ -268,9 +268,9 @@ it changes. Variables, functions and aliases do not persist.
 `git commit -m`).
 - Credentials are removed from the environment.
 - Output over 30,000 characters is cut in the middle; the result names the file with the full output.
-- A command that exceeds its time limit is killed with everything it started. For servers, watchers and long \
-builds use run_in_background: it returns a job id at once, and you are notified when the job finishes. Jobs \
-end with the session.""",
+- At its time limit a command moves to the background if a user is present; otherwise it is killed with \
+everything it started. For servers, watchers and long builds use run_in_background: it returns a job id at \
+once, and you are notified when the job finishes. Jobs end with the session.""",
     advice=(ToolAdvice("read grep glob edit write", "- For files, prefer {}."),),
     arguments=BashArguments,
     kind="runs",

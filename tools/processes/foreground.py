@@ -99,13 +99,13 @@ async def run_foreground(
     runner.foreground.add(moved)
     try:
         interactive = awaits_keys(request.line)
-        may_go_on = runner.context.attended and not interactive
+        continues = runner.context.attended and not interactive
         limit = min(limits.timeout_s, limits.editor_s) if interactive else limits.timeout_s
         await _until_due(began + limit, waited_s, command.exited, output.full, moved)
         took = loop.time() - began - waited_s()
         quiet = loop.time() - output.last
         asks = quiet >= min(limits.quiet_s, limit / 2) and ends_in_prompt(spool)
-        if (moved.done() or (may_go_on and not asks)) and not (command.exited.done() or output.full.done()):
+        if (moved.done() or (continues and not asks)) and not (command.exited.done() or output.full.done()):
             why: Why = "moved" if moved.done() else "late"
             job = _continue_in_background(runner, request, command, spool, began=began)
             return CommandEnd(None, signal=None, why=why, took_s=took, limit_s=limit, job=job)
