@@ -25,6 +25,7 @@ from transcripts.folding import fold
 from transcripts.messages import TextBlock, ToolUseBlock
 from transcripts.originals import Originals
 from transcripts.search import filling, make_hits, recorded_sids, search_facts, search_records, update_index
+from transcripts.search import index as term_index
 from transcripts.search import index_file as database_file
 from transcripts.search.index import SearchIndex
 from transcripts.search.index_file import INDEX_VERSION, IndexUnavailable, open_database
@@ -208,6 +209,19 @@ def test_what_was_added_bit_by_bit_is_merged_in_the_background(
         assert database.execute("SELECT count(DISTINCT segid) FROM words_idx").fetchone() == (1,) < in_parts
         assert database.execute("PRAGMA freelist_count").fetchone()[0] < 5
     assert found(project, "fig17")[0] == "a17"
+
+
+def test_the_facts_with_a_very_common_word_are_estimated_and_found_if_it_is_the_only_one(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(term_index, "MAX_SCORED", 20)
+    write(project, "c", *(User(seq, NOON, (TextBlock(f"walrus number{seq}"),)) for seq in range(1, 101)))
+    assert len(found(project, "walrus", "c", limit=200)) == 100
+    assert found(project, "walrus number77", "c")[0] == "c77"
+    with open_database(project) as database:
+        index = SearchIndex(database)
+        counts = [index.count_with(QueryTerm(word), index.ids_of(["c"])) for word in ("walrus", "number77")]
+        assert counts == [100, 1]
 
 
 def test_a_search_keeps_to_its_sessions(project: Path) -> None:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 MAX_RANKED = 1_500  # approximate number of facts that FTS5 ranks; each takes a microsecond
+MAX_SCORED = 4_000  # facts with a term: FTS5 reads all of them to weigh it and to rank others
 _PLACE = "facts.id, file, sid, seq, at"
 
 
@@ -36,8 +37,8 @@ class SearchIndex:
         self._db.execute("BEGIN")
 
     def count(self) -> int:
-        """Count the facts that can be found."""
-        return int(self._db.execute("SELECT count(*) FROM facts").fetchone()[0])
+        """Return about how many facts can be found."""
+        return int(self._db.execute("SELECT coalesce(max(id), 0) FROM facts").fetchone()[0])
 
     def ids_of(self, sids: Collection[str]) -> range:
         """Return the ids from the first to the last fact of these sessions."""
@@ -47,15 +48,21 @@ class SearchIndex:
         return range(min(ends), max(ends) + 1) if ends else range(0)
 
     def count_with(self, term: QueryTerm, ids: range) -> int:
-        """Count the facts among these that contain a term."""
-        query = "SELECT count(*) FROM words WHERE words MATCH ? AND rowid >= ? AND rowid < ?"
-        return int(self._db.execute(query, (_expression([term]), ids.start, ids.stop)).fetchone()[0])
+        """Count the facts among these that contain a term; beyond MAX_SCORED the number is an estimate."""
+        query = """
+            SELECT count(*), max(rowid) FROM (
+                SELECT rowid FROM words WHERE words MATCH ? AND rowid >= ? AND rowid < ? LIMIT ?
+            )
+        """
+        values = (_expression([term]), ids.start, ids.stop, MAX_SCORED)
+        count, last = self._db.execute(query, values).fetchone()
+        return int(count if count < MAX_SCORED else count * len(ids) // (last - ids.start + 1))
 
     def rank(self, counts: dict[QueryTerm, int], ids: range, limit: int, every: bool = False) -> list[Place]:
         """Return the best facts by FTS5's bm25. `counts` has the number of facts with each term.
 
         Facts with only the most frequent terms are omitted if enough have others; with `every`, those that
-        lack any of the terms.
+        lack any of the terms. Terms of more than MAX_SCORED facts do not count unless there is no other.
         """
         ordered = sorted(counts, key=lambda term: counts[term])
         telling = ordered[:1]
@@ -65,8 +72,9 @@ class SearchIndex:
             if total > MAX_RANKED:
                 break
             telling.append(term)
+        scored = [term for term in ordered if counts[term] < MAX_SCORED] or ordered[:1]
         # Who wrote a fact is no reason to find it, only to rank it higher.
-        matched = _expression([*ordered, QueryTerm(USER_TERM)])
+        matched = _expression([*scored, QueryTerm(USER_TERM)])
         query = f"""
             SELECT {_PLACE}, score FROM (
                 SELECT rowid, -bm25(words) AS score FROM words WHERE words MATCH ? AND +rowid IN (

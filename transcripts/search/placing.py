@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from .words import QueryTerm, is_unspaced
 
-MAX_MATCHES = 200  # of a term in a text; later ones have no influence
+MAX_MATCHES = 100  # of a term in a text; later ones have no influence
 
 
 class Placed(NamedTuple):

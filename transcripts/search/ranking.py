@@ -34,7 +34,7 @@ from .placing import Matcher
 from .words import QueryTerm, query_terms
 
 # The weights were chosen on the questions in tests/bench/recorded_questions.py and the dialogues of LoCoMo.
-MAX_READ = 16  # facts read from the transcripts
+MAX_READ = 12  # facts read from the transcripts
 MAX_READ_FOR_NAME = 60  # for a query that is one name, until NAMED_HITS facts contain it
 NAMED_HITS = 3
 MIN_RANKED = 100  # facts among which the neighbours of one are looked for
