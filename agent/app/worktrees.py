@@ -124,6 +124,11 @@ ahead=$("$0" rev-list --count "$head" --not HEAD) || exit 0
 onto=$("$0" symbolic-ref -q --short HEAD || echo "a detached HEAD")
 printf '%s\\n' "$changed" "$ahead" "$onto" ok
 """
+# $1 is the worktree. Prints the number of changed files of the project, a new directory counted as one.
+_UNCOMMITTED = f"""{_CHECKED}
+changed=$("$0" status --porcelain --ignore-submodules=dirty | wc -l) && printf '%s\\n' "$changed" ok
+exit 0
+"""
 _DIFF = f"""{_CHECKED}{_WITHOUT_REPOSITORIES}
 index=$(mktemp) || exit 0
 trap 'rm -f "$index"' EXIT
@@ -348,6 +353,10 @@ class Worktrees(Struct, frozen=True):
                 if "already exists" not in why:  # else the branch exists, or another process was first
                     break
         raise UsageError(f"cannot create the worktree{f' {name}' if name else ''}: {why}")
+
+    async def left_behind(self, git: GitRunner, worktree: Worktree) -> int:
+        """Return the number of files whose changes in the project are not committed. Raises UsageError."""
+        return int(await _run(git, self.project, _UNCOMMITTED, str(worktree.path)))
 
     def _prepare(self) -> None:
         """Create the directory of worktrees, and exclude it from git. Raises UsageError."""

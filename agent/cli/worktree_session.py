@@ -24,7 +24,7 @@ from agent.app import (
 from agent.errors import ChoiceCancelled, UsageError
 from agent.menus import question_menu
 from agent.ui import print_diff
-from tools.text import escaped
+from tools.text import escaped, pluralize
 from transcripts import RECORDS_FOLDER
 
 from .session_choice import can_ask, choose_from
@@ -64,7 +64,7 @@ def enter_worktree(options: Options, folder: Path) -> tuple[Options, Path]:
     if worktrees is None:
         raise UsageError(f"--worktree requires a git repository; {folder} is not in one")
     name = options.worktree or ""
-    worktree, warnings = _with_git(worktrees.project, lambda git: worktrees.open(git, name))
+    worktree, warnings = _with_git(worktrees.project, lambda git: _opened(worktrees, git, name))
     inside = worktrees.inside(folder)
     place = worktree.path / inside
     if not place.is_dir():
@@ -75,6 +75,16 @@ def enter_worktree(options: Options, folder: Path) -> tuple[Options, Path]:
         )
     options = replace(options, worktree=worktree.name, remarks=(*options.remarks, *warnings))
     return options, place
+
+
+async def _opened(worktrees: Worktrees, git: GitRunner, name: str) -> tuple[Worktree, list[str]]:
+    """Return the worktree of that name, and warnings; about a new one also what it does not contain."""
+    is_new = not (name and Worktree(worktrees.project, name).exists)
+    worktree, warnings = await worktrees.open(git, name)
+    if is_new and (count := await worktrees.left_behind(git, worktree)):
+        changes = f"uncommitted changes in {pluralize(count, 'file')}"
+        warnings.append(f"the new worktree begins at the last commit: {changes} of the project are not in it")
+    return worktree, warnings
 
 
 def leave_worktree(setup: RunSetup, code: int) -> None:

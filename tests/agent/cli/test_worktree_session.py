@@ -69,6 +69,17 @@ async def opened(runner: GitRunner, project: Path, name: str = "") -> Worktree:
     return worktree
 
 
+def test_a_new_worktree_names_the_changes_that_are_not_in_it(
+    project: Path, run: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    told = "begins at the last commit: uncommitted changes in "
+    assert told not in run("--worktree", "clean", "-p", "help").stderr
+    (project / "src" / "a.py").write_text("def f():\n    return 7\n")
+    (project / "new").write_text("x")
+    assert f"warning: the new worktree {told}2 files" in run("--worktree", "parser", "-p", "help").stderr
+    assert told not in run("--worktree", "parser", "-p", "help").stderr  # it is not new now
+
+
 def test_a_session_works_and_commits_in_its_worktree(
     project: Path, run: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
