@@ -47,7 +47,7 @@ def typed_value(text: str) -> Any:
 def read_settings(path: Path) -> dict[str, Any]:
     """Return the entries of a TOML settings file; none if it does not exist.
 
-    Raises ConfigError with the remedy, also if the path is not a regular file.
+    Raises ConfigError with the remedy, including for a path that is not a regular file.
     """
     try:
         text = read_regular(path, MAX_SETTINGS_BYTES).removeprefix(b"\xef\xbb\xbf").decode("utf-8")

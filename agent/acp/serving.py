@@ -213,7 +213,7 @@ class EditorAgent:
     ) -> NewSessionResponse:
         wish = SessionWish(cwd, tuple(additional_directories or ()), server_config(mcp_servers or ()))
         ident, session = await self._begin(wish)
-        asyncio.get_running_loop().call_soon(self._introduce, ident, session)  # behind the response
+        asyncio.get_running_loop().call_soon(self._introduce, ident, session)  # after the response
         return NewSessionResponse(session_id=ident, modes=session.modes())
 
     async def load_session(

@@ -69,7 +69,7 @@ def works_as_fork(call: NestedCall) -> bool:
 
 
 def begin_fork(call: NestedCall, session: Session, tools: list[str]) -> None:
-    """Answer the calls that are open in a copy of the conversation, and put the task behind them."""
+    """Answer the calls that are open in a copy of the conversation, and put the task after them."""
     for place in _open_calls(session):
         session.result(*place, (TextBlock(OWN_CALL if place == call.agent.place else OTHER_CALL),))
     role = call.definition.prompt if call.definition is not None else ""

@@ -375,7 +375,7 @@ async def take_in(
 
 
 async def take_waiting(controller: Controller, waiting: WaitingPrompts) -> None:
-    """Add the prompts that the user wrote during this turn behind its results."""
+    """Add the prompts that the user wrote during this turn after its results."""
 
     def emit(event: Event) -> None:
         """Emit an event, the end of a turn as a warning: a refused prompt does not end this turn."""

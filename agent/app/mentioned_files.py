@@ -1,4 +1,4 @@
-"""Add the files that a prompt mentions before it, and the text of a command that it calls behind it."""
+"""Add the files that a prompt mentions before it, and the text of a command that it calls after it."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ class SessionFactory:
             self.change_effort(context, effort)
 
     def change_effort(self, context: TurnContext, effort: str) -> None:
-        """Use an effort from the next request on, also with other models and in other sessions of this run.
+        """Use an effort from the next request on, for all models and sessions of this run.
 
         Effort is not part of the prefix that thinking is bound to.
         """
@@ -164,7 +164,7 @@ class SessionFactory:
         context.settings = changed.without(*rejected)
 
     def use_settings(self, session: Session, context: TurnContext, setup: RunSetup) -> None:
-        """Use other limits from the next request on, also in other sessions of this run.
+        """Use other limits from the next request on, in all sessions of this run.
 
         Raises ConfigError for contradictory limits and changes nothing.
         """

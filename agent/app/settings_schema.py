@@ -36,7 +36,7 @@ def _number(value: object) -> float:
 
 
 def _url(text: str) -> str:
-    with suppress(ValueError):  # the library's message would not fit behind the setting's name
+    with suppress(ValueError):  # the library's message would not fit after the setting's name
         parts = urlsplit(text)
         if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
             return parts.geturl()

@@ -227,7 +227,7 @@ class Worktree(Struct, frozen=True):
         """Return the state of the worktree."""
         left_out = _left_out(await self._copies(git))
         lines = (await _run(git, self.project, _STATE, str(self.path), *left_out)).split("\n")
-        changed, ahead, onto = lines[-3:]  # behind warnings
+        changed, ahead, onto = lines[-3:]  # after warnings
         return WorktreeState(int(changed), ahead=int(ahead), onto=onto)
 
     async def diff(self, git: GitRunner) -> str:

@@ -384,7 +384,7 @@ class ProjectScanner(Struct):
         Nothing is stored if `max_bytes` is negative.
         """
         if any((self.root / folder).is_symlink() for folder in parents(name)):
-            return NOTHING  # files behind a link are not part of the project
+            return NOTHING  # files reached through a link are not part of the project
         path = self.root / name
         try:
             return self.stored_state(str(path), path.lstat(), max_bytes)
@@ -394,7 +394,7 @@ class ProjectScanner(Struct):
             return PathState("other")
 
     def other_names(self, path: Path) -> list[str]:
-        """Return the other names of a file in the project (hard links), as far as they are found in time."""
+        """Return the other names of a file in the project (hard links) that are found in time."""
         try:
             state = path.lstat()
         except OSError:

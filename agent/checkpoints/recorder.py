@@ -159,7 +159,7 @@ class Checkpoints(Struct):
     `seq` returns the newest number in the session's transcript. The methods raise no OSError and block on the
     disk. `begin`, `finish` and `end_crashed` take up to `limits.max_seconds`, so call them in a thread, one
     at a time. A session that runs within a call of this one uses `for_agent`: its changes are recorded under
-    this session's seq, also while others run.
+    this session's seq, even while others run.
     """
 
     root: Path
@@ -360,7 +360,7 @@ class Checkpoints(Struct):
 
 
 def is_left(state: PathState, by_others: Sequence[PathState | None] | None) -> bool:
-    """Return whether others left a path in this state, as far as known, or are still changing it."""
+    """Return whether others are known to have left a path in this state, or are still changing it."""
     return any(left in (state, None, THEIRS) for left in by_others or ())
 
 

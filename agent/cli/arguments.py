@@ -84,7 +84,7 @@ def parser() -> OneLineParser:
     add("--debug-file", metavar="FILE", help="write a debug log to FILE")
     add = made.add_argument_group("sessions").add_argument
     add("-c", "--continue", dest="continue_", action="store_true", help="resume the newest session")
-    resuming = "resume a session by its id, name or file (also of another agent); without ID, choose one"
+    resuming = "resume a session by id, name or file (of another agent too); without ID, choose one"
     add("-r", "--resume", nargs="?", const="", metavar="ID", help=resuming)
     forking = "with -c or -r: continue in a copy and leave the original unchanged"
     add("--fork-session", action="store_true", help=forking)

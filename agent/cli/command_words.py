@@ -108,7 +108,7 @@ class Subcommand(NamedTuple):
 
 
 def asks_for_help(words: Sequence[str]) -> bool:
-    """Return whether the words of a subcommand ask for its help, leaving aside those behind `--`."""
+    """Return whether the words of a subcommand ask for its help, leaving aside those after `--`."""
     own = words[: words.index("--")] if "--" in words else words
     return words[:1] == ["help"] or not {"-h", "--help"}.isdisjoint(own)
 

@@ -210,7 +210,7 @@ def _run(setup: RunSetup) -> int:
 async def _make_driver(
     setup: RunSetup, emit: Emit, approver: Approver, chooser: Chooser | None = None
 ) -> Driver:
-    """Return the controller for a screen; a thread loads its modules, so that keys are read meanwhile."""
+    """Return the controller for a screen; a thread loads its modules, while keys are read."""
     await asyncio.to_thread(getattr, app, "Controller")
     return commands.make_controller(setup, emit, approver, chooser)
 

@@ -75,7 +75,7 @@ def _act(action: str, words: list[str]) -> int:
 
 
 def _parsed(action: str, words: list[str]) -> argparse.Namespace:
-    """Parse the words after an action, except a command line behind `--`."""
+    """Parse the words after an action, except a command line after `--`."""
     at = words.index("--") if "--" in words else len(words)
     parser = OneLineParser(prog=f"makeroom mcp {action}", add_help=False, allow_abbrev=False)
     if action not in ("list", "import"):

@@ -25,7 +25,7 @@ Reads the temperatures that weather stations have logged, and reports the warmes
 
     python3 report.py logs/station-1.txt
 
-This is the sample project of makeroom. Try these prompts one after the other:
+This is the sample project of makeroom. Try these prompts one after another:
 
 1. what does this project do?
 2. fix the failing test

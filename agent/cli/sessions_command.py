@@ -8,7 +8,7 @@
       --format FORMAT            md, html, json, jsonl or claude-code. Without FILE, claude-code writes to
                                  Claude Code's own directory for sessions of this project
 
-ID is an id, the start of an id, a name, or a file (also of another agent).
+ID is an id, the start of an id, a name, or a file (including other agents' files).
 """
 
 from __future__ import annotations

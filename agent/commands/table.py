@@ -32,10 +32,10 @@ class Command(Struct, frozen=True):
 
     `name` is typed after the slash; `aliases` are names that other agents use for it.
 
-    `function` is "module.function" within this package. It is called with the controller and the text behind
+    `function` is "module.function" within this package. It is called with the controller and the text after
     the name, and returns the last event, or None.
 
-    `usage` is the syntax of the arguments; if it is "", text behind the name is an error. The first sentence
+    `usage` is the syntax of the arguments; if it is "", text after the name is an error. The first sentence
     of `help` is the summary.
 
     `during_turn` says when the command may run while a turn runs: always, only without arguments ("bare"),

@@ -38,7 +38,7 @@ class Step(Struct, frozen=True):
     text: str = ""
     tool: str = ""
     input: Mapping[str, Any] = field(default_factory=dict)
-    failed: bool = False  # also if a call has no result
+    failed: bool = False  # even if a call has no result
 
     @property
     def path(self) -> str:

@@ -197,7 +197,7 @@ def _is_long(session: Session) -> bool:
 
 
 async def _in_thread(session: Session, work: Callable[[], T]) -> T:
-    """Run `work` in a thread. Nothing may change the session meanwhile: a cancelled turn waits for it."""
+    """Run `work` in a thread. Nothing may change the session while it runs: a cancelled turn waits for it."""
     _ = session.folded.view  # never rendered in two threads
     running = asyncio.ensure_future(asyncio.to_thread(work))
     try:

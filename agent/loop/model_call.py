@@ -82,7 +82,7 @@ def prompt_tokens(session: Session, context: TurnContext) -> int:
 async def call_model(session: Session, context: TurnContext, emit: Emit) -> Reply:
     """Return the model's reply to the conversation, complete and recorded (not yet synced to disk).
 
-    The results before it are synced meanwhile: the caller awaits `Session.synced` before tools run.
+    Meanwhile the results before it are synced: the caller awaits `Session.synced` before tools run.
 
     Raises ModelError if there is no reply. The caller handles PromptTooLong with a compaction.
     """

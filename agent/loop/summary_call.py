@@ -1,9 +1,9 @@
 """Ask the model for a summary: while a request waits for it, or in the background.
 
 A call freezes the messages that it summarizes when it begins, and repeats the same request if that fails.
-In the background, the conversation continues meanwhile. Its summary is used only if these messages are still
-what the conversation begins with; otherwise it is dropped, and its cost is recorded with the reason. Every
-try is charged, one that was cancelled with what it had used at least.
+While a call runs in the background, the conversation continues. Its summary is used only if these messages
+are still what the conversation begins with; otherwise it is dropped, and its cost is recorded with the
+reason. Every try is charged, one that was cancelled with what it had used at least.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _MIN_MISTYPED_LIKENESS = 0.75  # of a mistyped name, as a ratio of difflib
 _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
     (
         "read",
-        "read(file_path) shows a file, also an image, and lists a directory.",
+        "read(file_path) shows a file or an image, and lists a directory.",
         word_set("view viewfile cat open openfile readfile readfiles readmanyfiles viewimage ls list listdir")
         | word_set("listdirectory listfiles tree notebookread"),
     ),

@@ -97,7 +97,7 @@ class PermissionStore:
         replace_file(path.with_suffix(".opened"), msgspec.json.encode(kept))
 
     def remove(self, rule: Rule) -> None:
-        """Remove a rule, also from the file if it was granted permanently. Raises as `store_rule`."""
+        """Remove a rule, from the file too if it was granted permanently. Raises as `store_rule`."""
         if self.path is not None and self.is_permanent(rule):
             drop_rule(self.path, rule)
         self.rules = replace(

@@ -85,7 +85,7 @@ def setup_of(
 ) -> ReplaySetup:
     """Return the setup of a policy at a price tier. Raises KeyError for an unknown name."""
     window = ContextWindow(terms.window, terms.max_output)
-    thrifty = CompactSettings(background_summaries=False)  # the canned summary is there at once
+    thrifty = CompactSettings(background_summaries=False)  # the canned summary is available immediately
     thrifty = thrifty.for_hour_cache() if tier == "hour" else thrifty
     settings = {
         "thrifty": thrifty,

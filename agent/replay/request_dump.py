@@ -23,7 +23,7 @@ DUMPED_MODEL = "claude-sonnet-5-5"
 SYSTEM_SUBSTITUTE = (
     "This text replaces the system prompt of the recorded agent, which the recording does not contain. "
 )
-ONE_TOKEN = " a"  # in cl100k, also when it is repeated
+ONE_TOKEN = " a"  # in cl100k, even when it is repeated
 
 
 def frame_of(

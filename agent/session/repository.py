@@ -119,7 +119,7 @@ class SessionRepository(Struct):
         return self._with_facts(())
 
     async def in_thread(self, work: Callable[[], Session]) -> Session:
-        """Return the session that `work` opens in a thread, so that the screen responds meanwhile.
+        """Return the session that `work` opens in a thread, while the screen stays responsive.
 
         A long transcript takes seconds. Lines for the user are shown when the session is open.
         """
@@ -459,7 +459,7 @@ def load_deferred(session: Session) -> None:
 
 
 async def fetch_results(session: Session, seqs: Iterable[int]) -> None:
-    """Load these results, as far as they are still in the file, in a thread.
+    """Load those of these results that are still in the file, in a thread.
 
     Raises StoreError if the transcript has changed.
     """

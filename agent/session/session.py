@@ -129,7 +129,7 @@ class Session:
         return [model for model, spent in self.spending.items() if spent.unpriced]
 
     def use_prices(self, prices: PriceList) -> None:
-        """Use these prices, also for earlier requests."""
+        """Use these prices, for earlier requests too."""
         if prices == self.prices:
             return  # what they were summed up with when the session was opened
         self.prices = prices

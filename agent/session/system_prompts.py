@@ -16,8 +16,8 @@ from .memory_files import memory_path_of, memory_text
 from .skill_texts import SKILL_TOOL, SKILLS_HEAD
 
 IDENTITY = "You are makeroom, a coding agent that works with the user in their project, through a terminal."
-# Each line with the tools that it needs: it is left out where one of them is not offered, or where one
-# behind "!" is.
+# Each line with the tools that it needs: it is left out where one of them is not offered, or where one after
+# "!" is.
 WORKING_LINES: tuple[tuple[str, str], ...] = (
     (
         "",
@@ -65,7 +65,7 @@ TOOL_LINES: tuple[tuple[str, str], ...] = (
         "or use recall with its id. Never write such a marker into a file. You need not wrap up early.",
     ),
 )
-# The last text of a system prompt, behind what other sessions have in common.
+# The last text of a system prompt, after the texts that sessions have in common.
 CHANNEL_RULES = """\
 # Trust
 - The user's messages, system messages and {tags} blocks (environment, mode changes, project instructions, \

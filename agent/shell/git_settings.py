@@ -51,7 +51,7 @@ _FOR_CONTENTS = lazy_pattern(
     r"|\bdiffmerges\s*=\s*r",  # repeats the merge, which runs merge drivers
     re.IGNORECASE,
 )
-_UNSEEN_IN_VALUES = lazy_pattern(r'"|\\\r?\n')  # quotes and escaped newlines, behind which values continue
+_UNSEEN_IN_VALUES = lazy_pattern(r'"|\\\r?\n')  # quotes and escaped newlines, after which values continue
 _PARTIAL_CLONE = lazy_pattern(r"\bpromisor\b|\bpartialclone\b", re.IGNORECASE)  # fetches missing objects
 _LARGE_FILES = lazy_pattern(
     r"^\s*(?:clean\s*=\s*git-lfs clean -- %f|smudge\s*=\s*git-lfs smudge -- %f"

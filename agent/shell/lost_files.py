@@ -144,7 +144,7 @@ def _possible(scene: Scene, places: Places, folders: Sequence[str]) -> Iterator[
 
 
 def _may_change(scene: Scene, places: Places, repository: str) -> bool:
-    """Return whether a command of git may change a repository, as far as it works in its directory."""
+    """Return whether a command of git may change a repository, if it works in its directory."""
     words = scene.command.words
     at = git_subcommand(words)
     options = words[1:at]
@@ -158,7 +158,7 @@ def _may_change(scene: Scene, places: Places, repository: str) -> bool:
 
 
 def _targets(scene: Scene) -> Iterator[_Target]:
-    """Yield the paths that a command changes, as far as its words name them."""
+    """Yield the paths that a command changes and its words name."""
     for redirect in scene.command.redirects:
         if redirect.writes and redirect.target != "/dev/null":
             yield from _each(scene, [redirect.target], below=False)

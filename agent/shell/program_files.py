@@ -152,13 +152,13 @@ def _linked_names(path: str) -> Iterator[str]:
             break
         try:
             path = os.path.join(os.path.dirname(path), os.readlink(path))
-        except OSError:  # it was replaced meanwhile
+        except OSError:  # it was replaced in the meantime
             break
         yield os.path.basename(path)
 
 
 def _real_path(path: str) -> str:
-    """Return the real path; "/", which is in no project, if a link on the way is exchanged meanwhile."""
+    """Return the real path; "/", which is in no project, if a link on the way is exchanged during that."""
     try:
         real = os.path.realpath(path)
     except OSError:  # the link was removed between two steps of realpath

@@ -71,7 +71,7 @@ class ProgramFiles(Protocol):
         """Return the value of a variable in the environment of commands, "" if it is not set."""
 
     def text(self, path: str) -> str:
-        """Return the text of a file in the project, also behind a link; "" if it is elsewhere or large."""
+        """Return the text of a file in the project, even through a link; "" if it is elsewhere or large."""
 
     def file_names(self, folder: str) -> Sequence[str]:
         """Return the names in a directory of the project, sorted; none if it is elsewhere or large."""

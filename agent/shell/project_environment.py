@@ -67,7 +67,7 @@ class ProjectEnvironment(ProjectPrograms):
             _check_tracked(reading, folder)
 
     def folder_below(self, folder: str, path: str) -> str:
-        """Return the target of `cd`. Raises NotProved if it is outside the project, or behind a link."""
+        """Return the target of `cd`. Raises NotProved if it is outside the project or a link leads to it."""
         there = _canonical(os.path.join(folder, path))
         if not is_inside(there, self.folder):
             raise NotProved(f"{path} is outside the project")

@@ -10,7 +10,7 @@ rules do not use it. In
 
 line 2 downloads and runs code, and line 3 deletes. Each line is read by itself, to know its number, and the
 script as a whole, to know what it really runs: `rm` in a here-document that `cat` prints is not reported,
-and what only the whole shows, such as `rm` behind a line break within quotes, is reported without a number.
+and what only the whole shows, such as `rm` after a line break within quotes, is reported without a number.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _runs_of_downloads(reading: LineReading) -> Iterator[str]:
 
 
 def _written_by(command: Invocation) -> Iterator[str]:
-    """Yield the names of the files that a downloader writes, as far as they can be seen."""
+    """Yield the names of the files that a downloader writes, if they can be determined."""
     words = command.words
     for option, value in pairwise(words):
         if option in ("-o", "-O", "--output", "--output-document"):

@@ -132,7 +132,7 @@ def _values(arguments: Sequence[str], letter: str, name: str, valued: str = "") 
 
 
 def _copied(scene: Scene) -> list[str]:
-    """Return the operands of a copy, the target last, also if an option names it."""
+    """Return the operands of a copy, the target last, even if an option names it."""
     valued = ["-m", "-o", "-g", "-S", "--mode", "--owner", "--group"]
     if scene.program in ("rsync", "scp"):  # whose -t is another option
         return scene.operands(frozenset(valued))

@@ -281,7 +281,7 @@ class StreamJsonFormat(OutputFormat):
 
 
 def fitting_line(frame: Mapping[str, Any], most: int = MAX_FRAME_CHARS) -> str:
-    """Return a frame as one line of at most `most` characters, with long texts shortened as far as needed."""
+    """Return a frame as one line of at most `most` characters, with long texts shortened as needed."""
     line = json_line(frame)
     for size in _CUT_SIZES:
         if len(line) <= most:

@@ -1,4 +1,4 @@
-"""A session for a program: a turn and a result for each prompt, and answers to its requests meanwhile."""
+"""A session for a program: a turn and a result for each prompt, and meanwhile answers to its requests."""
 
 from __future__ import annotations
 

@@ -351,7 +351,7 @@ def _writing_hint(choice: ApprovalChoice, ctx: RenderContext) -> str:
 
 
 def _choice_rows(panel: ApprovalPanel, at: int, text: list[str], ctx: RenderContext) -> list[str]:
-    """Draw one answer, its letter behind the last row."""
+    """Draw one answer, with its letter after the last row."""
     marked = at == panel.marked
     rows = hang(text, first="❯ " if marked else "  ", others="    ")
     rows = [ctx.paint("bold", row) for row in rows] if marked else rows

@@ -18,7 +18,7 @@ from transcripts.patterns import lazy_pattern
 
 from .terminal_text import painted_width
 
-# The cursor's column behind a text depends on the widths that the terminal gives its characters. Terminals
+# The cursor's column after a text depends on the widths that the terminal gives its characters. Terminals
 # agree on these: Latin, Greek, Cyrillic, punctuation, arrows, boxes, Braille, most of CJK.
 _CERTAIN_WIDTH = lazy_pattern(
     "[\x00-\u02ff\u0370-\u0482\u048a-\u052f\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2190-\u2199\u21b5\u2200-\u22ff"
@@ -128,7 +128,7 @@ class _Step(NamedTuple):
 
 
 def _steps(old: list[str], target: list[str], kept: int) -> list[_Step]:
-    """Return the rows to delete and to insert behind the kept ones."""
+    """Return the rows to delete and to insert after the kept ones."""
     end = _alike_ends(old[kept:], target[kept:])
     low = kept
     old_high = len(old) - end
@@ -170,7 +170,7 @@ def row_change(old: str, new: str) -> tuple[int, str]:
     rows = (old, new)
     filled = any(mark in row for row in rows for mark in _WHOLE_ROW_MARKS)
     if filled or not all(_CERTAIN_WIDTH.fullmatch(_CODES.sub("", row)) for row in rows):
-        # Erased before it is written: behind a full row, erasing would take the last cell.
+        # Erased before it is written: after a full row, erasing would take the last cell.
         return 0, (ERASE_TO_END if old else "") + new
     begin = _outside_codes(new, _alike(old, new))
     held = _held_codes(new[:begin])

@@ -140,7 +140,7 @@ async def run_prompt(
     """Run a turn on a prompt, or the slash command in it.
 
     The output of a command is the answer, and an error in it fails the run. Raises UsageError for an unknown
-    command, for one that needs a screen and is not in `runnable`, and for a line break behind its name.
+    command, for one that needs a screen and is not in `runnable`, and for a line break after its name.
     """
     text = text.lstrip() if text.lstrip().startswith("/") else text
     use = controller.command_table.use_without_screen(text)
@@ -181,7 +181,7 @@ def _prompt(options: Options) -> str:
     if not text and not piped.strip():
         takes_more = options.allowed_tools or options.disallowed_tools or options.remarks
         hint = (
-            ". --allowedTools and --disallowedTools take all words behind them as rules" if takes_more else ""
+            ". --allowedTools and --disallowedTools take all words after them as rules" if takes_more else ""
         )
         raise UsageError(f"-p needs a prompt: run makeroom -p 'PROMPT' or pipe the prompt in{hint}")
     if not piped.strip():

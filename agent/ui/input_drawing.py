@@ -95,7 +95,7 @@ def _rows_of(content: UIContent, at: int, room: int) -> tuple[str, list[tuple[in
 
 
 def draw_one_row(buffer: Buffer, label: str, ctx: RenderContext) -> tuple[str, int]:
-    """Draw a buffer behind a label, with as much text before the cursor as fits; return its column too."""
+    """Draw a buffer after a label, with as much text before the cursor as fits; return its column too."""
     room = max(ctx.columns - cell_width(label) - 1, 1)
     before = longest_end(_shown(buffer.document.text_before_cursor), room)
     rest = iter_graphemes(_shown(buffer.document.text_after_cursor))

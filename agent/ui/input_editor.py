@@ -33,7 +33,7 @@ def move_by_grapheme(buffer: Buffer, by: Literal[-1, 1]) -> None:
 
 
 def delete_grapheme(buffer: Buffer, at: Literal[-1, 1]) -> None:
-    """Delete the selection, or one visible character before (-1) or behind (1) the cursor."""
+    """Delete the selection, or one visible character before (-1) or after (1) the cursor."""
     before, after = _graphemes_beside(buffer.document)
     if buffer.selection_state is not None:
         buffer.cut_selection()
@@ -173,7 +173,7 @@ class InputEditor:
     def accept_menu(self, commands: Sequence[CommandSummary]) -> bool:
         """Take the selected file, or complete a partial command. Return True if nothing is to be sent yet.
 
-        A partial name that fits only one of the `commands` is sent at once.
+        A partial name that fits only one of the `commands` is sent immediately.
         """
         state = self.buffer.complete_state
         marked = state.current_completion if state else None

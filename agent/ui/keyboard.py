@@ -63,7 +63,7 @@ class PasteParser:
         return self._pasting
 
     def feed(self, data: str) -> str:
-        """Parse input; return the rest behind the end of a paste, which is still to be parsed."""
+        """Parse input; return the rest after the end of a paste, which is still to be parsed."""
         if self._pasting:
             return self._collect(data) if data else ""
         before, mark, rest = (self.held + data).partition(PASTE_START)
@@ -93,7 +93,7 @@ class PasteParser:
         return sent if sequence is None or sent in ANSI_SEQUENCES else ""
 
     def _collect(self, data: str) -> str:
-        """Add input to the paste; return the rest behind its end."""
+        """Add input to the paste; return the rest after its end."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

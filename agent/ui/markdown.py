@@ -48,7 +48,7 @@ from .terminal_text import (
 MIN_TABLE_COLUMN = 10  # cells, with the gap; a narrower table is drawn as one line for each cell
 MIN_LAYOUT_COLUMNS = 12  # on a narrower screen text is only wrapped
 MAX_LAYOUT_CHARS = 60_000  # a longer text is only wrapped: rich takes up to 2 s for this much
-MIN_TEXT_COLUMNS = 6  # behind the indents of quotes and lists
+MIN_TEXT_COLUMNS = 6  # after the indents of quotes and lists
 _STYLES = RichTheme(
     {
         "markdown.h1": Style(bold=True, underline=True, color="magenta"),
@@ -77,7 +77,7 @@ def draw_markdown(text: str, columns: int, theme: Theme) -> str:
     for token in document.parsed:
         for child in token.children or ():
             child.content = held.hold(child.content)
-    # rich drops text that has no room behind its indents, so it gets enough columns; lines that are then too
+    # rich drops text that has no room after its indents, so it gets enough columns; lines that are then too
     # wide for the terminal are wrapped again
     room = max(columns, deepest_indent(document.parsed) + MIN_TEXT_COLUMNS)
     lines = map(held.restore, _draw(document, room, theme))
@@ -150,7 +150,7 @@ class _BareCode(CodeBlock):
     Its lines are wrapped here, because rich loses parts of joined emoji when it wraps them.
     """
 
-    info = ""  # the text behind the opening of the fence
+    info = ""  # the text after the opening of the fence
 
     @classmethod
     def create(cls, markdown: Markdown, token: Token) -> _BareCode:
@@ -171,7 +171,7 @@ class _BareCode(CodeBlock):
 
 
 class _BarredQuote(BlockQuote):
-    """A quote with a bar before each of its rows, also between paragraphs."""
+    """A quote with a bar before each of its rows, including those between paragraphs."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         bar = Segment("│ ", Style(dim=True))
@@ -227,7 +227,7 @@ class _OpenTable(TableElement):
 
 
 def _stacked(headings: list[Text], rows: list[list[Text]]) -> Text:
-    """Draw each cell on its own line behind its heading, with a blank line between rows."""
+    """Draw each cell on its own line after its heading, with a blank line between rows."""
     lines = []
     for row in rows:
         lines += [

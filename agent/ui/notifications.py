@@ -21,7 +21,7 @@ _QUIET_TERMINALS = ("dumb", "linux", "")
 
 
 class Notifications:
-    """The title and the notifications of one session. `send` writes codes to the terminal at once."""
+    """The title and the notifications of one session. `send` writes codes to the terminal immediately."""
 
     def __init__(self, send: Callable[[str], None], environ: Mapping[str, str], name: str) -> None:
         self._send = send

@@ -68,7 +68,7 @@ class OutputFormat:
 
 
 class SpentInRun:
-    """The spending of a run by model: its sessions, one after the other, and their agents."""
+    """The spending of a run by model: its sessions, one after another, and their agents."""
 
     def __init__(self) -> None:
         self.by_model: dict[str, Spending] = {}

@@ -138,7 +138,7 @@ class ChipLabels(Processor):
             return Transformation(given.fragments)
         starts = self._starts(text)
         fragments: StyleAndTextTuples = list(shown)
-        if fragment_list_len(given.fragments) > len(text):  # the cursor behind the line
+        if fragment_list_len(given.fragments) > len(text):  # the cursor after the line
             fragments.append(("", " "))
         return Transformation(
             fragments,

@@ -1,6 +1,6 @@
 """Questions of the model, which replace the input: options, and a row for an answer in the user's own words.
 
-Several questions are asked one after the other; Left and Right go to the previous and the next one, unless
+Several questions are asked one after another; Left and Right go to the previous and the next one, unless
 they move the cursor in an answer. Keys are dropped, with a hint, until a question has been visible for
 LISTEN_DELAY_S.
 """

@@ -75,7 +75,7 @@ async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
     state.terminal.ask_ground()
     if prompt:
         state.queue.add(QueuedInput(text=prompt, expanded=prompt, shown=prompt))
-    if state.resumed:  # there is something to draw at once
+    if state.resumed:  # there is something to draw immediately
         await _load_drawing(state)
     await asyncio.to_thread(import_module, f"{__package__}.transcript_view")
     driver = state.driver = await make_driver(partial(_emit, state), state.approval, state.picker)
@@ -94,7 +94,7 @@ async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
     state.terminal.invalidate()
     working = asyncio.ensure_future(state.queue.process(driver))
     try:
-        await driver.ready()  # an exception ends the session, whatever is typed meanwhile
+        await driver.ready()  # an exception ends the session, whatever is being typed
         state.show_title()
         state.terminal.invalidate()  # the status is known now
         await _load_drawing(state)

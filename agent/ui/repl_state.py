@@ -70,7 +70,7 @@ class InputQueue:
         return self._task is not None
 
     def add(self, item: QueuedInput) -> None:
-        """Queue an item; a read-only command runs at once, beside a running turn."""
+        """Queue an item; a read-only command runs immediately, alongside a running turn."""
         driver = self._state.driver
         if self.running and item.is_command and driver and driver.may_run_during_turn(item.expanded.strip()):
             self._state.terminal.app.create_background_task(run_input(self._state, driver, item))

@@ -131,7 +131,7 @@ def stdin_text(data: bytes, encoding: str = "") -> tuple[str, str, str]:
 
 
 def stdin_lines(stdin: BufferedReader) -> Iterator[str]:
-    """Yield the lines of standard input with their ends, each at once; warn once about their encoding.
+    """Yield the lines of standard input with their ends, each as it arrives; warn once about their encoding.
 
     Input from a terminal has the charset of its locale, if the bytes allow it.
     """

@@ -41,8 +41,8 @@ from .terminal_text import (
 
 VIM_MODES = {InputMode.INSERT: "INSERT", InputMode.REPLACE: "REPLACE"}
 VISUAL_MODES = {SelectionType.LINES: "VISUAL LINE", SelectionType.BLOCK: "VISUAL BLOCK"}
-# tmux resizes its screen at once, but reports a second change only 0.25 s after the first: a frame drawn in
-# between is cut, and its rows are no longer where they seem to be.
+# tmux resizes its screen immediately, but reports a second change only 0.25 s after the first: a frame drawn
+# in between is cut, and its rows are no longer where they seem to be.
 SIZE_SETTLE_S = 0.3
 PRINT_INTERVAL_S = 0.02  # for which output is collected: at most 50 writes a second
 SEQUENCE_TIMEOUT_S = 0.1  # after which the start of a key sequence counts as a key
@@ -98,7 +98,7 @@ class LiveScreen:
         self.send(self._renderer.take_printed())
 
     def send(self, codes: str) -> None:
-        """Write at once, in a separate update."""
+        """Write immediately, in a separate update."""
         if codes:
             self._output.write_raw(codes)
             self._output.flush()
@@ -287,7 +287,7 @@ class Terminal(LiveScreen):
         self.begin_writing()
 
     def begin_writing(self) -> None:
-        """Take the next key as text, also with the keys of vim."""
+        """Take the next key as text, even with the keys of vim."""
         self.app.vi_state.input_mode = InputMode.INSERT
 
     def _press(self, key: KeyPress) -> None:

@@ -196,7 +196,7 @@ def wrap_painted(line: str, room: int) -> list[str]:
     plain = strip_sequences(line)
     blank = plain[: len(plain) - len(plain.lstrip(" "))]
     blank = blank if len(blank) * 2 <= room else ""
-    # Spans of the text behind the indent, and the codes in force in each.
+    # Spans of the text after the indent, and the codes in force in each.
     pieces = []
     codes = ""
     at = -len(blank)

@@ -179,7 +179,7 @@ def _markdown_below(folder: Path) -> Iterator[Path]:
 
 
 def _has_fields(content: bytes) -> bool:
-    """Return whether a file may define an agent, also if its fields cannot be read."""
+    """Return whether a file may define an agent, even if its fields cannot be read."""
     try:
         return bool(parse_markdown(content).fields)
     except ValueError:

@@ -66,7 +66,7 @@ def encode_request(request: ModelRequest) -> bytes:
     extra = {"compaction": compaction} if request.compacts else {}
     head = to_json_bytes({**_head(settings, mark), **extra})
     tail = b""
-    if request.previous is not None:  # behind the messages, since it differs in each request
+    if request.previous is not None:  # after the messages, since it differs in each request
         tail = b',"diagnostics":' + to_json_bytes({"previous_message_id": request.previous or None})
     request.encoded[FORMAT] = b'%b,"messages":[%b]%b}' % (head[:-1], b",".join(pieces), tail)
     return request.encoded[FORMAT]

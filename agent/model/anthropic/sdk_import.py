@@ -3,7 +3,8 @@
 Nearly all of `import anthropic` (1.6 s and more) is some 3,000 generated modules of types and resources. This
 program posts bytes and reads raw events, for which the client, its errors and its streams are enough. While
 the SDK is imported, those modules are replaced by empty ones. If that fails, the full SDK is imported, and a
-file in the cache directory makes later starts with this version do so at once, as MAKEROOM_FULL_SDK=1 does.
+file in the cache directory makes later starts with this version do so immediately, as MAKEROOM_FULL_SDK=1
+does.
 """
 
 from __future__ import annotations
