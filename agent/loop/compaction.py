@@ -495,7 +495,7 @@ async def compact_reactively(
     attempt: int,
     because: str = TOO_LARGE,
 ) -> None:
-    """Compact after a prompt was rejected as too long; each `attempt`, from 1, frees more.
+    """Compact after a prompt was rejected as too long, or a reply was cut off; each `attempt` frees more.
 
     Raises the error with the largest blocks if no attempt is left, if the last one changed nothing, or if
     reactive compaction is off.
@@ -507,8 +507,9 @@ async def compact_reactively(
     if attempt <= REACTIVE_RUNGS and state.settings.reactive:
         request = CompactionRequest("reactive", attempt=attempt, because=because)
         outcome = await compact_context(session, context, emit, request)
-        # Without a change, the next request would be the same; a smaller window means a shorter reply.
-        if outcome.ids or state.window != before:
+        # Without a change, the same request would be rejected again. A smaller window means a shorter reply,
+        # and a reply that was cut off is continued by another request.
+        if outcome.ids or state.window != before or because != TOO_LARGE:
             return
     folded = session.folded
     named = largest_blocks_sentence(folded.view, Calibration.of(folded).text_slope(folded))

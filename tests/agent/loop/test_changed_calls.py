@@ -188,7 +188,9 @@ def test_an_input_that_a_hook_made_and_no_one_can_read_is_not_run(tmp_path: Path
     with world([ACT, "done"], tmp_path, Allow()) as w:
         w.context.hooks = HookWords(pre_tool=HookAnswer(updated_input={"wrods": 5}))
         w.run()
-        assert w.ran["act"] == [] and "A hook changed the input of this call to one that" in str(w.texts())
+        assert w.ran["act"] == [] and "A hook changed the input of this call to an invalid one" in str(
+            w.texts()
+        )
 
 
 def test_a_hook_replaces_an_output_and_the_record_keeps_the_original(tmp_path: Path) -> None:
