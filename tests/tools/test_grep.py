@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from tests.sampling import sampled
 from tools import glob, grep, read
 from tools.base import Access, Tool, ToolCall, ToolError, ToolResult, parse_arguments
 from tools.files import FileError
-from tools.search import regex_search
+from tools.search import engine, regex_search
+from tools.search.found_lines import FoundReader
 
 from .bash_session import BashSession, text
 
@@ -360,6 +362,50 @@ def test_a_named_file_of_utf_16_without_a_mark_is_searched(searched: BashSession
         assert shown.endswith("2:the needle is here"), shown
         count = text(do(searched, grep.TOOL, pattern="n.edle", output_mode="count", **given))
         assert count == "wide.txt:1"
+
+
+@pytest.mark.skipif(ENGINES[0] != "ripgrep", reason="only ripgrep walks directories")
+def test_a_search_without_hits_looks_for_wide_texts_once_a_minute(
+    project: BashSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.folder / "wide.txt").write_bytes("some first line\nthe haystack is here\n".encode("utf-16-le"))
+    for number in range(60):
+        (project.folder / f"{number}.bin").write_bytes(b"\0" * 40)
+    patterns = list[str]()
+    run = engine._run
+
+    async def counted(context: Any, request: engine.SearchRequest, program: Any, limit_s: float) -> Any:
+        patterns.append(request.pattern)
+        return await run(context, request, program, limit_s)
+
+    monkeypatch.setattr(engine, "_run", counted)
+    monkeypatch.setattr(engine, "_NUL_FILES", {})
+    for search in ("haystack", "haystack", "nowhere"):
+        shown = found(project, search, output_mode="content")
+        assert shown == (["wide.txt:2:the haystack is here"] if search == "haystack" else shown)
+    assert patterns.count(r"(?-u)\x00") == 1
+    clock = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + engine._REMEMBERED_S)
+    found(project, "nowhere")
+    assert patterns.count(r"(?-u)\x00") == 2
+
+
+def test_lines_of_both_programs_are_read() -> None:
+    reader = FoundReader()
+    about = '"path": {"text": "a"}, "lines": {"text": "x\\ud800\\n"}, "line_number": 3, "submatches": []'
+    path = '"path":{"text":"b"}'
+    lines = [
+        f'{{"type": "match", "data": {{{about}}}}}',
+        f'{{"type":"begin","data":{{{path}}}}}',
+        f'{{"type":"match","data":{{{path},"lines":{{"text":"y\\n"}},"line_number":1,"submatches":[]}}}}',
+        f'{{"type":"end","data":{{{path},"binary_offset":null}}}}',
+        '{"type":"begin","data":{"path":{"text":"c"}}}',
+        '{"type":"end","data":{"path":{"text":"c"},"binary_offset":5}}',
+    ]
+    assert reader.take("".join(f"{line}\n" for line in lines).encode())
+    output = reader.output("")
+    shown = {name: [(line.number, line.text) for line in found] for name, found in output.lines.items()}
+    assert shown == {"a": [(3, "x\ud800")], "b": [(1, "y")]} and output.binary == ["c"]
 
 
 @pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])

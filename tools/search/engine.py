@@ -12,6 +12,7 @@ import os
 import re
 import sys
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -41,6 +42,8 @@ _MAX_OPENED_FILES = 2_000  # without ripgrep
 _SIFT_LIMIT_S = 1.0
 # Begins a line of a text in UTF-16 without a byte order mark, of letters that ASCII has.
 _WIDE_START = r"(?-u)^(?:(?:[\t\r -~]\x00){4}|(?:\x00[\t\r -~]){4})"
+_REMEMBERED_S = 60.0
+_NUL_FILES: dict[str, tuple[float, Sequence[str]]] = {}  # by directory, with the time of the search
 _ACROSS_LINES = lazy_pattern(r"\n|(?<!\\)(?:\\\\)*\\n|\(\?[a-z]*s")
 # The names of files may exceed the limit of a command line, which is a megabyte on macOS. A call with many
 # names is faster than many calls.
@@ -247,11 +250,30 @@ async def _wide_candidates(
     """Return files with a line that may be UTF-16 without a byte order mark, as far as quickly found."""
     if not program:  # Python searches slowly anyway
         return [*(request.names or ())][:_MAX_OPENED_FILES]
-    starts = SearchRequest(
-        _WIDE_START, request.folder, names=request.names, wanted=request.wanted, first_only=True
-    )
-    found = await _run(context, starts, [*program, "--text"], _SIFT_LIMIT_S)
+    names = [name for name in await _with_nul(context, request, program) if request.wanted(name)]
+    if not names:
+        return []
+    starts = SearchRequest(_WIDE_START, request.folder, names=names, first_only=True)
+    found = await _run(context, starts, [program[0], "--text"], _SIFT_LIMIT_S)
     return [*found.lines][:_MAX_WIDE_FILES]
+
+
+async def _with_nul(context: CommandContext, request: SearchRequest, program: Sequence[str]) -> Sequence[str]:
+    """Return the files with a NUL, as every such text has, as far as quickly found.
+
+    That takes as long as a search. So those of a whole directory are remembered for a minute.
+    """
+    known = _NUL_FILES.get(request.folder) if request.names is None else None
+    if known is not None and time.monotonic() - known[0] < _REMEMBERED_S:
+        return known[1]
+    holds_nul = SearchRequest(
+        r"(?-u)\x00", request.folder, names=request.names, first_only=True, counting=True
+    )
+    names = [*(await _run(context, holds_nul, [*program, "--text"], _SIFT_LIMIT_S)).counts]
+    if request.names is None:
+        _NUL_FILES.clear()  # mostly the same directory is searched
+        _NUL_FILES[request.folder] = (time.monotonic(), names)
+    return names
 
 
 def _ripgrep_encoding(codec: str) -> str:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from tools.text import cut_around
@@ -22,6 +23,10 @@ _KEPT_TAIL_BYTES = 128  # the maximum length of the markers searched for in the 
 # In JSON strings quotes are escaped, so these patterns only match outside of strings.
 _FIRST_MATCH = lazy_bytes_pattern(rb'"start":\d+,"end":\d+\}')
 _NUMBER_FIELD = lazy_bytes_pattern(rb'"line_number": ?(\d+),')
+# Lines of ripgrep that say nothing: the beginning of a file, and the end of one that is not binary.
+_BEGIN = b'{"type":"begin",'
+_END = b'{"type":"end",'
+_IS_TEXT = b'"binary_offset":null'
 _KIND_AND_PATH = lazy_pattern(r'\{"type": ?"(match|context)", ?"data": ?\{"path": ?')
 
 
@@ -119,11 +124,13 @@ class FoundReader:
             self._messages.append(raw.decode("utf-8", "replace"))
             self.room -= len(raw)
             return
+        if raw.startswith(_BEGIN) or (raw.startswith(_END) and _IS_TEXT in raw):
+            return  # two of three lines, if each file has one match
         if oversized:
             self._keep_oversized(raw)
             return
         try:
-            line = json.loads(raw)
+            line = _decoded(raw)
         except ValueError:
             return
         about = line["data"]
@@ -153,6 +160,14 @@ class FoundReader:
             name = _name(json.JSONDecoder().raw_decode(head, about.end())[0])
             text = f"[too long to show: more than {MAX_FOUND_LINE_BYTES:,} bytes]"
             self._keep(name, [FoundLine(int(number[1]), text=text, start=0 if about[1] == "match" else None)])
+
+
+def _decoded(raw: bytes) -> Any:
+    """Return the value of a line of JSON. Raises ValueError."""
+    try:
+        return msgspec.json.decode(raw)
+    except msgspec.DecodeError:  # it does not read lone surrogates, as Python writes them
+        return json.loads(raw)
 
 
 def _found_lines(about: Mapping[str, Any]) -> Iterator[FoundLine]:
