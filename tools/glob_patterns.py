@@ -21,16 +21,17 @@ def name_matcher(pattern: str) -> Callable[[str], bool]:
     globs = [each.strip("/") if "/" in each.strip("/") else each for each in _without_braces(pattern)]
     globs += [each.replace("[", "\\[") for each in globs if "[" in each]
     anywhere = [each.removeprefix("**/") for each in globs]
-    by_name = [_name_pattern(each) for each in anywhere if "/" not in each]
+    by_name = [_name_pattern(each).pattern for each in anywhere if "/" not in each]
     by_path = [_path_pattern(each) for each in globs if "/" in each.removeprefix("**/")]
+    match_name = re.compile("|".join(by_name) or "(?!)").match
+
+    def fits_name(path: str) -> bool:
+        return match_name(path.rpartition("/")[2]) is not None
 
     def fits(path: str) -> bool:
-        name = path.rpartition("/")[2]
-        if any(each.match(name) for each in by_name):
-            return True
-        return bool(by_path) and any(_fits(each, path.split("/")) for each in by_path)
+        return fits_name(path) or any(_fits(each, path.split("/")) for each in by_path)
 
-    return fits
+    return fits if by_path else fits_name
 
 
 def _without_braces(pattern: str) -> list[str]:

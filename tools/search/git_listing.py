@@ -13,6 +13,7 @@ For a project at /p the calls are
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -57,10 +58,17 @@ async def list_with_git(context: CommandContext, folder: str, limit_s: float) ->
     standard = "" if await is_ignored_by_git(context, folder, limit_s) else "--exclude-standard"
     idle = [f"--exclude={name}/" for name in sorted(IDLE_FOLDERS)]
     output = await _output(context, folder, [_LIST, standard, *idle], limit_s)
+    return await asyncio.to_thread(_names_in, output)  # it may have a hundred thousand lines
+
+
+def _names_in(output: str) -> GitNames:
     untracked, _, staged = f"\0{output}".partition("\0\0")
-    entries = [entry.partition("\t") for entry in staged.split("\0")[:-1]]
-    links = [name for about, _, name in entries if about.startswith(_GITLINK_MODE)]
-    tracked = dict.fromkeys(name for about, _, name in entries if not about.startswith(_GITLINK_MODE))
+    entries = staged.split("\0")[:-1]
+    start = entries[0].index("\t") + 1 if entries else 0  # the same for all
+    links = [entry[start:] for entry in entries if entry.startswith(_GITLINK_MODE)]
+    if links:
+        entries = [entry for entry in entries if not entry.startswith(_GITLINK_MODE)]
+    tracked = dict.fromkeys([entry[start:] for entry in entries])
     others = [name for name in untracked.split("\0") if name]
     nested = [name.rstrip("/") for name in others if name.endswith("/")]
     if nested:
@@ -90,7 +98,15 @@ async def is_ignored_by_git(context: CommandContext, folder: str, limit_s: float
 
 def without_idle(names: Iterable[str]) -> list[str]:
     """Return the names that are not in directories without work."""
-    return [name for name in names if "/" not in name or IDLE_FOLDERS.isdisjoint(name.split("/")[:-1])]
+    is_idle: dict[str, bool] = {"": False}
+    found = []
+    for name in names:
+        folder = name.rpartition("/")[0]
+        if folder not in is_idle:
+            is_idle[folder] = not IDLE_FOLDERS.isdisjoint(folder.split("/"))
+        if not is_idle[folder]:
+            found.append(name)
+    return found
 
 
 async def _output(context: CommandContext, folder: str, script: Sequence[str], limit_s: float) -> str:
