@@ -21,9 +21,9 @@
   };
   find.addEventListener('input', search);
   button.addEventListener('click', () => {
-    const open = button.textContent === 'open all';
+    const open = button.textContent === 'expand all';
     document.querySelectorAll('details').forEach(one => { one.open = open; });
-    button.textContent = open ? 'close all' : 'open all';
+    button.textContent = open ? 'collapse all' : 'expand all';
   });
   document.addEventListener('keydown', event => {
     if (event.key === '/' && document.activeElement !== find) { event.preventDefault(); find.focus(); }
