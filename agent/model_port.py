@@ -20,7 +20,7 @@ from .events import Event
 
 MIN_OUTPUT_TOKENS = 1024  # requested even in a small window
 BELIEVED_LIMITS_TOKENS = (256, 100_000_000)  # a size outside of these is not a window or an output limit
-MAX_OUTPUT_SHARE = 0.25  # of the window: a reply has to fit beside its prompt
+MAX_OUTPUT_SHARE = 0.25  # of the window: a reply has to fit alongside its prompt
 
 
 class RequestSettings(Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Ask once what commands may change in a directory that is not a project.
 
-In a home directory commands could write files that every other program trusts, such as `~/.zshenv`. Until the
-user decides otherwise, the sandbox keeps such a directory read-only, and each edit needs approval.
+In a home directory, commands could write files that every other program trusts, such as `~/.zshenv`. Until
+the user decides otherwise, the sandbox keeps such a directory read-only, and each edit needs approval.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ def _with_name(name: str, problem: str) -> str:
     """Put the name of a setting in front of the problem with its value, unless that names the table."""
     if problem.startswith("["):
         return problem
-    return f"{name}{'' if problem.startswith(('must ', 'takes ')) else ':'} {problem}"
+    return f"{name}{'' if problem.startswith('must ') else ':'} {problem}"
 
 
 def form_of(name: str) -> str:

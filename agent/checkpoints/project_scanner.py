@@ -505,7 +505,7 @@ def _listed(path: str, prefix: str, stamp: tuple[int, ...]) -> _Listing:
     skipped: list[str] = []
     for entry in found:
         name = prefix + entry.name
-        if is_temporary(entry.name):  # of a call that runs beside this one
+        if is_temporary(entry.name):  # of a call that runs alongside this one
             continue
         if not entry.is_dir(follow_symlinks=False):
             files.append(name)

@@ -320,7 +320,7 @@ async def _change_setting(controller: Controller, name: str, value: str = "") ->
     if name in CHANGED_BY and (value or controller.chooser is not None or name not in SCREEN_SETTINGS):
         changed = await CHANGED_BY[name](controller, value)
         if isinstance(changed, Notice) and changed.code:  # it shows the usage of the other command
-            text = f"cannot set {name} to {value!r}: it takes {form_of(name)}"
+            text = f"cannot set {name} to {value!r}: it must be {form_of(name)}"
             return Notice(text, changed.level, changed.code)
         return changed
     if name in SECRET_SETTINGS:

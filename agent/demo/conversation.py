@@ -56,7 +56,7 @@ class Step(Struct, frozen=True):
 
     @property
     def interrupted(self) -> bool:
-        """Return whether the call was interrupted, so that it is worth repeating."""
+        """Return whether the call was interrupted and is worth repeating."""
         return self.failed and self.text.startswith(("[interrupted", "[not run", "The reply was cut"))
 
     @property

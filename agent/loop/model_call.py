@@ -63,7 +63,7 @@ _CHANGED_FEATURE: dict[Feature, str] = {
 class Repairs(Struct):
     """The repairs made for one reply so far: each cause once, each block once.
 
-    max_tokens        the output that fits beside this prompt, if a server has reported it
+    max_tokens        the output that fits alongside this prompt, if a server has reported it
     summary_by_model  the API's own compaction has failed
     """
 

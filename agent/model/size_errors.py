@@ -70,7 +70,7 @@ _SIZES = tuple(
         r'"n_prompt_tokens": ?N',
     )
 )
-# Errors about output that does not fit beside the prompt, with the window and the prompt as named groups.
+# Errors about output that does not fit alongside the prompt, with the window and the prompt as named groups.
 _OUTPUT_BESIDE_PROMPT = tuple(
     lazy_pattern(
         pattern.replace("WIN", _N.replace("(", "(?P<window>", 1))

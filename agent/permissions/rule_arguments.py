@@ -32,7 +32,7 @@ def argument_beyond(words: shell.Words, folder: str, judge: shell.ReadingJudge |
 
 
 def names_path(pattern: str) -> bool:
-    """Return whether a rule names a path outside the project, so that its author thought of paths."""
+    """Return whether a rule names a path outside the project: its author has then thought of paths."""
     return any(_PATH.fullmatch(part) for word in pattern.split() for part in _parts(word))
 
 

@@ -84,17 +84,17 @@ def sandbox_entries(value: object) -> dict[str, Any]:
             choices = SANDBOX_MODES if name == "mode" else get_args(ProjectAccess)
             if entry not in choices:
                 label = f"{name} " if isinstance(value, Mapping) else ""
-                raise ValueError(f"{label}takes one of {', '.join(choices)}, not {entry!r}")
+                raise ValueError(f"{label}must be one of {', '.join(choices)}, not {entry!r}")
             checked[name] = entry
     return checked
 
 
 def _places(name: str, entry: object) -> tuple[str, ...]:
     if not isinstance(entry, list | tuple) or not all(isinstance(place, str) for place in entry):
-        raise ValueError(f'{name} takes a list of paths, such as ["~/.cargo"]')
+        raise ValueError(f'{name} must be a list of paths, such as ["~/.cargo"]')
     for place in entry:
         if not place.startswith(("/", "~/")) or "\0" in place or ".." in place.split("/"):
-            raise ValueError(f"{name} takes absolute paths, such as ~/.cargo, not {place!r}")
+            raise ValueError(f"{name} must contain absolute paths, such as ~/.cargo, not {place!r}")
         if posixpath.normpath(place) in ("/", "//", "~"):
-            raise ValueError(f"{name} does not take {place!r}, which would cover too much")
+            raise ValueError(f"{name} must not contain {place!r}, which would cover too much")
     return tuple(entry)

@@ -11,7 +11,7 @@ reference is
     lost         none of these
 
 To edit a file, by its old text or by a patch, a model copies that text from the context. An edit is *out of
-view* if no source of that text is shown any more, so that the model has to read the file again first. Texts
+view* if no source of that text is shown any more, so the model has to read the file again first. Texts
 are compared line by line, without indentation and the line numbers that tools add. If no single block
 contained the whole old text, each of its lines has its own sources. Edits whose text was never shown (because
 they failed, or a command showed it in pieces) are not judged.

@@ -18,7 +18,7 @@ class Answer(NamedTuple):
 
 
 def was_cut(reply: Reply) -> bool:
-    """Return whether a reply reached a limit within its text, so that the next one continues it."""
+    """Return whether a reply reached a limit within its text, which the next one then continues."""
     is_full = reply.stop in ("max_tokens", "model_context_window_exceeded")
     return is_full and reply.complete and not calls_of(reply)
 

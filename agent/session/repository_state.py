@@ -16,7 +16,7 @@ MAX_FILES = 8
 MAX_COMMITS = 5
 MAX_LINE_CHARS = 100
 LIMIT_S = 1.0  # the first request waits for it
-# `git status` may run the filters that a repository's own settings define, so that it is left out with these;
+# `git status` may run the filters that a repository's own settings define, so it is skipped if there are any;
 # submodules have settings of their own.
 _SCRIPT = """
 exec 2>/dev/null

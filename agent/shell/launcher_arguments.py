@@ -45,7 +45,7 @@ class Launch(Struct):
     possible  simple commands that may run
     scripts   shell texts that it runs
     files     paths of shell scripts that it runs, with their arguments
-    texts     texts that may be expanded, so that substitutions in them may run
+    texts     texts that may be expanded, so substitutions in them may run
     code      texts in other languages
     unsure    it runs something unknown
     """

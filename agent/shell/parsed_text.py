@@ -35,7 +35,7 @@ def is_unknown(word: str) -> bool:
 
 
 def is_open(word: str) -> bool:
-    """Return whether a word is entirely unknown, so that it may be an option, a script or a file."""
+    """Return whether a word is entirely unknown, and so may be an option, a script or a file."""
     return MARKS.sub("", word) == "" != word
 
 

@@ -31,7 +31,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     names      globs of the names that it reads there; () for all
     left_out   globs of the names that it skips
     git        what it reads of a repository: names and history; contents, for which drivers may run; or also
-               the index, which may be written, so that a hook runs
+               the index, which may be written, so a hook may run
     prints     the files whose contents git prints without an operand naming them: any, or those that have
                changed since `git add`
     revisions  operands of git, which are paths if such a path exists

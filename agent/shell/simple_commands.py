@@ -177,7 +177,7 @@ def _take_redirect(parsed: _Line, output: str) -> bool:
 def find_possible_commands(line: str) -> list[Words]:
     """Return everything that may be a command in any line: its parts between operators, quoted or not.
 
-    Quotes and backslashes are removed, so that quoted text counts as if it were run. `~` stands for $HOME.
+    Quotes and backslashes are removed, so quoted text counts as if it were run. `~` stands for $HOME.
     Words that only a real parser could distinguish from commands are among the results.
     """
     text = _HOME_VARIABLE.sub("~", _BLANK_VARIABLE.sub(" ", re.sub(r"\\\r?\n", "", line)))

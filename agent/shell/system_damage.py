@@ -119,7 +119,7 @@ def _written_words(scene: Scene) -> list[str]:
 def _values(arguments: Sequence[str], letter: str, name: str, valued: str = "") -> Iterator[str]:
     """Yield the values of an option in all its forms: `-o x`, `-ox`, `-vox`, `--output=x`, `--out x`.
 
-    `valued` are letters that take a value, so that what follows them are not options.
+    `valued` are letters that take a value, so the letters after them are not options.
     """
     cluster = re.compile(rf"-[^\W\d_{valued}]*?{letter}(.*)", re.DOTALL)
     for at, word in enumerate(arguments):

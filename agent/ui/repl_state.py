@@ -253,7 +253,7 @@ class ReplState:
 async def run_input(state: ReplState, driver: Driver, item: QueuedInput) -> None:
     """Run a prompt or a command to its end. A cancellation is shown as an interruption, not raised."""
     view = state.view
-    if view.live_view.started_at is not None:  # beside a running turn
+    if view.live_view.started_at is not None:  # alongside a running turn
         view.print_prompt(item.shown)
         await _run_command(state, driver, item)
         return

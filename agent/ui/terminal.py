@@ -46,7 +46,7 @@ VISUAL_MODES = {SelectionType.LINES: "VISUAL LINE", SelectionType.BLOCK: "VISUAL
 SIZE_SETTLE_S = 0.3
 PRINT_INTERVAL_S = 0.02  # for which output is collected: at most 50 writes a second
 SEQUENCE_TIMEOUT_S = 0.1  # after which the start of a key sequence counts as a key
-CLOSE_TIMEOUT_S = 5.0  # for the work beside an application to end
+CLOSE_TIMEOUT_S = 5.0  # for the work alongside an application to end
 EXIT_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 TERMINAL_GONE_CODE = 128 + signal.SIGHUP
 
@@ -204,7 +204,7 @@ class Terminal(LiveScreen):
     async def run(
         self, work: Callable[[], Coroutine[object, object, None]], leave: Callable[[int], None]
     ) -> int:
-        """Run the application, and `work` beside it from the first paint on; return the exit code.
+        """Run the application, and `work` alongside it from the first paint on; return the exit code.
 
         An exception of `work` ends the application and is raised here. When the application ends, `work` is
         cancelled and has CLOSE_TIMEOUT_S to end too. `leave` is called with an exit code if the terminal

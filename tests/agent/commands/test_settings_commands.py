@@ -406,7 +406,7 @@ def test_config_takes_a_name_and_a_value(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         assert 'add `theme = "dark"` to ' in await run.do("/config theme dark")
         assert run.emitted(ScreenSetting) == [ScreenSetting("theme", "dark")]
-        assert "cannot set theme to 'pink': it takes one of auto, dark, " in await run.do(
+        assert "cannot set theme to 'pink': it must be one of auto, dark, " in await run.do(
             "/config theme pink"
         )
         assert "mode   acceptEdits: " in await run.do("/config permission_mode acceptEdits")

@@ -87,7 +87,7 @@ def test_status_config_and_doctor_report_on_the_sandbox_and_mistakes_are_explain
             "/sandbox write": "name a path: /sandbox write PATH",
             "/sandbox write absent": "cannot allow absent: it does not exist",
             "/sandbox write /": "would cover too much",
-            "/sandbox project closed": "project takes one of writable, read-only",
+            "/sandbox project closed": "project must be one of writable, read-only",
             "/sandbox reach 10.0.0.1": "addresses are not allowed",
             "/sandbox reach https://user@a.example/": "a host with a user name is not allowed",
             "/sandbox reach https://a.example:8443/x": "only the ports 80 and 443 of a host can be allowed",

@@ -84,8 +84,8 @@ def test_headers_are_sent_and_refusals_are_one_line(tmp_path: Path) -> None:
             assert server.state == "needs-auth"
             refused = remote(source, url=f"{http.base}/mcp", headers={"Authorization": "Bearer wrong"})
             await refused.begin()
-            assert refused.failure == "it does not take the Authorization header (HTTP 401)"
-            with pytest.raises(ServerFailed, match="no login"):
+            assert refused.failure == "it rejects the Authorization header (HTTP 401)"
+            with pytest.raises(ServerFailed, match="does not require a login"):
                 http.asks = False
                 await log_in(tmp_path, server.entry, browse)
         gone = remote(source, url="http://127.0.0.1:9/mcp")
