@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -36,6 +37,9 @@ BESIDE = (
     "transcripts/patterns.py",
 )
 SDK = "_base_client.py"
+# Only calls are watched, and the returns of our own functions. With sys.setprofile, which also reports each
+# call of a function in C, a run takes a quarter longer.
+Watcher = Callable[[FrameType, str, Any], Any]
 
 
 def main(out: Path) -> None:
@@ -46,40 +50,45 @@ def main(out: Path) -> None:
     entered: dict[int, FrameType] = {}  # kept, so that no other frame gets the same id
     loading: list[FrameType] = []  # the modules that are being loaded
 
-    def watch(frame: FrameType, event: str, argument: Any) -> None:
+    def watch(frame: FrameType, event: str, argument: Any) -> Watcher | None:
+        """Note a call, and have `watch_end` called when a function of ours returns."""
         code = frame.f_code
-        if event not in ("call", "return"):
-            return
-        own = code.co_filename.startswith(PACKAGES)
-        if not own and not code.co_filename.endswith(SDK):
-            return
-        name = code.co_qualname if own else code.co_name
-        is_new = own and id(frame) not in entered
-        if own:
-            entered[id(frame)] = frame
-        if own and name == "<module>":
-            if event == "call":
-                loading.append(frame)
-            elif frame in loading:
-                loading.remove(frame)
-            return
-        if is_new:
+        if not code.co_filename.startswith(PACKAGES):
+            if code.co_filename.endswith(SDK):
+                end_ways(code.co_name)
+            return None
+        name = code.co_qualname
+        is_new = id(frame) not in entered
+        entered[id(frame)] = frame
+        frame.f_trace_lines = False
+        if name == "<module>":
+            loading.append(frame)
+        elif is_new:
             under_way.update(way for way, (first, _) in WAYS.items() if name == first and way not in over)
             if not loading and "<locals>.<" not in name and not code.co_filename.endswith(BESIDE):
                 for way in under_way:
                     seen[way].add((code.co_filename.removeprefix(f"{ROOT}{os.sep}"), name))
-        if event == ("return" if own else "call"):
-            ended = {way for way in under_way if WAYS[way][1] == name}
-            over.update(ended)
-            under_way.difference_update(ended)
+        return watch_end
+
+    def watch_end(frame: FrameType, event: str, argument: Any) -> Watcher:
+        if event == "return":
+            if frame in loading:
+                loading.remove(frame)
+            end_ways(frame.f_code.co_qualname)
+        return watch_end
+
+    def end_ways(name: str) -> None:
+        ended = {way for way in under_way if WAYS[way][1] == name}
+        over.update(ended)
+        under_way.difference_update(ended)
 
     from agent.__main__ import main as makeroom
 
-    sys.setprofile(watch)
+    sys.settrace(watch)
     try:
         makeroom()
     finally:
-        sys.setprofile(None)
+        sys.settrace(None)
         out.write_text(json.dumps({way: sorted(functions) for way, functions in seen.items()}))
 
 
