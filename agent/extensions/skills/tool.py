@@ -74,8 +74,8 @@ TOOL = Tool(
     description="""\
 Loads the instructions of a skill, for you to follow. The system prompt lists the skills.
 
-Load one before you begin with work that it is for, and once only: its instructions stay. With `query` look \
-for one that is not in the list.""",
+Load a skill before you start the work that it is for, and only once: its instructions stay in the context. \
+Use `query` to find skills that are not listed.""",
     arguments=SkillArguments,
     kind="instructs",
     title=lambda arguments: " ".join(
