@@ -259,9 +259,9 @@ async def _wide_candidates(
 
 
 async def _with_nul(context: CommandContext, request: SearchRequest, program: Sequence[str]) -> Sequence[str]:
-    """Return the files with a NUL, as every such text has, as far as quickly found.
+    """Return the files that contain a NUL, as every such text does, as far as they are found quickly.
 
-    That takes as long as a search. So those of a whole directory are remembered for a minute.
+    This takes as long as a search, so those of a whole directory are remembered for a minute.
     """
     known = _NUL_FILES.get(request.folder) if request.names is None else None
     if known is not None and time.monotonic() - known[0] < _REMEMBERED_S:
@@ -271,7 +271,7 @@ async def _with_nul(context: CommandContext, request: SearchRequest, program: Se
     )
     names = [*(await _run(context, holds_nul, [*program, "--text"], _SIFT_LIMIT_S)).counts]
     if request.names is None:
-        _NUL_FILES.clear()  # mostly the same directory is searched
+        _NUL_FILES.clear()  # usually the same directory is searched
         _NUL_FILES[request.folder] = (time.monotonic(), names)
     return names
 

@@ -21,9 +21,9 @@ from .ranking import Found
 MAX_EXCERPT_LINE_CHARS = 160  # of a line of an excerpt
 MAX_CALL_CHARS = 120
 MAX_TITLE_CHARS = 50
-MIN_MATCH_CHARS = 30  # of a line from the match on, which are shown
+MIN_MATCH_CHARS = 30  # of a line, shown from the match on
 MIN_KIND_CHARS = 20  # of a label that is cut
-INDENT = "    "  # of what is below the first line of a hit
+INDENT = "    "  # of the lines below the first line of a hit
 WEAK_SHARE = 1 / 3  # of the query: a fact that contains less is a weak match
 
 
@@ -55,7 +55,7 @@ class Hit(Struct, frozen=True):
     weak: bool = False
 
     def lines(self, now: float, columns: int = 0) -> list[str]:
-        """Return the hit as lines of text, cut to so many columns unless that is 0."""
+        """Return the hit as lines of text, each cut to `columns` columns unless that is 0."""
         sid, slash, place = self.id.rpartition("/")
         place = f"{short_sid(sid)}{slash}{place}  {format_age(self.ts, now)}  "
         state = ", weak match" if self.weak else ""
@@ -87,7 +87,7 @@ class SearchHits(Struct, frozen=True):
     unread: int = 0
 
     def lines(self, now: float, columns: int = 0) -> list[str]:
-        """Return the hits as lines of text, cut to so many columns unless that is 0.
+        """Return the hits as lines of text, each cut to `columns` columns unless that is 0.
 
         Each session is named only once.
         """
@@ -158,7 +158,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def _cut_call(kind: str, most: int) -> str:
-    """Return a label cut to length; of a call with a path the end of the path stays."""
+    """Return a label cut to length, keeping the end of the path of a call."""
     words, _, path = kind.rpartition(" ")
     if len(kind) <= most or "/" not in path or len(words) + 12 > most:
         return _cut(kind, most)
