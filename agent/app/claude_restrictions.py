@@ -119,7 +119,7 @@ def _permissions_in(path: Path) -> Mapping[str, Any]:
 
 
 def _restrictions(texts: Any, path: Path, folder: Path) -> _Restrictions:
-    """Return what is read from a list of a file."""
+    """Return the rules in one list of a file, and lines about those that cannot be used."""
     made = _Restrictions()
     if texts is None:
         return made

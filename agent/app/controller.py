@@ -262,7 +262,7 @@ class Controller:
         """See ports.Driver."""
         if self._ready is not None:
             self._ready.cancel()
-            # A start in progress would start again what is closed here.
+            # A start in progress would reopen what is closed here.
             await asyncio.gather(self._ready, return_exceptions=True)
         self.opening.cancel()
         await self._end_session("other" if self.setup.options.headless else "prompt_input_exit")

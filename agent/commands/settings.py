@@ -223,7 +223,7 @@ def _remove_rules(store: PermissionStore, text: str) -> list[str]:
     in_force = {str(rule) for _, rule in rules}
     wanted = {text}
     if text not in in_force:
-        with suppress(ValueError):  # what is not a rule is not one of ours
+        with suppress(ValueError):  # text that is not a rule cannot be one of ours
             wanted = {str(rule) for rule in parse_rules(text, restricting=True)}
     if missing := wanted - in_force:
         named = ", ".join(sorted(missing)) or "''"

@@ -3,7 +3,7 @@
 A call freezes the messages that it summarizes when it begins, and repeats the same request if that fails.
 While a call runs in the background, the conversation continues. Its summary is used only if these messages
 are still what the conversation begins with; otherwise it is dropped, and its cost is recorded with the
-reason. Every try is charged, one that was cancelled with what it had used at least.
+reason. Every attempt is charged, a cancelled one with at least the tokens that it had used by then.
 """
 
 from __future__ import annotations

@@ -134,14 +134,14 @@ async def track_blocks(session: Session) -> None:
 
 
 async def read_for_plan(session: Session) -> None:
-    """Read what every plan needs of a session, in slices between which keys are handled."""
+    """Read the parts of a session that every plan needs, in slices between which keys are handled."""
     await _fetch_read(session)
     folded = session.folded
     await _in_slices(chain(evidence_steps(folded), cache_steps(folded), tracking_steps(folded)))
 
 
 async def account_for_all(session: Session) -> None:
-    """Make what a local summary of the whole session needs, in slices between which keys are handled.
+    """Prepare a local summary of the whole session, in slices between which keys are handled.
 
     After a long session was resumed, that takes seconds.
     """

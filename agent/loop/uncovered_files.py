@@ -1,4 +1,4 @@
-"""Find out before a sandboxed command runs what it may destroy that `/rewind` could not restore."""
+"""Find files and git objects that a sandboxed command may destroy and `/rewind` could not restore."""
 
 from __future__ import annotations
 

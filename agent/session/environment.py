@@ -149,7 +149,7 @@ def _knows_cwd(folded: Folded, cwd: str) -> bool:
 def news_of_environment(folded: Folded, commands: str | None, mode: str) -> list[str]:
     """Return the changes to the environment since the model was last informed, for the next prompt.
 
-    `commands` is what the system prompt of a session that begins now would say about them; None: nothing is
+    `commands` is the text about them in the system prompt of a session that would begin now; None: nothing is
     known. In the permission mode "plan" every prompt says so.
     """
     planning = mode == "plan"

@@ -5,8 +5,8 @@ hides, and change nothing. They run outside of it without a question, if each co
 read-only or is one of these, with options that are known to only select and print. The proof fails
 
 - for options that name another machine, settings file or command: `docker -H`, `journalctl --file`
-- for what prints secrets by its purpose: `kubectl get secrets`, `docker inspect`, `kubectl describe`
-- for what reads files of the project outside the sandbox: `docker compose`, whose errors quote `env_file`s
+- for commands that are made to print secrets: `kubectl get secrets`, `docker inspect`, `kubectl describe`
+- for commands that read the project's files outside the sandbox: errors of `docker compose` quote `env_file`s
 - if a variable or a writable directory could let a sandboxed command choose the settings, which name programs
   that run, or the program: `KUBECONFIG=./kubeconfig`, a home directory within the project, a directory of the
   project on PATH

@@ -173,7 +173,7 @@ class _Shell(Struct):
 
 
 def _of_system(path: str, arguments: Sequence[str]) -> Reading:
-    """Return what a program reads that is named by its path in a system directory."""
+    """Return the reading of a program that is named by its path in a system directory."""
     name = path.rpartition("/")[2]
     only_builtins = BUILTINS.keys() - word_set("echo printf pwd true false test [")
     if "/" in path[path.index("bin/") + 4 :] or name in only_builtins:

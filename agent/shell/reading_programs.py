@@ -166,7 +166,7 @@ def tabled_programs() -> Mapping[str, Options]:
 
 
 def reading_of_tabled(program: str, arguments: Sequence[str]) -> Reading | None:
-    """Return what a command reads if its program is in a table, None for any other. Raises NotProved."""
+    """Return the reading of a command whose program is in a table, None for any other. Raises NotProved."""
     options = _OF_FILES.get(program) or _OF_WORDS.get(program) or _OF_NOTHING.get(program)
     if options is None:
         return None
@@ -204,7 +204,7 @@ def globs_of(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def reading_of_version(program: str, arguments: Sequence[str]) -> Reading | None:
-    """Return what a command reads that prints a version, None for any other."""
+    """Return the reading of a command that prints a version, None for any other."""
     name = re.sub(r"^python[23](?:\.\d+)?$", "python", program)
     is_asked = " ".join(arguments) in ("--version", *_VERSIONED.get(name, ()))
     return Reading(program=program, version=True) if is_asked and name in _VERSIONED else None

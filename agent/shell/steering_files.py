@@ -1,9 +1,9 @@
 """Find the files of the project that tell the programs in a line what to do, such as a Makefile.
 
-A rule that runs `make install` outside the sandbox was given for the Makefile that the user knew. A
-sandboxed command can rewrite it, and then the same line would run anything outside. So the rule remembers the
-digests of these files: those that the program reads by itself, those that the line names, and the scripts of
-the project that either of them names. Other sources are not covered: what `pytest` imports is the project.
+A rule that runs `make install` outside the sandbox was given for the Makefile that the user knew. A sandboxed
+command can rewrite it, and then the same line would run anything outside. So the rule remembers the digests
+of these files: those that the program reads by itself, those that the line names, and the scripts of the
+project that either of them names. Other sources are not covered, such as the modules that `pytest` imports.
 """
 
 from __future__ import annotations

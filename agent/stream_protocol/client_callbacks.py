@@ -75,7 +75,7 @@ def unmasked(
 ) -> dict[str, Any]:
     """Return a changed input with the original value in each field that the client has not changed.
 
-    The client may have seen a masked secret or a shortened text, which must not be what runs.
+    The client may have seen a masked secret or a shortened text, which must not be run.
     """
     return {
         name: original[name] if name in original and name in seen and value == seen[name] else value

@@ -181,7 +181,7 @@ def delete_or_leave(state: ReplState) -> None:
 def toggle_full(state: ReplState) -> None:
     """Print the turn's outputs again in full and show later ones in full, or in short again (Ctrl-O).
 
-    What is in the terminal's scrollback cannot be changed, so the second press takes nothing back.
+    The terminal's scrollback cannot be changed, so the second press takes nothing back.
     """
     state.terminal.full = not state.terminal.full
     hint = "Full output is off for later outputs"

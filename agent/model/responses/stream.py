@@ -1,6 +1,6 @@
 """Build one reply from the events of the Responses API: items, in order, each finished by its last event.
 
-The item of `response.output_item.done` is what counts; deltas are shown while it is on its way. A block is
+The item of `response.output_item.done` is authoritative; deltas are shown until it arrives. A block is
 finished only by that event or by a response that ends as incomplete.
 """
 
