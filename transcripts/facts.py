@@ -106,13 +106,15 @@ class Instructed(Fact, frozen=True):
 class User(Fact, frozen=True):
     """A prompt, from the user (`source` "user") or from makeroom on the user's behalf ("harness").
 
-    `joined`: the user sent it during a turn, which also handles it.
+    `joined`: the user sent it during a turn, which also handles it. `scripted`: it was sent with -p or by a
+    program.
     """
 
     blocks: tuple[Block, ...]
     tokens: tuple[int, ...] = ()
     source: str = "user"
     joined: bool = False
+    scripted: bool = False
 
 
 class RequestSent(Fact, frozen=True):

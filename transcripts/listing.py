@@ -27,6 +27,7 @@ MAX_END_BYTES = 1 << 16  # read from the end of a large file
 MAX_HEAD_LINES = 12
 MAX_HEAD_BYTES = 1 << 21  # read from the beginning, to find the first prompt
 MAX_LISTING_BYTES = 64 << 20  # total size of the files that one listing reads whole
+MAX_PASSED_OVER = 8  # sessions of scripts that a start reads to find one of the user
 MAX_START_BYTES = 4 << 20  # of the newest file, which each start reads whole: 10 ms
 MAX_CLOCK_SKEW_S = 300.0  # between the clocks of machines that share a directory
 FORK_TOPIC = "fork"  # a topic of metadata: {"of": the copied session, "at": its last copied fact, or absent}
@@ -47,6 +48,7 @@ class SessionSummary(Struct, frozen=True):
     parent       the session that started it as a nested one, None if the user started it
     agent        the name of a nested session in its parent: "explore #2"
     fork_of      the session that it is a copy of, or ""
+    scripted     whether scripts or programs sent all of its prompts
     """
 
     sid: str
@@ -60,6 +62,7 @@ class SessionSummary(Struct, frozen=True):
     parent: str | None = None
     agent: str = ""
     fork_of: str = ""
+    scripted: bool = False
 
     @property
     def is_continuable(self) -> bool:
@@ -111,28 +114,41 @@ class ProjectRecords(Struct, frozen=True):
         """Return the sessions with a prompt that are not nested, most recent first. Raises StoreError."""
         return [one for one in self.sessions() if one.is_continuable]
 
-    def newest(self) -> SessionSummary | None:
+    def newest(self, scripted: bool) -> SessionSummary | None:
         """Return the continuable session that was active last, or None. Raises StoreError.
 
-        Both ends of a transcript show that, unless a long beginning hides its first prompt.
+        A user does not mean the sessions that scripts started, unless there are no others; a script
+        (`scripted`) continues any. Both ends of a transcript show this, unless a long beginning hides its
+        first prompt.
         """
         now = time.time()
         listed = list[SessionSummary]()
-        for path, found in transcript_files(self.home):
-            one = _summary(path, found, is_whole=False)
+        for path, about in transcript_files(self.home):
+            one = _summary(path, about, is_whole=False)
             if one is not None and not one.prompts and one.parent is None:
-                one = _summary(path, found, is_whole=True)
+                one = _summary(path, about, is_whole=True)
             if one is not None and one.is_continuable:
                 listed.append(one)
-        return min(listed, key=lambda one: (*_newest_first(one.last_active, now), one.sid), default=None)
+        typed = [one for one in listed if scripted or not one.scripted]
+        found = typed or listed
+        return min(found, key=lambda one: (*_newest_first(one.last_active, now), one.sid), default=None)
 
     def last_written(self) -> SessionSummary | None:
-        """Return the continuable session that was written to last, or None. Reads no other files."""
+        """Return the continuable session that was written to last, or None. Reads few other files.
+
+        Those of scripts are left out, like in `newest`.
+        """
+        scripted = list[SessionSummary]()
         for path, found in transcript_files(self.home):
             one = _summary(path, found, is_whole=found.st_size <= MAX_START_BYTES)
-            if one is not None and one.is_continuable:
+            if one is None or not one.is_continuable:
+                continue
+            if not one.scripted:
                 return one
-        return None
+            scripted.append(one)
+            if len(scripted) == MAX_PASSED_OVER:
+                break
+        return scripted[0] if scripted else None
 
     def find(self, wanted: str) -> Path:
         """Return the transcript of the session with this id or name, or with this unique prefix of an id.
@@ -209,6 +225,7 @@ def _summary(path: Path, found: os.stat_result, is_whole: bool) -> SessionSummar
         parent=opened.parent if opened else None,
         agent=agent_label(opened) if opened else "",
         fork_of=str(forks[-1]) if forks and not nested else "",
+        scripted=bool(prompts) and all(prompt.scripted for prompt in prompts.values()),
     )
 
 

@@ -366,7 +366,8 @@ async def take_in(
     window = context.compaction.window.size
     folder = str(controller.setup.folder)
     record_opening(session, context.settings, window, folder, emit)
-    user = session.user(blocks, joined=joins)
+    scripted = headless or controller.setup.options.input_format != "text"
+    user = session.user(blocks, joined=joins, scripted=scripted)
     if context.tool_context.inbox.changed:
         note_news(session, context.tool_context.inbox)
     if found.files:

@@ -83,7 +83,8 @@ def parser() -> OneLineParser:
     add("--safe-mode", action="store_true", help=disabled)
     add("--debug-file", metavar="FILE", help="write a debug log to FILE")
     add = made.add_argument_group("sessions").add_argument
-    add("-c", "--continue", dest="continue_", action="store_true", help="resume the newest session")
+    newest = "resume the newest session, or without -p the newest one that you typed in"
+    add("-c", "--continue", dest="continue_", action="store_true", help=newest)
     resuming = "resume a session by id, name or file (of another agent too); without ID, choose one"
     add("-r", "--resume", nargs="?", const="", metavar="ID", help=resuming)
     forking = "with -c or -r: continue in a copy and leave the original unchanged"

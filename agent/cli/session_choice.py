@@ -33,7 +33,7 @@ def with_session(setup: RunSetup) -> RunSetup | None:
     if options.resume and repository.is_recording(options.resume):
         return setup
     if options.continue_:
-        path = repository.newest()
+        path = repository.newest(scripted=options.headless or options.input_format != "text")
     else:
         path = repository.named(options.resume or _pick(repository, setup))
     found = replace(options, continue_=False, resume=path.stem)

@@ -302,9 +302,12 @@ class SessionRepository(Struct):
         if self.guard is not None:
             self.guard.watch(store)
 
-    def newest(self) -> Path:
-        """Return the newest session of this directory with a prompt. Raises UsageError."""
-        newest = self.records.newest()
+    def newest(self, scripted: bool) -> Path:
+        """Return the newest session of this directory with a prompt, see `ProjectRecords.newest`.
+
+        Raises UsageError.
+        """
+        newest = self.records.newest(scripted)
         if newest is None:
             raise UsageError("no session to continue in this directory; start one without --continue")
         return newest.path

@@ -144,9 +144,12 @@ class Session:
             self._add(Instructed(*self._next(), system, tuple(tools)), durable=True)
         return opened
 
-    def user(self, blocks: tuple[Block, ...], source: str = "user", *, joined: bool = False) -> User:
+    def user(
+        self, blocks: tuple[Block, ...], source: str = "user", *, joined: bool = False, scripted: bool = False
+    ) -> User:
         blocks = tuple(map(without_surrogates, blocks))
-        prompt = User(*self._next(), blocks, self._count.blocks(blocks), source, joined)
+        counts = self._count.blocks(blocks)
+        prompt = User(*self._next(), blocks, counts, source, joined=joined, scripted=scripted)
         return self._add(prompt, durable=True)
 
     def request_sent(self, trigger: str, body: bytes, **about: Any) -> RequestSent:

@@ -158,14 +158,32 @@ def test_the_newest_session_is_found_without_reading_large_ones_whole(
         return decoded(file, size, most)
 
     monkeypatch.setattr(listing, "_decoded_end", counted)
-    newest = ProjectRecords(tmp_path).newest()
+    newest = ProjectRecords(tmp_path).newest(scripted=False)
     assert newest is not None and (newest.sid, newest.last_active) == ("s2", 3000.0)
     assert sorted(read)[-2:] == sorted([none.stat().st_size, none.with_name("s5.jsonl").stat().st_size])
     assert sorted(read)[:-2] == [MAX_END_BYTES] * 5
     for sid in ("s1", "s2", "s3"):
         none.with_name(f"{sid}.jsonl").unlink()
-    newest = ProjectRecords(tmp_path).newest()
+    newest = ProjectRecords(tmp_path).newest(scripted=False)
     assert newest is not None and newest.sid == "s5"
+
+
+def test_a_user_does_not_continue_the_session_of_a_script(tmp_path: Path) -> None:
+    def sent(seq: int, at: float, scripted: bool) -> User:
+        return User(seq, at, (TextBlock("go"),), scripted=scripted)
+
+    records = ProjectRecords(tmp_path)
+    keep(tmp_path, "s1", opened(tmp_path), sent(2, 3100.0, True))
+    for found in (records.newest(scripted=False), records.last_written(), records.newest(scripted=True)):
+        assert found is not None and (found.sid, found.scripted) == ("s1", True)  # there is no other
+    both = keep(tmp_path, "s2", opened(tmp_path), sent(2, 3200.0, False), sent(3, 3300.0, True))
+    newer = keep(tmp_path, "s3", opened(tmp_path), sent(2, 3400.0, True))
+    os.utime(both, (300.0, 300.0))
+    os.utime(newer, (400.0, 400.0))
+    for found in (records.newest(scripted=False), records.last_written()):
+        assert found is not None and found.sid == "s2"
+    found = records.newest(scripted=True)
+    assert found is not None and found.sid == "s3"
 
 
 def test_a_long_first_prompt_is_read_whole(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_a_fork_of_an_agents_session_is_the_users(tmp_path: Path) -> None:
         copy = run.controller.in_use[0].sid
         lines = [line for line in (await run.do("/sessions")).splitlines() if copy[:8] in line]
         assert [f"(fork of {agent.sid[:8]})" in line for line in lines] == [True]
-        assert repository.newest().stem == copy
+        assert repository.newest(scripted=False).stem == copy
         assert await run.do("/rename Mine") == "this session is named 'Mine'"
 
     run_controller(tmp_path, work)
