@@ -377,7 +377,7 @@ def test_a_line_of_an_odd_type_is_named_without_its_type():
 
 
 def test_a_recording_without_any_reply_is_refused():
-    with pytest.raises(UnreadableRecording, match="contains no reply of a model"):
+    with pytest.raises(UnreadableRecording, match="contains no reply from a model"):
         import_session(lines(PLAIN[0]), count)
 
 

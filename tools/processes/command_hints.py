@@ -74,13 +74,13 @@ _OUTPUT_HINTS = (
     (
         r"could not read (?:Username|Password)|terminal prompts disabled|Host key verification failed"
         r"|Permission denied \(publickey",
-        "git and ssh cannot ask here: they need a stored credential, an SSH agent or a known host key, which "
-        "the user can set up in another terminal",
+        "git and ssh cannot prompt here: they need a stored credential, an SSH agent or a known host key, "
+        "which the user can set up in another terminal",
     ),
     (
         r"\.(?:transcripts|task_outputs)\b.{0,20}: Device or resource busy",
-        "the files in that directory are makeroom's own, and commands cannot remove them; git clean leaves "
-        "them alone with `-e .transcripts -e .task_outputs`",
+        "the files in that directory belong to makeroom, and commands cannot remove them; exclude them with "
+        "`git clean -e .transcripts -e .task_outputs`",
     ),
     (
         r"Aborting commit due to empty commit message",

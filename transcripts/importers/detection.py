@@ -42,7 +42,7 @@ def detect_format(raw: bytes) -> tuple[str, ParsedFile]:
         if module.recognizes(file):
             return name, file
     formats = ", ".join(what for what, _ in IMPORT_FORMATS.values())
-    raise UnreadableRecording(f"the format is unknown. Supported formats: {formats}")
+    raise UnreadableRecording(f"unknown format. Supported formats: {formats}")
 
 
 def import_session(raw: bytes, count: Count) -> ImportedSession:
@@ -54,5 +54,5 @@ def import_session(raw: bytes, count: Count) -> ImportedSession:
     session = ImportedSession(name, count, damaged=file.damaged)
     IMPORT_FORMATS[name][1].read_session(file, session)
     if not any(isinstance(fact, Reply) for fact in session.facts):
-        raise UnreadableRecording(f"the {name} recording contains no reply of a model")
+        raise UnreadableRecording(f"the {name} recording contains no reply from a model")
     return session

@@ -216,7 +216,7 @@ def test_the_help_is_given_wherever_it_is_asked_for(
 def test_a_file_that_is_no_session_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, text, why in (
         ("a.jsonl", "", "the file is empty"),
-        ("b.md", "# Plan", "the format is unknown"),
+        ("b.md", "# Plan", "unknown format"),
     ):
         path = tmp_path / name
         path.write_text(text)
