@@ -38,7 +38,7 @@ from .snapshot import (
     shown_paths,
 )
 
-MANY_BYTES = 256 << 20  # after reading so much, stamps are saved for later sessions
+MANY_BYTES = 256 << 20  # after reading this much, stamps are saved for later sessions
 MAX_INCOMPLETE_SCANS = 3  # scans that reached a limit; after these, commands are no longer covered
 
 AFTER_SHARE = 0.25  # of the time for contents, used after a command, which has changed few of them

@@ -142,7 +142,7 @@ def _answer(scope: RecallScope, query: str, as_json: bool) -> int:
 
 
 def _within_screen(lines: Iterable[str], columns: int) -> Iterator[str]:
-    """Wrap what is wider than so many columns, unless that is 0, and indent continuation lines."""
+    """Wrap what is wider than that many columns, unless that is 0, and indent continuation lines."""
     for line in lines:
         if not columns:
             yield line

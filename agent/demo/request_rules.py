@@ -64,7 +64,7 @@ def plan_steps(text: str) -> tuple[list[Calls], list[str]]:
     """Return the steps of a request, in order, and the parts of it that no rule matches."""
     steps: list[Calls] = []
     rest: list[str] = []
-    if len(text) > 5_000:  # such a long text was pasted, and the patterns are slow on it
+    if len(text) > 5_000:  # a text this long was pasted, and the patterns are slow on it
         return [], [text[:80]]
     for piece in map(plain_request, _THEN.split(text.strip())):
         if found := _steps(piece, steps):

@@ -246,7 +246,7 @@ class Session:
             self._record.begin_sync()
 
     async def synced(self) -> None:
-        """Do the same as `sync` without blocking the event loop."""
+        """Wait like `sync`, but without blocking the event loop."""
         if self._unsynced and (running := self._record.begin_sync()) is not None:
             await asyncio.wait([asyncio.wrap_future(running)])
         self.sync()

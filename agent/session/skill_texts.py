@@ -108,7 +108,7 @@ def hidden_instructions(folded: Folded) -> dict[str, str]:
 
 
 def kept_chars(window: int) -> int:
-    """Return how many characters of instructions a compaction keeps in a window of so many tokens."""
+    """Return how many characters of instructions a compaction keeps in a window of that many tokens."""
     return int(window * MAX_KEPT_SHARE * KEPT_CHARS_PER_TOKEN)
 
 

@@ -158,7 +158,7 @@ def _linked_names(path: str) -> Iterator[str]:
 
 
 def _real_path(path: str) -> str:
-    """Return the real path; "/", which is in no project, if a link on the way is exchanged during that."""
+    """Return the real path; "/", which is in no project, if a link on the way is replaced meanwhile."""
     try:
         real = os.path.realpath(path)
     except OSError:  # the link was removed between two steps of realpath

@@ -122,7 +122,7 @@ def parse_simple_commands(line: str) -> list[Words] | None:
 
 
 def parse_joined_commands(line: str) -> list[JoinedCommand] | None:
-    """Do as `parse_simple_commands`, with the operator before each command, "" before the first."""
+    """Parse like `parse_simple_commands`, with the operator before each command, "" before the first."""
     if len(line) > 10_000 or line.startswith(("-", "+")):
         return None
     if not line.replace("\n", "").replace("\t", "").isprintable():

@@ -105,7 +105,7 @@ def vital_place(path: str, places: Places) -> str:
 
 
 def _near_place(folder: str, places: Places) -> str:
-    """Do as `vital_place`, for places that depend on the project."""
+    """Return a name as `vital_place` does, for places that depend on the project."""
     if folder == places.folder:
         return "the project"
     if folder == places.cwd:

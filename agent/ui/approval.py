@@ -158,7 +158,7 @@ class ApprovalDialog:
             self.panel.marked = (self.panel.marked + by) % len(self.panel.choices)
 
     def scroll(self, by: int) -> None:
-        """Scroll the body by so many rows, at most to its ends."""
+        """Scroll the body by that many rows, at most to its ends."""
         if self.panel is not None:
             self.panel.scroll = max(0, min(self.panel.scroll + by, len(self.panel.body) - 1))
 
