@@ -421,7 +421,7 @@ class ProjectScanner(Struct):
     ) -> PathState:
         """Return the state of a path that `os.lstat` described as `found`, as `state` does.
 
-        A large file is given up when the clock reads `give_up`. No link is followed on the way to it.
+        A large file is abandoned when the clock reads `give_up`. No link is followed on the way to it.
         """
         mode = stat.S_IMODE(found.st_mode)
         if stat.S_ISLNK(found.st_mode):

@@ -131,7 +131,7 @@ class EventStream(Struct):
         try:
             rest = [*self._take(b"\n\n")]
         except UnicodeDecodeError:
-            log.info("the response ended within a character")
+            log.info("the response ended in the middle of a character")
             return
         for name, data in rest:
             if data.strip() == "[DONE]" or _is_json(data):
