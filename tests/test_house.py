@@ -67,6 +67,7 @@ HEAVY_LIBRARIES = {
         "agent/extensions/mcp/",
         "agent/model/anthropic/",
         "agent/model/openai_http.py",
+        "agent/model/tls.py",
         "tools/web/fetching.py",
     ),
     "jsonschema": ("tools/base.py",),

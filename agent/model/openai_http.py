@@ -50,6 +50,7 @@ from .error_mapping import (
 )
 from .openai_models import openai_facts
 from .server_windows import facts_from_list, listed_models, with_window
+from .tls import tls_context
 
 log = logging.getLogger(__name__)
 OPENAI_URL = "https://api.openai.com/v1"
@@ -136,6 +137,7 @@ class OpenAIModel(Struct):
             headers={**bearer, **self.headers},
             timeout=httpx2.Timeout(self.stall, connect=CONNECT_TIMEOUT_S),
             follow_redirects=False,
+            verify=tls_context(self.server),
             event_hooks={"response": [partial(refuse_failures, httpx2.HTTPError)]},
             cookies=no_cookies(),
         )

@@ -9,12 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
-import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any, ClassVar
@@ -50,6 +48,7 @@ from agent.model.error_mapping import (
     unreadable,
 )
 from agent.model.server_windows import checked_by_list, listed_models, with_window
+from agent.model.tls import tls_context
 from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest
 from transcripts import Block, UnknownBlock, block_to_json
 from transcripts.secrets import mask
@@ -64,21 +63,6 @@ from .sdk_import import import_sdk
 log = logging.getLogger(__name__)
 OFFICIAL_URL = "https://api.anthropic.com"
 _HEADERS = {"Content-Type": "application/json", "Accept": "text/event-stream"}
-
-
-@cache
-def _tls_context(server: str) -> ssl.SSLContext:
-    """Return the trusted certificates, read once for all clients of a server.
-
-    Reading takes 20 ms. A server without TLS needs none, since redirects are not followed, but a proxy with
-    TLS does.
-    """
-    proxies = (value for name, value in os.environ.items() if name.lower().endswith("_proxy"))
-    if server.startswith("http://") and not any(proxy.startswith("https:") for proxy in proxies):
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    import httpx2  # as in `connect`
-
-    return httpx2.create_ssl_context()
 
 
 class AnthropicModel(Struct):
@@ -266,7 +250,7 @@ def _make_client(model: AnthropicModel, anthropic: Any) -> Any:
                 timeout=timeout,
                 follow_redirects=False,
                 event_hooks=hooks,
-                verify=_tls_context(model.server),
+                verify=tls_context(model.server),
                 cookies=no_cookies(),
             ),
             **credentials,
