@@ -18,7 +18,7 @@ from tools.text import word_set
 
 from .base import Access, ToolError
 
-_MAX_GUARDED_FILES = 2_000  # files that a hard link is compared with
+_MAX_GUARDED_FILES = 2_000  # in the directories below
 # Files that a hard link is compared with, in the project and in the home directory.
 _LINKABLE_FILES = word_set(
     ".bashrc .bash_profile .profile .zshrc .zshenv .zprofile .gitconfig .ssh/authorized_keys .env .git/config"
