@@ -75,7 +75,7 @@ class _Lines(Struct):
                     for index, block in enumerate(fact.blocks):
                         if isinstance(block, ToolUseBlock):
                             calls[fact.seq, index] = block.id
-                case Result() if call := calls.get((fact.of, fact.block)):
+                case Result() if (call := calls.get((fact.of, fact.block))) is not None:
                     result = ToolResultBlock(call, fact.content, fact.error)
                     yield self._user_line(fact, [block_to_json(result)])
 
