@@ -25,9 +25,11 @@ from .git_state import (
     KEPT_REFS,
     NO_HEAD,
     STASH,
+    CheckedState,
     Fingerprint,
     GitRunner,
     RepositoryState,
+    checked_state,
     fingerprint,
     has_unreachable,
     is_damaged,
@@ -84,6 +86,7 @@ class RefKeeper(Struct):
     unkept: dict[str, str] = field(default_factory=dict)
     damaged: set[str] = field(default_factory=set)
     _known: dict[str, _Known] = field(default_factory=dict)
+    _checked: dict[str, CheckedState] = field(default_factory=dict)  # when git last looked for objects
     _kept: dict[Path, str] = field(default_factory=dict)
     _tags: dict[str, str] = field(default_factory=dict)  # id -> hash of the stored content
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -134,12 +137,23 @@ class RefKeeper(Struct):
         return found
 
     async def check(self, git: GitRunner) -> None:
-        """Note which of the known repositories lack objects, which may take 2 s for a large one."""
-        self.damaged.clear()
+        """Note which of the known repositories lack objects.
+
+        git takes up to 2 s for a large one, so it is asked again only after a change.
+        """
+        before = self._checked
+        damaged = self.damaged
+        self._checked = {}
+        self.damaged = set()
         for name in self._known:
             with suppress(GitFailed):
-                if await is_damaged(git, (await self.repository(name)).top):
+                top = (await self.repository(name)).top
+                now = await asyncio.to_thread(checked_state, top)
+                is_same = now is not None and before.get(name) == now
+                if name in damaged if is_same else await is_damaged(git, top):
                     self.damaged.add(name)
+                if now is not None:
+                    self._checked[name] = now
 
     def kept_ref(self) -> str:
         return f"{KEPT_REFS}keep/{self.log.sid}"

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -45,6 +46,7 @@ _PASSING_REFS = (KEPT_REFS, "refs/bisect/", "refs/rewritten/", "refs/worktree/",
 _ID = lazy_pattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _MAX_ENTRIES = 20_000  # looked at to see whether a repository has changed
 _Stamp = tuple[str, int, int, int]  # a path in the git directory: time, inode number, size
+_Object = tuple[str, int, int]  # a path in the git directory: inode number, size
 _LOG_LINE = lazy_bytes_pattern(rb"[0-9a-f]{40,64} [0-9a-f]{40,64} [^\n]*\n")
 _MAX_LOGS = 100  # reflogs that are kept
 _MAX_LOG_BYTES = 1 << 20  # of one
@@ -389,6 +391,47 @@ def _add_stamps(git: int, found: list[_Stamp], special: list[str]) -> bool:
                     elif name.startswith("worktrees/") and entry.name in ("HEAD", "index"):
                         found.append(_stamp(f"{name}/{entry.name}", entry.stat(follow_symlinks=False)))
     return not waiting
+
+
+class CheckedState(NamedTuple):
+    """What a repository's objects and the names that lead to them looked like when git checked them."""
+
+    refs: Fingerprint
+    objects: frozenset[_Object]
+
+
+def checked_state(top: Path) -> CheckedState | None:
+    """Return what the completeness of a repository depends on; None if that is too much to look at.
+
+    git never writes to the file of an object again, but sets its time when it would store the object anew.
+    """
+    refs = fingerprint(top)
+    if refs is None or refs.special or refs.hides_changes(time.time_ns()):
+        return None
+    try:
+        objects = _objects(top)
+    except OSError:
+        return None
+    return None if objects is None else CheckedState(refs, objects)
+
+
+def _objects(top: Path) -> frozenset[_Object] | None:
+    """Return the files with objects; None if they are too many, or if another repository has some of them."""
+    found = set[_Object]()
+    waiting = ["objects"]
+    with closing(safe_open(os.path.realpath(Checkout(top).shared_folder), _FOLDER_FLAGS)) as git:
+        while waiting:
+            name = waiting.pop()
+            with closing(safe_open(name, _FOLDER_FLAGS, base=git)) as fd, os.scandir(fd) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(f"{name}/{entry.name}")
+                    else:
+                        about = entry.stat(follow_symlinks=False)
+                        found.add((f"{name}/{entry.name}", about.st_ino, about.st_size))
+            if len(found) > _MAX_ENTRIES or any(each[0] == "objects/info/alternates" for each in found):
+                return None
+    return frozenset(found)
 
 
 def _stamp(name: str, found: os.stat_result) -> _Stamp:

@@ -47,9 +47,11 @@ class Git:
 
     def __init__(self) -> None:
         self.runs = 0
+        self.scripts: list[str] = []
 
     async def __call__(self, folder: Path, script: str, arguments: Sequence[str]) -> str:
         self.runs += 1
+        self.scripts.append(script)
         argv = ["sh", "-c", script, "git", *arguments]
         done = subprocess.run(argv, cwd=folder, env=ENVIRON, capture_output=True)
         if done.returncode:
@@ -308,6 +310,29 @@ def test_a_repository_with_a_pipe_is_named_and_not_read(
         f"branches and stash of the repository: {name} is a pipe, a device or a socket"
     ]
     place.unlink()
+
+
+def test_git_checks_the_objects_of_a_repository_again_only_after_a_change(
+    repository: Path, checkpoints: Checkpoints, git: Git
+) -> None:
+    def checks() -> int:
+        git.scripts.clear()
+        planned(checkpoints, git)
+        return sum("echo damaged" in script for script in git.scripts)
+
+    def settle() -> None:
+        """Make all files older than the clock of the file system can hide."""
+        for path in (repository / ".git").rglob("*"):
+            os.utime(path, ns=(10**18, 10**18), follow_symlinks=False)
+
+    run(checkpoints, git, "commit -q --allow-empty -m more")
+    settle()
+    assert [checks(), checks(), checks()] == [1, 0, 0]
+    damage = "f=$(git rev-parse HEAD^{tree} | sed 's,..,.git/objects/&/,'); chmod u+w $f; : >$f"
+    run(checkpoints, git, f"cd . && {damage}")
+    assert checks() == 1 and "are missing or damaged" in str(checkpoints.uncovered())
+    checks()
+    assert "are missing or damaged" in str(checkpoints.uncovered())  # it still is
 
 
 @pytest.mark.parametrize(
