@@ -40,7 +40,7 @@ from compact import TokenCounter, load_counter
 from tools import BUILTIN, CONDITIONAL
 from tools.base import SMALL_WINDOW_TOKENS, Tool
 from tools.registry import BuiltinTools, join_tools
-from transcripts import RecordsGuard
+from transcripts import ReadStart, RecordsGuard
 
 from .memory_approval import approved_memory
 from .project_approval import settle_project_items
@@ -512,9 +512,8 @@ def make_services(
         first_sid=setup.options.session_id,
         key=setup.session_key(tell) if keep else None,
         state_dir=setup.config.state_dir,
+        read_start=ReadStart() if setup.read_start is None else setup.read_start,
     )
-    if setup.read_start is not None:
-        repository.read_start = setup.read_start
     services = Services(
         setup,
         emit=emit,
