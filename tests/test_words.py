@@ -72,7 +72,7 @@ def _strings(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the sentence-like string constants of a module with their lines, docstrings left out."""
     tree = ast.parse(path.read_text("utf-8"))
     skipped: set[int] = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(tree):  # each before its parts
         body = getattr(node, "body", None)
         for statement in body if isinstance(body, list) else ():
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
@@ -81,8 +81,7 @@ def _strings(path: Path) -> Iterator[tuple[int, str]]:
             skipped.update(map(id, node.values))
             parts = (part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
             yield from _sentence_like(node.lineno, "".join(map(str, parts)))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
             yield from _sentence_like(node.lineno, node.value)
 
 
