@@ -115,5 +115,5 @@ def test_keys_of_vim_go_by_lines_or_rows_and_go_back_to_what_waits_and_was_sent(
         terminal.type("later\r").sees("1 queued").type(f"{'a' * 58}{'b' * 9}\x0ac\x1b").sees("NORMAL")
         terminal.type("gkix\x1b").sees("\n  xbbb").type("gki1\x1b").sees("❯ 1aaa")
         terminal.type("jix\x1b").sees("\n  xc").type("k").sees("1 queued").type("k")
-        terminal.sees("❯ later\n  1aaa").misses("queued").type("\x03").sees("Interrupted")
+        terminal.sees("❯ later\n  1aaa").misses("queued").type("\x03").sees("! interrupted")
         terminal.type("\x03").misses("1aaa").type("/gate\r").sees("\n❯ !cat gate\nNORMAL")
