@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .pipeline import REACTIVE_RUNGS, dry_run, plan, quiet_below
     from .prices import NEVER_PAYS_BACK, PriceList, Prices, Spending
     from .replacement import COMMANDS_HEADING, DIRECTORY_HEADING, PINS_HEADING
-    from .report import COLD_RETURN, LAYERS_TOLD, compaction_notice, is_told, propose, rewrite_told
+    from .report import ANNOUNCED_LAYERS, COLD_RETURN, compaction_notice, is_announced, propose, rewrite_note
     from .request_bills import UNUSED_SUMMARY, BilledAgain, RequestBill, explain_requests, extra_dollars
     from .restoring import FileTouch, NeededText, PutBackRules
     from .server_cache import evidence_steps, learned_prices
@@ -56,10 +56,10 @@ if TYPE_CHECKING:
     from .uncompact import Evicted, evicted, in_force, plan_undo
 
 __all__ = [
+    "ANNOUNCED_LAYERS",
     "COLD_RETURN",
     "COMMANDS_HEADING",
     "DIRECTORY_HEADING",
-    "LAYERS_TOLD",
     "MIN_LINE_CHARS",
     "NEVER_PAYS_BACK",
     "OLD_TEXT_ARGUMENTS",
@@ -110,8 +110,8 @@ __all__ = [
     "fact_at",
     "finish_plan",
     "in_force",
+    "is_announced",
     "is_result_id",
-    "is_told",
     "joined_text",
     "largest_blocks",
     "largest_blocks_sentence",
@@ -130,7 +130,7 @@ __all__ = [
     "propose",
     "quiet_below",
     "results_read",
-    "rewrite_told",
+    "rewrite_note",
     "strings",
     "summary_messages",
     "summary_steps",
@@ -161,7 +161,7 @@ __getattr__ = lazy_door(
         "pipeline": "REACTIVE_RUNGS dry_run plan quiet_below",
         "prices": "NEVER_PAYS_BACK PriceList Prices Spending",
         "replacement": "COMMANDS_HEADING DIRECTORY_HEADING PINS_HEADING",
-        "report": "COLD_RETURN LAYERS_TOLD compaction_notice is_told propose rewrite_told",
+        "report": "COLD_RETURN ANNOUNCED_LAYERS compaction_notice is_announced propose rewrite_note",
         "request_bills": "UNUSED_SUMMARY BilledAgain RequestBill explain_requests extra_dollars",
         "restoring": "FileTouch NeededText PutBackRules",
         "server_cache": "evidence_steps learned_prices",

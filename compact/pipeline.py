@@ -200,13 +200,13 @@ def dry_run(situation: Situation, trigger: Trigger, focus: str = "") -> Compacti
     """
     answer = SummaryReply(f"<summary>{dummy_summary(situation)}</summary>", stop="end_turn")
     planned = finish_plan(plan(situation, trigger, focus), lambda request: answer)
-    goes = [line for proposal in planned.proposals for line in _preview(situation, proposal)]
+    removed = [line for proposal in planned.proposals for line in _preview(situation, proposal)]
     then = situation
     for proposal in planned.proposals:
         then = then.with_edits(proposal.edits)
     slope = situation.slope
-    stays = largest_blocks(then.view, slope)[:PREVIEWED_BLOCKS] if planned.proposals else []
-    return replace(planned, goes=tuple(goes), stays=tuple(f"  {block.line}" for block in stays))
+    remaining = largest_blocks(then.view, slope)[:PREVIEWED_BLOCKS] if planned.proposals else []
+    return replace(planned, removed=tuple(removed), remaining=tuple(f"  {block.line}" for block in remaining))
 
 
 def _preview(situation: Situation, proposal: Proposal) -> Iterator[str]:

@@ -25,7 +25,7 @@ from .shown_blocks import NAMED_BLOCKS, largest_blocks
 from .situation import CompactionReport, File, Proposal, ReportDetails, Situation, Trigger
 
 MIN_SHARE_TOLD = 0.05  # of the context: an automatic compaction that frees less is not announced
-LAYERS_TOLD = frozenset({"summary", "ledger", "reactive"})  # which are announced in any case
+ANNOUNCED_LAYERS = frozenset({"summary", "ledger", "reactive"})  # which are announced in any case
 MIN_TOLD_TOKENS = 2_000  # that clearing has to free to be announced: in a small window it clears all the time
 COLD_RETURN = "cold return"  # a reason in a report
 MIN_TOLD_COST_USD = 0.05  # that a notice or a command mentions
@@ -112,7 +112,7 @@ def _bill(situation: Situation, then: Folded, edits: tuple[Edit, ...], after: in
     return RewriteBill(after - rewritten, rewritten=rewritten, freed=freed)
 
 
-def rewrite_told(situation: Situation) -> str:
+def rewrite_note(situation: Situation) -> str:
     """Describe the cache write of the next request after a change by the user.
 
     "" if the cost is small, or the cache has expired anyway.
@@ -154,12 +154,12 @@ def fits(situation: Situation) -> bool:
     return situation.tokens <= situation.window.size
 
 
-def is_told(made: Sequence[Proposal | Compacted], policy: str) -> bool:
+def is_announced(made: Sequence[Proposal | Compacted], policy: str) -> bool:
     """Return whether compactions that were made together are announced; /context lists them all.
 
     The classic policy clears a little before almost every call, which is not worth a line.
     """
-    if any(each.trigger != "auto" or each.layer in LAYERS_TOLD for each in made):
+    if any(each.trigger != "auto" or each.layer in ANNOUNCED_LAYERS for each in made):
         return True
     before = made[0].report["before"]
     after = made[-1].report["after"]

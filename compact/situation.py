@@ -277,8 +277,8 @@ class CompactionPlan(Struct, frozen=True):
     failures: tuple[tuple[str, str], ...] = ()  # (what, reason) for the transcript
     note: str = ""  # for the user
     pending: bool = False
-    goes: tuple[str, ...] = ()  # lines of a preview, as in `stays`
-    stays: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()  # lines of a preview, as in `remaining`
+    remaining: tuple[str, ...] = ()
 
 
 class CannotChange(Struct, frozen=True):

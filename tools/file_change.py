@@ -89,7 +89,7 @@ def changing_tool(
         path = given.real_path(call.context)
         change, note = await _apply(given, path, call, lambda: plan(given, path, context))
         sha256 = hashlib.sha256(change.data).hexdigest()
-        encoding = change.form.told
+        encoding = change.form.hint
         context.seen[path] = SeenFile(sha256, encoding=encoding)
         text = describe(given, one_line_path(path, context.folder), change)
         about = {"path": path, "sha256": sha256, **({"count": change.count} if change.count else {})}

@@ -187,7 +187,7 @@ def _unchanged(about: dict[str, Any], shown: SeenFile) -> ToolResult:
 
 def _text_page(path: str, window: LineWindow, shown: SeenFile | None) -> ToolResult:
     about = {"path": path, "first": window.first, "last": window.last, "total": window.total}
-    about |= {"encoding": window.form.told} if window.form.told else {}
+    about |= {"encoding": window.form.hint} if window.form.hint else {}
     if window.sha256 is not None:
         about["sha256"] = window.sha256
         now = SeenFile.shown_by(about)

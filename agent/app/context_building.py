@@ -40,7 +40,7 @@ from agent.session import (
     system_prompt,
 )
 from agent.settings_files import claude_folder
-from compact import LAYERS_TOLD, ContextWindow, PriceList, TokenCounter, pages_referred_to
+from compact import ANNOUNCED_LAYERS, ContextWindow, PriceList, TokenCounter, pages_referred_to
 from tools.base import ToolContext
 from tools.files import recover
 from tools.processes import command_runner
@@ -127,7 +127,7 @@ def renew_tools(services: Services, session: Session, context: TurnContext) -> N
         return
     if opened is not None:
         later = takewhile(lambda fact: fact.seq > opened.seq, reversed(session.folded.facts))
-        if not any(isinstance(fact, Compacted) and fact.layer in LAYERS_TOLD for fact in later):
+        if not any(isinstance(fact, Compacted) and fact.layer in ANNOUNCED_LAYERS for fact in later):
             return
     mcp.forget_tools()
     services.fix_tools()

@@ -58,7 +58,7 @@ async def _with_servers(
 ) -> PromptAdditions:
     """Add the MCP resources that a prompt mentions, and the MCP prompt that it calls."""
     for made in await servers.mentioned(words, context.tool_context):
-        emit(Notice(made.told, "warning" if made.trouble else "info"))
+        emit(Notice(made.message, "warning" if made.trouble else "info"))
         found = replace(found, blocks=(*found.blocks, *made.blocks))
     if (called := await servers.called(words)) is None:
         return found
@@ -82,7 +82,7 @@ async def mentioned_files(context: TurnContext, text: str, headless: bool, emit:
     limits = AttachLimits(refusal, count=state.counter.text, tokens=state.window.size // WINDOW_SHARE)
     made = await attach(mentions, context.tool_context, limits)
     for one in made:
-        emit(Notice(one.told, "warning" if one.trouble else "info"))
+        emit(Notice(one.message, "warning" if one.trouble else "info"))
     return PromptAdditions(
         tuple(block for one in made for block in one.blocks), tuple(one.about for one in made if one.about)
     )

@@ -197,4 +197,4 @@ async def model_of_agent(
             state = compaction_state(other, settings)
     if definition is not None and definition.effort in EFFORTS and selection.facts.effort:
         settings = replace(settings, effort=definition.effort)
-    return settings, replace(state, requested_focus=None, told="")
+    return settings, replace(state, requested_focus=None, shown_reason="")

@@ -33,7 +33,7 @@ from compact import (
     pins_of,
     plan_drop,
     plan_undo,
-    rewrite_told,
+    rewrite_note,
     summary_usage,
 )
 from tools.base import Tool
@@ -175,8 +175,8 @@ async def compact_now(controller: Controller, argument: str) -> Event | None:
     planned = await off_loop(session, lambda: dry_run(situation, "manual", focus))
     price = _summary_price(session, context, situation, planned)
     if DRY_RUN not in words:
-        if planned.goes:
-            preview = [f"Freeing {_freed(situation, planned)}:", *planned.goes, price]
+        if planned.removed:
+            preview = [f"Freeing {_freed(situation, planned)}:", *planned.removed, price]
             controller.emit(CommandOutput("\n".join(preview)))
         done = await compact_context(
             session,
@@ -192,8 +192,8 @@ async def compact_now(controller: Controller, argument: str) -> Event | None:
         return None
     if not planned.proposals:
         return Notice(planned.note or "nothing would be compacted")
-    stays = ["Largest blocks that remain:", *planned.stays] if planned.stays else []
-    lines = [f"Would free {_freed(situation, planned)}:", *planned.goes, price, *stays]
+    remaining = ["Largest blocks that remain:", *planned.remaining] if planned.remaining else []
+    lines = [f"Would free {_freed(situation, planned)}:", *planned.removed, price, *remaining]
     return CommandOutput("\n".join(lines))
 
 
@@ -245,7 +245,7 @@ async def undo_compaction(controller: Controller, argument: str) -> Event | None
 
 
 def _rewrite_note(session: Session, context: TurnContext) -> str:
-    return rewrite_told(situation_of(session, context)) if context.settings.cache else ""
+    return rewrite_note(situation_of(session, context)) if context.settings.cache else ""
 
 
 async def drop_block(controller: Controller, argument: str) -> Event | None:

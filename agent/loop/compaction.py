@@ -32,8 +32,8 @@ from agent.session import (
     todo_lines,
 )
 from compact import (
+    ANNOUNCED_LAYERS,
     COLD_RETURN,
-    LAYERS_TOLD,
     REACTIVE_RUNGS,
     AccountsMissing,
     Calibration,
@@ -45,7 +45,7 @@ from compact import (
     SummaryRequest,
     Trigger,
     compaction_notice,
-    is_told,
+    is_announced,
     largest_blocks_sentence,
     plan,
     without_long_accounts,
@@ -305,9 +305,9 @@ def _explain(context: TurnContext, emit: Emit, trigger: Trigger, planned: Compac
             emit(Notice(planned.note, "error" if planned.failures and trigger == "manual" else "info"))
         return
     reason = planned.note.partition(". ")[0]  # the blocks that the rest names change with every call
-    if reason == context.compaction.told:
+    if reason == context.compaction.shown_reason:
         return
-    context.compaction.told = reason
+    context.compaction.shown_reason = reason
     if not any(what != HookEvent.PRE_COMPACT for what, _ in planned.failures):  # these were shown already
         emit(Notice(f"[auto compact] {planned.note}", "warning"))
 
@@ -442,14 +442,14 @@ async def _apply(
         return CompactionOutcome()
     line = compaction_notice(applied)
     final = applied[-1].report
-    if is_told(applied, context.compaction.settings.policy):
+    if is_announced(applied, context.compaction.settings.policy):
         emit(ContextCompacted(line, trigger=trigger, ids=tuple(ids), report=final))
     _tell_hidden_skills(session, context)
     before = applied[0].report["before"]
     after = final["after"]
     figures = {"before": before, "after": after, "reclaimed": before - after}
     about = {**final, "trigger": trigger, **figures, "summary": _summary(applied)}
-    if context.hooks is not None and (trigger != "auto" or any(p.layer in LAYERS_TOLD for p in applied)):
+    if context.hooks is not None and (trigger != "auto" or any(p.layer in ANNOUNCED_LAYERS for p in applied)):
         await _run_hooks(context, context.hooks, about)
     return CompactionOutcome(tuple(ids), line=line, report=final)
 

@@ -45,7 +45,7 @@ class CompactionState(Struct):
     window_source    the source of the window size in words; "": it is a guess
     cuts_silently    the server truncates a prompt that is too long, and answers the rest
     requested_focus  the focus of a compaction that the model requested; None: no request
-    told             the last reason shown for not making an automatic summary, so that it is shown once
+    shown_reason     the last reason shown for not making an automatic summary, so that it is shown once
     billed           the seq of the newest request after which the cost of the next one was shown
     quiet_below      the sizes of the prompt and of its messages below which no layer acts automatically
     page_bytes       the size of a page of a tool's result, so that a few pages fit into the window
@@ -61,7 +61,7 @@ class CompactionState(Struct):
     window_source: str = ""
     cuts_silently: bool = False
     requested_focus: str | None = None
-    told: str = ""
+    shown_reason: str = ""
     billed: int = 0
     quiet_below: tuple[int, int] = (0, 0)
     page_bytes: int = 0

@@ -54,13 +54,13 @@ class Mention(Struct, frozen=True):
 class Attachment(Struct, frozen=True):
     """The outcome of a mention.
 
-    told     one line for the user
-    trouble  nothing is attached, and `told` gives the reason
+    message  one line for the user
+    trouble  nothing is attached, and `message` gives the reason
     blocks   sent to the model before the prompt
     about    the facts about the file for the transcript, like those of a read
     """
 
-    told: str
+    message: str
     blocks: tuple[Block, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
     trouble: bool = False

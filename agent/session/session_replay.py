@@ -19,7 +19,7 @@ from agent.events import (
     ToolCallFinished,
 )
 from agent.formatting import shorten
-from compact import compaction_notice, is_told
+from compact import compaction_notice, is_announced
 from tools.base import Tool, ToolError, parse_arguments
 from transcripts import (
     FORK_TOPIC,
@@ -161,7 +161,7 @@ def _shown_compactions(session: Session, since: int, policy: str) -> Iterator[tu
     made = [each for each in made if each.id not in session.folded.undone and "cold" in each.report]
     for _, group in groupby(enumerate(made), lambda pair: (pair[1].seq - pair[0], pair[1].trigger)):
         together = [each for _, each in group]  # consecutive ones were planned and shown as one
-        if is_told(together, policy):
+        if is_announced(together, policy):
             ids = tuple(each.id for each in together)
             line = compaction_notice(together)
             trigger = together[0].trigger

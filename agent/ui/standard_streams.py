@@ -126,8 +126,8 @@ def stdin_text(data: bytes, encoding: str = "") -> tuple[str, str, str]:
     if form.strays:
         warning = f"standard input is not valid UTF-8 ({pluralize(form.strays, 'invalid byte')})"
         return mark_stray_bytes(text), warning, encoding
-    warning = f"reading standard input as {form.codec}{', a guess' * form.guessed}" if form.told else ""
-    return text, warning, encoding if form.guessed else form.told or encoding
+    warning = f"reading standard input as {form.codec}{', a guess' * form.guessed}" if form.hint else ""
+    return text, warning, encoding if form.guessed else form.hint or encoding
 
 
 def stdin_lines(stdin: BufferedReader) -> Iterator[str]:

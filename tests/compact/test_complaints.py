@@ -407,7 +407,7 @@ def test_complaint_25_the_preview_equals_what_then_happens(trigger):
     made = world.plan(trigger)
     assert [p.layer for p in preview.proposals] == [p.layer for p in made.proposals] != []
     assert [spans(p) for p in preview.proposals] == [spans(p) for p in made.proposals]
-    assert preview.goes and preview.stays
+    assert preview.removed and preview.remaining
     assert not [fact for fact in world.facts if isinstance(fact, Compacted)]
 
 

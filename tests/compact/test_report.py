@@ -11,7 +11,7 @@ from compact.report import (
     compaction_notice,
     predicted_and_real_cost,
     propose,
-    rewrite_told,
+    rewrite_note,
 )
 from compact.settings import CompactSettings
 from compact.shown_blocks import ShownBlock, largest_blocks, largest_blocks_sentence
@@ -49,8 +49,8 @@ def test_no_dollars_are_shown_for_a_model_whose_price_is_unknown():
     for at in range(12):
         world.call("bash", "line " * 1_000, command=f"make part{at}")
     with_prices = replace(world.situation, prices=Prices())
-    assert "$" in str(dry_run(with_prices, "manual").goes)
-    assert "$" not in str(dry_run(world.situation, "manual").goes)
+    assert "$" in str(dry_run(with_prices, "manual").removed)
+    assert "$" not in str(dry_run(world.situation, "manual").removed)
     world.compact("manual")
     (made,) = world.folded.compactions
     assert made.report["extra_cost_usd"] == 0.0 and made.report["predicted_cost_usd"] > 0.0
@@ -59,24 +59,24 @@ def test_no_dollars_are_shown_for_a_model_whose_price_is_unknown():
 def test_undoing_is_billed_if_the_cache_no_longer_holds_what_it_restores():
     world, _ = compacted()
     world.undo()
-    assert rewrite_told(world.situation) == "", "the last request was as it is now"
+    assert rewrite_note(world.situation) == "", "the last request was as it is now"
     world.compact("manual")
     world.now += world.settings.cache_ttl_s - 1
     world.reply("looked")
     world.user("and then?")
     world.now += 2
-    assert rewrite_told(world.situation) == ""
+    assert rewrite_note(world.situation) == ""
     world.undo()
     told = re.fullmatch(
-        r" \(next request: (.*) tokens of cache write, ~\$0.06\)", rewrite_told(world.situation)
+        r" \(next request: (.*) tokens of cache write, ~\$0.06\)", rewrite_note(world.situation)
     )
     assert told is not None
     world.prices = Prices(is_guess=True)
-    assert rewrite_told(world.situation) == "", "dollars of a guess are not shown"
+    assert rewrite_note(world.situation) == "", "dollars of a guess are not shown"
     world.prices = Prices()
     assert int(told[1].replace(",", "")) == pytest.approx(world.folded.view.tokens, rel=0.01)
     world.now += world.settings.cache_ttl_s
-    assert rewrite_told(world.situation) == "", "a cache that has expired is told of when it goes on"
+    assert rewrite_note(world.situation) == "", "a cache that has expired is told of when it goes on"
 
 
 def test_where_nothing_was_asked_under_it_nothing_came():

@@ -83,7 +83,7 @@ def test_an_escape_sequence_alone_is_no_japanese():
 
 
 def test_a_file_that_became_ascii_is_not_read_as_the_wide_text_that_it_was():
-    assert decode_text(b"a b\n", told="utf-16-le") == ("a b\n", TextForm(newline="\n"))
+    assert decode_text(b"a b\n", hint="utf-16-le") == ("a b\n", TextForm(newline="\n"))
 
 
 def test_what_the_encoding_cannot_say_is_refused(files: FileSession):

@@ -19,7 +19,7 @@ class SeenFile(Struct, frozen=True):
     lines: tuple[int, int] | None = None  # first and last line shown; None for all
     result: int | None = None  # seq of the result or prompt that shows it, once that is recorded
     attached: bool = False  # that is a prompt, which shows no id
-    encoding: str = ""  # the TextForm.told of the shown text
+    encoding: str = ""  # the TextForm.hint of the shown text
 
     @classmethod
     def shown_by(cls, about: Mapping[str, Any]) -> SeenFile | None:

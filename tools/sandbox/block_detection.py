@@ -139,8 +139,8 @@ def _is_within(path: Path, places: Sequence[Path]) -> bool:
 def _refused_service(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess | None:
     """Return the service of this machine, outside the sandbox, that a command could not connect to."""
     target = blocked_socket(run.line, lines, run.profile.hidden, run.cwd)
-    is_told = run.failed or any(map(str.strip, lines))
-    port = blocked_port(run.line, lines) if target is None and is_told else None
+    says_anything = run.failed or any(map(str.strip, lines))
+    port = blocked_port(run.line, lines) if target is None and says_anything else None
     if port is not None:
         target = f"localhost:{port}"
     if target is None:

@@ -87,7 +87,7 @@ class TextForm(Struct, frozen=True):
         return "" if self.codec == "utf-8" else f"[decoded as {self.codec}]"
 
     @property
-    def told(self) -> str:
+    def hint(self) -> str:
         """The hint with which `decode_text` finds the same form again; "" if the bytes are sufficient."""
         if self.mark or not (self.strays or self.codec != "utf-8"):
             return ""
@@ -111,10 +111,10 @@ class TextForm(Struct, frozen=True):
         return {"utf-16": 2, "utf-32": 4}.get(self.codec[:6], 1)
 
 
-def decode_text(data: bytes, told: str = "") -> tuple[str, TextForm] | None:
+def decode_text(data: bytes, hint: str = "") -> tuple[str, TextForm] | None:
     """Return the text without its byte order mark, and its form; None if the bytes are binary.
 
-    `told` is the TextForm.told of an earlier state of the file, which is used if the bytes allow it.
+    `hint` is the TextForm.hint of an earlier state of the file, which is used if the bytes allow it.
     """
     for mark, codec, errors in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
@@ -133,9 +133,9 @@ def decode_text(data: bytes, told: str = "") -> tuple[str, TextForm] | None:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
-        return _not_utf8(data, told)
-    if text.isascii() and told not in ("", "utf-8") and not told.startswith("utf-16") and told[-1] != "?":
-        return text, TextForm(told, "strict", newline=common_newline(text))
+        return _not_utf8(data, hint)
+    if text.isascii() and hint not in ("", "utf-8") and not hint.startswith("utf-16") and hint[-1] != "?":
+        return text, TextForm(hint, "strict", newline=common_newline(text))
     return text, TextForm(newline=common_newline(text))
 
 
@@ -212,26 +212,26 @@ def seems_binary(text: str) -> bool:
     return len(_BINARY_CHAR.findall(sample)) > len(sample) / 10
 
 
-def _not_utf8(data: bytes, told: str) -> tuple[str, TextForm]:
+def _not_utf8(data: bytes, hint: str) -> tuple[str, TextForm]:
     """Return the text in a legacy encoding (the given one first), or as UTF-8 with stray bytes."""
     text = data.decode("utf-8", "surrogateescape")
     strays = len(_STRAY_BYTE.findall(text))
     is_legacy = len(data.translate(None, _ASCII_BYTES)) < 2 * strays  # most of it is not valid UTF-8
-    for codec, sure in _likely_codecs(data, told, is_legacy):
+    for codec, sure in _likely_codecs(data, hint, is_legacy):
         with suppress(UnicodeError, LookupError):
             legacy = data.decode(codec)
             if legacy.encode(codec) == data:
                 return legacy, TextForm(codec, "strict", newline=common_newline(legacy), guessed=not sure)
-    guessed = told.endswith("?") if told.startswith("utf-8") else is_legacy
+    guessed = hint.endswith("?") if hint.startswith("utf-8") else is_legacy
     return text, TextForm(newline=common_newline(text), strays=strays, guessed=guessed)
 
 
-def _likely_codecs(data: bytes, told: str, is_legacy: bool) -> Iterator[tuple[str, bool]]:
+def _likely_codecs(data: bytes, hint: str, is_legacy: bool) -> Iterator[tuple[str, bool]]:
     """Yield (legacy encoding, whether it is certain), the likely ones first."""
-    if told.startswith("utf-8"):
+    if hint.startswith("utf-8"):
         return
-    if told:
-        yield told.removesuffix("?"), not told.endswith("?")
+    if hint:
+        yield hint.removesuffix("?"), not hint.endswith("?")
     if is_legacy:
         yield guess_codec(data)
 

@@ -24,9 +24,9 @@ class MentionedResource(NamedTuple):
 
 
 class AttachedResource(Struct, frozen=True):
-    """A resource that was read for a prompt; with `trouble`, `told` is the reason why it is not attached."""
+    """A resource that was read for a prompt; with `trouble`, `message` says why it is not attached."""
 
-    told: str
+    message: str
     blocks: tuple[Block, ...] = ()
     trouble: bool = False
 

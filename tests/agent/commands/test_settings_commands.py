@@ -536,13 +536,13 @@ def test_a_model_that_retires_soon_is_reported_at_the_start(tmp_path: Path) -> N
     async def work(run: ControllerRun) -> None:
         services = run.controller.services
         facts = services.selection.facts
-        for days, is_told in ((-3, True), (59, True), (62, False)):
+        for days, is_announced in ((-3, True), (59, True), (62, False)):
             date = datetime.fromtimestamp(run.controller.setup.clock.now() + days * 86_400, UTC).date()
             services.selection.facts = replace(facts, retires_on=date.isoformat())
             services.warn_of_retirement()
             when = "was to retire" if days < 0 else "is scheduled to retire"
             told = f"{facts.id} {when} on {date}; change the model with /model"
-            assert (told in run.text()) == is_told
+            assert (told in run.text()) == is_announced
 
     run_controller(tmp_path, work)
 

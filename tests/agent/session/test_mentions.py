@@ -73,7 +73,7 @@ def test_mentions_are_found_where_users_write_them(text: str, found: list[Mentio
 
 def test_a_mentioned_file_is_attached_with_its_lines_and_counts_as_read(context: ToolContext) -> None:
     (one,) = attached("see @src/a.py.", context)
-    assert one.told == "read src/a.py (40 lines)" and "File: src/a.py (40 lines)" in text_of(one)
+    assert one.message == "read src/a.py (40 lines)" and "File: src/a.py (40 lines)" in text_of(one)
     assert "\n40\tline 40\n" in text_of(one)
     note_attached([one.about], context, 7)
     assert not is_stale(context, load_file(str(context.folder / "src" / "a.py")))
@@ -84,7 +84,7 @@ def test_a_file_is_attached_once_however_it_is_written(context: ToolContext) -> 
     found = attached(
         "@src/a.py and again @src/a.py. Also @src/../src/a.py, @b (@b); @src/a.py#L2, @q, @q.", context
     )
-    assert [one.told for one in found] == [
+    assert [one.message for one in found] == [
         "read src/a.py (40 lines)",
         "read b (1 line)",
         "read src/a.py (2-2 of 40)",
@@ -98,9 +98,9 @@ def test_lines_a_directory_and_the_home_directory_can_be_mentioned(
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "notes").write_text("mine\n")
     lines, folder, home, root = attached("@src/a.py#L39-50 @src/ @~/notes @/", context)
-    assert root.told.startswith("listed / (") and "\nFolder: / (" in text_of(root)
-    assert lines.told == "read src/a.py (39-40 of 40)" and "line 38" not in text_of(lines)
-    assert folder.told == "listed src/ (1 entry)" and "\na.py\n" in text_of(folder)
+    assert root.message.startswith("listed / (") and "\nFolder: / (" in text_of(root)
+    assert lines.message == "read src/a.py (39-40 of 40)" and "line 38" not in text_of(lines)
+    assert folder.message == "listed src/ (1 entry)" and "\na.py\n" in text_of(folder)
     assert "\n1\tmine" in text_of(home)
 
 
@@ -109,7 +109,7 @@ def test_of_a_pdf_the_text_of_the_first_pages_is_attached(context: ToolContext) 
         pdf_document(*(f"Chapter {at} " + "word " * 80 for at in range(9)))
     )
     (whole,) = attached("look at @f.pdf", context)
-    assert "Chapter 8" in text_of(whole) and whole.told == "read f.pdf (pages 1-9 of 9)"
+    assert "Chapter 8" in text_of(whole) and whole.message == "read f.pdf (pages 1-9 of 9)"
     (head,) = attached("look at @f.pdf", context, replace(LIMITS, tokens=400))
     assert "Chapter 0" in text_of(head) and "Chapter 8" not in text_of(head)
 
@@ -117,27 +117,27 @@ def test_of_a_pdf_the_text_of_the_first_pages_is_attached(context: ToolContext) 
 def test_of_a_large_file_the_head_is_attached_with_a_note(context: ToolContext) -> None:
     (context.folder / "big").write_text("".join(f"{number:20}\n" for number in range(9_000)))
     (one,) = attached("@big", context)
-    assert one.told == "read big (1-2000 of 9000)" and "continue with offset=2001" in text_of(one)
+    assert one.message == "read big (1-2000 of 9000)" and "continue with offset=2001" in text_of(one)
     (context.folder / "wide").write_text("".join("x" * 199 + "\n" for _ in range(1_500)))
     (one,) = attached("@wide", context)
     assert one.about["last"] < 500 and len(text_of(one)) // 4 <= 25_100
     assert f"continue with offset={one.about['last'] + 1}" in text_of(one)
     first, second = attached("@src/a.py @wide", context, replace(LIMITS, tokens=160))
-    assert first.blocks and second.trouble and second.told.endswith("it is too large for one prompt")
+    assert first.blocks and second.trouble and second.message.endswith("it is too large for one prompt")
 
 
 def test_a_notebook_goes_as_its_cells_unless_lines_are_named(context: ToolContext) -> None:
     code = {"cell_type": "code", "source": "x = 1\n" * 99, "outputs": []}
     (context.folder / "n.ipynb").write_text(json.dumps({"cells": [code] * 400}))
     cells, rows = attached("@n.ipynb @n.ipynb#L1-1", context)
-    assert cells.told == "read n.ipynb (400 cells)" and "[cells[9]: code]\nx = 1\n" in text_of(cells)
+    assert cells.message == "read n.ipynb (400 cells)" and "[cells[9]: code]\nx = 1\n" in text_of(cells)
     assert "cells, the rest is omitted" in text_of(cells) and '1\t{"cells"' in text_of(rows)
 
 
 def test_an_image_goes_as_an_image(context: ToolContext) -> None:
     (context.folder / "dot.png").write_bytes(PIXEL)
     (one,) = attached("what is @dot.png?", context)
-    assert one.told == "read dot.png (image/png, 1x1)"
+    assert one.message == "read dot.png (image/png, 1x1)"
     assert isinstance(one.blocks[0], ImageBlock) and is_injected(one.blocks[1])
 
 
@@ -146,8 +146,8 @@ def test_what_cannot_or_may_not_be_attached_is_reported(context: ToolContext) ->
     (context.folder / "tool.bin").write_bytes(b"\x7fELF" + bytes(range(256)))
     limits = replace(LIMITS, refusal=lambda access: "secret" if access.protected else "")
     secret, binary = attached("@.env @tool.bin", context, limits)
-    assert (secret.told, secret.blocks) == ("cannot attach @.env: secret", ())
-    assert binary.trouble and "is a binary file" in binary.told and not binary.blocks
+    assert (secret.message, secret.blocks) == ("cannot attach @.env: secret", ())
+    assert binary.trouble and "is a binary file" in binary.message and not binary.blocks
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_what_names_no_file_is_reported_in_one_line_with_what_is_near(
     (context.folder / "src" / "deep").mkdir()
     (context.folder / "src" / "deep" / "parser.py").write_text("")
     found = attached(text, context)
-    assert [one.told for one in found] == ([told] if told else [])
+    assert [one.message for one in found] == ([told] if told else [])
     assert not any(one.trouble or one.blocks for one in found)
 
 
