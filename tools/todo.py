@@ -53,7 +53,7 @@ Keep a to-do list that the user sees and that survives compactions. Use it for w
 Each call replaces the whole list. Keep one item in_progress, with its activeForm ("Running tests"), and \
 mark items completed as soon as they are done.""",
     arguments=TodoArguments,
-    kind="other",
+    kind="plans",
     title=_title,
     access=no_access,
     run=set_todos,

@@ -100,7 +100,8 @@ def fact_text(fact: Fact) -> str:
 def indexed_text(fact: Fact, outputs: Path) -> str:
     """Return the searchable text of a fact, including a full output that is stored in a file.
 
-    Recalled text and the calls that recalled it are excluded: otherwise each search would find earlier ones.
+    Recalled text, the calls that recalled it and to-do lists are excluded: otherwise searches would find
+    what repeats a text instead of the text.
     Characters are composed (NFC), so that a word is found however its accents are encoded.
     """
     return normalize("NFC", _searchable_text(fact, outputs))
@@ -113,7 +114,7 @@ def _searchable_text(fact: Fact, outputs: Path) -> str:
         case Result() if fact.stored is not None:
             return OutputsFolder(outputs).read(fact.stored) or fact_text(fact)
         case Reply():
-            return "\n\n".join(_searchable_block(block) for block in fact.blocks if not _is_recall(block))
+            return "\n\n".join(_searchable_block(block) for block in fact.blocks if not _repeats(block))
         case Result() if not fact.about.get(RECALLED_KEY):
             return content_text(without_injected(fact.content))
     return ""
@@ -130,8 +131,8 @@ def _searchable_block(block: Block) -> str:
     return "\n".join((block.name, *values))
 
 
-def _is_recall(block: Block) -> bool:
-    return isinstance(block, ToolUseBlock) and tool_kind(block.name) == "recalls"
+def _repeats(block: Block) -> bool:
+    return isinstance(block, ToolUseBlock) and tool_kind(block.name) in ("recalls", "plans")
 
 
 def call_of(reply: Fact | None, result: Result) -> ToolUseBlock | None:

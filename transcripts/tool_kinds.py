@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast, get_args
 
-ToolKind = Literal["reads", "searches", "writes", "runs", "recalls", "asks", "instructs", "other"]
+ToolKind = Literal["reads", "searches", "writes", "runs", "recalls", "plans", "asks", "instructs", "other"]
 """reads: shows a file. searches: lists files, or shows lines of many. writes: changes a file.
-runs: executes a command. recalls: shows earlier text again. asks: asks the user or makeroom something.
+runs: executes a command. recalls: shows earlier text again. plans: keeps a to-do list.
+asks: asks the user or makeroom something.
 instructs: loads instructions that apply from then on, so that its results are not cleared.
 other: none of these."""
 TOOL_KINDS: tuple[ToolKind, ...] = get_args(ToolKind)
@@ -36,6 +37,7 @@ _KIND_BY_NAME: dict[str, ToolKind] = {
     ),
     **dict.fromkeys(("bash", "shell", "run", "execute"), "runs"),
     "recall": "recalls",
+    **dict.fromkeys(("todo", "todowrite", "update_plan"), "plans"),
     "compact": "asks",
 }
 

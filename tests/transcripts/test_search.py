@@ -318,6 +318,13 @@ def test_an_excerpt_shows_no_bare_tags_nor_what_was_added_to_a_result(project: P
     assert [(hit.id, hit.excerpt) for hit in hits] == [("r1", ("$ make walrus", "and now the walrus"))]
 
 
+def test_a_fact_is_found_and_not_the_to_do_list_that_repeats_it(project: Path) -> None:
+    todo = ToolUseBlock("t9", "TodoWrite", {"todos": [{"content": "import the walrus", "status": "pending"}]})
+    write(project, "c", Reply(1, NOON, (TextBlock("First I import the walrus into the zoo."),)))
+    write(project, "c", *(Reply(seq, NOON, (todo,)) for seq in range(2, 5)))
+    assert found(project, "import the walrus", "c") == ["c1"]
+
+
 def test_earlier_searches_are_not_found(project: Path) -> None:
     asked = ToolUseBlock("t9", "recall", {"query": "the green bikeshed"})
     recalled = (TextBlock("r5  just now  user\n    Paint the bikeshed green."),)

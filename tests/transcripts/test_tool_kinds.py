@@ -14,6 +14,7 @@ from transcripts.tool_kinds import TOOL_KINDS, tool_kind
         ("MultiEdit", "writes"),
         ("bash", "runs"),
         ("recall", "recalls"),
+        ("TodoWrite", "plans"),
         ("Task", "other"),
     ],
 )
