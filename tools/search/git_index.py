@@ -10,7 +10,9 @@ several times as long:
 
 git runs with a git directory of our own (git_listing.py). The time of the copy is far in the future, so git
 never reads a file to be sure that it has not changed, and runs no filter. The times of a file that changed in
-the second in which the index was written prove nothing, so the caller has to look at it (`unusual`). Files
+the second in which the index was written prove nothing, so the caller has to look at it (`unusual`). In a
+repository that was copied, all times and inodes differ from the index. There git first compares the contents
+and notes what it finds in our copy of the index, without any filter that a program would run. Files
 with a filter are not returned, nor are those that git converts unless their blobs have the same size.
 Submodules are ignored, since git would run another git in them, with the filters that their own configuration
 names.
@@ -61,6 +63,14 @@ set -- . ':(exclude,attr:!text !eol !ident !working-tree-encoding !crlf)'
 wait $entries && wait $sizes || exit 6
 wait $unusual || true
 """
+# $1 is the index, $2 its copy. Without settings there are no filters. git fails if files have changed.
+_REFRESH = """\
+exec 2>/dev/null
+cp "$1" "$2" || exit 3
+GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null "$0" update-index -q \\
+    --ignore-submodules --refresh >/dev/null || true
+"""
+_MANY_STALE = 2_000  # files: comparing their contents takes less time than storing them
 _CHANGED = """\
 exec "$0" diff-files -z --name-only --relative --ignore-submodules=all 2>/dev/null
 """
@@ -172,27 +182,43 @@ class GitIndex:
             raise GitFailed("there is no repository")
         try:
             private = (await command_runner(self.context).supervisor()).private
-            found = _index_of(checkout).stat()
-            written_ns = min(found.st_mtime_ns, time.time_ns())
-            settled_ns = written_ns // 1_000_000_000 * 1_000_000_000 - FILE_CLOCK_NS
+            index = _index_of(checkout)
             # git makes the index with the mode of any new file.
-            mode = stat.S_IMODE(found.st_mode)
-            executable_mode = mode | (mode & 0o444) >> 2
-            copy = private / "index"
-            idle = [word for name in self._idle_folders for word in ("-o", "-name", name)][1:]
-            with tempfile.TemporaryDirectory(dir=private, prefix="git-") as output:
-                settled = Path(output, "settled")
-                settled.touch()
-                os.utime(settled, ns=(settled_ns - 1, settled_ns - 1))
-                places = [str(_index_of(checkout)), str(copy), output]
-                modes = [f"{mode:o}", f"{executable_mode:o}"]
-                converts = "converts" if _may_convert(checkout) else ""
-                await self._run([_READ, *places, converts, *modes, *(idle or ["-name", ".git"])], copy)
-                self._copy = copy
-                read = await asyncio.to_thread(_read_output, Path(output), str(self._folder))
+            mode = stat.S_IMODE(index.stat().st_mode)
+            found, stale = await self._read_from(index, checkout, private, mode)
+            if stale > _MANY_STALE:
+                refreshed = private / "refreshed-index"
+                await self._run([_REFRESH, str(index), str(refreshed)], refreshed)
+                found, _ = await self._read_from(refreshed, checkout, private, mode)
+                refreshed.unlink()
+            return found
         except (SupervisorLost, OSError, ValueError) as error:
             raise GitFailed(str(error)) from error
-        return TrackedFiles(*read, settled_ns=settled_ns, mode=mode, executable_mode=executable_mode)
+
+    async def _read_from(
+        self, index: Path, checkout: Checkout, private: Path, mode: int
+    ) -> tuple[TrackedFiles, int]:
+        """Read an index; return also the number of files that do not look as in it, or may have changed.
+
+        Raises GitFailed, OSError and ValueError.
+        """
+        written_ns = min(index.stat().st_mtime_ns, time.time_ns())
+        settled_ns = written_ns // 1_000_000_000 * 1_000_000_000 - FILE_CLOCK_NS
+        executable_mode = mode | (mode & 0o444) >> 2
+        copy = private / "index"
+        idle = [word for name in self._idle_folders for word in ("-o", "-name", name)][1:]
+        with tempfile.TemporaryDirectory(dir=private, prefix="git-") as output:
+            settled = Path(output, "settled")
+            settled.touch()
+            os.utime(settled, ns=(settled_ns - 1, settled_ns - 1))
+            places = [str(index), str(copy), output]
+            modes = [f"{mode:o}", f"{executable_mode:o}"]
+            converts = "converts" if _may_convert(checkout) else ""
+            await self._run([_READ, *places, converts, *modes, *(idle or ["-name", ".git"])], copy)
+            self._copy = copy
+            read, count = await asyncio.to_thread(_read_output, Path(output), str(self._folder))
+        found = TrackedFiles(*read, settled_ns=settled_ns, mode=mode, executable_mode=executable_mode)
+        return found, count - len(found.idents.keys() - found.unusual)
 
     async def _run(self, script: Sequence[str], index: Path | None) -> str:
         try:
@@ -229,8 +255,14 @@ def _split(items: Sequence[str], most: int) -> Iterator[Sequence[str]]:
         yield items[start : start + most]
 
 
-def _read_output(output: Path, folder: str) -> tuple[dict[str, str], set[str], set[str]]:
-    """Parse the output of `_READ`: blobs, executable files and unusual ones. Raises OSError or ValueError."""
+_Read = tuple[dict[str, str], set[str], set[str]]
+
+
+def _read_output(output: Path, folder: str) -> tuple[_Read, int]:
+    """Parse the output of `_READ`: blobs, executable files and unusual ones, and the number of all entries.
+
+    Raises OSError or ValueError.
+    """
 
     def names(file: str) -> list[str]:
         return os.fsdecode((output / file).read_bytes()).split("\0")[:-1]
@@ -239,6 +271,7 @@ def _read_output(output: Path, folder: str) -> tuple[dict[str, str], set[str], s
     if top != ".":
         raise ValueError("find does not know these expressions")
     found, executable = _regular_files(names("entries"))
+    count = len(found)
     for name in (*names("changed"), *names("filtered")):
         found.pop(name, None)
     if converted := names("converted"):
@@ -248,7 +281,7 @@ def _read_output(output: Path, folder: str) -> tuple[dict[str, str], set[str], s
             name = entry.partition("\t")[2]
             if name in found and size != str(os.lstat(f"{folder}/{name}").st_size):
                 del found[name]
-    return found, executable, {name[2:] for name in unusual}
+    return (found, executable, {name[2:] for name in unusual}), count
 
 
 def _regular_files(entries: Sequence[str]) -> tuple[dict[str, str], set[str]]:

@@ -363,3 +363,35 @@ def test_a_slow_scan_says_what_it_waits_for(
     assert notices == ["keeping copies of 1 file for /rewind..."]
     session.runner.run(report_if_slow(checkpoints, emit, asyncio.to_thread(list)))
     assert len(notices) == 1
+
+
+def test_a_copied_repository_is_compared_by_content_once(
+    session: BashSession,
+    root: Path,
+    checkpoints: Checkpoints,
+    in_session: Callable[[Callable[[], object]], None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """Its files have other inodes and times than in the index; nothing that a setting names is run."""
+    monkeypatch.setattr("tools.search.git_index._MANY_STALE", 0)
+    ran = tmp_path / "ran"
+    settings = tmp_path / "settings"
+    settings.write_text(f'[filter "x"]\n\tclean = touch {ran}; cat\n')
+    session.context.environ = {**session.context.environ, "GIT_CONFIG_GLOBAL": str(settings)}
+    commit(root, "for n in a b c d; do seq 9 >$n; done; chmod 755 b; touch -d @1600000000 a b c d")
+    sh(root, "for n in a b c d; do cp -p $n .copy; mv .copy $n; done")
+    (root / "c").write_text("other\n" * 3)
+    os.utime(root / "c", (OLD_S, OLD_S))
+    assert (root / "c").stat().st_size == (root / "a").stat().st_size, "only its content tells"
+    sh(root, f"git config filter.x.clean 'touch {ran}; cat'; echo 'd filter=x' >.git/info/attributes")
+    settle(root)
+    before = tree(root)
+    in_session(lambda: sh(root, "echo 1 >>a; echo 1 >>c; echo 1 >>d"))
+    assert states_in_git(checkpoints) == {"b"} and stored(root) >= 2
+    assert [each.path for each in checkpoints.log.changes] == ["a", "c", "d"]
+    in_session(lambda: sh(root, "rm b"))
+    assert not ran.exists()
+    rewound(checkpoints)
+    assert tree(root) == before
+    assert "M c" in sh(root, "git status --short"), "the index of the user is as it was"
