@@ -55,7 +55,7 @@ def test_the_record_keeps_the_kind_of_each_tool_besides():
         "glob": "searches",
         "compact": "asks",
         "recall": "recalls",
-        "todo": "other",
+        "todo": "plans",
         "task": "other",
         "ask_user": "asks",
         "exit_plan": "asks",
