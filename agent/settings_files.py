@@ -57,12 +57,12 @@ def read_settings(path: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except RecursionError as error:
-        raise ConfigError(f"cannot read {path}: nested too deeply. Correct or remove it.") from error
+        raise ConfigError(f"cannot read {path}: nested too deeply; correct or remove it") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"cannot read {path}: it is not UTF-8 text. Save it as UTF-8.") from error
+        raise ConfigError(f"cannot read {path}: it is not UTF-8 text; save it as UTF-8") from error
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError(f"cannot read {path}: {why}. Correct or remove it.") from error
+        raise ConfigError(f"cannot read {path}: {why}; correct or remove it") from error
 
 
 def write_setting(path: Path, name: str, value: str) -> None:

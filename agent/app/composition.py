@@ -355,7 +355,7 @@ class Services(Struct):
         if given and facts.window_source and self.window == given > facts.window:
             self.warn(
                 f"the context window is set to {given:,} tokens, but the server reports {facts.window:,} "
-                f"({facts.window_source}). If it rejects a request as too large, its limit is used."
+                f"({facts.window_source}); if it rejects a request as too large, its limit is used"
             )
 
     def warn_of_retirement(self) -> None:

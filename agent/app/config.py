@@ -398,7 +398,7 @@ def _variable(variable: str, name: str, text: str) -> Any:
     """Return the value that a variable gives to a setting. Raises ConfigError."""
     if name in ("key", "token", "openai_key"):
         if not text.isascii() or not text.isprintable():
-            raise ConfigError(f"{variable} contains characters that no key has. Copy the key again.")
+            raise ConfigError(f"{variable} contains characters that no key has; copy the key again")
         return text
     if name == "timeout":
         with suppress(ValueError):

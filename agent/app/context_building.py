@@ -147,9 +147,9 @@ def require_price(setup: RunSetup, facts: ModelFacts) -> None:
     """Raise UsageError if there is a budget but the model's price is unknown."""
     if setup.options.max_budget_usd is not None and PriceList(setup.config.prices).known(facts.id) is None:
         raise UsageError(
-            f"cannot apply --max-budget-usd: the price of {facts.id} is unknown. Add"
+            f"cannot apply --max-budget-usd: the price of {facts.id} is unknown; add"
             f" [prices.{json.dumps(facts.id)}] with input and output, in dollars per million tokens, to your"
-            " settings file."
+            " settings file"
         )
 
 

@@ -107,7 +107,7 @@ def _object(text: str, folder: Path) -> dict[str, Any]:
         try:
             data = read_regular(path, MAX_GIVEN_BYTES).removeprefix(b"\xef\xbb\xbf")
         except OSError as error:
-            raise UsageError(f"{where}: {error.strerror}. Pass a file or a JSON object.") from error
+            raise UsageError(f"{where}: {error.strerror}; pass a file or a JSON object") from error
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -141,7 +141,7 @@ def _sandbox(value: Any) -> Any:
         return value
     if others := sorted(set(value) - {"enabled", "autoAllowBashIfSandboxed", "failIfUnavailable"}):
         raise UsageError(
-            f"--settings: sandbox.{others[0]} cannot be enforced here. Use the setting [sandbox] instead."
+            f"--settings: sandbox.{others[0]} cannot be enforced here; use the setting [sandbox] instead"
         )
     return {"mode": "require" if value["enabled"] else "auto"}
 

@@ -173,7 +173,7 @@ async def _settle(sandbox: SessionSandbox, emit: Emit) -> None:
     before = sandbox.level
     await sandbox.settle()
     if sandbox.level != before and before != "none" and sandbox.permissions.sandbox.mode != "off":
-        emit(Notice(f"The sandbox for commands has changed to {sandbox.line}", "warning"))
+        emit(Notice(f"the sandbox for commands has changed to {sandbox.line}", "warning"))
 
 
 def _question(context: TurnContext, call: ParsedCall, verdict: Verdict) -> PermissionQuestion:

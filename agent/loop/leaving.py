@@ -189,7 +189,7 @@ class Leaving(Struct):
             text = f"cannot save the permission to {shown}, which is valid for this session only: {error}"
             self.emit(Notice(text, "warning"))
         else:
-            self.emit(Notice(f"Commands may {shown} in this project from now on (revoke with /sandbox)"))
+            self.emit(Notice(f"commands may {shown} in this project from now on (revoke with /sandbox)"))
 
     def _keep(self, *rules: Rule) -> None:
         for rule in rules:

@@ -81,8 +81,8 @@ class SessionSandbox(Struct):
             await self._apply()
         if self.permissions.rules.sandbox_required and self.level == "none":
             raise ConfigError(
-                f'sandbox is "require", but commands cannot be sandboxed here ({self.why}).'
-                " Use --sandbox auto to approve each command instead."
+                f'sandbox is "require", but commands cannot be sandboxed here ({self.why});'
+                " use --sandbox auto to approve each command instead"
             )
 
     async def settle(self) -> None:

@@ -126,7 +126,7 @@ def _offer_draft(state: ReplState) -> None:
         state.editor.remember(left)
         state.editor.buffer.reset(state.editor.buffer.document)  # makes it load the history again
         words = shorten(one_line(left), 50)
-        state.view.notice(f"The last session ended before this was sent: '{words}' (press ↑ to edit)")
+        state.view.notice(f"the last session ended before this was sent: '{words}' (press ↑ to edit)")
 
 
 def _emit(state: ReplState, event: events.Event) -> None:
@@ -137,10 +137,10 @@ def _emit(state: ReplState, event: events.Event) -> None:
             state.show_title()
     elif event.name == "theme":
         state.terminal.set_theme(event.value)
-        state.view.notice(f"Theme: {event.value}")
+        state.view.notice(f"theme: {event.value}")
     else:
         state.terminal.set_editing(event.value)
-        state.view.notice(f"Editing keys: {'vim' if state.terminal.vim_mode else 'Emacs'}")
+        state.view.notice(f"editing keys: {'vim' if state.terminal.vim_mode else 'Emacs'}")
 
 
 async def _close(state: ReplState, code: int) -> None:

@@ -74,7 +74,7 @@ def test_settings_that_are_not_a_regular_file_are_reported_in_one_line(
     with pytest.raises(ConfigError) as caught:
         load_config({}, project, home / "home")
     assert str(path) in str(caught.value) and "\n" not in str(caught.value)
-    assert str(caught.value).endswith(". Correct or remove it.")
+    assert str(caught.value).endswith("; correct or remove it")
 
 
 @pytest.mark.parametrize(

@@ -862,7 +862,7 @@ def test_a_sandbox_that_is_lost_is_reported_and_commands_need_approval(shell: Sa
     shell.before_each = lambda: next(each)()
     shell.run(["true", "touch a"], Deny())
     (notice,) = [notice for notice in shell.world.told(Notice) if "sandbox" in notice.text]
-    assert notice == Notice("The sandbox for commands has changed to none: it broke", "warning")
+    assert notice == Notice("the sandbox for commands has changed to none: it broke", "warning")
     assert shell.asked == [""] and not (shell.folder / "a").exists()
 
 

@@ -241,7 +241,7 @@ def test_for_this_session_grants_nothing_for_a_command_too_long_to_be_read(tmp_p
 @pytest.mark.parametrize(
     ("before", "mode", "told"),
     [
-        ("namespaces", "auto", ["The sandbox for commands has changed to Landlock and seccomp (weaker)"]),
+        ("namespaces", "auto", ["the sandbox for commands has changed to Landlock and seccomp (weaker)"]),
         ("landlock", "auto", []),
         ("none", "auto", []),
         ("namespaces", "off", []),

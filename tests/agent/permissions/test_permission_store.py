@@ -98,7 +98,7 @@ def test_a_file_that_cannot_be_read_is_named_and_never_written_over(path: Path) 
     path.parent.mkdir(parents=True)
     path.write_text("allow = [", "utf-8")
     store = PermissionStore(PermissionRules(), path)
-    with pytest.raises(ConfigError, match="Correct or remove it"):
+    with pytest.raises(ConfigError, match="correct or remove it"):
         store.allow_always(LOG)
     assert path.read_text("utf-8") == "allow = [" and store.rules.allow == (LOG,)
 

@@ -86,12 +86,12 @@ def test_a_diff_follows_the_background_and_the_theme_and_vim_has_its_keys(tmp_pa
         terminal.sees("❯", "% of").type("\x1b]11;rgb:ffff/ffff/ffff\x07").type(prompt).sees("2 + three")
         assert "dcf5e2" in grounds_of(terminal)
         terminal.type("/theme light-blue\r").sees("unknown theme")
-        terminal.type("/theme dark\r").sees("Theme: dark").type("/diff\r").sees("1 file")
+        terminal.type("/theme dark\r").sees("theme: dark").type("/diff\r").sees("1 file")
         assert "12301c" in grounds_of(terminal)
-        terminal.type("/vim\r").sees("Editing keys: vim", "INSERT")
+        terminal.type("/vim\r").sees("editing keys: vim", "INSERT")
         terminal.type("alpha beta\x1b").sees("NORMAL").type("bdw").sees("❯ alpha").misses("beta")
         terminal.type("0iX").sees("❯ Xalpha", "INSERT").type("\x1b").sees("NORMAL").type("ddi/vim off\r")
-        terminal.sees("Editing keys: Emacs").misses("NORMAL")
+        terminal.sees("editing keys: Emacs").misses("NORMAL")
 
 
 def test_esc_leaves_each_of_the_modes_of_vim(tmp_path: Path) -> None:
