@@ -113,6 +113,7 @@ def test_the_items_stand_before_the_row_that_ends_the_menu(tmp_path: Path) -> No
         "[ ] hook two: runs two 2",
         "Done",
     ]
+    assert [row.key for row in menus[1].rows] == ["1", "2", ""]  # Done is no item
     assert [menu.at for menu in menus[1:]] == [0, 1]
 
 
