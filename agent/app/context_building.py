@@ -38,6 +38,7 @@ from agent.session import (
     prompt_part,
     skills_section,
     system_prompt,
+    telling_facts,
 )
 from agent.settings_files import claude_folder
 from compact import ANNOUNCED_LAYERS, ContextWindow, PriceList, TokenCounter, pages_referred_to
@@ -190,7 +191,7 @@ def tool_context_of(services: Services, session: Session) -> ToolContext:
     )
     for restored in recover(context.journals):
         services.warn(f"restored {restored}: a previous run ended while writing it")
-    _restore_seen(context, session.folded.facts)
+    _restore_seen(context, telling_facts(session.folded))
     command_runner(context).on_finish = lambda announcement: services.emit(Notice(announcement))
     return context
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         note_news,
         post_planning,
         restore_news,
+        telling_facts,
     )
     from .memory_files import (
         chars_left,
@@ -101,6 +102,7 @@ __all__ = [
     "show_rewound",
     "skills_section",
     "system_prompt",
+    "telling_facts",
     "text_of_reply",
     "todo_lines",
     "unread_memory",
@@ -113,7 +115,7 @@ __getattr__ = lazy_door(
         "answers": "Answer answers_of joined_pieces newest_answer was_cut",
         "environment": (
             "BranchWatch Environment environment_context environment_news is_told_environment note_news "
-            "post_planning restore_news TYPED_HEAD"
+            "post_planning restore_news telling_facts TYPED_HEAD"
         ),
         "memory_files": (
             "chars_left find_memory memory_above memory_below memory_of memory_path_of memory_text "

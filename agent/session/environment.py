@@ -196,6 +196,28 @@ def note_news(session: Session, inbox: Inbox) -> None:
         session.add_metadata(NEWS_TOPIC, replace_surrogates(about))
 
 
+class _TellingTrail(FactTrail):
+    """The facts so far that `telling_facts` returns."""
+
+    found: list[Result | Metadata] = field(default_factory=list)
+
+
+def telling_facts(folded: Folded) -> Sequence[Result | Metadata]:
+    """Return the metadata, and the results that tell of a file or of a command in the background, in order.
+
+    Most results of a long session tell of neither. Each fact is read once.
+    """
+    trail = folded.memo(_TellingTrail)
+    unread = trail.unread(folded, Result, Metadata)
+    trail.found += (
+        fact
+        for fact in unread
+        if isinstance(fact, Metadata)
+        or (isinstance(fact, Result) and ("sha256" in fact.about or "job" in fact.about))
+    )
+    return trail.found
+
+
 def restore_news(folded: Folded, inbox: Inbox) -> None:
     """Fill the inbox with the notes of earlier runs, and the commands that ended with them."""
     notes = [note for note in folded.metadata if note.topic == NEWS_TOPIC]
@@ -221,7 +243,7 @@ def _forget_sent(folded: Folded, notes: Sequence[Metadata], inbox: Inbox) -> Non
 
 def news_of_ended_commands(folded: Folded) -> tuple[int, str] | None:
     """Report the background commands that ended with an earlier run and that the model takes for running."""
-    if not any(type(fact) is Result and "job" in fact.about for fact in folded.facts):
+    if not any(isinstance(fact, Result) and "job" in fact.about for fact in telling_facts(folded)):
         return None  # mostly, which spares a long session 0.1 s
     running = dict[str, str]()
     begun = dict[str, int]()  # id -> command line, seq of what began it

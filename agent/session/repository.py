@@ -63,7 +63,7 @@ from transcripts import (
 from transcripts.secrets import SecretMasks
 from transcripts.storage import read_regular
 
-from .environment import own_words_sent
+from .environment import own_words_sent, telling_facts
 from .plan_and_todo import newest_plan, newest_todos
 from .session import CHARGE_TOPIC, Session
 from .skill_texts import skills_in_use
@@ -403,6 +403,7 @@ def _read_all(folded: Folded) -> None:
     newest_plan(folded)
     skills_in_use(folded)
     own_words_sent(folded)
+    telling_facts(folded)
 
 
 def _as_data(fact: Fact) -> Fact:

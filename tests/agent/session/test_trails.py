@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from agent.session.environment import PLAN_TEXT, environment_told, own_words_sent
+from agent.session.environment import (
+    PLAN_TEXT,
+    environment_told,
+    news_of_ended_commands,
+    own_words_sent,
+    telling_facts,
+)
 from agent.session.plan_and_todo import newest_plan, newest_todos
 from agent.session.repository import SessionRepository
 from agent.session.session import text_of_reply
@@ -138,4 +144,6 @@ def test_a_reopened_session_has_its_facts_read_before_the_screen_asks_for_plans(
     assert newest_plan(folded) == newest_plan(expected)
     assert skills_in_use(folded) == skills_in_use(expected)
     assert own_words_sent(folded) == own_words_sent(expected)
+    assert telling_facts(folded) == telling_facts(expected)
+    assert news_of_ended_commands(folded) == news_of_ended_commands(expected)
     assert facts.taken == 0
