@@ -279,7 +279,7 @@ def test_our_own_files_are_no_reason_to_ask(run: SandboxedRun) -> None:
         run, profile=replace(run.profile, records=(records,)), line="git clean -fdx", output=output
     )
     assert find_blocked_access(failed) is None
-    assert "makeroom's own" in (hint(failed.line, output) or "")
+    assert "belong to makeroom" in (hint(failed.line, output) or "")
 
 
 def test_a_socket_of_a_service_outside_is_recognised(run: SandboxedRun) -> None:
