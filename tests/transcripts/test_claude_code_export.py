@@ -165,7 +165,7 @@ def check_random_history(seed: int) -> None:
         isinstance(each, Reply) and bool(each.blocks or each.partial) for each in facts
     )
     if not replies:
-        with pytest.raises(UnreadableRecording, match="no reply of a model"):
+        with pytest.raises(UnreadableRecording, match="no reply from a model"):
             reread(facts)
         return
     back = reread(facts)
