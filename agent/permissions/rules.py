@@ -8,7 +8,6 @@ parsed does.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from glob import escape
 from typing import TYPE_CHECKING, Literal
 
@@ -16,7 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent import shell
-from tools.guarded import is_protected
+from tools.guarded import PathGlobs, is_protected
 
 from .allow_rules import coverage, lasting_rule, opening_rule
 from .deny_rules import Denial, denial_of
@@ -129,9 +128,8 @@ class PermissionRules(Struct, frozen=True):
     def path_matches(self, pattern: str, path: str) -> bool:
         """Match a glob with a path, absolute or relative to the project; `~/` is the home directory."""
         if pattern.startswith("~/"):
-            return fnmatchcase(path, f"{escape(self.home)}{pattern[1:]}")
-        relative = path.removeprefix(self.folder.rstrip("/") + "/")
-        return fnmatchcase(path, pattern) or fnmatchcase(relative, pattern)
+            pattern = f"{escape(self.home)}{pattern[1:]}"
+        return PathGlobs(self.folder, frozenset({pattern})).match(path)
 
     def names_line(self, line: str) -> bool:
         """Return whether the user has allowed exactly this line."""

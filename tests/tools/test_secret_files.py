@@ -220,5 +220,7 @@ def test_paths_that_match_globs_are_found_wherever_the_walk_has_got(tmp_path: Pa
     assert matching(60) == ["a/b/c.yml", "a/b/k.pem", "n/k.pem"]
     search.look_for(frozenset({"n"}))
     assert matching(60) == ["n"]
+    search.look_for(frozenset({"*/b"}))
+    assert matching(-1) == matching(60) == ["a/b"], "a directory of tracked files"
     search.look_for(frozenset())
     assert matching(60) == []

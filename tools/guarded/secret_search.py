@@ -19,11 +19,9 @@ are those of permission rules that withhold files from commands.
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from fnmatch import translate
 from functools import cache
 from itertools import chain, islice
 from typing import NamedTuple
@@ -34,6 +32,7 @@ from tools.text import word_set
 from transcripts import RECORD_FOLDERS
 
 from .names import SECRET_FOLDERS, paths_in_index
+from .path_globs import PathGlobs
 from .secret_names import (
     MAYBE_TOKEN_FILES,
     SECRET_FILES,
@@ -90,33 +89,13 @@ class _Listing(Struct, frozen=True):
     matching: tuple[str, ...]
 
 
-class _Globs(Struct, frozen=True):
-    """Globs over paths, absolute or relative to a project, whose `*` crosses slashes."""
-
-    folder: str
-    texts: frozenset[str] = frozenset()
-    form: re.Pattern[str] | None = None
-
-    @classmethod
-    def of(cls, folder: str, texts: frozenset[str]) -> _Globs:
-        form = re.compile("|".join(map(translate, sorted(texts)))) if texts else None
-        return cls(folder, texts=texts, form=form)
-
-    def match(self, path: str) -> bool:
-        """Return whether an absolute path in the project matches one of the globs."""
-        if self.form is None:
-            return False
-        relative = path[len(self.folder) + 1 :]
-        return self.form.match(relative) is not None or self.form.match(path) is not None
-
-
 class SecretSearch:
     """The search of one project, which remembers what it has seen."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self.complete = False  # the last walk reached every directory
-        self._globs = _Globs(folder)
+        self._globs = PathGlobs(folder)
         self._listings: dict[str, _Listing] = {}
         self._judged: dict[str, tuple[Stamp | None, bool]] = {}
         self._index: tuple[Stamp | None, tuple[str, ...]] = (None, ())
@@ -124,7 +103,7 @@ class SecretSearch:
     def look_for(self, globs: frozenset[str]) -> None:
         """Let the next searches look for paths that match these globs as well, and for no others."""
         if globs != self._globs.texts:
-            self._globs = _Globs.of(self.folder, globs)
+            self._globs = PathGlobs(self.folder, globs)
             self._listings = {}
             self._index = (None, ())
 
@@ -141,10 +120,10 @@ class SecretSearch:
 
     def matching(self) -> list[str]:
         """Return the paths of the last search that match the globs, directories before what is in them."""
-        if self._globs.form is None:
+        if not self._globs.texts:
             return []
         listed = chain.from_iterable(listing.matching for listing in self._listings.values())
-        tracked = () if self.complete else filter(self._globs.match, self._tracked())
+        tracked = () if self.complete else self._tracked_matching()
         return list(islice(dict.fromkeys(chain(listed, tracked)), _MAX_MATCHING))
 
     def stamp(self, place: str) -> Stamp:
@@ -157,6 +136,7 @@ class SecretSearch:
     def _walk(self, until: float) -> Iterator[str]:
         """Yield the paths of possible secrets. New directories are listed until the time is over."""
         reached: dict[str, _Listing] = {}
+        globs = self._globs
         self.complete = True
         layer = [self.folder]
         last: list[str] = []
@@ -173,7 +153,7 @@ class SecretSearch:
                 try:
                     stamp = stamp_of(os.stat(place))
                     if listing is None or listing.stamp != stamp:
-                        listing = _listing(place, stamp, self._globs)
+                        listing = _listing(place, stamp, globs)
                 except OSError:
                     continue
                 reached[place] = listing
@@ -181,7 +161,8 @@ class SecretSearch:
                 below += listing.folders
                 last += listing.last
             layer = below
-        self._listings = reached
+        if globs is self._globs:  # else another session has asked for others meanwhile
+            self._listings = reached
 
     def _tracked(self) -> Iterator[str]:
         """Yield the paths of possible secrets and of globs in the index of the project's repository."""
@@ -194,14 +175,25 @@ class SecretSearch:
                 fitting = {
                     name
                     for name in names
-                    if _may_be_secret(plain_name(name.rpartition("/")[2]))
-                    or self._globs.match(f"{self.folder}/{name}")
+                    if _may_be_secret(plain_name(name.rpartition("/")[2])) or self._matching_part(name)
                 }
                 self._index = (stamp, tuple(sorted(fitting)))
         for name in self._index[1]:
             path = os.path.normpath(f"{self.folder}/{name}")
             if path == f"{self.folder}/{name}" and os.path.lexists(path):
                 yield path
+
+    def _tracked_matching(self) -> Iterator[str]:
+        """Yield the tracked paths that match the globs, and directories of tracked files that do."""
+        for path in self._tracked():
+            if part := self._matching_part(path[len(self.folder) + 1 :]):
+                yield f"{self.folder}/{part}"
+
+    def _matching_part(self, name: str) -> str:
+        """Return the outermost directory of a tracked file that matches the globs, else the file, else ""."""
+        ends = (*(at for at, char in enumerate(name) if char == "/"), len(name)) if self._globs.texts else ()
+        matching = (end for end in ends if self._globs.match(f"{self.folder}/{name[:end]}"))
+        return name[: next(matching, 0)]
 
     def _is_secret(self, path: str) -> bool:
         """Return whether a possible secret is one. Its content is read again only if it may have changed."""
@@ -238,7 +230,7 @@ def search_of_project(folder: str) -> SecretSearch:
     return SecretSearch(folder)
 
 
-def _listing(folder: str, stamp: Stamp, globs: _Globs) -> _Listing:
+def _listing(folder: str, stamp: Stamp, globs: PathGlobs) -> _Listing:
     """List a directory that has this stamp. Raises OSError."""
     settled = time.time_ns() - stamp.changed > _SETTLED_NS
     every = _is_secret_folder(folder)
