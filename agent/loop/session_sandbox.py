@@ -99,12 +99,13 @@ class SessionSandbox(Struct):
         read = {self._place(text) for text in sandbox.read}
         planning = self.permissions.planning
         matching = search_of_project(str(self.tools.folder)).matching()
-        unreadable, unwritable = barred_paths(self.permissions.rules, matching)
-        hidden = (*(place for place in base.hidden if place not in read), *unreadable)
+        barred = barred_paths(self.permissions.rules, matching)
+        hidden = (*(place for place in base.hidden if place not in read), *barred.unreadable)
         return replace(
             base,
             writable=() if planning else base.writable,
-            read_only=tuple(dict.fromkeys((*base.read_only, *unwritable))),
+            read_only=tuple(dict.fromkeys((*base.read_only, *barred.unwritable))),
+            pinned=tuple(dict.fromkeys((*base.pinned, *barred.ways))),
             hidden=tuple(dict.fromkeys(hidden)),
             project_writable=sandbox.project == "writable" and not planning,
             proxy=self._proxy.path if self._proxy is not None else None,

@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from .rule_syntax import EDITING, REACHING, READING, Rule
 from .rules import PermissionRules
@@ -26,24 +27,44 @@ def barring_globs(rules: PermissionRules) -> frozenset[str]:
     return frozenset(glob for glob, _ in _globs(rules))
 
 
-def barred_paths(rules: PermissionRules, matching: Iterable[str] = ()) -> tuple[list[Path], list[Path]]:
-    """Return the existing paths that commands must not read, and those that they must not write.
+class BarredPaths(NamedTuple):
+    """The existing paths that commands must not read, those that they must not write, and the ways to them.
 
-    `matching` are the paths in the project that match `barring_globs`.
+    ways: directories of the project that no command may rename, since the rule would no longer match then
     """
+
+    unreadable: list[Path]
+    unwritable: list[Path]
+    ways: list[Path]
+
+
+def barred_paths(rules: PermissionRules, matching: Iterable[str] = ()) -> BarredPaths:
+    """Return the existing paths to withhold; `matching` are paths that match `barring_globs`."""
     barred = [*_barred(rules), *_barred_by_globs(rules, matching)]
-    unreadable = [path for path, rule in barred if rule.tool == READING]
-    return unreadable, [path for path, rule in barred if rule.tool == EDITING]
+    ways = dict.fromkeys(way for path, rule in barred for way in _ways(rules, path, rule))
+    return BarredPaths(
+        unreadable=[path for path, rule in barred if rule.tool == READING],
+        unwritable=[path for path, rule in barred if rule.tool == EDITING],
+        ways=[*ways],
+    )
 
 
-def barring_rule(rules: PermissionRules, action: str, target: str) -> Rule | None:
-    """Return the rule that withholds a path or a host from commands, a deny rule if there is one."""
+def barring_rule(
+    rules: PermissionRules, action: str, target: str, matching: Iterable[str] = ()
+) -> Rule | None:
+    """Return the rule that withholds a path or a host from commands, a deny rule if there is one.
+
+    `matching` is as for `barred_paths`; with it, that includes directories that may not be renamed.
+    """
     if action == "reach":
         about_hosts = (rule for rule in (*rules.deny, *rules.ask) if rule.tool == REACHING)
         return next((rule for rule in about_hosts if rule.pattern == target.lower()), None)
     named = (rule for path, rule in _barred(rules) if Path(target).is_relative_to(path))
     above = (str(path) for path in (Path(target), *Path(target).parents) if path.is_relative_to(rules.folder))
-    return next(chain(named, (rule for _, rule in _barred_by_globs(rules, above))), None)
+    matched = (rule for _, rule in _barred_by_globs(rules, above))
+    barred = chain(_barred(rules), _barred_by_globs(rules, matching)) if action == "write" else ()
+    led_to = (rule for path, rule in barred if Path(target) in _ways(rules, path, rule))
+    return next(chain(named, matched, led_to), None)
 
 
 def reachable_hosts(rules: PermissionRules) -> tuple[str, ...]:
@@ -72,15 +93,48 @@ def _barred_by_globs(rules: PermissionRules, matching: Iterable[str]) -> Iterato
         for glob, rule in globs:
             if path == rules.folder or not rules.path_matches(glob, path):
                 continue
-            if not any((rule.tool, str(place)) in barred for place in (Path(path), *Path(path).parents)):
-                barred.add((rule.tool, path))
-                yield Path(os.path.realpath(path)), rule
+            if any((rule.tool, place) in barred for place in _with_parents(path)):
+                continue
+            barred.add((rule.tool, path))
+            target = os.path.realpath(path)
+            if target == path or _may_be_withheld(rules, target) or rules.path_matches(glob, target):
+                yield Path(target), rule
+
+
+def _with_parents(path: str) -> Iterator[str]:
+    """Yield a path and those of the directories above it; thousands of Path objects would take long."""
+    while path:
+        yield path
+        path = path.rpartition("/")[0]
+
+
+def _may_be_withheld(rules: PermissionRules, target: str) -> bool:
+    """Return whether the target of a link that matches a glob may be withheld.
+
+    A command can make such a link to anything, and without `/usr` no other command would run.
+    """
+    place = Path(target)
+    is_own = any(root and place.is_relative_to(root) for root in (rules.folder, rules.home))
+    return is_own and not Path(rules.folder).is_relative_to(place)
+
+
+def _ways(rules: PermissionRules, path: Path, rule: Rule) -> Iterator[Path]:
+    """Yield the directories above a withheld path, if its rule depends on their names."""
+    pattern = _stripped(rule)
+    while pattern.startswith(("*/", "**/")):
+        pattern = pattern.partition("/")[2]
+    if "/" in pattern and path.is_relative_to(rules.folder):
+        yield from (
+            above
+            for above in path.parents
+            if above != Path(rules.folder) and above.is_relative_to(rules.folder)
+        )
 
 
 def _globs(rules: PermissionRules) -> Iterator[tuple[str, Rule]]:
     """Yield the globs of rules that can match in the project, except those that match all of it."""
     for rule, pattern in _withholding(rules):
-        has_name = bool(pattern.rpartition("/")[2].strip("*?."))
+        has_name = bool(pattern.removeprefix(f"{rules.folder}/").strip("*?./"))
         if has_name and not set(pattern).isdisjoint(_WILDCARDS) and not pattern.startswith("~/"):
             yield pattern, rule
 
@@ -88,8 +142,13 @@ def _globs(rules: PermissionRules) -> Iterator[tuple[str, Rule]]:
 def _withholding(rules: PermissionRules) -> Iterator[tuple[Rule, str]]:
     """Yield the rules about files, each with the pattern of the files and directories to withhold."""
     for rule in (*rules.deny, *rules.ask):
-        pattern = rule.pattern or ""
-        while pattern.endswith(("/**", "/*")):
-            pattern = pattern.removesuffix("/**").removesuffix("/*")
-        if rule.tool in (READING, EDITING) and pattern:
+        if rule.tool in (READING, EDITING) and (pattern := _stripped(rule)):
             yield rule, pattern
+
+
+def _stripped(rule: Rule) -> str:
+    """Return the pattern of a rule without the `/*` or `/**` that stands for everything in a directory."""
+    pattern = rule.pattern or ""
+    while pattern.endswith(("/**", "/*")):
+        pattern = pattern.removesuffix("/**").removesuffix("/*")
+    return pattern

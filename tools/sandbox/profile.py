@@ -28,7 +28,7 @@ class SandboxProfile(Struct, frozen=True):
     read_only         paths within writable ones: hooks, configuration, anything that runs or grants
                       permissions
     program           those of them that this program itself consists of
-    pinned            directories that must not be moved, since they lead to our own
+    pinned            directories that must not be moved, since they lead to our own or to withheld paths
     hidden            unreadable paths: secrets, other homes
     records           our own transcripts, hidden from commands outside the sandbox too
     caches            directories of package managers, each under a private layer, kept in `cache_layers`

@@ -225,6 +225,21 @@ def test_commands_cannot_read_or_write_what_rules_with_wildcards_withhold(tmp_pa
     assert question.refused.startswith("blocked: read g.note") and not question.through
 
 
+def test_commands_cannot_rename_a_directory_to_get_around_a_rule(tmp_path: Path) -> None:
+    deny = (Rule("read", "conf/*.yml"), Rule("read", "a/secrets/**"), Rule("read", "*.pem"))
+    shell = SandboxedWorld(tmp_path.resolve() / "project", deny=deny)
+    for name in ("conf/c.yml", "a/secrets/d", "src/e.pem"):
+        (shell.folder / name).parent.mkdir(parents=True)
+        (shell.folder / name).write_text(f"text of {name}")
+    shell.run(["mv conf x", "cat x/c.yml", "mv a y", "cat y/secrets/d", "mv src z", "cat z/e.pem"])
+    if (sandbox := shell.world.context.sandbox) is None or sandbox.level == "landlock":
+        pytest.skip("Landlock hides nothing within a project")
+    assert "text of" not in shell.texts
+    assert "blocked: write conf (mv): the rule read(conf/*.yml) denies this" in shell.texts
+    assert "blocked: write a (mv): the rule read(a/secrets/**) denies this" in shell.texts
+    assert {"a", "conf", "z"} < {path.name for path in shell.folder.iterdir()}
+
+
 def test_a_command_needs_no_question_and_what_it_changed_is_listed(shell: SandboxedWorld) -> None:
     """Many files are counted for the user but not reported to the model; guarded ones are reported."""
     for name in ("old", "away"):

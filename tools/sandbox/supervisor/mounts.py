@@ -182,7 +182,9 @@ def _mount_masks(profile: dict[str, Any], hidden: list[str]) -> None:
     """Protect files that control programs, hide secrets, and hide our transcripts."""
     read_only = _existing(profile["read_only"])
     places = [profile["folder"], *profile["writable"]]
-    for path in sorted({*ways_to(read_only, places, profile["program"]), *profile["pinned"]}):
+    for path in sorted(
+        {*ways_to(read_only, places, profile["program"]), *filter(os.path.isdir, profile["pinned"])}
+    ):
         mount(path, path, None, BIND | RECURSIVE)
     for path in kept_places(profile):
         with _WhereItIs():
