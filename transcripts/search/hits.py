@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -20,6 +21,7 @@ from .ranking import Found
 
 MAX_EXCERPT_LINE_CHARS = 160  # of a line of an excerpt
 MAX_CALL_CHARS = 120
+MAX_MASKED_CHARS = 10_000  # before and after a match: more than a private key has
 MAX_TITLE_CHARS = 50
 MIN_MATCH_CHARS = 30  # of a line, shown from the match on
 MIN_KIND_CHARS = 20  # of a label that is cut
@@ -120,13 +122,13 @@ def make_hits(
 def _hit(one: Found, here: str, project: Path, mask: Callable[[str], str]) -> Hit:
     about = one.fact.about if isinstance(one.fact, Result) else {}
     path = about.get("path")
-    match, excerpt = _excerpt(one.text, one.start)
+    match, excerpt = _excerpt(*_masked_around(one.text, one.start, mask))
     return Hit(
         id=f"r{one.fact.seq}" if one.sid == here else f"{one.sid}/r{one.fact.seq}",
         session=one.sid,
         ts=one.fact.ts,
         kind=mask(_kind(one)),
-        excerpt=tuple(map(mask, excerpt)),
+        excerpt=tuple(excerpt),
         score=one.score,
         path=path if isinstance(path, str) else "",
         changed=_has_changed(project, one.folder, path, about.get("sha256")),
@@ -167,6 +169,25 @@ def _cut_call(kind: str, most: int) -> str:
 
 def _indented(line: str) -> str:
     return f"{INDENT}{line}"
+
+
+def _masked_around(text: str, start: int, mask: Callable[[str], str]) -> tuple[str, int]:
+    """Return the text around a match, and the offset of the match there.
+
+    It is masked as a whole, since in a part of a secret, such as a line of a private key, none is recognized.
+    """
+    begin = max(0, start - MAX_MASKED_CHARS)
+    around = text[begin : start + MAX_MASKED_CHARS]
+    at = start - begin
+    masked = mask(around)
+    if masked == around:
+        return around, at
+    piece = around[at : at + MIN_MATCH_CHARS // 2]
+    places = [match.start() for match in re.finditer(re.escape(piece), masked)]
+    if not places:  # the match is in a secret
+        same = enumerate(zip(around, masked, strict=False))
+        return masked, next((at for at, (ours, theirs) in same if ours != theirs), 0)
+    return masked, places[min(around.count(piece, 0, at), len(places) - 1)]
 
 
 def _excerpt(text: str, start: int) -> tuple[int, list[str]]:

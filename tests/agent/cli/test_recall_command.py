@@ -118,6 +118,21 @@ def test_secrets_of_the_environment_are_masked(
     assert "bikeshed number" not in run(capsys, project, "number")[1]
 
 
+@pytest.mark.parametrize("words", ["begin rsa private key", "line3abcdef", "the lighthouse"])
+def test_no_line_of_a_private_key_is_printed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: str
+) -> None:
+    lines = "\n".join(f"line{number}abcdefMIIEpAIBAAKCAQEA{number * 7}walrusHARBOUR" for number in range(9))
+    key = f"-----BEGIN RSA PRIVATE KEY-----\n{lines}\n-----END RSA PRIVATE KEY-----\n"
+    path = tmp_path / RECORDS_FOLDER / "20261121-093012-aaaa.jsonl"
+    path.parent.mkdir()
+    said = User(1, 1.79e9, (TextBlock(f"the key:\n{key}of the lighthouse"),))
+    path.write_bytes(encode_fact(said, path.stem))
+    code, out, _ = run(capsys, tmp_path, *words.split())
+    assert code == 0 and "MIIEpAIB" not in out
+    assert "[private key masked]" in out or "of the lighthouse" in out
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
