@@ -72,6 +72,11 @@ def senseless(answer: Answer, words: str = "cannot parse the response") -> Hosti
     return Hostile(answer, "tries 3", words)
 
 
+def empty(answer: Answer) -> Hostile:
+    """Return a case without an event, like that of a connection which is lost at once."""
+    return Hostile(answer, "tries 10", "ended before the reply")
+
+
 def silent(answer: Answer) -> Hostile:
     return Hostile(answer, "tries 10", "no content for")
 
@@ -107,10 +112,12 @@ _BODIES = {
     "packed text": too_much(
         _GZIP + packed(start() + begin(0) + delta(0, "text_delta", text="ab" * 999) * 2_200), "4,194,304"
     ),
-    "packed twice": senseless(headed("content-encoding: gzip, gzip") + packed(packed(b"x")), "packed more"),
+    "packed twice": senseless(
+        headed("content-encoding: gzip, gzip") + packed(packed(b"x")), "compressed more than once"
+    ),
     "packed nothing": silent(empty_bomb(1)),
     "nothing, packed three times": senseless(empty_bomb(3), "compressed more than once"),
-    "packed in an unknown way": senseless(headed("content-encoding: br") + b"\x01\x02", "expected a reply"),
+    "packed in an unknown way": empty(headed("content-encoding: br") + b"\x01\x02"),
     "chunks of one byte for ever": silent(forever(_CHUNKED, b"1\r\n\n\r\n")),
     "a chunk's head without an end": senseless(forever(_CHUNKED + b"1;", b"a=b;"), "too long"),
     "a chunk of a negative size": senseless(_CHUNKED + b"-5\r\nx", "illegal chunk"),
@@ -133,18 +140,17 @@ _HEADS = {
     "hints for ever": silent(forever(b"", b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n")),
     "another protocol": senseless(headed("upgrade: x", status="101 Switching"), "HTTP"),
     "NUL in a header": senseless(_OK + b"x: a\0b\r\n\r\n", "illegal header"),
-    "escapes in headers": senseless(
-        headed(*(f"{name}: \x9d52;c;ZXZpbA==\x9c" for name in ("request-id", "content-type"))),
-        "expected a reply",
+    "escapes in headers": empty(
+        headed(*(f"{name}: \x9d52;c;ZXZpbA==\x9c" for name in ("request-id", "content-type")))
     ),
-    "an escape in a header": senseless(headed("request-id: \x1b[2J") + b"x", "expected a reply"),
+    "an escape in a header": empty(headed("request-id: \x1b[2J") + b"x"),
     "a thousand cookies": odd(
         whole(text(), head=headed(*(f"set-cookie: c{at}={'v' * 60}" for at in range(900))))
     ),
     "no success that is known": refused(b"HTTP/1.1 999 Odd\r\n\r\n", "999"),
     "a status of 0": senseless(b"HTTP/1.1 000 Odd\r\n\r\n", "HTTP"),
     "a status of five digits": senseless(b"HTTP/1.1 20000 Odd\r\n\r\n", "HTTP"),
-    "no content": senseless(b"HTTP/1.1 204 No\r\n\r\n", "expected a reply"),
+    "no content": empty(b"HTTP/1.1 204 No\r\n\r\n"),
     "a part of the content": odd(whole(text(), head=headed(status="206 Part"))),
     "HTTP/1.0": odd(b"HTTP/1.0 200 OK\r\n\r\n" + start() + text() + end()),
     "no HTTP": senseless(start() + text() + end(), "does not respond with valid HTTP"),
@@ -185,7 +191,7 @@ _ERRORS = {
     "a rejection of all features": odd(
         refusal("400 Bad", "thinking output_config cache_control eager_input_streaming")
     ),
-    "a prompt too large": odd(page("413 Large", b"\xff" * 99)),
+    "a prompt too large": refused(page("413 Large", b"\xff" * 99), "413: "),
     "a success that is an error": Hostile(
         page("200 OK", b'{"type":"error","error":{"type":"overloaded_error","message":"busy"}}'),
         "tries 10",
@@ -309,8 +315,12 @@ _REPLIES = {
             call("a/b\n", "..", "{}", 2),
         )
     ),
-    "fifty calls of one id": odd(calling(*(call("t", "echo", '{"words":"a"}', at) for at in range(50)))),
-    "two thousand calls": odd(calling(*(call("t", "echo", '{"words":"a"}', at) for at in range(1_999)))),
+    "fifty calls of one id": odd(
+        calling(*(call("t", "echo", f'{{"words":"{at}"}}', at) for at in range(50)))
+    ),
+    "two thousand calls": odd(
+        calling(*(call("t", "echo", f'{{"words":"{at}"}}', at) for at in range(1_999)))
+    ),
     "many unknown tools": odd(calling(*(call("t", f"no-{at}", "{}", at) for at in range(500)))),
     "surrogates everywhere": odd(
         HEAD
