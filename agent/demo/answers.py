@@ -64,6 +64,8 @@ def describe_success(call: Step) -> str:
     match call.tool:
         case "read" if len(lines) == 1 and call.text.startswith(("[", "<")):  # no line of a file
             return f"I read `{call.path}`, but its text is no longer in the context."
+        case "read" if call.is_unchanged:
+            return f"`{call.path}` is unchanged since I last read it."
         case "read":
             names = ", ".join(f"`{name}`" for name in re.findall(_DEFINITION, text)[:SHOWN_LINES])
             defines = f" It defines {names}." if names else ""

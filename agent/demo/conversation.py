@@ -10,7 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from compact import is_result_id
-from transcripts import ChannelBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
+from transcripts import PASTED_TAG, ChannelBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
 from transcripts.patterns import lazy_pattern
 
 Calls = tuple[ToolUseBlock, ...]  # of one reply; they get their ids when they are sent
@@ -60,6 +60,11 @@ class Step(Struct, frozen=True):
         return self.failed and self.text.startswith(("[interrupted", "[not run", "The reply was cut"))
 
     @property
+    def is_unchanged(self) -> bool:
+        """Return whether the call read a file whose text is further up, and returned a reference to it."""
+        return self.tool == "read" and self.text.startswith("File unchanged since ")
+
+    @property
     def prompts(self) -> list[str]:
         """Return the user's messages: the prompt, or those that a record repeats, oldest first."""
         if self.kind == "record":
@@ -102,6 +107,8 @@ def _read_user_text(text: str) -> Iterator[Step]:
     )
     if own.startswith("<"):
         own = ""
+    if not own and text.startswith(f"<{PASTED_TAG} "):  # the whole prompt was pasted
+        own = text.strip()
     if own != text.strip():
         yield Step("record", text)
     if own:

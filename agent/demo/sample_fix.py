@@ -32,7 +32,8 @@ def next_fix(text: str, past: Sequence[Step]) -> Answer | None:  # noqa: PLR0911
             return None
         reply = f"Two tests fail, and both call `mean` in `{SAMPLE_MODULE}`. I will read it."
         return Answer(reply, (tool_call("read", file_path=SAMPLE_MODULE),))
-    if latest.tool == "read" and latest.path.endswith(SAMPLE_MODULE) and SAMPLE_BUG.strip() in latest.text:
+    shows_bug = SAMPLE_BUG.strip() in latest.text or latest.is_unchanged  # it was read in an earlier turn
+    if latest.tool == "read" and latest.path.endswith(SAMPLE_MODULE) and shows_bug:
         reply = "The bug: the sum is divided by one less than the number of values."
         edit = tool_call("edit", file_path=SAMPLE_MODULE, old_string=SAMPLE_BUG, new_string=SAMPLE_REMEDY)
         return Answer(reply, (edit,))

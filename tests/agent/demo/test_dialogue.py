@@ -224,6 +224,28 @@ def test_a_failing_test_is_run_and_reported_but_not_repaired() -> None:
     assert "printed 1 line" in told(request, *called("bash", "5 passed", **given))
 
 
+UNCHANGED = "File unchanged since r16 above. That result is still current and in this conversation."
+
+
+def test_the_sample_is_fixed_if_its_module_was_read_in_an_earlier_turn() -> None:
+    failure = called("bash", "temperature.py:8: ZeroDivisionError", True, command="python -m pytest -q")
+    read = called("read", UNCHANGED, file_path="temperature.py")
+    read[0]["content"][0]["id"] = read[1]["content"][0]["tool_use_id"] = "t2"
+    ((tool, given),) = made(user("fix the failing test"), *failure, *read)
+    assert (tool, given["file_path"]) == ("edit", "temperature.py")
+
+
+def test_a_file_that_is_unchanged_is_reported_as_such() -> None:
+    assert told(user("read a_b.py"), *called("read", UNCHANGED, file_path="a_b.py")) == (
+        "`a_b.py` is unchanged since I last read it."
+    )
+
+
+def test_a_prompt_that_is_only_a_paste_does_not_repeat_the_previous_answer() -> None:
+    earlier = [user("read a.py"), *called("read", "     1\tx", file_path="a.py"), said_only("I read 1 line.")]
+    assert told(*earlier, user("<pasted id=1>\nline 1\nline 2\n</pasted>")).startswith("I do not understand")
+
+
 def said_only(text: str) -> dict[str, Any]:
     return {"role": "assistant", "content": [{"type": "text", "text": text}]}
 
