@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -150,7 +151,9 @@ class Originals(Struct, frozen=True):
         at = bisect_left(facts, seq, key=lambda fact: fact.seq)
         if at < len(facts) and facts[at].seq == seq:
             return self._fetched(facts[at])
-        near = [f"r{fact.seq}" for fact in facts[max(0, at - 3) : at + 3] if speaker_of(fact)]
+        before = islice(filter(speaker_of, reversed(facts[:at])), 3)
+        after = islice(filter(speaker_of, facts[at:]), 3)
+        near = [f"r{fact.seq}" for fact in (*reversed([*before]), *after)]
         hint = f"Closest ids: {', '.join(near)}" if near else "This session has no messages yet"
         raise KeyError(f"unknown recall id r{seq}. {hint}")
 

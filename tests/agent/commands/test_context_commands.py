@@ -380,6 +380,9 @@ def test_an_id_that_is_not_there_is_answered_with_those_near_it(tmp_path: Path) 
         sid, prompt = session.sid, session.folded.entries[-2].seq
         assert await run.do(f"/recall r{prompt}") == "hello again"
         assert await run.do(f"/recall {sid[:8]}/r{prompt}") == "hello again"
+        await run.do("/rewind 2")
+        left = ", ".join(f"r{entry.seq}" for entry in run.controller.in_use[0].folded.entries)
+        assert await run.do("/recall r99999") == f"unknown recall id r99999. Closest ids: {left}"
 
     run_controller(tmp_path, work)
 
