@@ -15,7 +15,7 @@ from agent.permissions import MODES, SANDBOX_MODES, known_rules
 from agent.version import __version__
 
 from .client_flags import add_client_flags, joined_values, settle_client_flags
-from .command_words import OneLineParser, Subcommand, find_subcommand
+from .command_words import OneLineParser, Subcommand, find_subcommand, to_count, to_number
 
 # Usage -> purpose, by name.
 COMMAND_HELP = {
@@ -66,10 +66,10 @@ def parser() -> OneLineParser:
     add("-p", "--print", dest="headless", action="store_true", help="print the answer and exit")
     add("--output-format", choices=OUTPUT_FORMATS, default="text", help="output format of -p (default: text)")
     add("-m", "--model", help="use this model: an id, or opus, sonnet or haiku")
-    add("--max-turns", type=_count, metavar="N", help="stop after N requests")
+    add("--max-turns", type=to_count, metavar="N", help="stop after N requests")
     add("--max-budget-usd", type=_dollars, metavar="X", help="send no more requests once X dollars are spent")
     add("--policy", choices=("thrifty", "classic", "off"), help="compaction policy (default: thrifty)")
-    add("--context-window", type=_count, metavar="N", help="set the size of the context window to N tokens")
+    add("--context-window", type=to_count, metavar="N", help="set the size of the context window to N tokens")
     add("--effort", choices=(NO_EFFORT, *EFFORTS), help="set how much the model thinks")
     add("--append-system-prompt", default="", metavar="TEXT", help="append TEXT to the system prompt")
     add("-C", "--cd", dest="folder", metavar="DIR", help="change to DIR first")
@@ -181,20 +181,6 @@ def _rules(made: argparse.ArgumentParser, values: dict[str, Any], name: str) -> 
     return tuple(rules)
 
 
-def _number(text: str, digits: str) -> float:
-    try:
-        return float(digits)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-
-
-def _count(text: str) -> int:
-    number = _number(text, text.replace("_", ""))
-    if number != int(number) or number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
-    return int(number)
-
-
 def _fact_number(text: str) -> int:
     digits = text.removeprefix("r").partition(".")[0]
     if not digits.isdecimal() or int(digits) < 1:
@@ -203,7 +189,7 @@ def _fact_number(text: str) -> int:
 
 
 def _dollars(text: str) -> float:
-    number = _number(text, text.removeprefix("$"))
+    number = to_number(text, text.removeprefix("$"))
     if not 0 < number < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not an amount above 0")
     return number

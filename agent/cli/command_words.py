@@ -94,6 +94,22 @@ class OneLineParser(argparse.ArgumentParser):
         self.exit(USAGE_CODE, f"error: {message}{more}\n")
 
 
+def to_number(text: str, digits: str) -> float:
+    """Return the number in the digits of an argument. Raises ArgumentTypeError, which names the argument."""
+    try:
+        return float(digits)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
+def to_count(text: str) -> int:
+    """Return a positive whole number. Raises ArgumentTypeError."""
+    number = to_number(text, text.replace("_", ""))
+    if not number.is_integer() or number < 1:  # infinity and nan are not integers
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
+    return int(number)
+
+
 def write_refusal(error: str, session: str = "") -> None:
     """Write the result of a run that could not start, for the program that waits for it."""
     sys.stdout.write(f"{ui.json_line(ui.refused_result(error, session))}\n")

@@ -45,7 +45,7 @@ from transcripts.search import (
 )
 from transcripts.secrets import SecretMasks, secret_values
 
-from .command_words import OneLineParser, asks_for_help
+from .command_words import OneLineParser, asks_for_help, to_count
 
 HIT_INDENT = "    "  # of the excerpts of a match
 QUIET_UPDATE_S = 1.0  # time to update the index before the user is notified
@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("words", nargs="*")
     made.add_argument("--scope", choices=("session", "project"))
     made.add_argument("--session", default="")
-    made.add_argument("--limit", type=int, default=10)
+    made.add_argument("--limit", type=to_count, default=10)
     made.add_argument("--json", action="store_true")
     made.add_argument("--queries")
     made.add_argument("-C", "--cd", dest="folder")
