@@ -22,7 +22,7 @@ async def show_mcp(controller: Controller, argument: str) -> Event | None:
     """Run /mcp."""
     source = controller.services.mcp
     if source is None:
-        add = f"`{program_name()} mcp add NAME -- COMMAND`"
+        add = f"{program_name()} mcp add NAME -- COMMAND"
         return Notice(f"no MCP servers are configured; add one with {add}, then restart")
     await source.settle_approvals()
     if not source.setup.attended:  # they have not been started yet
@@ -32,7 +32,9 @@ async def show_mcp(controller: Controller, argument: str) -> Event | None:
         lines = [line for server in source.servers for line in server_lines(server)]
         return CommandOutput("\n".join((*lines, *deferred_line(controller.services.tools.values()))))
     server = source.named(name.strip())
-    if action not in ("reconnect", "on", "off", "login") or not name.strip():
+    if action not in ("reconnect", "on", "off", "login"):
+        return usage_notice("mcp", f"unknown argument {action!r}")
+    if not name.strip():
         return usage_notice("mcp")
     if server is None:
         names = ", ".join(each.entry.name for each in source.servers)

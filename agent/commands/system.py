@@ -101,7 +101,7 @@ def _change(sandbox: SessionSandbox, verb: str, rest: str = "") -> str:
     elif verb in _NEEDED and not rest:
         raise ValueError(f"name {_NEEDED[verb]}: /sandbox {verb} {_NEEDED[verb].split()[-1].upper()}")
     else:
-        raise ValueError(f"unknown arguments {f'{verb} {rest}'.strip()!r} ({usage_of('sandbox')})")
+        raise ValueError(f"unknown argument {f'{verb} {rest}'.strip()!r} ({usage_of('sandbox')})")
     return ""
 
 
@@ -189,7 +189,7 @@ async def publish_port(controller: Controller, argument: str) -> Event | None:
                 return await _publish(runner, _port(port), _port(words[-1]))
     except ValueError as error:
         return Notice(str(error), "warning")
-    return usage_notice("publish", f"unknown arguments {argument!r}")
+    return usage_notice("publish", f"unknown argument {argument!r}")
 
 
 def _port(text: str) -> int:

@@ -247,7 +247,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("plugin", "extensions.show_plugins",
             "List the plugins that Claude Code has installed, and enable or disable one. Nothing is "
             "downloaded. A plugin takes effect after you approve it, and needs approval again if it changes.",
-            usage="[enable | disable NAME]", aliases=("plugins",), during_turn="bare"),
+            usage="[enable NAME | disable NAME]", aliases=("plugins",), during_turn="bare"),
     Command("doctor", "doctor.examine",
             "Check the installation, and show a remedy for each problem. Connects to the server, but sends "
             "no request. With -p, the exit code is 1 if a problem was found.", during_turn="always"),

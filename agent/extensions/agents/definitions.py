@@ -120,9 +120,9 @@ def given_agents(text: str) -> dict[str, Mapping[str, object]]:
     try:
         raw = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is not valid JSON: {error}") from error
+        raise ValueError(f"not valid JSON ({error})") from error
     if not isinstance(raw, dict) or not all(isinstance(fields, dict) for fields in raw.values()):
-        raise ValueError('it is not an object of the form {"NAME": {"description": ..., "prompt": ...}}')
+        raise ValueError('not an object of the form {"NAME": {"description": ..., "prompt": ...}}')
     return raw
 
 
