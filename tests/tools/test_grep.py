@@ -380,6 +380,7 @@ def test_a_search_without_hits_looks_for_wide_texts_once_a_minute(
 
     monkeypatch.setattr(engine, "_run", counted)
     monkeypatch.setattr(engine, "_NUL_FILES", {})
+    monkeypatch.setattr(engine, "_MIN_REMEMBERED_S", 0.0)
     for search in ("haystack", "haystack", "nowhere"):
         shown = found(project, search, output_mode="content")
         assert shown == (["wide.txt:2:the haystack is here"] if search == "haystack" else shown)
@@ -388,6 +389,17 @@ def test_a_search_without_hits_looks_for_wide_texts_once_a_minute(
     monkeypatch.setattr(time, "monotonic", lambda: clock() + engine._REMEMBERED_S)
     found(project, "nowhere")
     assert patterns.count(r"(?-u)\x00") == 2
+
+
+@pytest.mark.skipif(ENGINES[0] != "ripgrep", reason="only ripgrep walks directories")
+def test_a_new_wide_text_is_found_right_after_a_search_without_hits(
+    project: BashSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_NUL_FILES", {})
+    monkeypatch.setattr(engine, "_MIN_REMEMBERED_S", 60.0)  # the project is small, the machine may be slow
+    assert found(project, "haystack", output_mode="content") != ["wide.txt:1:the haystack"]
+    (project.folder / "wide.txt").write_bytes("the haystack\n".encode("utf-16-le"))
+    assert found(project, "haystack", output_mode="content") == ["wide.txt:1:the haystack"]
 
 
 def test_lines_of_both_programs_are_read() -> None:

@@ -43,6 +43,7 @@ _SIFT_LIMIT_S = 1.0
 # Begins a line of a text in UTF-16 without a byte order mark, of letters that ASCII has.
 _WIDE_START = r"(?-u)^(?:(?:[\t\r -~]\x00){4}|(?:\x00[\t\r -~]){4})"
 _REMEMBERED_S = 60.0
+_MIN_REMEMBERED_S = 0.2  # of a search; a shorter one is repeated, as files may have changed
 _NUL_FILES: dict[str, tuple[float, Sequence[str]]] = {}  # by directory, with the time of the search
 _ACROSS_LINES = lazy_pattern(r"\n|(?<!\\)(?:\\\\)*\\n|\(\?[a-z]*s")
 # The names of files may exceed the limit of a command line, which is a megabyte on macOS. A call with many
@@ -269,8 +270,9 @@ async def _with_nul(context: CommandContext, request: SearchRequest, program: Se
     holds_nul = SearchRequest(
         r"(?-u)\x00", request.folder, names=request.names, first_only=True, counting=True
     )
+    began = time.monotonic()
     names = [*(await _run(context, holds_nul, [*program, "--text"], _SIFT_LIMIT_S)).counts]
-    if request.names is None:
+    if request.names is None and time.monotonic() - began >= _MIN_REMEMBERED_S:
         _NUL_FILES.clear()  # usually the same directory is searched
         _NUL_FILES[request.folder] = (time.monotonic(), names)
     return names
