@@ -30,7 +30,8 @@ def barring_globs(rules: PermissionRules) -> frozenset[str]:
 class BarredPaths(NamedTuple):
     """The existing paths that commands must not read, those that they must not write, and the ways to them.
 
-    ways: directories of the project that no command may rename, since the rule would no longer match then
+    ways: directories of the project that no command may rename, since the rule would no longer match then.
+        Programs cannot rename files from or to them either, so paths that may be read have none
     """
 
     unreadable: list[Path]
@@ -119,11 +120,11 @@ def _may_be_withheld(rules: PermissionRules, target: str) -> bool:
 
 
 def _ways(rules: PermissionRules, path: Path, rule: Rule) -> Iterator[Path]:
-    """Yield the directories above a withheld path, if its rule depends on their names."""
+    """Yield the directories above an unreadable path, if its rule depends on their names."""
     pattern = _stripped(rule)
     while pattern.startswith(("*/", "**/")):
         pattern = pattern.partition("/")[2]
-    if "/" in pattern and path.is_relative_to(rules.folder):
+    if rule.tool == READING and "/" in pattern and path.is_relative_to(rules.folder):
         yield from (
             above
             for above in path.parents
