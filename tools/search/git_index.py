@@ -63,10 +63,11 @@ set -- . ':(exclude,attr:!text !eol !ident !working-tree-encoding !crlf)'
 wait $entries && wait $sizes || exit 6
 wait $unusual || true
 """
-# $1 is the index, $2 its copy. Without settings there are no filters. git fails if files have changed.
+# $1 is the index, $2 its copy. It gets the same time, since git compares the contents of files that changed
+# in that second. Without settings there are no filters. git fails if files have changed.
 _REFRESH = """\
 exec 2>/dev/null
-cp "$1" "$2" || exit 3
+cp "$1" "$2" && touch -r "$1" "$2" || exit 3
 GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null "$0" update-index -q \\
     --ignore-submodules --refresh >/dev/null || true
 """

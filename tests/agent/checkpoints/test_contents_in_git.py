@@ -395,3 +395,25 @@ def test_a_copied_repository_is_compared_by_content_once(
     rewound(checkpoints)
     assert tree(root) == before
     assert "M c" in sh(root, "git status --short"), "the index of the user is as it was"
+
+
+def test_a_change_in_the_second_of_the_index_is_seen_although_other_files_are_compared(
+    root: Path,
+    checkpoints: Checkpoints,
+    in_session: Callable[[Callable[[], object]], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """git takes the time of the index into account; our copy of it is newer."""
+    monkeypatch.setattr("tools.search.git_index._MANY_STALE", 0)
+    sh(root, "git init -q -b main .; printf '.t*\\njournals\\n' >.git/info/exclude; echo a >stale")
+    clock = threading.Event()  # never set: waiting for it uses no CPU time
+    while time.time() % 1 > 0.3:
+        clock.wait(0.01)
+    sh(root, "echo one >changed; git add . && git commit -qm all; touch -r changed .git/index .t")
+    sh(root, "echo two >changed; touch -r .t changed; rm .t; touch -d @1600000000 stale")
+    while int(time.time()) - 0.06 < (root / "changed").stat().st_ctime:
+        clock.wait(0.01)
+    before = tree(root)
+    in_session(lambda: sh(root, "rm changed stale"))
+    rewound(checkpoints)
+    assert tree(root) == before
