@@ -117,8 +117,9 @@ class SessionSandbox(Struct):
 
         Blocking.
         """
-        self._base = self._current_profile()
-        profile = self.profile()
+        with search_of_project(str(self.tools.folder)).lock:
+            self._base = self._current_profile()
+            profile = self.profile()
         held = _opened((profile.folder, *profile.writable))
         return profile, held, _identities(profile, held)
 

@@ -19,6 +19,7 @@ are those of permission rules that withhold files from commands.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -90,10 +91,14 @@ class _Listing(Struct, frozen=True):
 
 
 class SecretSearch:
-    """The search of one project, which remembers what it has seen."""
+    """The search of one project, which remembers what it has seen.
+
+    lock: held by a session from `look_for` to `matching`, as others may have other rules
+    """
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
+        self.lock = threading.Lock()
         self.complete = False  # the last walk reached every directory
         self._globs = PathGlobs(folder)
         self._listings: dict[str, _Listing] = {}

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from msgspec.structs import replace
@@ -23,6 +23,7 @@ from agent.checkpoints.recorder import Checkpoints
 from agent.checkpoints.snapshot import SnapshotLimits
 from agent.errors import ConfigError
 from agent.events import Notice, ToolCallFinished, TurnFinished
+from agent.loop import session_sandbox
 from agent.loop.call_permission import remark_note
 from agent.loop.session_sandbox import SessionSandbox
 from agent.loop.tool_executor import SAID_ABOUT_LEAVING
@@ -50,10 +51,11 @@ from agent.ui.terminal_text import RenderContext, Theme
 from tests.agent.checkpoints.project import copy_tree
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.scripted_model import Step
+from tests.tools.bash_session import BashSession
 from tools.bash import TOOL
 from tools.processes.runner import CommandRunner, command_runner
 from tools.registry import definitions
-from tools.sandbox.profile import SandboxLevel
+from tools.sandbox.profile import SandboxLevel, SandboxProfile
 from tools.sandbox.project_profile import sandbox_profile
 from transcripts.facts import Result
 
@@ -223,6 +225,37 @@ def test_commands_cannot_read_or_write_what_rules_with_wildcards_withhold(tmp_pa
     assert "the rule edit(db/*/schema*) denies this" in shell.texts
     (question,) = shell.world.approver.questions
     assert question.refused.startswith("blocked: read g.note") and not question.through
+
+
+def test_the_rules_of_another_session_in_the_project_do_not_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = BashSession(tmp_path.resolve())
+    folder = session.folder
+    (folder / "a.pem").write_text("")
+
+    def profile_of(*deny: Rule) -> SandboxProfile:
+        store = PermissionStore(PermissionRules(folder=str(folder), deny=deny))
+        profile, held, _ = SessionSandbox(session.context, store, folder)._inspect()
+        for descriptor in held:
+            os.close(descriptor)
+        return profile
+
+    other = threading.Thread(target=profile_of)
+
+    def interrupted(*args: Any) -> SandboxProfile:
+        profile = sandbox_profile(*args)
+        if threading.current_thread() is not other:
+            other.start()
+            other.join(0.2)  # it does not end before this session has its profile
+        return profile
+
+    monkeypatch.setattr(session_sandbox, "sandbox_profile", interrupted)
+    profile = profile_of(Rule("read", "*.pem"))
+    other.join()
+    session.close()
+    session.runner.close()
+    assert folder / "a.pem" in profile.hidden
 
 
 def test_commands_cannot_rename_a_directory_to_get_around_a_rule(tmp_path: Path) -> None:
