@@ -256,7 +256,10 @@ async def drop_block(controller: Controller, argument: str) -> Event | None:
             return usage_notice("drop", "name a block by its id; /context lists the largest")
         folded = session.folded
         largest = largest_blocks(folded.view, Calibration.of(folded).text_slope(folded))
-        row = await controller.chooser.choose(_blocks_menu(largest))
+        menu = _blocks_menu(largest)
+        if not menu.rows:
+            return Notice("nothing to drop yet")
+        row = await controller.chooser.choose(menu)
         if row is None:
             return None
         argument = row.value

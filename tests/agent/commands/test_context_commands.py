@@ -731,6 +731,9 @@ def test_one_block_is_dropped_by_hand_and_restored(tmp_path: Path) -> None:
     chooser = ScriptedChooser("")
 
     async def work(run: ControllerRun) -> None:
+        run.controller.chooser = chooser
+        assert await run.do("/drop") == "nothing to drop yet" and chooser.menus == []
+        run.controller.chooser = None
         await run.do(READ_ALL)
         before = run.bodies()
         listed = await run.do("/context")
