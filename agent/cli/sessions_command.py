@@ -98,7 +98,9 @@ def show_session(words: list[str], folder: Path) -> int:
 
 def search_sessions(words: list[str], folder: Path) -> int:
     """Print the best matches for the words in all sessions, best first."""
-    return run_recall([*words, "--scope", "project"] if words else [], folder)
+    if not words:
+        return complain("usage: makeroom sessions search WORDS")
+    return run_recall([*words, "--scope", "project"], folder)
 
 
 def export_session(words: list[str], folder: Path) -> int:

@@ -114,4 +114,5 @@ def unknown(controller: Controller, name: str) -> Notice:
     near = difflib.get_close_matches(name, names, 3, cutoff=0.65)
     near.sort(key=lambda each: sorted(each) != sorted(name))  # letters in another order first
     hint = f"did you mean /{near[0]}?" if near else "use /help to list the commands"
-    return Notice(f"unknown command /{name}: {OTHER_AGENTS_COMMANDS.get(name.lower(), hint)}", "warning")
+    problem = f"unknown command /{name}: {OTHER_AGENTS_COMMANDS.get(name.lower(), hint)}"
+    return Notice(problem, "warning", UsageError.code)

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import structs
 
 from agent.app import EFFORTS, NO_EFFORT, Config, Controller, form_of, with_setting
-from agent.errors import ConfigError
+from agent.errors import ConfigError, UsageError
 from agent.events import CommandOutput, Event, Notice
 from agent.formatting import shorten, with_keys
 from agent.loop import OTHER_MODEL, tell_cold_cost, tokens_when_cold
@@ -98,7 +98,7 @@ async def set_model(controller: Controller, argument: str) -> Event | None:
     selection = controller.services.selection
     words = argument.split()
     if controller.setup.options.offline:
-        return Notice("cannot change the model with --offline; restart without it")
+        return Notice("cannot change the model with --offline; restart without it", "warning")
     facts = selection.facts
     catalog = selection.model.catalog
     keeps = SAVE in words
@@ -226,7 +226,7 @@ def _remove_rules(store: PermissionStore, text: str) -> list[str]:
         with suppress(ValueError):  # text that is not a rule cannot be one of ours
             wanted = {str(rule) for rule in parse_rules(text, restricting=True)}
     if missing := wanted - in_force:
-        named = ", ".join(sorted(missing)) or "''"
+        named = ", ".join(map(repr, sorted(missing)))
         raise ValueError(f"unknown rule {named}; run /permissions to list the rules")
     lines = []
     for kind, rule in rules:
@@ -308,7 +308,7 @@ async def _change_named(controller: Controller, name: str, value: str, listed: s
         short = {each.removeprefix("compact."): each for each in sorted(names)}
         near = difflib.get_close_matches(name.removeprefix("compact."), short, 1)
         hint = f"did you mean {short[near[0]]}?" if near else "run /config to list the settings"
-        return Notice(f"unknown setting {name!r}; {hint}", "warning")
+        return Notice(f"unknown setting {name!r}; {hint}", "warning", UsageError.code)
     if value and controller.setup.options.headless:
         ways = "use a flag, the environment or a settings file"
         return Notice(f"cannot change a setting with --print; {ways}", "error")

@@ -340,7 +340,7 @@ def stderr_line(event: events.Event) -> str:
         case events.Retrying():
             return retrying_message(event)
         case events.TurnFinished(error=error) if error:
-            return f"error: {escape_strict(error)}"
+            return f"{'' if error.startswith('usage: ') else 'error: '}{escape_strict(error)}"
         case _:
             return ""
 

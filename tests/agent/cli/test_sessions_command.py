@@ -151,7 +151,7 @@ def test_a_session_is_written_where_claude_code_looks_for_it_and_never_over_a_fi
         (("show",), "usage: makeroom sessions show ID\n"),
         (("show", "nope"), "no session 'nope'"),
         (("show", "2026112"), "matches 2 sessions"),
-        (("search",), "usage: makeroom recall"),
+        (("search",), "usage: makeroom sessions search WORDS\n"),
         (("export",), "usage: makeroom sessions export ID [FILE] [--format FORMAT]\n"),
         (
             ("export", "name0", "--format"),

@@ -95,10 +95,10 @@ def test_rules_are_listed_with_their_origin_and_session_and_permanent_ones_can_b
     ("line", "told"),
     [
         ("/permissions forbid bash", "| deny RULE |"),
-        ("/permissions remove bash(make)", "unknown rule bash(make); run /permissions"),
+        ("/permissions remove bash(make)", "unknown rule 'bash(make)'; run /permissions"),
         ("/permissions deny bsh", "did you mean 'bash'?"),
         ("/permissions remove", "unknown rule ''; run /permissions"),
-        ("/permissions remove zz", "unknown rule zz; run /permissions"),
+        ("/permissions remove zz", "unknown rule 'zz'; run /permissions"),
     ],
 )
 def test_a_change_of_permissions_that_cannot_be_made_is_explained(

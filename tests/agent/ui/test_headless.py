@@ -402,10 +402,14 @@ def test_a_command_that_makes_sense_in_a_script_runs_there_and_its_words_are_the
         assert len(server.requests) == asked
         for line, told in (
             ("/pin remove 7", "cannot remove pin '7': not found (usage: /pin [TEXT | remove N])"),
+            ("/help bogus", "unknown command /bogus: use /help to list the commands"),
+            ("/config zzzz", "unknown setting 'zzzz'; run /config to list the settings"),
             ("/status x", "/status takes no arguments, not 'x' (usage: /status)"),
         ):
             failed = here(server, "-c", line)
             assert (failed.returncode, failed.stdout, failed.stderr) == (2, "", f"error: {told}\n")
+        failed = here(server, "-c", "/search")
+        assert (failed.returncode, failed.stderr) == (2, "usage: /search WORDS\n")
 
 
 def test_a_script_fails_if_the_doctor_finds_a_problem(here: Run) -> None:
