@@ -42,6 +42,16 @@ def test_a_fork_leaves_the_original_unchanged(tmp_path: Path) -> None:
     run_controller(tmp_path, work)
 
 
+def test_a_fork_keeps_the_permission_mode(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("help")
+        for mode in ("plan", "acceptEdits"):
+            await run.do(f"/permissions mode {mode}", "/fork")
+            assert run.controller.in_use[1].permissions.rules.mode == mode
+
+    run_controller(tmp_path, work)
+
+
 def test_a_fork_costs_what_its_original_cost_also_where_that_was_rewound(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         await run.do("help", "help", "what can you do?", "/rewind 1 conversation", "help")
