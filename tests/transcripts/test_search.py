@@ -318,6 +318,13 @@ def test_an_excerpt_shows_no_bare_tags_nor_what_was_added_to_a_result(project: P
     assert [(hit.id, hit.excerpt) for hit in hits] == [("r1", ("$ make walrus", "and now the walrus"))]
 
 
+def test_an_excerpt_shows_a_repeated_line_once(project: Path) -> None:
+    said = TextBlock("I will read the walrus.")
+    write(project, "c", Reply(1, NOON, (said, said, TextBlock("It has tusks."))))
+    (hit,) = make_hits(search_records(project, "walrus", ["c"], 5, 60).found, "c", project)
+    assert hit.excerpt == ("I will read the walrus.", "It has tusks.")
+
+
 def test_a_fact_is_found_and_not_the_to_do_list_that_repeats_it(project: Path) -> None:
     todo = ToolUseBlock("t9", "TodoWrite", {"todos": [{"content": "import the walrus", "status": "pending"}]})
     write(project, "c", Reply(1, NOON, (TextBlock("First I import the walrus into the zoo."),)))

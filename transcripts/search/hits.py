@@ -191,7 +191,7 @@ def _masked_around(text: str, start: int, mask: Callable[[str], str]) -> tuple[s
 
 
 def _excerpt(text: str, start: int) -> tuple[int, list[str]]:
-    """Return the line of the match and the next one with a letter, cut to length, without bare tags.
+    """Return the line of the match and the next other one with a letter, cut to length, without bare tags.
 
     The number is the offset of the match in the first line.
     """
@@ -201,7 +201,8 @@ def _excerpt(text: str, start: int) -> tuple[int, list[str]]:
     before = " ".join(text[begin:start].split())
     lines = (" ".join(line.split()) for line in text[begin : begin + 20 * MAX_EXCERPT_LINE_CHARS].split("\n"))
     shown = (line for line in lines if any(map(str.isalpha, line)) and line.strip("</>") not in ADDED_TAGS)
-    return len(before), [_cut(line, MAX_EXCERPT_LINE_CHARS) for line in islice(shown, 2)]
+    different = dict.fromkeys(shown)  # a reply may repeat what was thought before it
+    return len(before), [_cut(line, MAX_EXCERPT_LINE_CHARS) for line in islice(different, 2)]
 
 
 def _cut_around(line: str, match: int, most: int) -> str:
