@@ -154,7 +154,10 @@ def _within_screen(lines: Iterable[str], columns: int) -> Iterator[str]:
 
 
 def _answer_all(scope: RecallScope, file: str) -> int:
-    text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+    except OSError as error:
+        raise ValueError(f"cannot read the queries from {file}: {error.strerror}") from error
     any_found = False
     for about in _queries(text):
         began = time.perf_counter()

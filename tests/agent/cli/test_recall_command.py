@@ -140,7 +140,7 @@ def test_no_line_of_a_private_key_is_printed(
         (("--json",), "usage: makeroom recall"),
         (("x", "--session", "nope"), "no session 'nope'"),
         (("r9",), "unknown recall id r9"),
-        (("--queries", "/none"), "/none"),
+        (("--queries", "/none"), "cannot read the queries from /none: No such file or directory\n"),
         (("--queries", "-"), 'not a query: {"query'),
     ],
 )
