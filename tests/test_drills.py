@@ -190,7 +190,8 @@ async def greet(controller: Controller, argument: str) -> Event | None:
         "agent/commands/table.py",
         (
             '    Command("clear", ',
-            '    Command("greet", "greeting.greet", "Greet somebody. Takes a name."),\n    Command("clear", ',
+            '    Command("greet", "greeting.greet", "Greet somebody. Takes a name.", usage="NAME"),\n'
+            '    Command("clear", ',
         ),
     )
     printed = copy.run("--offline", "--plain", typed="/greet world\n/help greet\n/exit\n")

@@ -139,14 +139,15 @@ def fact_from_json(raw: Any) -> tuple[Fact, str]:
     """
     try:
         version = int(raw["v"])
-        seq = int(raw["seq"])
+        seq = raw["seq"]
         ts = datetime.fromisoformat(raw["ts"]).timestamp()
         sid = str(raw["sid"])
         kind = str(raw["kind"])
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadLine(f"not a transcript line: {error!r}") from error
-    if not 1 <= seq < 10**15:  # larger numbers do not fit the integers of the search index
-        raise BadLine(f"invalid sequence number {seq}")
+    # Larger numbers do not fit the integers of the search index.
+    if type(seq) is not int or not 1 <= seq < 10**15:
+        raise BadLine(f"invalid sequence number {seq!r}")
     if version <= FORMAT_VERSION and (made := FACT_TYPES.get(kind)) is not None:
         # If a field is missing or cannot be read, the line is kept like one of an unknown kind.
         with suppress(KeyError, TypeError, ValueError, OverflowError, RecursionError):

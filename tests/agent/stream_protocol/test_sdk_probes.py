@@ -59,7 +59,7 @@ def test_a_round_trip_of_a_tool(sdk: Sdk) -> None:
 def test_the_system_prompt(sdk: Sdk, prompt: Any, first: str, last: str) -> None:
     _, requests = run(sdk, ["hi"], system_prompt=prompt)
     texts = [block["text"] for block in requests[0]["system"]]
-    assert texts[0].startswith(first) and texts[-1].endswith(last)
+    assert texts[0].startswith(first) and any(text.endswith(last) for text in texts)
 
 
 def test_a_disallowed_tool_is_not_run(sdk: Sdk) -> None:
@@ -95,7 +95,7 @@ def test_the_client_is_asked(sdk: Sdk, allows: bool) -> None:
     if allows:
         _, requests = run(sdk, [WRITE, "done"], can_use_tool=decide, prompt=prompts())
         assert (sdk.folder / "made.txt").read_text() == "changed"
-        assert "the person changed the input" in str(requests[-1]["messages"])
+        assert "the user changed the input" in str(requests[-1]["messages"])
     else:
         with pytest.raises(sdk.sdk.ResultError):
             run(sdk, [WRITE], can_use_tool=decide, prompt=prompts())
@@ -169,7 +169,7 @@ def test_servers_in_processes_of_their_own_are_listed_and_called(sdk: Sdk) -> No
         block for each in found for block in _blocks(each) if type(block).__name__ == "ToolResultBlock"
     ]
     assert "echo: hi" in str(result.content) and found[-1].result == "done"
-    assert any("MCP server bad: there is no program" in line for line in sdk.stderr)
+    assert any("MCP server bad: " in line and "no-such" in line for line in sdk.stderr)
 
 
 def _blocks(message: Any) -> list[Any]:
