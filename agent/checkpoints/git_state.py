@@ -394,7 +394,7 @@ def _add_stamps(git: int, found: list[_Stamp], special: list[str]) -> bool:
 
 
 class CheckedState(NamedTuple):
-    """What a repository's objects and the names that lead to them looked like when git checked them."""
+    """The state of a repository's objects, and of the names that lead to them, when git checked them."""
 
     refs: Fingerprint
     objects: frozenset[_Object]
