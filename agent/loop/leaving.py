@@ -20,7 +20,7 @@ from agent.permissions import (
     parse_rules,
 )
 from agent.ports import Allow, Deny, PermissionQuestion
-from tools.guarded import search_of_project, steers_git, worktree_places
+from tools.guarded import steers_git, worktree_places
 from tools.sandbox import (
     BlockedAccess,
     SandboxProfile,
@@ -83,7 +83,8 @@ class Leaving(Struct):
         store = self.context.permissions
         if not store.rules.may_leave:
             return self._no(f"the mode is {store.rules.mode}: access outside the sandbox is denied")
-        matching = search_of_project(str(self.context.tool_context.folder)).matching()
+        sandbox = self.context.sandbox
+        matching = sandbox.matching_paths() if sandbox is not None else ()
         rule = barring_rule(store.rules, refusal.action, refusal.target, matching)
         if rule in store.rules.deny:
             return self._no(f"the rule {rule} denies this")

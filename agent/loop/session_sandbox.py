@@ -98,8 +98,7 @@ class SessionSandbox(Struct):
         sandbox = self.permissions.sandbox
         read = {self._place(text) for text in sandbox.read}
         planning = self.permissions.planning
-        matching = search_of_project(str(self.tools.folder)).matching()
-        barred = barred_paths(self.permissions.rules, matching)
+        barred = barred_paths(self.permissions.rules, self.matching_paths())
         hidden = (*(place for place in base.hidden if place not in read), *barred.unreadable)
         return replace(
             base,
@@ -112,14 +111,18 @@ class SessionSandbox(Struct):
             ports=self._ports.sockets if self._ports is not None else (),
         )
 
+    def matching_paths(self) -> list[str]:
+        """Return the paths of the project that match the globs of rules, as they were last found."""
+        globs = barring_globs(self.permissions.rules)
+        return search_of_project(str(self.tools.folder)).matching(globs)
+
     def _inspect(self) -> tuple[SandboxProfile, list[int], list[tuple[int, int, int]]]:
         """Return the current profile, descriptors of its writable directories, and its files' identities.
 
         Blocking.
         """
-        with search_of_project(str(self.tools.folder)).lock:
-            self._base = self._current_profile()
-            profile = self.profile()
+        self._base = self._current_profile()
+        profile = self.profile()
         held = _opened((profile.folder, *profile.writable))
         return profile, held, _identities(profile, held)
 

@@ -19,7 +19,6 @@ are those of permission rules that withhold files from commands.
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -79,8 +78,8 @@ class Stamp(NamedTuple):
 class _Listing(Struct, frozen=True):
     """The paths of possible secrets in a directory and of its directories, those of `last` searched last.
 
-    `matching` are the paths that match the globs. `stamp` is None if the directory had just changed, so that
-    it may change again with the same times.
+    `matching` are the paths that match `globs`. `stamp` is None if the directory had just changed, so that it
+    may change again with the same times.
     """
 
     stamp: Stamp | None
@@ -88,29 +87,24 @@ class _Listing(Struct, frozen=True):
     folders: tuple[str, ...]
     last: tuple[str, ...]
     matching: tuple[str, ...]
+    globs: PathGlobs
 
 
 class SecretSearch:
-    """The search of one project, which remembers what it has seen.
-
-    lock: held by a session from `look_for` to `matching`, as others may have other rules
-    """
+    """The search of one project, which remembers what it has seen. Sessions with other rules share it."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self.lock = threading.Lock()
         self.complete = False  # the last walk reached every directory
         self._globs = PathGlobs(folder)
         self._listings: dict[str, _Listing] = {}
         self._judged: dict[str, tuple[Stamp | None, bool]] = {}
-        self._index: tuple[Stamp | None, tuple[str, ...]] = (None, ())
+        self._index: tuple[Stamp | None, PathGlobs, tuple[str, ...]] = (None, self._globs, ())
 
     def look_for(self, globs: frozenset[str]) -> None:
-        """Let the next searches look for paths that match these globs as well, and for no others."""
-        if globs != self._globs.texts:
-            self._globs = PathGlobs(self.folder, globs)
-            self._listings = {}
-            self._index = (None, ())
+        """Let the next searches look for paths that match these globs as well."""
+        if not globs <= self._globs.texts:
+            self._globs = PathGlobs(self.folder, self._globs.texts | globs)
 
     def find(self, budget_s: float = BUDGET_S) -> list[str]:
         """Return the paths of all secrets found so far that still exist."""
@@ -123,13 +117,18 @@ class SecretSearch:
             found += [path for path in tracked if self._is_secret(path)]
         return list(dict.fromkeys(found))
 
-    def matching(self) -> list[str]:
-        """Return the paths of the last search that match the globs, directories before what is in them."""
-        if not self._globs.texts:
+    def matching(self, globs: frozenset[str]) -> list[str]:
+        """Return the paths of the last search that match these globs, directories before what is in them.
+
+        They must be among those that `look_for` was given.
+        """
+        if not globs:
             return []
+        wanted = PathGlobs(self.folder, globs)
         listed = chain.from_iterable(listing.matching for listing in self._listings.values())
-        tracked = () if self.complete else self._tracked_matching()
-        return list(islice(dict.fromkeys(chain(listed, tracked)), _MAX_MATCHING))
+        tracked = () if self.complete else self._tracked_matching(wanted)
+        found = dict.fromkeys(chain(filter(wanted.match, listed), tracked))
+        return list(islice(found, _MAX_MATCHING))
 
     def stamp(self, place: str) -> Stamp:
         """Return the stamp of a directory, which `find` may just have looked at. Raises OSError."""
@@ -152,6 +151,8 @@ class SecretSearch:
             below = list[str]()
             for place in layer:
                 listing = self._listings.get(place)
+                if listing is not None and listing.globs is not globs:
+                    listing = None
                 if listing is None and (time.monotonic() > until or len(reached) >= MAX_FOLDERS):
                     self.complete = False
                     continue
@@ -166,39 +167,33 @@ class SecretSearch:
                 below += listing.folders
                 last += listing.last
             layer = below
-        if globs is self._globs:  # else another session has asked for others meanwhile
-            self._listings = reached
+        self._listings = reached
 
     def _tracked(self) -> Iterator[str]:
         """Yield the paths of possible secrets and of globs in the index of the project's repository."""
         index = f"{self.folder}/.git/index"
+        globs = self._globs
         with suppress(OSError):
             stamp = stamp_of(os.stat(index))
-            if stamp != self._index[0]:
+            if self._index[:2] != (stamp, globs):
                 data = beginning(index, _MAX_INDEX_BYTES)
                 names = (os.fsdecode(name) for size in (20, 32) for name, _ in paths_in_index(data, size))
                 fitting = {
                     name
                     for name in names
-                    if _may_be_secret(plain_name(name.rpartition("/")[2])) or self._matching_part(name)
+                    if _may_be_secret(plain_name(name.rpartition("/")[2])) or _matching_part(name, globs)
                 }
-                self._index = (stamp, tuple(sorted(fitting)))
-        for name in self._index[1]:
+                self._index = (stamp, globs, tuple(sorted(fitting)))
+        for name in self._index[2]:
             path = os.path.normpath(f"{self.folder}/{name}")
             if path == f"{self.folder}/{name}" and os.path.lexists(path):
                 yield path
 
-    def _tracked_matching(self) -> Iterator[str]:
+    def _tracked_matching(self, wanted: PathGlobs) -> Iterator[str]:
         """Yield the tracked paths that match the globs, and directories of tracked files that do."""
         for path in self._tracked():
-            if part := self._matching_part(path[len(self.folder) + 1 :]):
+            if part := _matching_part(path[len(self.folder) + 1 :], wanted):
                 yield f"{self.folder}/{part}"
-
-    def _matching_part(self, name: str) -> str:
-        """Return the outermost directory of a tracked file that matches the globs, else the file, else ""."""
-        ends = (*(at for at, char in enumerate(name) if char == "/"), len(name)) if self._globs.texts else ()
-        matching = (end for end in ends if self._globs.match(f"{self.folder}/{name[:end]}"))
-        return name[: next(matching, 0)]
 
     def _is_secret(self, path: str) -> bool:
         """Return whether a possible secret is one. Its content is read again only if it may have changed."""
@@ -235,6 +230,13 @@ def search_of_project(folder: str) -> SecretSearch:
     return SecretSearch(folder)
 
 
+def _matching_part(name: str, globs: PathGlobs) -> str:
+    """Return the outermost directory of a tracked file that matches the globs, else the file, else ""."""
+    ends = (*(at for at, char in enumerate(name) if char == "/"), len(name)) if globs.texts else ()
+    matching = (end for end in ends if globs.match(f"{globs.folder}/{name[:end]}"))
+    return name[: next(matching, 0)]
+
+
 def _listing(folder: str, stamp: Stamp, globs: PathGlobs) -> _Listing:
     """List a directory that has this stamp. Raises OSError."""
     settled = time.time_ns() - stamp.changed > _SETTLED_NS
@@ -259,6 +261,7 @@ def _listing(folder: str, stamp: Stamp, globs: PathGlobs) -> _Listing:
         folders=tuple(sorted(folders)),
         last=tuple(sorted(last)),
         matching=tuple(sorted(matching)),
+        globs=globs,
     )
 
 

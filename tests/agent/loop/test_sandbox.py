@@ -247,7 +247,7 @@ def test_the_rules_of_another_session_in_the_project_do_not_matter(
         profile = sandbox_profile(*args)
         if threading.current_thread() is not other:
             other.start()
-            other.join(0.2)  # it does not end before this session has its profile
+            other.join()
         return profile
 
     monkeypatch.setattr(session_sandbox, "sandbox_profile", interrupted)
