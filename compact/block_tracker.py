@@ -243,7 +243,7 @@ class BlockTracker(Struct):
     def _add_result(self, result: Result, touch: "_Touch") -> None:
         tokens = sum(result.tokens)
         text = joined_text(result.content)
-        stays = sum(len(words) for pair in result.said for words in pair)  # characters of the user's words
+        stays = sum(len(words) for pair in result.remarks for words in pair)  # characters of the user's words
         gain = tokens - PLACEHOLDER_TOKENS - (tokens * stays // max(1, len(text)) if stays else 0)
         put_back = _note_put_back(self.put_back, result.content, result.seq, "content")
         if gain < MIN_CLEARED_TOKENS or is_placeholder(text):

@@ -176,7 +176,7 @@ def preview_edit(situation: Situation, part: Part, characters: int) -> tuple[Cle
 
 def with_words(text: str, result: Result, ident: str) -> str:
     """Return the text that replaces a result, with the user's words about the call added to it."""
-    answers = (f"{question} {words}".strip() for question, words in result.said if words not in text)
+    answers = (f"{question} {words}".strip() for question, words in result.remarks if words not in text)
     lines = [ends_and_directives(each, MAX_KEPT_WORDS_CHARS, ident) for each in answers]
     return "\n".join([text, *([SAID_HEADING, *lines] if lines else [])])
 

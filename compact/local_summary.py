@@ -400,7 +400,7 @@ def _account(
         if kinds[index] == "writes" and (path := file_path_of(use)) and not (result and result.error):
             account.edits.append(FileEdit(path, f"r{entry.seq}.{index}", announced))
     for result in entry.results.values():
-        sentences = (each for _, text in result.said for each in _lasting_sentences(text))
+        sentences = (each for _, text in result.remarks for each in _lasting_sentences(text))
         account.constraints.extend((each, f"r{result.seq}") for each in sentences)
     for index, block in enumerate(entry.fact.blocks):
         if isinstance(block, TextBlock):
@@ -504,7 +504,7 @@ def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: 
     called = f"{use.name} {path or ' '.join(_LEADING_CD.sub('', command).split()[:2])}"
     if not failed:
         account.outcomes.append((called, ""))
-    elif not result.said and not text.startswith("[interrupted"):  # a refusal is among the user's words
+    elif not result.remarks and not text.startswith("[interrupted"):  # a refusal is among the user's words
         shown = " ".join(filter(None, (use.name, path or command[:MAX_FAILED_COMMAND_CHARS])))
         account.outcomes.append((called, ": ".join(filter(None, (shown, telling)))[:MAX_ERROR_CHARS]))
 

@@ -56,7 +56,7 @@ class UserBlock(Struct):
     forms: dict[tuple[int, int, int], tuple[str, int]] = field(default_factory=dict)
     sentences: list[tuple[int, str]] | None = None
 
-    def said(self) -> list[tuple[int, str]]:
+    def weighed(self) -> list[tuple[int, str]]:
         """Return (weight, sentence) of each sentence that is more than small talk; errands weigh least."""
         if self.sentences is None:
             sentences = weighed_sentences(own_words(self.text))
@@ -70,7 +70,7 @@ class UserBlock(Struct):
 
     def is_talk(self, most: int) -> bool:
         """Return whether it has at most `most` tokens and says nothing that matters once it is answered."""
-        return self.tokens <= most and not self.answers and all(weight < FACT for weight, _ in self.said())
+        return self.tokens <= most and not self.answers and all(weight < FACT for weight, _ in self.weighed())
 
     def tells(self) -> bool:
         """Return whether it is more than errands and a few words."""

@@ -21,9 +21,9 @@ from transcripts import (
     Result,
     ToolUseBlock,
     User,
+    blocks_of_user,
     call_of,
     content_text,
-    said_by_user,
     speaker_of,
 )
 
@@ -202,7 +202,7 @@ def _label(folded: Folded, fact: Fact) -> str:
             use = call_of(fact_at(folded, fact.of), fact)
             return call_label(use) if use is not None else speaker_of(fact)
         case User(blocks=blocks):
-            return f"{speaker_of(fact)}: {_beginning(said_by_user(blocks) or blocks)}"
+            return f"{speaker_of(fact)}: {_beginning(blocks_of_user(blocks) or blocks)}"
         case Reply(blocks=blocks):
             return f"{speaker_of(fact)}: {_beginning(blocks)}"
     return ""

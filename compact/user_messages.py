@@ -191,7 +191,7 @@ class Said(Struct, frozen=True):
 
 def _said(situation: Situation, blocks: Sequence[UserBlock]) -> list[Said]:
     """Return the user's sentences, repeated ones only in the last place."""
-    each = [(at, weight, line) for at, block in enumerate(blocks) for weight, line in block.said()]
+    each = [(at, weight, line) for at, block in enumerate(blocks) for weight, line in block.weighed()]
     last = {alike(line): place for place, (_, _, line) in enumerate(each)}
     return [
         Said(
@@ -297,7 +297,7 @@ def _user_blocks(situation: Situation, entry: Entry) -> Iterator[UserBlock]:
 def _answers(situation: Situation, exchange: Exchange) -> Iterator[UserBlock]:
     """Yield the user's answers to the calls of an exchange: to a question, or the reason of a denial."""
     for index, result in exchange.results.items():
-        for question, words in result.said:
+        for question, words in result.remarks:
             call = f"{DENYING} r{exchange.seq}.{index} {call_label(exchange.uses[index])}"
             answers = f'answering "{on_short_line(question)}"' if question else call
             yield UserBlock(

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, to_builtins
 
 from tools.parameters import Arguments
-from transcripts import about_said
+from transcripts import about_remarks
 
 from .base import (
     SMALL_WINDOW_TOKENS,
@@ -58,16 +58,16 @@ async def ask_user(arguments: QuestionArguments, call: ToolCall) -> ToolResult:
     if len({each.question for each in arguments.questions}) < len(arguments.questions):
         raise ToolError("Two of the questions are identical.\nAsk each question once.")
     answer = await call.ask() if call.ask is not None else NOBODY_THERE
-    if answer.said == "nobody":
+    if answer.decision == "nobody":
         raise ToolError(NOBODY_TO_ASK)
-    if answer.said == "no":
+    if answer.decision == "no":
         message = f"{DECLINED}\nThe user said: {answer.reason}" if answer.reason else DECLINED
-        about = about_said((arguments.questions[0].question, answer.reason))
+        about = about_remarks((arguments.questions[0].question, answer.reason))
         return decision_result(message, human={"note": "declined"}, about=about)
     answers = list(_answers(arguments, answer.input))
     lines = [f"{question} {text or '(no answer)'}" for question, text in answers]
     message = "\n".join(["The user answered:", *lines])
-    return decision_result(message, human={"text": "\n".join(lines)}, about=about_said(*answers))
+    return decision_result(message, human={"text": "\n".join(lines)}, about=about_remarks(*answers))
 
 
 def _answers(arguments: QuestionArguments, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

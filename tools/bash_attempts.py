@@ -63,7 +63,7 @@ async def run_attempts(
         if attempt.denied is None and call.ask_to_leave is not None:
             decision = await call.ask_to_leave(attempt.refusal)
         if decision.answer == "no":
-            why = f"{attempt.refusal}: {decision.words.strip().rstrip('.')}"
+            why = f"{attempt.refusal}: {decision.why.strip().rstrip('.')}"
             return _refused(attempt, attempt.refusal, why), f"[{why}. {ADVICE}]"
         attempt.spool.drop()
         how = "outside the sandbox" if decision.answer == "once" else "with that access allowed"

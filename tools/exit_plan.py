@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from tools.parameters import Arguments
-from transcripts import about_said
+from transcripts import about_remarks
 
 from .base import Tool, ToolCall, ToolContext, ToolError, ToolResult, decision_result, no_access, text_result
 from .user_answer import NOBODY_THERE
@@ -27,15 +27,15 @@ async def show_plan(arguments: PlanArguments, call: ToolCall) -> ToolResult:
     if mode is None or not mode.planning:
         raise ToolError(NOT_PLANNING)
     answer = await call.ask() if call.ask is not None else NOBODY_THERE
-    if answer.said == "nobody":
+    if answer.decision == "nobody":
         message = "No one is available to approve the plan; it is the result of this turn."
         return text_result(message, human={"answer": arguments.plan, "note": "the result"}, ends_turn=True)
-    if answer.said == "no":
+    if answer.decision == "no":
         wanted = f": {answer.reason}" if answer.reason else "."
         message = (
             f"The user did not approve the plan{wanted}\nStay in plan mode, revise it and show it again."
         )
-        about = {"approved": False, **about_said(("", answer.reason))}
+        about = {"approved": False, **about_remarks(("", answer.reason))}
         return decision_result(message, human={"note": f"not approved{wanted.rstrip('.')}"}, about=about)
     mode.leave_plan()
     plan = str(answer.input.get("plan") or arguments.plan)

@@ -35,7 +35,7 @@ class SpawnResult(Struct, frozen=True):
     whole: str = ""  # the full text, for the user
     place: str = ""  # where its changes are, if not in the project, and what they are
     left: str = ""  # one line about the commands that it left running
-    said: tuple[tuple[str, str], ...] = ()  # by the user about its calls: (which one, words)
+    remarks: tuple[tuple[str, str], ...] = ()  # by the user about its calls: (which one, words)
 
 
 def report_text(ended: SpawnResult) -> str:

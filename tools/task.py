@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from tools.parameters import Arguments
 from tools.spawning import SpawnRequest, SpawnResult, report_text, spawn_figures
-from transcripts import about_said
+from transcripts import about_remarks
 
 from .base import SMALL_WINDOW_TOKENS, Tool, ToolCall, ToolError, ToolResult, no_access, text_result
 
@@ -57,7 +57,7 @@ def task_result(ended: SpawnResult) -> ToolResult:
         report_text(ended),
         error=bool(ended.error) and not ended.text,
         human={"text": ended.whole or ended.text if ended.session else "", "note": spawn_figures(ended)},
-        about={"session": ended.session, **about_said(*ended.said)},
+        about={"session": ended.session, **about_remarks(*ended.remarks)},
         ends_turn=ended.stops,
     )
 

@@ -16,7 +16,7 @@ class UserAnswer(Struct, frozen=True):
     `input` is the call's input if the user changed it, `reason` the user's reason for a "no".
     """
 
-    said: Literal["yes", "no", "nobody"]
+    decision: Literal["yes", "no", "nobody"]
     input: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         Unthink,
         User,
         about_changed,
-        about_said,
+        about_remarks,
     )
     from .file_states import RECORD_FOLDERS
     from .folding import Charge, FactTrail, Folded, RequestSize, fold
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         block_from_json,
         block_to_json,
         blocks_from_json,
+        blocks_of_user,
         cache_miss_from_json,
         check_shape,
         hook_words,
@@ -85,7 +86,6 @@ if TYPE_CHECKING:
         paste_label,
         quoted,
         replace_surrogates,
-        said_by_user,
         split_pastes,
         unquoted_data,
         usage_from_json,
@@ -207,13 +207,14 @@ __all__ = [
     "User",
     "View",
     "about_changed",
-    "about_said",
+    "about_remarks",
     "attached",
     "attachment_of",
     "block_from_json",
     "block_text",
     "block_to_json",
     "blocks_from_json",
+    "blocks_of_user",
     "cache_miss_from_json",
     "call_of",
     "channel_tag",
@@ -253,7 +254,6 @@ __all__ = [
     "recover_transcripts",
     "replace_surrogates",
     "resume_store",
-    "said_by_user",
     "same_tools",
     "server_call_of",
     "speaker_of",
@@ -278,7 +278,7 @@ __getattr__ = lazy_door(
         "facts": (
             "Clear Closed Compacted Edit Fact Failed Fold Instructed Metadata NEWS_TOPIC Opened Reply "
             "TAIL_TOPIC "
-            "RequestSent Result Rewound Started StoredOutput Undone Unthink User about_changed about_said"
+            "RequestSent Result Rewound Started StoredOutput Undone Unthink User about_changed about_remarks"
         ),
         "file_states": "RECORD_FOLDERS",
         "folding": "Charge FactTrail Folded RequestSize fold",
@@ -292,7 +292,7 @@ __getattr__ = lazy_door(
             "cache_miss_from_json CacheMiss ChannelBlock "
             "check_shape DATA_TAGS GIT_STATE_TAG hook_words ImageBlock injected injected_text INVALID_JSON "
             "is_put_back is_thinking map_strings OWN_COMMAND_TAG own_words PASTED_TAG paste_label "
-            "PUT_BACK_START PUT_BACK_TAG quoted RedactedThinkingBlock replace_surrogates said_by_user "
+            "PUT_BACK_START PUT_BACK_TAG quoted RedactedThinkingBlock replace_surrogates blocks_of_user "
             "SKILL_START split_pastes TextBlock ThinkingBlock ToolResultBlock ToolUseBlock UnknownBlock "
             "unquoted_data PHASE UNSIGNED Usage usage_from_json with_paste_labels without_injected"
         ),

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from .messages import Block, CacheMiss, Usage, empty_mapping
 
-SAID_KEY = "said"  # a key of `Result.about`, see `Result.said`
+REMARKS_KEY = "said"  # a key of `Result.about`, see `Result.remarks`
 CHANGED_KEY = "changed"  # a key of `Result.about`, see `Result.changed_files`
 NEWS_TOPIC = "news"  # a topic of metadata: a note of an inbox, which refers to facts of its session by number
 
@@ -190,9 +190,9 @@ class Result(Fact, frozen=True):
         return changed if isinstance(changed, dict) else {}  # a transcript may contain any shape here
 
     @property
-    def said(self) -> tuple[tuple[str, str], ...]:
+    def remarks(self) -> tuple[tuple[str, str], ...]:
         """(question, words) of each answer of the user to the call; "": the call itself was the question."""
-        pairs = self.about.get(SAID_KEY, ())
+        pairs = self.about.get(REMARKS_KEY, ())
         return tuple((str(pair[0]), str(pair[1])) for pair in pairs if len(pair) == 2)
 
 
@@ -288,10 +288,10 @@ FACT_TYPES: dict[str, type[Fact]] = {
 """The types of facts by their kind in the transcript."""
 
 
-def about_said(*pairs: tuple[str, str]) -> dict[str, Any]:
-    """Return the entries of `Result.about` for the user's words, as `Result.said` reads them; {} for none."""
+def about_remarks(*pairs: tuple[str, str]) -> dict[str, Any]:
+    """Return the entries of `Result.about` that `Result.remarks` reads; {} if the user said nothing."""
     answers = [list(pair) for pair in pairs if pair[1].strip()]
-    return {SAID_KEY: answers} if answers else {}
+    return {REMARKS_KEY: answers} if answers else {}
 
 
 def about_changed(files: Mapping[str, str]) -> dict[str, Any]:

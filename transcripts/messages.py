@@ -325,7 +325,7 @@ def typed_blocks(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     return without_added(blocks) or blocks
 
 
-def said_by_user(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+def blocks_of_user(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     """Return the blocks of a prompt that the user typed, without hooks' and their own commands' output."""
     return tuple(
         block

@@ -25,7 +25,7 @@ from .messages import (
     ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
-    said_by_user,
+    blocks_of_user,
     split_pastes,
     typed_blocks,
     unquoted_data,
@@ -188,7 +188,7 @@ def agent_task(opened: Opened) -> str:
 
 def prompt_title(prompt: User) -> str:
     """Return what the user said with a prompt on one line, or else the command that they ran."""
-    texts = map(block_text, said_by_user(prompt.blocks) or typed_blocks(prompt.blocks))
+    texts = map(block_text, blocks_of_user(prompt.blocks) or typed_blocks(prompt.blocks))
     title = "\n".join(_without_output(text) for text in texts)
     return " ".join("".join(split_pastes(title)).split())
 

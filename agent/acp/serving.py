@@ -138,7 +138,7 @@ class EditorSession:
             return TurnFinished("interrupted", turns=0)
         finally:
             self._prompts.discard(task)
-            self.updates.tell_state()
+            self.updates.send_state()
             await self.updates.outbox.flush()
 
     async def _run(self, content: PromptContent) -> TurnFinished:
@@ -260,7 +260,7 @@ class EditorAgent:
         if mode is None:
             raise RequestError.invalid_params({"details": f"unknown permission mode {mode_id!r}"})
         session.controller.in_use[1].permissions.set_mode(mode)
-        session.updates.tell_state()
+        session.updates.send_state()
         return SetSessionModeResponse()
 
     async def prompt(
@@ -318,8 +318,8 @@ class EditorAgent:
 
     def _introduce(self, ident: str, session: EditorSession) -> None:
         """Send the commands and other state of a session, once the editor knows its id."""
-        session.updates.tell_commands(session.commands())
-        session.updates.tell_state()
+        session.updates.send_commands(session.commands())
+        session.updates.send_state()
         session.updates.outbox.begin(ident)
 
 

@@ -236,7 +236,7 @@ class SessionUpdates:
         if text:
             self.outbox.post(update_agent_message_text(self._mask(text)))
 
-    def tell_state(self) -> None:
+    def send_state(self) -> None:
         """Send the permission mode and the to-do list, each if it has changed."""
         status = self.status()
         if status.mode != self._mode:
@@ -251,7 +251,7 @@ class SessionUpdates:
             ]
             self.outbox.post(update_plan(entries))
 
-    def tell_commands(self, commands: Sequence[AvailableCommand]) -> None:
+    def send_commands(self, commands: Sequence[AvailableCommand]) -> None:
         """Send the slash commands of the session."""
         self.outbox.post(update_available_commands(commands))
 
@@ -354,7 +354,7 @@ class SessionUpdates:
                     locations=[ToolCallLocation(path=path, line=line) for path in paths] or None,
                 )
             )
-        self.tell_state()
+        self.send_state()
 
     def _content(self, result: Result) -> list[CallContent]:
         """Return the result of a call for the user: its diff, the reason for a denial, or its output."""

@@ -25,8 +25,8 @@ from agent.loop import (
     note_files,
     prompt_tokens,
     run_turn,
+    show_prompt_cost,
     show_resumed,
-    tell_prompt_cost,
     text_named,
     tokens_when_cold,
     track_blocks,
@@ -216,7 +216,7 @@ class Controller:
                 finished = await run_turn(session, context, self.emit)
             if not self.setup.options.headless:
                 await begin_summary_if_due(session, context, self.emit)
-            await tell_after_turn(context, self.emit, ports=not self.setup.options.headless)
+            await report_after_turn(context, self.emit, ports=not self.setup.options.headless)
             return finished
         except asyncio.CancelledError:
             return end_interrupted(session, context, user.seq, self.setup.options.headless)
@@ -361,7 +361,7 @@ async def take_in(
             return found.ended
     tell = emit if found.blocks or len(text) >= LARGE_PROMPT_CHARS else None
     given = (ChannelBlock(SENT_MEANWHILE, introduces=True), *given) if joins else given
-    blocks = await prompt_blocks(session, context, earlier, (*found.blocks, *given, *found.behind), tell)
+    blocks = await prompt_blocks(session, context, earlier, (*found.blocks, *given, *found.after), tell)
     del controller.after_prompt[: len(earlier)]
     window = context.compaction.window.size
     folder = str(controller.setup.folder)
@@ -415,7 +415,7 @@ async def prompt_blocks(
     """
     named = await text_named(session, context.compaction, content) if session.folded.compactions else []
     if tell is not None:
-        await tell_prompt_cost(session, context, (*named, *content), tell)
+        await show_prompt_cost(session, context, (*named, *content), tell)
     tools = context.tool_context
     is_new = not is_told_environment(session.folded, tools.folder)
     git = await git_state(tools, context.compaction.window.size) if is_new else []
@@ -467,7 +467,7 @@ def rewind_to(session: Session, context: TurnContext, prompt: int, about: Mappin
     note_news(session, context.tool_context.inbox)
 
 
-async def tell_after_turn(context: TurnContext, emit: Emit, ports: bool) -> None:
+async def report_after_turn(context: TurnContext, emit: Emit, ports: bool) -> None:
     """Report shared files that commands changed and, with `ports`, ports that they listen on."""
     runner = command_runner(context.tool_context)
     with suppress(FileError):  # the disk does not respond

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from agent.events import Emit, Notice, TurnFinished
-from agent.loop import NO_ADDITIONS, ActiveSession, PromptAdditions, TurnContext, tell_memory_below
+from agent.loop import NO_ADDITIONS, ActiveSession, PromptAdditions, TurnContext, post_memory_below
 from agent.permissions import PermissionRules, judge_call
 from agent.session import AttachLimits, attach, find_mentions
 from tools.base import Access, ToolError
@@ -39,10 +39,10 @@ async def additions_to(
     session, context = in_use
     text, words = prompt
     found = await mentioned_files(context, words, headless, emit)
-    await tell_memory_below(session, context, found.files, emit)
+    await post_memory_below(session, context, found.files, emit)
     if (servers := context.tool_context.servers) is not None:
         found = await _with_servers(found, servers, context, words, emit)
-    if not words.startswith("/") or found.behind or found.ended is not None:
+    if not words.startswith("/") or found.after or found.ended is not None:
         return found
     skills = context.tool_context.skills() if context.tool_context.skills is not None else None
     if skills is None:
@@ -68,7 +68,7 @@ async def _with_servers(
         ended = TurnFinished("failed", turns=0, error=f"{words.split()[0]}: {error}", code=1)
         emit(ended)
         return replace(found, ended=ended)
-    return replace(found, behind=(ChannelBlock(CALLED_PROMPT), TextBlock(quoted(text, "mcp-server"))))
+    return replace(found, after=(ChannelBlock(CALLED_PROMPT), TextBlock(quoted(text, "mcp-server"))))
 
 
 async def mentioned_files(context: TurnContext, text: str, headless: bool, emit: Emit) -> PromptAdditions:

@@ -185,7 +185,7 @@ async def model_of_agent(
     if definition is not None and definition.model:
         resolved = selection.model.catalog.resolve(definition.model)
         if resolved != settings.model:
-            selection = selection.beside(resolved)
+            selection = selection.for_model(resolved)
             try:
                 await selection.choose(resolved)
                 require_price(services.setup, selection.facts)

@@ -91,7 +91,7 @@ async def run_agent(
     session.use_prices(parent.prices)
     if definition is not None and definition.isolated:
         return await _run_isolated(call, session)
-    return await _work(call, session, await nested_context(call, session, partial(tell_status, call)))
+    return await _work(call, session, await nested_context(call, session, partial(emit_status, call)))
 
 
 async def _run_isolated(call: NestedCall, session: Session) -> SpawnResult:
@@ -101,7 +101,7 @@ async def _run_isolated(call: NestedCall, session: Session) -> SpawnResult:
     worktree = await open_worktree(call)
     context: TurnContext | None = None
     try:
-        context = await nested_context(call, session, partial(tell_status, call))
+        context = await nested_context(call, session, partial(emit_status, call))
         await worktree.enter(context)
         result = await _work(call, session, context, (worktree.introduction,))
     except BaseException:
@@ -129,7 +129,7 @@ async def _work(
             run.end()
 
 
-def tell_status(call: NestedCall) -> None:
+def emit_status(call: NestedCall) -> None:
     """Emit the status of the agent that a call started."""
     call.services.emit(AgentProgress(call.agent.status))
 
@@ -164,7 +164,7 @@ class NestedRun(Struct):
         begun |= {"since": self.since} if call.forked else {}
         call.parent.add_metadata(AGENT_TOPIC, begun)
         agent.doing = "starting"
-        tell_status(call)
+        emit_status(call)
 
     def _open(self, skills: Sequence[Block]) -> None:
         """Open a new transcript with the environment, the texts of skills and the prompt."""
@@ -277,7 +277,7 @@ class NestedRun(Struct):
             stops=agent.stops,
             whole=whole,
             left=f"still running in the background, started by this agent: {left}" if left else "",
-            said=tuple(_remarks_on(self.session.folded, agent.label, self.since)),
+            remarks=tuple(_remarks_on(self.session.folded, agent.label, self.since)),
         )
 
 
@@ -285,7 +285,9 @@ def _remarks_on(folded: Folded, label: str, since: int) -> Iterator[tuple[str, s
     """Yield (call label, words) for what the user said about calls of an agent after fact `since`."""
     for exchange in (entry for entry in folded.entries if isinstance(entry, Exchange) and entry.seq > since):
         for index, result in exchange.results.items():
-            yield from ((f"{label}: {call_label(exchange.uses[index])}", words) for _, words in result.said)
+            yield from (
+                (f"{label}: {call_label(exchange.uses[index])}", words) for _, words in result.remarks
+            )
 
 
 def undelivered_reports(

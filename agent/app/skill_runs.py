@@ -85,7 +85,7 @@ class SessionSkills(Struct):
             await used.change_model()
             used.change_effort()
         files = await used.mentioned()
-        return replace(files, behind=(ChannelBlock(text),))
+        return replace(files, after=(ChannelBlock(text),))
 
     async def load(self, name: str, arguments: str) -> ToolResult:
         """Load a skill for the model and return the tool's result. Raises ToolError and FileError."""

@@ -11,7 +11,7 @@ from agent.app import Controller
 from agent.checkpoints import differences
 from agent.events import CommandOutput, Event, Notice, ToolCallProgress, ToolCallStarted
 from agent.formatting import format_duration, shorten, unquoted, with_keys
-from agent.loop import memory_told_below, text_of
+from agent.loop import memory_sent_below, text_of
 from agent.session import (
     chars_left,
     find_memory,
@@ -79,7 +79,7 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
         chars = chars_left(text)
         cut = f"  (only the first {chars:,} characters)" if chars is not None else ""
         lines.append(f"{context.compaction.counter.text(text):>8,} tokens  {path}{cut}{note}")
-    for name, (text, file) in memory_told_below(session).items():
+    for name, (text, file) in memory_sent_below(session).items():
         shown = os.path.relpath(file, folder) if file else "a prompt"
         lines.append(f"{context.compaction.counter.text(text):>8,} tokens  {name}  (loaded with {shown})")
     lines += [f"     not read  {path}  (created since)" for path in now if path not in used]

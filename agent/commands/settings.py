@@ -14,7 +14,7 @@ from agent.app import EFFORTS, NO_EFFORT, Config, Controller, form_of, with_sett
 from agent.errors import ConfigError, UsageError
 from agent.events import CommandOutput, Event, Notice
 from agent.formatting import shorten, with_keys
-from agent.loop import OTHER_MODEL, tell_cold_cost, tokens_when_cold
+from agent.loop import OTHER_MODEL, show_cold_cost, tokens_when_cold
 from agent.permissions import MODES, SESSION_ORIGIN, PermissionStore, Rule, explain_line, parse_rules
 from agent.settings_files import typed_value, write_setting
 from compact import CompactSettings
@@ -134,7 +134,7 @@ async def _change_model(controller: Controller, name: str) -> None:
     if context.asking.locked():
         controller.emit(Notice(f"the model changes to {name} after the current request"))
     await controller.factory.change_model(session, context, name)
-    await tell_cold_cost(session, context, controller.emit, OTHER_MODEL, cold=tokens_when_cold)
+    await show_cold_cost(session, context, controller.emit, OTHER_MODEL, cold=tokens_when_cold)
     controller.emit(Notice(f"the model is now {context.settings.model}"))
     controller.services.warn_of_retirement()
     if doubt := controller.services.selection.doubt():

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         tokens_when_cold,
     )
     from .context import ActiveSession, CompactionState, TurnContext
-    from .cost_preview import OTHER_MODEL, show_resumed, tell_cold_cost, tell_prompt_cost
+    from .cost_preview import OTHER_MODEL, show_cold_cost, show_prompt_cost, show_resumed
     from .embedded_commands import StoppedByUser, embedded_output
     from .model_call import prompt_tokens
     from .session_sandbox import SessionSandbox
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
         NO_ADDITIONS,
         PromptAdditions,
         attached_files,
-        memory_told_below,
+        memory_sent_below,
         note_files,
-        tell_memory_below,
+        post_memory_below,
         text_named,
         track_blocks,
     )
@@ -59,18 +59,18 @@ __all__ = [
     "embedded_output",
     "end_background_summary",
     "late_report",
-    "memory_told_below",
+    "memory_sent_below",
     "note_files",
     "off_loop",
+    "post_memory_below",
     "prompt_tokens",
     "request_compaction",
     "run_turn",
     "same_tool",
+    "show_cold_cost",
+    "show_prompt_cost",
     "show_resumed",
     "situation_of",
-    "tell_cold_cost",
-    "tell_memory_below",
-    "tell_prompt_cost",
     "text_named",
     "text_of",
     "tokens_when_cold",
@@ -85,15 +85,15 @@ __getattr__ = lazy_door(
             "tokens_when_cold"
         ),
         "context": "ActiveSession CompactionState TurnContext",
-        "cost_preview": "OTHER_MODEL show_resumed tell_cold_cost tell_prompt_cost",
+        "cost_preview": "OTHER_MODEL show_resumed show_cold_cost show_prompt_cost",
         "embedded_commands": "StoppedByUser embedded_output",
         "model_call": "prompt_tokens",
         "session_sandbox": "SessionSandbox",
         "summary_call": "end_background_summary",
         "tool_executor": "text_of",
         "touched_files": (
-            "ATTACHED_TOPIC NO_ADDITIONS PromptAdditions attached_files memory_told_below "
-            "note_files tell_memory_below text_named track_blocks"
+            "ATTACHED_TOPIC NO_ADDITIONS PromptAdditions attached_files memory_sent_below "
+            "note_files post_memory_below text_named track_blocks"
         ),
         "turn": "run_turn",
         "unknown_tools": "same_tool",

@@ -44,7 +44,7 @@ class Permission(Struct, frozen=True):
     why        the reason alone; "" if there is none other than the user's
     hint       advice to the model after a refusal
     notes      words of the hook and the user for the model, whether or not the call runs
-    said       the user's reason or remark, in their own words
+    reason     the user's reason or remark, in their own words
     stop       the user ends the turn
     sandboxed  the command runs in the sandbox
     call       the call with the input to run it with
@@ -55,7 +55,7 @@ class Permission(Struct, frozen=True):
     why: str = ""
     hint: str = HINT
     notes: tuple[str, ...] = ()
-    said: str = ""
+    reason: str = ""
     stop: bool = False
     sandboxed: bool = False
     call: ParsedCall | None = None
@@ -107,8 +107,8 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
             if verdict.answer == "deny":
                 return _denied(verdict, notes)
         if answer.updated_input not in (None, call.use.input):
-            return replace(_with_input_of(context, call, answer, notes), said=remark)
-    return Permission(notes=notes, sandboxed=verdict.sandboxed, call=call, said=remark)
+            return replace(_with_input_of(context, call, answer, notes), reason=remark)
+    return Permission(notes=notes, sandboxed=verdict.sandboxed, call=call, reason=remark)
 
 
 async def _as_covered(context: TurnContext, emit: Emit, call: ParsedCall, verdict: Verdict) -> Verdict:
@@ -217,7 +217,7 @@ def _refused(answer: Deny) -> Permission:
         refusal=f"The user denied this call{reason}",
         shown=f"You denied this call{reason}",
         hint=HINT_AFTER_REASON if answer.reason else HINT,
-        said=answer.reason,
+        reason=answer.reason,
         stop=answer.stop,
     )
 

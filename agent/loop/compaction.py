@@ -62,7 +62,7 @@ from transcripts import (
 )
 
 from .context import TurnContext
-from .cost_preview import LESS_NOW, tell_cold_cost, why_cold
+from .cost_preview import LESS_NOW, show_cold_cost, why_cold
 from .model_call import prompt_tokens
 from .summary_call import (
     HISTORY_CHANGED,
@@ -128,7 +128,7 @@ async def compact_if_due(session: Session, context: TurnContext, emit: Emit) -> 
         outcome = await compact_context(session, context, emit, CompactionRequest("tool", focus))
         if outcome.ids or outcome.pending:
             return
-        tell_not_compacted(session, outcome)
+        note_not_compacted(session, outcome)
     folded = session.folded
     calibration = Calibration.of(session.folded)
     messages = (folded.view.tokens + 1) * calibration.slope
@@ -147,7 +147,7 @@ async def compact_if_due(session: Session, context: TurnContext, emit: Emit) -> 
     changed = folded.opened is not None and folded.opened.seq > asked.seq  # such as to another model
     if changed or context.clock.now() - asked.ts > state.settings.cache_ttl_s:
         less = LESS_NOW if context.advises else ""
-        await tell_cold_cost(session, context, emit, why_cold(session, context), less)
+        await show_cold_cost(session, context, emit, why_cold(session, context), less)
 
 
 async def begin_summary_if_due(session: Session, context: TurnContext, emit: Emit) -> None:
@@ -159,7 +159,7 @@ async def begin_summary_if_due(session: Session, context: TurnContext, emit: Emi
                 await _plan(session, context, emit, AUTOMATIC)
 
 
-def tell_not_compacted(session: Session, outcome: CompactionOutcome) -> None:
+def note_not_compacted(session: Session, outcome: CompactionOutcome) -> None:
     """Tell the model that the compaction that it requested was not made."""
     session.user((ChannelBlock(NOT_COMPACTED.format(outcome.line or "it failed")),), "harness")
 
@@ -293,7 +293,7 @@ async def compact_context(
         if not planned.proposals:
             outcome = CompactionOutcome(line=planned.note, pending=planned.pending)
             if task is not None and task.trigger == "tool" and not planned.pending:
-                tell_not_compacted(session, outcome)
+                note_not_compacted(session, outcome)
             return outcome
         return await _apply(session, context, emit, replace(request, trigger=trigger), planned)
 

@@ -33,7 +33,7 @@ async def show_resumed(session: Session, context: TurnContext, emit: Emit, cold:
     """Show the end of a resumed session, and the cost of continuing it if little of it is cached."""
     show_replayed(session, context.tools, emit, context.compaction.settings.policy)
     if why := why_cold(session, context):
-        await tell_cold_cost(session, context, emit, why, cold=cold)
+        await show_cold_cost(session, context, emit, why, cold=cold)
 
 
 def why_cold(session: Session, context: TurnContext) -> str:
@@ -51,7 +51,7 @@ def why_cold(session: Session, context: TurnContext) -> str:
     return "the model or the tools have changed" if is_changed else ""
 
 
-async def tell_cold_cost(
+async def show_cold_cost(
     session: Session,
     context: TurnContext,
     emit: Emit,
@@ -128,7 +128,7 @@ def _cached_tokens(session: Session, context: TurnContext) -> int:
     return sent.get(settings.model, 0)
 
 
-async def tell_prompt_cost(
+async def show_prompt_cost(
     session: Session, context: TurnContext, blocks: Sequence[Block], emit: Emit
 ) -> None:
     """Show the cost that a prompt adds to the next request, and how to reduce it, unless it is low.

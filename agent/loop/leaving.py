@@ -64,7 +64,7 @@ class Leaving(Struct):
     denied  the user denied the access
     stop    the user ends the turn
     waited  seconds that the answers took
-    said    the user's reason for denying the access
+    reason  the user's reason for denying the access
     remark  the user's words with an approval; `notes` gives them to the model
     """
 
@@ -74,7 +74,7 @@ class Leaving(Struct):
     denied: bool = False
     stop: bool = False
     waited: float = 0.0
-    said: str = ""
+    reason: str = ""
     remark: str = ""
     notes: tuple[str, ...] = ()
 
@@ -96,8 +96,8 @@ class Leaving(Struct):
             self.stop = answer.stop
             if answer.unattended:
                 return self._no(answer.reason)
-            self.said = answer.reason
-            return replace(self._no("the user declined"), said=answer.reason, stop=answer.stop)
+            self.reason = answer.reason
+            return replace(self._no("the user declined"), reason=answer.reason, stop=answer.stop)
         self.note_remark(answer)
         hosts = passage.parts if passage is not None and refusal.waiting else ()
         reaching = passage is not None and passage.action == "reach"
@@ -164,7 +164,7 @@ class Leaving(Struct):
             access=call.access,
             why=WAITING if refusal.waiting else f"{WHY}{f' {warning}.' if warning else ''}",
             prefix=str(rule) if rule is not None and not refusal.waiting and not port else None,
-            preview={"text": call.access[0].target, "said": refusal.said},
+            preview={"text": call.access[0].target, "output": refusal.output},
             refused=str(refusal),
             through=passage.shown(folder) if passage is not None else "",
             remedy=remedy or ("" if rule is not None else "--sandbox off"),

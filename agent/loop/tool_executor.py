@@ -30,7 +30,7 @@ from transcripts import (
     Reply,
     TextBlock,
     ToolUseBlock,
-    about_said,
+    about_remarks,
     replace_surrogates,
 )
 
@@ -40,7 +40,7 @@ from .changed_files import checkpointed, with_changed_files
 from .context import TurnContext
 from .leaving import Leaving
 from .loop_detection import STUCK, is_stuck, with_repeat_note
-from .touched_files import content_of, needed_text, tell_memory_below, with_own_id
+from .touched_files import content_of, needed_text, post_memory_below, with_own_id
 from .unknown_tools import answer_unknown, find_tool
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class PreparedCall(Struct, frozen=True):
     result     the reason why it does not run; None if it may run
     notes      words of the hook before the call and of the user, sent to the model with the result
     sandboxed  the command runs in the sandbox
-    said       the words that the user approved the call with
+    remark     the words that the user approved the call with
     """
 
     index: int
@@ -81,7 +81,7 @@ class PreparedCall(Struct, frozen=True):
     denied: bool = False
     notes: tuple[str, ...] = ()
     sandboxed: bool = False
-    said: str = ""
+    remark: str = ""
 
 
 class CallBatch(Struct, frozen=True):
@@ -164,7 +164,7 @@ async def _prepare(batch: CallBatch, index: int, use: ToolUseBlock, tool: Tool |
         parsed=parsed,
         notes=permission.notes,
         sandboxed=permission.sandboxed,
-        said=permission.said,
+        remark=permission.reason,
     )
     return _denied(batch, call, permission) if permission.refusal else call
 
@@ -185,7 +185,7 @@ def _denied(batch: CallBatch, call: PreparedCall, permission: Permission) -> Pre
     )
     text = "\n".join((permission.refusal, *permission.notes, permission.hint))
     shown = permission.shown or permission.refusal
-    about = about_said(("", permission.said))
+    about = about_remarks(("", permission.reason))
     human = {"text": shown, **({"denied": permission.why} if permission.why else {})}
     result = text_result(text, error=True, human=human, about=about)
     denied = replace(call, result=result, denied=True)
@@ -231,7 +231,7 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
         result, stop = await _with_words_of_hooks(batch, noted, result, took)
         folder = str(result.about.get("path", "")).rpartition("/")[0]
         if folder not in ("", str(batch.context.tool_context.folder)):
-            await tell_memory_below(batch.session, batch.context, [result.about], batch.emit)
+            await post_memory_below(batch.session, batch.context, [result.about], batch.emit)
         if batch.session.folded.compactions:
             needed = await needed_text(batch.session, batch.context, call.use, result)
     except ToolInterrupted as error:
@@ -240,11 +240,11 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
         raise asyncio.CancelledError from error
     finally:
         call = replace(call, denied=leaving.denied)
-        if leaving.said:
-            words = ChannelBlock(f"{SAID_ABOUT_LEAVING} {leaving.said}", in_place=True)
+        if leaving.reason:
+            words = ChannelBlock(f"{SAID_ABOUT_LEAVING} {leaving.reason}", in_place=True)
             result = replace(result, content=(*result.content, words))
-        if said := about_said(("", call.said), ("", leaving.remark), ("", leaving.said)):
-            result = replace(result, about={**result.about, **said})
+        if remarks := about_remarks(("", call.remark), ("", leaving.remark), ("", leaving.reason)):
+            result = replace(result, about={**result.about, **remarks})
         seconds = batch.context.clock.monotonic() - began - leaving.waited
         _finish(batch, call, result, seconds, needed)
     if leaving.stop:

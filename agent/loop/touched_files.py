@@ -206,7 +206,7 @@ def _load(paths: Iterable[str], abandoned: threading.Event) -> dict[str, str]:
     return found
 
 
-async def tell_memory_below(
+async def post_memory_below(
     session: Session, context: TurnContext, files: Iterable[Mapping[str, Any]], emit: Emit
 ) -> None:
     """Give the model the memory files of the directories of `files`, unless the view shows them.
@@ -252,7 +252,7 @@ def _memory_in(blocks: Iterable[Block], tag: str) -> Iterator[tuple[str, str]]:
                 yield path, text
 
 
-def memory_told_below(session: Session) -> dict[str, tuple[str, str]]:
+def memory_sent_below(session: Session) -> dict[str, tuple[str, str]]:
     """Return the memory files of subdirectories that the model was given, by path.
 
     The values are the newest text, and the file with which it was sent; "" if that is unknown.
@@ -282,13 +282,13 @@ class PromptAdditions(Struct, frozen=True):
 
     blocks  the files that it mentions, placed before it
     files   the facts to record about these files
-    behind  the instructions of the command or skill that it calls, placed after it
+    after   the instructions of the command or skill that it calls, placed after it
     ended   the end of the turn, if the prompt does not begin one
     """
 
     blocks: tuple[Block, ...] = ()
     files: tuple[Mapping[str, Any], ...] = ()
-    behind: tuple[Block, ...] = ()
+    after: tuple[Block, ...] = ()
     ended: TurnFinished | None = None
 
 

@@ -79,7 +79,7 @@ class ModelSelection:
         self._now = now
         self._cache = cache
 
-    def beside(self, name: str) -> ModelSelection:
+    def for_model(self, name: str) -> ModelSelection:
         """Return a new selection with the same service; this one is not changed."""
         made = ModelSelection(self.model, name, self._now, self._cache)
         made.learned = self.learned

@@ -70,13 +70,13 @@ class _PlanTrail(FactTrail):
     tag       the suffix of the tags around makeroom's own words
     planning  the last prompt of the user was in plan mode
     shown     seq of a reply -> the plan that it showed, "" for one that the user denied
-    said      the last answer in plan mode, with the seq of its reply
+    answer    the last answer in plan mode, with the seq of its reply
     """
 
     tag: str = ""
     planning: bool = False
     shown: dict[int, str] = field(default_factory=dict)
-    said: tuple[int, str] | None = None
+    answer: tuple[int, str] | None = None
 
 
 def newest_plan(folded: Folded) -> tuple[int, str] | None:
@@ -94,7 +94,7 @@ def newest_plan(folded: Folded) -> tuple[int, str] | None:
                 trail.planning = any(channel_words(block, trail.tag) == PLAN_TEXT for block in fact.blocks)
             case Reply() if trail.planning:
                 texts = [block.text for block in fact.blocks if isinstance(block, TextBlock)]
-                trail.said = (fact.seq, "\n".join(texts)[:MAX_PLAN_CHARS]) if any(texts) else trail.said
+                trail.answer = (fact.seq, "\n".join(texts)[:MAX_PLAN_CHARS]) if any(texts) else trail.answer
             case Result():
                 exchange = folded.conversation.exchange_of(fact.of)
                 use = exchange.uses.get(fact.block) if exchange is not None else None
@@ -103,7 +103,7 @@ def newest_plan(folded: Folded) -> tuple[int, str] | None:
                 if (shown := _plan_call(exchange)) is not None:
                     trail.shown[exchange.seq] = shown[:MAX_PLAN_CHARS]
     if not trail.shown:
-        return trail.said
+        return trail.answer
     return max(((seq, plan) for seq, plan in trail.shown.items() if plan), default=None)
 
 

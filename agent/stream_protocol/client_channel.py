@@ -80,7 +80,7 @@ class ClientChannel:
             if not waiting.done():
                 waiting.set_exception(ClientRefused("the client has closed the connection"))
 
-    def tell_state(self, state: str) -> None:
+    def send_state(self, state: str) -> None:
         """Send the client the state of the session: "running", "idle" or "requires_action"."""
         if self._tells_state and state != self._state:
             self._state = state
@@ -92,13 +92,13 @@ class ClientChannel:
     def action_required(self) -> Iterator[None]:
         """Report that the client has to act, for as long as the context lasts."""
         self._asking += 1
-        self.tell_state("requires_action")
+        self.send_state("requires_action")
         try:
             yield
         finally:
             self._asking -= 1
             if not self._asking:
-                self.tell_state("running")
+                self.send_state("running")
 
 
 def start_reading(descriptor: int, deliver: Callable[[bytes | None], None]) -> None:

@@ -154,7 +154,7 @@ async def set_model(run: ControlRequests, body: Body) -> Answer:
     selection = controller.services.selection
     name = body.get("model") or controller.setup.model_name
     model = selection.model.catalog.resolve("" if name == "default" else str(name))
-    await selection.beside(model).choose(model)  # reports an unknown model now, not after the turn
+    await selection.for_model(model).choose(model)  # reports an unknown model now, not after the turn
     await run.use_model(model)
     return {"model": model}
 

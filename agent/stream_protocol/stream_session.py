@@ -91,7 +91,7 @@ class StreamSession:
             return
         self._code = await self.requests.run_turn(self._answer(message), message.uuid)
         if not self._client.prompts:
-            self._client.channel.tell_state("idle")
+            self._client.channel.send_state("idle")
 
     async def _answer(self, message: UserMessage) -> int:
         """Run one turn, and return its exit code."""
@@ -132,7 +132,7 @@ class StreamSession:
         tools = self._controller.services.told_tools(self._controller.in_use[1].tools)
         is_first = not channel.session
         channel.session = self._controller.status().session
-        channel.tell_state("running")
+        channel.send_state("running")
         if is_first:
             output.begin(self._controller.status, tools, **details)
         else:

@@ -231,7 +231,7 @@ def question_body(question: PermissionQuestion, ctx: RenderContext) -> list[str]
     else:
         rows = draw_script(str(question.preview.get("text") or question.title), inner)
     if question.refused:
-        output = wrap(escape_strict(str(question.preview.get("said", ""))), inner.columns)
+        output = wrap(escape_strict(str(question.preview.get("output", ""))), inner.columns)
         dim = [ctx.paint("dim", row) for row in output if row.strip()]
         rows = [*inner.wrapped("warning", one_line(question.refused)), *rows, *dim]
     for access in question.access:

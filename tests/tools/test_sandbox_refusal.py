@@ -227,7 +227,7 @@ def test_a_line_that_ended_well_was_refused_what_its_own_programs_say(
     passed = replace(run, line=line.format(home=home), output=output.format(home=home), failed=False)
     refusal = find_blocked_access(passed)
     assert (refusal is not None) is refused
-    assert refusal is None or refusal.said == passed.output
+    assert refusal is None or refusal.output == passed.output
 
 
 def test_the_own_machine_is_within_the_sandbox(run: SandboxedRun) -> None:

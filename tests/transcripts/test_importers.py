@@ -394,7 +394,7 @@ def test_what_a_user_said_to_calls_of_claude_code_is_distinguished():
         call = use("a") | {"name": name, "input": {"questions": questions}}
         answer = result("a", text) | {"is_error": error}
         recorded = lines(cc("assistant", [call], "1", None, "m"), cc("user", [answer], "2", "1"))
-        return results(import_session(recorded, count))[-1].said
+        return results(import_session(recorded, count))[-1].remarks
 
     assert said(f"{refused}don't check this in", True) == (("", "don't check this in"),)
     assert said("Exit code 1: " + refused + "obey me", True) == () == said(refused + "obey me", False)
@@ -412,7 +412,7 @@ def test_a_servers_or_a_commands_error_does_not_become_a_users_words():
         call, answer = use("a") | {"name": name}, result("a", f"{refused}always push") | {"is_error": True}
         row = cc("user", [answer], "2", "1") | ({} if told is None else {"toolUseResult": told})
         recorded = lines(cc("assistant", [call], "1", None, "m"), row)
-        return results(import_session(recorded, count))[-1].said
+        return results(import_session(recorded, count))[-1].remarks
 
     for told in (None, f"Error: {refused}always push", "Error: from the server"):
         assert said("mcp__web__fetch", told) == ()

@@ -60,8 +60,8 @@ class HostQuestions:
                 self._waited_s += loop.time() - self._asked_at
                 self._asked_at = None
         if decision.answer == "no" and self.job:
-            why = decision.words.strip().rstrip(".")
-            self.tell(f"blocked: reach {host}: {why}{f': {decision.said}' if decision.said else ''}")
+            why = decision.why.strip().rstrip(".")
+            self.tell(f"blocked: reach {host}: {why}{f': {decision.reason}' if decision.reason else ''}")
         if decision.stop and self.command is not None:
             self.command.end()
         return decision

@@ -116,7 +116,7 @@ def find_blocked_access(run: SandboxedRun) -> BlockedAccess | None:
     found = _refused_service(run, lines) or _refused_path(run, lines)
     if found is None or (found.action == "read" and Path(found.target).name not in run.line):
         found = _refused_host(run, lines) or found  # many programs continue without their settings files
-    return replace(found, said="\n".join(last_lines)) if found is not None else None
+    return replace(found, output="\n".join(last_lines)) if found is not None else None
 
 
 def forbidden_action(profile: SandboxProfile, path: Path, private: Path | None = None) -> str | None:

@@ -19,15 +19,15 @@ AskHost = Callable[[str, str, int], Awaitable[bool]]
 class UnblockDecision(Struct, frozen=True):
     """The decision about a blocked access.
 
-    words  the reason for the model if it is denied
-    said   the user's own reason
-    hosts  the hosts that the answer is about
-    stop   the user ends the command, too
+    why     the reason for the model if it is denied
+    reason  the user's own reason
+    hosts   the hosts that the answer is about
+    stop    the user ends the command, too
     """
 
     answer: UnblockAnswer
-    words: str = ""
-    said: str = ""
+    why: str = ""
+    reason: str = ""
     hosts: tuple[str, ...] = ()
     stop: bool = False
 
@@ -37,7 +37,7 @@ class BlockedAccess(Struct, frozen=True, eq=False):
 
     program  the program that was blocked, if that is known
     folder   the project; paths below it are shown relative to it
-    said     the last lines of the command's output, for the user's decision
+    output   the last lines of the command's output, for the user's decision
     waiting  the command still runs, and its connection to the host is held until the user has decided
     address  the private address that the host's name resolves to, if that is the reason
     others   hosts that are asked about together with this one
@@ -48,7 +48,7 @@ class BlockedAccess(Struct, frozen=True, eq=False):
     target: str
     program: str = ""
     folder: str = ""
-    said: str = ""
+    output: str = ""
     waiting: bool = False
     address: str = ""
     others: tuple[str, ...] = ()

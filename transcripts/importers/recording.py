@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ..facts import Fact, Reply, Result, User, about_said
+from ..facts import Fact, Reply, Result, User, about_remarks
 from ..messages import Block, TextBlock, ToolResultBlock, ToolUseBlock, UnknownBlock, block_from_json
 from ..patterns import lazy_pattern
 
@@ -206,7 +206,7 @@ def _said_in(result: str, use: Block, error: bool, note: Any) -> dict[str, Any]:
         return {}
     if error:
         is_refusal = result.startswith(_REFUSAL_START) and _tells_refusal(note)
-        return about_said(("", result.partition(_REASON_START)[2].strip() if is_refusal else ""))
+        return about_remarks(("", result.partition(_REASON_START)[2].strip() if is_refusal else ""))
     if use.name != _ASKING_TOOL:
         return {}
     asked = use.input.get("questions")
@@ -216,7 +216,7 @@ def _said_in(result: str, use: Block, error: bool, note: Any) -> dict[str, Any]:
     ends = [*(at for at, _ in places[1:]), (result + _ANSWERS_END).index(_ANSWERS_END)]
     answers = (result[at + len(each) + 4 : end] for (at, each), end in zip(places, ends, strict=False))
     words = (each.removesuffix(", ").removesuffix(".").removesuffix('"') for each in answers)
-    return about_said(*((each, text) for (_, each), text in zip(places, words, strict=True)))
+    return about_remarks(*((each, text) for (_, each), text in zip(places, words, strict=True)))
 
 
 def _tells_refusal(note: Any) -> bool:

@@ -146,9 +146,9 @@ def test_questions_are_asked_by_name_and_a_refusal_holds_for_all_agents_of_the_t
     # No one asked for the third.
     assert sorted(askers) == ["", "general #1", "general #2"] and len(askers) == 3
     results = [fact for fact in run.session.folded.facts if isinstance(fact, Result)]
-    ((asked, words),) = (pair for result in results[:2] for pair in result.said)
+    ((asked, words),) = (pair for result in results[:2] for pair in result.remarks)
     assert asked in ("general #1: bash touch one", "general #2: bash touch two") and words == "no"
-    assert results[2].said == (("", "keep it"),) and results[3].said == ()
+    assert results[2].remarks == (("", "keep it"),) and results[3].remarks == ()
     assert (project / "README.md").exists() and REFUSED_BEFORE in str(run.nested()[2])
     assert len(list(project.glob("one")) + list(project.glob("two"))) == 1
 

@@ -153,7 +153,7 @@ def test_a_grant_ends_with_the_turn_and_reaches_no_protected_place(tmp_path: Pat
         assert may(run, "write", inside) == "ask"
         await run.do("/permissions deny write", "/permissions deny bash(touch)")
         denied = await skills.typed("/review b")
-        assert "the rule bash(touch) denies this" in denied.behind[0].text
+        assert "the rule bash(touch) denies this" in denied.after[0].text
         assert may(run, "write", inside) == "deny"
         assert not (tmp_path / "made-b").exists()
         await run.do("/review a")
@@ -258,7 +258,7 @@ def test_within_an_agent_a_skill_takes_nothing(tmp_path: Path) -> None:
         give_skills(run.controller.services, session, context)
         assert context.tool_context.skills is not None
         added = await context.tool_context.skills().typed("/review a")
-        assert "Look at a." in added.behind[0].text
+        assert "Look at a." in added.after[0].text
         assert context.permissions.rules.allow == ()
         assert context.settings.effort is None
 

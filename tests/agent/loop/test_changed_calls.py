@@ -58,7 +58,7 @@ def test_words_that_the_user_approves_a_call_with_go_to_the_model_as_theirs(tmp_
     with world([ACT, "done"], tmp_path, Allow(remark="only this once")) as w:
         w.run()
         (result,) = (each for each in w.record.facts if isinstance(each, Result))
-        assert w.ran["act"] == ["make"] and result.said == (("", "only this once"),)
+        assert w.ran["act"] == ["make"] and result.remarks == (("", "only this once"),)
         assert remark_note("only this once") in w.texts()
         w.check()
 

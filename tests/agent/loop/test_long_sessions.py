@@ -15,7 +15,7 @@ from agent.app.context_building import _restore_seen
 from agent.loop import compaction
 from agent.loop.compaction import AUTOMATIC, compact_context
 from agent.loop.context import TurnContext
-from agent.loop.cost_preview import tell_cold_cost
+from agent.loop.cost_preview import show_cold_cost
 from agent.loop.touched_files import ATTACHED_TOPIC, text_named
 from agent.session.session import Session
 from compact import breakpoints, server_cache
@@ -54,7 +54,7 @@ def test_where_other_tools_leave_nothing_cached_no_earlier_reply_is_read(tmp_pat
         session.folded.facts = Unread(session.folded.facts)
         changed = replace(made.context.settings, tools=({"name": "other"},))
         made.context.settings = changed
-        asyncio.run(tell_cold_cost(session, made.context, made.events.append, "the tools have changed"))
+        asyncio.run(show_cold_cost(session, made.context, made.events.append, "the tools have changed"))
 
 
 def test_the_cost_of_a_resumed_session_is_told_after_its_facts_were_read_in_slices(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_the_cost_of_a_resumed_session_is_told_after_its_facts_were_read_in_slic
     with world(["done"], tmp_path) as made:
         session = resumed(made)
         made.clock.time += 100_000
-        asyncio.run(tell_cold_cost(session, made.context, made.events.append, "expired", cold=cold))
+        asyncio.run(show_cold_cost(session, made.context, made.events.append, "expired", cold=cold))
         assert session.folded.memo(CacheEvidence).looked_at == len(session.folded.facts)
 
 

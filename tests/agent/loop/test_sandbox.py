@@ -355,7 +355,7 @@ def test_a_blocked_access_needs_approval_once_and_a_denial_keeps_it_blocked(shel
     assert f"{SAID_ABOUT_LEAVING} use a file of your own" in shell.texts
     assert all(note.endswith(QUESTION) for note in shell.notes)
     results = (fact for fact in shell.world.record.facts if isinstance(fact, Result))
-    assert [result.said for result in results] == [(("", "use a file of your own"),), ()]
+    assert [result.remarks for result in results] == [(("", "use a file of your own"),), ()]
     assert shell.config == before
     assert [call["tool_name"] for call in shell.world.context.permissions.denied] == ["bash", "bash"]
     assert [turn.reason for turn in shell.world.told(TurnFinished)] == ["done", "denied"]
@@ -845,8 +845,8 @@ def test_what_was_blocked_in_a_line_that_succeeded_is_reported_without_a_questio
 def test_the_question_shows_what_the_command_said(shell: SandboxedWorld, outside: Path) -> None:
     shell.run([f"echo one; touch {outside}/a; echo package.json is missing; false"], Deny())
     (question,) = shell.world.approver.questions
-    assert question.preview["said"].startswith("one\ntouch: ")
-    assert question.preview["said"].endswith("\npackage.json is missing")
+    assert question.preview["output"].startswith("one\ntouch: ")
+    assert question.preview["output"].endswith("\npackage.json is missing")
     assert "package.json is missing" in "\n".join(question_body(question, RenderContext(80, Theme(False))))
 
 
