@@ -8,6 +8,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import NoReturn
@@ -40,6 +41,7 @@ REPLAYABLE_SUFFIXES = (".jsonl", ".json", ".traj")  # of the files to read in a 
 ALL_TIERS = "all"
 # A bug in makeroom that one recording reveals must not cost the figures of the others.
 _DEFECTS = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, AssertionError)
+MAX_DIGITS = 12  # of a number of tokens
 PAUSES = ("recorded", "none", "prompts")
 HALVES = ("whole", "a", "b", "both")
 
@@ -97,18 +99,17 @@ def parse_options(argv: Sequence[str]) -> ReplayOptions:
     add("--policy", nargs="+", action="extend", metavar="P", help=f"{names} (default: the first four)")
     tiers = (*PRICE_TIERS, ALL_TIERS)
     add("--prices", default="standard", choices=tiers, help="price tier; all: write a Markdown table")
-    add("--over", type=int, default=0, metavar="TOKENS", help="skip sessions of up to TOKENS tokens")
+    add_tokens = partial(add, type=_tokens, metavar="TOKENS")
+    add_tokens("--over", default=0, help="skip sessions of up to TOKENS tokens")
     add("--json", action="store_true", help="print the figures as JSON")
     add("--html", type=Path, metavar="FILE", help="write an HTML page with the table and charts")
     add("--dump", type=Path, metavar="DIR", help="write the request bodies to DIR, one JSON object per line")
     default = DEFAULT_TERMS
     own = f"{OWN_OVERHEAD_TOKENS:,}"
-    add("--window", type=int, default=default.window, metavar="TOKENS", help="context window of the model")
-    add(
-        "--max-output", type=int, default=default.max_output, metavar="TOKENS", help="maximum size of a reply"
-    )
+    add_tokens("--window", default=default.window, help="context window of the model")
+    add_tokens("--max-output", default=default.max_output, help="maximum size of a reply")
     about = f"size of system prompt and tools (those of makeroom: {own})"
-    add("--overhead", type=int, default=default.overhead, metavar="TOKENS", help=about)
+    add_tokens("--overhead", default=default.overhead, help=about)
     add(
         "--pauses",
         choices=PAUSES,
@@ -146,6 +147,13 @@ def parse_options(argv: Sequence[str]) -> ReplayOptions:
         pauses=found.pauses,
         half=found.half,
     )
+
+
+def _tokens(text: str) -> int:
+    """Return the number of tokens in an argument. Raises ArgumentTypeError."""
+    if not (text.isdecimal() and len(text) <= MAX_DIGITS):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of tokens such as 100000")
+    return int(text)
 
 
 class _Parser(argparse.ArgumentParser):

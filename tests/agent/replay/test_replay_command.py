@@ -237,6 +237,9 @@ def test_what_recordings_leave_out_is_reported_once_for_all(session, tmp_path, c
         (["x.jsonl", "--prices", "all", "--json"], "cannot be used with --json"),
         (["x.jsonl", "--half", "both"], "--half both requires --prices all"),
         (["x.jsonl", "--window", "0"], "must be at least 1 token"),
+        (["x.jsonl", "--over", "x"], "argument --over: 'x' is not a number of tokens such as 100000"),
+        (["x.jsonl", "--over", "-5"], "not a number of tokens such as 100000"),
+        (["x.jsonl", "--window", "9" * 5_000], "not a number of tokens such as 100000"),
         (["x.jsonl", "--frobnicate"], "--help"),
     ],
 )
