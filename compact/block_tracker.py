@@ -20,7 +20,6 @@ from transcripts import (
     ToolKind,
     ToolUseBlock,
     finished_results,
-    injected_text,
 )
 
 from .clearing import MIN_CLEARED_TOKENS, PLACEHOLDER_TOKENS, clearable_fields, is_placeholder
@@ -414,7 +413,7 @@ def _note_put_back(
 
 def _files_put_back(content: Sequence[Block]) -> set[str]:
     """Return the names of the files of which cleared text was shown again with a result or a prompt."""
-    texts = (injected_text(block) or block.text for block in content if isinstance(block, TextBlock))
+    texts = (block.injected_text or block.text for block in content if isinstance(block, TextBlock))
     return {
         base_name(text[len(PUT_BACK_START) : text.find(",")].strip())
         for text in texts

@@ -27,7 +27,6 @@ from transcripts import (
     Undone,
     View,
     earliest_seq,
-    is_thinking,
 )
 
 from .invariants import changed_span
@@ -125,7 +124,7 @@ class _CacheUse(FactTrail):
                     if not fact.instructions:
                         self.used[self.model] = fact.ts
                 case Reply():
-                    self.thinks = self.thinks or any(map(is_thinking, fact.blocks))
+                    self.thinks = self.thinks or any(each.is_thinking for each in fact.blocks)
                 case Opened():
                     self.used = {} if self.thinks else self.used  # a new model gets no thinking
                     self.model = fact.model

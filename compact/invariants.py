@@ -32,7 +32,6 @@ from transcripts import (
     ToolUseBlock,
     Unthink,
     earliest_seq,
-    is_thinking,
 )
 
 
@@ -76,7 +75,9 @@ def _drop_between(folded: Folded, start: int, newest: int) -> tuple[Edit, ...]:
     for entry in reversed(folded.entries):
         if entry.seq < start:
             break
-        if entry.seq <= newest and isinstance(entry, Exchange) and any(map(is_thinking, entry.fact.blocks)):
+        if entry.seq > newest or not isinstance(entry, Exchange):
+            continue
+        if any(block.is_thinking for block in entry.fact.blocks):
             return (Unthink(start, newest),)
     return ()
 
@@ -176,10 +177,10 @@ def _faults(role: str, blocks: list[Block]) -> Iterator[str]:
                 yield "a call by the user"
             case ThinkingBlock(signature="") if UNSIGNED not in block.extra:
                 yield "thinking without its signature"
-            case _ if role == "user" and is_thinking(block):
+            case _ if role == "user" and block.is_thinking:
                 yield "thinking of the user"
             case _:
                 pass
         only_results = only_results and isinstance(block, ToolResultBlock)
-    if role == "assistant" and blocks and all(map(is_thinking, blocks)):
+    if role == "assistant" and blocks and all(each.is_thinking for each in blocks):
         yield "an answer with nothing but thinking"

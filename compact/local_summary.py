@@ -31,8 +31,6 @@ from transcripts import (
     ToolKind,
     ToolUseBlock,
     User,
-    attachment_of,
-    injected_text,
     own_words,
 )
 from transcripts.patterns import lazy_pattern
@@ -444,7 +442,7 @@ def _names_of_user(fact: User) -> Iterator[str]:
     """Yield the names in the user's own words."""
     if fact.source == "user":
         for block in fact.blocks:
-            if isinstance(block, TextBlock) and injected_text(block) is None:
+            if isinstance(block, TextBlock) and block.injected_text is None:
                 yield from names(own_words(block.text))
 
 
@@ -558,7 +556,7 @@ def _constraints(fact: User) -> Iterator[tuple[str, str]]:
     if fact.source != "user":
         return
     for index, block in enumerate(fact.blocks):
-        if isinstance(block, TextBlock) and injected_text(block) is None:
+        if isinstance(block, TextBlock) and block.injected_text is None:
             for each in _lasting_sentences(own_words(block.text)):
                 yield each, f"r{fact.seq}.{index}"
 
@@ -572,7 +570,7 @@ def _lasting_sentences(text: str) -> Iterator[str]:
 def _attached(fact: User) -> Iterator[tuple[str, str]]:
     """Yield (path, recall id) of each file or directory that the prompt mentions and its text shows."""
     for index, block in enumerate(fact.blocks):
-        if attachment := attachment_of(block):
+        if attachment := block.attachment:
             if attachment.kind == "Image":  # its name is in the next block
                 yield attachment.name, f"r{fact.seq}.{index - 1}"
             elif path := attachment.name.rpartition(" (")[0]:

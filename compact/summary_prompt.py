@@ -19,7 +19,6 @@ from transcripts import (
     TextBlock,
     ToolResultBlock,
     Usage,
-    is_thinking,
 )
 from transcripts.patterns import lazy_pattern
 
@@ -85,7 +84,7 @@ def summary_instructions(focus: str, thinks: bool) -> str:
 def _has_thought(folded: Folded) -> bool:
     """Return whether any reply contains thinking."""
     replies = (fact for fact in reversed(folded.facts) if isinstance(fact, Reply))
-    return any(is_thinking(block) for reply in replies for block in reply.blocks)
+    return any(block.is_thinking for reply in replies for block in reply.blocks)
 
 
 class SummaryFailed(Exception):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from transcripts import Entry, Exchange, ImageBlock, TextBlock, injected_text, own_words
+from transcripts import Entry, Exchange, ImageBlock, TextBlock, own_words
 from transcripts.patterns import lazy_pattern
 
 from .clearing import GAP, call_label, on_short_line, with_sentences
@@ -285,7 +285,7 @@ def _user_blocks(situation: Situation, entry: Entry) -> Iterator[UserBlock]:
     if entry.fact.source != "user":
         return
     for index, block in enumerate(entry.fact.blocks):
-        if injected_text(block) is not None or not isinstance(block, TextBlock | ImageBlock):
+        if block.injected_text is not None or not isinstance(block, TextBlock | ImageBlock):
             continue
         if (entry.seq, index) not in user_blocks:
             text = block.text if isinstance(block, TextBlock) else "[an image]"

@@ -69,18 +69,13 @@ if TYPE_CHECKING:
         UnknownBlock,
         Usage,
         attached,
-        attachment_of,
         block_from_json,
-        block_to_json,
         blocks_from_json,
         blocks_of_user,
         cache_miss_from_json,
         check_shape,
         hook_words,
         injected,
-        injected_text,
-        is_put_back,
-        is_thinking,
         map_strings,
         own_words,
         paste_label,
@@ -209,10 +204,8 @@ __all__ = [
     "about_changed",
     "about_remarks",
     "attached",
-    "attachment_of",
     "block_from_json",
     "block_text",
-    "block_to_json",
     "blocks_from_json",
     "blocks_of_user",
     "cache_miss_from_json",
@@ -234,13 +227,10 @@ __all__ = [
     "hook_words",
     "image_tokens",
     "injected",
-    "injected_text",
     "is_deferred_tool",
     "is_harmless",
-    "is_put_back",
     "is_recall_id",
     "is_server_tool",
-    "is_thinking",
     "load_session_key",
     "lock_holder",
     "map_strings",
@@ -288,10 +278,10 @@ __getattr__ = lazy_door(
         ),
         "load_cache": "CacheThread read_known_start",
         "messages": (
-            "attached attachment_of Block block_from_json block_to_json blocks_from_json "
+            "attached Block block_from_json blocks_from_json "
             "cache_miss_from_json CacheMiss ChannelBlock "
-            "check_shape DATA_TAGS GIT_STATE_TAG hook_words ImageBlock injected injected_text INVALID_JSON "
-            "is_put_back is_thinking map_strings OWN_COMMAND_TAG own_words PASTED_TAG paste_label "
+            "check_shape DATA_TAGS GIT_STATE_TAG hook_words ImageBlock injected INVALID_JSON "
+            "map_strings OWN_COMMAND_TAG own_words PASTED_TAG paste_label "
             "PUT_BACK_START PUT_BACK_TAG quoted RedactedThinkingBlock replace_surrogates blocks_of_user "
             "SKILL_START split_pastes TextBlock ThinkingBlock ToolResultBlock ToolUseBlock UnknownBlock "
             "unquoted_data PHASE UNSIGNED Usage usage_from_json with_paste_labels without_injected"

@@ -28,9 +28,7 @@ from .messages import (
     Block,
     ChannelBlock,
     TextBlock,
-    attachment_of,
     injected,
-    injected_text,
 )
 
 SUFFIX_BYTES = 3
@@ -61,10 +59,10 @@ def channel_words(block: Block, suffix: str) -> str | None:
     """
     if isinstance(block, ChannelBlock):
         return None if block.in_place else block.text
-    if suffix or not isinstance(block, TextBlock) or attachment_of(block) is not None:
+    if suffix or not isinstance(block, TextBlock) or block.attachment is not None:
         return None
     is_own = block.text.startswith((INJECTED_OPENING_TAG, SKILL_OPENING_TAG))
-    return injected_text(block) if is_own else None
+    return block.injected_text if is_own else None
 
 
 def text_for_model(block: TextBlock, suffix: str) -> str:

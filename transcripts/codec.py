@@ -29,7 +29,6 @@ from .messages import (
     CacheMiss,
     ChannelBlock,
     Usage,
-    block_to_json,
     blocks_from_record,
     cache_miss_from_json,
     usage_from_json,
@@ -63,7 +62,7 @@ def _to_json(value: Any) -> Any:
         flags = {name: True for name in ("in_place", "introduces") if getattr(value, name)}
         return {"type": "makeroom", "text": value.text, **flags}
     if isinstance(value, Block):
-        return block_to_json(value)
+        return value.to_json()
     raise TypeError(f"cannot encode {type(value).__name__} as JSON")
 
 

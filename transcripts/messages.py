@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar, cast, get_args
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast, get_args
 
 from msgspec import Struct, field
 
@@ -70,11 +70,72 @@ def empty_mapping() -> Mapping[str, Any]:
     return _EMPTY_MAPPING
 
 
-class TextBlock(Struct, frozen=True, array_like=True, tag=True):
+class BaseBlock(Struct, frozen=True, array_like=True, tag=True):
+    """The questions that every block answers.
+
+    `is_thinking`: it is reasoning, readable or redacted.
+    """
+
+    is_thinking: ClassVar[bool] = False
+
+    @property
+    def injected_text(self) -> str | None:
+        """The text that makeroom put into a prompt, without tags; None for other blocks.
+
+        It is makeroom's own words or data such as an attached file. A text between such tags proves nothing:
+        `channel_words` returns what only makeroom can have said.
+        """
+        return None
+
+    @property
+    def is_injected(self) -> bool:
+        """Whether makeroom put the block into a prompt."""
+        return self.injected_text is not None
+
+    @property
+    def is_put_back(self) -> bool:
+        """Whether the block of a result is text of an earlier one that was put back."""
+        return False
+
+    @property
+    def attachment(self) -> Attached | None:
+        """The attachment in a block of a prompt, such as Attached("File", "a.py (lines 1-20 of 80)")."""
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the block as the JSON object that the API accepts, with its fields in a fixed order."""
+        raise NotImplementedError
+
+
+class TextBlock(BaseBlock, frozen=True):
     """A text; `extra` has the fields that this version does not know, here and in the other blocks."""
 
     text: str
     extra: Mapping[str, Any] = field(default_factory=empty_mapping)
+
+    @property
+    def injected_text(self) -> str | None:
+        text = self.text.rstrip()
+        for opening, closing in INJECTED_TAGS:
+            if text.startswith(opening) and text.endswith(closing):
+                return text.removeprefix(opening).removesuffix(closing).strip("\n")
+        return None
+
+    @property
+    def is_put_back(self) -> bool:
+        return self.text.startswith(PUT_BACK_START)
+
+    @property
+    def attachment(self) -> Attached | None:
+        openings = (f"<{ATTACHED_TAG}>\n", f"{INJECTED_OPENING_TAG}\n{ATTACHED_LINE}\n")
+        if not (self.text.startswith(openings) and self.is_injected):
+            return None
+        opening = next(opening for opening in openings if self.text.startswith(opening))
+        kind, _, name = self.text.removeprefix(opening).partition("\n")[0].partition(": ")
+        return Attached(kind, name)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": "text", "text": self.text, **self.extra}
 
 
 class ChannelBlock(TextBlock, frozen=True):
@@ -87,23 +148,36 @@ class ChannelBlock(TextBlock, frozen=True):
     in_place: bool = False
     introduces: bool = False
 
+    @property
+    def injected_text(self) -> str | None:
+        return None if self.in_place else self.text.rstrip()
 
-class ThinkingBlock(Struct, frozen=True, array_like=True, tag=True):
+
+class ThinkingBlock(BaseBlock, frozen=True):
     """Reasoning of the model; `signature` covers the messages before it, `thinking` may be empty."""
 
     thinking: str
     signature: str
     extra: Mapping[str, Any] = field(default_factory=empty_mapping)
+    is_thinking: ClassVar[bool] = True
+
+    def to_json(self) -> dict[str, Any]:
+        head = {"type": "thinking", "thinking": self.thinking, "signature": self.signature}
+        return {**head, **self.extra}
 
 
-class RedactedThinkingBlock(Struct, frozen=True, array_like=True, tag=True):
+class RedactedThinkingBlock(BaseBlock, frozen=True):
     """Reasoning that the API returns only in encrypted form."""
 
     data: str
     extra: Mapping[str, Any] = field(default_factory=empty_mapping)
+    is_thinking: ClassVar[bool] = True
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": "redacted_thinking", "data": self.data, **self.extra}
 
 
-class ToolUseBlock(Struct, frozen=True, array_like=True, tag=True):
+class ToolUseBlock(BaseBlock, frozen=True):
     """A call of a tool. `input` is always an object; input of another type is its value for INVALID_JSON."""
 
     id: str
@@ -111,26 +185,42 @@ class ToolUseBlock(Struct, frozen=True, array_like=True, tag=True):
     input: Mapping[str, Any]
     extra: Mapping[str, Any] = field(default_factory=empty_mapping)
 
+    def to_json(self) -> dict[str, Any]:
+        use = {"type": "tool_use", "id": self.id, "name": self.name, "input": dict(self.input)}
+        return {**use, **self.extra}
 
-class ImageBlock(Struct, frozen=True, array_like=True, tag=True):
+
+class ImageBlock(BaseBlock, frozen=True):
     """An image in a prompt or result: `data` in base64; the API accepts image/png, jpeg, gif and webp."""
 
     media_type: str
     data: str
 
+    def to_json(self) -> dict[str, Any]:
+        source = {"type": "base64", "media_type": self.media_type, "data": self.data}
+        return {"type": "image", "source": source}
 
-class ToolResultBlock(Struct, frozen=True, array_like=True, tag=True):
+
+class ToolResultBlock(BaseBlock, frozen=True):
     """The answer to the call with the id `tool_use_id`."""
 
     tool_use_id: str
     content: tuple[Block, ...]
     is_error: bool = False
 
+    def to_json(self) -> dict[str, Any]:
+        content = [part.to_json() for part in self.content]
+        result = {"type": "tool_result", "tool_use_id": self.tool_use_id, "content": content}
+        return {**result, "is_error": True} if self.is_error else result
 
-class UnknownBlock(Struct, frozen=True, array_like=True, tag=True):
+
+class UnknownBlock(BaseBlock, frozen=True):
     """A block of a type that this version does not know, unchanged."""
 
     raw: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(self.raw)
 
 
 Block = (
@@ -207,36 +297,10 @@ def usage_from_json(raw: Mapping[str, Any]) -> Usage:
     return Usage(**{name: int(raw[name]) for name in Usage.__struct_fields__ if name in raw})
 
 
-def is_thinking(block: Block) -> bool:
-    """Return whether a block is reasoning, readable or redacted."""
-    return isinstance(block, ThinkingBlock | RedactedThinkingBlock)
-
-
-def is_injected(block: Block) -> bool:
-    """Return whether makeroom put a block into a prompt: its own words, or data such as an attached file."""
-    return injected_text(block) is not None
-
-
 def injected(text: str) -> str:
     """Return a text between the tags that older sessions had, with closing tags within it escaped."""
     closed = text.replace(INJECTED_CLOSING_TAG, f"<\\{INJECTED_CLOSING_TAG[1:]}")
     return f"{INJECTED_OPENING_TAG}\n{closed}\n{INJECTED_CLOSING_TAG}"
-
-
-def injected_text(block: Block) -> str | None:
-    """Return the text of a block that makeroom put into a prompt, without tags; None for other blocks.
-
-    A text between such tags proves nothing: `channel_words` returns what only makeroom can have said.
-    """
-    if not isinstance(block, TextBlock):
-        return None
-    text = block.text.rstrip()
-    if isinstance(block, ChannelBlock):
-        return None if block.in_place else text
-    for opening, closing in INJECTED_TAGS:
-        if text.startswith(opening) and text.endswith(closing):
-            return text.removeprefix(opening).removesuffix(closing).strip("\n")
-    return None
 
 
 def hook_words(words: str) -> str:
@@ -264,11 +328,6 @@ def _unescaped(text: str, tag: str) -> str:
     return re.sub(rf"<\\(?=\s*/\s*{tag})", "<", text, flags=re.IGNORECASE)
 
 
-def is_put_back(block: Block) -> bool:
-    """Return whether a block of a result is text of an earlier one that was put back."""
-    return isinstance(block, TextBlock) and block.text.startswith(PUT_BACK_START)
-
-
 def split_pastes(text: str) -> list[str]:
     """Split a prompt at what was pasted into it: typed, pasted, typed, ..., pasted, typed."""
     pieces = _PASTED.split(text)
@@ -290,29 +349,19 @@ def paste_label(number: int, pasted: str) -> str:
 
 
 def attached(kind: str, name: str, text: str) -> TextBlock:
-    """Return a block with the text of something that the prompt mentions, as `attachment_of` reads it."""
+    """Return a block with the text of something that the prompt mentions, which is its `attachment`."""
     return TextBlock(quoted(f"{kind}: {name}\n{text}", ATTACHED_TAG))
-
-
-def attachment_of(block: Block) -> Attached | None:
-    """Return the attachment in a block of a prompt, such as Attached("File", "a.py (lines 1-20 of 80)")."""
-    openings = (f"<{ATTACHED_TAG}>\n", f"{INJECTED_OPENING_TAG}\n{ATTACHED_LINE}\n")
-    if not (isinstance(block, TextBlock) and block.text.startswith(openings) and is_injected(block)):
-        return None
-    opening = next(opening for opening in openings if block.text.startswith(opening))
-    kind, _, name = block.text.removeprefix(opening).partition("\n")[0].partition(": ")
-    return Attached(kind, name)
 
 
 def without_injected(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     """Return the blocks of a prompt without makeroom's own context."""
-    return tuple(block for block in blocks if not is_injected(block))
+    return tuple(block for block in blocks if not block.is_injected)
 
 
 def is_added(block: Block) -> bool:
     """Return whether a block of a prompt is makeroom's own context or the output of a hook."""
     hook = isinstance(block, TextBlock) and block.text.startswith(HOOK_OPENING_TAG)
-    return hook or is_injected(block)
+    return hook or block.is_injected
 
 
 def without_added(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
@@ -368,30 +417,6 @@ def map_strings(value: Any, change: Callable[[str], str], keys: bool = True) -> 
     if isinstance(value, list | tuple):
         return [map_strings(item, change, keys) for item in value]
     return value
-
-
-def block_to_json(block: Block) -> dict[str, Any]:
-    """Return the block as the JSON object that the API accepts, with its fields in a fixed order."""
-    match block:
-        case TextBlock():
-            return {"type": "text", "text": block.text, **block.extra}
-        case ThinkingBlock():
-            head = {"type": "thinking", "thinking": block.thinking, "signature": block.signature}
-            return {**head, **block.extra}
-        case RedactedThinkingBlock():
-            return {"type": "redacted_thinking", "data": block.data, **block.extra}
-        case ToolUseBlock():
-            use = {"type": "tool_use", "id": block.id, "name": block.name, "input": dict(block.input)}
-            return {**use, **block.extra}
-        case ImageBlock():
-            source = {"type": "base64", "media_type": block.media_type, "data": block.data}
-            return {"type": "image", "source": source}
-        case ToolResultBlock():
-            content = [block_to_json(part) for part in block.content]
-            result = {"type": "tool_result", "tool_use_id": block.tool_use_id, "content": content}
-            return {**result, "is_error": True} if block.is_error else result
-        case UnknownBlock():
-            return dict(block.raw)
 
 
 def block_from_json(raw: Mapping[str, Any]) -> Block:

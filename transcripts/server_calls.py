@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .entries import Entry, Exchange
-from .messages import Block, UnknownBlock, is_thinking
+from .messages import Block, UnknownBlock
 from .view import Part
 
 CALL_TYPE = "server_tool_use"
@@ -80,6 +80,6 @@ def with_whole_server_calls(
         for part in parts
         if call_id(part.block) in (None, *whole) and answered_id(part.block) in (None, *whole, *left_open)
     ]
-    while kept and is_thinking(kept[-1].block):  # the API rejects a message that ends with thinking
+    while kept and kept[-1].block.is_thinking:  # the API rejects a message that ends with thinking
         kept.pop()
     return tuple(kept)

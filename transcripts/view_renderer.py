@@ -31,7 +31,6 @@ from .messages import (
     ToolUseBlock,
     UnknownBlock,
     empty_mapping,
-    is_thinking,
 )
 from .server_calls import PAUSED, open_server_calls, with_whole_server_calls
 from .view import Message, Part, PartKind, View
@@ -127,7 +126,7 @@ def _prompt_parts(fact: User) -> list[Part]:
         Part(block, fact.seq, index, PartKind.USER, _tokens(fact, index))
         for index, block in enumerate(fact.blocks)
         if not (
-            _is_empty_text(block) or is_thinking(block) or isinstance(block, ToolUseBlock | ToolResultBlock)
+            _is_empty_text(block) or block.is_thinking or isinstance(block, ToolUseBlock | ToolResultBlock)
         )
     ]
 
@@ -144,7 +143,7 @@ def _reply_parts(exchange: Exchange, with_thinking: bool) -> list[Part]:
                 continue
             block = exchange.uses[index]
             kind = PartKind.INPUT
-        elif is_thinking(block):
+        elif block.is_thinking:
             unusable = isinstance(block, ThinkingBlock) and not (block.signature or UNSIGNED in block.extra)
             if unusable or not with_thinking:
                 continue

@@ -57,7 +57,6 @@ from transcripts import (
     TextBlock,
     ThinkingBlock,
     ToolUseBlock,
-    injected_text,
     map_strings,
 )
 from transcripts import ToolKind as OwnKind
@@ -374,9 +373,7 @@ def _output(result: Result) -> Sequence[Block]:
     """Return what a call returned, without what makeroom added for the model."""
     if text := result.human.get("text"):
         return (TextBlock(str(text)),)
-    added = (
-        block for block in result.content[1:] if injected_text(block) is None and not is_result_id(block)
-    )
+    added = (block for block in result.content[1:] if block.injected_text is None and not is_result_id(block))
     return (*result.content[:1], *added)
 
 

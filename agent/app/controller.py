@@ -55,7 +55,6 @@ from transcripts import (
     TextBlock,
     User,
     hook_words,
-    is_thinking,
 )
 
 from .composition import make_services
@@ -454,7 +453,7 @@ def _shows_answer(entry: Entry) -> bool:
     """Return whether an entry shows part of an answer, not just thinking that was cut off."""
     if isinstance(entry, Prompt):
         return entry.fact.source != "harness"  # a prompt of ours only asks for an answer
-    if not all(map(is_thinking, entry.fact.blocks)):
+    if not all(each.is_thinking for each in entry.fact.blocks):
         return True
     return entry.fact.partial.startswith("{")  # the input of a call whose name the face has shown
 

@@ -55,7 +55,6 @@ from transcripts import (
     TextBlock,
     Usage,
     User,
-    injected_text,
     read_transcript,
 )
 
@@ -334,7 +333,7 @@ def _late_reports(session: Session) -> list[str]:
     """Return makeroom's additions to prompts and results, among them the reports of background agents."""
     facts = (fact for fact in session.folded.facts if isinstance(fact, User | Result))
     contents = (fact.blocks if isinstance(fact, User) else fact.content for fact in facts)
-    return [text for each in contents for block in each if (text := injected_text(block)) is not None]
+    return [text for each in contents for block in each if (text := block.injected_text) is not None]
 
 
 def _last_answer(facts: Sequence[Fact], since: int) -> Answer:

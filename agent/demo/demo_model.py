@@ -19,7 +19,6 @@ from transcripts import (
     ThinkingBlock,
     ToolUseBlock,
     Usage,
-    block_to_json,
     to_json_bytes,
 )
 
@@ -122,7 +121,7 @@ class DemoModel(Struct):
 def encode_for_demo(request: ModelRequest) -> bytes:
     """Encode a request as JSON."""
     settings = request.settings
-    messages = [[block_to_json(part.block) for part in message.parts] for message in request.messages]
+    messages = [[part.block.to_json() for part in message.parts] for message in request.messages]
     tools = [tool["name"] for tool in settings.tools]
     return to_json_bytes([settings.model, settings.system, tools, messages, request.instruction])
 

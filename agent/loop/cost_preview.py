@@ -15,7 +15,6 @@ from transcripts import (
     Reply,
     ThinkingBlock,
     Undone,
-    attachment_of,
     same_tools,
 )
 
@@ -146,7 +145,7 @@ async def show_prompt_cost(
         tokens = await context.model.count_tokens(context.settings.model, blocks) or tokens
     if (dollars := tokens * price) >= MIN_TOLD_DOLLARS:
         bill = f"large prompt: {tokens:,} tokens (~${dollars:.2f})"
-        if any(map(attachment_of, blocks)):
+        if any(each.attachment for each in blocks):
             advice = "Mention lines (@file#L10-20), or the path without @ to let the model read parts."
         else:
             advice = "Save it to a file and mention its path to let the model read parts."

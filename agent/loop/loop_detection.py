@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from compact import is_result_id
-from transcripts import Block, Exchange, Folded, TextBlock, ToolUseBlock, is_put_back
+from transcripts import Block, Exchange, Folded, TextBlock, ToolUseBlock
 
 TIMES = 3
 MAX_COUNTED_TIMES = 20  # a reply may repeat a call two thousand times, and the count is made for each
@@ -56,7 +56,7 @@ def _latest(folded: Folded) -> Iterator[tuple[ToolUseBlock, tuple[Block, ...]]]:
 
 
 def _bare(content: tuple[Block, ...]) -> tuple[Block, ...]:
-    content = tuple(block for block in content if not (is_put_back(block) or is_result_id(block)))
+    content = tuple(block for block in content if not (block.is_put_back or is_result_id(block)))
     last = content[-1] if content else None
     has_note = isinstance(last, TextBlock) and last.text.startswith(NOTE[: NOTE.index("{")])
     return content[:-1] if has_note else content

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from agent.model import markable_part
-from transcripts import CALL_ID_TOKENS, MESSAGE_TOKENS, Message, Usage, block_to_json, to_json_bytes
+from transcripts import CALL_ID_TOKENS, MESSAGE_TOKENS, Message, Usage, to_json_bytes
 
 LOOK_BACK_POSITIONS = 20
 MAX_BREAKPOINTS = 4
@@ -121,7 +121,7 @@ def _positions_of(message: Message) -> tuple[list[tuple[int, int]], int | None]:
     before = ""
     framing = MESSAGE_TOKENS
     for part in message.parts:
-        raw = block_to_json(part.block)
+        raw = part.block.to_json()
         kind = str(raw.get("type"))
         key = hash((message.role, to_json_bytes(raw)))
         size = part.tokens + (CALL_ID_TOKENS if kind in _JOINED_TYPES else 0)

@@ -35,7 +35,6 @@ from transcripts import (
     User,
     channel_words,
     injected,
-    injected_text,
     replace_surrogates,
 )
 from transcripts.patterns import lazy_pattern
@@ -272,7 +271,7 @@ def _forget_ended(running: dict[str, str], blocks: Iterable[Block]) -> None:
     for block in blocks:
         if not (running and isinstance(block, TextBlock)):
             continue
-        text = injected_text(block) or block.text
+        text = block.injected_text or block.text
         if text.startswith(_TELLS_OF_COMMANDS):
             for job in _COMMAND_ENDED.findall(text):
                 running.pop(job, None)

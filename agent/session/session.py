@@ -41,7 +41,6 @@ from transcripts import (
     Unthink,
     Usage,
     User,
-    is_thinking,
     replace_surrogates,
     same_tools,
 )
@@ -291,7 +290,7 @@ def record_opening(session: Session, settings: RequestSettings, window: int, fol
 
 
 def _shows_thinking(session: Session) -> bool:
-    return any(is_thinking(part.block) for message in session.folded.view for part in message.parts)
+    return any(part.block.is_thinking for message in session.folded.view for part in message.parts)
 
 
 def without_surrogates(block: Block) -> Block:

@@ -30,7 +30,6 @@ from transcripts import (
     Prompt,
     Result,
     ToolUseBlock,
-    attachment_of,
     search,
     unquoted_data,
     with_paste_labels,
@@ -180,7 +179,7 @@ def _prompt_events(prompt: Prompt) -> Iterator[Event]:
             yield CommandOutput(output)
         else:
             yield PromptReplayed(_cut_prompt(text, prompt.seq))
-    for attachment in filter(None, map(attachment_of, prompt.fact.blocks)):
+    for attachment in filter(None, (block.attachment for block in prompt.fact.blocks)):
         yield Notice(f"{'listed' if attachment.kind == 'Folder' else 'read'} {attachment.name}")
 
 

@@ -19,7 +19,6 @@ from transcripts import (
     TextBlock,
     User,
     channel_words,
-    injected_text,
 )
 
 SKILLS_HEAD = "# Skills\n"
@@ -129,7 +128,7 @@ def _loaded(folded: Folded, fact: Fact, tag: str) -> Iterator[str]:
         texts = (channel_words(block, tag) or "" for block in fact.blocks)
     elif isinstance(fact, Result) and _is_of_skill_tool(folded, fact):
         parts = (part for part in fact.content if isinstance(part, TextBlock))
-        texts = (injected_text(part) or part.text.strip("\n") for part in parts)
+        texts = (part.injected_text or part.text.strip("\n") for part in parts)
     else:
         return
     yield from (text for text in texts if text.startswith(SKILL_START))

@@ -26,7 +26,6 @@ from transcripts import (
     ToolResultBlock,
     ToolUseBlock,
     Usage,
-    block_to_json,
     map_strings,
 )
 
@@ -76,7 +75,7 @@ def client_block(block: Block) -> dict[str, Any]:
     """Return a block with the clients' names of tools."""
     if isinstance(block, ThinkingBlock):
         return {"type": "thinking", "thinking": block.thinking, "signature": block.signature}
-    return _with_client_name(block_to_json(block))
+    return _with_client_name(block.to_json())
 
 
 def _with_client_name(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,7 +127,7 @@ def _begun_and_rest(raw: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
 
 def result_frame(use: ToolUseBlock | None, result: Result) -> dict[str, Any]:
     """Return the line for the result of a call, a message of the user as the model gets it."""
-    raw = block_to_json(ToolResultBlock(use.id if use else "", content=result.content, is_error=result.error))
+    raw = ToolResultBlock(use.id if use else "", content=result.content, is_error=result.error).to_json()
     message = {"role": "user", "content": [{**raw, "is_error": result.error}]}
     text = "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
     about: object = None

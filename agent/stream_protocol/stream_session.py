@@ -11,7 +11,7 @@ from agent.app import Controller, RunSetup, usable_content
 from agent.errors import AgentError, UsageError
 from agent.ports import Approver
 from agent.ui import DenyAll, outcome_of, refused_result, run_prompt, session_details
-from transcripts import StoreError, TextBlock, block_to_json
+from transcripts import StoreError, TextBlock
 
 from .client_callbacks import ClientApprover
 from .client_frames import UserMessage, replayed
@@ -97,7 +97,7 @@ class StreamSession:
         """Run one turn, and return its exit code."""
         self._begin()
         if self._setup.options.replay_user_messages:
-            frame = replayed(message, [block_to_json(block) for block in message.content])
+            frame = replayed(message, [block.to_json() for block in message.content])
             session = self._client.channel.session
             self._client.channel.write({**frame, "session_id": session, "uuid": message.uuid})
         code, error = await outcome_of(self._work(message))

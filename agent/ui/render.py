@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from agent import events
 from agent.formatting import format_duration
 from tools.text import pluralize
-from transcripts import Result, TextBlock, is_put_back, tool_kind
+from transcripts import Result, TextBlock, tool_kind
 from transcripts.patterns import lazy_pattern
 
 from .context_chart import render_context_chart
@@ -293,7 +293,7 @@ def _text_for_user(result: Result, whole: bool = False) -> str:
     if result.human.get("note") and not result.error:
         return ""
     output = result.content[:1]  # may begin like text that was put back, which follows it
-    added = (block for block in result.content[1:] if whole or not is_put_back(block))
+    added = (block for block in result.content[1:] if whole or not block.is_put_back)
     return "\n".join(block.text for block in (*output, *added) if isinstance(block, TextBlock))
 
 

@@ -8,7 +8,7 @@ from compact.restoring import FileTouch, PutBackRules
 from tests.tables import each_row
 from transcripts.facts import Clear, Compacted, Fold, Result, Undone
 from transcripts.folding import fold
-from transcripts.messages import TextBlock, ToolUseBlock, injected, is_put_back
+from transcripts.messages import TextBlock, ToolUseBlock, injected
 
 from .worlds import COUNT, World, again
 
@@ -47,7 +47,7 @@ def back(world, call=None, present=None):
     rules = PutBackRules(world.settings, world.prices, COUNT.text)
     needed = replace(rules.needed_by(world.folded, call), present=present)
     blocks = needed.blocks(world.folded)
-    assert all(map(is_put_back, blocks))
+    assert all(each.is_put_back for each in blocks)
     return [block.text for block in blocks]
 
 

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from transcripts.messages import block_to_json
 from transcripts.view import Message, to_json_bytes
 
 Json = dict[str, Any]
@@ -16,7 +15,7 @@ _IN_ASSISTANT = {"text", "thinking", "redacted_thinking", "tool_use"}
 
 def as_sent(message: Message) -> Json:
     """A message of a view as the API takes it."""
-    return {"role": message.role, "content": [block_to_json(part.block) for part in message.parts]}
+    return {"role": message.role, "content": [part.block.to_json() for part in message.parts]}
 
 
 def bytes_sent(message: Message) -> bytes:

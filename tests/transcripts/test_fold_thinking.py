@@ -25,7 +25,7 @@ from transcripts.facts import (
     User,
 )
 from transcripts.folding import Folded, fold
-from transcripts.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock, block_to_json
+from transcripts.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock
 
 from .api_rules import as_sent, bytes_sent, violations
 from .random_histories import PLACEHOLDERS, nests
@@ -38,7 +38,7 @@ def sent(folded: Folded) -> Pairs:
     tools = json.dumps(folded.opened.tools if folded.opened else ())
     pairs: Pairs = [("tools", tools)]
     for message in folded.view:
-        pairs += [(message.role, json.dumps(block_to_json(part.block))) for part in message.parts]
+        pairs += [(message.role, json.dumps(part.block.to_json())) for part in message.parts]
     return pairs
 
 
@@ -62,7 +62,7 @@ def signed(pairs: Pairs, blocks: list[Block]) -> tuple[Block, ...]:
     for block in blocks:
         if isinstance(block, ThinkingBlock):
             block = ThinkingBlock(block.thinking, digest(pairs))
-        pairs = [*pairs, ("assistant", json.dumps(block_to_json(block)))]
+        pairs = [*pairs, ("assistant", json.dumps(block.to_json()))]
         made.append(block)
     return tuple(made)
 

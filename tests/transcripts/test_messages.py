@@ -1,5 +1,5 @@
 from tests.tables import each_row
-from transcripts.messages import UnknownBlock, Usage, block_from_json, block_to_json
+from transcripts.messages import UnknownBlock, Usage, block_from_json
 
 
 @each_row(
@@ -19,7 +19,7 @@ from transcripts.messages import UnknownBlock, Usage, block_from_json, block_to_
 def test_an_unreadable_block_is_sent_back_unchanged(raw: dict[str, object]) -> None:
     block = block_from_json(raw)
     assert isinstance(block, UnknownBlock)
-    assert block_to_json(block) == raw
+    assert block.to_json() == raw
 
 
 def test_unknown_fields_of_a_block_are_kept() -> None:
@@ -28,7 +28,7 @@ def test_unknown_fields_of_a_block_are_kept() -> None:
         {"type": "thinking", "thinking": "a", "signature": "b", "extra": {"c": 1}},
         {"type": "tool_use", "id": "a", "name": "b", "input": {}, "caller": "x"},
     ):
-        assert block_to_json(block_from_json(raw)) == raw
+        assert block_from_json(raw).to_json() == raw
 
 
 def test_the_tokens_of_two_replies_are_summed_kind_by_kind() -> None:

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from ..facts import Fact, Reply, Result, User
 from ..folding import Folded
-from ..messages import Block, TextBlock, ToolResultBlock, ToolUseBlock, Usage, block_to_json, is_added
+from ..messages import Block, TextBlock, ToolResultBlock, ToolUseBlock, Usage, is_added
 from ..secrets.masking import SecretMasks
 from .formats import mask_session
 
@@ -77,7 +77,7 @@ class _Lines(Struct):
                             calls[fact.seq, index] = block.id
                 case Result() if (call := calls.get((fact.of, fact.block))) is not None:
                     result = ToolResultBlock(call, fact.content, fact.error)
-                    yield self._user_line(fact, [block_to_json(result)])
+                    yield self._user_line(fact, [result.to_json()])
 
     def _prompt(self, fact: User) -> Iterator[dict[str, Any]]:
         """Yield what makeroom added to a prompt, then the prompt."""
@@ -103,7 +103,7 @@ class _Lines(Struct):
         tail = {"stop_reason": fact.stop, "stop_sequence": None, "usage": _usage(fact.usage)}
         unfinished = (TextBlock(fact.partial),) if fact.partial else ()
         for block in (*fact.blocks, *unfinished):
-            yield self._line("assistant", {**head, "content": [block_to_json(block)], **tail}, fact.ts)
+            yield self._line("assistant", {**head, "content": [block.to_json()], **tail}, fact.ts)
 
     def _line(self, kind: str, message: Mapping[str, Any], ts: float) -> dict[str, Any]:
         ident = str(uuid5(UUID(self.session), str(self.number)))
@@ -129,7 +129,7 @@ def _content(blocks: list[Block]) -> Any:
     match blocks:
         case [TextBlock(text=text, extra=extra)] if text.strip() and not extra:
             return text
-    return list(map(block_to_json, blocks))
+    return [each.to_json() for each in blocks]
 
 
 def _usage(usage: Usage) -> dict[str, Any]:

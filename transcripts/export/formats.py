@@ -17,9 +17,7 @@ from ..messages import (
     ImageBlock,
     TextBlock,
     ToolUseBlock,
-    block_to_json,
     is_added,
-    is_thinking,
     map_strings,
     without_added,
 )
@@ -96,7 +94,7 @@ def session_json(folded: Folded, sid: str) -> str:
         "folder": opened.folder if opened else "",
         "system": list(opened.system) if opened else [],
         "messages": [
-            {"role": message.role, "content": [block_to_json(part.block) for part in message.parts]}
+            {"role": message.role, "content": [part.block.to_json() for part in message.parts]}
             for message in plain.view
         ],
     }
@@ -131,7 +129,7 @@ def _fact_markdown(fact: Fact, folded: Folded) -> Iterator[str]:
                     yield f"Call `r{fact.seq}.{index}`\n\n{fenced(shortened(block_text(block)))}"
                 elif isinstance(block, TextBlock | ImageBlock):
                     yield block_text(block)
-                elif is_thinking(block) and block_text(block):
+                elif block.is_thinking and block_text(block):
                     yield blockquote(block)
             yield "" if fact.complete else "*(interrupted)*"
         case Result():

@@ -26,7 +26,7 @@ from transcripts.patterns import lazy_pattern
 
 from ..facts import Clear, Compacted, Edit, Failed, Fold, Opened, Reply, Result, Unthink, User
 from ..folding import Folded
-from ..messages import Block, ImageBlock, TextBlock, ToolUseBlock, is_added, is_thinking
+from ..messages import Block, ImageBlock, TextBlock, ToolUseBlock, is_added
 from ..render_text import (
     INVISIBLE,
     block_text,
@@ -134,7 +134,7 @@ def _reply_blocks(fact: Reply) -> Iterator[str]:
     for block in fact.blocks:
         if isinstance(block, ToolUseBlock):
             yield _details(_call_label(block), _pre(block_text(block)), "call")
-        elif is_thinking(block):
+        elif block.is_thinking:
             if thinking := block_text(block):
                 yield _details("thinking", _pre(thinking), "thinking")
         elif isinstance(block, TextBlock):

@@ -50,7 +50,7 @@ from agent.model.error_mapping import (
 from agent.model.server_windows import checked_by_list, listed_models, with_window
 from agent.model.tls import tls_context
 from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest
-from transcripts import Block, UnknownBlock, block_to_json
+from transcripts import Block, UnknownBlock
 from transcripts.secrets import mask
 
 from .accumulator import MessageAccumulator, message_events
@@ -263,7 +263,7 @@ async def _count(model: AnthropicModel, name: str, blocks: Sequence[Block]) -> i
     """Get the token count from the free endpoint; None on clouds, most of which do not have it."""
     if model.client is None or model.cloud is not None:
         return None
-    message = {"role": "user", "content": [block_to_json(block) for block in blocks]}
+    message = {"role": "user", "content": [block.to_json() for block in blocks]}
     path = "/v1/messages/count_tokens"
     body = {"model": name, "messages": [message]}
     try:

@@ -31,10 +31,8 @@ from transcripts import (
     TextBlock,
     ToolResultBlock,
     UnknownBlock,
-    block_to_json,
     escape_channel_tag,
     is_deferred_tool,
-    is_thinking,
     map_strings,
     text_for_model,
     to_json_bytes,
@@ -123,7 +121,7 @@ def as_sent(message: Message, form: MessageForm) -> SentMessage:
     """Return the blocks of a message in the form of the API."""
     parts = enumerate(part.block for part in message.parts)
     if message.role == "assistant":
-        blocks = [SentBlock(at, block, block_to_json(block)) for at, block in parts]
+        blocks = [SentBlock(at, block, block.to_json()) for at, block in parts]
         if form.omits_unsigned:
             blocks = [each for each in blocks if UNSIGNED not in each.raw]
         if any(label in each.raw for each in blocks for label in _LABELS):
@@ -173,7 +171,7 @@ def _without_words(result: ToolResultBlock) -> tuple[ToolResultBlock, list[str]]
 
 def _user_block(at: int, block: Block, tag: str) -> SentBlock:
     """Return a block of a message of the user, with our tags in it escaped."""
-    raw = block_to_json(block)
+    raw = block.to_json()
     match block:
         case TextBlock():
             raw["text"] = text_for_model(block, tag)
@@ -206,8 +204,8 @@ def markable_part(message: Message) -> int | None:
 
 
 def _last_markable(blocks: Sequence[Block]) -> int | None:
-    for at in range(len(blocks) - 1, -1, -1):
-        if not is_thinking(blocks[at]) and not isinstance(blocks[at], UnknownBlock):
+    for at, block in reversed(list(enumerate(blocks))):
+        if not (block.is_thinking or isinstance(block, UnknownBlock)):
             return at
     return None
 

@@ -12,7 +12,7 @@ from tests.agent.commands.controller_run import ControllerRun, run_controller
 from tests.strict_api.faults import COUNTING, Fault
 from tests.strict_api.reply import Body
 from transcripts.entries import Exchange
-from transcripts.messages import TextBlock, attachment_of
+from transcripts.messages import TextBlock
 
 
 def test_a_mentioned_file_precedes_the_prompt_and_can_be_changed_also_after_a_resume(
@@ -27,9 +27,7 @@ def test_a_mentioned_file_precedes_the_prompt_and_can_be_changed_also_after_a_re
         assert "read notes.md (2 lines)" in run.text()
         session, context = run.controller.in_use
         *_, file, words = [part.block for part in session.folded.view[0].parts]
-        assert (
-            attachment_of(file) and isinstance(words, TextBlock) and words.text == "what does @notes.md say?"
-        )
+        assert file.attachment and isinstance(words, TextBlock) and words.text == "what does @notes.md say?"
         assert context.tool_context.in_view(context.tool_context.seen[path].result or 0)
         sids.append(session.sid)
 
@@ -124,7 +122,7 @@ def test_what_was_pasted_mentions_nothing(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         await run.controller.prompt("look: it says @notes.md", typed="look:  ")
         view = run.controller.in_use[0].folded.view
-        assert not any(attachment_of(part.block) for message in view for part in message.parts)
+        assert not any(part.block.attachment for message in view for part in message.parts)
 
     run_controller(tmp_path, work)
 

@@ -26,7 +26,7 @@ from tools.edit import TOOL as EDIT
 from tools.read import TOOL as READ
 from transcripts.facts import Clear, Result
 from transcripts.folding import fold
-from transcripts.messages import PUT_BACK_START, TextBlock, is_injected
+from transcripts.messages import PUT_BACK_START, TextBlock
 
 from .world import World, world
 
@@ -188,7 +188,7 @@ def test_a_prompt_that_names_a_file_has_its_cleared_text_before_it(tmp_path: Pat
             words = (TextBlock("add a case to a.py"),)
             *before, given = await prompt_blocks(made.session, made.context, [], words)
             assert given is words[0]
-            assert any(is_injected(block) and TEXT.rstrip() in joined_text([block]) for block in before)
+            assert any(block.is_injected and TEXT.rstrip() in joined_text([block]) for block in before)
             *before, _ = await prompt_blocks(made.session, made.context, [], (TextBlock("thanks"),))
             assert not any(PUT_BACK_START in joined_text([block]) for block in before)
             await made.context.model.close()

@@ -33,7 +33,6 @@ from tests.strict_api.reply import says
 from tests.tables import each_row
 from transcripts.codec import decode_line, encode_fact
 from transcripts.facts import Reply
-from transcripts.messages import block_to_json
 
 from .hostile_answers import EVIL, headed, page, text, whole
 from .hostile_cases import CHAT, HOSTILE, Hostile
@@ -115,7 +114,8 @@ def shown(w: World) -> str:
         told += [line for question in w.approver.questions for line in question_lines(question, ctx)]
     for fact in w.record.facts:
         if isinstance(fact, Reply):
-            told += map(json_line, ([*map(block_to_json, fact.blocks)], fact.model, fact.stop, fact.partial))
+            blocks = [block.to_json() for block in fact.blocks]
+            told += map(json_line, (blocks, fact.model, fact.stop, fact.partial))
     return "\n".join(told)
 
 

@@ -22,7 +22,7 @@ from compact.tokens import load_counter
 from tests.agent.loop.world import Memory, TestClock
 from transcripts.codec import decode_line, encode_fact
 from transcripts.folding import Folded, fold
-from transcripts.messages import TextBlock, block_to_json
+from transcripts.messages import TextBlock
 
 from .responses_server import Said, spoken
 
@@ -152,7 +152,7 @@ def check_usable(reply: IncomingReply) -> None:
     session.user((TextBlock("next"),))
     again = [decode_line(encode_fact(each, "s"))[0] for each in record.facts]
     assert list(map(type, again)) == list(map(type, record.facts))
-    strict(json_line([*map(block_to_json, fact.blocks)]))
+    strict(json_line([each.to_json() for each in fact.blocks]))
     for view in (session.folded.view, fold(again).view):
         request = ModelRequest(RequestSettings("m", 1), view.sendable())
         strict(encode_request(request))

@@ -22,7 +22,7 @@ from tests.tools.pdf_document import pdf_document
 from tools.base import Access, ToolContext
 from tools.file_change import is_stale
 from tools.files.opening import load_file
-from transcripts.messages import ImageBlock, TextBlock, attachment_of, is_injected
+from transcripts.messages import ImageBlock, TextBlock
 
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"
@@ -48,7 +48,7 @@ def attached(text: str, context: ToolContext, limits: AttachLimits = LIMITS) -> 
 
 def text_of(one: Attachment) -> str:
     (block,) = one.blocks
-    assert isinstance(block, TextBlock) and attachment_of(block)
+    assert isinstance(block, TextBlock) and block.attachment
     return block.text
 
 
@@ -138,7 +138,7 @@ def test_an_image_goes_as_an_image(context: ToolContext) -> None:
     (context.folder / "dot.png").write_bytes(PIXEL)
     (one,) = attached("what is @dot.png?", context)
     assert one.message == "read dot.png (image/png, 1x1)"
-    assert isinstance(one.blocks[0], ImageBlock) and is_injected(one.blocks[1])
+    assert isinstance(one.blocks[0], ImageBlock) and one.blocks[1].is_injected
 
 
 def test_what_cannot_or_may_not_be_attached_is_reported(context: ToolContext) -> None:

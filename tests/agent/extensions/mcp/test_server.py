@@ -23,7 +23,6 @@ from agent.permissions import PermissionRules, PermissionStore, parse_rules
 from tests.agent.loop.world import world
 from tests.strict_api.reply import Reply, calls
 from tools.base import ToolContext, ToolError
-from transcripts.messages import attachment_of
 
 SCRIPT = str(Path(__file__).parent / "server_script.py")
 NO_HOME = "/dev/null/home"  # cannot be created by anyone
@@ -227,7 +226,7 @@ def test_prompts_and_resources_of_servers_are_there_for_the_user(tmp_path: Path)
             found = mentioned_resources(given, "see @a:note://one, @a:note://one. and mail@a:b @no:thing")
             assert found == [(servers["a"], "note://one")]
             made = await attached_resource(*found[0], context, "prompt.1")
-            assert made.message == "read @a:note://one" and attachment_of(made.blocks[0])
+            assert made.message == "read @a:note://one" and made.blocks[0].attachment
             assert "content of note://one" in getattr(made.blocks[0], "text", "")
             lost = await attached_resource(servers["other"], "x", context, "prompt.2")
             assert lost.trouble and lost.blocks == () and "no such database" in lost.message
