@@ -37,7 +37,6 @@ from transcripts import (
     Usage,
     User,
     earliest_seq,
-    usage_from_json,
 )
 
 from .prices import Prices
@@ -183,7 +182,7 @@ def _summary_usage(fact: Metadata, now: _Progress) -> Usage | None:
     """Return the usage of a request for a summary, None for other metadata and for nested sessions."""
     usage = fact.about.get("usage")
     is_own = now.summary is not None and "session" not in fact.about and isinstance(usage, Mapping)
-    found = usage_from_json(usage) if is_own and isinstance(usage, Mapping) else Usage()
+    found = Usage.from_json(usage) if is_own and isinstance(usage, Mapping) else Usage()
     return found if found.prompt else None
 
 

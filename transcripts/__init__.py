@@ -72,7 +72,6 @@ if TYPE_CHECKING:
         block_from_json,
         blocks_from_json,
         blocks_of_user,
-        cache_miss_from_json,
         check_shape,
         hook_words,
         injected,
@@ -83,7 +82,6 @@ if TYPE_CHECKING:
         replace_surrogates,
         split_pastes,
         unquoted_data,
-        usage_from_json,
         with_paste_labels,
         without_injected,
     )
@@ -104,9 +102,9 @@ if TYPE_CHECKING:
         speaker_of,
     )
     from .server_calls import finished_results, server_call_of
-    from .session_key import SessionKey, load_session_key, new_session_key
+    from .session_key import SessionKey
     from .session_lock import RECORDS_FOLDER, ensure_private_folder, lock_holder
-    from .store import Store, create_store, resume_store
+    from .store import Store
     from .stored_outputs import OutputsFolder
     from .tool_kinds import (
         RECALLED_KEY,
@@ -208,13 +206,11 @@ __all__ = [
     "block_text",
     "blocks_from_json",
     "blocks_of_user",
-    "cache_miss_from_json",
     "call_of",
     "channel_tag",
     "channel_words",
     "check_shape",
     "content_text",
-    "create_store",
     "earliest_seq",
     "ensure_private_folder",
     "escape_channel_tag",
@@ -231,10 +227,8 @@ __all__ = [
     "is_harmless",
     "is_recall_id",
     "is_server_tool",
-    "load_session_key",
     "lock_holder",
     "map_strings",
-    "new_session_key",
     "new_suffix",
     "own_words",
     "paste_label",
@@ -243,7 +237,6 @@ __all__ = [
     "read_transcript",
     "recover_transcripts",
     "replace_surrogates",
-    "resume_store",
     "same_tools",
     "server_call_of",
     "speaker_of",
@@ -252,7 +245,6 @@ __all__ = [
     "to_json_bytes",
     "tool_kind",
     "unquoted_data",
-    "usage_from_json",
     "visible_definition",
     "with_paste_labels",
     "without_garbage_collection",
@@ -279,12 +271,12 @@ __getattr__ = lazy_door(
         "load_cache": "CacheThread read_known_start",
         "messages": (
             "attached Block block_from_json blocks_from_json "
-            "cache_miss_from_json CacheMiss ChannelBlock "
+            "CacheMiss ChannelBlock "
             "check_shape DATA_TAGS GIT_STATE_TAG hook_words ImageBlock injected INVALID_JSON "
             "map_strings OWN_COMMAND_TAG own_words PASTED_TAG paste_label "
             "PUT_BACK_START PUT_BACK_TAG quoted RedactedThinkingBlock replace_surrogates blocks_of_user "
             "SKILL_START split_pastes TextBlock ThinkingBlock ToolResultBlock ToolUseBlock UnknownBlock "
-            "unquoted_data PHASE UNSIGNED Usage usage_from_json with_paste_labels without_injected"
+            "unquoted_data PHASE UNSIGNED Usage with_paste_labels without_injected"
         ),
         "originals": "NOTHING_SAID Originals Scope is_recall_id",
         "patches": "PATCH_START file_patches",
@@ -295,9 +287,9 @@ __getattr__ = lazy_door(
             "is_harmless speaker_of"
         ),
         "server_calls": "finished_results server_call_of",
-        "session_key": "SessionKey load_session_key new_session_key",
+        "session_key": "SessionKey",
         "session_lock": "RECORDS_FOLDER ensure_private_folder lock_holder",
-        "store": "Store create_store resume_store",
+        "store": "Store",
         "stored_outputs": "OutputsFolder",
         "tool_kinds": (
             "RECALLED_KEY ToolKind is_deferred_tool is_server_tool same_tools tool_kind visible_definition"

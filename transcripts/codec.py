@@ -24,15 +24,7 @@ from msgspec.json import Decoder
 from msgspec.structs import fields
 
 from .facts import FACT_TYPES, Clear, Edit, Fact, Fold, StoredOutput, UnknownFact, Unthink
-from .messages import (
-    Block,
-    CacheMiss,
-    ChannelBlock,
-    Usage,
-    blocks_from_record,
-    cache_miss_from_json,
-    usage_from_json,
-)
+from .messages import Block, CacheMiss, ChannelBlock, Usage, blocks_from_record
 from .secrets.masking import SecretMasks
 
 FORMAT_VERSION = 1
@@ -196,8 +188,8 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "blocks": blocks_from_record,
     "content": blocks_from_record,
     "edits": lambda raw: tuple(_edit_from_json(edit) for edit in raw),
-    "usage": usage_from_json,
-    "cache_miss": cache_miss_from_json,
+    "usage": Usage.from_json,
+    "cache_miss": CacheMiss.from_json,
     "stored": _stored_from_json,
     "tools": tuple,
     "marks": tuple,

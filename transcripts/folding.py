@@ -38,7 +38,7 @@ from .facts import (
     User,
     name_of,
 )
-from .messages import ToolUseBlock, Usage, usage_from_json
+from .messages import ToolUseBlock, Usage
 from .tool_kinds import ToolKind, tool_kind
 from .view import View
 from .view_renderer import render_view
@@ -386,7 +386,7 @@ class Folded(Struct):
                 if isinstance(usage := fact.about.get("usage"), Mapping):
                     model = str(fact.about.get("model", ""))
                     dollars = fact.about.get("dollars")
-                    self.charges.append(Charge(model, usage_from_json(usage), dollars))
+                    self.charges.append(Charge(model, Usage.from_json(usage), dollars))
         self._show_again(changed)
 
     def _rewind(self, fact: Rewound) -> None:

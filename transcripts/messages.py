@@ -247,6 +247,11 @@ class Usage(Struct, frozen=True, array_like=True):
     searches: int = 0  # web searches by the server, charged individually
     thinking: int = 0  # the part of output that is thinking, if the server reports it
 
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Usage:
+        """Return the usage in a transcript; missing figures count as 0, unknown ones are ignored."""
+        return cls(**{name: int(raw[name]) for name in cls.__struct_fields__ if name in raw})
+
     @property
     def prompt(self) -> int:
         """The tokens of the whole prompt."""
@@ -281,20 +286,15 @@ class CacheMiss(Struct, frozen=True, array_like=True):
     reason: str
     tokens: int = 0
 
-
-def cache_miss_from_json(raw: Any) -> CacheMiss | None:
-    """Return the reason in the API's form or in a transcript's; None if there is none that can be read."""
-    if not isinstance(raw, Mapping):
-        return None
-    reason = raw.get("reason", raw.get("type"))
-    tokens = raw.get("tokens", raw.get("cache_missed_input_tokens"))
-    is_valid = isinstance(tokens, int | float) and 0 < tokens < 1e12
-    return CacheMiss(reason[:100], int(tokens) if is_valid else 0) if isinstance(reason, str) else None
-
-
-def usage_from_json(raw: Mapping[str, Any]) -> Usage:
-    """Return the usage in a transcript; missing figures count as 0, unknown ones are ignored."""
-    return Usage(**{name: int(raw[name]) for name in Usage.__struct_fields__ if name in raw})
+    @classmethod
+    def from_json(cls, raw: Any) -> CacheMiss | None:
+        """Return the reason in the API's form or in a transcript's; None if none can be read."""
+        if not isinstance(raw, Mapping):
+            return None
+        reason = raw.get("reason", raw.get("type"))
+        tokens = raw.get("tokens", raw.get("cache_missed_input_tokens"))
+        is_valid = isinstance(tokens, int | float) and 0 < tokens < 1e12
+        return cls(reason[:100], int(tokens) if is_valid else 0) if isinstance(reason, str) else None
 
 
 def injected(text: str) -> str:

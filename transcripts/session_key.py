@@ -50,6 +50,30 @@ class SessionKey(Struct, frozen=True):
     key: bytes
     adopted: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
+    @classmethod
+    def load(cls, state_dir: Path, project: Path) -> SessionKey:
+        """Return the key, which is made first if there is none, and adopt the project's older transcripts.
+
+        Raises OSError if the key cannot be read or written, or is not a key.
+        """
+        stored = _stored_key(state_dir)
+        name = hashlib.sha256(os.fsencode(project)).hexdigest()[:16]
+        path = state_dir / "adopted" / f"{name}.json"
+        try:
+            adopted = msgspec.json.decode(
+                read_regular(path, _MAX_FILE_BYTES), type=dict[str, tuple[int, int]]
+            )
+        except (FileNotFoundError, msgspec.DecodeError):
+            adopted = _older_transcripts(project / RECORDS_FOLDER, stored.adopts_before)
+            make_private_folders(path.parent)
+            replace_file(path, msgspec.json.encode(adopted))
+        return cls(bytes.fromhex(stored.key), adopted)
+
+    @classmethod
+    def new(cls) -> SessionKey:
+        """Return a key for this run alone."""
+        return cls(os.urandom(32))
+
     def sign(self, line: bytes) -> bytes:
         """Return a line of a transcript with its hash and a new checksum."""
         head = line[: -_CRC_END - 1]
@@ -92,23 +116,6 @@ def _is_fact(line: bytes) -> bool:
     return False
 
 
-def load_session_key(state_dir: Path, project: Path) -> SessionKey:
-    """Return the key, which is made first if there is none, and adopt the project's older transcripts.
-
-    Raises OSError if the key cannot be read or written, or is not a key.
-    """
-    stored = _stored_key(state_dir)
-    name = hashlib.sha256(os.fsencode(project)).hexdigest()[:16]
-    path = state_dir / "adopted" / f"{name}.json"
-    try:
-        adopted = msgspec.json.decode(read_regular(path, _MAX_FILE_BYTES), type=dict[str, tuple[int, int]])
-    except (FileNotFoundError, msgspec.DecodeError):
-        adopted = _older_transcripts(project / RECORDS_FOLDER, stored.adopts_before)
-        make_private_folders(path.parent)
-        replace_file(path, msgspec.json.encode(adopted))
-    return SessionKey(bytes.fromhex(stored.key), adopted)
-
-
 def _stored_key(state_dir: Path) -> _StoredKey:
     path = state_dir / "session_key.json"
     with suppress(FileNotFoundError):
@@ -125,11 +132,6 @@ def _stored_key(state_dir: Path) -> _StoredKey:
         path.hardlink_to(new)
     new.unlink()
     return msgspec.json.decode(read_regular(path, _MAX_FILE_BYTES), type=_StoredKey)
-
-
-def new_session_key() -> SessionKey:
-    """Return a key for this run alone."""
-    return SessionKey(os.urandom(32))
 
 
 def _older_transcripts(folder: Path, before: int) -> dict[str, tuple[int, int]]:

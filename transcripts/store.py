@@ -32,64 +32,6 @@ from .view import to_json_bytes
 Warn = Callable[[str], None]
 
 
-def create_store(
-    project: Path, sid: str | None, warn: Warn, disk: Disk = DISK, *, key: SessionKey | None = None
-) -> Store:
-    """Create the store of a new session, with a random id if `sid` is None.
-
-    The file is created with the first fact that is worth keeping. `warn` shows one line to the user, such as
-    that the disk fails. The lines are signed with `key`.
-
-    Raises Unreadable if the id is taken or invalid or the directory of transcripts is not safe to use, and
-    SessionInUse if another process holds the lock of this id.
-    """
-    sid = new_sid() if sid is None else sid
-    path = path_of(project, sid)
-    if os.path.lexists(path):
-        raise Unreadable(f"cannot create session {sid}: {path} exists; choose another id")
-    return _locked(Store(Journal(path, disk), sid, warn, key))
-
-
-def resume_store(
-    path: Path,
-    warn: Warn,
-    disk: Disk = DISK,
-    *,
-    key: SessionKey | None = None,
-    start: KnownStart | None = None,
-) -> tuple[Store, LoadedTranscript]:
-    """Open the store of an existing session and load its transcript, which is locked first, then read.
-
-    Results that are not shown are left in the file; its beginning is not read if `start` has it. A torn tail
-    is saved in `<sid>.torn` and truncated before the first append. Raises every StoreError; after
-    TranscriptTooNew and SessionInUse `read_transcript` can still read the session.
-    """
-    journal = Journal(path, disk)
-    store = _locked(Store(journal, path.stem, warn, key))
-    try:
-        loaded = read_transcript(path, disk, defer=True, start=start)
-        loaded.require_known_format()
-    except BaseException:
-        journal.release()
-        raise
-    store.sid = loaded.sid
-    store.is_begun = loaded.size > 0
-    journal.whole_size = journal.synced_size = loaded.whole_size
-    journal.read_size = loaded.size
-    journal.ends_with_newline = loaded.ends_with_newline
-    for saved in _saved_elsewhere(path.stem):
-        store.join(saved, loaded)
-    return store, loaded
-
-
-def _locked(store: Store) -> Store:
-    try:
-        store.journal.lock()
-    except OSError as error:
-        store.warn_of_failure(error)
-    return store
-
-
 class Store:
     """The transcript of one session. `append`, `sync` and `close` raise no OSError.
 
@@ -107,6 +49,57 @@ class Store:
         self.is_begun = False
         self._warn = warn
         self.failure = ""  # the reason while appended facts are only in memory
+
+    @classmethod
+    def create(
+        cls, project: Path, sid: str | None, warn: Warn, disk: Disk = DISK, *, key: SessionKey | None = None
+    ) -> Store:
+        """Create the store of a new session, with a random id if `sid` is None.
+
+        The file is created with the first fact that is worth keeping. `warn` shows one line to the user, such
+        as that the disk fails. The lines are signed with `key`.
+
+        Raises Unreadable if the id is taken or invalid or the directory of transcripts is not safe to use,
+        and SessionInUse if another process holds the lock of this id.
+        """
+        sid = new_sid() if sid is None else sid
+        path = path_of(project, sid)
+        if os.path.lexists(path):
+            raise Unreadable(f"cannot create session {sid}: {path} exists; choose another id")
+        return _locked(cls(Journal(path, disk), sid, warn, key))
+
+    @classmethod
+    def resume(
+        cls,
+        path: Path,
+        warn: Warn,
+        disk: Disk = DISK,
+        *,
+        key: SessionKey | None = None,
+        start: KnownStart | None = None,
+    ) -> tuple[Store, LoadedTranscript]:
+        """Open the store of an existing session and load its transcript, which is locked first, then read.
+
+        Results that are not shown are left in the file; its beginning is not read if `start` has it. A torn
+        tail is saved in `<sid>.torn` and truncated before the first append. Raises every StoreError; after
+        TranscriptTooNew and SessionInUse `read_transcript` can still read the session.
+        """
+        journal = Journal(path, disk)
+        store = _locked(cls(journal, path.stem, warn, key))
+        try:
+            loaded = read_transcript(path, disk, defer=True, start=start)
+            loaded.require_known_format()
+        except BaseException:
+            journal.release()
+            raise
+        store.sid = loaded.sid
+        store.is_begun = loaded.size > 0
+        journal.whole_size = journal.synced_size = loaded.whole_size
+        journal.read_size = loaded.size
+        journal.ends_with_newline = loaded.ends_with_newline
+        for saved in _saved_elsewhere(path.stem):
+            store.join(saved, loaded)
+        return store, loaded
 
     @property
     def path(self) -> Path:
@@ -279,3 +272,11 @@ def _save_elsewhere(lines: Iterable[bytes], new: int, path: Path, is_all: bool) 
     them = "it" if new == 1 else "them"
     how = f"To add {them}, run makeroom --resume {path.stem}"
     return f"cannot save the last {_entries(new)} in {path}; saved {them} in {name} instead. {how}"
+
+
+def _locked(store: Store) -> Store:
+    try:
+        store.journal.lock()
+    except OSError as error:
+        store.warn_of_failure(error)
+    return store

@@ -15,7 +15,7 @@ from agent.permissions import Mode, SandboxSettings
 from agent.ports import Clock, Hooks, SystemClock, ToolSource
 from compact import CompactSettings
 from tools.files import path_outside
-from transcripts import ReadStart, SessionKey, load_session_key, new_session_key
+from transcripts import ReadStart, SessionKey
 from transcripts.secrets import SecretMasks, secret_values
 
 from .config import Config
@@ -79,13 +79,13 @@ class RunSetup(Struct, frozen=True):
         `tell` takes a line about that.
         """
         try:
-            return load_session_key(self.config.state_dir, self.folder)
+            return SessionKey.load(self.config.state_dir, self.folder)
         except (OSError, ValueError) as error:
             tell(
                 f"cannot store the key of sessions in {self.config.state_dir}: {error}. Later runs will ask "
                 "before they continue this session"
             )
-            return new_session_key()
+            return SessionKey.new()
 
     @property
     def names_model(self) -> bool:

@@ -52,11 +52,9 @@ from transcripts import (
     TextBlock,
     Usage,
     User,
-    create_store,
     fold,
     read_known_start,
     read_transcript,
-    resume_store,
     search,
     without_garbage_collection,
 )
@@ -159,7 +157,7 @@ class SessionRepository(Struct):
         self.read_start.start = None  # the session has its facts from now on
         if start is not None:
             self.caching.know(path, start)
-        store, loaded = resume_store(path, self._tell, key=self.key, start=start)
+        store, loaded = Store.resume(path, self._tell, key=self.key, start=start)
         if torn := loaded.torn_size:
             self._tell(f"moved an incomplete last line of the transcript ({torn} bytes) to {loaded.sid}.torn")
         if bad := loaded.damaged:
@@ -290,7 +288,7 @@ class SessionRepository(Struct):
         return session
 
     def _with_facts(self, facts: Sequence[Fact]) -> Session:
-        store = create_store(self.home, unused_sid(self), self._tell, key=self.key)
+        store = Store.create(self.home, unused_sid(self), self._tell, key=self.key)
         self._take(store)
         for fact in facts:
             store.append(fact)

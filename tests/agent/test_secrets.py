@@ -37,7 +37,7 @@ from transcripts.load import read_transcript
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock
 from transcripts.secrets.masking import SecretMasks
 from transcripts.secrets.secret_forms import secret_values
-from transcripts.store import create_store
+from transcripts.store import Store
 
 # Put together here so that no scanner takes this file for a leak.
 KEY = "sk-" + "ant-api03-" + "Ab1_" * 10
@@ -141,7 +141,7 @@ def test_what_is_run_and_written_is_never_masked_and_what_is_recorded_is(
 
 @pytest.mark.parametrize(("name", "value"), WITHHELD)
 def test_a_record_is_whole_whatever_stands_for_a_credential(tmp_path: Path, name: str, value: str) -> None:
-    store = create_store(tmp_path, "20261121-093012-aaaa", pytest.fail)
+    store = Store.create(tmp_path, "20261121-093012-aaaa", pytest.fail)
     own = load_config({name: value}, tmp_path, tmp_path).secrets
     store.hide(SecretMasks((*own, *secret_values({name: value}))))
     session = Session("s", store, Folded(), load_counter(), TestClock().now)
@@ -168,7 +168,7 @@ def tool_results(messages: list[dict[str, Any]]) -> Iterator[Any]:
 
 
 def test_every_kind_of_fact_is_recorded_without_own_credentials_and_stays_unchanged(tmp_path: Path) -> None:
-    store = create_store(tmp_path, "20261121-093012-aaaa", pytest.fail)
+    store = Store.create(tmp_path, "20261121-093012-aaaa", pytest.fail)
     store.hide(SecretMasks((KEY,)))
     session = Session("s", store, Folded(), load_counter(), TestClock().now)
     session.open((f"system {KEY}",), (), model=KEY, window=1, folder="/w")
@@ -191,7 +191,7 @@ def test_every_kind_of_fact_is_recorded_without_own_credentials_and_stays_unchan
 
 
 def test_thinking_is_recorded_unchanged_because_its_signature_covers_it(tmp_path: Path) -> None:
-    store = create_store(tmp_path, "20261121-093012-aaaa", pytest.fail)
+    store = Store.create(tmp_path, "20261121-093012-aaaa", pytest.fail)
     store.hide(SecretMasks((KEY,)))
     session = Session("s", store, Folded(), load_counter(), TestClock().now)
     thinking = ThinkingBlock(f"the key is {KEY}", "signed")
@@ -225,10 +225,10 @@ def test_an_export_shows_neither_known_shapes_nor_what_secret_variables_hold(suf
 def test_the_sessions_command_shows_no_secret(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from transcripts.store import create_store
+    from transcripts.store import Store
 
     monkeypatch.setenv("MY_TOKEN", NAMED)
-    session = Session("s1", create_store(tmp_path, "s1", print), Folded(), load_counter(), TestClock().now)
+    session = Session("s1", Store.create(tmp_path, "s1", print), Folded(), load_counter(), TestClock().now)
     session.open((), (), model="m", window=1, folder=str(tmp_path))
     session.user((TextBlock(f"words {NAMED} and {CLOUD}"),))
     session.close("left")

@@ -16,7 +16,7 @@ from tests.agent.ui.headless_run import environment
 from tests.strict_api.reply import Reply, says
 from tests.strict_api.server import Server
 from transcripts.load_cache import write_pieces
-from transcripts.session_key import SessionKey, load_session_key
+from transcripts.session_key import SessionKey
 
 from .large_record import LargeRecord
 
@@ -50,7 +50,7 @@ def run(folder: Path, server: Server, *argv: str) -> Measured:
 
 
 def key_of(folder: Path) -> SessionKey:
-    return load_session_key(next((folder / "home").rglob("session_key.json")).parent, folder)
+    return SessionKey.load(next((folder / "home").rglob("session_key.json")).parent, folder)
 
 
 def test_a_large_session_is_continued_soon(tmp_path: Path) -> None:

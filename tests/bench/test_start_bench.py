@@ -23,7 +23,7 @@ from tests.strict_api.server import Server
 from transcripts.codec import encode_fact
 from transcripts.facts import Fact, Opened, Reply, RequestSent, Result, Started, User
 from transcripts.messages import TextBlock, ToolUseBlock, Usage
-from transcripts.session_key import load_session_key
+from transcripts.session_key import SessionKey
 from transcripts.session_lock import RECORDS_FOLDER
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(300)]
@@ -42,7 +42,7 @@ def long_record(folder: Path) -> None:
     """A session of 1.9 MB in the directory: prompts with three calls each."""
     path = folder / RECORDS_FOLDER / f"{SID}.jsonl"
     path.parent.mkdir(mode=0o700)
-    key = load_session_key(folder / "home/.local/state/makeroom", folder)
+    key = SessionKey.load(folder / "home/.local/state/makeroom", folder)
     now = time.time() - 100_000
     facts: list[Fact] = [Opened(1, now, ("system",), (), "claude-sonnet-5-5", 200_000, str(folder))]
     size = 0

@@ -15,7 +15,7 @@ from transcripts.codec import encode_fact
 from transcripts.facts import Compacted, Fact, Fold, Reply, Result, Started, User
 from transcripts.load import read_transcript
 from transcripts.messages import TextBlock, ToolUseBlock
-from transcripts.store import create_store
+from transcripts.store import Store
 
 pytestmark = pytest.mark.bench
 SIZE = 100_000_000
@@ -44,7 +44,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 def test_appending_takes_at_most_half_as_long_again_as_the_bare_calls(tmp_path: Path) -> None:
     """os.write + fdatasync of the same bytes on a second file, turn by turn."""
-    store = create_store(tmp_path, "s", pytest.fail)
+    store = Store.create(tmp_path, "s", pytest.fail)
     bare = os.open(tmp_path / "bare", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     ours: list[float] = []
     theirs: list[float] = []
@@ -128,8 +128,8 @@ def test_a_compacted_session_of_100_mb_is_there_in_3_seconds_and_300_mb(large: P
     """In a process of its own, imports and the first view included."""
     script = (
         "import sys, time, resource; began = time.perf_counter(); from pathlib import Path\n"
-        "from transcripts.store import resume_store; from transcripts.folding import fold\n"
-        "store, loaded = resume_store(Path(sys.argv[1]), print); folded = fold(loaded.facts)\n"
+        "from transcripts.store import Store; from transcripts.folding import fold\n"
+        "store, loaded = Store.resume(Path(sys.argv[1]), print); folded = fold(loaded.facts)\n"
         "n = len(folded.view)\n"
         "print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, n)\n"
         "store.close()"

@@ -10,9 +10,9 @@ from transcripts.codec import decode_line, encode_fact
 from transcripts.facts import Fact, Opened, Result, UnknownFact, User
 from transcripts.load import read_transcript
 from transcripts.messages import TextBlock
-from transcripts.session_key import SessionKey, load_session_key, new_session_key
+from transcripts.session_key import SessionKey
 from transcripts.session_lock import RECORDS_FOLDER
-from transcripts.store import create_store, resume_store
+from transcripts.store import Store
 
 KEY = SessionKey(b"k" * 32)
 
@@ -22,7 +22,7 @@ def user(seq: int, text: str = "hello") -> User:
 
 
 def record(project: Path, key: SessionKey | None, *facts: Fact) -> Path:
-    store = create_store(project, "one", pytest.fail, key=key)
+    store = Store.create(project, "one", pytest.fail, key=key)
     for fact in facts:
         store.append(fact, durable=True)
     store.close()
@@ -32,7 +32,7 @@ def record(project: Path, key: SessionKey | None, *facts: Fact) -> Path:
 def test_a_signed_line_is_the_same_fact() -> None:
     line = KEY.sign(encode_fact(user(1), "one"))
     assert KEY.signed(line) and decode_line(line) == (user(1), "one")
-    assert json.loads(line)["mac"] and not new_session_key().signed(line)
+    assert json.loads(line)["mac"] and not SessionKey.new().signed(line)
     assert not KEY.signed(encode_fact(user(1), "one")) and not KEY.signed(b"") and not KEY.signed(b"{}\n")
 
 
@@ -47,7 +47,7 @@ def test_a_changed_fact_or_another_session_has_no_valid_hash(tmp_path: Path) -> 
 
 def test_a_transcript_with_a_fact_from_elsewhere_is_from_elsewhere(tmp_path: Path) -> None:
     path = record(tmp_path, KEY, Opened(1, 1.0), user(2))
-    assert not KEY.is_from_elsewhere(path) and new_session_key().is_from_elsewhere(path)
+    assert not KEY.is_from_elsewhere(path) and SessionKey.new().is_from_elsewhere(path)
     with path.open("ab") as file:
         file.write(encode_fact(user(3, "forged"), "one"))
     assert KEY.is_from_elsewhere(path)
@@ -81,21 +81,21 @@ def test_lines_saved_elsewhere_by_an_earlier_version_are_signed_when_they_are_ad
     (tmp_path / "tmp" / "makeroom-one-x.jsonl").write_bytes(encode_fact(user(3), "one"))
     monkeypatch.setattr("transcripts.store.gettempdir", lambda: str(tmp_path / "tmp"))
     told: list[str] = []
-    store, loaded = resume_store(path, told.append, key=KEY)
+    store, loaded = Store.resume(path, told.append, key=KEY)
     store.close()
     assert len(loaded.facts) == 3 and "added 1 entry" in told[0] and not KEY.is_from_elsewhere(path)
 
 
 def test_the_key_is_private_and_stays(tmp_path: Path) -> None:
     state = tmp_path / "state" / "makeroom"
-    key = load_session_key(state, tmp_path)
-    assert load_session_key(state, tmp_path / "other").key == key.key
-    assert load_session_key(tmp_path / "state2", tmp_path).key != key.key
+    key = SessionKey.load(state, tmp_path)
+    assert SessionKey.load(state, tmp_path / "other").key == key.key
+    assert SessionKey.load(tmp_path / "state2", tmp_path).key != key.key
     assert stat.S_IMODE((state / "session_key.json").stat().st_mode) == 0o600
     assert sorted(path.name for path in state.iterdir()) == ["adopted", "session_key.json"]
     (state / "session_key.json").write_text("{}")
     with pytest.raises(ValueError, match="key"):
-        load_session_key(state, tmp_path)
+        SessionKey.load(state, tmp_path)
 
 
 def let_time_pass(folder: Path) -> None:
@@ -115,26 +115,26 @@ def test_sessions_of_an_earlier_version_are_adopted_and_those_that_arrive_later_
     state.mkdir()  # makeroom was used here
     path = record(tmp_path, None, Opened(1, 1.0), user(2))
     let_time_pass(tmp_path)
-    key = load_session_key(state, tmp_path)
+    key = SessionKey.load(state, tmp_path)
     let_time_pass(tmp_path)
     assert not key.is_from_elsewhere(path)
-    store, _ = resume_store(path, pytest.fail, key=key)
+    store, _ = Store.resume(path, pytest.fail, key=key)
     store.append(user(3), durable=True)
     store.close()
-    assert not load_session_key(state, tmp_path).is_from_elsewhere(path)
+    assert not SessionKey.load(state, tmp_path).is_from_elsewhere(path)
     later = tmp_path / "later"
     later.mkdir()
     late = record(later, None, Opened(1, 1.0), user(2))
-    assert load_session_key(state, later).is_from_elsewhere(late)
+    assert SessionKey.load(state, later).is_from_elsewhere(late)
     content = path.read_bytes()
     path.unlink()
     (tmp_path / RECORDS_FOLDER / "holds-the-inode").write_bytes(b"")
     path.write_bytes(content.replace(b"hello", b"olleh"))
     with path.open("ab") as file:
         file.write(encode_fact(user(4, "forged"), "one"))
-    assert load_session_key(state, tmp_path).is_from_elsewhere(path)
+    assert SessionKey.load(state, tmp_path).is_from_elsewhere(path)
 
 
 def test_nothing_is_adopted_where_makeroom_was_never_used(tmp_path: Path) -> None:
     path = record(tmp_path, None, Opened(1, 1.0), user(2))
-    assert load_session_key(tmp_path / "state", tmp_path).is_from_elsewhere(path)
+    assert SessionKey.load(tmp_path / "state", tmp_path).is_from_elsewhere(path)

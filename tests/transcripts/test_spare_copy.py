@@ -12,7 +12,7 @@ from transcripts.load import read_transcript
 from transcripts.recovery import recover_transcripts
 from transcripts.session_lock import RECORDS_FOLDER, lock_holder
 from transcripts.spare_copy import SpareCopy, make_spare_copy
-from transcripts.store import Store, create_store, resume_store
+from transcripts.store import Store
 from transcripts.stored_outputs import OutputsFolder
 
 from .sample_turn import SID, ToldLines, append_all, turn
@@ -55,7 +55,7 @@ def project(tmp_path: Path) -> Path:
     """A project with an earlier session, an output, and what checkpoints store."""
     folder = tmp_path / "project"
     folder.mkdir()
-    append_all(earlier := create_store(folder, OLD, pytest.fail), turn())
+    append_all(earlier := Store.create(folder, OLD, pytest.fail), turn())
     earlier.close()
     outputs = OutputsFolder(folder / ".task_outputs" / "tool-results")
     outputs.write(f"{OLD}-3.txt", b"the files: " + b"a.py\n" * 999)
@@ -122,7 +122,7 @@ def test_from_another_file_system_the_records_are_put_back_too(
 def test_the_record_of_the_running_session_is_put_back_and_continues(
     project: Path, place: Path, damage: str
 ) -> None:
-    store = create_store(project, SID, told := ToldLines())
+    store = Store.create(project, SID, told := ToldLines())
     append_all(store, turn())
     copy = copy_of(project, place)
     name = f"{RECORDS_FOLDER}/{SID}.jsonl"
@@ -143,7 +143,7 @@ def test_the_record_of_the_running_session_is_put_back_and_continues(
 def test_what_only_grew_is_left_and_what_a_user_removed_meanwhile_is_not_restored(
     project: Path, place: Path
 ) -> None:
-    other = create_store(project, SID, pytest.fail)
+    other = Store.create(project, SID, pytest.fail)
     append_all(other, turn())
     copy = copy_of(project, place)
     append_all(other, turn(6))
@@ -184,7 +184,7 @@ def killed(copy: SpareCopy) -> None:
 
 @pytest.mark.parametrize("damage", ["git clean", "sed -i", "emptied", "locked out"])
 def test_after_a_kill_the_next_process_puts_the_records_back(project: Path, place: Path, damage: str) -> None:
-    store = create_store(project, SID, ToldLines())
+    store = Store.create(project, SID, ToldLines())
     append_all(store, turn())
     copy = copy_of(project, place)
     name = f"{RECORDS_FOLDER}/{SID}.jsonl"
@@ -198,7 +198,7 @@ def test_after_a_kill_the_next_process_puts_the_records_back(project: Path, plac
     killed(copy)
     assert all("objects" in name for name in recover_transcripts(project, [place]).lost)
     assert_kept(project, before, damage)
-    again, loaded = resume_store(store.path, pytest.fail)
+    again, loaded = Store.resume(store.path, pytest.fail)
     assert [fact.seq for fact in loaded.facts] == list(range(1, 11))
     again.close()
     assert not place.exists()
@@ -260,7 +260,7 @@ def test_an_index_that_leads_out_of_the_records_is_not_followed(project: Path, t
 
 def put_back_by(project: Path, change: Callable[[Store], None]) -> list[int]:
     """The numbers in a record after something was done to the file of an open store without a copy."""
-    store = create_store(project, SID, pytest.fail)
+    store = Store.create(project, SID, pytest.fail)
     append_all(store, turn())
     change(store)
     append_all(store, turn(6))
@@ -282,7 +282,7 @@ def test_without_a_copy_a_record_that_was_moved_or_replaced_is_created_again(pro
 
 
 def test_a_session_continues_in_its_file_when_the_whole_project_is_moved(project: Path) -> None:
-    store = create_store(project, SID, pytest.fail)
+    store = Store.create(project, SID, pytest.fail)
     append_all(store, turn())
     project.rename(project.with_name("moved"))
     append_all(store, turn(6))
@@ -292,7 +292,7 @@ def test_a_session_continues_in_its_file_when_the_whole_project_is_moved(project
 
 
 def test_a_lock_that_a_command_removed_is_taken_again_after_it(project: Path) -> None:
-    store = create_store(project, SID, pytest.fail)
+    store = Store.create(project, SID, pytest.fail)
     append_all(store, turn())
     run(project, "find . -name '*.lock' -delete")
     store.put_back()
@@ -303,10 +303,10 @@ def test_a_lock_that_a_command_removed_is_taken_again_after_it(project: Path) ->
 
 
 def test_a_record_that_another_process_locked_meanwhile_is_left_to_it(project: Path) -> None:
-    store = create_store(project, SID, told := ToldLines())
+    store = Store.create(project, SID, told := ToldLines())
     append_all(store, turn())
     store.path.with_suffix(".lock").unlink()
-    other, _ = resume_store(store.path, pytest.fail)
+    other, _ = Store.resume(store.path, pytest.fail)
     store.put_back()
     append_all(store, turn(6))
     append_all(other, turn(6))
@@ -316,7 +316,7 @@ def test_a_record_that_another_process_locked_meanwhile_is_left_to_it(project: P
 
 
 def test_records_that_were_removed_before_the_first_prompt_are_created_again(project: Path) -> None:
-    store = create_store(project, SID, pytest.fail)
+    store = Store.create(project, SID, pytest.fail)
     shutil.rmtree(project / RECORDS_FOLDER)
     append_all(store, turn())
     store.close()

@@ -22,7 +22,7 @@ from transcripts.messages import TextBlock
 from transcripts.secrets.masking import SecretMasks
 from transcripts.session_lock import RECORDS_FOLDER, lock_holder, new_sid, path_of
 from transcripts.storage.disk import Disk
-from transcripts.store import Store, create_store, resume_store
+from transcripts.store import Store
 
 from .failing_disk import FailurePlan, crashing_disk, failing_disk, run_in_child, short_writing_disk
 from .sample_turn import SID, TURN, ToldLines, append_all, turn
@@ -36,7 +36,7 @@ def mode(path: Path) -> int:
 
 def test_what_is_appended_is_read_back(tmp_path: Path) -> None:
     told = ToldLines()
-    store = create_store(tmp_path, SID, told)
+    store = Store.create(tmp_path, SID, told)
     append_all(store, turn())
     store.close()
     loaded = read_transcript(path_of(tmp_path, SID))
@@ -51,7 +51,7 @@ def test_the_id_of_a_session_is_a_random_uuid() -> None:
 def test_directory_and_files_are_private_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        store = create_store(tmp_path, SID, ToldLines())
+        store = Store.create(tmp_path, SID, ToldLines())
         append_all(store, turn())
     finally:
         os.umask(before)
@@ -63,12 +63,12 @@ def test_directory_and_files_are_private_whatever_the_umask(tmp_path: Path) -> N
 
 def test_a_directory_with_loose_permissions_is_made_private_again(tmp_path: Path) -> None:
     (tmp_path / RECORDS_FOLDER).mkdir(mode=0o755)
-    create_store(tmp_path, SID, ToldLines()).close()
+    Store.create(tmp_path, SID, ToldLines()).close()
     assert mode(tmp_path / RECORDS_FOLDER) == 0o700
 
 
 def test_a_session_without_a_prompt_leaves_no_file(tmp_path: Path) -> None:
-    store = create_store(tmp_path, SID, told := ToldLines())
+    store = Store.create(tmp_path, SID, told := ToldLines())
     store.append(Opened(1, 0.0, (), (), "m", 1, str(tmp_path)), True)
     store.append(Instructed(2, 0.0, ("s",), ()), True)
     store.append(Metadata(3, 0.0, "mode", {}))
@@ -79,7 +79,7 @@ def test_a_session_without_a_prompt_leaves_no_file(tmp_path: Path) -> None:
 
 
 def test_facts_before_the_first_prompt_are_written_with_it(tmp_path: Path) -> None:
-    store = create_store(tmp_path, SID, ToldLines())
+    store = Store.create(tmp_path, SID, ToldLines())
     opened = Opened(1, 0.0, (), (), "m", 1, str(tmp_path))
     store.append(opened, True)
     store.append(User(2, 0.0, (TextBlock("hi"),)), True)
@@ -91,7 +91,7 @@ def test_a_linked_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / RECORDS_FOLDER).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(Unreadable, match="is a symbolic link"):
-        create_store(tmp_path, SID, ToldLines())
+        Store.create(tmp_path, SID, ToldLines())
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
@@ -100,40 +100,40 @@ def test_a_directory_of_another_user_is_refused(tmp_path: Path) -> None:
     (tmp_path / RECORDS_FOLDER).mkdir()
     os.chown(tmp_path / RECORDS_FOLDER, 12345, 12345)
     with pytest.raises(Unreadable, match="another user"):
-        create_store(tmp_path, SID, ToldLines())
+        Store.create(tmp_path, SID, ToldLines())
 
 
 def test_a_file_instead_of_the_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / RECORDS_FOLDER).write_text("x")
     with pytest.raises(Unreadable, match="not a directory"):
-        create_store(tmp_path, SID, ToldLines())
+        Store.create(tmp_path, SID, ToldLines())
 
 
 @pytest.mark.parametrize("sid", ["../x", "a/b", "", ".hidden", "a\nb", "x" * 200])
 def test_a_session_id_that_names_a_file_elsewhere_is_refused(tmp_path: Path, sid: str) -> None:
     with pytest.raises(Unreadable):
-        create_store(tmp_path, sid, ToldLines())
+        Store.create(tmp_path, sid, ToldLines())
 
 
 def test_a_session_id_that_is_taken_is_refused(tmp_path: Path) -> None:
-    append_all(store := create_store(tmp_path, SID, ToldLines()), turn())
+    append_all(store := Store.create(tmp_path, SID, ToldLines()), turn())
     store.close()
     with pytest.raises(Unreadable, match="exists; choose another id"):
-        create_store(tmp_path, SID, ToldLines())
+        Store.create(tmp_path, SID, ToldLines())
 
 
 def test_a_session_id_whose_file_is_a_broken_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / RECORDS_FOLDER).mkdir()
     path_of(tmp_path, SID).symlink_to(tmp_path / "nowhere")
     with pytest.raises(Unreadable, match="exists; choose another id"):
-        create_store(tmp_path, SID, ToldLines())
+        Store.create(tmp_path, SID, ToldLines())
 
 
 def test_an_empty_record_that_is_resumed_stays_empty_until_there_is_a_prompt(tmp_path: Path) -> None:
-    append_all(store := create_store(tmp_path, SID, ToldLines()), turn())
+    append_all(store := Store.create(tmp_path, SID, ToldLines()), turn())
     store.close()
     store.path.write_bytes(b"")
-    again, _ = resume_store(store.path, ToldLines())
+    again, _ = Store.resume(store.path, ToldLines())
     again.append(Opened(1, 0.0, (), (), "m", 1, str(tmp_path)), True)
     assert store.path.read_bytes() == b"" and len(again.pending) == 1
     again.append(User(2, 0.0, (TextBlock("hi"),)), True)
@@ -142,10 +142,10 @@ def test_an_empty_record_that_is_resumed_stays_empty_until_there_is_a_prompt(tmp
 
 
 def test_a_renamed_record_keeps_the_session_id_that_is_in_it(tmp_path: Path) -> None:
-    append_all(store := create_store(tmp_path, SID, ToldLines()), turn())
+    append_all(store := Store.create(tmp_path, SID, ToldLines()), turn())
     store.close()
     renamed = store.path.rename(store.path.with_name("renamed.jsonl"))
-    again, loaded = resume_store(renamed, ToldLines())
+    again, loaded = Store.resume(renamed, ToldLines())
     append_all(again, turn(6))
     again.close()
     assert loaded.sid == again.sid == SID
@@ -159,18 +159,18 @@ def test_a_directory_that_cannot_be_made_is_reported_at_once_and_the_session_beg
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     told: list[str] = []
-    store = create_store(tmp_path, "s", told.append, replace(Disk(), mkdir=mkdir))
+    store = Store.create(tmp_path, "s", told.append, replace(Disk(), mkdir=mkdir))
     assert len(told) == 1 and "cannot save the session: Read-only file system" in told[0]
     store.close()
 
 
 def test_a_session_in_use_names_the_process(tmp_path: Path) -> None:
-    store = create_store(tmp_path, SID, ToldLines())
+    store = Store.create(tmp_path, SID, ToldLines())
     append_all(store, turn())
     script = (
-        "import sys; from pathlib import Path; from transcripts.store import resume_store\n"
+        "import sys; from pathlib import Path; from transcripts.store import Store\n"
         "from transcripts.errors import SessionInUse\n"
-        "try: resume_store(Path(sys.argv[1]), print)\nexcept SessionInUse as e: print(e.pid, e)"
+        "try: Store.resume(Path(sys.argv[1]), print)\nexcept SessionInUse as e: print(e.pid, e)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, str(store.path)], capture_output=True, text=True, check=True
@@ -178,33 +178,33 @@ def test_a_session_in_use_names_the_process(tmp_path: Path) -> None:
     assert done.stdout.startswith(f"{os.getpid()} session {SID} is in use by pid {os.getpid()}")
     assert lock_holder(store.path) == os.getpid()
     with pytest.raises(SessionInUse):
-        resume_store(store.path, ToldLines())
+        Store.resume(store.path, ToldLines())
     store.close()
     assert lock_holder(store.path) is None
-    resume_store(store.path, ToldLines())[0].close()
+    Store.resume(store.path, ToldLines())[0].close()
     assert list((tmp_path / RECORDS_FOLDER).glob("*.lock")) == []
 
 
 def test_the_lock_of_a_dead_process_keeps_no_one_out(tmp_path: Path) -> None:
     script = (
-        "import os, sys; from pathlib import Path; from transcripts.store import create_store\n"
+        "import os, sys; from pathlib import Path; from transcripts.store import Store\n"
         "from transcripts.facts import User\n"
-        "store = create_store(Path(sys.argv[1]), sys.argv[2], print)\n"
+        "store = Store.create(Path(sys.argv[1]), sys.argv[2], print)\n"
         "store.append(User(1, 0.0, ()), True); os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path), SID], check=True)
     assert (tmp_path / RECORDS_FOLDER / f"{SID}.lock").exists()
-    store, loaded = resume_store(path_of(tmp_path, SID), ToldLines())
+    store, loaded = Store.resume(path_of(tmp_path, SID), ToldLines())
     assert len(loaded.facts) == 1
     store.close()
 
 
 def test_a_child_process_does_not_inherit_the_lock(tmp_path: Path) -> None:
-    store = create_store(tmp_path, SID, ToldLines())
+    store = Store.create(tmp_path, SID, ToldLines())
     append_all(store, turn())
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False) as child:
         store.close()
-        resume_store(path_of(tmp_path, SID), ToldLines())[0].close()
+        Store.resume(path_of(tmp_path, SID), ToldLines())[0].close()
         child.communicate(b"\n")
 
 
@@ -214,24 +214,24 @@ def test_a_newer_version_is_not_written_to(tmp_path: Path) -> None:
     raw = {"v": 2, "seq": 1, "ts": "2026-11-21T09:30:00Z", "sid": SID, "kind": "user", "words": "x"}
     path.write_bytes(seal(raw))
     with pytest.raises(TranscriptTooNew, match="format 2"):
-        resume_store(path, ToldLines())
+        Store.resume(path, ToldLines())
     assert path.read_bytes() == seal(raw)
     assert lock_holder(path) is None
 
 
 def test_a_session_that_does_not_exist_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(NoSuchSession):
-        resume_store(path_of(tmp_path, SID), ToldLines())
+        Store.resume(path_of(tmp_path, SID), ToldLines())
     assert list((tmp_path / RECORDS_FOLDER).glob("*.jsonl")) == []
 
 
 @pytest.mark.parametrize("torn", [b'{"v":1,"seq":6,"ts":"20', b"\0" * 4096, b"\0" * 300 + b"\n", b"x"])
 def test_a_torn_tail_is_set_aside_and_never_appended_to(tmp_path: Path, torn: bytes) -> None:
-    append_all(store := create_store(tmp_path, SID, ToldLines()), turn())
+    append_all(store := Store.create(tmp_path, SID, ToldLines()), turn())
     store.close()
     whole = store.path.read_bytes()
     store.path.write_bytes(whole + torn)
-    again, loaded = resume_store(store.path, ToldLines())
+    again, loaded = Store.resume(store.path, ToldLines())
     assert loaded.torn_size == len(torn) and loaded.facts == TURN
     assert store.path.read_bytes() == whole + torn, "reading alone changes nothing"
     append_all(again, turn(6))
@@ -242,22 +242,22 @@ def test_a_torn_tail_is_set_aside_and_never_appended_to(tmp_path: Path, torn: by
 
 
 def test_torn_tails_of_several_crashes_are_all_kept(tmp_path: Path) -> None:
-    append_all(store := create_store(tmp_path, SID, ToldLines()), turn())
+    append_all(store := Store.create(tmp_path, SID, ToldLines()), turn())
     store.close()
     for number in (1, 2):
         with store.path.open("ab") as file:
             file.write(b"torn %d" % number)
-        again, _ = resume_store(store.path, ToldLines())
+        again, _ = Store.resume(store.path, ToldLines())
         append_all(again, turn(1 + 5 * number))
         again.close()
     assert store.path.with_suffix(".torn").read_bytes() == b"torn 1torn 2"
 
 
 def test_a_session_whose_last_newline_is_missing_is_resumed_on_a_new_line(tmp_path: Path) -> None:
-    append_all(store := create_store(tmp_path, SID, ToldLines()), turn())
+    append_all(store := Store.create(tmp_path, SID, ToldLines()), turn())
     store.close()
     store.path.write_bytes(store.path.read_bytes()[:-1])
-    again, _ = resume_store(store.path, ToldLines())
+    again, _ = Store.resume(store.path, ToldLines())
     append_all(again, turn(6))
     again.close()
     loaded = read_transcript(store.path)
@@ -267,7 +267,7 @@ def test_a_session_whose_last_newline_is_missing_is_resumed_on_a_new_line(tmp_pa
 def attempt(folder: Path, plan: FailurePlan, disk: Disk) -> tuple[Store | None, ToldLines]:
     told = ToldLines()
     try:
-        store = create_store(folder, SID, told, disk)
+        store = Store.create(folder, SID, told, disk)
     except Unreadable:
         return None, told
     append_all(store, turn())
@@ -357,7 +357,7 @@ def test_records_that_were_never_synced_are_saved_elsewhere_at_the_end(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     plan = FailurePlan(10**9, errno.EIO, ("sync",))
-    store = create_store(tmp_path, SID, told := ToldLines(), failing_disk(plan))
+    store = Store.create(tmp_path, SID, told := ToldLines(), failing_disk(plan))
     append_all(store, turn())
     plan.at, plan.forever = plan.count + 1, True
     append_all(store, turn(6)[:2])
@@ -373,19 +373,19 @@ def test_what_was_saved_elsewhere_joins_the_session_again(
     """Also without space even then. Appended by hand as well, it does no harm."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     plan = FailurePlan(10**9, errno.ENOSPC, ("write",))
-    store = create_store(tmp_path, SID, ToldLines(), failing_disk(plan))
+    store = Store.create(tmp_path, SID, ToldLines(), failing_disk(plan))
     append_all(store, [(fact, False) for fact in TURN[:2]])
     plan.at, plan.forever = plan.count + 1, True
     append_all(store, [(fact, False) for fact in TURN[2:4]])
     store.close()
     (saved,) = tmp_path.glob("makeroom-*.jsonl")
-    again, loaded = resume_store(store.path, ToldLines(), failing_disk(plan))
+    again, loaded = Store.resume(store.path, ToldLines(), failing_disk(plan))
     assert loaded.facts == TURN[:4] and saved.exists(), "there is still no room"
     append_all(again, [(fact, False) for fact in TURN[4:]])
     again.close()
     with store.path.open("ab") as file:
         file.write(saved.read_bytes())
-    third, loaded = resume_store(store.path, told := ToldLines())
+    third, loaded = Store.resume(store.path, told := ToldLines())
     third.close()
     assert len(TURN) - 4 == 1 and "added 1 entry of an earlier run" in told[-1]
     assert loaded.facts == read_transcript(store.path).facts == TURN
@@ -396,14 +396,14 @@ def test_what_was_saved_elsewhere_stays_until_the_disk_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    store = create_store(tmp_path, SID, ToldLines())
+    store = Store.create(tmp_path, SID, ToldLines())
     append_all(store, [(fact, True) for fact in TURN[:3]])
     store.close()
     saved = tmp_path / f"makeroom-{SID}-x.jsonl"
     lines = b"".join(encode_fact(fact, SID) for fact in TURN[3:])
     saved.write_bytes(lines)
     plan = FailurePlan(1, errno.EIO, ("sync",), forever=True)
-    again, loaded = resume_store(store.path, ToldLines(), failing_disk(plan))
+    again, loaded = Store.resume(store.path, ToldLines(), failing_disk(plan))
     assert loaded.facts == TURN and again.failure and saved.read_bytes() == lines
     plan.at, plan.forever = 10**9, False
     again.close()
@@ -416,7 +416,7 @@ def test_only_regular_files_of_this_user_join_a_session(
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
-    store = create_store(tmp_path, SID, ToldLines())
+    store = Store.create(tmp_path, SID, ToldLines())
     append_all(store, [(fact, True) for fact in TURN[:3]])
     store.close()
     target = tmp_path / "elsewhere"
@@ -426,7 +426,7 @@ def test_only_regular_files_of_this_user_join_a_session(
         foreign = temporary / f"makeroom-{SID}-foreign.jsonl"
         foreign.write_bytes(target.read_bytes())
         os.chown(foreign, 12_345, 12_345)
-    again, loaded = resume_store(store.path, told := ToldLines())
+    again, loaded = Store.resume(store.path, told := ToldLines())
     again.close()
     assert loaded.facts == TURN[:3] and told == [] and len([*temporary.iterdir()]) == 1 + (os.geteuid() == 0)
 
@@ -446,7 +446,7 @@ def test_a_disk_that_fails_is_reported_with_its_remedy_and_again_once_it_works(
     tmp_path: Path, error: int, advice: str
 ) -> None:
     plan = FailurePlan(1, error, ("write",), forever=True)
-    store = create_store(tmp_path, SID, told := ToldLines(), failing_disk(plan))
+    store = Store.create(tmp_path, SID, told := ToldLines(), failing_disk(plan))
     append_all(store, turn())
     plan.at, plan.forever = 10**9, False
     append_all(store, turn(6))
@@ -462,12 +462,12 @@ def test_what_was_saved_elsewhere_and_does_not_fit_any_more_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    store = create_store(tmp_path, SID, ToldLines())
+    store = Store.create(tmp_path, SID, ToldLines())
     append_all(store, turn())
     store.close()
     changed = b"".join(encode_fact(replace(fact, ts=fact.ts + 1), SID) for fact in TURN[3:])
     (tmp_path / f"makeroom-{SID}-x.jsonl").write_bytes(changed)
-    again, loaded = resume_store(store.path, told := ToldLines())
+    again, loaded = Store.resume(store.path, told := ToldLines())
     again.close()
     assert loaded.facts == TURN and read_transcript(store.path).facts == TURN
     (apart,) = tmp_path.glob("makeroom-*")
@@ -483,7 +483,7 @@ def test_where_the_directory_is_replaced_the_whole_session_is_saved_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_the_way: str
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    store = create_store(tmp_path, SID, told := ToldLines())
+    store = Store.create(tmp_path, SID, told := ToldLines())
     append_all(store, [(fact, False) for fact in TURN[:3]])
     folder = tmp_path / RECORDS_FOLDER
     shutil.rmtree(folder)
@@ -499,7 +499,7 @@ def test_only_records_that_are_not_in_the_file_are_saved_elsewhere(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     plan = FailurePlan(10**9, errno.ENOSPC, ("write",))
-    store = create_store(tmp_path, SID, ToldLines(), failing_disk(plan))
+    store = Store.create(tmp_path, SID, ToldLines(), failing_disk(plan))
     append_all(store, [(fact, False) for fact in TURN[:3]])
     plan.at, plan.forever = plan.count + 1, True
     append_all(store, [(fact, False) for fact in TURN[3:]])
@@ -515,7 +515,7 @@ def test_a_store_knows_that_the_disk_fails_as_long_as_it_does(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     told = ToldLines()
     plan = FailurePlan(10**9, errno.ENOSPC, ("write",))
-    store = create_store(tmp_path, SID, told, failing_disk(plan))
+    store = Store.create(tmp_path, SID, told, failing_disk(plan))
     plan.at, plan.forever = plan.count + 1, True
     append_all(store, [(fact, False) for fact in TURN[:2]])
     assert store.failure == os.strerror(errno.ENOSPC)
@@ -525,7 +525,7 @@ def test_a_store_knows_that_the_disk_fails_as_long_as_it_does(
     plan.at, plan.forever = plan.count + 1, True
     store.append(TURN[3])
     store.close()
-    other = create_store(tmp_path, "20261122-000000-none", told, failing_disk(plan))
+    other = Store.create(tmp_path, "20261122-000000-none", told, failing_disk(plan))
     append_all(other, [(fact, False) for fact in TURN])
     other.close()
     (name,) = {path.name for path in tmp_path.glob("makeroom-*none*.jsonl")}
@@ -534,7 +534,7 @@ def test_a_store_knows_that_the_disk_fails_as_long_as_it_does(
 
 def test_a_record_that_need_not_be_durable_is_not_synced(tmp_path: Path) -> None:
     plan = FailurePlan(10**9, 0, ("sync",))
-    store = create_store(tmp_path, SID, ToldLines(), failing_disk(plan))
+    store = Store.create(tmp_path, SID, ToldLines(), failing_disk(plan))
     store.append(TURN[0], True)
     before = plan.count
     store.append(TURN[1])
@@ -559,7 +559,7 @@ def test_facts_are_appended_while_a_sync_runs_in_a_thread_and_synced_with_the_ne
         synced.append(os.fstat(fd).st_size)
 
     held = [False]
-    store = create_store(tmp_path, SID, ToldLines(), replace(real, sync=sync))
+    store = Store.create(tmp_path, SID, ToldLines(), replace(real, sync=sync))
     store.append(TURN[0], True)
     store.append(TURN[1])
     synced.clear()
@@ -588,8 +588,8 @@ def test_no_session_waits_for_the_sync_of_another(tmp_path: Path) -> None:
         assert may_end.wait(30)
         real.sync(fd)
 
-    slow = create_store(tmp_path / "slow", SID, ToldLines(), replace(real, sync=held))
-    quick = create_store(tmp_path / "quick", SID, ToldLines())
+    slow = Store.create(tmp_path / "slow", SID, ToldLines(), replace(real, sync=held))
+    quick = Store.create(tmp_path / "quick", SID, ToldLines())
     for store in (slow, quick):
         store.append(TURN[0], True)
         store.append(TURN[1])
@@ -606,7 +606,7 @@ def test_no_session_waits_for_the_sync_of_another(tmp_path: Path) -> None:
 @pytest.mark.parametrize("then", ["append", "sync", "close"])
 def test_a_sync_that_fails_in_a_thread_is_told_and_loses_nothing(tmp_path: Path, then: str) -> None:
     plan = FailurePlan(0, errno.EIO, ("sync",))
-    store = create_store(tmp_path, SID, told := ToldLines(), failing_disk(plan))
+    store = Store.create(tmp_path, SID, told := ToldLines(), failing_disk(plan))
     store.append(TURN[0], True)
     store.append(TURN[1])
     plan.at = plan.count + 1
@@ -625,7 +625,7 @@ def test_a_sync_that_fails_in_a_thread_is_told_and_loses_nothing(tmp_path: Path,
 
 def test_lines_that_a_thread_synced_survive_a_later_sync_that_fails(tmp_path: Path) -> None:
     plan = FailurePlan(10**9, errno.EIO, ("sync",))
-    store = create_store(tmp_path, SID, told := ToldLines(), failing_disk(plan))
+    store = Store.create(tmp_path, SID, told := ToldLines(), failing_disk(plan))
     append_all(store, [(fact, False) for fact in TURN[:3]])
     running = store.begin_sync()
     assert running is not None
@@ -640,7 +640,7 @@ def test_lines_that_a_thread_synced_survive_a_later_sync_that_fails(tmp_path: Pa
 
 def test_a_file_that_is_replaced_during_a_sync_is_rebuilt_from_what_was_synced(tmp_path: Path) -> None:
     plan = FailurePlan(0, errno.EIO, ("sync",))
-    store = create_store(tmp_path, SID, ToldLines(), failing_disk(plan))
+    store = Store.create(tmp_path, SID, ToldLines(), failing_disk(plan))
     store.append(TURN[0], True)
     store.append(TURN[1])
     assert store.begin_sync() is not None
@@ -659,7 +659,7 @@ def test_after_each_failed_sync_the_file_is_rebuilt_at_once_and_whole(tmp_path: 
             raise OSError(errno.EIO, "input/output error")
         real.sync(fd)
 
-    store = create_store(tmp_path, SID, told := ToldLines(), replace(real, sync=sync))
+    store = Store.create(tmp_path, SID, told := ToldLines(), replace(real, sync=sync))
     store.append(TURN[0], True)
     assert calls == [3], "two folders and the file"
     for number, fact in enumerate(TURN[1:], 2):
@@ -674,12 +674,12 @@ def test_after_each_failed_sync_the_file_is_rebuilt_at_once_and_whole(tmp_path: 
 def test_a_missing_last_newline_is_written_once_also_when_the_first_sync_fails(tmp_path: Path) -> None:
     for at in (10**9, 1):
         folder = tmp_path / _made(tmp_path, f"at{at}")
-        append_all(store := create_store(folder, SID, ToldLines()), turn())
+        append_all(store := Store.create(folder, SID, ToldLines()), turn())
         store.close()
         whole = store.path.read_bytes()
         store.path.write_bytes(whole[:-1])
         plan = FailurePlan(at, errno.EIO, ("sync",))
-        again, _ = resume_store(store.path, ToldLines(), failing_disk(plan))
+        again, _ = Store.resume(store.path, ToldLines(), failing_disk(plan))
         append_all(again, turn(6))
         again.close()
         later = b"".join(encode_fact(fact, SID) for fact, _ in turn(6))
@@ -690,7 +690,7 @@ def test_a_missing_last_newline_is_written_once_also_when_the_first_sync_fails(t
 def test_rebuilding_a_removed_session_leaves_no_descriptor_open(tmp_path: Path) -> None:
     gc.collect()  # the garbage of other tests may hold descriptors, and be collected meanwhile
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
-    append_all(store := create_store(tmp_path, SID, ToldLines()), turn())
+    append_all(store := Store.create(tmp_path, SID, ToldLines()), turn())
     shutil.rmtree(tmp_path / RECORDS_FOLDER)
     append_all(store, turn(6))
     store.close()
@@ -699,7 +699,7 @@ def test_rebuilding_a_removed_session_leaves_no_descriptor_open(tmp_path: Path) 
 
 def test_closing_saves_and_syncs_the_last_records_whatever_they_are(tmp_path: Path) -> None:
     plan = FailurePlan(10**9, 0, ("sync",))
-    store = create_store(tmp_path, SID, told := ToldLines(), failing_disk(plan))
+    store = Store.create(tmp_path, SID, told := ToldLines(), failing_disk(plan))
     append_all(store, [*turn(), (Metadata(6, 0.0, "mode"), False)])
     assert len(read_transcript(store.path).facts) == 6
     before = plan.count
@@ -725,7 +725,7 @@ def test_records_behind_a_failed_sync_are_written_again_to_a_new_file(tmp_path: 
 
     synced: list[int] = []
     told = ToldLines()
-    store = create_store(tmp_path, SID, told, replace(real, sync=sync))
+    store = Store.create(tmp_path, SID, told, replace(real, sync=sync))
     append_all(store, turn())
     store.close()
     assert lost and store.path.stat().st_ino != lost[0]
@@ -734,7 +734,7 @@ def test_records_behind_a_failed_sync_are_written_again_to_a_new_file(tmp_path: 
 
 
 def test_a_file_removed_while_open_is_restored_whole(tmp_path: Path) -> None:
-    store = create_store(tmp_path, SID, ToldLines())
+    store = Store.create(tmp_path, SID, ToldLines())
     append_all(store, turn())
     store.path.unlink()
     append_all(store, turn(6))
@@ -743,14 +743,14 @@ def test_a_file_removed_while_open_is_restored_whole(tmp_path: Path) -> None:
 
 
 def test_a_directory_removed_while_open_is_restored_with_the_whole_session(tmp_path: Path) -> None:
-    store = create_store(tmp_path, SID, told := ToldLines())
+    store = Store.create(tmp_path, SID, told := ToldLines())
     append_all(store, turn())
     for path in sorted((tmp_path / RECORDS_FOLDER).iterdir()):
         path.unlink()
     (tmp_path / RECORDS_FOLDER).rmdir()
     append_all(store, turn(6))
     with pytest.raises(SessionInUse):
-        resume_store(store.path, ToldLines())
+        Store.resume(store.path, ToldLines())
     store.close()
     assert len(read_transcript(store.path).facts) == 10
     assert told == []
@@ -758,11 +758,11 @@ def test_a_directory_removed_while_open_is_restored_with_the_whole_session(tmp_p
 
 def test_records_of_another_process_without_a_lock_are_not_cut_off(tmp_path: Path) -> None:
     """Two resume one session while no lock can be made; the lines of one are not torn for the other."""
-    append_all(first := create_store(tmp_path, SID, ToldLines()), turn())
+    append_all(first := Store.create(tmp_path, SID, ToldLines()), turn())
     first.close()
     plan = FailurePlan(1, errno.ENOSPC, ("open",))
-    late, _ = resume_store(first.path, told := ToldLines(), failing_disk(plan))
-    again, _ = resume_store(first.path, ToldLines())
+    late, _ = Store.resume(first.path, told := ToldLines(), failing_disk(plan))
+    again, _ = Store.resume(first.path, ToldLines())
     append_all(again, [(User(6, 0.5, (TextBlock("what the other one said"),)), True)])
     again.close()
     kept = first.path.read_bytes()
@@ -773,9 +773,9 @@ def test_records_of_another_process_without_a_lock_are_not_cut_off(tmp_path: Pat
 
 
 def test_a_file_removed_before_the_first_append_is_not_begun_in_its_middle(tmp_path: Path) -> None:
-    append_all(store := create_store(tmp_path, SID, ToldLines()), turn())
+    append_all(store := Store.create(tmp_path, SID, ToldLines()), turn())
     store.close()
-    again, _ = resume_store(store.path, told := ToldLines())
+    again, _ = Store.resume(store.path, told := ToldLines())
     store.path.unlink()
     append_all(again, turn(6))
     assert not store.path.exists()
@@ -783,7 +783,7 @@ def test_a_file_removed_before_the_first_append_is_not_begun_in_its_middle(tmp_p
 
 
 def test_foreign_bytes_in_an_open_record_are_not_cut_off(tmp_path: Path) -> None:
-    store = create_store(tmp_path, SID, told := ToldLines())
+    store = Store.create(tmp_path, SID, told := ToldLines())
     append_all(store, turn())
     with store.path.open("ab") as file:
         file.write(foreign := b"a note in the margin\n")
@@ -794,7 +794,7 @@ def test_foreign_bytes_in_an_open_record_are_not_cut_off(tmp_path: Path) -> None
 
 
 def test_an_emptied_record_is_not_continued_in_its_middle(tmp_path: Path) -> None:
-    store = create_store(tmp_path, SID, told := ToldLines())
+    store = Store.create(tmp_path, SID, told := ToldLines())
     append_all(store, turn())
     os.truncate(store.path, 0)
     append_all(store, turn(6))
@@ -803,8 +803,8 @@ def test_an_emptied_record_is_not_continued_in_its_middle(tmp_path: Path) -> Non
 
 def test_without_file_locks_sessions_are_kept_and_the_second_writer_is_informed(tmp_path: Path) -> None:
     plan = FailurePlan(1, errno.ENOLCK, ("lock",), forever=True)
-    append_all(first := create_store(tmp_path, SID, ToldLines(), failing_disk(plan)), turn())
-    second, _ = resume_store(first.path, told := ToldLines(), failing_disk(plan))
+    append_all(first := Store.create(tmp_path, SID, ToldLines(), failing_disk(plan)), turn())
+    second, _ = Store.resume(first.path, told := ToldLines(), failing_disk(plan))
     append_all(first, turn(6))
     append_all(second, [(User(6, 0.5, (TextBlock("at the same time"),)), True)])
     assert len(second.pending) == 1 and len(told) == 1
@@ -814,17 +814,17 @@ def test_without_file_locks_sessions_are_kept_and_the_second_writer_is_informed(
 
 
 RACE = (
-    "import sys; from pathlib import Path; from transcripts.store import resume_store\n"
+    "import sys; from pathlib import Path; from transcripts.store import Store\n"
     "from transcripts.errors import SessionInUse\n"
     "input()\n"
-    "try: store, _ = resume_store(Path(sys.argv[1]), print); print('in', flush=True)\n"
+    "try: store, _ = Store.resume(Path(sys.argv[1]), print); print('in', flush=True)\n"
     "except SessionInUse: print('out', flush=True)\n"
     "input()"
 )
 
 
 def test_of_several_processes_that_resume_at_the_same_moment_one_succeeds(tmp_path: Path) -> None:
-    append_all(store := create_store(tmp_path, SID, ToldLines()), turn())
+    append_all(store := Store.create(tmp_path, SID, ToldLines()), turn())
     store.close()
     argv = [sys.executable, "-c", RACE, str(store.path)]
     pipe = subprocess.PIPE
@@ -841,7 +841,7 @@ def test_of_several_processes_that_resume_at_the_same_moment_one_succeeds(tmp_pa
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_in_a_read_only_directory_the_session_stays_in_memory(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    store = create_store(tmp_path, SID, told := ToldLines())
+    store = Store.create(tmp_path, SID, told := ToldLines())
     append_all(store, turn())
     tmp_path.chmod(0o700)
     assert len(told) == 1 and len(store.pending) == 5
@@ -854,7 +854,7 @@ def crash(folder: Path, at: int, keep: float) -> tuple[int, int]:
     """Append a turn in a child that ends at call `at` of its disk: (its exit code, the last durable seq)."""
 
     def work(tell: Callable[[int], object]) -> None:
-        store = create_store(folder, SID, lambda line: None, crashing_disk(at, keep))
+        store = Store.create(folder, SID, lambda line: None, crashing_disk(at, keep))
         for fact, durable in turn():
             store.append(fact, durable)
             if durable:
@@ -880,7 +880,7 @@ def test_a_crash_at_any_call_loses_nothing_that_was_acknowledged(
         if not path.exists():
             assert acknowledged == 0
             continue
-        store, loaded = resume_store(path, ToldLines())
+        store, loaded = Store.resume(path, ToldLines())
         assert loaded.facts == TURN[: len(loaded.facts)]
         assert len(loaded.facts) >= acknowledged, at
         rest = turn()[len(loaded.facts) :]
@@ -892,7 +892,7 @@ def test_a_crash_at_any_call_loses_nothing_that_was_acknowledged(
 
 
 def test_two_sessions_of_one_project_do_not_disturb_each_other(tmp_path: Path) -> None:
-    stores = [create_store(tmp_path, f"{SID}{n}", ToldLines()) for n in range(2)]
+    stores = [Store.create(tmp_path, f"{SID}{n}", ToldLines()) for n in range(2)]
     for number in range(20):
         for store in stores:
             append_all(store, turn(1 + 5 * number))
@@ -903,7 +903,7 @@ def test_two_sessions_of_one_project_do_not_disturb_each_other(tmp_path: Path) -
 
 def test_one_record_is_one_write(tmp_path: Path) -> None:
     plan = FailurePlan(10**9, 0, ("write",))
-    store = create_store(tmp_path, SID, ToldLines(), failing_disk(plan))
+    store = Store.create(tmp_path, SID, ToldLines(), failing_disk(plan))
     before = plan.count
     append_all(store, turn())
     assert plan.count - before == 5
@@ -924,7 +924,7 @@ def test_nothing_is_appended_behind_a_half_record_that_could_not_be_cut_off(tmp_
             raise OSError(errno.EIO, "input/output error")
         real.truncate(fd, size)
 
-    store = create_store(tmp_path, SID, ToldLines(), replace(real, write=write, truncate=truncate))
+    store = Store.create(tmp_path, SID, ToldLines(), replace(real, write=write, truncate=truncate))
     append_all(store, turn()[:2])
     troubled[0] = True
     append_all(store, turn()[2:4])
@@ -936,7 +936,7 @@ def test_nothing_is_appended_behind_a_half_record_that_could_not_be_cut_off(tmp_
 
 
 def test_no_line_holds_a_value_that_is_to_be_hidden(tmp_path):
-    store = create_store(tmp_path, SID, ToldLines())
+    store = Store.create(tmp_path, SID, ToldLines())
     store.hide(SecretMasks(("hidden-value-1", "hidden-value-2")))
     store.append(User(1, 1.0, (TextBlock("it is hidden-value-2"),), (1,)))
     store.close()
@@ -944,7 +944,7 @@ def test_no_line_holds_a_value_that_is_to_be_hidden(tmp_path):
 
 
 def test_what_identifies_a_line_is_never_masked(tmp_path: Path) -> None:
-    store = create_store(tmp_path, SID, ToldLines())
+    store = Store.create(tmp_path, SID, ToldLines())
     store.hide(SecretMasks((SID,)))
     store.append(User(1, 1.0, (TextBlock(f"as the user said in {SID}"),), (1,)))
     store.close()

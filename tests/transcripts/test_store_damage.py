@@ -20,7 +20,7 @@ from transcripts.load import read_transcript
 from transcripts.messages import TextBlock
 from transcripts.session_lock import path_of
 from transcripts.storage.disk import Disk
-from transcripts.store import Store, create_store, resume_store
+from transcripts.store import Store
 
 from .failing_disk import FailurePlan, crashing_disk, failing_disk, run_in_child
 from .sample_turn import SID, TURN, ToldLines, append_all, turn
@@ -42,7 +42,7 @@ def record_with(folder: Path, data: bytes) -> Path:
 
 def resume_and_check(path: Path) -> list[Fact]:
     """Resume a session and add a prompt; what was there is not changed. Returns the facts that were there."""
-    store, loaded = resume_store(path, told := ToldLines())
+    store, loaded = Store.resume(path, told := ToldLines())
     before = path.read_bytes()[: loaded.whole_size]
     prompt = User(max((fact.seq for fact in loaded.facts), default=0) + 1, 9.5, (TextBlock("go on"),))
     store.append(prompt, True)
@@ -106,7 +106,7 @@ def test_records_of_an_unknown_kind_are_kept(tmp_path: Path) -> None:
 
 def test_a_clock_that_runs_backwards_changes_no_order(tmp_path: Path) -> None:
     path = record_with(tmp_path, WHOLE)
-    store, _ = resume_store(path, ToldLines())
+    store, _ = Store.resume(path, ToldLines())
     early = [
         User(6, -3600.0, (TextBlock("before the beginning of time"),)),
         User(7, 0.25, (TextBlock("later"),)),
@@ -121,7 +121,7 @@ def test_a_clock_that_runs_backwards_changes_no_order(tmp_path: Path) -> None:
 
 def test_a_record_of_50_mb_can_be_written_read_deferred_and_torn(tmp_path: Path) -> None:
     large = Result(3, 3.5, 2, 0, (TextBlock("x" * (50 << 20)),), (9,))
-    store = create_store(tmp_path, SID, told := ToldLines())
+    store = Store.create(tmp_path, SID, told := ToldLines())
     append_all(store, [*turn()[:2], (large, True)])
     cut = store.path.stat().st_size - 10
     store.append(Compacted(4, 4.5, "summary", "auto", (Fold(1, 3, (TextBlock("much"),)),)), True)
@@ -130,7 +130,7 @@ def test_a_record_of_50_mb_can_be_written_read_deferred_and_torn(tmp_path: Path)
     deferred = read_transcript(store.path, defer=True)
     assert next(deferred.lazy_results.fetch(3)) == large and told == []
     os.truncate(store.path, cut)
-    again, loaded = resume_store(store.path, told)
+    again, loaded = Store.resume(store.path, told)
     again.append(User(3, 5.5, (TextBlock("go on"),)), True)
     again.close()
     assert loaded.facts == TURN[:2] and told == []
@@ -149,7 +149,7 @@ def test_a_million_lines_are_read_and_resumed(tmp_path: Path) -> None:
 
 
 def resume_behind_a_torn_record(folder: Path, disk: Disk) -> Store:
-    return resume_store(path_of(folder, SID), lambda line: None, disk)[0]
+    return Store.resume(path_of(folder, SID), lambda line: None, disk)[0]
 
 
 def resume_after_a_failed_sync(folder: Path, disk: Disk) -> Store:
@@ -161,7 +161,7 @@ def resume_after_a_failed_sync(folder: Path, disk: Disk) -> Store:
             raise OSError(due.pop(), "input/output error")
         disk.sync(fd)
 
-    return resume_store(path_of(folder, SID), lambda line: None, replace(disk, sync=sync))[0]
+    return Store.resume(path_of(folder, SID), lambda line: None, replace(disk, sync=sync))[0]
 
 
 @pytest.mark.parametrize("resume_on", [resume_behind_a_torn_record, resume_after_a_failed_sync])
@@ -177,7 +177,7 @@ def test_a_call_that_fails_once_during_repair_loses_nothing(
             store = resume_on(tmp_path / str(at), failing_disk(plan))
         except StoreError:
             assert path.read_bytes() == WHOLE + TORN
-            store, _ = resume_store(path, ToldLines())
+            store, _ = Store.resume(path, ToldLines())
         append_all(store, turn(6))
         store.close()
         loaded = read_transcript(path)
@@ -225,12 +225,12 @@ from pathlib import Path
 from tests.transcripts.sample_turn import SID, ToldLines, append_all, turn
 from transcripts.load import read_transcript
 from transcripts.session_lock import path_of
-from transcripts.store import create_store
+from transcripts.store import Store
 
 folder, how = Path(sys.argv[1]), sys.argv[2]
 told, ballast = ToldLines(), folder / "ballast"
 if how == "full":
-    store = create_store(folder, SID, told)
+    store = Store.create(folder, SID, told)
     append_all(store, turn())
     try:
         ballast.write_bytes(bytes(1 << 20))
@@ -243,7 +243,7 @@ if how == "full":
     ballast.unlink()
 else:
     subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
-    store, at = create_store(folder, SID, told), 1
+    store, at = Store.create(folder, SID, told), 1
     append_all(store, turn())
     subprocess.run(["mount", "-o", "remount,rw", folder], check=True)
 append_all(store, turn(at + 5))

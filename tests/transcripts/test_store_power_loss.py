@@ -13,7 +13,7 @@ from transcripts.folding import fold
 from transcripts.load import read_transcript
 from transcripts.messages import TextBlock
 from transcripts.session_lock import RECORDS_FOLDER, path_of
-from transcripts.store import Store, create_store, resume_store
+from transcripts.store import Store
 
 from .api_rules import as_sent, violations
 from .sample_turn import SID, turn
@@ -56,10 +56,10 @@ class Scenario:
         self._note_states("between")
 
     def create(self) -> Store:
-        return create_store(self.project, SID, lambda line: None, self.recorder.disk())
+        return Store.create(self.project, SID, lambda line: None, self.recorder.disk())
 
     def resume(self) -> Store:
-        return resume_store(path_of(self.project, SID), pytest.fail, self.recorder.disk())[0]
+        return Store.resume(path_of(self.project, SID), pytest.fail, self.recorder.disk())[0]
 
     def fail(self, name: str, error: int) -> None:
         """Fail the next call of that name."""
@@ -150,7 +150,7 @@ def check(project: Path, acknowledged: list[Fact], appended: list[Fact]) -> None
     if not path.exists():
         assert acknowledged == []
         return
-    store, loaded = resume_store(path, pytest.fail)
+    store, loaded = Store.resume(path, pytest.fail)
     assert [fact for fact in acknowledged if fact not in loaded.facts] == []
     assert [fact for fact in loaded.facts if fact not in appended] == []
     prompt = User(len(appended) + 1, 0.0, (TextBlock("go on"),))

@@ -11,7 +11,7 @@ from transcripts.facts import Closed, Compacted, Fact, Fold, Reply, Result, Star
 from transcripts.folding import fold
 from transcripts.load import read_transcript
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
-from transcripts.store import resume_store
+from transcripts.store import Store
 
 from .api_rules import as_sent, violations
 from .random_histories import history
@@ -76,7 +76,7 @@ def check_resumed(path: Path, at: int) -> None:
     """Cut the file off and resume: everything that was whole is there, and the new prompt."""
     path.write_bytes(DATA[:at])
     whole = sum(end <= at for end in ENDS)
-    store, _ = resume_store(path, pytest.fail)
+    store, _ = Store.resume(path, pytest.fail)
     store.append(word := User(whole + 1, 0.0, (TextBlock("continue"),)), True)
     store.close()
     assert read_transcript(path).facts == [*FACTS[:whole], word]
@@ -150,7 +150,7 @@ def test_a_file_damaged_at_random_still_loads_folds_and_is_resumed(path: Path, s
     assert {facts[i].seq for i in whole} <= {fact.seq for fact in loaded.facts}
     word = User(loaded.facts[-1].seq + 1 if loaded.facts else 1, 0.0, (TextBlock("continue"),))
     assert violations([as_sent(message) for message in fold([*loaded.facts, word]).view]) == []
-    store, _ = resume_store(path, pytest.fail)
+    store, _ = Store.resume(path, pytest.fail)
     store.append(word, True)
     store.close()
     assert read_transcript(path).facts == [*loaded.facts, word]

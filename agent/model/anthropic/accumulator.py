@@ -27,15 +27,7 @@ from agent.model.answer_reader import (
 )
 from agent.model_port import IncomingReply, PendingBlock
 from tools.text import printable
-from transcripts import (
-    UNSIGNED,
-    Block,
-    Usage,
-    block_from_json,
-    cache_miss_from_json,
-    check_shape,
-    replace_surrogates,
-)
+from transcripts import UNSIGNED, Block, CacheMiss, Usage, block_from_json, check_shape, replace_surrogates
 
 # delta type -> (the field with its text, the kind of its block)
 _DELTAS: dict[str, tuple[str, Literal["text", "thinking", "tool input"]]] = {
@@ -78,7 +70,7 @@ class MessageAccumulator(Struct):
                 self._count(event["message"].get("usage"))
                 diagnostics = event["message"].get("diagnostics")
                 if isinstance(diagnostics, dict):
-                    self.reply.cache_miss = cache_miss_from_json(diagnostics.get("cache_miss_reason"))
+                    self.reply.cache_miss = CacheMiss.from_json(diagnostics.get("cache_miss_reason"))
             case "content_block_start":
                 return self._start_block(int(event["index"]), event["content_block"])
             case "content_block_delta":

@@ -25,8 +25,8 @@ from tools import BUILTIN, recall
 from tools.base import Tool
 from transcripts.facts import Fact, Instructed, Opened, User
 from transcripts.messages import TextBlock
-from transcripts.session_key import load_session_key
-from transcripts.store import create_store
+from transcripts.session_key import SessionKey
+from transcripts.store import Store
 
 SID = "20261121-093012-aaaa"
 
@@ -105,8 +105,8 @@ def test_what_the_tools_take_of_the_context_is_counted_without_what_only_the_rec
 
 @pytest.mark.parametrize("changed", [False, True])
 def test_a_session_recorded_without_kinds_continues_without_a_notice(tmp_path: Path, changed: bool) -> None:
-    key = load_session_key(tmp_path / "home" / "state", tmp_path)
-    store = create_store(tmp_path, SID, pytest.fail, key=key)
+    key = SessionKey.load(tmp_path / "home" / "state", tmp_path)
+    store = Store.create(tmp_path, SID, pytest.fail, key=key)
     recorded = load_definitions()[changed:]
     store.append(Opened(1, 1.0, ("s",), tuple(recorded), "makeroom-offline", 200_000, str(tmp_path)))
     store.append(User(2, 1.0, (TextBlock("hi"),), (5,)), durable=True)

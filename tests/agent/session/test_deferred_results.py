@@ -12,7 +12,7 @@ from transcripts.facts import Compacted, Fold, Opened, Reply, Result, User
 from transcripts.folding import Folded, fold
 from transcripts.load import LazyResults, read_transcript
 from transcripts.messages import TextBlock, ToolUseBlock
-from transcripts.store import create_store, resume_store
+from transcripts.store import Store
 
 LONG = "a line of the output\n" * 500
 
@@ -30,7 +30,7 @@ class WatchedResults(LazyResults):
 def resumed(folder: Path) -> Session:
     """A session whose results are summarized, so that they are left in the file."""
     told: list[str] = []
-    store = create_store(folder, None, told.append)
+    store = Store.create(folder, None, told.append)
     store.append(Opened(1, 1.0, model="m"))
     store.append(User(2, 2.0, (TextBlock("go"),), (1,)))
     for seq in range(3, 43, 2):
@@ -40,7 +40,7 @@ def resumed(folder: Path) -> Session:
     edits = (Fold(2, 42, (TextBlock("a summary"),), 3),)
     store.append(Compacted(43, 43.0, "ledger", "auto", edits))
     store.close()
-    store, loaded = resume_store(store.path, told.append)
+    store, loaded = Store.resume(store.path, told.append)
     session = Session(store.sid, store, fold(loaded.facts), load_counter(), lambda: 50.0)
     session.deferred = loaded.lazy_results
     assert len(session.deferred) == 20 and told == []

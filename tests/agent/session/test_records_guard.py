@@ -25,7 +25,7 @@ from tools.base import ToolCall, parse_arguments
 from tools.processes.runner import command_runner
 from transcripts.load import read_transcript
 from transcripts.records_guard import RecordsGuard
-from transcripts.store import create_store
+from transcripts.store import Store
 
 OPEN = {"MAKEROOM_NAMESPACE": "off"}
 SEARCH = "grep -rq old_name . && echo used"
@@ -87,7 +87,7 @@ def test_a_command_that_searches_the_records_is_notified_and_one_that_changes_th
 
 def test_what_an_interrupted_command_does_at_its_end_is_undone_with_the_next_one(tmp_path: Path) -> None:
     (project := tmp_path / "project").mkdir()
-    store = create_store(project, SID, pytest.fail)
+    store = Store.create(project, SID, pytest.fail)
     append_all(store, turn())
     store.close()
     kept, told = records(project), list[str]()

@@ -24,7 +24,7 @@ from transcripts.entries import Prompt
 from transcripts.facts import Fact, Opened, Reply, Result, Rewound, User
 from transcripts.folding import Folded, fold
 from transcripts.messages import Block, ChannelBlock, TextBlock, ToolUseBlock, injected
-from transcripts.store import create_store
+from transcripts.store import Store
 
 TAG = "7f3a21"
 
@@ -129,7 +129,7 @@ class CountingList(list[Any]):
 
 def test_a_reopened_session_has_its_facts_read_before_the_screen_asks_for_plans(tmp_path: Path) -> None:
     repository = SessionRepository(tmp_path, keep=True, tell=pytest.fail)
-    store = create_store(tmp_path, None, pytest.fail)
+    store = Store.create(tmp_path, None, pytest.fail)
     for fact in random_facts(1):
         store.append(fact)
     store.close()
