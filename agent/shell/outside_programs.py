@@ -114,13 +114,29 @@ def git_settings_need(line: str, seen: Standpoint) -> str:
 
     The sandbox keeps its settings read-only, and git would rename the branch before it fails.
     """
-    for scene in scenes(read_line(line).invocations, seen.places):
+    every = list(scenes(read_line(line).invocations, seen.places))
+    git = [scene.command.words for scene in every if scene.program == "git"]
+    makes_repository = any(not {"init", "clone"}.isdisjoint(words) for words in git)
+    for scene in every:
         words = scene.command.words
         if scene.command.sure and scene.program == "git" and renames_branch(words):
             folder = git_folder(words[1 : git_subcommand(words)], scene.here, seen.places.home)
-            if folder is not None and posixpath.normpath(folder) == seen.places.folder:
+            is_project = folder is not None and posixpath.normpath(folder) == seen.places.folder
+            if is_project or (folder and not makes_repository and _is_in_own_repository(folder, seen)):
                 return "git branch has to change .git/config"
     return ""
+
+
+def _is_in_own_repository(folder: str, seen: Standpoint) -> bool:
+    """Return whether an existing directory below the project belongs to the project's repository."""
+    place = posixpath.normpath(folder)
+    if not seen.files.file_names(place):
+        return False
+    while place.startswith(f"{seen.places.folder}/"):
+        if ".git" in seen.files.file_names(place):
+            return False
+        place = posixpath.dirname(place)
+    return place == seen.places.folder
 
 
 def _runs_installed(command: Invocation, here: str, seen: Standpoint) -> bool:

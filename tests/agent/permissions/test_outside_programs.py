@@ -347,11 +347,20 @@ def test_modes_that_cannot_ask_give_the_reason(project: Project) -> None:
         ("git -C sub branch -M main", False),
         ("cd sub && git branch -M main", False),
         ("git init -q x && cd x && git branch -M main", False),
+        ("cd web && git branch -M main", True),
+        ("git -C ./web/src/.. branch -m new", True),
+        ("cd web && git init && git branch -M main", False),
+        ("cd other/src && git branch -M main", False),
+        ("git -C ../home branch -M main", False),
     ],
 )
 def test_a_branch_is_renamed_only_after_a_question(tmp_path: Path, line: str, asked: bool) -> None:
     """git renames the branch, and then cannot change the settings of the repository in the sandbox."""
     project = Project(tmp_path.resolve())
+    subprocess.run(["git", "init", "-q", project.folder / "other"], check=True, env=project.environ)
+    for folder in ("web/src", "other/src"):
+        (project.folder / folder).mkdir(parents=True)
+        (project.folder / folder / "a").touch()
     verdict = project.judge(line, git_settings_held=True)
     assert verdict.answer == ("ask" if asked else "allow")
     assert ("git branch has to change .git/config" in verdict.why) == asked
