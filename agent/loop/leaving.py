@@ -27,6 +27,7 @@ from tools.sandbox import (
     UnblockDecision,
     host_name,
     hosts_with,
+    is_mirror,
     local_port,
     short_path,
 )
@@ -144,8 +145,9 @@ class Leaving(Struct):
         asks_each_time = (
             passage is not None and barring_rule(rules, passage.action, passage.target) is not None
         )
-        if asks_each_time or refusal.address:
-            passage = None  # a rule for a host allows only its public addresses
+        is_odd = refusal.address and not is_mirror(refusal.target, refusal.address)
+        if asks_each_time or is_odd:
+            passage = None  # a rule for a host allows only its public addresses, and those of a mirror
         if passage is not None and refusal.waiting:
             others = (
                 host for host in hosts_with(passage.target) if barring_rule(rules, "reach", host) is None

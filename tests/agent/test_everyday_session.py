@@ -1,8 +1,8 @@
 """The command lines of a developer's day, run by the real program on fresh projects, and what they ask.
 
 None may take a wrong question, more than one, or fail without its reason. A line whose program is not
-installed is skipped. `SHOW=1` prints the table. In the mode "session" the user allows hosts and ports for the
-session, so that only the first of several lines asks.
+installed is skipped. `SHOW=1` prints the table. In the mode "project" the user allows each access for the
+project, so that only the first of several lines asks.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.sweep, pytest.mark.timeout(1800)]
 HERE = Path(__file__).parent / "everyday"
 SESSION_LIMIT_S = 900
 NOBODY = 65534
-GOOD = ("unasked", "asked", "several")
+GOOD = ("unasked", "asked")
 # Programs of the table that a machine for tests may lack.
 OPTIONAL = word_set(
     "npm node npx go gofmt cargo rustc docker psql pg_dump pg_isready redis-cli redis-server sqlite3"
@@ -65,12 +65,10 @@ class EverydayLine(Struct):
         """Return "unasked", "asked", or what is wrong."""
         about = " · ".join(" ".join((one["head"], one["refused"], one["why"])) for one in self.asked)
         kind, _, words = self.expected.partition(" ")
-        if kind == "several" and words.strip() in about and all(one["refused"] for one in self.asked):
-            return "several" if len(self.asked) > 1 else "asked"
         if len(self.asked) > 1:
             return f"{len(self.asked)} questions: {about}"
-        if kind in ("ask", "several") and not self.asked:
-            is_known = mode == "session" and "[blocked" not in self.said
+        if kind == "ask" and not self.asked:
+            is_known = mode == "project" and "[blocked" not in self.said
             return "unasked" if is_known else f"no question: {self.said[-300:]}"
         if kind == "ask":
             return "asked" if words.strip() in about else f"another question: {about}"
@@ -121,7 +119,7 @@ def run_session(place: Path, lines: Sequence[EverydayLine], mode: str) -> None:
         given = environment(place, server) | {"PATH": path_of(mode)}
         rustup = real_home() / ".rustup"
         given |= {"RUSTUP_HOME": str(rustup)} if rustup.is_dir() else {}
-        given |= {"EVERYDAY_SESSION": "1"} if mode == "session" else {}
+        given |= {"EVERYDAY_PROJECT": "1"} if mode == "project" else {}
         given["MAKEROOM_NAMESPACE"] = "off" if mode == "landlock" else "on"
         user = None
         program = sys.executable
@@ -185,7 +183,7 @@ def place() -> Iterator[Path]:
         yield made
 
 
-@pytest.mark.parametrize("mode", ["as is", "session", "ordinary", "landlock"])
+@pytest.mark.parametrize("mode", ["as is", "project", "ordinary", "landlock"])
 @pytest.mark.parametrize("kind", PROJECTS)
 def test_no_line_takes_a_wrong_question_or_fails_without_a_reason(
     kind: str, mode: str, place: Path, ports: Mapping[str, int]
@@ -195,7 +193,7 @@ def test_no_line_takes_a_wrong_question_or_fails_without_a_reason(
     lines = [line for line in every if line.is_runnable(path_of(mode))]
     if not lines:
         pytest.skip("its programs are not installed")
-    for some in [lines] if kind != "database" or mode == "session" else [[line] for line in lines]:
+    for some in [lines] if kind != "database" or mode == "project" else [[line] for line in lines]:
         run_session(place, some, mode)  # an answer about a port holds for the rest of a session
     outcomes = {line.text: line.outcome(mode) for line in lines}
     if os.environ.get("SHOW"):

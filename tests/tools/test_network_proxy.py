@@ -22,7 +22,7 @@ from tools.sandbox.proxy.host_connection import (
     is_public_address,
     proxy_for,
 )
-from tools.sandbox.proxy.hosts import host_name
+from tools.sandbox.proxy.hosts import host_name, is_package_index
 from tools.sandbox.proxy.server import NetworkProxy, ProxyLimits, start_proxy
 from tools.text.words import word_set
 
@@ -671,6 +671,85 @@ def test_only_a_whole_host_name_can_be_allowed(bad: str) -> None:
     with pytest.raises(ValueError, match=r"not allowed|not a host name"):
         host_name(bad)
     assert host_name("Registry.NPMjs.org") == "registry.npmjs.org"
+
+
+@each_row(
+    ("host", "address", "asked"),
+    [
+        ("pypi.org", "10.1.2.3", [("pypi.org", "10.1.2.3")]),
+        ("registry.npmjs.org", "fd12::5", [("registry.npmjs.org", "fd12::5")]),
+        ("pypi.org", "93.184.215.14", [("pypi.org", "")]),
+        ("pypi.org", "127.0.0.1", [("pypi.org", ""), ("pypi.org", "127.0.0.1")]),
+        ("pypi.org", "169.254.169.254", [("pypi.org", ""), ("pypi.org", "169.254.169.254")]),
+        ("pypi.org", "100.100.100.200", [("pypi.org", ""), ("pypi.org", "100.100.100.200")]),
+        ("pypi.org", "::ffff:127.0.0.1", [("pypi.org", ""), ("pypi.org", "::ffff:127.0.0.1")]),
+        ("mirror.example", "10.1.2.3", [("mirror.example", ""), ("mirror.example", "10.1.2.3")]),
+    ],
+)
+def test_a_mirror_of_a_package_index_takes_one_question(
+    tmp_path: Path, host: str, address: str, asked: list[tuple[str, str]]
+) -> None:
+    """No command chooses the address of an index. Any other name is looked up only after the question."""
+    seen: list[tuple[str, str]] = []
+    looked_up: list[str] = []
+
+    def lookup(name: str, _: int) -> list[str]:
+        looked_up.append(name)
+        return [address]
+
+    async def allow(host: str, address: str, _: int) -> bool:
+        seen.append((host, address))
+        assert looked_up or not is_package_index(host)
+        return True
+
+    async def main() -> None:
+        async with serving(Echo(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")) as port:
+
+            async def connect(
+                name: str, _: int, reachable: Callable[[str], bool] = is_public_address
+            ) -> HostConnection:
+                if not reachable(address):
+                    raise HostNotPublic(name, address)
+                return HostConnection(*await asyncio.open_connection("127.0.0.1", port))
+
+            proxy = await start_proxy(tmp_path / "proxy", [], connect=connect, lookup=lookup)
+            request = f"GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+            assert status_of(await ask(proxy, request)) == 403 and looked_up == []  # nobody can be asked
+            proxy.use_asker(allow)
+            assert status_of(await ask(proxy, request)) == 200
+            assert seen == asked and set(looked_up) <= {host}
+            proxy.allow(host)  # by a rule, which is about a mirror as well
+            assert status_of(await ask(proxy, request)) == 200
+            assert seen == asked
+            await proxy.close()
+
+    run(main())
+
+
+def test_a_rule_about_a_package_index_reaches_its_mirror_without_a_question(tmp_path: Path) -> None:
+    """But not an address of this machine."""
+
+    async def main() -> None:
+        async with serving(Echo(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")) as port:
+            address = "192.168.7.7"
+
+            async def connect(
+                name: str, _: int, reachable: Callable[[str], bool] = is_public_address
+            ) -> HostConnection:
+                if not reachable(address):
+                    raise HostNotPublic(name, address)
+                return HostConnection(*await asyncio.open_connection("127.0.0.1", port))
+
+            proxy = await start_proxy(tmp_path / "proxy", ["pypi.org", "a.example"], connect=connect)
+            for host, status in (("pypi.org", 200), ("a.example", 403)):
+                request = f"GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+                assert status_of(await ask(proxy, request)) == status
+            address = "127.0.0.1"
+            request = b"GET http://pypi.org/ HTTP/1.1\r\nHost: pypi.org\r\n\r\n"
+            assert status_of(await ask(proxy, request)) == 403
+            await proxy.close()
+
+    run(main())
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "93.184.215.14"])

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import PurePosixPath
 
-from tools.sandbox import BlockedAccess, CommandHandle, UnblockDecision, short_path
+from tools.sandbox import BlockedAccess, CommandHandle, UnblockDecision, is_mirror, short_path
 from transcripts.patterns import lazy_pattern
 
 _INTERPRETER = lazy_pattern(r"(?:python|pypy|node|nodejs|ruby|perl|php|bash|dash|sh)[\d.]*")
@@ -39,7 +39,7 @@ class HostQuestions:
     async def may_reach(self, host: str, address: str, program: str = "") -> bool:
         """Return whether the user allows a host, or that private address of it, to a program."""
         key = (host, address)
-        if not address and self._is_allowed_with_another(host):
+        if self._is_allowed_with_another(host, address):
             return True
         if key not in self._answers:
             self._answers[key] = asyncio.create_task(self._answer(host, address, program))
@@ -49,7 +49,7 @@ class HostQuestions:
         loop = asyncio.get_running_loop()
         async with self._turn:
             self._asked_at = loop.time()
-            if not address and self._is_allowed_with_another(host):
+            if self._is_allowed_with_another(host, address):
                 self._asked_at = None
                 return UnblockDecision("allow")
             try:
@@ -66,7 +66,9 @@ class HostQuestions:
             self.command.end()
         return decision
 
-    def _is_allowed_with_another(self, host: str) -> bool:
+    def _is_allowed_with_another(self, host: str, address: str) -> bool:
+        if address and not is_mirror(host, address):
+            return False
         answers = (task.result() for task in self._answers.values() if _is_answered(task))
         return any(host in answer.hosts and answer.answer != "no" for answer in answers)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .profile import SandboxLevel, SandboxProfile, SandboxSetting
     from .project_profile import sandbox_profile
     from .proxy.host_connection import HostConnection, HostNotPublic, HostUnreachable, connect_to_host
-    from .proxy.hosts import host_name, hosts_with, local_port
+    from .proxy.hosts import host_name, hosts_with, is_mirror, local_port
     from .proxy.local_ports import LocalPorts
     from .proxy.server import NetworkProxy
     from .published_ports import PublishedPorts
@@ -43,6 +43,7 @@ __all__ = [
     "find_blocked_access",
     "host_name",
     "hosts_with",
+    "is_mirror",
     "local_port",
     "project_guard",
     "sandbox_profile",
@@ -59,7 +60,7 @@ __getattr__ = lazy_door(
         "profile": "SandboxLevel SandboxProfile SandboxSetting",
         "project_profile": "sandbox_profile",
         "proxy.host_connection": "HostConnection HostNotPublic HostUnreachable connect_to_host",
-        "proxy.hosts": "host_name hosts_with local_port",
+        "proxy.hosts": "host_name hosts_with is_mirror local_port",
         "proxy.local_ports": "LocalPorts",
         "proxy.server": "NetworkProxy",
         "published_ports": "PublishedPorts",

@@ -69,10 +69,11 @@ class BlockedAccess(Struct, frozen=True, eq=False):
         """Return one line, such as `blocked: write ~/.cargo/registry (make)`."""
         if self.waiting:
             private = f", which has the private address {self.address}" if self.address else ""
+            private += "," if private and self.others else ""
             job = f"background command {self.job}" if self.job else ""
             by = ", ".join(filter(None, (self.program, job)))
-            hosts = " and ".join((self.target, *self.others))
-            return f"waiting to {self.action} {hosts}{private}{f' ({by})' if by else ''}"
+            hosts = " and ".join((f"{self.target}{private}", *self.others))
+            return f"waiting to {self.action} {hosts}{f' ({by})' if by else ''}"
         program = f" ({self.program})" if self.program else ""
         return f"{BLOCKED_MARK}: {self.action} {short_path(self.target, self.folder)}{program}"
 

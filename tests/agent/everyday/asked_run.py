@@ -20,7 +20,7 @@ from agent.ui.approval import question_head
 
 
 class ApproveAll:
-    """A ports.Approver that gives the first answer that the screen offers, or the one for the session."""
+    """A ports.Approver that gives the first answer that the screen offers, or the one for the project."""
 
     def __init__(self) -> None:
         self.file = Path(sys.argv[1])
@@ -36,10 +36,11 @@ class ApproveAll:
         }
         with self.file.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(asked) + "\n")
-        lasting = [each.answer for each in choices if each.answer and each.answer.scope == "session"]
-        answer = lasting[0] if lasting and "EVERYDAY_SESSION" in os.environ else choices[0].answer
-        assert answer is not None
-        return answer
+        answers = {
+            each.answer.scope: each.answer for each in reversed(choices) if isinstance(each.answer, Allow)
+        }
+        wanted = ("through", "always", "session") if "EVERYDAY_PROJECT" in os.environ else ()
+        return answers[next((scope for scope in wanted if scope in answers), "once")]
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pwd
+import re
 import shutil
 import socketserver
 import subprocess
@@ -719,15 +720,19 @@ def test_an_answer_for_one_command_is_none_for_another_that_runs(shell: Sandboxe
     assert "502" in (shell.folder / "own").read_text() and "403" in (shell.folder / "job").read_text()
 
 
+def without_address(question: str) -> str:
+    """Return a question about a host without its private address, which it may have on this machine."""
+    return re.sub(r", which has the private address [\d.:a-f]+,?", "", question)
+
+
 @pytest.mark.parametrize("scope", ["once", "session", "through"])
 def test_an_index_and_its_files_are_one_question(
     shell: SandboxedWorld, scope: Literal["once", "session", "through"]
 ) -> None:
     both = [connects_to(host, "head -1 <&3") for host in ("pypi.org", "files.pythonhosted.org")]
     shell.run([f"({both[0]}); ({both[1]}); true"], Allow(scope), Deny(), Deny())
-    private = [question for question in shell.world.approver.questions if "private" in question.refused]
-    first, *more = (each for each in shell.world.approver.questions if each not in private)
-    assert more == [] and first.refused == "waiting to reach pypi.org and files.pythonhosted.org (bash)"
+    (first,) = shell.world.approver.questions  # also where the index is a mirror in a private network
+    assert without_address(first.refused) == "waiting to reach pypi.org and files.pythonhosted.org (bash)"
     assert first.through == "reach pypi.org and files.pythonhosted.org"
     kept = stored_rules(shell.granted)
     hosts = ("pypi.org", "files.pythonhosted.org")
@@ -738,7 +743,7 @@ def test_a_denied_host_is_not_allowed_with_its_index(shell: SandboxedWorld) -> N
     shell.deny = (Rule(REACHING, "files.pythonhosted.org"),)
     both = [connects_to(host, "head -1 <&3") for host in ("pypi.org", "files.pythonhosted.org")]
     shell.run([f"({both[0]}); ({both[1]} >answer); true"], Allow("session"), Deny(), Deny())
-    assert shell.asked[0] == "waiting to reach pypi.org (bash)"
+    assert without_address(shell.asked[0]) == "waiting to reach pypi.org (bash)"
     assert not any("files" in each for each in shell.asked)
     assert "403" in (shell.folder / "answer").read_text()
 

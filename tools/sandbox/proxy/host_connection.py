@@ -20,6 +20,8 @@ from msgspec import Struct
 
 from tools.files import FileError, in_thread
 
+from .hosts import is_mirror, is_package_index
+
 _CONNECT_LIMIT_S = 15.0  # for all addresses of a host, and for the answer of a proxy
 # Addresses that count as global but are local: of the host of a virtual machine (Azure's WireServer, Oracle's
 # metadata), and of a site (RFC 3879; deprecated, but still routed in some networks).
@@ -79,6 +81,22 @@ def resolve(host: str, port: int) -> list[str]:
     """Return the addresses of a host, best first. Raises OSError. Blocks."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+async def mirror_address(host: str, port: int, *, lookup: Resolver = resolve) -> str:
+    """Return the private address of a package index that is a mirror, "" for any other host.
+
+    The names of others are not looked up, since a command could send data in them.
+    """
+    if not is_package_index(host):
+        return ""
+    try:
+        addresses = await in_thread(10.0, lambda _: lookup(host, port))
+    except (OSError, FileError, UnicodeError):
+        return ""
+    if any(map(is_public_address, addresses[:8])):
+        return ""
+    return next((each for each in addresses[:1] if is_mirror(host, each)), "")
 
 
 def proxy_for(host: str, port: int, environ: Mapping[str, str]) -> SplitResult | None:

@@ -7,6 +7,7 @@ A rule `net(localhost:5432)` names one port of this machine.
 
 from __future__ import annotations
 
+from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
 _LABEL = lazy_pattern(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
@@ -22,6 +23,41 @@ _TOGETHER = (
     ("proxy.golang.org", "sum.golang.org"),
     ("rubygems.org", "index.rubygems.org"),
 )
+
+
+_INDEXES = frozenset(host for hosts in _TOGETHER for host in hosts) | word_set(
+    "registry.npmjs.org registry.yarnpkg.com repo.maven.apache.org repo1.maven.org api.nuget.org"
+)
+
+
+# Networks of companies, of VPN clients that invent addresses for names, and for documentation. Neither this
+# machine nor services with its metadata are in them.
+_MIRROR_NETWORKS = (
+    *("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"),
+    "198.18.0.0/15",
+    *("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24"),
+)
+
+
+def is_package_index(host: str) -> bool:
+    """Return whether a host is a public package index, or one that serves the files of an index."""
+    return host in _INDEXES
+
+
+def is_mirror(host: str, address: str) -> bool:
+    """Return whether a host is a package index that a company serves itself, at this private address.
+
+    A command cannot choose the address of such a host.
+    """
+    if not is_package_index(host):
+        return False
+    from ipaddress import ip_address, ip_network  # saves other sessions 4 ms
+
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return False
+    return any(found in ip_network(network) for network in _MIRROR_NETWORKS)
 
 
 def hosts_with(host: str) -> tuple[str, ...]:

@@ -5,7 +5,8 @@ begin with TLS for the same host. A plain request must have that host in its `Ho
 one of its connection. The data sent to an allowed host is not inspected, so it can receive anything.
 
 While a command runs for which the user can be asked, a request to another host waits for the answer. So does
-one to a private address, even of an allowed host.
+one to a private address, even of an allowed host. The only question about a package index names the private
+address of its mirror.
 """
 
 from __future__ import annotations
@@ -24,8 +25,16 @@ from msgspec import Struct
 
 from tools.sandbox.blocked_access import BLOCKED_MARK, AskHost
 
-from .host_connection import HostConnection, HostNotPublic, HostUnreachable, connect_to_host
-from .hosts import host_name, shown_host
+from .host_connection import (
+    HostConnection,
+    HostNotPublic,
+    HostUnreachable,
+    Resolver,
+    connect_to_host,
+    mirror_address,
+    resolve,
+)
+from .hosts import host_name, is_mirror, shown_host
 from .relaying import (
     ClientEnd,
     TunnelRefused,
@@ -44,6 +53,7 @@ _OWN_HOST = "localhost"  # resolved without a question, since no name server is 
 _UNREACHED = 502  # the status for an allowed host without a connection
 
 Connect = Callable[..., Awaitable[HostConnection]]
+FindMirror = Callable[[str, int], Awaitable[str]]  # host, port -> its private address or ""
 
 
 class ProxyLimits(Struct, frozen=True):
@@ -67,8 +77,16 @@ class RequestRefused(Exception):
 class NetworkProxy:
     """A running proxy, made by `start_proxy`. Belongs to one event loop; `path` is its socket."""
 
-    def __init__(self, path: Path, hosts: Iterable[str], connect: Connect, limits: ProxyLimits) -> None:
+    def __init__(
+        self,
+        path: Path,
+        hosts: Iterable[str],
+        connect: Connect,
+        find_mirror: FindMirror,
+        limits: ProxyLimits,
+    ) -> None:
         self.path = path
+        self._find_mirror = find_mirror
         self._hosts = {host_name(host) for host in hosts}
         self._connect = connect
         self._limits = limits
@@ -202,8 +220,10 @@ class NetworkProxy:
         """Return a connection to the host, if it is allowed. Raises RequestRefused."""
         is_known = host in self._hosts
         is_own = host == _OWN_HOST and self._ask is not None
-        if not is_known and not is_own and not await self._is_allowed(host, "", client):
-            raise RequestRefused(403, f"{host} is not an allowed host", host)
+        if not is_known and not is_own:
+            mirror = await self._find_mirror(host, port) if self._ask is not None else ""
+            if not await self._is_allowed(host, mirror, client):
+                raise RequestRefused(403, f"{host} is not an allowed host", host)
         try:
             return await self._connected(host, port, client, asks=is_own and not is_known)
         except HostNotPublic as error:
@@ -226,7 +246,8 @@ class NetworkProxy:
             return await self._connect(host, port, **({"reachable": lambda _: False} if asks else {}))
         except HostNotPublic as error:
             address = error.address
-            if self._private.get(host) != address and not await self._is_allowed(host, address, client):
+            is_known = self._private.get(host) == address or is_mirror(host, address)
+            if not is_known and not await self._is_allowed(host, address, client):
                 raise
         self._private[host] = address
         return await self._connect(host, port, reachable=address.__eq__)
@@ -312,6 +333,7 @@ async def start_proxy(
     environ: Mapping[str, str] | None = None,
     *,
     connect: Connect | None = None,
+    lookup: Resolver = resolve,
     limits: ProxyLimits | None = None,
 ) -> NetworkProxy:
     """Start a proxy for the allowed hosts on the socket `path`, in a directory that only the user can enter.
@@ -319,7 +341,13 @@ async def start_proxy(
     `environ` may name a proxy for the user's own connections. Raises OSError if the socket cannot be made,
     ValueError if one of the hosts is not a valid host name.
     """
-    to_host = connect or partial(connect_to_host, environ=os.environ if environ is None else environ)
-    proxy = NetworkProxy(path, hosts, to_host, limits or ProxyLimits())
+    given = os.environ if environ is None else environ
+    proxy = NetworkProxy(
+        path,
+        hosts,
+        connect=connect or partial(connect_to_host, environ=given, lookup=lookup),
+        find_mirror=partial(mirror_address, lookup=lookup),
+        limits=limits or ProxyLimits(),
+    )
     await proxy.start()
     return proxy
