@@ -167,7 +167,12 @@ class Controller:
             gc.enable()
 
     async def use(self, session: Session, context: TurnContext, source: str = "resume") -> None:
-        """Switch to another session. The previous one can be resumed; `source` is what hooks are given."""
+        """Switch to another session, in the permission mode of the previous one, which can be resumed.
+
+        `source` is what hooks are given.
+        """
+        _, before = self.in_use
+        context.permissions.set_mode(before.permissions.rules.mode)  # plan mode must not end unnoticed
         await self._end_session("clear" if source == "clear" else "resume")
         if context.settings.model != (model := self.services.selection.facts.id):  # changed in the meantime
             await self.factory.change_model(session, context, model)

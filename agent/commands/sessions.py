@@ -130,10 +130,8 @@ async def resume_session(controller: Controller, argument: str) -> Event | None:
 
 async def fork_session(controller: Controller, argument: str) -> Event | None:
     """Run /fork."""
-    old, before = controller.in_use
-    copy, context = controller.factory.fork(old)
-    context.permissions.set_mode(before.permissions.rules.mode)  # plan mode must not end unnoticed
-    await controller.use(copy, context, source="fork")
+    old, _ = controller.in_use
+    await controller.use(*controller.factory.fork(old), source="fork")
     return Notice(f"continuing in {controller.in_use[0].sid}, a copy of {old.sid}")
 
 

@@ -42,12 +42,13 @@ def test_a_fork_leaves_the_original_unchanged(tmp_path: Path) -> None:
     run_controller(tmp_path, work)
 
 
-def test_a_fork_keeps_the_permission_mode(tmp_path: Path) -> None:
+def test_another_session_begins_in_the_permission_mode_of_the_previous_one(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
-        await run.do("help")
+        await run.do("/rename first things", "help")
         for mode in ("plan", "acceptEdits"):
-            await run.do(f"/permissions mode {mode}", "/fork")
-            assert run.controller.in_use[1].permissions.rules.mode == mode
+            for command in ("/fork", "/clear", "/resume first things"):
+                await run.do(f"/permissions mode {mode}", "help", command)
+                assert run.controller.in_use[1].permissions.rules.mode == mode, command
 
     run_controller(tmp_path, work)
 
