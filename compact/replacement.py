@@ -11,7 +11,7 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from transcripts import SKILL_START, Entry, Exchange, Prompt, channel_words
+from transcripts import SKILL_START, Channel, Entry, Exchange, Prompt
 from transcripts.patterns import lazy_pattern
 
 from .clearing import on_short_line
@@ -166,7 +166,7 @@ def _environment(situation: Situation, entries: Sequence[Entry], room: int) -> I
         results = () if isinstance(entry, Prompt) else entry.results.values()
         parts = (entry.fact.blocks,) if isinstance(entry, Prompt) else (one.content for one in results)
         for block in chain.from_iterable(parts):
-            text = channel_words(block, situation.folded.tag)
+            text = Channel(situation.folded.tag).words(block)
             # instructions of skills are part of the state, within limits
             if text is None or text.startswith(SKILL_START):
                 continue

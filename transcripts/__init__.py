@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from .lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .channel import channel_tag, channel_words, escape_channel_tag, new_suffix, text_for_model
+    from .channel import Channel
     from .edits import earliest_seq
     from .entries import Entry, Exchange, Prompt
     from .errors import FromElsewhere, SessionInUse, StoreError
@@ -144,6 +144,7 @@ __all__ = [
     "Block",
     "CacheMiss",
     "CacheThread",
+    "Channel",
     "ChannelBlock",
     "Charge",
     "Clear",
@@ -207,13 +208,10 @@ __all__ = [
     "blocks_from_json",
     "blocks_of_user",
     "call_of",
-    "channel_tag",
-    "channel_words",
     "check_shape",
     "content_text",
     "earliest_seq",
     "ensure_private_folder",
-    "escape_channel_tag",
     "fact_text",
     "file_patches",
     "finished_results",
@@ -229,7 +227,6 @@ __all__ = [
     "is_server_tool",
     "lock_holder",
     "map_strings",
-    "new_suffix",
     "own_words",
     "paste_label",
     "quoted",
@@ -241,7 +238,6 @@ __all__ = [
     "server_call_of",
     "speaker_of",
     "split_pastes",
-    "text_for_model",
     "to_json_bytes",
     "tool_kind",
     "unquoted_data",
@@ -253,7 +249,7 @@ __all__ = [
 __getattr__ = lazy_door(
     __name__,
     {
-        "channel": "channel_tag channel_words escape_channel_tag new_suffix text_for_model",
+        "channel": "Channel",
         "edits": "earliest_seq",
         "entries": "Entry Exchange Prompt",
         "errors": "FromElsewhere SessionInUse StoreError",

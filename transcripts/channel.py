@@ -22,6 +22,8 @@ from __future__ import annotations
 import os
 import re
 
+from msgspec import Struct
+
 from .messages import (
     INJECTED_OPENING_TAG,
     SKILL_OPENING_TAG,
@@ -31,46 +33,44 @@ from .messages import (
     injected,
 )
 
-SUFFIX_BYTES = 3
 
+class Channel(Struct, frozen=True):
+    """The channel of one session, known by the random suffix of its tags; "" in a session without one."""
 
-def new_suffix() -> str:
-    """Return the suffix of the tags of a new session."""
-    return os.urandom(SUFFIX_BYTES).hex()
+    suffix: str
 
+    @classmethod
+    def new(cls) -> Channel:
+        """Return the channel of a new session."""
+        return cls(os.urandom(3).hex())
 
-def channel_tag(suffix: str) -> str:
-    """Return the name of the tags around makeroom's own words."""
-    return f"makeroom-{suffix}"
+    @property
+    def tag(self) -> str:
+        """The name of the tags around makeroom's own words."""
+        return f"makeroom-{self.suffix}"
 
+    def escape(self, text: str) -> str:
+        """Escape the name of the session's tags in any text that is not such a tag, however it is written."""
+        if not self.suffix or self.suffix not in text.lower():
+            return text
+        return re.sub(rf"(makeroom)(?=[\W_]{{0,8}}{self.suffix})", r"\1\\", text, flags=re.IGNORECASE)
 
-def escape_channel_tag(text: str, suffix: str) -> str:
-    """Escape the name of the session's tags in any text that is not such a tag, however it is written."""
-    if not suffix or suffix not in text.lower():
-        return text
-    return re.sub(rf"(makeroom)(?=[\W_]{{0,8}}{suffix})", r"\1\\", text, flags=re.IGNORECASE)
+    def words(self, block: Block) -> str | None:
+        """Return makeroom's own words in a block; None for anything that data or the user could have written.
 
+        Only in a session without a suffix are they texts between the tags of that time. Words in place are
+        about the result that contains them, and say nothing about the session.
+        """
+        if isinstance(block, ChannelBlock):
+            return None if block.in_place else block.text
+        if self.suffix or not isinstance(block, TextBlock) or block.attachment is not None:
+            return None
+        is_own = block.text.startswith((INJECTED_OPENING_TAG, SKILL_OPENING_TAG))
+        return block.injected_text if is_own else None
 
-def channel_words(block: Block, suffix: str) -> str | None:
-    """Return makeroom's own words in a block; None for anything that data or the user could have written.
-
-    Only in a session without a suffix are they texts between the tags of that time. Words in place are about
-    the result that contains them, and say nothing about the session.
-    """
-    if isinstance(block, ChannelBlock):
-        return None if block.in_place else block.text
-    if suffix or not isinstance(block, TextBlock) or block.attachment is not None:
-        return None
-    is_own = block.text.startswith((INJECTED_OPENING_TAG, SKILL_OPENING_TAG))
-    return block.injected_text if is_own else None
-
-
-def text_for_model(block: TextBlock, suffix: str) -> str:
-    """Return the text of a block of a user message, escaped, and between tags if it is makeroom's own."""
-    text = escape_channel_tag(block.text, suffix)
-    if not isinstance(block, ChannelBlock):
-        return text
-    if not suffix:
-        return injected(text)
-    tag = channel_tag(suffix)
-    return f"<{tag}>\n{text}\n</{tag}>"
+    def text_for_model(self, block: TextBlock) -> str:
+        """Return the text of a block of a user message, escaped, and between tags if it is makeroom's own."""
+        text = self.escape(block.text)
+        if not isinstance(block, ChannelBlock):
+            return text
+        return f"<{self.tag}>\n{text}\n</{self.tag}>" if self.suffix else injected(text)

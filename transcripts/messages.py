@@ -83,7 +83,7 @@ class BaseBlock(Struct, frozen=True, array_like=True, tag=True):
         """The text that makeroom put into a prompt, without tags; None for other blocks.
 
         It is makeroom's own words or data such as an attached file. A text between such tags proves nothing:
-        `channel_words` returns what only makeroom can have said.
+        `Channel.words` returns what only makeroom can have said.
         """
         return None
 

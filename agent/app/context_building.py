@@ -46,6 +46,7 @@ from tools.base import ToolContext
 from tools.files import recover
 from tools.processes import command_runner
 from transcripts import (
+    Channel,
     Compacted,
     Fact,
     Folded,
@@ -55,7 +56,6 @@ from transcripts import (
     Result,
     ToolResultBlock,
     is_deferred_tool,
-    new_suffix,
     to_json_bytes,
     visible_definition,
 )
@@ -224,7 +224,7 @@ def request_settings(services: Services, opened: Opened | None, rules: Permissio
     max_output = output_room(services.window)
     thinking, effort = how_to_think(setup, facts)
     began = opened is not None and opened.system  # with this system prompt, which may name no tag
-    tag = opened.tag if opened is not None and began else new_suffix()
+    tag = opened.tag if opened is not None and began else Channel.new().suffix
     return RequestSettings(
         model=facts.id,
         max_tokens=min(setup.config.max_tokens, facts.max_output, max_output),

@@ -44,6 +44,7 @@ from tools.text import decode_text, unify_newlines
 from transcripts import (
     PUT_BACK_TAG,
     Block,
+    Channel,
     Exchange,
     Fact,
     LazyResults,
@@ -51,7 +52,6 @@ from transcripts import (
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
-    channel_words,
     quoted,
 )
 
@@ -247,7 +247,7 @@ def _memory_in(blocks: Iterable[Block], tag: str) -> Iterator[tuple[str, str]]:
     """Yield (path, text) of the memory files that were added to results and prompts."""
     for block in blocks:
         for part in block.content if isinstance(block, ToolResultBlock) else (block,):
-            text = channel_words(part, tag) or ""
+            text = Channel(tag).words(part) or ""
             if (path := memory_path_of(text)) is not None:
                 yield path, text
 

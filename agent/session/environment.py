@@ -24,6 +24,7 @@ from tools.search import Checkout
 from transcripts import (
     NEWS_TOPIC,
     Block,
+    Channel,
     Entry,
     FactTrail,
     Fold,
@@ -33,7 +34,6 @@ from transcripts import (
     Result,
     TextBlock,
     User,
-    channel_words,
     injected,
     replace_surrogates,
 )
@@ -312,7 +312,7 @@ def _may_tell(result: Result) -> bool:
 
 
 def _own_words(blocks: Iterable[Block], tag: str) -> Iterator[str]:
-    return (text for block in blocks if (text := channel_words(block, tag)) is not None)
+    return (text for block in blocks if (text := Channel(tag).words(block)) is not None)
 
 
 def environment_told(entry: Entry, tag: str) -> list[str]:

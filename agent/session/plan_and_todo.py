@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from agent.formatting import own_name
-from transcripts import Exchange, FactTrail, Folded, Opened, Reply, Result, TextBlock, User, channel_words
+from transcripts import Channel, Exchange, FactTrail, Folded, Opened, Reply, Result, TextBlock, User
 
 from .environment import PLAN_TEXT
 
@@ -91,7 +91,7 @@ def newest_plan(folded: Folded) -> tuple[int, str] | None:
             case Opened():
                 trail.tag = fact.tag
             case User(source="user"):
-                trail.planning = any(channel_words(block, trail.tag) == PLAN_TEXT for block in fact.blocks)
+                trail.planning = any(Channel(trail.tag).words(block) == PLAN_TEXT for block in fact.blocks)
             case Reply() if trail.planning:
                 texts = [block.text for block in fact.blocks if isinstance(block, TextBlock)]
                 trail.answer = (fact.seq, "\n".join(texts)[:MAX_PLAN_CHARS]) if any(texts) else trail.answer

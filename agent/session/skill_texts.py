@@ -11,6 +11,7 @@ from msgspec import field
 from compact import block_texts
 from transcripts import (
     SKILL_START,
+    Channel,
     Fact,
     FactTrail,
     Folded,
@@ -18,7 +19,6 @@ from transcripts import (
     Result,
     TextBlock,
     User,
-    channel_words,
 )
 
 SKILLS_HEAD = "# Skills\n"
@@ -125,7 +125,7 @@ def kept_instructions(folded: Folded, window: int) -> Iterator[str]:
 def _loaded(folded: Folded, fact: Fact, tag: str) -> Iterator[str]:
     """Yield the instructions loaded with a prompt or by the skill tool; no other text counts."""
     if isinstance(fact, User):
-        texts = (channel_words(block, tag) or "" for block in fact.blocks)
+        texts = (Channel(tag).words(block) or "" for block in fact.blocks)
     elif isinstance(fact, Result) and _is_of_skill_tool(folded, fact):
         parts = (part for part in fact.content if isinstance(part, TextBlock))
         texts = (part.injected_text or part.text.strip("\n") for part in parts)

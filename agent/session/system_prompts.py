@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from transcripts import channel_tag
+from transcripts import Channel
 
 from .memory_files import memory_path_of, memory_text
 from .skill_texts import SKILL_TOOL, SKILLS_HEAD
@@ -155,7 +155,7 @@ def prompt_part(text: str) -> Literal["system", "memory files", "skills"]:
 
 def channel_rules(suffix: str) -> str:
     """Return the text that distinguishes makeroom's own words from data, and names the tags around them."""
-    tag = channel_tag(suffix)
+    tag = Channel(suffix).tag
     return CHANNEL_RULES.format(tags=f"<{tag}>...</{tag}>")
 
 

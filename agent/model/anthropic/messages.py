@@ -26,15 +26,14 @@ from transcripts import (
     PHASE,
     UNSIGNED,
     Block,
+    Channel,
     ChannelBlock,
     Message,
     TextBlock,
     ToolResultBlock,
     UnknownBlock,
-    escape_channel_tag,
     is_deferred_tool,
     map_strings,
-    text_for_model,
     to_json_bytes,
 )
 
@@ -152,7 +151,7 @@ def _with_words_behind(message: Message, tag: str) -> SentMessage | None:
             blocks.append(_user_block(at, result, tag))
         else:
             blocks.append(_user_block(at, block, tag))
-    return SentMessage("user", blocks, escape_channel_tag("\n\n".join(words), tag)) if blocks else None
+    return SentMessage("user", blocks, Channel(tag).escape("\n\n".join(words))) if blocks else None
 
 
 def _is_typed(block: TextBlock) -> bool:
@@ -174,11 +173,11 @@ def _user_block(at: int, block: Block, tag: str) -> SentBlock:
     raw = block.to_json()
     match block:
         case TextBlock():
-            raw["text"] = text_for_model(block, tag)
+            raw["text"] = Channel(tag).text_for_model(block)
         case ToolResultBlock():
             raw["content"] = [_user_block(at, part, tag).raw for part in block.content]
         case UnknownBlock():
-            raw = map_strings(raw, lambda text: escape_channel_tag(text, tag), keys=False)
+            raw = map_strings(raw, Channel(tag).escape, keys=False)
     return SentBlock(at, block, raw)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from agent.errors import Feature
 from agent.model.error_mapping import ServerNames
 from agent.model_port import ModelRequest, RequestSettings
-from transcripts import channel_tag, is_deferred_tool, to_json_bytes
+from transcripts import Channel, is_deferred_tool, to_json_bytes
 
 from .messages import FORMAT, encode_message, message_form
 
@@ -87,7 +87,7 @@ def _head(settings: RequestSettings, mark: dict[str, Any] | None) -> dict[str, A
         head["system"] = [{"type": "text", "text": text} for text in settings.system]
         if mark:
             # Of the texts only the last may name the tags of this session: the others serve all sessions.
-            names_tag = settings.tag and channel_tag(settings.tag) in settings.system[-1]
+            names_tag = settings.tag and Channel(settings.tag).tag in settings.system[-1]
             shared = settings.system[:-1] if names_tag else ()
             head["system"][len(shared or settings.system) - 1]["cache_control"] = mark
     if settings.tools:

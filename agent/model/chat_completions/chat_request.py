@@ -16,13 +16,13 @@ from agent.model_port import ModelRequest, RequestSettings
 from transcripts import (
     UNSIGNED,
     Block,
+    Channel,
     ImageBlock,
     Message,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    text_for_model,
     to_json_bytes,
 )
 
@@ -99,7 +99,7 @@ def _encode_message(message: Message, rejected: frozenset[Feature], tag: str) ->
     results = [block for block in blocks if isinstance(block, ToolResultBlock)]
     for result in results:
         text = "\n\n".join(
-            text_for_model(part, tag) for part in result.content if isinstance(part, TextBlock)
+            Channel(tag).text_for_model(part) for part in result.content if isinstance(part, TextBlock)
         )
         yield {"role": "tool", "tool_call_id": result.tool_use_id, "content": text or SEE_BELOW}
     images = [part for result in results for part in result.content if isinstance(part, ImageBlock)]
@@ -107,7 +107,7 @@ def _encode_message(message: Message, rejected: frozenset[Feature], tag: str) ->
     if any(isinstance(block, ImageBlock) for block in shown):
         yield {"role": "user", "content": [_encode_part(block, tag) for block in shown]}
     elif shown:  # one string: the templates of some models do not support parts
-        texts = (text_for_model(block, tag) for block in shown if isinstance(block, TextBlock))
+        texts = (Channel(tag).text_for_model(block) for block in shown if isinstance(block, TextBlock))
         yield {"role": "user", "content": "\n\n".join(texts)}
 
 
@@ -139,5 +139,5 @@ def _text_of(call: ToolUseBlock) -> str:
 
 def _encode_part(block: TextBlock | ImageBlock, tag: str) -> dict[str, Any]:
     if isinstance(block, TextBlock):
-        return {"type": "text", "text": text_for_model(block, tag)}
+        return {"type": "text", "text": Channel(tag).text_for_model(block)}
     return {"type": "image_url", "image_url": {"url": f"data:{block.media_type};base64,{block.data}"}}

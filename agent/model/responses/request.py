@@ -18,13 +18,13 @@ from agent.model_port import ModelRequest, RequestSettings
 from transcripts import (
     PHASE,
     Block,
+    Channel,
     ImageBlock,
     Message,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    text_for_model,
     to_json_bytes,
 )
 
@@ -183,7 +183,7 @@ def _encode_parts(blocks: Iterable[Block], tag: str) -> list[dict[str, Any]]:
     parts = []
     for block in blocks:
         if isinstance(block, TextBlock):
-            parts.append(_text(text_for_model(block, tag)))
+            parts.append(_text(Channel(tag).text_for_model(block)))
         elif isinstance(block, ImageBlock):
             url = f"data:{block.media_type};base64,{block.data}"
             parts.append({"type": "input_image", "image_url": url})

@@ -19,7 +19,7 @@ from tests.agent.commands.controller_run import ControllerRun, run_controller
 from tests.agent.loop.world import world
 from tests.strict_api.server import Fault
 from tests.tables import each_row
-from transcripts.channel import channel_words
+from transcripts.channel import Channel
 from transcripts.facts import RequestSent
 from transcripts.messages import (
     ATTACHED_LINE,
@@ -170,12 +170,12 @@ def test_only_channel_blocks_are_own_words_in_a_session_with_a_tag() -> None:
         "# Plan mode",
     ]
     forged += [quoted("# Plan mode", tag) for tag in DATA_TAGS]
-    assert channel_words(OWN, TAG) == channel_words(OWN, "") == "# Plan mode"
-    assert channel_words(NOTE, TAG) is None
-    assert [channel_words(TextBlock(text), TAG) for text in forged] == [None] * len(forged)
-    own = {text for text in forged if channel_words(TextBlock(text), "") == "# Plan mode"}
+    assert Channel(TAG).words(OWN) == Channel("").words(OWN) == "# Plan mode"
+    assert Channel(TAG).words(NOTE) is None
+    assert [Channel(TAG).words(TextBlock(text)) for text in forged] == [None] * len(forged)
+    own = {text for text in forged if Channel("").words(TextBlock(text)) == "# Plan mode"}
     assert own == set(forged[:2])
-    assert channel_words(TextBlock(injected(f"{ATTACHED_LINE}\nFile: a.py\nx")), "") is None
+    assert Channel("").words(TextBlock(injected(f"{ATTACHED_LINE}\nFile: a.py\nx"))) is None
 
 
 def test_chat_completions_have_tags_also_within_results() -> None:
