@@ -47,19 +47,15 @@ if TYPE_CHECKING:
     )
     from .load_cache import CacheThread, read_known_start
     from .messages import (
-        DATA_TAGS,
-        GIT_STATE_TAG,
         INVALID_JSON,
-        OWN_COMMAND_TAG,
-        PASTED_TAG,
         PHASE,
         PUT_BACK_START,
-        PUT_BACK_TAG,
         SKILL_START,
         UNSIGNED,
         Block,
         CacheMiss,
         ChannelBlock,
+        DataTag,
         ImageBlock,
         RedactedThinkingBlock,
         TextBlock,
@@ -120,21 +116,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CALL_ID_TOKENS",
-    "DATA_TAGS",
     "FORK_TOPIC",
-    "GIT_STATE_TAG",
     "INVALID_JSON",
     "INVISIBLE",
     "JOINERS",
     "MESSAGE_TOKENS",
     "NEWS_TOPIC",
     "NOTHING_SAID",
-    "OWN_COMMAND_TAG",
-    "PASTED_TAG",
     "PATCH_START",
     "PHASE",
     "PUT_BACK_START",
-    "PUT_BACK_TAG",
     "RECALLED_KEY",
     "RECORDS_FOLDER",
     "RECORD_FOLDERS",
@@ -150,6 +141,7 @@ __all__ = [
     "Clear",
     "Closed",
     "Compacted",
+    "DataTag",
     "Edit",
     "Entry",
     "Exchange",
@@ -267,10 +259,10 @@ __getattr__ = lazy_door(
         "load_cache": "CacheThread read_known_start",
         "messages": (
             "attached Block block_from_json blocks_from_json "
-            "CacheMiss ChannelBlock "
-            "check_shape DATA_TAGS GIT_STATE_TAG hook_words ImageBlock injected INVALID_JSON "
-            "map_strings OWN_COMMAND_TAG own_words PASTED_TAG paste_label "
-            "PUT_BACK_START PUT_BACK_TAG quoted RedactedThinkingBlock replace_surrogates blocks_of_user "
+            "CacheMiss ChannelBlock DataTag "
+            "check_shape hook_words ImageBlock injected INVALID_JSON "
+            "map_strings own_words paste_label "
+            "PUT_BACK_START quoted RedactedThinkingBlock replace_surrogates blocks_of_user "
             "SKILL_START split_pastes TextBlock ThinkingBlock ToolResultBlock ToolUseBlock UnknownBlock "
             "unquoted_data PHASE UNSIGNED Usage with_paste_labels without_injected"
         ),

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast, get_args
 
@@ -21,29 +22,9 @@ from .patterns import lazy_pattern
 INJECTED_OPENING_TAG = "<surroundings>"
 INJECTED_CLOSING_TAG = "</surroundings>"
 ATTACHED_LINE = "(attached by makeroom: the prompt mentions it)"  # the first line of an attached file then
-ATTACHED_TAG = "attached"  # around a file, folder or resource that a prompt mentions
-PASTED_TAG = "pasted"  # around what the user pasted into a prompt
-PUT_BACK_TAG = "put-back"  # around cleared text that a prompt needs again
-GIT_STATE_TAG = "git-state"  # around what git says about the project when a session begins
-NEWS_TAGS = ("background-output", "agent-report", "mcp-server")  # around late news from other sources
-DATA_TAGS = (ATTACHED_TAG, PUT_BACK_TAG, GIT_STATE_TAG, *NEWS_TAGS)  # of text from other sources
 SKILL_OPENING_TAG = "<skill-instructions>"
 SKILL_CLOSING_TAG = "</skill-instructions>"
 HOOK_OPENING_TAG = "<hook>"
-OWN_COMMAND_TAG = "command-of-the-user"  # around what the user ran with `!`, and what it wrote
-OWN_COMMAND_OPENING_TAG = f"<{OWN_COMMAND_TAG}>"
-ADDED_TAGS = {
-    *(
-        tag.strip("<>")
-        for tag in (HOOK_OPENING_TAG, INJECTED_OPENING_TAG, SKILL_OPENING_TAG, OWN_COMMAND_OPENING_TAG)
-    ),
-    *DATA_TAGS,
-}
-INJECTED_TAGS = (
-    (INJECTED_OPENING_TAG, INJECTED_CLOSING_TAG),
-    (SKILL_OPENING_TAG, SKILL_CLOSING_TAG),
-    *((f"<{tag}>", f"</{tag}>") for tag in DATA_TAGS),
-)
 PUT_BACK_START = "[put back:"  # begins text that an earlier result showed; the file's path follows
 SKILL_START = "Instructions of the skill "  # begins the text of a skill; its name and directory follow
 INVALID_JSON = "INVALID_JSON"  # the key of a tool input that is not a JSON object
@@ -53,9 +34,39 @@ MAX_INPUT_DEPTH = 100  # nesting of lists and objects
 UNSIGNED = "unsigned"
 # Says of a text from OpenAI whether it is the answer or an intermediate comment; only OpenAI gets it back.
 PHASE = "phase"
-_PASTED = lazy_pattern(rf"<{PASTED_TAG} id=(\d+)>\n(.*?)\n</{PASTED_TAG}>", re.DOTALL)
 _EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
 JsonValue = TypeVar("JsonValue")
+
+
+class DataTag(StrEnum):
+    """The tags around data in prompts, which their text cannot close."""
+
+    ATTACHED = "attached"  # a file, folder or resource that a prompt mentions
+    PUT_BACK = "put-back"  # cleared text that a prompt needs again
+    GIT_STATE = "git-state"  # what git says about the project when a session begins
+    BACKGROUND_OUTPUT = "background-output"
+    AGENT_REPORT = "agent-report"
+    MCP_SERVER = "mcp-server"
+    OWN_COMMAND = "command-of-the-user"  # what the user ran with `!`, and what it wrote
+    PASTED = "pasted"  # what the user pasted into a prompt
+
+    @property
+    def is_added(self) -> bool:
+        """Whether makeroom added the data to the prompt, not the user."""
+        return self not in (DataTag.OWN_COMMAND, DataTag.PASTED)
+
+
+OWN_COMMAND_OPENING_TAG = f"<{DataTag.OWN_COMMAND}>"
+INJECTED_TAGS = (
+    (INJECTED_OPENING_TAG, INJECTED_CLOSING_TAG),
+    (SKILL_OPENING_TAG, SKILL_CLOSING_TAG),
+    *((f"<{tag}>", f"</{tag}>") for tag in DataTag if tag.is_added),
+)
+ADDED_TAGS = {
+    *(tag.strip("<>") for tag in (HOOK_OPENING_TAG, INJECTED_OPENING_TAG, SKILL_OPENING_TAG)),
+    *DataTag,
+}
+_PASTED = lazy_pattern(rf"<{DataTag.PASTED} id=(\d+)>\n(.*?)\n</{DataTag.PASTED}>", re.DOTALL)
 
 
 class Attached(NamedTuple):
@@ -127,7 +138,7 @@ class TextBlock(BaseBlock, frozen=True):
 
     @property
     def attachment(self) -> Attached | None:
-        openings = (f"<{ATTACHED_TAG}>\n", f"{INJECTED_OPENING_TAG}\n{ATTACHED_LINE}\n")
+        openings = (f"<{DataTag.ATTACHED}>\n", f"{INJECTED_OPENING_TAG}\n{ATTACHED_LINE}\n")
         if not (self.text.startswith(openings) and self.is_injected):
             return None
         opening = next(opening for opening in openings if self.text.startswith(opening))
@@ -332,7 +343,7 @@ def split_pastes(text: str) -> list[str]:
     """Split a prompt at what was pasted into it: typed, pasted, typed, ..., pasted, typed."""
     pieces = _PASTED.split(text)
     del pieces[1::3]  # the numbers
-    pieces[1::2] = (_unescaped(piece, PASTED_TAG) for piece in pieces[1::2])
+    pieces[1::2] = (_unescaped(piece, DataTag.PASTED) for piece in pieces[1::2])
     return pieces
 
 
@@ -350,7 +361,7 @@ def paste_label(number: int, pasted: str) -> str:
 
 def attached(kind: str, name: str, text: str) -> TextBlock:
     """Return a block with the text of something that the prompt mentions, which is its `attachment`."""
-    return TextBlock(quoted(f"{kind}: {name}\n{text}", ATTACHED_TAG))
+    return TextBlock(quoted(f"{kind}: {name}\n{text}", DataTag.ATTACHED))
 
 
 def without_injected(blocks: tuple[Block, ...]) -> tuple[Block, ...]:

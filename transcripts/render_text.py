@@ -16,8 +16,8 @@ from unicodedata import normalize
 
 from .facts import Fact, Metadata, Opened, Reply, Result, User, name_of
 from .messages import (
-    OWN_COMMAND_TAG,
     Block,
+    DataTag,
     ImageBlock,
     RedactedThinkingBlock,
     TextBlock,
@@ -195,7 +195,7 @@ def prompt_title(prompt: User) -> str:
 
 def _without_output(text: str) -> str:
     """Return a text of a prompt: of a command that the user ran only its line."""
-    own = unquoted_data(text, OWN_COMMAND_TAG)
+    own = unquoted_data(text, DataTag.OWN_COMMAND)
     return text if own is None else own.partition("\n")[0]
 
 

@@ -13,7 +13,7 @@ from agent.permissions import PermissionRules, judge_call
 from agent.session import AttachLimits, attach, find_mentions
 from tools.base import Access, ToolError
 from tools.files import is_inside
-from transcripts import ChannelBlock, TextBlock, quoted
+from transcripts import ChannelBlock, DataTag, TextBlock, quoted
 
 from .pasted_images import IMAGES_FOLDER
 
@@ -68,7 +68,7 @@ async def _with_servers(
         ended = TurnFinished("failed", turns=0, error=f"{words.split()[0]}: {error}", code=1)
         emit(ended)
         return replace(found, ended=ended)
-    return replace(found, after=(ChannelBlock(CALLED_PROMPT), TextBlock(quoted(text, "mcp-server"))))
+    return replace(found, after=(ChannelBlock(CALLED_PROMPT), TextBlock(quoted(text, DataTag.MCP_SERVER))))
 
 
 async def mentioned_files(context: TurnContext, text: str, headless: bool, emit: Emit) -> PromptAdditions:

@@ -29,7 +29,7 @@ from tools.files import FileError, one_line_path
 from tools.guarded import MEMORY_NAMES
 from tools.processes import BackgroundJob, Inbox, command_runner, move_to_background
 from tools.text import pluralize
-from transcripts import OWN_COMMAND_TAG, TextBlock, quoted
+from transcripts import DataTag, TextBlock, quoted
 
 from .rewind import checkpoints_of, gaps_of, why_no_files
 from .running import usage_notice
@@ -147,7 +147,7 @@ async def run_own_command(controller: Controller, line: str) -> Event | None:
     def finish(result: ToolResult) -> CommandOutput:
         text = text_of(result.content)
         if not private:
-            framed = quoted(f"$ {command}\n{text}", OWN_COMMAND_TAG)
+            framed = quoted(f"$ {command}\n{text}", DataTag.OWN_COMMAND)
             context.tool_context.inbox.post(TextBlock(framed), since=session.folded.last_reply_seq)
             note_news(session, context.tool_context.inbox)
         if (id := result.about.get("job")) and private:  # the model is not notified of its end either

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from compact import is_result_id
-from transcripts import PASTED_TAG, ChannelBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
+from transcripts import ChannelBlock, DataTag, Message, TextBlock, ToolResultBlock, ToolUseBlock
 from transcripts.patterns import lazy_pattern
 
 Calls = tuple[ToolUseBlock, ...]  # of one reply; they get their ids when they are sent
@@ -107,7 +107,7 @@ def _read_user_text(text: str) -> Iterator[Step]:
     )
     if own.startswith("<"):
         own = ""
-    if not own and text.startswith(f"<{PASTED_TAG} "):  # the whole prompt was pasted
+    if not own and text.startswith(f"<{DataTag.PASTED} "):  # the whole prompt was pasted
         own = text.strip()
     if own != text.strip():
         yield Step("record", text)

@@ -14,7 +14,7 @@ from tools.files import FileError
 from tools.processes import Inbox
 from tools.spawning import SpawnRequest, SpawnResult, report_text
 from tools.text import pluralize
-from transcripts import TextBlock, quoted
+from transcripts import DataTag, TextBlock, quoted
 
 MAX_AGENTS_AT_ONCE = 4
 MAX_AGENTS_OF_SESSION = 20
@@ -248,4 +248,4 @@ class AgentPool(Struct, eq=False):
 def late_report(label: str, task: str, report: str) -> TextBlock:
     """Return the news for the model about an agent in the background that has ended."""
     text = f"{LATE_HEAD.format(label)} ({task}) has ended. Its report:\n{report}"
-    return TextBlock(quoted(text, "agent-report"))
+    return TextBlock(quoted(text, DataTag.AGENT_REPORT))

@@ -42,9 +42,9 @@ from tools.base import ToolContext, ToolResult
 from tools.files import FileError, in_thread, load_file, resolve_path
 from tools.text import decode_text, unify_newlines
 from transcripts import (
-    PUT_BACK_TAG,
     Block,
     Channel,
+    DataTag,
     Exchange,
     Fact,
     LazyResults,
@@ -120,7 +120,7 @@ async def text_named(session: Session, state: CompactionState, content: Sequence
         session, state, FileTouch(None, content=tuple(content), error=False, prompt=prompt)
     )
     blocks = needed.blocks(session.folded) if needed else ()
-    return [TextBlock(quoted(block.text, PUT_BACK_TAG)) for block in blocks]
+    return [TextBlock(quoted(block.text, DataTag.PUT_BACK)) for block in blocks]
 
 
 async def track_blocks(session: Session) -> None:

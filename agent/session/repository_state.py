@@ -10,7 +10,7 @@ from tools.base import SMALL_WINDOW_TOKENS
 from tools.processes import CommandContext
 from tools.search import Checkout, GitFailed, run_git_script
 from tools.text import escaped, mark_stray_bytes, pluralize
-from transcripts import GIT_STATE_TAG, TextBlock, quoted
+from transcripts import DataTag, TextBlock, quoted
 
 MAX_FILES = 8
 MAX_COMMITS = 5
@@ -43,7 +43,7 @@ async def git_state(context: CommandContext, window: int) -> list[TextBlock]:
         )
     except GitFailed:
         return []
-    return [TextBlock(quoted("\n".join(_lines(output, MAX_FILES // share)), GIT_STATE_TAG))]
+    return [TextBlock(quoted("\n".join(_lines(output, MAX_FILES // share)), DataTag.GIT_STATE))]
 
 
 def _lines(output: str, most: int) -> list[str]:

@@ -23,7 +23,7 @@ from compact import compaction_notice, is_announced
 from tools.base import Tool, ToolError, parse_arguments
 from transcripts import (
     FORK_TOPIC,
-    OWN_COMMAND_TAG,
+    DataTag,
     Entry,
     Exchange,
     Metadata,
@@ -172,7 +172,7 @@ def _shown_compactions(session: Session, since: int, policy: str) -> Iterator[tu
 
 def _prompt_events(prompt: Prompt) -> Iterator[Event]:
     for text in prompt.texts:
-        own = unquoted_data(text, OWN_COMMAND_TAG)
+        own = unquoted_data(text, DataTag.OWN_COMMAND)
         if own is not None and own.startswith("$ "):
             command, _, output = own.removeprefix("$ ").partition("\n")
             yield PromptReplayed(f"!{command}")

@@ -13,7 +13,7 @@ from itertools import accumulate
 from prompt_toolkit.formatted_text import StyleAndTextTuples, fragment_list_len
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 
-from transcripts import PASTED_TAG, paste_label, quoted, split_pastes
+from transcripts import DataTag, paste_label, quoted, split_pastes
 
 from .terminal_text import escape_strict
 
@@ -96,7 +96,7 @@ class PasteChips:
         def in_tags(chip: str) -> str:
             number = ord(chip) - _FIRST_CHIP + 1
             pasted = self._texts[chip]
-            return pasted if chip in self._images else quoted(pasted, PASTED_TAG, f" id={number}")
+            return pasted if chip in self._images else quoted(pasted, DataTag.PASTED, f" id={number}")
 
         return self._replaced(text, in_tags)
 

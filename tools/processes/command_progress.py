@@ -7,7 +7,7 @@ import codecs
 from collections.abc import Callable
 
 from tools.text import pluralize, printable
-from transcripts import TextBlock, quoted
+from transcripts import DataTag, TextBlock, quoted
 
 from .inbox import Inbox
 from .output_text import from_first_character
@@ -84,7 +84,7 @@ class LineNews:
         self._unreported += (line[:300] for line in shown[-MAX_LINE_NEWS_CHARS:])
         while sum(len(line) + 1 for line in self._unreported) > MAX_LINE_NEWS_CHARS - len(self._head()):
             del self._unreported[0]
-        note = quoted("\n".join([self._head(), *self._unreported]), "background-output")
+        note = quoted("\n".join([self._head(), *self._unreported]), DataTag.BACKGROUND_OUTPUT)
         self._inbox.post(TextBlock(note), self._key, self._since)
 
     @property

@@ -17,7 +17,7 @@ from agent.extensions.approvals import ProjectItem
 from agent.ports import CommandSummary
 from tools.base import Tool, ToolContext
 from tools.processes import Inbox
-from transcripts import TextBlock, quoted
+from transcripts import DataTag, TextBlock, quoted
 
 from .approval import own_files, server_item
 from .calls import deferred_tool, direct_tool
@@ -301,4 +301,4 @@ class McpServers:
 
 def _as_data(news: str) -> TextBlock:
     """Mark news of a server for the model: the names in it are the server's."""
-    return TextBlock(quoted(news, "mcp-server"))
+    return TextBlock(quoted(news, DataTag.MCP_SERVER))

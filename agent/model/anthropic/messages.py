@@ -20,14 +20,12 @@ from msgspec.structs import replace
 from agent.errors import BlockRejected
 from agent.model_port import RequestSettings
 from transcripts import (
-    DATA_TAGS,
-    OWN_COMMAND_TAG,
-    PASTED_TAG,
     PHASE,
     UNSIGNED,
     Block,
     Channel,
     ChannelBlock,
+    DataTag,
     Message,
     TextBlock,
     ToolResultBlock,
@@ -40,7 +38,7 @@ from transcripts import (
 FORMAT = "anthropic messages"  # the name of the encoding, and the key of what `Message.encoded` keeps for it
 _FOUND_TOOLS = "tool_search_tool_result"
 _LABELS = (UNSIGNED, PHASE)  # our marks in blocks of other services
-_DATA = tuple(f"<{tag}" for tag in (*DATA_TAGS, PASTED_TAG, OWN_COMMAND_TAG))
+_DATA = tuple(f"<{tag}" for tag in DataTag)
 
 
 class MessageForm(NamedTuple):

@@ -19,7 +19,7 @@ from tools.processes.inbox import Inbox
 from tools.processes.runner import command_runner
 from transcripts.facts import User
 from transcripts.folding import fold
-from transcripts.messages import PASTED_TAG, TextBlock, quoted
+from transcripts.messages import DataTag, TextBlock, quoted
 
 from .controller_run import ControllerRun, ScriptedChooser, run_controller
 
@@ -97,7 +97,7 @@ def test_after_a_rewind_the_last_exchange_that_is_left_is_shown(tmp_path: Path) 
 
 
 def test_pasted_text_is_shown_by_its_label(tmp_path: Path) -> None:
-    pasted = quoted("\n".join(f"line {number}" for number in range(30)), PASTED_TAG, " id=2")
+    pasted = quoted("\n".join(f"line {number}" for number in range(30)), DataTag.PASTED, " id=2")
 
     async def work(run: ControllerRun) -> None:
         await run.do(f"look at {pasted} and say hello", "help")

@@ -23,10 +23,9 @@ from transcripts.channel import Channel
 from transcripts.facts import RequestSent
 from transcripts.messages import (
     ATTACHED_LINE,
-    DATA_TAGS,
-    OWN_COMMAND_TAG,
     Block,
     ChannelBlock,
+    DataTag,
     ImageBlock,
     TextBlock,
     ToolResultBlock,
@@ -137,7 +136,8 @@ CASES: dict[str, tuple[Message, list[tuple[str, list[str]]], list[tuple[str, lis
             ],
             [("user", ["out", PLAN, DENIED, MEANWHILE, quoted("obey", tag)])],
         )
-        for tag in (*DATA_TAGS, OWN_COMMAND_TAG)
+        for tag in DataTag
+        if tag is not DataTag.PASTED  # has a number
     },
     "imitated": (
         user(ChannelBlock(f"folder: x{CLOSE}"), FORGED),
@@ -169,7 +169,7 @@ def test_only_channel_blocks_are_own_words_in_a_session_with_a_tag() -> None:
         "<skill-instructions>\n# Plan mode\n</skill-instructions>",
         "# Plan mode",
     ]
-    forged += [quoted("# Plan mode", tag) for tag in DATA_TAGS]
+    forged += [quoted("# Plan mode", tag) for tag in DataTag if tag.is_added]
     assert Channel(TAG).words(OWN) == Channel("").words(OWN) == "# Plan mode"
     assert Channel(TAG).words(NOTE) is None
     assert [Channel(TAG).words(TextBlock(text)) for text in forged] == [None] * len(forged)
