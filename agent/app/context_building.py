@@ -82,6 +82,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
     require_price(setup, facts)
     tools = tool_context_of(services, session)
     sandbox = SessionSandbox(tools, permissions=permissions, home=home_of(setup.environ))
+    command_runner(tools).first_profile = sandbox.first_profile
     tools.may_read = lambda tool, path: permissions.rules.may_search(tool, path)
     tools.plan_mode = permissions
     permissions.on_planning = partial(post_planning, tools.inbox)

@@ -59,7 +59,7 @@ from transcripts import (
 
 from .composition import make_services
 from .follow_ups import hook_refuses, run_with_follow_ups
-from .session_factory import SessionFactory, end_session, start_sandbox
+from .session_factory import SessionFactory, describe_sandbox, end_session, warn_without_sandbox
 from .session_status import SessionStatus, window_state
 from .setup import RunSetup, next_mode
 from .start_screen import Opening, announce
@@ -132,6 +132,7 @@ class Controller:
         self._start_hooks: asyncio.Task[None] | None = None  # finished before the first prompt is sent
         self._tracking: asyncio.Task[None] | None = None  # made before the first prompt needs it
         self._preparing: asyncio.Task[None] | None = None  # for commands, while the model answers
+        self._sandboxing: asyncio.Task[None] | None = None  # while the user types
         self._status = SessionStatus(self.services)
 
     @property
@@ -156,10 +157,9 @@ class Controller:
         options = self.setup.options
         source = "startup" if options.resume is None else "fork" if options.fork_session else "resume"
         session, context = await _first_session(self)
-        missing = await self._begin(session, context, source)
+        await self._begin(session, context, source)
         if not options.headless:
-            if missing:
-                self.services.warn(missing)
+            self._sandboxing = asyncio.ensure_future(warn_without_sandbox(context, self.emit))
             if not announced:
                 await greet(self.setup, session, context, self.emit)
         if not gc.isenabled():  # see agent.__main__.command; an embedding program keeps its own state
@@ -178,19 +178,17 @@ class Controller:
             await self.factory.change_model(session, context, model)
         await self._begin(session, context, source)
 
-    async def _begin(self, session: Session, context: TurnContext, source: str) -> str:
-        """Begin using a session: start the sandbox for its commands, and run its start hooks.
+    async def _begin(self, session: Session, context: TurnContext, source: str) -> None:
+        """Begin using a session: describe the sandbox for its commands, and run its start hooks.
 
-        Returns a warning for the user if there is no sandbox although the settings allow one, else "".
-        Raises ConfigError if the settings require one.
+        Raises ConfigError if the settings require a sandbox and there is none.
         """
         self.session = session
         self.context = context
-        missing = await start_sandbox(session, context)
+        await describe_sandbox(session, context)
         self._start_hooks = asyncio.ensure_future(ask_start_hooks(context, source))
         if session.folded.compactions and not self.setup.options.headless:
             self._tracking = asyncio.ensure_future(track_blocks(session))  # while the user types
-        return missing
 
     async def prompt(
         self, text: str, content: Sequence[Block] | None = None, *, typed: str | None = None
@@ -274,7 +272,7 @@ class Controller:
 
     async def _end_session(self, reason: str) -> None:
         await self._status.end()
-        for task in filter(None, (self._start_hooks, self._tracking, self._preparing)):
+        for task in filter(None, (self._start_hooks, self._tracking, self._preparing, self._sandboxing)):
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         self._preparing = None
@@ -290,6 +288,8 @@ async def prepare_for_commands(context: TurnContext) -> None:
     checkpoints.use_git(context.tool_context)
     if await asyncio.to_thread(lambda: checkpoints.is_large):
         work = [asyncio.to_thread(checkpoints.prepare)]
+        if context.sandbox is not None:
+            await context.sandbox.check()
         if context.permissions.rules.sandboxed:
             work.append(command_runner(context.tool_context).guard.prepare())
         await asyncio.gather(*work)

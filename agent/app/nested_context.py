@@ -65,6 +65,8 @@ async def nested_context(call: NestedCall, session: Session, changed: Callable[[
     context = call.context
     agent = call.agent
     definition = call.definition
+    if context.sandbox is not None:  # so that what its system prompt says about commands is true
+        await context.sandbox.check()
     tools = _tools(call)
     settings, state = await model_of_agent(call.services, context, definition)
     if not call.forked:  # a fork keeps the cached prefix, including tools that it may not use

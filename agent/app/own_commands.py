@@ -31,8 +31,7 @@ def commands_within(
             raise OSError(
                 "a project file that it runs has changed since its approval; approve it again with /trust"
             )
-        if sandbox.level == "none" and not sandbox.why:  # not yet settled
-            await sandbox.settle()
+        await sandbox.check()
         access = command_access(line, sandbox.tools.folder)
         sandboxed = sandbox.level != "none" and not sandbox.permissions.rules.runs_open(access)
         command = OwnCommand(line, given=given, variables={"CLAUDE_PROJECT_DIR": str(sandbox.tools.folder)})

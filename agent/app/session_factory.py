@@ -9,10 +9,17 @@ from msgspec import structs
 
 from agent.app.agent_start import give_skills
 from agent.errors import ConfigError, RequestRejected, UsageError
-from agent.events import Notice
+from agent.events import Emit, Notice
 from agent.loop import ActiveSession, TurnContext, end_background_summary
 from agent.ports import HookEvent
-from agent.session import Session, record_opening, restore_news, with_command_text
+from agent.session import (
+    COMMANDS_KEY,
+    Session,
+    news_of_commands,
+    record_opening,
+    restore_news,
+    with_command_text,
+)
 from tools.processes import command_runner
 from transcripts import FromElsewhere, RequestSent
 
@@ -186,25 +193,47 @@ class SessionFactory:
             services.warn_of_window()
 
 
-async def start_sandbox(session: Session, context: TurnContext) -> str:
-    """Prepare the sandbox of commands, and describe it in the system prompt of a new session.
+async def describe_sandbox(session: Session, context: TurnContext) -> None:
+    """Describe the sandbox of commands to the model; set it up if no earlier run has found its kind.
 
-    Returns a line for the user if there is no sandbox although it is not switched off, else "". Raises
-    ConfigError if the settings require one.
+    Otherwise the first command sets it up, and a wrong description is then corrected. Raises ConfigError if
+    the settings require a sandbox and there is none.
     """
     sandbox = context.sandbox
     if sandbox is None:
-        return ""
-    await sandbox.warm()
+        return
+    is_known = await sandbox.recall()
+    if not is_known or sandbox.permissions.sandbox.mode == "require":
+        await sandbox.warm()
+    sandbox.on_new_text = partial(_describe_commands, session, context)
+    sandbox.on_new_text()
+
+
+def _describe_commands(session: Session, context: TurnContext) -> None:
+    """Use the text about commands in the system prompt, or as news in a session whose prompt was sent."""
+    text = context.sandbox.text if context.sandbox is not None else ""
+    mode = context.permissions.rules.mode
     if session.folded.opened is None:
-        mode = context.permissions.rules.mode
-        system = with_command_text(context.settings.system, sandbox.text, mode)
+        system = with_command_text(context.settings.system, text, mode)
         settings = structs.replace(context.settings, system=system)
         context.settings = settings
         context.compaction.overhead = sum(overheads(settings, context.compaction.counter).values())
-    if sandbox.level != "none" or sandbox.permissions.sandbox.mode == "off":
-        return ""
-    return f"commands are not sandboxed here ({sandbox.why}) and need your approval; see /sandbox"
+        return
+    inbox = context.tool_context.inbox
+    inbox.withdraw(COMMANDS_KEY)
+    for news in news_of_commands(session.folded, text, mode):
+        inbox.post(news, COMMANDS_KEY, session.folded.last_seq + 1)
+
+
+async def warn_without_sandbox(context: TurnContext, emit: Emit) -> None:
+    """Set up the sandbox of commands. If there is none although it is not switched off, warn the user."""
+    sandbox = context.sandbox
+    if sandbox is None:
+        return
+    await sandbox.check()
+    if sandbox.level == "none" and sandbox.permissions.sandbox.mode != "off":
+        text = f"commands are not sandboxed here ({sandbox.why}) and need your approval; see /sandbox"
+        emit(Notice(text, "warning"))
 
 
 async def end_session(session: Session, context: TurnContext, reason: str = "other") -> None:

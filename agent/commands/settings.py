@@ -177,7 +177,10 @@ async def set_effort(controller: Controller, argument: str) -> Event | None:
 
 async def set_permissions(controller: Controller, argument: str) -> Event | None:
     """Run /permissions."""
-    store = controller.in_use[1].permissions
+    context = controller.in_use[1]
+    store = context.permissions
+    if context.sandbox is not None:
+        await context.sandbox.check()
     if not argument and controller.chooser is not None:
         menu = permission_menu(store.rules.mode, _rule_rows(store), store.rules.sandboxed)
         row = await controller.chooser.choose(menu)

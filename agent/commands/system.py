@@ -40,6 +40,7 @@ async def show_sandbox(controller: Controller, argument: str) -> Event | None:
     sandbox = controller.in_use[1].sandbox
     if sandbox is None:
         return Notice(_NO_COMMANDS, "warning")
+    await sandbox.check()
     try:
         changed = _change(sandbox, *argument.split(maxsplit=1)) if argument else ""
     except ValueError as error:

@@ -85,7 +85,7 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
             refusal = f"A hook denied this call: {reason}"
             return Permission(refusal, why=f"a hook: {reason}", stop=hooked.stop is not None)
         call, notes = _after_hook(context, emit, call, hooked)
-    if context.sandbox is not None and any(access.kind == "run" for access in call.access):
+    if context.sandbox is not None and any(each.kind == "run" or each.missing for each in call.access):
         await _settle(context.sandbox, emit)
     verdict = judge_call(call.tool.name, call.access, context.permissions.rules)
     if verdict.sandboxed and verdict.answer == "allow":

@@ -7,7 +7,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -19,11 +19,20 @@ from msgspec.structs import replace
 from agent.errors import ConfigError
 from agent.permissions import PermissionStore, barred_paths, barring_globs, reachable_hosts
 from agent.session import command_text
+from agent.version import __version__
 from tools.base import ToolContext
 from tools.files import FILE_TIMEOUT_S, FileError, in_thread
 from tools.guarded import search_of_project
 from tools.processes import command_runner
-from tools.sandbox import SandboxLevel, SandboxProfile, SupervisorLost, local_port, sandbox_profile
+from tools.sandbox import (
+    KindMemory,
+    SandboxKind,
+    SandboxLevel,
+    SandboxProfile,
+    SupervisorLost,
+    local_port,
+    sandbox_profile,
+)
 
 if TYPE_CHECKING:
     from tools.sandbox import LocalPorts, NetworkProxy
@@ -41,9 +50,10 @@ LEVEL_NAMES: Mapping[SandboxLevel, str] = {
 class SessionSandbox(Struct):
     """The sandbox of a session. It belongs to one event loop once `warm` was awaited.
 
-    level  the kind of sandbox; "none" until it is known
-    why    the reason why there is none; "" if there is one or that is not known yet
-    text   the part of the system prompt about commands
+    level        the kind of sandbox; "none" until it is known
+    why          the reason why there is none; "" if there is one or that is not known yet
+    text         the part of the system prompt about commands; until the kind is known, for the last known one
+    on_new_text  called when the text has changed
     """
 
     tools: ToolContext
@@ -52,6 +62,8 @@ class SessionSandbox(Struct):
     level: SandboxLevel = "none"
     why: str = ""
     text: str = ""
+    on_new_text: Callable[[], None] = lambda: None
+    _kind: SandboxKind | None = None  # as it was last remembered
     _settling: asyncio.Lock = field(default_factory=asyncio.Lock)
     _base: SandboxProfile | None = None
     _files: list[tuple[int, int, int]] = field(default_factory=list)
@@ -71,6 +83,26 @@ class SessionSandbox(Struct):
     def has_network(self) -> bool:
         """Return whether the sandbox can allow single hosts. With Landlock commands have no network."""
         return self.level in ("namespaces", "sandbox-exec")
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether the kind of sandbox was found out in this run."""
+        return self.level != "none" or self.why != ""
+
+    async def recall(self) -> bool:
+        """Set the text for the kind of sandbox that the last run found here; return whether that is known.
+
+        Nothing else depends on it: before a command is judged, `settle` finds out the kind.
+        """
+        self._kind = await asyncio.to_thread(self._memory.recall)
+        if self._kind is not None:
+            self._describe(self._kind)
+        return self._kind is not None
+
+    async def check(self) -> None:
+        """Set up the sandbox if that has not been done yet."""
+        if not self.is_known:
+            await self.settle()
 
     async def warm(self) -> None:
         """Find out the kind of sandbox and the text about it for the model. Takes 0.05 s the first time.
@@ -110,6 +142,22 @@ class SessionSandbox(Struct):
             proxy=self._proxy.path if self._proxy is not None else None,
             ports=self._ports.sockets if self._ports is not None else (),
         )
+
+    async def first_profile(self) -> SandboxProfile:
+        """Return the profile for commands that are run before `settle`, such as searches. See CommandRunner.
+
+        Raises SupervisorLost.
+        """
+        try:
+            return await self._current()
+        except FileError as error:
+            raise SupervisorLost(str(error)) from error
+
+    async def _current(self) -> SandboxProfile:
+        """Return the profile for the present settings and files, and hold these files. Raises FileError."""
+        profile, held, self._files = await in_thread(FILE_TIMEOUT_S, lambda _: self._inspect())
+        self._hold(held)
+        return profile
 
     def matching_paths(self) -> list[str]:
         """Return the paths of the project that match the globs of rules, as they were last found."""
@@ -157,17 +205,19 @@ class SessionSandbox(Struct):
         runner = command_runner(self.tools)
         holds = False  # Landlock does not protect modes, owners and times
         try:
-            wanted, held, files = await in_thread(FILE_TIMEOUT_S, lambda _: self._inspect())
-            self._hold(held)
-            moved = files != self._files
-            self._files = files
+            before = self._files
+            wanted = await self._current()
             if runner.profile is None:
                 runner.profile = wanted
-            elif moved or runner.profile != wanted:
+            elif before != self._files or runner.profile != wanted:
                 await runner.use_profile(wanted)
             self.level, self.why = await runner.sandbox()
             holds = self.level != "landlock" and not (wanted.project_writable or wanted.writable)
             hides_records = (await runner.supervisor()).how == "namespace"
+            found = SandboxKind(self.level, hides_records)
+            if found != self._kind:
+                self._kind = found
+                await asyncio.to_thread(self._memory.remember, found)
         except (SupervisorLost, FileError) as error:
             why = str(error).partition("\n")[0]
             self.level = "none"
@@ -185,7 +235,20 @@ class SessionSandbox(Struct):
             widened=bool(store.sandbox.write),
             git_settings_held=bool(runner.profile and runner.profile.holds_git_settings),
         )
-        self.text = command_text(store.rules.sandboxed, hides_records)
+        self._describe(SandboxKind(self.level, hides_records))
+
+    def _describe(self, kind: SandboxKind) -> None:
+        """Set the text about a kind of sandbox."""
+        is_on = kind.level != "none" and self.permissions.sandbox.mode != "off"
+        text = command_text(is_on, kind.hides_records)
+        if text != self.text:
+            self.text = text
+            self.on_new_text()
+
+    @property
+    def _memory(self) -> KindMemory:
+        path = self.tools.journals.parent / "sandbox.json"
+        return KindMemory(path, version=__version__, environ=self.tools.environ)
 
     async def _open_network(self) -> bool:
         """Start the proxy to the allowed hosts, without which commands have no network.

@@ -7,12 +7,14 @@ from transcripts.lazy_door import lazy_door
 if TYPE_CHECKING:
     from .answers import Answer, answers_of, joined_pieces, newest_answer, was_cut
     from .environment import (
+        COMMANDS_KEY,
         TYPED_HEAD,
         BranchWatch,
         Environment,
         environment_context,
         environment_news,
         is_told_environment,
+        news_of_commands,
         note_news,
         post_planning,
         restore_news,
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "COMMANDS_KEY",
     "NESTED_TOPIC",
     "TYPED_HEAD",
     "Answer",
@@ -90,6 +93,7 @@ __all__ = [
     "newest_answer",
     "newest_plan",
     "newest_todos",
+    "news_of_commands",
     "note_news",
     "passed_over",
     "post_planning",
@@ -114,8 +118,8 @@ __getattr__ = lazy_door(
     {
         "answers": "Answer answers_of joined_pieces newest_answer was_cut",
         "environment": (
-            "BranchWatch Environment environment_context environment_news is_told_environment note_news "
-            "post_planning restore_news telling_facts TYPED_HEAD"
+            "BranchWatch COMMANDS_KEY Environment environment_context environment_news is_told_environment "
+            "news_of_commands note_news post_planning restore_news telling_facts TYPED_HEAD"
         ),
         "memory_files": (
             "chars_left find_memory memory_above memory_below memory_of memory_path_of memory_text "

@@ -57,6 +57,7 @@ ENVIRONMENT_HEADING = "# Environment"
 MODEL_HEADING = "# Model"
 _MODEL_LINE = "Model: "
 PLAN_KEY = "plan mode"  # of news about it
+COMMANDS_KEY = "commands"  # of news about their sandbox
 TYPED_HEAD = "The user said this with /compact:"  # before words that stay in force
 _COMMAND_TEXTS = (*COMMAND_TEXTS, OPEN_TEXT)
 _PLAN_HEAD = "# Plan mode\n"
@@ -152,18 +153,24 @@ def news_of_environment(folded: Folded, commands: str | None, mode: str) -> list
     known. In the permission mode "plan" every prompt says so.
     """
     planning = mode == "plan"
-    if commands is not None:
-        commands = text_in_mode(commands, mode)
     own_words = [text for _, text in reversed(own_words_sent(folded))]
-    system = folded.opened.system if folded.opened is not None else ()
     news = [PLAN_TEXT] if planning else []
-    if commands is not None and folded.opened is not None:
-        before = next((text for text in (*own_words, *system) if text in _COMMAND_TEXTS), OPEN_TEXT)
-        news += [now] if (now := commands or OPEN_TEXT) != before else []
+    if commands is not None:
+        news += news_of_commands(folded, commands, mode)
     last = next((text for text in own_words if text.startswith(_PLAN_HEAD)), "")
     if not planning and last.startswith(_PLAN_START):
         news.append(END_OF_PLAN_TEXT)
     return news
+
+
+def news_of_commands(folded: Folded, commands: str, mode: str) -> list[str]:
+    """Return the text about commands in a permission mode, if the model was last sent another one."""
+    if folded.opened is None:
+        return []
+    own_words = [text for _, text in reversed(own_words_sent(folded))]
+    before = next((text for text in (*own_words, *folded.opened.system) if text in _COMMAND_TEXTS), OPEN_TEXT)
+    now = text_in_mode(commands, mode) or OPEN_TEXT
+    return [now] if now != before else []
 
 
 def post_planning(inbox: Inbox, planning: bool) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -54,6 +54,7 @@ class CommandRunner:
         self.jobs: dict[str, BackgroundJob] = {}
         self.foreground: set[asyncio.Future[None]] = set()  # each moves its command to the background
         self.profile: SandboxProfile | None = None  # for sandboxed commands; made when the supervisor starts
+        self.first_profile: Callable[[], Awaitable[SandboxProfile]] = self._usual_profile
         self.refused_hosts: HostsSince = lambda since: ()
         self.unreached_hosts: HostsSince = lambda since: ()  # why allowed hosts could not be reached
         self.guard = project_guard(context.folder, context.journals.parent)
@@ -81,8 +82,9 @@ class CommandRunner:
         self._private = private = private_folder()
         with suppress(OSError):  # only an existing directory can be hidden
             self.context.outputs.mkdir(mode=0o700, exist_ok=True)
-        self.profile = self.profile or _usual_profile(self.context)
         try:
+            first = self.profile or await self.first_profile()
+            self.profile = self.profile or first  # another one may have been set in the meantime
             enclose = self.context.environ.get("MAKEROOM_NAMESPACE", "").lower() not in _SWITCHED_OFF
             self._supervisor = await start_supervisor(private, enclose=enclose, profile=self.profile)
         except BaseException:
@@ -91,6 +93,12 @@ class CommandRunner:
         if self._supervisor.how != "namespace":
             hide_own_environment()
         return self._supervisor
+
+    async def _usual_profile(self) -> SandboxProfile:
+        """Return the default sandbox of a session."""
+        context = self.context
+        home = Path(context.environ.get("HOME") or Path.home())
+        return sandbox_profile(context.folder, home, context.environ, context.outputs)
 
     async def sandbox(self) -> tuple[SandboxLevel, str]:
         """Return the kind of sandbox, and the reason if it is "none". Raises SupervisorLost."""
@@ -329,12 +337,6 @@ class CommandRunner:
                 self.context.outputs.rmdir()
         for job in self.jobs.values():
             job.spool.close()
-
-
-def _usual_profile(context: CommandContext) -> SandboxProfile:
-    """Return the default sandbox of a session."""
-    home = Path(context.environ.get("HOME") or Path.home())
-    return sandbox_profile(context.folder, home, context.environ, context.outputs)
 
 
 async def guard_of_records(runner: CommandRunner) -> RecordsGuard | None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .proxy.local_ports import LocalPorts
     from .proxy.server import NetworkProxy
     from .published_ports import PublishedPorts
+    from .remembered_kind import KindMemory, SandboxKind
     from .supervisor_client import Supervisor, start_supervisor
 
 __all__ = [
@@ -29,9 +30,11 @@ __all__ = [
     "HostConnection",
     "HostNotPublic",
     "HostUnreachable",
+    "KindMemory",
     "LocalPorts",
     "NetworkProxy",
     "PublishedPorts",
+    "SandboxKind",
     "SandboxLevel",
     "SandboxProfile",
     "SandboxSetting",
@@ -64,6 +67,7 @@ __getattr__ = lazy_door(
         "proxy.local_ports": "LocalPorts",
         "proxy.server": "NetworkProxy",
         "published_ports": "PublishedPorts",
+        "remembered_kind": "KindMemory SandboxKind",
         "supervisor_client": "Supervisor start_supervisor",
     },
 )

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import pytest
 from msgspec.structs import replace
 
-from agent.app.session_factory import end_session, start_sandbox
+from agent.app.session_factory import describe_sandbox, end_session, warn_without_sandbox
 from agent.checkpoints.recorder import Checkpoints
 from agent.checkpoints.snapshot import SnapshotLimits
 from agent.errors import ConfigError
@@ -931,7 +931,7 @@ class NoSandbox(CommandRunner):
 def test_without_a_sandbox_it_is_said_and_where_one_is_required_nothing_begins(
     tmp_path: Path, required: bool
 ) -> None:
-    async def work(made: World) -> str:
+    async def work(made: World) -> None:
         context = made.context
         context.tool_context.environ = {"PATH": os.environ["PATH"]}
         context.tool_context.jobs = NoSandbox(context.tool_context)
@@ -939,16 +939,16 @@ def test_without_a_sandbox_it_is_said_and_where_one_is_required_nothing_begins(
         context.permissions = PermissionStore(PermissionRules(), sandbox=sandbox)
         context.sandbox = SessionSandbox(context.tool_context, context.permissions, tmp_path)
         try:
-            return await start_sandbox(made.session, context)
+            await describe_sandbox(made.session, context)
+            await warn_without_sandbox(context, made.events.append)
         except ConfigError as error:
-            return f"no start: {error}"
+            made.events.append(Notice(f"no start: {error}"))
         finally:
             await end_session(made.session, context)
             await context.model.close()
 
     with world([], tmp_path) as made:
-        said = asyncio.run(work(made))
-    why = "(the kernel is too old)"
-    assert why in said and said.startswith(
-        "no start: sandbox is" if required else "commands are not sandboxed here"
-    )
+        asyncio.run(work(made))
+    (notice,) = made.told(Notice)
+    assert "(the kernel is too old)" in notice.text
+    assert notice.text.startswith("no start: sandbox is" if required else "commands are not sandboxed here")

@@ -21,6 +21,9 @@ socket with the same protocol in the sandbox; its hello is `{"hello": level, "wh
 
 from __future__ import annotations
 
+import os
+
+_BWRAP = ("/usr/bin/bwrap", "/bin/bwrap")  # only root can install programs there
 CANNOT_ENCLOSE = 77  # exit status: namespaces are not available, so start it again with "refused"
 
 
@@ -31,3 +34,8 @@ def boot(module: str, function: str) -> str:
     """
     begin = "import sys; sys.path.append(sys.argv[1])"
     return f"{begin}; from supervisor.{module} import {function} as main; main(*sys.argv[2:])"
+
+
+def installed_bwrap() -> str | None:
+    """Return the path of bwrap, None if it is not installed."""
+    return next((path for path in _BWRAP if os.access(path, os.X_OK)), None)

@@ -10,7 +10,7 @@ import errno
 import os
 import sys
 
-from . import boot
+from . import boot, installed_bwrap
 from .c_modules import TYPE_CHECKING, Socket, dumps
 from .cache_layers import private_caches
 from .mounts import (
@@ -28,7 +28,6 @@ from .mounts import (
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-_PLACES = ("/usr/bin/bwrap", "/bin/bwrap")  # only root can install programs there
 _TEMPORARY_PLACES = {  # and their maximum sizes in bytes
     "/tmp": MAX_TEMPORARY_BYTES,
     "/var/tmp": MAX_TEMPORARY_BYTES,
@@ -44,7 +43,7 @@ def exec_bwrap(profile: dict[str, Any], end: Socket, writer: int, hello: dict[st
 
     Errors of bwrap go to `writer` too. Raises OSError.
     """
-    bwrap = next((path for path in _PLACES if os.access(path, os.X_OK)), None)
+    bwrap = installed_bwrap()
     if bwrap is None:
         raise OSError(errno.ENOENT, "bwrap is not installed")
     secret = os.path.join(profile["private"], _SECRET_FILE)
