@@ -197,8 +197,10 @@ def test_a_local_summary_takes_the_place_of_one_that_is_not_finished_in_time(tmp
 def test_a_summary_that_fails_is_a_warning_and_the_next_one_begins_anew(tmp_path: Path) -> None:
     answers = [Answer([calls("echo")], usage={"output_tokens": 1_000}), SUMMARY]
     asked = list[int]()
+    gate = Event()
 
     def answer(body: Body) -> Answer:
+        gate.wait()  # the first turn is always over when the first summary fails
         asked.append(len(w.server.requests))
         return answers[min(len(asked), len(answers)) - 1]  # a retry after a lost connection is answered, too
 
@@ -207,7 +209,8 @@ def test_a_summary_that_fails_is_a_warning_and_the_next_one_begins_anew(tmp_path
 
         async def whole() -> None:
             await w.turn("go")
-            for words in ("next", "last"):
+            gate.set()
+            for words in ("told of the failure", "begins anew", "uses it"):
                 await complete(w)
                 await w.turn(words)
             await finish(w)
