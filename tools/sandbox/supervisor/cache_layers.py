@@ -8,8 +8,8 @@ overlays on it is undefined.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
-from .c_modules import suppress
 from .system_calls import NO_DEVICES, NO_SETUID, mount
 
 _MAX_LAYERS = 8  # of one project: for concurrent sessions and widened sandboxes

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
+from contextlib import suppress
 
-from .c_modules import signal, suppress
 from .system_calls import (
     NEW_MOUNTS,
     NEW_PIDS,

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from .c_modules import TYPE_CHECKING, Socket, loads
 from .relay import open_listener, open_ports, proxy_environment, serve_relay
 from .seccomp import deny_system_calls
 from .spawner import Spawner, serve_spawner
 from .system_calls import DUMPABLE, call
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
 
 READY = b"ready"
 # Variables for sockets and displays that the sandbox hides, and which programs would try to use.
@@ -38,25 +37,23 @@ _LEADING_OUT = [
 ]
 
 
-class SandboxRequest:
+class SandboxRequest(NamedTuple):
     """A request for a sandbox: its profile, the socket and the first message of its spawner.
 
     The descriptor `writer` reports that it is set up, or the reason why it is not.
     """
 
-    def __init__(self, profile: dict[str, Any], end: Socket, hello: dict[str, str], writer: int) -> None:
-        self.profile = profile
-        self.end = end
-        self.hello = hello
-        self.writer = writer
+    profile: dict[str, Any]
+    end: socket.socket
+    hello: dict[str, str]
+    writer: int
 
 
-class SandboxedStart:
+class SandboxedStart(NamedTuple):
     """The start of sandboxed commands: additional environment, and words before the command."""
 
-    def __init__(self, environ: dict[str, str], prefix: tuple[str, ...] = ()) -> None:
-        self.environ = environ
-        self.prefix = prefix
+    environ: dict[str, str]
+    prefix: tuple[str, ...] = ()
 
 
 def serve_sandboxed(request: SandboxRequest, start: SandboxedStart, relay: int | None = None) -> None:
@@ -80,10 +77,12 @@ def serve_within(end: str, writer: str, given: str) -> None:
     `given` is JSON: the first message `hello`, additional environment `environ`, the sockets `proxy` and
     `ports`.
     """
-    values = loads(given)
+    values = json.loads(given)
     for fd in (end, writer):
         os.set_inheritable(int(fd), False)
-    request = SandboxRequest({}, end=Socket(fileno=int(end)), hello=values["hello"], writer=int(writer))
+    request = SandboxRequest(
+        {}, end=socket.socket(fileno=int(end)), hello=values["hello"], writer=int(writer)
+    )
     environ = values["environ"]
     relay = None
     if values["proxy"]:
@@ -96,7 +95,7 @@ def serve_within(end: str, writer: str, given: str) -> None:
     serve_sandboxed(request, SandboxedStart(environ), relay)
 
 
-def fork_relay(listener: Socket, proxy: str, ports: Sequence[str] = ()) -> int:
+def fork_relay(listener: socket.socket, proxy: str, ports: Sequence[str] = ()) -> int:
     """Relay in a process of its own, which ends with its parent."""
     opened = open_ports(ports)  # before any command can start
     reader, writer = os.pipe()

@@ -7,12 +7,8 @@ sandbox-exec, and has not been tested on a Mac yet.
 from __future__ import annotations
 
 import os
-
-from .c_modules import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
 _BASE = """\

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-
-from .c_modules import TYPE_CHECKING, suppress
-
-if TYPE_CHECKING:
-    from typing import Any
+from contextlib import suppress
+from typing import Any
 
 # CLONE_ of linux/sched.h.
 NEW_MOUNTS = 0x00020000
