@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import tomllib
@@ -13,7 +12,7 @@ from typing import Any
 
 from agent.errors import ConfigError
 from transcripts.patterns import lazy_pattern
-from transcripts.storage import make_private_folders, read_regular, replace_file
+from transcripts.storage import make_private_folders, project_key, read_regular, replace_file
 
 MAX_SETTINGS_BYTES = 1024 * 1024
 # tomllib takes 20 s for a key of 30,000 parts, and no setting has more than two.
@@ -32,8 +31,7 @@ def claude_folder(environ: Mapping[str, str]) -> Path:
 
 def permissions_path(user_dir: Path, folder: Path) -> Path:
     """Return the file of the rules that are always allowed in the project `folder`."""
-    name = hashlib.sha256(str(folder).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return user_dir / "projects" / f"{name}.toml"
+    return user_dir / "projects" / f"{project_key(folder)}.toml"
 
 
 def typed_value(text: str) -> Any:

@@ -16,9 +16,9 @@ from .codec import BadLine, decode_line
 from .errors import StoreError
 from .file_states import RECORD_FOLDERS
 from .session_lock import RECORDS_FOLDER, ensure_private_folder, lock_holder
-from .spare_copy import Restored, SpareCopy, is_ours, lock_folder, project_key
+from .spare_copy import Restored, SpareCopy, is_ours, lock_folder
 from .spare_files import SpareFile
-from .storage.disk import DISK, opened_fd, read_pieces, replace_and_open
+from .storage.disk import DISK, opened_fd, project_key, read_pieces, replace_and_open
 
 MAX_LEFT_S = 30 * 86_400.0  # age at which the abandoned copy of another project is removed
 

@@ -13,7 +13,6 @@ a checkout cannot choose.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import zlib
 from collections.abc import Mapping
@@ -27,7 +26,7 @@ from msgspec import Struct, field
 from .codec import BadLine, decode_line
 from .load import fact_at_end, lines_of
 from .session_lock import RECORDS_FOLDER
-from .storage import make_private_folders, opened_regular, read_regular, replace_file
+from .storage import make_private_folders, opened_regular, project_key, read_regular, replace_file
 
 _MAX_FILE_BYTES = 1 << 20
 _MAC_BYTES = 16
@@ -57,8 +56,7 @@ class SessionKey(Struct, frozen=True):
         Raises OSError if the key cannot be read or written, or is not a key.
         """
         stored = _stored_key(state_dir)
-        name = hashlib.sha256(os.fsencode(project)).hexdigest()[:16]
-        path = state_dir / "adopted" / f"{name}.json"
+        path = state_dir / "adopted" / f"{project_key(project)}.json"
         try:
             adopted = msgspec.json.decode(
                 read_regular(path, _MAX_FILE_BYTES), type=dict[str, tuple[int, int]]

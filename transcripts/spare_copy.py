@@ -16,7 +16,6 @@ transcripts that this process writes to.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import shutil
@@ -32,7 +31,7 @@ from msgspec.structs import replace
 from .errors import StoreError
 from .file_states import WRITTEN_ONCE, RecordFiles, Stamp
 from .spare_files import SpareFile, SpareFiles
-from .storage.disk import append_line, make_private_folders
+from .storage.disk import append_line, make_private_folders, project_key
 
 MAX_NAMED_FILES = 3  # in a line about restored files
 MAX_COPIED_BYTES = 256 << 20  # older files have at most a hard link
@@ -232,7 +231,3 @@ def lock_folder(folder: Path) -> int:
         os.close(fd)
         raise
     return fd
-
-
-def project_key(home: Path) -> str:
-    return hashlib.sha256(os.fsencode(home)).hexdigest()[:16]

@@ -22,9 +22,10 @@ from agent.extensions.skills import (
     open_skill,
     search_result,
 )
-from agent.loop import NO_ADDITIONS, PromptAdditions, StoppedByUser, TurnContext, embedded_output, text_of
+from agent.loop import NO_ADDITIONS, PromptAdditions, StoppedByUser, TurnContext, embedded_output
 from agent.permissions import OPENING, REACHING, Rule, known_rules
 from agent.session import Session, instructions_text
+from compact import joined_text
 from tools.base import ToolError, ToolResult
 from tools.files import FileError
 from tools.spawning import SpawnRequest, report_text
@@ -91,7 +92,7 @@ class SessionSkills(Struct):
         """Load a skill for the model and return the tool's result. Raises ToolError and FileError."""
         skill = self.library.find(name)
         if skill is None or skill not in self.library.for_model():
-            near = text_of(search_result(self.library, name).content)
+            near = joined_text(search_result(self.library, name).content)
             raise ToolError(f"Unknown skill: {name!r}.\nSimilar skills:\n{near}")
         try:
             used = _Use(self, skill, arguments)

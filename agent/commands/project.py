@@ -11,7 +11,7 @@ from agent.app import Controller
 from agent.checkpoints import differences
 from agent.events import CommandOutput, Event, Notice, ToolCallProgress, ToolCallStarted
 from agent.formatting import format_duration, shorten, unquoted, with_keys
-from agent.loop import memory_sent_below, text_of
+from agent.loop import memory_sent_below
 from agent.session import (
     chars_left,
     find_memory,
@@ -24,6 +24,7 @@ from agent.session import (
     todo_lines,
 )
 from agent.settings_files import claude_folder
+from compact import joined_text
 from tools.base import Advice, ToolCall, ToolError, ToolInterrupted, ToolResult, parse_arguments
 from tools.files import FileError, one_line_path
 from tools.guarded import MEMORY_NAMES
@@ -145,7 +146,7 @@ async def run_own_command(controller: Controller, line: str) -> Event | None:
         controller.emit(ToolCallProgress(NO_REPLY, block=number, text=text))
 
     def finish(result: ToolResult) -> CommandOutput:
-        text = text_of(result.content)
+        text = joined_text(result.content)
         if not private:
             framed = quoted(f"$ {command}\n{text}", DataTag.OWN_COMMAND)
             context.tool_context.inbox.post(TextBlock(framed), since=session.folded.last_reply_seq)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .model_call import prompt_tokens
     from .session_sandbox import SessionSandbox
     from .summary_call import end_background_summary
-    from .tool_executor import text_of
     from .touched_files import (
         ATTACHED_TOPIC,
         NO_ADDITIONS,
@@ -72,7 +71,6 @@ __all__ = [
     "show_resumed",
     "situation_of",
     "text_named",
-    "text_of",
     "tokens_when_cold",
     "track_blocks",
 ]
@@ -90,7 +88,6 @@ __getattr__ = lazy_door(
         "model_call": "prompt_tokens",
         "session_sandbox": "SessionSandbox",
         "summary_call": "end_background_summary",
-        "tool_executor": "text_of",
         "touched_files": (
             "ATTACHED_TOPIC NO_ADDITIONS PromptAdditions attached_files memory_sent_below "
             "note_files post_memory_below text_named track_blocks"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agent.events import Emit
+from compact import joined_text
 from tools.base import ToolCall, ToolError, ToolResult, text_result
 from tools.files import FileError
 from transcripts import ToolUseBlock
@@ -11,7 +12,6 @@ from .call_permission import ParsedCall, ask_permission, parse_call
 from .changed_files import checkpointed
 from .context import TurnContext
 from .leaving import Leaving
-from .tool_executor import text_of
 
 EMBEDDED_TIMEOUT_S = 10.0
 MAX_EMBEDDED_CHARS = 10_000  # of the output of one line
@@ -46,7 +46,7 @@ async def embedded_output(context: TurnContext, emit: Emit, line: str, ident: st
             raise StoppedByUser
     except (FileError, ToolError, OSError) as error:
         result = text_result(str(error), error=True)
-    text = text_of(result.content).strip("\n")
+    text = joined_text(result.content).strip("\n")
     if (left := len(text) - MAX_EMBEDDED_CHARS) > 0:
         text = f"{text[:MAX_EMBEDDED_CHARS]}\n[{left:,} more characters omitted]"
     return text

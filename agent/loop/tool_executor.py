@@ -20,12 +20,11 @@ from agent.events import Emit, Notice, Reason, ToolCallFinished, ToolCallProgres
 from agent.formatting import shorten
 from agent.ports import HookEvent
 from agent.session import Session, calls_of, note_news
-from compact import NeededText
+from compact import NeededText, joined_text
 from tools.base import Tool, ToolCall, ToolError, ToolInterrupted, ToolResult, text_result
 from tools.files import FileError
 from transcripts import (
     INVALID_JSON,
-    Block,
     ChannelBlock,
     Reply,
     TextBlock,
@@ -235,7 +234,7 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
         if batch.session.folded.compactions:
             needed = await needed_text(batch.session, batch.context, call.use, result)
     except ToolInterrupted as error:
-        human = {"text": text_of(error.result.content), **error.result.human, "note": "interrupted"}
+        human = {"text": joined_text(error.result.content), **error.result.human, "note": "interrupted"}
         result = replace(error.result, content=(*error.result.content, *result.content), human=human)
         raise asyncio.CancelledError from error
     finally:
@@ -318,7 +317,7 @@ async def _with_words_of_hooks(
     hooks = batch.context.hooks
     if hooks is not None:
         about = {"tool": call.name, "input": dict(_ran(call).input), "id": call.use.id, "seconds": seconds}
-        about |= {"output": text_of(result.content), "error": result.error}
+        about |= {"output": joined_text(result.content), "error": result.error}
         event = HookEvent.POST_TOOL_FAILURE if result.error else HookEvent.POST_TOOL
         hooked = await hooks.run(event, about)
         stop = hooked.stop
@@ -343,7 +342,7 @@ def _ran(call: PreparedCall) -> ToolUseBlock:
 def _replaced(result: ToolResult, text: str) -> ToolResult:
     """Return the result with a hook's output for the model; the transcript keeps the tool's own output."""
     note = ChannelBlock("[a hook after this call replaced its output]", in_place=True)
-    about = {**result.about, "output_before_hook": text_of(result.content)}
+    about = {**result.about, "output_before_hook": joined_text(result.content)}
     return replace(result, content=(TextBlock(text), note), about=about)
 
 
@@ -407,8 +406,3 @@ def _first_string(use: ToolUseBlock) -> str:
     """Return a title for a call that was not parsed: the first string of its input."""
     strings = (value for value in use.input.values() if isinstance(value, str))
     return next(strings, "")[:200]
-
-
-def text_of(content: Sequence[Block]) -> str:
-    """Return the texts of a result, joined by newlines."""
-    return "\n".join(block.text for block in content if isinstance(block, TextBlock))

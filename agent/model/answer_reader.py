@@ -270,6 +270,25 @@ def no_cookies() -> CookieJar:
     return CookieJar(DefaultCookiePolicy(allowed_domains=()))
 
 
+class ReplySize:
+    """The characters of a reply so far. A reply that becomes too large is refused."""
+
+    def __init__(self) -> None:
+        self._chars = 0
+
+    def add(self, chars: int) -> None:
+        """Count characters. Raises RequestRejected."""
+        self._chars += chars
+        if self._chars > MAX_REPLY_CHARS:
+            raise too_large(f"more than {MAX_REPLY_CHARS:,} characters")
+
+
+def usage_figure(usage: Any, name: str) -> int:
+    """Return a figure of a reply's usage; 0 if it is missing or not a plausible number."""
+    count = usage.get(name) if isinstance(usage, dict) else None
+    return int(count) if isinstance(count, int | float) and 0 <= count <= MAX_USAGE_TOKENS else 0
+
+
 def too_large(what: str) -> RequestRejected:
     """Return the error for a reply that exceeds a limit; `what` is "more than N ..."."""
     return RequestRejected(f"stopped reading the reply: it has {what}, which no model would write")

@@ -7,7 +7,6 @@ the directory cannot be written, nothing is kept, and `trouble` is the warning t
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import os
 import time
@@ -18,7 +17,7 @@ from pathlib import Path
 from prompt_toolkit.history import History
 
 from tools.text import pluralize
-from transcripts.storage import append_line, make_private_folders, opened_regular
+from transcripts.storage import append_line, make_private_folders, opened_regular, project_key
 
 from .paste_chips import Pastes
 
@@ -86,7 +85,7 @@ class UnsentInput:
     def __init__(self, state_dir: Path, folder: Path, mask: Callable[[str], str] = str) -> None:
         self._drafts_dir = state_dir / "drafts"
         self._mask = mask
-        self._project = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+        self._project = project_key(folder)
         self._path = self._drafts_dir / f"{self._project}-{os.getpid()}.txt"
         self._saved = ""
         self._timer: asyncio.TimerHandle | None = None

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from tools.guarded import git_folders, guarded_elsewhere, guarded_in_project, linked_in, secrets_of_home
 from transcripts import RECORD_FOLDERS
+from transcripts.storage import project_key
 
 from .own_places import secure_own_places
 from .own_program import own_program
@@ -106,11 +106,6 @@ def _git_below(folder: Path, layered: Iterable[Path], hidden: Sequence[Path]) ->
 def _not_named(guarded: Iterable[str], written: Sequence[Path]) -> list[str]:
     """Return the guarded paths without those that the user allowed by name."""
     return [path for path in guarded if not any(place.is_relative_to(path) for place in written)]
-
-
-def project_key(folder: Path) -> str:
-    """Return the name of a project's directory among those that we keep for projects."""
-    return hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
 
 
 def _own_folders(home: Path, environ: Mapping[str, str]) -> tuple[Path, Path]:

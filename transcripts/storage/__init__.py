@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         make_private_folders,
         opened_fd,
         opened_regular,
+        project_key,
         read_pieces,
         read_regular,
         replace_file,
@@ -23,6 +24,7 @@ __all__ = [
     "make_private_folders",
     "opened_fd",
     "opened_regular",
+    "project_key",
     "read_pieces",
     "read_regular",
     "replace_file",
@@ -32,8 +34,8 @@ __getattr__ = lazy_door(
     __name__,
     {
         "disk": (
-            "append_line is_foreign make_private_folders opened_fd opened_regular read_pieces read_regular "
-            "replace_file trusted_owners"
+            "append_line is_foreign make_private_folders opened_fd opened_regular project_key read_pieces "
+            "read_regular replace_file trusted_owners"
         ),
     },
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -149,6 +150,11 @@ def append_line(path: Path, line: bytes, follow_links: bool = False) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     finally:
         os.close(fd)
+
+
+def project_key(folder: Path) -> str:
+    """Return the name under which files about a project are kept outside of it."""
+    return hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
 
 
 def make_private_folders(folder: Path, disk: Disk = DISK) -> None:

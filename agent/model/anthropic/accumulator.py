@@ -19,8 +19,8 @@ from agent.events import Event, Notice, TextDelta, ThinkingDelta, ToolCallDelta
 from agent.model.answer_reader import (
     MAX_BLOCKS,
     MAX_CALL_NAME_CHARS,
-    MAX_REPLY_CHARS,
     MAX_USAGE_TOKENS,
+    ReplySize,
     parsed_input,
     reply_label,
     too_large,
@@ -55,7 +55,7 @@ class MessageAccumulator(Struct):
     marks_unsigned: bool = False
     _open: dict[int, _OpenBlock] = field(default_factory=dict)
     _usage: dict[str, int] = field(default_factory=dict)
-    _size: int = 0  # characters of all blocks
+    _size: ReplySize = field(default_factory=ReplySize)
 
     def feed(self, event: Mapping[str, Any]) -> Event | None:
         """Add one raw event, and return the event to show for it. Unknown events are ignored.
@@ -103,17 +103,11 @@ class MessageAccumulator(Struct):
             thinking=known.get("thinking_tokens", 0),
         )
 
-    def _grow(self, chars: int) -> None:
-        """Count characters of the reply. Raises RequestRejected if it becomes too large."""
-        self._size += chars
-        if self._size > MAX_REPLY_CHARS:
-            raise too_large(f"more than {MAX_REPLY_CHARS:,} characters")
-
     def _start_block(self, index: int, raw: Mapping[str, Any]) -> Event | None:
         kinds: Mapping[str, Any] = {"text": "text", "thinking": "thinking", "tool_use": "tool input"}
         if len(self.reply.blocks) + len(self._open) >= MAX_BLOCKS:
             raise too_large(f"more than {MAX_BLOCKS:,} blocks")
-        self._grow(len(json.dumps(raw)))
+        self._size.add(len(json.dumps(raw)))
         _check_block(raw)
         block = _OpenBlock(kinds.get(raw["type"], "other"), raw=dict(raw))
         self._open[index] = self.reply.pending[index] = block
@@ -129,15 +123,15 @@ class MessageAccumulator(Struct):
     def _extend_block(self, block: _OpenBlock, delta: Mapping[str, Any]) -> Event | None:
         if delta["type"] == "signature_delta":
             signature = str(delta["signature"])
-            self._grow(len(signature))
+            self._size.add(len(signature))
             block.signature.append(signature)
             return None
         if delta["type"] == "citations_delta":
-            self._grow(len(json.dumps(delta["citation"])))
+            self._size.add(len(json.dumps(delta["citation"])))
             block.raw["citations"] = [*(block.raw.get("citations") or ()), delta["citation"]]
             return None
         if delta["type"] == "compaction_delta":
-            self._grow(len(json.dumps(delta)))
+            self._size.add(len(json.dumps(delta)))
             block.raw.update((name, text) for name, text in delta.items() if name != "type")
             return None
         if delta["type"] not in _DELTAS:
@@ -146,7 +140,7 @@ class MessageAccumulator(Struct):
         piece = delta.get(name)
         if not isinstance(piece, str):
             return None
-        self._grow(len(piece))
+        self._size.add(len(piece))
         block.pieces.append(piece)
         block.size += len(piece)
         if kind == "tool input":

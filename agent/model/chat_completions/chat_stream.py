@@ -16,11 +16,11 @@ from agent.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
 from agent.model.answer_reader import (
     MAX_BLOCKS,
     MAX_CALL_NAME_CHARS,
-    MAX_REPLY_CHARS,
-    MAX_USAGE_TOKENS,
+    ReplySize,
     parsed_input,
     reply_label,
     too_large,
+    usage_figure,
 )
 from agent.model_port import IncomingReply, PendingBlock
 from transcripts import (
@@ -60,7 +60,7 @@ class ChunkReader(Struct):
     _open: dict[int, _ChatBlock] = field(default_factory=dict)
     _calls: dict[Any, _ChatBlock] = field(default_factory=dict)  # by the index or id that servers give
     _begun: int = 0
-    _size: int = 0
+    _size: ReplySize = field(default_factory=ReplySize)
 
     def feed(self, chunk: Mapping[str, Any]) -> Iterator[Event]:
         """Add one chunk, or a complete completion, and yield the events to show for it.
@@ -133,9 +133,7 @@ class ChunkReader(Struct):
         return block
 
     def _grow(self, block: _ChatBlock, text: str) -> None:
-        self._size += len(text)
-        if self._size > MAX_REPLY_CHARS:
-            raise too_large(f"more than {MAX_REPLY_CHARS:,} characters")
+        self._size.add(len(text))
         block.pieces.append(text)
         block.size += len(text)
 
@@ -150,19 +148,20 @@ class ChunkReader(Struct):
         """Update the usage: later figures replace earlier ones, missing and invalid ones are ignored."""
         if not isinstance(usage, dict):
             return
-        prompt = _figure(usage, "prompt_tokens")
-        output = _figure(usage, "completion_tokens")
+        prompt = usage_figure(usage, "prompt_tokens")
+        output = usage_figure(usage, "completion_tokens")
+        produced = usage.get("completion_tokens_details")
         details = usage.get("prompt_tokens_details")
-        cached = _figure(details, "cached_tokens") or _figure(usage, "prompt_cache_hit_tokens")
-        cached = min(prompt, cached or _figure(usage, "cached_tokens"))
-        written = min(prompt - cached, _figure(details, "cache_write_tokens"))
+        cached = usage_figure(details, "cached_tokens") or usage_figure(usage, "prompt_cache_hit_tokens")
+        cached = min(prompt, cached or usage_figure(usage, "cached_tokens"))
+        written = min(prompt - cached, usage_figure(details, "cache_write_tokens"))
         if prompt or output:
             self.reply.usage = Usage(
                 input=prompt - cached - written,
                 output=output,
                 cache_read=cached,
                 cache_written=written,
-                thinking=min(output, _figure(usage.get("completion_tokens_details"), "reasoning_tokens")),
+                thinking=min(output, usage_figure(produced, "reasoning_tokens")),
             )
 
 
@@ -176,11 +175,6 @@ def _texts(delta: Mapping[str, Any]) -> Iterator[tuple[Literal["text", "thinking
             yield "thinking", "".join(str(inner.get("text", "")) for inner in part.get("thinking") or ())
         elif isinstance(text := part.get("text"), str) and text:
             yield "text", text
-
-
-def _figure(usage: Any, name: str) -> int:
-    count = usage.get(name) if isinstance(usage, dict) else None
-    return int(count) if isinstance(count, int | float) and 0 <= count <= MAX_USAGE_TOKENS else 0
 
 
 def _finished(block: _ChatBlock, number: int) -> Block:

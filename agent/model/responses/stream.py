@@ -15,11 +15,11 @@ from agent.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
 from agent.model.answer_reader import (
     MAX_BLOCKS,
     MAX_CALL_NAME_CHARS,
-    MAX_REPLY_CHARS,
-    MAX_USAGE_TOKENS,
+    ReplySize,
     parsed_input,
     reply_label,
     too_large,
+    usage_figure,
 )
 from agent.model_port import IncomingReply, PendingBlock
 from transcripts import INVALID_JSON, PHASE, Block, Usage, block_from_json, replace_surrogates
@@ -48,7 +48,7 @@ class ItemReader(Struct):
     done: bool = False
     _open: dict[int, _OpenItem] = field(default_factory=dict)
     _begun: int = 0
-    _size: int = 0  # characters of all items
+    _size: ReplySize = field(default_factory=ReplySize)
     _calls: bool = False
     _refused: bool = False
 
@@ -108,16 +108,10 @@ class ItemReader(Struct):
         text = event["delta"]
         if not isinstance(text, str):
             raise TypeError("the delta is not a string")
-        self._grow(len(text))
+        self._size.add(len(text))
         opened.pieces.append(text)
         opened.size += len(text)
         return text
-
-    def _grow(self, chars: int) -> None:
-        """Count characters of the reply. Raises RequestRejected if it becomes too large."""
-        self._size += chars
-        if self._size > MAX_REPLY_CHARS:
-            raise too_large(f"more than {MAX_REPLY_CHARS:,} characters")
 
     def _end_item(self, index: int, item: Mapping[str, Any]) -> Iterator[Event]:
         """Finish an item, and yield its text if no deltas have shown it."""
@@ -130,7 +124,7 @@ class ItemReader(Struct):
             yield TextDelta(text)
         if opened.kind == "thinking" and not shown and text:
             yield ThinkingDelta(text)
-        self._grow(max(0, len(text) - opened.size) + len(str(item.get("encrypted_content") or "")))
+        self._size.add(max(0, len(text) - opened.size) + len(str(item.get("encrypted_content") or "")))
         self._close(index, item, text)
 
     def _close(self, index: int, item: Mapping[str, Any], text: str) -> None:
@@ -158,18 +152,18 @@ class ItemReader(Struct):
         self.reply.complete = not self._open
 
     def _count(self, usage: Any) -> None:
-        prompt = _figure(usage, "input_tokens")
+        prompt = usage_figure(usage, "input_tokens")
         details = usage.get("input_tokens_details") if isinstance(usage, dict) else None
-        cached = min(prompt, _figure(details, "cached_tokens"))
-        written = min(prompt - cached, _figure(details, "cache_write_tokens"))
-        output = _figure(usage, "output_tokens")
+        cached = min(prompt, usage_figure(details, "cached_tokens"))
+        written = min(prompt - cached, usage_figure(details, "cache_write_tokens"))
+        output = usage_figure(usage, "output_tokens")
         produced = usage.get("output_tokens_details") if isinstance(usage, dict) else None
         self.reply.usage = Usage(
             input=prompt - cached - written,
             output=output,
             cache_read=cached,
             cache_written=written,
-            thinking=min(output, _figure(produced, "reasoning_tokens")),
+            thinking=min(output, usage_figure(produced, "reasoning_tokens")),
         )
 
 
@@ -197,11 +191,6 @@ def _text_of(item: Mapping[str, Any]) -> str:
 
 def _refuses(item: Mapping[str, Any]) -> bool:
     return item["type"] == "message" and any(part.get("type") == "refusal" for part in item["content"])
-
-
-def _figure(usage: Any, name: str) -> int:
-    count = usage.get(name) if isinstance(usage, dict) else None
-    return int(count) if isinstance(count, int | float) and 0 <= count <= MAX_USAGE_TOKENS else 0
 
 
 def _finished(kind: str, item: Mapping[str, Any], text: str) -> Block | None:

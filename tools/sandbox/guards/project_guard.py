@@ -25,8 +25,8 @@ from msgspec import Struct, field
 
 from tools.files import FILE_TIMEOUT_S, FOLDER_FLAGS, FileError, closing, in_thread, one_line_path, safe_open
 from tools.sandbox.blocked_access import short_path
-from tools.sandbox.project_profile import project_key
 from transcripts import RECORDS_FOLDER
+from transcripts.storage import project_key
 
 from .git_backup import BY_WHOM, GitBackup
 from .guarded_state import (
