@@ -20,7 +20,6 @@ from .events import Event
 
 MIN_OUTPUT_TOKENS = 1024  # requested even in a small window
 BELIEVED_LIMITS_TOKENS = (256, 100_000_000)  # a size outside of these is not a window or an output limit
-MAX_OUTPUT_SHARE = 0.25  # of the window: a reply has to fit alongside its prompt
 
 
 class RequestSettings(Struct, frozen=True):
@@ -92,7 +91,7 @@ def is_believable(tokens: Any) -> TypeGuard[int]:
 
 def output_room(window: int) -> int:
     """Return the most output tokens to request in a window of `window` tokens."""
-    return max(MIN_OUTPUT_TOKENS, int(window * MAX_OUTPUT_SHARE))
+    return max(MIN_OUTPUT_TOKENS, int(window * 0.25))  # a reply has to fit alongside its prompt
 
 
 # The settings of a request that its own fact contains; the others are in the `Opened` before it.

@@ -15,7 +15,6 @@ from transcripts import TextBlock
 
 from .nested_context import NestedCall
 
-MAX_FORK_TOKENS = 50_000  # of a conversation that an agent gets without asking: a longer one distracts it
 FORK_REQUESTS = 10  # expected of an agent
 REREAD_TOKENS = 8_000  # expected to be looked up again by an agent without the conversation
 OWN_CALL = "[You are the agent that this call started. Your task is below.]"
@@ -63,7 +62,7 @@ def works_as_fork(call: NestedCall) -> bool:
     tokens = prompt_tokens(parent, context)
     return (
         is_warm
-        and tokens <= MAX_FORK_TOKENS
+        and tokens <= 50_000  # a longer conversation distracts an agent
         and fork_pays(tokens, state.overhead, state.prices_in(parent.folded))
     )
 

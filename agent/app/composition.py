@@ -138,9 +138,7 @@ def encoders() -> Mapping[str, Callable[[ModelRequest], bytes]]:
     }
 
 
-# In a window of at most this size, a rough count of the first prompts may be too inaccurate.
 RETIREMENT_NOTICE_S = 60 * 86_400.0  # before a model retires; providers announce it that early
-EXACTLY_COUNTED_WINDOW_TOKENS = 64_000
 TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)
 
 
@@ -281,7 +279,7 @@ class Services(Struct):
             await source.open(self.setup.folder, self.setup.program_environ)
         await asyncio.to_thread(self.selection.model.connect)
         await self._choose_model()
-        if self.window <= EXACTLY_COUNTED_WINDOW_TOKENS:
+        if self.window <= 64_000:  # a rough count of the first prompts may be too inaccurate there
             await asyncio.to_thread(self.counter.warm)
         self.fix_tools()
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from agent.extensions.hooks import HookEntry
 
 GIVEN_NONE = GivenSettings()
-SET_BY_COMMAND = "/config"  # the origin of a setting that the user changed in the session
-OFFICIAL_SERVER = "https://api.anthropic.com"
 SWITCHED_OFF = ("0", "false", "no", "off")  # values that switch an environment variable off
 SWITCHED_ON = ("1", "true", "yes", "on")
 
@@ -85,7 +83,7 @@ class Config(Struct, frozen=True):
     @property
     def official(self) -> bool:
         """Return whether requests go to the service itself, which takes every field that we send."""
-        return self.base_url is None or self.base_url.rstrip("/") == OFFICIAL_SERVER
+        return self.base_url is None or self.base_url.rstrip("/") == "https://api.anthropic.com"
 
     @property
     def names_openai(self) -> bool:
@@ -235,7 +233,7 @@ def with_setting(config: Config, name: str, text: str) -> Config:
     values, problems = _checked({table or key: value})
     if problems:
         raise ConfigError(problems[table or key])
-    return _with_value(config, SET_BY_COMMAND, table or key, values[table or key])
+    return _with_value(config, "/config", table or key, values[table or key])
 
 
 def form_of(name: str) -> str:

@@ -68,8 +68,6 @@ from .setup import RunSetup
 from .tool_search import sent_definitions
 from .web_tools import served_web_tools, web_tools
 
-MAX_QUIET_MEMORY_SHARE = 0.05  # of the window; larger memory files are reported
-
 
 def build_context(services: Services, session: Session) -> TurnContext:
     """Build the context of a session's turns. Raises ConfigError for contradictory settings."""
@@ -276,7 +274,7 @@ def _new_system_prompt(services: Services, rules: PermissionRules, tag: str) -> 
 
 def _warn_of_size(services: Services, memory: Sequence[tuple[Path, str]]) -> None:
     tokens = sum(services.counter.text(memory_text(path, text)) for path, text in memory)
-    if (share := tokens / services.window) > MAX_QUIET_MEMORY_SHARE:
+    if (share := tokens / services.window) > 0.05:  # smaller memory files are not worth a warning
         services.warn(f"memory files take {tokens:,} tokens ({share:.0%} of the context window); see /memory")
 
 

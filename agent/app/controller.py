@@ -70,7 +70,6 @@ BLOCKED = (
     " a new session."
 )
 SENT_MEANWHILE = "The user sent this while you were working:"
-LARGE_PROMPT_CHARS = 8_000  # the cost of a prompt of at least this size may be shown
 
 
 class CommandTable(Protocol):
@@ -363,7 +362,7 @@ async def take_in(
         found = await _additions(controller.in_use, (text, words), headless, emit)
         if found.ended is not None:
             return found.ended
-    tell = emit if found.blocks or len(text) >= LARGE_PROMPT_CHARS else None
+    tell = emit if found.blocks or len(text) >= 8_000 else None  # the cost of a smaller prompt is not shown
     given = (ChannelBlock(SENT_MEANWHILE, introduces=True), *given) if joins else given
     blocks = await prompt_blocks(session, context, earlier, (*found.blocks, *given, *found.after), tell)
     del controller.after_prompt[: len(earlier)]

@@ -20,7 +20,6 @@ from .pasted_images import IMAGES_FOLDER
 if TYPE_CHECKING:
     from agent.extensions.mcp import McpServers
 
-WINDOW_SHARE = 2  # the files of one prompt take at most one half of the window
 CALLED_PROMPT = (
     "The user called a prompt of an MCP server. Its text is between <mcp-server> tags: "
     "follow it for this request."
@@ -79,7 +78,7 @@ async def mentioned_files(context: TurnContext, text: str, headless: bool, emit:
     state = context.compaction
     clipboard = context.tool_context.journals.parent / IMAGES_FOLDER
     refusal = partial(_refusal, context.permissions.rules, headless, str(clipboard))
-    limits = AttachLimits(refusal, count=state.counter.text, tokens=state.window.size // WINDOW_SHARE)
+    limits = AttachLimits(refusal, count=state.counter.text, tokens=state.window.size // 2)
     made = await attach(mentions, context.tool_context, limits)
     for one in made:
         emit(Notice(one.message, "warning" if one.trouble else "info"))

@@ -64,7 +64,6 @@ from .follow_ups import run_agent_turns
 from .nested_context import NestedCall, nested_context, preloaded_skills
 
 MAX_REPORT_TOKENS = 2_000  # the calling session gets at most this much of an agent's report
-MIN_REQUESTS_WITH_LAST_WORD = 3  # with at least as many requests, the last one is reserved for the report
 LAST_WORD = "This is your last request. Do not call a tool. Write your report now, from what you have."
 _UNTOLD = (TextDelta, ThinkingDelta, ToolCallDelta, RawStreamEvent, TurnFinished)
 
@@ -187,7 +186,7 @@ class NestedRun(Struct):
         """Run the agent until it has reported or reaches a limit."""
         context = self.context
         most = self.context.max_turns or 0
-        keeps_last = most >= MIN_REQUESTS_WITH_LAST_WORD
+        keeps_last = most >= 3  # the last one is reserved for the report
         context.max_turns = most - keeps_last
         ended = await run_agent_turns(self.session, self.context, self.emit)
         turns = ended.turns

@@ -27,7 +27,6 @@ from transcripts.storage import make_private_folders, replace_file
 
 MAX_PASTED_PATHS = 10  # images that are dropped at once
 IMAGES_FOLDER = "images"  # for images from the clipboard, in the state directory
-_MAC_SCRIPT = "get the clipboard as «class PNGf»"  # answers «data PNGf89504E47...», in hexadecimal digits
 
 
 class NoImage(Exception):
@@ -100,7 +99,7 @@ def _clipboard_commands(environ: Mapping[str, str]) -> Iterator[tuple[str, ...]]
         (environ.get("WAYLAND_DISPLAY"), "wl-paste", "--no-newline", "--type", "image/png"),
         (environ.get("DISPLAY"), "xclip", "-selection", "clipboard", "-t", "image/png", "-o"),
         (sys.platform == "darwin", "pngpaste", "-"),
-        (sys.platform == "darwin", "osascript", "-e", _MAC_SCRIPT),
+        (sys.platform == "darwin", "osascript", "-e", "get the clipboard as «class PNGf»"),
     )
     for usable, name, *options in programs:
         path = shutil.which(name, path=environ.get("PATH", "")) if usable else None

@@ -36,7 +36,6 @@ from .composition import Services
 from .mentioned_files import mentioned_files
 
 UNAPPROVED = "[not run: {line}: {path} belongs to the project and is not approved; approve it with /trust]"
-FORKED = "The skill {name} ran in a session of its own. Its report:\n\n{text}"
 # Agents that cannot run a skill, and their replacements.
 ISOLATED_AGENTS = {"plan": "explore", "fork": DEFAULT_AGENT}
 
@@ -250,7 +249,7 @@ class _Use:
         ended = await spawn(SpawnRequest(text, agent=agent, task=task, call=ident))
         if ended.stops:
             raise StoppedByUser
-        return FORKED.format(name=skill.name, text=report_text(ended))
+        return f"The skill {skill.name} ran in a session of its own. Its report:\n\n{report_text(ended)}"
 
     def _at_turn_end(self, restore: Callable[[], None]) -> None:
         self.skills.services.turn_ends.append(restore)

@@ -23,8 +23,6 @@ from .options import Options
 from .project_approval import record_decision
 from .setup import RunSetup
 
-HELP_HINT = "/help lists commands and keys"
-
 
 class Opening:
     """The opening of a run, which begins when it is first awaited: see `open_run`."""
@@ -125,7 +123,7 @@ def start_lines(setup: RunSetup, model: str) -> list[str]:
         title = shorten(setup.masks.all(last.name or last.first_prompt), 40)
         age = format_age(last.last_active, setup.clock.now())
         lines.append(f"Last session ({age}): '{title}'. Continue it with {start_command(setup.options)}-c")
-    lines.append(f"{_suggestion(setup)}. {HELP_HINT}")
+    lines.append(f"{_suggestion(setup)}. /help lists commands and keys")
     return lines
 
 

@@ -43,9 +43,6 @@ from transcripts import (
 GitRunner = Callable[[Path, str, Sequence[str]], Awaitable[str]]  # run_git_script for one context
 WORKTREES = Path(".makeroom", "worktrees")
 IGNORE_FILES = (".gitignore", ".ignore")
-INCLUDE_FILE = ".worktreeinclude"
-MAX_COPIES = 1_000  # that are compared with the project's
-GIT_LIMIT_S = 300.0  # for one script: a checkout of a large project on a slow disk
 # A script prints "ok" as its last line; if it does not, its output is the reason. $1 is the worktree.
 _CHECKED = r"""
 exec 2>&1
@@ -290,7 +287,7 @@ class Worktree(Struct, frozen=True):
             return []
         listed = await _run(git, self.project, _UNTRACKED, str(self.path))
         untracked = set(listed.rstrip("\n").split("\0"))
-        both = [name for name in named if name in untracked][:MAX_COPIES]
+        both = [name for name in named if name in untracked][:1_000]  # each is compared
         return await asyncio.to_thread(
             lambda: [name for name in both if _is_same(self.project / name, self.path / name)]
         )
@@ -376,7 +373,8 @@ async def git_outside_session(folder: Path, environ: Mapping[str, str]) -> Async
     outputs = ProjectRecords(folder).outputs
     context = CommandContext(folder, cwd=folder, outputs=outputs, journals=outputs, environ=environ)
     try:
-        yield partial(run_git_script, context, limit_s=GIT_LIMIT_S, outside=True)
+        # a checkout of a large project on a slow disk
+        yield partial(run_git_script, context, limit_s=300.0, outside=True)
     finally:
         await command_runner(context).close()
 
@@ -417,7 +415,7 @@ async def _copy_included(git: GitRunner, worktree: Worktree) -> list[str]:
 
 async def _included(git: GitRunner, project: Path) -> list[str]:
     """Return the untracked files of the project that `.worktreeinclude` names."""
-    include = project / INCLUDE_FILE
+    include = project / ".worktreeinclude"
     if not include.is_file():
         return []
     names = (await _run(git, project, _INCLUDED, str(include))).rstrip("\n").split("\0")

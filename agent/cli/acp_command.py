@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from agent.acp import SessionWish
 
 MISSING_LIBRARY = "makeroom acp needs the extra acp: pip install 'makeroom[acp]'"
-INPUT_FORMAT = "acp"
 
 
 def run_acp(words: Sequence[str]) -> int:
@@ -82,7 +81,7 @@ def _setup(options: Options, wish: SessionWish) -> RunSetup:
                 options,
                 headless=True,
                 asks_client=True,
-                input_format=INPUT_FORMAT,
+                input_format="acp",
                 folder=wish.folder,
                 add_dirs=(*options.add_dirs, *wish.added),
                 mcp_config=(*options.mcp_config, *servers),

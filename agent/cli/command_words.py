@@ -54,7 +54,6 @@ ELSEWHERE = {
 }
 OWN_WORDS = ("help", "version")  # commands without a module
 USAGE_CODE = 2  # the exit code of every usage error
-MIN_LIKENESS = 0.8  # of a misspelt subcommand
 OF_THE_LIBRARY = ("argument ", "unknown option ", "the following ")  # messages without a remedy
 UNKNOWN_WORDS = "unrecognized arguments: "  # the start of the message of argparse
 HEADLESS_FLAGS = frozenset(("-p", "--print", "--input-format"))
@@ -208,4 +207,4 @@ def _refuse_foreign(made: argparse.ArgumentParser, words: Sequence[str], names: 
 def _nearest(word: str, known: Collection[str]) -> list[str]:
     """Return the most similar known word, one with the same letters first; [] if none is similar."""
     same_letters = [each for each in known if sorted(each) == sorted(word)]
-    return [*same_letters, *get_close_matches(word, known, 1, MIN_LIKENESS)]
+    return [*same_letters, *get_close_matches(word, known, n=1, cutoff=0.8)]

@@ -36,8 +36,6 @@ from .arguments import parse
 from .command_words import OneLineParser, asks_for_help
 from .launch import run_setup, with_errors_reported
 
-_TOOL = "bash"
-
 
 def run_permissions(words: list[str]) -> int:
     """Run `permissions` with these words. Returns 0, 2 for a usage error, 6 for invalid settings."""
@@ -104,4 +102,4 @@ def _verdict(command: str, rules: PermissionRules) -> Verdict:
         access = command_access(command, rules.folder)
     except ToolError as error:
         return Verdict("deny", str(error).partition("\n")[0])
-    return judge_call(_TOOL, [access], rules)
+    return judge_call("bash", [access], rules)

@@ -48,7 +48,6 @@ from transcripts.secrets import SecretMasks, secret_values
 from .command_words import OneLineParser, asks_for_help, to_count
 
 HIT_INDENT = "    "  # of the excerpts of a match
-QUIET_UPDATE_S = 1.0  # time to update the index before the user is notified
 
 
 class RecallScope(Struct, frozen=True):
@@ -119,7 +118,7 @@ def _recall(given: argparse.Namespace, folder: Path | None) -> int:
 def _update_index(scope: RecallScope) -> None:
     """Update the index; print a notice if that takes long."""
     paths = [record_path(scope.project, sid) for sid in scope.sids]
-    quiet_until = time.monotonic() + QUIET_UPDATE_S
+    quiet_until = time.monotonic() + 1.0  # a shorter update needs no notice
     is_there = update_index(scope.project, lambda: time.monotonic() > quiet_until)
     if is_there and time.monotonic() > quiet_until:
         size = sum(path.stat().st_size for path in paths if path.exists())

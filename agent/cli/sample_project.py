@@ -15,7 +15,6 @@ from tools.search import Checkout
 
 SAMPLE_FOLDER = "makeroom-sample"
 SAMPLE_WINDOW_TOKENS = 40_000  # of the demo: small enough to compact within a minute
-LOG_LINES = 400
 LOG_FILES = 8
 SAMPLE_FILES = {
     "README.md": """\
@@ -142,7 +141,7 @@ def leave_out_of_git(folder: Path) -> None:
 def log_text(station: int) -> str:
     """Return the log of a station: forty days of temperatures, always the same."""
     lines = []
-    for at in range(LOG_LINES):
+    for at in range(400):
         day, hour = divmod(at, 10)
         celsius = 8 + (day * 7 + station * 5) % 17 + (hour - 5) * 0.3
         lines.append(

@@ -61,7 +61,6 @@ from transcripts.search import record_path, recorded_sids
 from .command_words import OneLineParser, asks_for_help
 from .recall_command import complain, print_text
 
-MAX_CHECKED_PREFIXES = 400  # of a transcript, evenly spaced: the cost of each grows with its length
 HASH_CHARS = 12  # of a hash in a message
 _SETTINGS = frozenset(RequestSettings.__struct_fields__)
 
@@ -160,7 +159,7 @@ def _verify_requests(facts: Sequence[Fact], verified: Verified) -> None:
     """Fold the facts one by one, rebuilding each request and checking prefixes on the way."""
     folded = Folded()
     sent = set[int]()
-    step = -(-len(facts) // MAX_CHECKED_PREFIXES)
+    step = -(-len(facts) // 400)  # at most 400, evenly spaced: the cost of each grows with its length
     for number, fact in enumerate(facts):
         if isinstance(fact, RequestSent):
             _verify_request(folded, fact, verified)

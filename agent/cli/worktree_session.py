@@ -29,8 +29,6 @@ from transcripts import RECORDS_FOLDER
 
 from .session_choice import can_ask, choose_from
 
-MAX_DIFF_LINES = 200  # of each file
-
 Found = TypeVar("Found")
 
 
@@ -124,7 +122,7 @@ def leave_worktree(setup: RunSetup, code: int) -> None:
 
 def _merge(worktree: Worktree, options: Options, onto: str) -> str:
     """Show the changes and merge them if the user confirms; return "remove" if they were merged."""
-    print_diff(_with_git(worktree.project, worktree.diff), options.color, MAX_DIFF_LINES)
+    print_diff(_with_git(worktree.project, worktree.diff), options.color, limit=200)
     menu = question_menu(f"Merge these changes into {onto}?", no="No", yes="Yes, and remove the worktree")
     row = choose_from(menu, options)
     if row is None or row.value == "no":

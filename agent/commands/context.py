@@ -55,7 +55,6 @@ from .costs import CACHE_MISSES
 from .running import usage_notice
 
 DRY_RUN = "--dry-run"
-HIT_COLUMNS = 80  # of a line of a search result, with the match in it
 MAX_EVICTED_LINES = 20
 MAX_BEGINNING_CHARS = 60  # of the text of a block in a list
 _LINE_NUMBER = lazy_pattern(r"^ *\d+\t", re.MULTILINE)  # as `read` shows them
@@ -327,7 +326,7 @@ async def _search(controller: Controller, words: str, scope: Scope) -> Event:
     if (lookup := context.tool_context.lookup) is None:
         return Notice("cannot search: this session has no transcript", "warning")
     found = await asyncio.to_thread(lookup().find, words, scope)
-    lines = found.lines(context.clock.now(), HIT_COLUMNS)
+    lines = found.lines(context.clock.now(), columns=80)
     if lines:
         notes = filter(None, (found.note(), "Use /recall ID to show the whole text."))
         return CommandOutput("\n".join([*lines, *notes]), "rows")

@@ -38,7 +38,6 @@ from transcripts.search import short_sid
 from .running import usage_notice
 from .table import usage_of
 
-SERVER_PROMPT = "/mcp__"  # the start of a line that calls a prompt of an MCP server
 SCOPES = ("conversation", "files", "both")
 _THEIRS_OR_KEEP = "add `theirs` to restore such files as well, or `keep` to leave them as they are"
 MAX_LISTED_STEPS = 200
@@ -50,7 +49,6 @@ ACTION_LABELS: dict[Action, str] = {
     "mode": "would set the mode of",
     "lost": "cannot restore",
 }
-NO_CHECKPOINTS = "cannot compare or restore files: sessions with --no-session have no checkpoints"
 
 
 class RewindPoint(Struct, frozen=True):
@@ -90,7 +88,7 @@ def rewind_points(folded: Folded) -> list[RewindPoint]:
     for entry in folded.entries:
         if isinstance(entry, Prompt) and (texts := entry.texts):
             # A call of a server's prompt is followed by the text that it expands to.
-            calls = [text for text in texts if text.startswith(SERVER_PROMPT)]
+            calls = [text for text in texts if text.startswith("/mcp__")]
             points.append(
                 RewindPoint(len(points) + 1, seq=entry.seq, at=entry.fact.ts, text=(calls or texts)[-1])
             )
@@ -106,7 +104,7 @@ def why_no_files(controller: Controller) -> str:
     """Return the reason why no files can be compared or restored, "" if they can be."""
     folder = controller.in_use[1].tool_context.folder
     if checkpoints_of(controller) is None:
-        return NO_CHECKPOINTS
+        return "cannot compare or restore files: sessions with --no-session have no checkpoints"
     return "" if folder.is_dir() else f"cannot compare or restore files: the project {folder} does not exist"
 
 

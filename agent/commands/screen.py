@@ -31,7 +31,6 @@ SHORT_KEY_HELP = (
     "  {interrupt} twice exits; {program} -c resumes the session",
 )
 MORE_HELP = "More: /help commands, /help keys, /help window (a section), /help compact"
-MAX_OWN_NAMES_CHARS = 66  # of the names of your own commands, so that the line fits 80 columns
 HELP_SECTIONS: Mapping[str, str] = {  # section of the short help -> its commands
     "session": "clear resume sessions rewind fork rename export copy exit",
     "window": "context compact uncompact recall search drop pin",
@@ -86,7 +85,7 @@ async def show_help(controller: Controller, argument: str) -> Event | None:
     keys = {**controller.setup.key_names, "program": start_command(controller.setup.options).rstrip()}
     short = [with_keys(line, keys) for line in SHORT_KEY_HELP]
     if yours := " ".join(f"/{each.name}" for each in library.for_users()):
-        lines.append(f"  {'yours':<{width}}  {shorten(yours, MAX_OWN_NAMES_CHARS)}")
+        lines.append(f"  {'yours':<{width}}  {shorten(yours, 66)}")  # so that the line fits 80 columns
     return CommandOutput("\n".join(["Keys", *short, "Commands", *lines, MORE_HELP]))
 
 

@@ -17,12 +17,7 @@ from transcripts.patterns import lazy_pattern
 
 from .conversation import Answer, Step, calls_in, own_text, tool_call
 
-COMPACTED = (
-    "The context was compacted automatically, so I am stopping here. `/context` shows the compaction, "
-    "`/recall` shows what was removed, and `/uncompact` undoes it."
-)
 PAGE_FILES = 100  # listed at a time
-AHEAD_FILES = 20  # named at a time as the next ones
 _READ_ALL = (
     r"(?i)\b(read|look at|go through) (every|each|all)( of)?( the)? (?P<what>[\w.*+#-]*?)\s*files?\b"
     r"( (in|under|inside|within|from|of|below) (the )?(?P<where>`[^`]+`|'[^']+'|\"[^\"]+\"|[^\s,;:!?]+))?"
@@ -80,7 +75,7 @@ class ReadingProgress(Struct):
 
     def up_next(self) -> list[str]:
         """Return the lines that preserve the next paths through a compaction."""
-        numbers = range(self.done + 1, self.done + 1 + AHEAD_FILES)
+        numbers = range(self.done + 1, self.done + 21)
         paths = [self.paths[number] for number in takewhile(self.paths.__contains__, numbers)]
         head = [f"Up next ({numbers[0]}-{numbers[0] + len(paths) - 1}):"] if paths else []
         return [*head, *(f"- `{path}`" for path in paths)]
@@ -141,7 +136,10 @@ def read_next(run: ReadingRun, past: Sequence[Step]) -> Answer:
     if run.until_compacted and any(
         step.kind == "record" or step.text.startswith("[cleared:") for step in past
     ):
-        return Answer(COMPACTED)
+        return Answer(
+            "The context was compacted automatically, so I am stopping here. `/context` shows the "
+            "compaction, `/recall` shows what was removed, and `/uncompact` undoes it."
+        )
     latest = past[-1] if past else Step("reply")
     lines = []
     if latest.tool == "read" and latest.failed and not latest.interrupted:

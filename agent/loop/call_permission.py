@@ -23,7 +23,6 @@ from .session_sandbox import SessionSandbox
 from .uncovered_files import why_uncovered
 
 HINT = "Do not repeat the call or work around the denial. Find an allowed approach, or ask."
-HINT_AFTER_REASON = "Follow the user's reason."
 
 
 class ParsedCall(Struct, frozen=True):
@@ -216,7 +215,7 @@ def _refused(answer: Deny) -> Permission:
     return Permission(
         refusal=f"The user denied this call{reason}",
         shown=f"You denied this call{reason}",
-        hint=HINT_AFTER_REASON if answer.reason else HINT,
+        hint="Follow the user's reason." if answer.reason else HINT,
         reason=answer.reason,
         stop=answer.stop,
     )

@@ -78,7 +78,6 @@ LONG_SESSION = 250  # entries; a plan for more takes 50 ms and longer
 TOO_LARGE = "the server rejected the prompt as too large"
 COUNTED = "the prompt exceeds the context window by the server's count"
 MIN_ASKED_SHARE = 0.7  # of the window: a smaller prompt is not counted by the server
-MIN_NEW_SHARE = 0.1  # of the window: with less new text, the prompt is not counted either
 SUMMARY_FOLLOWS = (
     "Older messages will be replaced by a summary soon; a note follows if that frees too little. Continue "
     "with the work."
@@ -255,7 +254,7 @@ async def _counted_tokens(session: Session, context: TurnContext) -> int:
     new = [part for each in view[view.index_of(seen + 1) :] for part in each.parts if part.seq > seen]
     estimate = prompt_tokens(session, context)
     ours = slope * sum(part.tokens for part in new)
-    if estimate < MIN_ASKED_SHARE * window or ours < MIN_NEW_SHARE * window:
+    if estimate < MIN_ASKED_SHARE * window or ours < 0.1 * window:  # little is new
         return 0
     blocks = [
         block

@@ -23,7 +23,6 @@ from .model_call import prompt_tokens
 
 TokensWhenCold = Callable[[Session, TurnContext], Awaitable[int]]
 LESS_BEFORE = "run /compact first to reduce that, or /clear to start over"
-NO_LESS = "run /clear to start over"
 OTHER_MODEL = "the other model has its own cache"
 LESS_NOW = "interrupt and run /compact to reduce that"
 
@@ -76,7 +75,7 @@ async def show_cold_cost(
     written = _dollars(uncached, 0, prices, cached=bool(context.settings.cache))
     if written >= MIN_TOLD_DOLLARS and prices.caching and not prices.is_guess:
         which = "the next" if less == LESS_BEFORE else "this"
-        less = NO_LESS if less and _is_just_compacted(session) else less
+        less = "run /clear to start over" if less and _is_just_compacted(session) else less
         advice = f"; {less}" if less else ""
         emit(Notice(f"{why}: {which} request caches {uncached:,} tokens again (~${dollars:.2f}){advice}"))
 

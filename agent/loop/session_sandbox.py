@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from tools.sandbox import LocalPorts, NetworkProxy
 
 _PASSING = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
-NOT_WANTED = "switched off"
 LEVEL_NAMES: Mapping[SandboxLevel, str] = {
     "namespaces": "namespaces",
     "landlock": "Landlock and seccomp (weaker)",
@@ -225,7 +224,7 @@ class SessionSandbox(Struct):
             hides_records = False
         if store.sandbox.mode == "off":
             self.level = "none"
-            self.why = NOT_WANTED
+            self.why = "switched off"
         required = store.sandbox.mode == "require"
         store.rules = replace(
             store.rules,

@@ -21,10 +21,6 @@ from .context import TurnContext
 from .model_call import call_model
 from .tool_executor import TurnStopped, run_tool_calls
 
-CONTINUE = "Your reply was cut off at the output limit. Continue exactly where it stopped."
-CONTINUE_AFTER_COMPACTION = (
-    "Your reply was cut off because the context was full. Older parts were compacted. Continue."
-)
 CUT_OFF = "the reply was cut off because the context was full"
 REPLY_WAS_EMPTY = "Your reply was empty. Please continue."
 MAX_CONTINUATIONS = 3  # times in a row that a cut or empty reply is continued without the user
@@ -109,13 +105,15 @@ async def _continuation(session: Session, context: TurnContext, emit: Emit, repl
     """Return a prompt to continue a reply without calls; "" to send the reply back, None to end the turn."""
     match reply.stop:
         case "max_tokens":
-            return CONTINUE
+            return "Your reply was cut off at the output limit. Continue exactly where it stopped."
         case "pause_turn":
             return ""
         case "model_context_window_exceeded":
             error = PromptTooLong("the context window was full")
             await compact_reactively(session, context, emit, error, 1, CUT_OFF)
-            return CONTINUE_AFTER_COMPACTION
+            return (
+                "Your reply was cut off because the context was full. Older parts were compacted. Continue."
+            )
         case "refusal":
             return None
     return None if text_of_reply(reply).strip() else REPLY_WAS_EMPTY

@@ -11,7 +11,6 @@ from agent.formatting import own_name
 from tools.text import word_set
 
 T = TypeVar("T")
-_MIN_MISTYPED_LIKENESS = 0.75  # of a mistyped name, as a ratio of difflib
 
 # (our tool, "" for none; its use for this purpose; the names of such tools elsewhere, in lower case and
 # reduced to letters and digits)
@@ -181,6 +180,6 @@ def answer_unknown(name: str, tools: Collection[str]) -> str:
     """Return the answer to a call of a tool that is not among `tools`."""
     plain = "mcp" if name.lower().startswith("mcp__") else _plain(name).rstrip("0123456789")
     ways = (way for tool, way, names in _FOREIGN_TOOLS if plain in names and (not tool or tool in tools))
-    near = [plain] if plain in tools else get_close_matches(name.lower(), tools, 1, _MIN_MISTYPED_LIKENESS)
+    near = [plain] if plain in tools else get_close_matches(name.lower(), tools, n=1, cutoff=0.75)
     way = next(ways, f"Did you mean {near[0]}?" if near else "")
     return f"There is no tool named {name!r}.{f' {way}' if way else ''} The tools are: {', '.join(tools)}."

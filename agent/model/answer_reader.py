@@ -40,7 +40,6 @@ MAX_REPLY_CHARS = 4 * 1024 * 1024  # of all its blocks, with unparsed inputs of 
 MAX_CALL_NAME_CHARS = 200  # of a tool's name or id; the API takes 128 and 64
 MAX_USAGE_TOKENS = 10**9  # of one figure of usage
 _SLICE_BYTES = 64 * 1024  # parsed at once, before other work such as a signal
-_PIECES_AT_ONCE = 16  # the same for pieces that have already arrived; waiting for one lets other work run
 _BEGINNING_BYTES = 1_000  # kept to quote from a response that is not a stream of events
 
 
@@ -118,7 +117,7 @@ class EventStream(Struct):
             for at in range(0, len(piece), _SLICE_BYTES):
                 for event in self._take(piece[at : at + _SLICE_BYTES]):
                     yield event
-                if at or taken % _PIECES_AT_ONCE == 0:
+                if at or taken % 16 == 0:  # waiting for a piece lets other work run, also if all have arrived
                     await asyncio.sleep(0)
         for event in self._rest():
             yield event

@@ -65,7 +65,6 @@ _TEMPLATE_MISFIT = lazy_pattern(
 _REASONING_REFUSED = lazy_pattern(
     r"encrypted content .{0,8000}could not be verified|'reasoning' was provided without its required", re.S
 )
-_TEMPLATE_HINT = " (start the server with --jinja, or another --chat-template)"
 _WRONG_ENDPOINT = "unexpected endpoint"  # LM Studio, with a status of 200
 _HUNG_UP = lazy_pattern("disconnected|closed")  # in the HTTP client's error about a response that ended early
 _PROXY_HINT = "requires credentials: set HTTPS_PROXY=http://name:password@host"
@@ -126,7 +125,7 @@ def _map_answer(  # noqa: C901, PLR0911  the order of the answers is the rule
         return RequestRejected(text)
     tries = 1 if headers.get("x-should-retry") == "false" else None
     if status >= 500 and _TEMPLATE_MISFIT.search(message):
-        text += _TEMPLATE_HINT
+        text += " (start the server with --jinja, or another --chat-template)"
         tries = UNREADABLE_TRIES
     overloaded = status == 529 or kind == "overloaded_error"
     asked = retry_after(headers, now)

@@ -23,7 +23,6 @@ DUMPED_MODEL = "claude-sonnet-5-5"
 SYSTEM_SUBSTITUTE = (
     "This text replaces the system prompt of the recorded agent, which the recording does not contain. "
 )
-ONE_TOKEN = " a"  # in cl100k, even when it is repeated
 
 
 def frame_of(
@@ -71,5 +70,5 @@ def _system(tokens: int, counter: TokenCounter) -> str:
     """Return a text with that number of tokens."""
     text = (SYSTEM_SUBSTITUTE * max(1, tokens // (counter.text(SYSTEM_SUBSTITUTE) + 1))).rstrip()
     while (missing := tokens - counter.text(text)) > 0:
-        text += ONE_TOKEN * missing
+        text += " a" * missing  # in cl100k, even when it is repeated
     return text

@@ -52,7 +52,6 @@ call exit_plan with the files to change, the steps and the verification. Do not 
 END_OF_PLAN_TEXT = """\
 # Plan mode
 Plan mode is off. You may change files again."""
-_PLAN_START = "# Plan mode\nPlan mode is on"  # in sessions of every version
 ENVIRONMENT_HEADING = "# Environment"
 MODEL_HEADING = "# Model"
 _MODEL_LINE = "Model: "
@@ -64,7 +63,6 @@ _PLAN_HEAD = "# Plan mode\n"
 RECORDING_LAYERS = ("summary", "ledger")  # whose summaries contain the pins of that time
 _TELLS_OF_COMMANDS = ("[Background", COMMANDS_HEADING)
 _COMMAND_ENDED = lazy_pattern(r"^(?:\[|- )?Background command (b\d+) \(", re.MULTILINE)
-MAX_ENDED_LINE_CHARS = 200  # of a command line
 BRANCH_INTERVAL_S = 2.0  # between two looks for the status line
 MAX_HEAD_BYTES = 4_096  # of the file that names the branch
 MAX_NAME_CHARS = 200  # of a folder or branch: the name comes with the project and may be anything
@@ -158,7 +156,7 @@ def news_of_environment(folded: Folded, commands: str | None, mode: str) -> list
     if commands is not None:
         news += news_of_commands(folded, commands, mode)
     last = next((text for text in own_words if text.startswith(_PLAN_HEAD)), "")
-    if not planning and last.startswith(_PLAN_START):
+    if not planning and last.startswith("# Plan mode\nPlan mode is on"):  # in sessions of every version
         news.append(END_OF_PLAN_TEXT)
     return news
 
@@ -265,8 +263,7 @@ def news_of_ended_commands(folded: Folded) -> tuple[int, str] | None:
                     del running[job]
             _forget_ended(running, result.content)
     lines = [
-        f"- Background command {job} ({shorten(' '.join(line.split()), MAX_ENDED_LINE_CHARS)}) "
-        "was killed when makeroom exited"
+        f"- Background command {job} ({shorten(' '.join(line.split()), 200)}) was killed when makeroom exited"
         for job, line in running.items()
     ]
     first = min((begun[job] for job in running), default=0)

@@ -33,13 +33,11 @@ MAX_MEMORY_CHARS = 60_000  # shown of one memory file; a note in the prompt says
 MAX_IMPORT_DEPTH = 5  # of a chain of imports that begins with a memory file
 MAX_IMPORTS = 100  # looked up for one memory file
 _IMPORT = lazy_pattern(r"(?<![^\s(])@((?:[^\s\\@]|\\ ){1,1000})")
-_AFTER_IMPORT = ".,;:!?)"  # what may follow an import in a sentence
 _CODE_OR_COMMENT = lazy_pattern(r"^[ \t]*(?P<fence>`{3,}(?=[^`\n]*$)|~{3,})|(?P<span>`+)|<!--", re.MULTILINE)
 MAX_RULE_FILES = 1_000  # of one .claude/rules
 MAX_RULE_FOLDERS = 1_000
 # Directories of other projects' files, whose instructions are not followed.
 _FOREIGN_FOLDERS = SKIPPED_FOLDERS | {"site-packages", "vendor"}
-_AWAY = "leads out of the project or to a secret"
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # those of UTF-32 begin with them or contain a NUL
 _CUT_NOTE = lazy_pattern(
     r"^\[[\d,]+ more characters are left out; read the file for the rest\]$", re.MULTILINE
@@ -375,7 +373,7 @@ def _imports(memory: MemoryFile, names: Sequence[str], seen: set[Path]) -> Itera
 
 def _imported(file: Path, name: str) -> Path | None:
     """Return the real path of the file that `@name` means; None if this is another use of @."""
-    for written in dict.fromkeys((name, name.rstrip(_AFTER_IMPORT))):
+    for written in dict.fromkeys((name, name.rstrip(".,;:!?)"))):
         with suppress(OSError, ValueError, RuntimeError):
             path = (file.parent / Path(written.replace("\\ ", " ")).expanduser()).resolve()
             if not path.is_dir() and (path.exists() or written.endswith(".md")):
@@ -392,7 +390,7 @@ def _why_not_imported(path: Path, top: Path, own: bool, depth: int) -> str:
     if own and (not is_inside(str(path), str(real)) or path.suffix != ".md"):  # our settings are there, too
         return f"is not a .md file in {top}"
     if not own and _leads_away(path, real):
-        return _AWAY
+        return "leads out of the project or to a secret"
     try:
         found = path.stat()
         if not own and found.st_uid not in trusted_owners(top):

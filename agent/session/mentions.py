@@ -30,11 +30,7 @@ from transcripts.patterns import lazy_pattern
 
 MAX_ATTACHED_TOKENS = 25_000  # of one file; the model can read the rest
 MAX_ATTACHED_BYTES = 100_000  # read of one file: MAX_ATTACHED_TOKENS of code are at most as long
-MAX_MENTIONS = 40  # looked up in one prompt
-MAX_LISTED_NAMES = 500  # of a mentioned directory
 MAX_NAMED_ABSENT = 3  # mentions without a file that the notice names
-MAX_COMPARED_NAMES = 5_000  # of the project's files, compared with a name that does not exist
-MIN_FILE_LIKENESS = 0.7
 _WRITTEN = lazy_pattern(
     r"""(?:(?<=[\s(\[{<,;"'`])|\A)@(?:"([^"\n]{1,1000})"(\#L\d+(?:-L?\d+)?)?|"""
     r"""([^\s"@](?:\\[ ]|[^\s"]){0,1000}))"""
@@ -85,7 +81,7 @@ def find_mentions(text: str) -> list[Mention]:
     for match in _WRITTEN.finditer(text.partition("\n\n<stdin>\n")[0]):
         written = match[1] + (match[2] or "") if match[1] else match[3].replace("\\ ", " ")
         found[_mention(written)] = None
-        if len(found) == MAX_MENTIONS:
+        if len(found) == 40:  # of one prompt
             break
     return list(found)
 
@@ -156,10 +152,10 @@ def _nearest(names: Sequence[str], context: ToolContext, gone: threading.Event) 
             found.append(f"{one_line_path(near[0], context.folder)}{mark}")
             continue
         if files is None:
-            listed = regular_files(context.folder, gone.is_set)[0][:MAX_COMPARED_NAMES]
+            listed = regular_files(context.folder, gone.is_set)[0][:5_000]
             files = {each.rpartition("/")[2]: each for each in reversed(listed) if is_plain(each)}
         last = Path(path).name
-        found += [files[each] + mark for each in get_close_matches(last, files, 1, MIN_FILE_LIKENESS)]
+        found += [files[each] + mark for each in get_close_matches(last, files, n=1, cutoff=0.7)]
     return list(dict.fromkeys(found))
 
 
@@ -183,7 +179,7 @@ async def _attached(mention: Mention, path: str, context: ToolContext, limits: A
         return Attachment(_not_attached(name, why), trouble=True)
     with os_errors_explained(path, context.folder):
         if Path(path).is_dir():
-            names, count = await in_thread(FILE_TIMEOUT_S, lambda gone: folder_names(path, MAX_LISTED_NAMES))
+            names, count = await in_thread(FILE_TIMEOUT_S, lambda gone: folder_names(path, 500))
             return _folder(name, names, count)
         return await _file(mention, path, name, context, limits)
 

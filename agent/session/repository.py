@@ -66,7 +66,6 @@ from .plan_and_todo import newest_plan, newest_todos
 from .session import CHARGE_TOPIC, Session
 from .skill_texts import skills_in_use
 
-MANY_FACTS = 20_000  # of a session that is resumed
 RECORDING_SUFFIXES = (".jsonl", ".traj", ".json")
 
 
@@ -145,8 +144,8 @@ class SessionRepository(Struct):
         """Return a recorded session, to be continued. Raises StoreError."""
         with without_garbage_collection():
             session = self._reopened(path)
-            if len(session.folded.facts) > MANY_FACTS:
-                gc.freeze()  # all of them stay; looking through them would block the event loop
+            if len(session.folded.facts) > 20_000:  # looking through them all would block the event loop
+                gc.freeze()  # all of them stay
         self.cache_start(session)
         return session
 

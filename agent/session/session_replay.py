@@ -44,7 +44,6 @@ MAX_EARLIER_ENTRIES = 400  # shown by a key; `makeroom sessions show` prints all
 MAX_ANSWER_CHARS = 12_000  # of one answer, which is cut at the end of a line
 MAX_PROMPT_LINES = 20  # of one prompt; a longer one is cut to SHOWN_PROMPT_LINES
 SHOWN_PROMPT_LINES = 8
-MAX_OPEN_CALL_CHARS = 80  # of a call that never ended
 
 
 def show_replayed(session: Session, tools: Mapping[str, Tool], emit: Emit, policy: str = "thrifty") -> None:
@@ -209,7 +208,7 @@ def _without_content(result: Result) -> Result:
 
 def _call(use: ToolUseBlock, tools: Mapping[str, Tool]) -> str:
     """Describe a call in a few words, so that the user can check its effect."""
-    return f"{use.name} {shorten(' '.join(_title(use, tools).split()), MAX_OPEN_CALL_CHARS)}".rstrip()
+    return f"{use.name} {shorten(' '.join(_title(use, tools).split()), 80)}".rstrip()
 
 
 def _title(use: ToolUseBlock, tools: Mapping[str, Tool]) -> str:

@@ -32,7 +32,6 @@ _PART_LABELS = {
     PartKind.RESULT: "Tool results",
     PartKind.PLACEHOLDER: "Placeholders",
 }
-_COLOR = "inactive"
 UUID_TOPIC = "prompt id"  # of metadata: {"uuid", "seq"}
 
 
@@ -246,7 +245,7 @@ async def get_context_usage(run: ControlRequests, body: Body) -> Answer:
         sizes[label] = sizes.get(label, 0) + view.tally[kind]
     rows = {label: round(count * scale) for label, count in sizes.items()}
     rows["Free space"] = max(0, window.size - sum(rows.values()))
-    categories = [{"name": name, "tokens": tokens, "color": _COLOR} for name, tokens in rows.items()]
+    categories = [{"name": name, "tokens": tokens, "color": "inactive"} for name, tokens in rows.items()]
     memory = memory_of(context.settings.system)
     count = compaction.counter.text
     return {

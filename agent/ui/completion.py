@@ -25,11 +25,7 @@ from .terminal_text import one_line
 
 log = logging.getLogger(__name__)
 MAX_OFFERED_FILES = 50  # after an @
-MAX_OFFERED_PATHS = 200  # of one directory, on Tab
-MAX_INDEX_AGE_S = 10.0  # after which the files are listed again
-MAX_LISTING_S = 3.0  # after which the listing ends with the files found so far
 LISTING_TIMEOUT_S = 5.0  # after which a file system that does not respond is given up on
-MAX_SEEN_IN_FOLDER = 20_000  # entries that are compared with the typed path, on Tab
 MAX_TYPED_PATH_CHARS = 4_096  # PATH_MAX: a longer word before the cursor is not a path
 _MENTION = lazy_pattern(r"(?:^|\s)@([^\s@]*)$")
 
@@ -91,13 +87,13 @@ def matching_paths(word: str, folder: Path, *, shell: bool) -> list[str]:
         with os.scandir(parent) as entries:
             names = [
                 f"{entry.name}/" if entry.is_dir() else entry.name
-                for entry in islice(entries, MAX_SEEN_IN_FOLDER)
+                for entry in islice(entries, 20_000)
                 if entry.name.startswith(base) and (base.startswith(".") or not entry.name.startswith("."))
                 if is_plain(entry.name)
             ]
     except (OSError, ValueError):
         return []
-    found = [f"{head}{slash}{name}" for name in sorted(names)[:MAX_OFFERED_PATHS]]
+    found = [f"{head}{slash}{name}" for name in sorted(names)[:200]]  # more would not help
     return [re.sub(r"([\s\\\"'$&|;()<>*?#`])", r"\\\1", name) for name in found] if shell else found
 
 
@@ -116,7 +112,7 @@ class FileIndex:
 
         Only the first call waits for the listing; an old list is returned while a new one is made.
         """
-        if self._listed_at is None or self._monotonic() - self._listed_at > MAX_INDEX_AGE_S:
+        if self._listed_at is None or self._monotonic() - self._listed_at > 10.0:  # seconds
             if self._task is None or self._task.done():
                 self._task = asyncio.ensure_future(self._list())
             if self._listed_at is None:
@@ -124,7 +120,7 @@ class FileIndex:
         return self._names
 
     async def _list(self) -> None:
-        end = self._monotonic() + MAX_LISTING_S
+        end = self._monotonic() + 3.0  # after which it ends with the files found so far
         try:
             self._names = await in_thread(
                 LISTING_TIMEOUT_S,

@@ -23,8 +23,6 @@ from .frame_update import Frame, frame_update
 from .standard_streams import encode_for_terminal
 from .terminal_text import painted_width, wrap_painted, write_fully
 
-SAVE_CURSOR = "\x1b7"
-RESTORE_CURSOR = "\x1b8"
 BEGIN_UPDATE = "\x1b[?2026h"
 END_UPDATE = "\x1b[?2026l"
 
@@ -168,12 +166,12 @@ class FrameRenderer(Renderer):
         height = max(len(self.frame.rows), up + 1, height)
         self.output.write_raw("\r")
         self.output.cursor_up(up)
-        self.output.write_raw(SAVE_CURSOR)
+        self.output.write_raw("\x1b7")  # DECSC: save the cursor
         for _ in range(height - 1):
             self.output.erase_end_of_line()
             self.output.cursor_down(1)
         self.output.erase_end_of_line()
-        self.output.write_raw(RESTORE_CURSOR)
+        self.output.write_raw("\x1b8")  # DECRC: restore the cursor
         self.output.erase_down()
         self.frame = Frame()
 

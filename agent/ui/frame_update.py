@@ -29,9 +29,7 @@ _CODES = lazy_pattern(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x07\x1b]*(?:\x07|\x1b\\)")
 _WHOLE_ROW_MARKS = ("\x1b[K", "\x1b]8;")  # in rows that are only rewritten whole: filled ones and links
 _RESETS = ("\x1b[0m", "\x1b[m")
 MIN_KEPT_END = 8  # equal characters at the end of a row that are worth not rewriting
-MIN_MOVED_ROWS = 4  # changed rows from which a search for moved rows is worth it
 ERASE_TO_END = "\x1b[K"
-RESET = "\x1b[m"
 MAX_LINE_FEEDS = 3  # that are shorter than a code that moves down
 
 
@@ -133,7 +131,7 @@ def _steps(old: list[str], target: list[str], kept: int) -> list[_Step]:
     low = kept
     old_high = len(old) - end
     new_high = len(target) - end
-    if min(old_high, new_high) - low < MIN_MOVED_ROWS:
+    if min(old_high, new_high) - low < 4:  # fewer changed rows are not worth a search for moved ones
         codes = [("replace", 0, old_high - low, 0, new_high - low)]
     else:
         rows = old[low:old_high], target[low:new_high]
@@ -181,7 +179,7 @@ def row_change(old: str, new: str) -> tuple[int, str]:
         # tmux counts the cells of a row that are erased behind its text when it breaks long rows after a
         # resize: only a row that is erased from its start is as short as its text.
         return 0, ERASE_TO_END + new
-    text = held + changed + (RESET if _held_codes(held + changed) else "")
+    text = held + changed + ("\x1b[m" if _held_codes(held + changed) else "")
     return painted_width(new[:begin]), text
 
 

@@ -28,7 +28,6 @@ from .standard_streams import stdin_text
 
 log = logging.getLogger(__name__)
 MAX_STDIN_BYTES = 10 * 1024 * 1024  # a longer prompt is a mistake
-STDIN_TIMEOUT_S = 1.0  # to wait for an inherited, silent standard input when there is a prompt
 
 
 NO_USER = "no user can be asked in this run"
@@ -201,7 +200,8 @@ def _piped(has_prompt: bool) -> str:
         if os.isatty(descriptor):
             return ""
         regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        if has_prompt and not regular and not select.select([descriptor], [], [], STDIN_TIMEOUT_S)[0]:
+        # an inherited standard input may stay silent
+        if has_prompt and not regular and not select.select([descriptor], [], [], 1.0)[0]:
             return ""
         with open(descriptor, "rb", closefd=False) as stdin:
             data = stdin.read(MAX_STDIN_BYTES + 1)

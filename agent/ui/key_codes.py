@@ -22,7 +22,6 @@ _OTHER_KEY = lazy_pattern(r"\x1b\[27;(\d+);(\d+)~", re.ASCII)
 # An arrow or another named key in kitty's protocol: with an event, or with locks among the modifiers.
 _NAMED_KEY = lazy_pattern(r"\x1b\[(\d+);(\d+)(?::(\d))?([A-HPQS~])", re.ASCII)
 _SHIFT, _ALT, _CTRL, _SUPER, _HYPER, _META = (1 << bit for bit in range(6))
-_NO_LOCKS = 0x3F  # mask that removes the bits of the locks
 _RELEASED = "3"  # an event
 _CONTROLS = {chr(code + 0x60): chr(code) for code in range(1, 27)}
 _CONTROLS |= {" ": "\0", "@": "\0", "[": ESCAPE_KEY, "\\": "\x1c", "]": "\x1d", "^": "\x1e", "_": "\x1f"}
@@ -99,4 +98,4 @@ def _number(digits: str | None) -> int:
 
 def _held_keys(modifiers: str | None) -> int:
     """Return the bits of the held modifiers from a parameter that is larger by 1; locks are removed."""
-    return max(_number(modifiers) - 1, 0) & _NO_LOCKS
+    return max(_number(modifiers) - 1, 0) & 0x3F  # without the bits of the locks

@@ -30,8 +30,6 @@ from .terminal_text import (
 
 SPINNER_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 REDRAW_INTERVAL_S = 0.1  # between two drawings of the running work
-MAX_COMMAND_ROWS = 8  # of a running command
-PROGRESS_LINES = 4  # shown of a running call's output
 THOUGHT_LINES = 3
 TODO_MARKS = {"completed": ("☒", "dim"), "in_progress": ("▸", "accent"), "pending": ("☐", "")}
 MAX_PROGRESS_CHARS = 20_000  # kept of a running call's output
@@ -151,7 +149,7 @@ def draw_live_view(live_view: LiveView, ctx: RenderContext, *, rows: int, now: f
 
 def _running_call(call: RunningCall, ctx: RenderContext, now: float) -> list[str]:
     spent = now - call.started_at
-    shown = escape_output(as_drawn(call.output)).rstrip("\n").split("\n")[-PROGRESS_LINES:]
+    shown = escape_output(as_drawn(call.output)).rstrip("\n").split("\n")[-4:]
     lines = [line for line in shown if line.strip()]
     if spent >= 1:
         movable = ctx.has_keys and tool_kind(call.name) == "runs" and spent >= MIN_SHOWN_SECONDS
@@ -161,7 +159,7 @@ def _running_call(call: RunningCall, ctx: RenderContext, now: float) -> list[str
         )
     room = max(ctx.columns - len(BRANCH), 1)
     rows = [ctx.paint("dim", clip(line, room)) for line in lines]
-    title = call_rows(call.name, call.title, ctx, role="accent", most=MAX_COMMAND_ROWS)
+    title = call_rows(call.name, call.title, ctx, role="accent", most=8)
     return [*title, *below_title(rows, ctx)]
 
 

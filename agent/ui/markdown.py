@@ -45,7 +45,6 @@ from .terminal_text import (
     wrapped_spans,
 )
 
-MIN_TABLE_COLUMN = 10  # cells, with the gap; a narrower table is drawn as one line for each cell
 MIN_LAYOUT_COLUMNS = 12  # on a narrower screen text is only wrapped
 MAX_LAYOUT_CHARS = 60_000  # a longer text is only wrapped: rich takes up to 2 s for this much
 MIN_TEXT_COLUMNS = 6  # after the indents of quotes and lists
@@ -213,7 +212,7 @@ class _OpenTable(TableElement):
         rows = (
             [[cell.content for cell in row.cells] for row in self.body.rows] if self.body is not None else []
         )
-        if options.max_width < len(headings) * MIN_TABLE_COLUMN:
+        if options.max_width < len(headings) * 10:  # cells, with the gap; a narrower table is drawn as lines
             yield _stacked([cell.content for cell in headings], rows)
             return
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)

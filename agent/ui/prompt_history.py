@@ -25,7 +25,6 @@ MAX_HISTORY_ENTRIES = 2000
 MAX_HISTORY_BYTES = 4 * 1024 * 1024  # read from the end of the file
 MAX_DRAFT_BYTES = 4 * 1024 * 1024  # taken over from a session that was killed
 MAX_ENTRY_CHARS = 256 * 1024  # a longer prompt is not kept
-PASTES_MARK = b'"pastes": ['
 WARNED_MARK = b'{"note": "what is damaged above was told"}'  # a line of the history; older ones have it too
 AUTOSAVE_DELAY_S = 0.5  # between a change of the draft and its file
 
@@ -151,7 +150,7 @@ def _entry_text(line: bytes) -> str | None:
 
 def _pastes_of(line: bytes) -> Iterator[tuple[str, Pastes]]:
     """Yield the text of an entry and the spans of its pastes; nothing without valid spans."""
-    if PASTES_MARK not in line:
+    if b'"pastes": [' not in line:
         return
     with suppress(ValueError, KeyError, TypeError, RecursionError):
         entry = json.loads(line)

@@ -22,8 +22,6 @@ from tools.text import decode_text, mark_stray_bytes, pluralize
 
 from .terminal_text import cell_width, write_fully
 
-BROKEN_PIPE_CODE = 141  # 128 + SIGPIPE
-
 # Our symbols, each with an ASCII character that also takes one cell.
 _ASCII_SYMBOLS = str.maketrans(
     {
@@ -102,7 +100,7 @@ class PipeWriter:
             self._stream.write(data.decode())
         except OSError as error:
             left = isinstance(error, BrokenPipeError | ConnectionResetError)
-            self.gone = BROKEN_PIPE_CODE if left else 1
+            self.gone = 141 if left else 1  # 128 + SIGPIPE
             with Path(os.devnull).open("wb") as void:  # the interpreter's last flush must not fail
                 os.dup2(void.fileno(), self._stream.fileno())
             if not left and self._stream is not sys.stderr:

@@ -44,8 +44,6 @@ VISUAL_MODES = {SelectionType.LINES: "VISUAL LINE", SelectionType.BLOCK: "VISUAL
 # tmux resizes its screen immediately, but reports a second change only 0.25 s after the first: a frame drawn
 # in between is cut, and its rows are no longer where they seem to be.
 SIZE_SETTLE_S = 0.3
-PRINT_INTERVAL_S = 0.02  # for which output is collected: at most 50 writes a second
-SEQUENCE_TIMEOUT_S = 0.1  # after which the start of a key sequence counts as a key
 CLOSE_TIMEOUT_S = 5.0  # for the work alongside an application to end
 EXIT_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 TERMINAL_GONE_CODE = 128 + signal.SIGHUP
@@ -152,7 +150,7 @@ class LiveScreen:
     def _print_soon(self) -> None:
         if self._print_timer is None and self.app.is_running:
             loop = asyncio.get_running_loop()
-            at = max(self._printed_at + PRINT_INTERVAL_S, loop.time())
+            at = max(self._printed_at + 0.02, loop.time())  # at most 50 writes a second
             self._print_timer = loop.call_at(at, self._print)
 
     def _print(self) -> None:
@@ -187,7 +185,7 @@ class Terminal(LiveScreen):
             terminal_size_polling_interval=None,
         )
         app.ttimeoutlen = ESCAPE_TIMEOUT_S
-        app.timeoutlen = SEQUENCE_TIMEOUT_S
+        app.timeoutlen = 0.1  # then the start of a key sequence counts as a key
         super().__init__(app, output)
 
     def watch_screen(self, on_shown: Callable[[], None], on_hidden: Callable[[], None]) -> None:

@@ -29,7 +29,6 @@ _COLUMN_START = lazy_pattern(r" *(?:[^ ]+(?: [^ ]+){0,3}  +(?=[^ ]))?")  # the t
 WRAP_INDENT = "    "  # of wrapped rows below a line of columns
 _UNSAFE_CHARS = lazy_pattern(f"[{_CONTROL_CHARS}{_VISIBLE_FORMAT_CHARS}{INVISIBLE}]")
 _UNSAFE_PROSE = lazy_pattern(f"(?![{JOINERS}]){_UNSAFE_CHARS.pattern}")
-_EMOJI_SELECTOR = "\ufe0f"  # may make the character before it one cell wider
 _SGR_CODES = lazy_pattern(r"(\x1b\[[0-9;]*m)")
 PAINT_CODES = lazy_pattern(rf"({_SGR_CODES.pattern[1:-1]}|\x1b\]8;[^\x07\x1b]*\x1b\\)")  # and those of links
 LINK_END = "\x1b]8;;\x1b\\"
@@ -39,7 +38,6 @@ _OTHER_CODES = lazy_pattern(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -
 TAB_CELLS = 8  # from one tab stop to the next, as in terminals
 CODE_TAB_CELLS = 4  # the same in code and in the input
 MAX_TITLE_CHARS = 2_000  # of the title of a call where lines are not cut; some titles are megabytes
-MIN_ROW_CHARS = 1_000  # that are measured for one row of a wrapped line, however narrow it is
 
 
 def at_terminal() -> bool:
@@ -278,7 +276,7 @@ def wrap_short(line: str, room: int, most: int) -> list[str]:
 
 def _wrap_line(line: str, room: int) -> Iterator[str]:
     at = 0
-    size = max(MIN_ROW_CHARS, 4 * room)
+    size = max(1_000, 4 * room)  # measured for one row of a wrapped line, however narrow it is
     while True:
         rest = line[at : at + size]  # more than fits in a row, even with characters without a width
         head = _longest_start(rest, room)
@@ -323,7 +321,8 @@ def _fitting_chars(pieces: Iterable[str], room: int) -> int:
 def _char_width(char: str) -> int:
     from wcwidth import wcwidth  # saves runs without a screen 15 ms
 
-    return 1 if char == _EMOJI_SELECTOR else max(wcwidth(char), 0)
+    # The emoji selector may make the character before it one cell wider.
+    return 1 if char == "\ufe0f" else max(wcwidth(char), 0)
 
 
 class Theme(Struct, frozen=True):

@@ -26,7 +26,6 @@ from agent.extensions.hooks import HookEntry, read_hooks
 from tools.text import escaped, pluralize, printable
 from transcripts.storage import read_regular
 
-ROOT_VARIABLE = "CLAUDE_PLUGIN_ROOT"
 MAX_FILES = 2_000  # of one kind
 MAX_FILE_BYTES = 1024 * 1024
 MAX_SHOWN = 3  # command lines and servers, in the question for approval
@@ -243,7 +242,7 @@ class _Reading:
 
     def _read_hooks(self, raw: object) -> None:
         table = read_hooks(raw, str(self._root))
-        start = f"export {ROOT_VARIABLE}={shlex.quote(str(self._root))}; "
+        start = f"export CLAUDE_PLUGIN_ROOT={shlex.quote(str(self._root))}; "
         self.hooks += (replace(entry, run=f"{start}{entry.run}") for entry in table.entries)
         self.ignored += ((f"hooks.{name}", "makeroom does not have this event") for name in table.unknown)
         self.ignored += (("hooks", line) for line in (*table.problems, *table.remarks))

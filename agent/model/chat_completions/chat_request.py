@@ -28,7 +28,6 @@ from transcripts import (
 
 OFFICIAL_CHAT_FORMAT = "chat completions, official"  # only in transcripts of earlier versions
 CHAT_FORMAT = "chat completions"  # the key of what `Message.encoded` keeps for this adapter
-DEFAULT_REASONING_FIELD = "reasoning_content"
 SEE_BELOW = "(the image is in the next message)"
 CHAT_NAMES = ServerNames(
     {
@@ -123,7 +122,7 @@ def _encode_reply(blocks: list[Block], rejected: frozenset[Feature]) -> Iterator
             if isinstance(block, ThinkingBlock) and (name := block.extra.get(UNSIGNED)):
                 reply[name] = reply.get(name, "") + block.thinking
     if calls and "reasoning gaps" in rejected:
-        reply.setdefault(DEFAULT_REASONING_FIELD, " ")  # missing in replies of another model
+        reply.setdefault("reasoning_content", " ")  # missing in replies of another model
     if calls:
         reply["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _text_of(call)}}
