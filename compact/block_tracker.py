@@ -32,7 +32,6 @@ from .prices import Prices
 
 MAX_SOURCES = 30  # newest texts of a file, searched for the old text of an edit
 COVERED_CALLS = 1_200  # the newest calls, whose covered texts may be put back in a resumed session
-MAX_NAMED_CHARS = 60_000  # of a result, searched for names
 REREAD_CALL_TOKENS = 750.0  # the price of a repeated call: 150 of output at five times the price of input
 _EARLY_CELLS = {
     Cell.READ: Cell.READ_BEFORE_EDITS,
@@ -254,7 +253,7 @@ class BlockTracker(Struct):
         for shown in put_back:
             if shown != base_name(touch.path):
                 self._by_file.setdefault(shown, []).append(block)
-        for name in names(text[:MAX_NAMED_CHARS]):
+        for name in names(text[:60_000]):  # a longer result is searched for names in its beginning only
             self._by_name.setdefault(name, []).append(block)
 
     def _track(self, block: TrackedBlock, files: Iterable[str]) -> None:

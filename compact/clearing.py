@@ -44,13 +44,11 @@ PLACEHOLDER_START = "[cleared:"
 PREVIEW_START = "<persisted-output"
 PAGING_KINDS = frozenset({"reads", "searches", "recalls"})
 MAX_SHOWN_ARGUMENT_CHARS = 80  # of an argument that is shown; paths are shown whole
-MAX_LINE_SOURCE_CHARS = 4_000  # of a text that is put on one line
 _MAIN_ARGUMENTS = (*PATH_ARGUMENTS, "command", "pattern", "query", "url", "description", "prompt")
 PLACEHOLDER_TOKENS = 30  # of a placeholder, approximately; counted exactly when the edit is made
 MIN_CLEARED_TOKENS = 60  # that clearing one block has to free: twice the placeholder
 MAX_KEPT_WORDS_CHARS = 4_000  # of the user's words about a call, which stay when its result is cleared
 GAP = " [...] "
-SAID_HEADING = "The user said:"
 MIN_FIELD_CHARS = 160  # of a field of a tool input; for a shorter one, a placeholder would hardly be shorter
 # Fields that identify a call; and a plan that the user saw, which is valid until the next one.
 KEPT_FIELDS = frozenset({*PATH_ARGUMENTS, "pattern", "description", "url", "glob", "plan"})
@@ -178,7 +176,7 @@ def with_words(text: str, result: Result, ident: str) -> str:
     """Return the text that replaces a result, with the user's words about the call added to it."""
     answers = (f"{question} {words}".strip() for question, words in result.remarks if words not in text)
     lines = [ends_and_directives(each, MAX_KEPT_WORDS_CHARS, ident) for each in answers]
-    return "\n".join([text, *([SAID_HEADING, *lines] if lines else [])])
+    return "\n".join([text, *(["The user said:", *lines] if lines else [])])
 
 
 def is_paging(folded: Folded, part: Part) -> bool:
@@ -335,7 +333,7 @@ def call_label(use: ToolUseBlock) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    return " ".join(text[:MAX_LINE_SOURCE_CHARS].split())
+    return " ".join(text[:4_000].split())  # a line shows less than that
 
 
 def on_short_line(text: str) -> str:

@@ -39,8 +39,6 @@ MIN_UNDOTTED_CHARS = 6  # without dots and slashes
 _CASE_CHANGE_OR_UNDERSCORE = lazy_pattern(r"[a-z0-9][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]")
 _HEX_ID = lazy_pattern(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]{7,40}")
 _LETTER = lazy_pattern(r"[A-Za-z]")
-KEPT_RUNS = 4_096
-MAX_KEPT_RUN_CHARS = 200  # of a run whose names are cached: about 1 MB in all
 
 
 def names(text: str) -> set[str]:
@@ -86,10 +84,11 @@ def _runs(runs: Iterable[str]) -> list[str]:
 
 def _run(run: str) -> tuple[tuple[str, ...], str]:
     """Return the names in a run, and the compound that it begins with, "" if there is none."""
-    return _kept_run(run) if len(run) <= MAX_KEPT_RUN_CHARS else _kept_run.__wrapped__(run)
+    # longer ones are not cached: about 1 MB in all
+    return _kept_run(run) if len(run) <= 200 else _kept_run.__wrapped__(run)
 
 
-@lru_cache(maxsize=KEPT_RUNS)  # most occur in the next texts, too
+@lru_cache(maxsize=4_096)  # most occur in the next texts, too
 def _kept_run(run: str) -> tuple[tuple[str, ...], str]:
     candidates = (candidate.rstrip("/.@+-") for candidate in _CANDIDATE.findall(run))
     hit = _COMPOUND.match(run)

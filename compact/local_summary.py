@@ -57,13 +57,11 @@ PLAIN_WORD_WEIGHT = 0.25  # of a name without capitals and underscores: `model`,
 MAX_CONSTRAINT_CHARS = 300
 MAX_ERROR_CHARS = 160
 MAX_LISTED_COMMAND_CHARS = 120
-MAX_ERROR_LINES = 40  # at the end of a command's output, searched for its error
 MAX_FAILED_COMMAND_CHARS = 60  # before what it said
 MAX_COMMAND_RESULT_CHARS = 100  # of the line with a command's result
 MIN_ANNOUNCEMENT_CHARS = 20  # a shorter one means nothing by itself
 MAX_ANNOUNCEMENT_CHARS = 120  # of a sentence before an edit; a longer one explains rather than announces
 MAX_CLOSING_CHARS = 240  # of a reply that ended a turn
-MIN_NUMBER_CHARS = 3
 PROSE_ENDINGS = (".md", ".txt", ".rst", ".html", ".json", ".jsonl", ".log")  # of files that define no names
 FULLY_WEIGHED_FILES = 4  # that one command changed: with more, each weighs less, as a program makes them
 _NUMBER = lazy_pattern(r"(?<![\w.,:/-])\d[\d.,:]*\d(?![\w/-])")
@@ -409,7 +407,7 @@ def _account(
 def _add_text(account: EntryAccount, text: str, ident: str, acts: bool) -> None:
     """Account for a text of the model; `acts` is set if its reply calls tools."""
     if not account.faded:
-        numbers = {number for number in _NUMBER.findall(text) if len(number) >= MIN_NUMBER_CHARS}
+        numbers = {number for number in _NUMBER.findall(text) if len(number) >= 3}
         counts = whole_name_counts(text)
         account.uses.append(("names", account.calls, dict.fromkeys(counts, SAID_WEIGHT)))
         account.uses.append(("numbers", account.calls, dict.fromkeys(numbers, SAID_WEIGHT)))
@@ -520,7 +518,8 @@ def _telling_line(text: str, kind: ToolKind, failed: bool) -> str:
     if kind != "runs":
         return lines[0]  # makeroom's own tools say first what is wrong
     # The error is at the end of a command's output; only notes follow it: [exit code 2], [took 40 s].
-    end = [line for line in lines[-MAX_ERROR_LINES:] if line[:1] + line[-1:] != "[]"] or lines[:1]
+    # The error of a command is near the end of its output.
+    end = [line for line in lines[-40:] if line[:1] + line[-1:] != "[]"] or lines[:1]
     if not failed:
         return end[-1]
     return next((line for line in reversed(end) if _ERROR_SIGN.search(line)), end[-1])

@@ -26,7 +26,6 @@ REPLACEMENT_HEADER = (
     'recall("r57") shows the original with such an id, recall(query="...") searches all of it.]'
 )
 SUMMARY_HEADING = "## Model summary\n"  # which a pasted text, such as a pull request, will not contain
-EARLIER_SUMMARY_HEADING = "## Summary\n"  # of replacements in which the user's messages came last
 STATE_HEADING = "## Current state"
 # Headings of environment texts that the replacement generates from live values instead.
 PINS_HEADING = "# Pins"
@@ -185,7 +184,7 @@ def summary_in(replacement: str) -> str:
     """Return the model summary in a replacement, also in one of earlier versions; "" for none."""
     before, found, rest = replacement.rpartition(SUMMARY_HEADING)
     if not found:
-        before, found, rest = replacement.partition(EARLIER_SUMMARY_HEADING)
+        before, found, rest = replacement.partition("## Summary\n")
         if not found or WORDS_HEADING in before:  # it is in a text of the user
             return ""
     # "Ledger" is the local summary of earlier versions.

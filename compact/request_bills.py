@@ -44,7 +44,6 @@ from .prices import Prices
 UNUSED_SUMMARY = "unused summary"  # of a failure: a summary was written in the background for nothing
 MIN_CACHED_TOKENS = 4_096  # that every service caches; some begin with shorter prompts
 BLOCK_TOKENS = 1_024  # servers cache in blocks, and leave less than one out
-HOUR_S = 3_600
 
 
 class BilledAgain(StrEnum):
@@ -278,7 +277,7 @@ def _system(instructed: Instructed | None) -> tuple[str, ...]:
 def _lifetime(before: _Sent, lifetime_s: float) -> float:
     """Return the seconds that the entries of a request last."""
     hour = before.asked is not None and before.asked.settings.get("cache") == "1h"
-    return max(lifetime_s, HOUR_S) if hour else lifetime_s
+    return max(lifetime_s, 3_600) if hour else lifetime_s
 
 
 def _prefix_settings(sent: _Sent) -> Mapping[str, object]:

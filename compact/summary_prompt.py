@@ -57,7 +57,6 @@ AGAIN = (
     "\nYour last answer announced a summary without giving one. Write all nine sections with their content."
 )
 INSTRUCTION_TOKENS = 700  # of all of these, approximately
-SHORTENING_SHARE = 5  # each further request omits 1/5 of the window more
 LEFT_OUT_TEXT = "[The oldest part of this conversation is omitted here.]"
 LEFT_OUT_TOKENS = 12
 _ANALYSIS = lazy_pattern(r"<analysis>.*?(?:</analysis>|(?=<summary>)|\Z)", re.DOTALL)
@@ -122,7 +121,7 @@ def request_summary(situation: Situation, focus: str) -> Generator[SummaryReques
                 )
                 return finished_summary(reply, situation, ", also when asked again")
             return summary
-        over = max(over, 0) + window // SHORTENING_SHARE
+        over = max(over, 0) + window // 5  # each further request omits a fifth more
         leave_out = max(leave_out + 1, _oldest_exchanges(situation, over))
     asked = f"asked {settings.summary_max_requests} times, omitting more each time"
     raise SummaryFailed(f"{reason} ({asked})")

@@ -44,8 +44,6 @@ from tools.text import (
 from .base import Advice, ToolResult, text_result
 
 _MAX_SCREEN_CHARS = 10_000  # for the user, if a file has all of it
-_MIN_GUESSED_BYTES = 4  # beyond ASCII; fewer are spelled out
-_MAX_ESCAPED_BYTES = 500  # of binary output that are shown byte by byte
 _KEY_ADVICE: Mapping[str, str] = {
     "editor": "give git messages with -m (GIT_EDITOR is `true` here)",
     "watch": "run the command itself; to wait for something, use: until CHECK; do sleep 1; done",
@@ -120,7 +118,7 @@ def _output_text(spool: Spool, context: CommandContext, line: str, growing: bool
     if codec == "" and seems_binary(decoded_output(head)):
         spool.keep()
         binary = f"[binary output, {spool.total:,} bytes{_kept_in(spool, folder)}]"
-        return f"{escaped_bytes(tail)}\n{binary}" if spool.total <= _MAX_ESCAPED_BYTES else binary
+        return f"{escaped_bytes(tail)}\n{binary}" if spool.total <= 500 else binary  # bytes
     if codec != "utf-8":
         spool.keep()
     if spool.whole:
@@ -153,7 +151,7 @@ def _codec_of(spool: Spool) -> str:
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head, final=len(head) == spool.total)
     except UnicodeDecodeError:
-        few = sum(byte > 0x7F for byte in head) < _MIN_GUESSED_BYTES
+        few = sum(byte > 0x7F for byte in head) < 4  # fewer bytes beyond ASCII are spelled out
         return "" if few else guess_codec(head)[0]
     return "" if seems_binary(decoded_output(head)) else "utf-8"
 

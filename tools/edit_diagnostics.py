@@ -34,9 +34,7 @@ _MAX_OMITTED_LINES = 300  # the same if old_string has dots for omitted lines
 _MAX_UNLIKE_LINES = 3  # at either end
 _MAX_NAMED_RANGES = 6
 _MAX_BLOCK_LINES = 60  # of the file, shown at most
-_LEAD_LINES = 3  # shown before the first line that differs in a block that is cut
 _MAX_LINE_CHARS = 500  # of a line, compared and shown at most
-_LEAD_CHARS = 200  # shown before the first character that differs in a line that is cut
 _PIECE_CHARS = (16, 8)  # of the pieces of a text by which its place in a long line is found
 _MAX_PIECES = 40  # of one size, searched for at most
 _MAX_SOUGHT_CHARS = 2_000  # of a text, cut into such pieces
@@ -321,7 +319,7 @@ def _excerpt(lines: Sequence[str], first: int, end: int, wanted: Sequence[str]) 
             extra += max(0, (j2 - j1) - (i2 - i1))
             if i2 > i1:
                 differing.insert(0, f"{first + i1 + 1}" + (f"-{first + i2}" if i2 - i1 > 1 else ""))
-    start = max(0, min(differs - _LEAD_LINES, len(found) - _MAX_BLOCK_LINES))
+    start = max(0, min(differs - 3, len(found) - _MAX_BLOCK_LINES))  # three lines of context
     shown = found[start : start + _MAX_BLOCK_LINES]
     rows = [
         f"{first + at + 1}\t{_cut(line, wanted[min(own.get(at, 0), len(wanted) - 1)])}"
@@ -347,7 +345,7 @@ def _cut(line: str, wanted: str) -> str:
     at = _place_in(line, wanted)
     pairs = enumerate(zip(line[at:], wanted, strict=False))
     same = next((number for number, (one, two) in pairs if one != two), 0)
-    start = max(at, at + same - _LEAD_CHARS)
+    start = max(at, at + same - 200)  # characters of context
     left = len(line) - start - _MAX_LINE_CHARS
     before = f"[+{start:,} chars]…" if start else ""
     return before + line[start : start + _MAX_LINE_CHARS] + (f"…[+{left:,} chars]" if left > 0 else "")

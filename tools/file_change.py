@@ -31,7 +31,6 @@ STALE_FILE = (
     "File has been modified since read, either by the user or by a linter. "
     "Read it again before attempting to write it."
 )
-_UNREAD_FILE = "File has not been read yet. Read it first before writing to it."
 _UTF8 = TextForm()
 A = TypeVar("A", bound=FileArguments)
 
@@ -181,7 +180,7 @@ def is_stale(context: ToolContext, content: FileContent) -> bool:
     """
     seen = context.seen.get(content.path)
     if seen is None:
-        raise ToolError(_UNREAD_FILE)
+        raise ToolError("File has not been read yet. Read it first before writing to it.")
     return seen.sha256 != content.sha256
 
 

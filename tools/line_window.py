@@ -32,7 +32,6 @@ _SHOWN_DATA_CHARS = 100
 _SCAN_LIMIT_S = 5.0  # for reading through a large file; the lines found by then are shown
 _SCAN_CHARS = 64 * 1024  # of a large file, read at once
 _BUFFER_BYTES = 256 * 1024
-_SAMPLE_BYTES = 64 * 1024  # of a large file, to detect its encoding
 _MAX_TAIL_LINES = 20_000  # at the end of a large file, within which a window may begin
 _END_BYTES = 1024 * 1024  # at the end of a huge file, searched for its last lines
 
@@ -103,7 +102,7 @@ def scan_file(
     `size` is the size that the system reports. A file of at most MAX_WHOLE_BYTES is read to its end, its
     lines are counted, and it is hashed.
     """
-    form = _form_of(os.pread(descriptor, _SAMPLE_BYTES, 0))
+    form = _form_of(os.pread(descriptor, 64 * 1024, 0))
     if form is None:
         return None
     if wanted[0] < 0 and size > MAX_WHOLE_BYTES:

@@ -37,7 +37,6 @@ _STAND_IN_LINE = lazy_pattern(
     r"[ \t]*$",
     re.MULTILINE,
 )
-_OVERLAPPING_MATCHES = 10  # counted beyond the number that fits without overlapping
 # A line that consists of a comment with dots and what they stand for.
 _OMISSION = lazy_pattern(
     r"^[ \t]*+(?:#|//|/\*|<!--|--|;|%|\{/\*)[ \t]*+(?:\.\.\.|…)[^\n]{0,40}?"
@@ -60,7 +59,6 @@ _PLAIN_OMISSION = lazy_pattern(
     r"|for brevity))*[ .…:\])>]*(?:\*/\}?|-->)?[ \t]*$",
     re.IGNORECASE | re.MULTILINE,
 )
-_MIN_LOST_LINES = 2
 _NEWLINE = lazy_pattern("\r\n|\n|\r")
 _STORED_OUTPUT_TAG = "<persisted-output"
 
@@ -105,7 +103,7 @@ def source_text(data: bytes, text: str, form: TextForm) -> SourceText:
 def find_all(flat: str, piece: str) -> list[int]:
     """Return all offsets of the piece, also overlapping ones; if many overlap, only some of them."""
     found: list[int] = []
-    most = len(flat) // len(piece) + _OVERLAPPING_MATCHES
+    most = len(flat) // len(piece) + 10  # counted beyond the number that fits without overlapping
     place = flat.find(piece)
     while place >= 0 and len(found) < most:
         found.append(place)
@@ -233,7 +231,7 @@ def added_omission(new: str, old: str) -> str:
     if plain:
         kept = {line.strip() for line in new.split("\n")}
         lost = [line for line in old.split("\n") if line.strip() and line.strip() not in kept]
-        added += plain if len(lost) >= _MIN_LOST_LINES else []
+        added += plain if len(lost) >= 2 else []
     return next((each for each in added if each not in old), "")
 
 

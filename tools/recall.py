@@ -15,7 +15,6 @@ from transcripts import RECALLED_KEY, Originals, TextBlock
 from .base import Tool, ToolCall, ToolError, ToolResult, no_access, text_result
 
 MAX_PAGE_CHARS = 30_000  # as much as a result of the bash tool
-_MAX_HITS = 8  # of a search, shown at once
 _MAX_FOUND = 100  # of a search, whatever the offset
 
 
@@ -74,7 +73,7 @@ async def _search(originals: Originals, arguments: RecallArguments, own: str) ->
     """Search, except what is in view: the prompt being answered, and the reply `own` with this call."""
     words = (arguments.query or "").strip()
     offset = arguments.offset
-    wanted = min(offset + _MAX_HITS, _MAX_FOUND)
+    wanted = min(offset + 8, _MAX_FOUND)  # eight at once
     found = await asyncio.to_thread(originals.find, words, arguments.scope, wanted + 3)
     in_view = (own, originals.prompt_in_view())
     hits = tuple(hit for hit in found.hits if hit.id.partition(".")[0] not in in_view)

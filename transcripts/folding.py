@@ -43,9 +43,6 @@ from .tool_kinds import ToolKind, tool_kind
 from .view import View
 from .view_renderer import render_view
 
-MAX_MEASUREMENTS = 64  # the number that the fit of the token estimate uses
-SAME_COUNT = 0.1  # relative difference up to which two models count tokens alike: their prompts differ
-MAX_TOOL_NAME_CHARS = 128  # the API's limit
 _INVALID_NAME_CHAR = lazy_pattern(r"[^a-zA-Z0-9_-]")
 
 Memo = TypeVar("Memo")
@@ -146,7 +143,7 @@ class Conversation(Struct):
                 if not ident or ident in self._tool_ids:
                     ident = f"{ident}_{fact.seq}_{index}"
                 self._tool_ids.add(ident)
-                name = _INVALID_NAME_CHAR.sub("_", block.name)[:MAX_TOOL_NAME_CHARS] or "unnamed"
+                name = _INVALID_NAME_CHAR.sub("_", block.name)[:128] or "unnamed"  # the API's limit
                 is_valid = (ident, name) == (block.id, block.name)
                 uses[index] = block if is_valid else replace(block, id=ident, name=name)
         return uses
@@ -200,7 +197,7 @@ class Sizes(Struct):
         """
         if not (isinstance(ours, int) and isinstance(actual, int)):
             return
-        self.pairs = (*self.pairs[1 - MAX_MEASUREMENTS :], (ours, actual))
+        self.pairs = (*self.pairs[-63:], (ours, actual))  # as many as the fit uses
         if ours <= 0 or actual <= 0:
             return
         model = folded.opened.model if folded.opened else ""
@@ -210,7 +207,8 @@ class Sizes(Struct):
         if self.requests:
             last = self.requests[-1]
             share = (actual / ours) / (last.tokens / last.raw)
-            if last.model != model and abs(share - 1) > SAME_COUNT:
+            # The prompts of two models that count tokens alike differ by less.
+            if last.model != model and abs(share - 1) > 0.1:
                 self.requests = [one._replace(tokens=round(share * one.tokens)) for one in self.requests]
         for entry in reversed(folded.conversation.entries):
             if last is not None and entry.fact.seq < last.seq:

@@ -24,16 +24,12 @@ from .session_lock import RECORDS_FOLDER, path_of
 from .stored_outputs import OUTPUTS_FOLDER
 
 MAX_END_BYTES = 1 << 16  # read from the end of a large file
-MAX_HEAD_LINES = 12
 MAX_HEAD_BYTES = 1 << 21  # read from the beginning, to find the first prompt
 MAX_LISTING_BYTES = 64 << 20  # total size of the files that one listing reads whole
-MAX_PASSED_OVER = 8  # sessions of scripts that a start reads to find one of the user
-MAX_START_BYTES = 4 << 20  # of the newest file, which each start reads whole: 10 ms
 MAX_CLOCK_SKEW_S = 300.0  # between the clocks of machines that share a directory
 FORK_TOPIC = "fork"  # a topic of metadata: {"of": the copied session, "at": its last copied fact, or absent}
 _KIND_BYTES = 200  # the kind of a line is within its first bytes
 _USER_KIND = b'"kind":"user"'
-_METADATA_KIND = b'"kind":"noted"'
 
 
 class SessionSummary(Struct, frozen=True):
@@ -140,13 +136,14 @@ class ProjectRecords(Struct, frozen=True):
         """
         scripted = list[SessionSummary]()
         for path, found in transcript_files(self.home):
-            one = _summary(path, found, is_whole=found.st_size <= MAX_START_BYTES)
+            # Each start reads the newest file: whole if that takes at most 10 ms.
+            one = _summary(path, found, is_whole=found.st_size <= 4 << 20)
             if one is None or not one.is_continuable:
                 continue
             if not one.scripted:
                 return one
             scripted.append(one)
-            if len(scripted) == MAX_PASSED_OVER:
+            if len(scripted) == 8:  # sessions of scripts in a row
                 break
         return scripted[0] if scripted else None
 
@@ -238,7 +235,7 @@ def _last_active(stamps: Sequence[float], written: float) -> float:
 def _head(file: BinaryIO) -> Iterator[bytes]:
     """Yield the first lines, up to the first prompt."""
     left = MAX_HEAD_BYTES
-    for _ in range(MAX_HEAD_LINES):
+    for _ in range(12):  # lines
         line = file.readline(left)
         left -= len(line)
         if not line or left <= 0:
@@ -267,7 +264,7 @@ def _prompts_metadata_and_last(file: BinaryIO) -> Iterator[bytes]:
     for line in file:
         last = line if line.strip() else last
         head = line[:_KIND_BYTES]
-        if _USER_KIND in head or _METADATA_KIND in head:
+        if _USER_KIND in head or b'"kind":"noted"' in head:
             yield line
     yield last
 

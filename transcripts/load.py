@@ -43,15 +43,12 @@ from .folding import Folded, fold, replace_facts
 from .storage.disk import DISK, Disk, opened_fd
 
 MAX_LINE_BYTES = 1 << 28  # a longer line is not a fact: we write at most 50 MB
-MAX_RECORDS_IN_LINE = 8  # possible starts of a fact that are tried in a damaged line
 MIN_LAZY_LINE_BYTES = 2_048  # a shorter line is parsed faster than it is fetched again
 _RESULT_HEAD = lazy_bytes_pattern(
     rb'\{"v":%d,"seq":\d{1,15},"ts":"[0-9TZ:.+-]{1,40}","sid":"[^"\\]{0,200}",'
     rb'"kind":"result","of":\d{1,15},"block":\d{1,9},"content":\[' % FORMAT_VERSION
 )
-_CONTENT_END = b'],"tokens":['
 _CHECKSUM = lazy_bytes_pattern(rb',"crc":"([0-9a-f]{8})"\}\r?\n?\Z')
-_CHECKSUM_MAX_BYTES = 24
 _RESULT_KEYS = {"v", "ts", "sid", "kind", "mac", *Result.__struct_fields__}
 
 
@@ -280,7 +277,7 @@ def fact_at_end(line: bytes) -> bytes | None:
     Quotes within a fact are escaped, so only a real beginning can match, and the checksum confirms it.
     """
     at = len(line)
-    for _ in range(MAX_RECORDS_IN_LINE):
+    for _ in range(8):  # possible starts of a fact in a damaged line
         at = line.rfind(b'{"v":', 0, at)
         if at <= 0:
             return None
@@ -355,8 +352,8 @@ def parse_without_content(line: bytes) -> tuple[Result, str] | None:
     """
     if len(line) < MIN_LAZY_LINE_BYTES or (head := _RESULT_HEAD.match(line)) is None:
         return None
-    checksum = _CHECKSUM.search(line, len(line) - _CHECKSUM_MAX_BYTES)
-    end = line.rfind(_CONTENT_END, head.end())  # a match within `about` would leave invalid JSON
+    checksum = _CHECKSUM.search(line, len(line) - 24)  # bytes of a checksum, at most
+    end = line.rfind(b'],"tokens":[', head.end())  # a match within `about` would leave invalid JSON
     if checksum is None or end < 0:
         return None
     if int(checksum[1], 16) != zlib.crc32(memoryview(line)[: checksum.start()]):

@@ -31,7 +31,6 @@ from .stored_outputs import OutputsFolder
 
 _RECALL_ID = lazy_pattern(r"r(\d{1,15})(?:\.(\d{1,9}))?(?:-r(\d{1,15}))?\Z|c(\d{1,15})\Z")
 MAX_FACT_CHARS = 4_000  # of one fact in a range; `r<seq>` returns the whole text
-MAX_STRETCH_CHARS = 400_000
 NOTHING_SAID = "(no text)"
 REWOUND_NOTE = (
     "[rewound: no longer part of the conversation. To continue from this point in a copy, "
@@ -200,7 +199,7 @@ class Originals(Struct, frozen=True):
                 text = f"{text[:MAX_FACT_CHARS]}\n[... {left:,} more characters: recall r{fact.seq}]"
             pieces.append(f"[r{fact.seq} {speaker}]\n{text}")
             size += len(text)
-            if size > MAX_STRETCH_CHARS:
+            if size > 400_000:  # characters
                 pieces.append(f"[... more follows: recall the range after r{fact.seq}]")
                 break
         return "\n\n".join(pieces) or NOTHING_SAID

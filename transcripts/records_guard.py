@@ -21,7 +21,6 @@ from .spare_copy import Restored, SpareCopy, make_spare_copy
 from .store import Store
 
 READ_MARK_NS = 1_000_000_000  # the atime of an unread file is set this long before its mtime
-MAX_MARKED_FILES = 200  # whose atime is set and checked
 READ_NOTE = (
     "[this command read {path}, the transcript of this conversation, which contains the command itself. "
     f"Exclude {' and '.join(RECORD_FOLDERS)} from searches "
@@ -127,7 +126,7 @@ class RecordsGuard(Struct):
     def _mark_unread(self, copy: SpareCopy) -> None:
         """Set the atime of transcripts so that the next read changes it, if the file system records it."""
         self._marked.clear()
-        for name in (*self._live(), *copy.newest_texts()[:MAX_MARKED_FILES]):
+        for name in (*self._live(), *copy.newest_texts()[:200]):  # whose atime is set
             with suppress(OSError):
                 path = self.home / name
                 now = path.stat()

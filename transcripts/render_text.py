@@ -35,7 +35,6 @@ from .messages import (
 from .stored_outputs import OutputsFolder
 from .tool_kinds import RECALLED_KEY, tool_kind
 
-NO_DATE = "no date"
 MAX_TITLE_OF_SESSION_CHARS = 80  # of its first prompt
 MAX_SHOWN_CHARS = 20_000  # of one text in a Markdown or HTML export
 # As in a character class of `re`: the joiners, direction marks and selectors that emoji and scripts need.
@@ -235,7 +234,7 @@ def format_age(at: float, now: float) -> str:
         then = datetime.fromtimestamp(at)
         today = datetime.fromtimestamp(now)
     except (OverflowError, OSError, ValueError):
-        return NO_DATE
+        return "no date"
     spent = now - at
     days = (today.date() - then.date()).days
     if 0 <= spent < 60:

@@ -24,10 +24,8 @@ from .storage.disk import (
     write_ignore_files,
 )
 
-MAX_OUTPUT_FILE_BYTES = 64 << 20  # outputs are kept up to 50 MB
 OUTPUTS_TOP = ".task_outputs"  # in the project
 OUTPUTS_FOLDER = Path(OUTPUTS_TOP) / "tool-results"
-_SYNCED_FOLDERS = 3  # whose entries must be durable: tool-results, .task_outputs and the project
 
 
 class OutputsFolder(Struct, frozen=True):
@@ -72,7 +70,7 @@ class OutputsFolder(Struct, frozen=True):
             fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             with os.fdopen(fd, "rb") as file:
                 found = os.fstat(fd)
-                if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_OUTPUT_FILE_BYTES:
+                if not stat.S_ISREG(found.st_mode) or found.st_size > 64 << 20:  # outputs have up to 50 MB
                     return None
                 content = file.read(stored.size)
         except OSError:
@@ -83,4 +81,4 @@ class OutputsFolder(Struct, frozen=True):
 
 
 def _folders(path: Path) -> list[Path]:
-    return [folder.resolve() for folder in path.parents[:_SYNCED_FOLDERS]]
+    return [folder.resolve() for folder in path.parents[:3]]  # tool-results, .task_outputs and the project

@@ -37,14 +37,11 @@ from .view import Message, Part, PartKind, View
 
 CALL_INTERRUPTED = "[interrupted; may have run: check before you do it again]"
 CALL_NOT_RUN = "[not run: the turn was interrupted before this call]"
-EMPTY_RESULT = "(no output)"
-EMPTY_CLEAR = "[left out]"
 BEGINNING_LOST = "[the beginning of this session could not be read]"
 NO_REPLY = "[no reply]"
 NOTICE_TOKENS = 12  # our count of each of these lines
 MAX_IMAGE_TOKENS = 1_600  # of the largest image after the API has scaled it
 PIXELS_PER_TOKEN = 750  # of an image, by the API's documentation
-IMAGE_HEAD_CHARS = 64_000  # of base64, in which the dimensions of an image are searched
 CHARS_PER_TOKEN = 4
 _CLEARED_FIELD: dict[type[Block], str] = {
     ToolResultBlock: "content",
@@ -166,7 +163,7 @@ def _result_parts(exchange: Exchange) -> list[Part]:
             parts.append(Part(block, exchange.seq, index, PartKind.RESULT, NOTICE_TOKENS, use))
         else:
             content = tuple(block for block in result.content if not _is_empty_text(block))
-            content = content or (TextBlock(EMPTY_RESULT),)
+            content = content or (TextBlock("(no output)"),)
             tokens = sum(result.tokens) or rough_tokens(content)
             block = ToolResultBlock(use.id, content, is_error=result.error)
             parts.append(Part(block, result.seq, 0, PartKind.RESULT, tokens, use))
@@ -203,7 +200,7 @@ def _cleared_block(block: Block, fields: Mapping[str, Clear]) -> Block:
     clear = fields.get(_CLEARED_FIELD.get(type(block), ""))
     if clear is None:
         return block
-    text = TextBlock(clear.text if clear.text.strip() else EMPTY_CLEAR)
+    text = TextBlock(clear.text if clear.text.strip() else "[left out]")
     return replace(block, content=(text,)) if isinstance(block, ToolResultBlock) else text
 
 
@@ -244,7 +241,7 @@ def _pixels(data: str) -> int:
     """Return width times height of a base64 png, gif or jpeg from its first bytes; the maximum if unknown."""
     unknown = MAX_IMAGE_TOKENS * PIXELS_PER_TOKEN
     try:
-        head = b64decode(data[:IMAGE_HEAD_CHARS])
+        head = b64decode(data[:64_000])  # the dimensions of an image are in its beginning
     except ValueError:
         return unknown
     if head[:8] == b"\x89PNG\r\n\x1a\n" and len(head) >= 24:

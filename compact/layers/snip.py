@@ -19,7 +19,6 @@ from compact.user_messages import directives_within, request_within
 from transcripts import Block, Fold, Folded, TextBlock
 
 MAX_DIRECTIVES_TOKENS = 1_000  # of the user's sentences that are kept
-DIRECTIVES_HEADING = "Instructions of the user in the snipped messages:"
 
 
 class SnippedSpan(Struct, frozen=True):
@@ -67,7 +66,7 @@ def _fold(situation: Situation, first: int, last: int, messages: int) -> Fold:
         heading = "[summarized: the request being worked on is among the snipped messages]"
         blocks.append(TextBlock(f"{heading}\n\n{request}"))
     if directives := directives_within(situation, first, last, MAX_DIRECTIVES_TOKENS):
-        blocks.append(TextBlock(f"{DIRECTIVES_HEADING}\n{directives}"))
+        blocks.append(TextBlock(f"Instructions of the user in the snipped messages:\n{directives}"))
     if state := live_within(situation, first, last):
         blocks.append(TextBlock(state))
     return Fold(first, last=last, blocks=tuple(blocks), tokens=sum(situation.counter.blocks(tuple(blocks))))

@@ -48,10 +48,8 @@ ATTEMPTS = (
 )
 RIGHT_AFTER_CALLS = 5  # since the newest compaction
 SHORT_TAIL_TOKENS = 2_000  # by our count
-ALL_RECENT = "nothing to summarize: the whole conversation is recent and is kept verbatim"
 ALL_SUMMARIZED = "nothing to summarize: all older messages are already summarized"
 TOO_LITTLE = "not summarized: it would free less than 10 % of the context"
-NO_TIME = "the context is too full to wait for a model summary"
 NOT_IN_TIME = "the model summary was not finished in time"
 FREED_TOO_LITTLE = "the summary would have freed less than 10 % of the context and was not used"
 
@@ -152,7 +150,9 @@ def summarize_on_request(situation: Situation, trigger: Trigger, focus: str) -> 
         few = f"not summarized: the context has only {situation.tokens:,} tokens"
         return CompactionPlan(note=f"{few} (minimum {least:,}, setting [compact] min_compact_size)")
     if not has_old_entries(situation, FoldLimits(trigger)) and not _has_to_shrink(situation, trigger):
-        return CompactionPlan(note=ALL_RECENT)
+        return CompactionPlan(
+            note="nothing to summarize: the whole conversation is recent and is kept verbatim"
+        )
     if not _has_to_shrink(situation, trigger) and (reason := _frees_too_little(situation, trigger)):
         return CompactionPlan(note=reason)
     if trigger == "tool" and (reason := _does_not_pay(situation)):
@@ -217,7 +217,7 @@ def summarize(situation: Situation, trigger: Trigger, focus: str) -> Flow:
         return CompactionPlan() if trigger == "auto" and not planned.proposals else planned
     if not situation.settings.waits_for_summary(trigger):
         if not situation.can_wait:
-            return _without_model(situation, trigger, NO_TIME)
+            return _without_model(situation, trigger, "the context is too full to wait for a model summary")
         if trigger == "auto" and situation.cache_is_cold:
             # The request and the one for the summary would both write the whole history to the cache.
             return CompactionPlan()

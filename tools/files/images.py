@@ -20,7 +20,6 @@ from transcripts import ImageBlock
 MAX_IMAGE_FILE_BYTES = 64 * 1024 * 1024  # of an image file
 _MAX_SIDE_PX = 1_568  # the API scales larger images down anyway, which costs time
 _MAX_BASE64_CHARS = 5 * 1024 * 1024  # of one image in a request
-_MAX_DECODED_PX = 100_000_000  # about 400 MB when decoded
 _MAGIC_BYTES = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
@@ -70,7 +69,7 @@ def _with_pillow(data: bytes, kind: str, pillow: Any) -> tuple[ImageBlock, str]:
     try:
         image = pillow.open(io.BytesIO(data), formats=[kind.rpartition("/")[2].upper()])  # reads the header
         width, height = image.size
-        if width * height > _MAX_DECODED_PX:
+        if width * height > 100_000_000:  # about 400 MB when decoded
             raise BadImage(f"it has too many pixels ({width}x{height})")
         image.load()
     except pillow.DecompressionBombError as error:

@@ -22,7 +22,6 @@ from .workspace import Workspace
 
 _MAX_PATH_BYTES = 4_095  # PATH_MAX of Linux without its NUL
 MAX_LINKS = 40  # followed in one path before it counts as a loop, as in Linux
-_MAX_SIBLINGS = 5_000  # names in a directory that are compared to find a similar one
 _MAGIC_LINK = lazy_pattern(r"/proc/\d+(?:/task/\d+)?/(?:fd|map_files|ns)/")
 _LOOKALIKES = str.maketrans("\u202f\u00a0\u2009\u2018\u2019\u201c\u201d\u2013\u2014", "   ''\"\"--")
 
@@ -180,6 +179,6 @@ def names_in(folder: str) -> list[str]:
     """Return the names in a directory, at most as many as are quickly compared; [] if it cannot be read."""
     try:
         with os.scandir(folder or ".") as entries:
-            return [entry.name for entry in islice(entries, _MAX_SIBLINGS) if not has_surrogate(entry.name)]
+            return [entry.name for entry in islice(entries, 5_000) if not has_surrogate(entry.name)]
     except OSError:
         return []

@@ -29,8 +29,6 @@ from .write_recovery import create_locked, journal, recover, try_lock, write_all
 
 _TEMPORARY_NAME = lazy_pattern(r"\.makeroom-[0-9a-f]{16}\.tmp")
 _ANY_TEMPORARY_NAME = lazy_pattern(r"\.makeroom-(?:[0-9a-f]{16}\.tmp|restore-\d+)")
-_LOCK_POLL_S = 0.01  # between two attempts to get a lock of another process
-_MAX_LOCK_POLLS = 500  # 5 s, far longer than a write takes
 # These fields confirm the old content.
 _DROPPED_ATTRIBUTES = ("security.capability", "security.ima", "security.evm")
 _DENIED_ERRNOS = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -110,13 +108,13 @@ def _replace(request: WriteRequest, descriptor: int) -> str:
 @contextmanager
 def _locked(path: str) -> Iterator[int]:
     """Yield the file, open and locked. Raises FileError if another process has the lock for too long."""
-    for _ in range(_MAX_LOCK_POLLS):
+    for _ in range(500):  # for 5 s, far longer than a write takes
         with opened_path(path, os.O_RDONLY | os.O_NONBLOCK) as descriptor:
             # It may have been replaced since it was opened.
             if try_lock(descriptor) and os.path.samestat(os.fstat(descriptor), Path(path).lstat()):
                 yield descriptor
                 return
-        threading.Event().wait(_LOCK_POLL_S)
+        threading.Event().wait(0.01)
     raise FileError(f"{one_line_path(path)} is locked by another program.\nTry again when that is done.")
 
 

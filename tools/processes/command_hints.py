@@ -37,8 +37,6 @@ _PROMPT = lazy_pattern(
     r"|(?:continue|proceed|overwrite|are you sure)\b.{0,80}\?\s*$|press (?:enter|any key).{0,40}$|[?>:]\s*$",
     re.IGNORECASE,
 )
-_MAX_PROMPT_CHARS = 400
-_SSH_NOTICE = "Pseudo-terminal will not be allocated because stdin is not a terminal."  # ssh continues
 # A case-insensitive pattern and the advice, for the model as well as for a user who typed `!`.
 _OUTPUT_HINTS = (
     (
@@ -141,13 +139,14 @@ def awaits_keys(line: str) -> Literal["editor", "watch", ""]:
 
 def looks_like_prompt(text: str) -> bool:
     """Return whether output that stopped here ends in an unfinished line that asks for an answer."""
-    last = text[-_MAX_PROMPT_CHARS:].rpartition("\n")[2]
+    last = text[-400:].rpartition("\n")[2]  # a longer line does not ask for anything
     return bool(last.strip() and _PROMPT.search(last))
 
 
 def hint(line: str, output: str) -> str | None:
     """Return the advice for a command that needed a user; None if nothing suggests that."""
-    output = output.replace(_SSH_NOTICE, "")
+    # After this notice ssh continues.
+    output = output.replace("Pseudo-terminal will not be allocated because stdin is not a terminal.", "")
     for pattern, advice in _OUTPUT_HINTS:
         if re.search(pattern, output, re.IGNORECASE):
             return advice

@@ -15,7 +15,6 @@ from .output_text import from_first_character
 _MAX_PROGRESS_BYTES = 8_192  # of new output shown at once while a command runs
 _PROGRESS_INTERVAL_S = 0.1
 MAX_LINE_NEWS_CHARS = 1_000  # of new lines of a command in one request, as in Claude Code's monitor
-_MAX_UNFINISHED_CHARS = 100_000  # of a line without an end
 
 
 class ProgressThrottle:
@@ -63,7 +62,7 @@ class LineNews:
     def take(self, data: bytes) -> None:
         """Take output as it arrives, with secrets masked."""
         *lines, rest = (self._unfinished + self._decoder.decode(data)).split("\n")
-        self._unfinished = rest[-_MAX_UNFINISHED_CHARS:]
+        self._unfinished = rest[-100_000:]  # of a line without an end
         self._post(lines)
 
     def end(self) -> None:

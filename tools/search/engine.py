@@ -38,7 +38,6 @@ from .project_files import IDLE_FOLDERS
 _ENCODING_NAMES = (("cp866", "ibm866"), ("cp932", "shift_jis"), ("cp874", "windows-874"), ("cp", "windows-"))
 _MIN_LARGE_BYTES = 1024 * 1024  # of a file that is checked before it is searched, since it may be binary
 _MAX_WIDE_FILES = 50  # of a search that are checked
-_MAX_OPENED_FILES = 2_000  # without ripgrep
 _SIFT_LIMIT_S = 1.0
 # Begins a line of a text in UTF-16 without a byte order mark, of letters that ASCII has.
 _WIDE_START = r"(?-u)^(?:(?:[\t\r -~]\x00){4}|(?:\x00[\t\r -~]){4})"
@@ -250,7 +249,7 @@ async def _wide_candidates(
 ) -> list[str]:
     """Return files with a line that may be UTF-16 without a byte order mark, as far as quickly found."""
     if not program:  # Python searches slowly anyway
-        return [*(request.names or ())][:_MAX_OPENED_FILES]
+        return [*(request.names or ())][:2_000]  # without ripgrep
     names = [name for name in await _with_nul(context, request, program) if request.wanted(name)]
     if not names:
         return []

@@ -11,7 +11,6 @@ from tools.files import MAX_WHOLE_BYTES, FileError, load_file, opened_file
 from tools.text import decode_text
 
 _MAX_CR_BYTES = 16 * 1024 * 1024  # of a file that is checked for line endings
-_MAX_CR_FILES = 500
 _MAX_DETECTED_FILES = 500  # whose encoding is detected; each takes about a millisecond
 _FILE_HEAD_BYTES = 64 * 1024  # in which a binary file contains a NUL
 
@@ -61,7 +60,7 @@ def with_lone_cr(folder: str, sizes: Mapping[str, int]) -> list[str]:
     """
     found = list[str]()
     room = _MAX_CR_BYTES
-    for name in [name for name, size in sizes.items() if 0 < size < _MAX_CR_BYTES][:_MAX_CR_FILES]:
+    for name in [name for name, size in sizes.items() if 0 < size < _MAX_CR_BYTES][:500]:
         with suppress(OSError, FileError):
             data = load_file(f"{folder}/{name}", room).data
             if b"\0" not in data and data.count(b"\r") > data.count(b"\r\n"):

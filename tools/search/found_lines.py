@@ -26,7 +26,6 @@ _NUMBER_FIELD = lazy_bytes_pattern(rb'"line_number": ?(\d+),')
 # Lines of ripgrep that say nothing: the beginning of a file, and the end of one that is not binary.
 _BEGIN = b'{"type":"begin",'
 _END = b'{"type":"end",'
-_IS_TEXT = b'"binary_offset":null'
 _KIND_AND_PATH = lazy_pattern(r'\{"type": ?"(match|context)", ?"data": ?\{"path": ?')
 
 
@@ -124,7 +123,7 @@ class FoundReader:
             self._messages.append(raw.decode("utf-8", "replace"))
             self.room -= len(raw)
             return
-        if raw.startswith(_BEGIN) or (raw.startswith(_END) and _IS_TEXT in raw):
+        if raw.startswith(_BEGIN) or (raw.startswith(_END) and b'"binary_offset":null' in raw):
             return  # two of three lines, if each file has one match
         if oversized:
             self._keep_oversized(raw)

@@ -40,7 +40,6 @@ from .git_listing import git_environment
 from .git_script import GitFailed, run_script
 
 _MIN_INDEX_BYTES = 200_000  # about 2,000 files; for fewer it is faster to read them
-_LIMIT_S = 60.0
 FILE_CLOCK_NS = 50_000_000  # five times the coarsest resolution of file times
 # $1 is the index, $2 its copy, $3 a directory for the output, in which the file `settled` has the time before
 # which times prove something; $4 is not empty if the project's settings may convert files. The others are
@@ -233,7 +232,7 @@ class GitIndex:
                 if index is not None:
                     environ["GIT_INDEX_FILE"] = str(index)
                 return await run_script(
-                    self.context, folder=str(self._folder), script=script, environ=environ, limit_s=_LIMIT_S
+                    self.context, folder=str(self._folder), script=script, environ=environ, limit_s=60.0
                 )
         except (SupervisorLost, OSError) as error:
             raise GitFailed(str(error)) from error

@@ -15,7 +15,6 @@ from tools.sandbox import SupervisorLost
 
 from .program import find_program, run_program, safe_path
 
-_MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 _SETTINGS_FILES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 _NO_PROGRAMS = {
     "core.hooksPath": "/dev/null",
@@ -75,7 +74,7 @@ async def run_script(
     if git is None:
         raise GitFailed("git is not installed")
     pieces = list[bytes]()
-    room = _MAX_OUTPUT_BYTES
+    room = 64 * 1024 * 1024
 
     def take(data: bytes) -> bool:
         nonlocal room

@@ -25,7 +25,6 @@ from .checkout import Checkout, small_text
 IGNORE_FILE = ".gitignore"
 MAX_LISTED_FILES = 150_000
 MAX_SEEN_ENTRIES = 400_000  # including ignored ones
-MAX_IGNORE_PATTERNS = 1_000  # of one file
 # Directories without work of the project, which are only listed if a search names them.
 IDLE_FOLDERS = word_set(
     ".git .hg .svn .jj node_modules __pycache__ .venv .tox .nox .mypy_cache .pytest_cache .ruff_cache"
@@ -216,7 +215,7 @@ def _ignore_file(path: Path, depth: int) -> IgnoreFile | None:
 
     patterns = list[IgnorePattern]()
     with warnings.catch_warnings(action="ignore", category=FutureWarning):  # re warns of sets such as [[a]
-        for line in text.removeprefix("\ufeff").split("\n")[:MAX_IGNORE_PATTERNS]:
+        for line in text.removeprefix("\ufeff").split("\n")[:1_000]:  # patterns of one file
             if line.replace("**/", "").count("*") > _MAX_STARS:
                 continue
             with suppress(re.error, ValueError):

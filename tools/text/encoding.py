@@ -30,7 +30,6 @@ _KANA = lazy_pattern("[\u3040-\u30ff]")
 _NEWLINE = lazy_pattern("\r\n|\n|\r")
 _CONTROL_BYTE = lazy_bytes_pattern(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f]")
 _BINARY_CHAR = lazy_pattern(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
-_BINARY_SAMPLE_CHARS = 8_000
 _ASCII_BYTES = bytes(range(128))
 _SAMPLE_CHARS = 64 * 1024  # sufficient to guess an encoding
 _JOINING = frozenset("’‘–—·…\u00a0")  # characters that may occur between two letters
@@ -208,7 +207,7 @@ def has_surrogate(text: str) -> bool:
 
 def seems_binary(text: str) -> bool:
     """Return whether more than a tenth of the beginning is control characters or not UTF-8."""
-    sample = text[:_BINARY_SAMPLE_CHARS]
+    sample = text[:8_000]  # characters
     return len(_BINARY_CHAR.findall(sample)) > len(sample) / 10
 
 

@@ -25,7 +25,6 @@ from .web_address import WebAddress, parse_address
 
 FETCH_LIMIT_S = 30.0  # for all redirects of a document together
 MAX_REDIRECTS = 5
-_READ_BYTES = 65_536
 _REDIRECTS = (301, 302, 303, 307, 308)
 _HEADERS = (
     (b"User-Agent", b"makeroom (coding agent; fetches single pages for its user)"),
@@ -201,5 +200,5 @@ class _Unpacker:
 async def _next_event(conn: h11.Connection, route: HostConnection) -> object:
     """Return the next event of the answer. Raises OSError, h11.RemoteProtocolError."""
     while (event := conn.next_event()) is h11.NEED_DATA:
-        conn.receive_data(await route.reader.read(_READ_BYTES))
+        conn.receive_data(await route.reader.read(65_536))
     return event

@@ -23,7 +23,6 @@ from ..messages import Block, TextBlock, ToolResultBlock, ToolUseBlock, Usage, i
 from ..secrets.masking import SecretMasks
 from .formats import mask_session
 
-_FORMAT_VERSION = "2.1.330"  # of Claude Code, whose readers expect these fields
 _MAX_FOLDER_CHARS = 200  # longer names end in a hash that only Claude Code can make
 
 
@@ -113,7 +112,7 @@ class _Lines(Struct):
             "userType": "external",
             "cwd": self.folder,
             "sessionId": self.session,
-            "version": _FORMAT_VERSION,
+            "version": "2.1.330",  # of Claude Code, whose readers expect these fields
             "gitBranch": "",
             "type": kind,
             "message": message,

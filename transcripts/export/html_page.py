@@ -52,8 +52,6 @@ KIND_BY_TOKEN = {
 }  # fmt: skip
 PROGRAM_LABEL = "Added by makeroom"
 MAX_LABEL_CHARS = 120
-MAX_PARTIAL_CHARS = 2_000  # of an interrupted reply
-MAX_MARKDOWN_CHARS = 30_000  # of one text; crafted text of that size takes markdown-it a second
 _UNSEEN_IN_PAGE = lazy_pattern(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{INVISIBLE}]")
 _BASE64 = lazy_pattern("[A-Za-z0-9+/=]+")
 _IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
@@ -139,14 +137,14 @@ def _reply_blocks(fact: Reply) -> Iterator[str]:
                 yield _details("thinking", _pre(thinking), "thinking")
         elif isinstance(block, TextBlock):
             shown = _visible(block.text)
-            short = len(shown) <= MAX_MARKDOWN_CHARS
+            short = len(shown) <= 30_000  # crafted text of that size takes markdown-it a second
             yield (
                 f"<div class=md>{_markdown().render(shown)}</div>" if short else f"<pre>{_html(shown)}</pre>"
             )
         else:
             yield _block(block)
     if not fact.complete:
-        yield f"<p class=cut>(interrupted) {_html(fact.partial[:MAX_PARTIAL_CHARS])}</p>"
+        yield f"<p class=cut>(interrupted) {_html(fact.partial[:2_000])}</p>"
 
 
 class _ImagesAsLinks(RendererHTML):

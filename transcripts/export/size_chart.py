@@ -14,9 +14,7 @@ HEIGHT = 252  # in the chart's own units
 LEFT = 52
 TOP = 66
 BOTTOM = 230  # left, upper and lower edge of the plot
-MAX_SCALE_LINES = 5
 WORD_ROWS = 3
-WORD_ROW_HEIGHT = 16  # above the plot
 WORDS_WIDTH = 270  # maximum width of a label
 WORDS_BY_LAYER = {
     "budget": "large results moved to files",
@@ -99,7 +97,7 @@ def size_chart(folded: Folded) -> str:
 def scale_step(most: int) -> int:
     """Return the distance of the lines of a scale up to `most` tokens: 1, 2 or 5 times a power of ten."""
     step = 1
-    while most / step > MAX_SCALE_LINES:
+    while most / step > 5:
         step = step * 5 // 2 if str(step).startswith("2") else step * 2
     return step
 
@@ -116,7 +114,7 @@ def _marks(shown: list[tuple[Compacted, float]]) -> Iterator[str]:
         top = TOP - 8
         if row is not None:
             free[row] = begin + WORDS_WIDTH
-            top = TOP - 12 - (WORD_ROWS - row) * WORD_ROW_HEIGHT + 8
+            top = TOP - 12 - (WORD_ROWS - row) * 16 + 8
             labels.append(
                 f"<text class=words x={at + shift:.1f} y={top + 8} text-anchor={anchor}>{words}</text>"
             )

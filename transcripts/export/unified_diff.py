@@ -19,10 +19,6 @@ from .code_languages import language_of
 
 _HUNK_STARTS = lazy_pattern(r"@@ -(\d+)\S* \+(\d+)")  # line numbers in the old and the new file
 _PIECE = lazy_pattern(r"\w+|\s+|.")
-MAX_MARKED_LINE_CHARS = 400  # longer lines are not compared
-MAX_MARKED_LINES = 150  # of one diff: comparing takes up to half a millisecond per line
-MAX_SKIPPED_LINES = 4  # between a removed line and the added line that replaced it
-MIN_KEPT_SHARE = 0.5  # the share of both lines that must be equal for marks to be useful
 
 T = TypeVar("T")
 Span = tuple[int, int]
@@ -114,7 +110,8 @@ def _with_marks(rows: Sequence[DiffRow]) -> list[DiffRow]:
     for at in range(len(runs) - 1):
         sign, removed = runs[at]
         next_sign, added = runs[at + 1]
-        if (sign, next_sign) != ("-", "+") or compared > MAX_MARKED_LINES:
+        # comparing takes up to half a millisecond per line
+        if (sign, next_sign) != ("-", "+") or compared > 150:
             continue
         for old, new, marks in _pairs(removed, added):
             removed[old] = replace(removed[old], marks=marks[0])
@@ -130,7 +127,7 @@ def _pairs(removed: Sequence[DiffRow], added: Sequence[DiffRow]) -> Iterator[tup
     """
     begin = 0
     for old, row in enumerate(removed):
-        for new in range(begin, min(begin + MAX_SKIPPED_LINES + 1, len(added))):
+        for new in range(begin, min(begin + 5, len(added))):
             marks = changed_words(row.text, added[new].text)
             if any(marks):
                 yield old, new, marks
@@ -140,12 +137,13 @@ def _pairs(removed: Sequence[DiffRow], added: Sequence[DiffRow]) -> Iterator[tup
 
 def changed_words(old: str, new: str) -> ChangedWords:
     """Return the spans of both lines that differ; none if they have little in common."""
-    if max(len(old), len(new)) > MAX_MARKED_LINE_CHARS or not (old.strip() and new.strip()):
+    # Longer lines are not compared.
+    if max(len(old), len(new)) > 400 or not (old.strip() and new.strip()):
         return (), ()
     words = [_PIECE.findall(old), _PIECE.findall(new)]
     codes = SequenceMatcher(str.isspace, words[0], words[1], autojunk=False).get_opcodes()
     kept = sum(len("".join(words[0][low:high])) for kind, low, high, _, _ in codes if kind == "equal")
-    if kept < MIN_KEPT_SHARE * max(len(old), len(new)):
+    if kept < 0.5 * max(len(old), len(new)):  # marks of less are not useful
         return (), ()
     changes = [code for code in codes if code[0] != "equal"]
     return (

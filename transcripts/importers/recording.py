@@ -17,15 +17,11 @@ from ..facts import Fact, Reply, Result, User, about_remarks
 from ..messages import Block, TextBlock, ToolResultBlock, ToolUseBlock, UnknownBlock, block_from_json
 from ..patterns import lazy_pattern
 
-_MAX_QUESTIONS = 20  # of one call; Claude Code asks at most four
 _MAX_SECONDS = 1e11  # the year 5138; a larger time is in milliseconds
 # The texts that Claude Code puts around the user's words in a result.
 _REFUSAL_START = "The user doesn't want to "
 _REASON_START = "To tell you how to proceed, the user said:"
 _REFUSAL_NOTE = "User rejected tool use"
-_ERROR_START = "Error: "
-_SERVER_TOOL_START = "mcp__"
-_ASKING_TOOL = "AskUserQuestion"
 _ANSWERS_END = " You can now continue"
 _ZSTD_START = b"\x28\xb5\x2f\xfd"
 _TYPE_NAME = lazy_pattern(r"[\w.:-]{1,40}")
@@ -202,15 +198,15 @@ def _said_in(result: str, use: Block, error: bool, note: Any) -> dict[str, Any]:
 
     The text of an error may come from a server or a command that imitates the user's words.
     """
-    if not isinstance(use, ToolUseBlock) or use.name.startswith(_SERVER_TOOL_START):
+    if not isinstance(use, ToolUseBlock) or use.name.startswith("mcp__"):
         return {}
     if error:
         is_refusal = result.startswith(_REFUSAL_START) and _tells_refusal(note)
         return about_remarks(("", result.partition(_REASON_START)[2].strip() if is_refusal else ""))
-    if use.name != _ASKING_TOOL:
+    if use.name != "AskUserQuestion":
         return {}
     asked = use.input.get("questions")
-    asked = asked[:_MAX_QUESTIONS] if isinstance(asked, list) else []
+    asked = asked[:20] if isinstance(asked, list) else []  # Claude Code asks at most four
     asked = [str(each.get("question")) for each in asked if isinstance(each, Mapping)]
     places = sorted((at, each) for each in asked if (at := result.find(f'"{each}"="')) >= 0)
     ends = [*(at for at, _ in places[1:]), (result + _ANSWERS_END).index(_ANSWERS_END)]
@@ -222,7 +218,7 @@ def _said_in(result: str, use: Block, error: bool, note: Any) -> dict[str, Any]:
 def _tells_refusal(note: Any) -> bool:
     """Return whether the note on an error, if there is one, says that the user denied the call."""
     starts = (_REFUSAL_START, _REFUSAL_NOTE)
-    return note is None or (isinstance(note, str) and note.removeprefix(_ERROR_START).startswith(starts))
+    return note is None or (isinstance(note, str) and note.removeprefix("Error: ").startswith(starts))
 
 
 def content_blocks(content: Any, skip: Skip) -> tuple[Block, ...] | None:

@@ -27,7 +27,6 @@ from .secret_forms import (
     looks_random,
 )
 
-MIN_ASSIGNED_CHARS = 4  # of a value; shorter ones are too common
 MIN_LONG_CHARS = 36  # of an unquoted value with letters of both cases
 MIN_CHANGES = 3  # between letters and digits in an unquoted value, which sha256 or base64url does not have
 
@@ -130,7 +129,8 @@ def _may_be_password(name: str, value: str) -> bool:
 
 def is_literal(value: str) -> bool:
     """Return whether a value may be a secret itself, not a variable, a path or a placeholder."""
-    if len(value) < MIN_ASSIGNED_CHARS or re.match(_NO_LITERAL, value) or is_plain_path(value):
+    # Shorter values are too common.
+    if len(value) < 4 or re.match(_NO_LITERAL, value) or is_plain_path(value):
         return False
     return "${" not in value and "..." not in value and not is_placeholder(value)
 

@@ -64,7 +64,6 @@ _HELD_PASSWORD = (
 MIN_ENTROPY_CHARS = 24  # of a value that is secret whatever its name
 # The URL itself is the secret.
 _WEBHOOK_NAME = rf"{_BEGIN}WEBHOOKS?(?:_?(?:\d+|UR[IL]|ENDPOINT|ADDRESS))*$"
-_HEADERS_NAME = r"HEADERS?(?:_|$)"
 _SECRET_HEADER = (
     r"(?:^|[\n,])[ \t]*[\w-]*(?:auth|key|token|secret|cookie|pass|sign)[\w-]*[ \t]*[:=][ \t]*([^\n,]+)"
 )
@@ -274,7 +273,7 @@ def _parts(name: str, value: str) -> Iterator[str]:
     for password in re.findall(_HELD_PASSWORD, value) if "=" in value or ":" in value else ():
         if password[0] not in "$%<{" and not is_placeholder(password) and not is_plain_path(password):
             yield password
-    if _is_named(_HEADERS_NAME, name):
+    if _is_named(r"HEADERS?(?:_|$)", name):
         for header in re.findall(_SECRET_HEADER, value, re.IGNORECASE):
             yield from (header.strip(), header.strip().partition(" ")[2])  # after "Bearer"
 

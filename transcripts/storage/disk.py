@@ -18,7 +18,6 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-_PIECE_BYTES = 1 << 20
 # Darwin has no fdatasync.
 _sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
@@ -222,7 +221,7 @@ def replace_and_open(
 def read_pieces(fd: int, start: int, end: int, disk: Disk = DISK) -> Iterator[bytes]:
     """Yield the bytes between two offsets, 1 MB at a time. Raises OSError if the file is shorter."""
     while start < end:
-        piece = disk.read(fd, min(_PIECE_BYTES, end - start), start)
+        piece = disk.read(fd, min(1 << 20, end - start), start)
         if not piece:
             raise FileEndsEarly("the file is shorter than expected")
         yield piece
