@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .block_tracker import tracking_steps
-    from .breakpoints import cache_breakpoints, cache_steps
+    from .breakpoints import cache_breakpoints
     from .clearing import call_label, clear_candidates, placeholder_edit
     from .context_figures import ContextReport, context_report
     from .dropping import plan_drop
@@ -16,10 +15,7 @@ if TYPE_CHECKING:
     from .layers.summary import SUMMARY_LAYER
     from .local_summary import (
         AccountsMissing,
-        accounting_steps,
         pins_of,
-        results_read,
-        summary_steps,
         without_long_accounts,
     )
     from .page_references import (
@@ -30,12 +26,13 @@ if TYPE_CHECKING:
     )
     from .patches import old_texts, patched_text
     from .pipeline import REACTIVE_RUNGS, dry_run, plan, quiet_below
+    from .preparation import Preparation
     from .prices import NEVER_PAYS_BACK, PriceList, Prices, Spending
     from .replacement import COMMANDS_HEADING, DIRECTORY_HEADING, PINS_HEADING
     from .report import ANNOUNCED_LAYERS, COLD_RETURN, compaction_notice, is_announced, propose, rewrite_note
-    from .request_bills import UNUSED_SUMMARY, BilledAgain, RequestBill, explain_requests, extra_dollars
+    from .request_bills import UNUSED_SUMMARY, BilledAgain, RequestBill, explain_requests
     from .restoring import FileTouch, NeededText, PutBackRules
-    from .server_cache import evidence_steps, learned_prices
+    from .server_cache import learned_prices
     from .settings import POLICY_NAMES, CompactSettings, ContextWindow, WindowState
     from .shown_blocks import ShownBlock, largest_blocks, largest_blocks_sentence
     from .situation import (
@@ -81,6 +78,7 @@ __all__ = [
     "FileTouch",
     "Flow",
     "NeededText",
+    "Preparation",
     "PriceList",
     "Prices",
     "Proposal",
@@ -94,19 +92,15 @@ __all__ = [
     "TokenCounter",
     "Trigger",
     "WindowState",
-    "accounting_steps",
     "block_texts",
     "cache_breakpoints",
-    "cache_steps",
     "call_label",
     "clear_candidates",
     "compaction_notice",
     "context_report",
     "dry_run",
     "evicted",
-    "evidence_steps",
     "explain_requests",
-    "extra_dollars",
     "fact_at",
     "finish_plan",
     "in_force",
@@ -129,13 +123,10 @@ __all__ = [
     "problems",
     "propose",
     "quiet_below",
-    "results_read",
     "rewrite_note",
     "strings",
     "summary_messages",
-    "summary_steps",
     "summary_usage",
-    "tracking_steps",
     "trim_page",
     "with_resolved_references",
     "with_result_id",
@@ -144,8 +135,7 @@ __all__ = [
 __getattr__ = lazy_door(
     __name__,
     {
-        "block_tracker": "tracking_steps",
-        "breakpoints": "cache_breakpoints cache_steps",
+        "breakpoints": "cache_breakpoints",
         "clearing": "call_label clear_candidates placeholder_edit",
         "context_figures": "ContextReport context_report",
         "dropping": "plan_drop",
@@ -153,18 +143,17 @@ __getattr__ = lazy_door(
         "identifiers": "MIN_LINE_CHARS OLD_TEXT_ARGUMENTS block_texts joined_text names strings",
         "invariants": "fact_at problems",
         "layers.summary": "SUMMARY_LAYER",
-        "local_summary": (
-            "AccountsMissing accounting_steps pins_of results_read summary_steps without_long_accounts"
-        ),
+        "local_summary": ("AccountsMissing pins_of without_long_accounts"),
         "patches": "old_texts patched_text",
         "page_references": "is_result_id pages_referred_to with_resolved_references with_result_id",
         "pipeline": "REACTIVE_RUNGS dry_run plan quiet_below",
+        "preparation": "Preparation",
         "prices": "NEVER_PAYS_BACK PriceList Prices Spending",
         "replacement": "COMMANDS_HEADING DIRECTORY_HEADING PINS_HEADING",
         "report": "COLD_RETURN ANNOUNCED_LAYERS compaction_notice is_announced propose rewrite_note",
-        "request_bills": "UNUSED_SUMMARY BilledAgain RequestBill explain_requests extra_dollars",
+        "request_bills": "UNUSED_SUMMARY BilledAgain RequestBill explain_requests",
         "restoring": "FileTouch NeededText PutBackRules",
-        "server_cache": "evidence_steps learned_prices",
+        "server_cache": "learned_prices",
         "settings": "POLICY_NAMES CompactSettings ContextWindow WindowState",
         "shown_blocks": "ShownBlock largest_blocks largest_blocks_sentence",
         "situation": (

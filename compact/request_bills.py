@@ -105,6 +105,14 @@ class RequestBill(Struct, frozen=True):
         expected = API_REASONS.get(self.reason) if self.reason is not None else None
         return None if self.api is None or expected is None else self.api.reason == expected
 
+    def extra_dollars(self, prices: Prices) -> float:
+        """Return how much more the tokens billed again cost than if they had been read from the cache."""
+        rest = self.new + self.again
+        if not rest:
+            return 0.0
+        paid = prices.plain(self.usage) - prices.read * self.read
+        return prices.dollars(self.again * (paid / rest - prices.read))
+
 
 class _Sent(Struct, frozen=True):
     """A request whose prompt was billed, with the circumstances that a cache entry depends on."""
@@ -130,15 +138,6 @@ class _Progress(Struct):
     caches: set[str] = set()  # the models of which a request read or wrote an entry
     changes: list[Fact] = []
     added: int = 0  # our count of the facts since the request before that the next prompt contains
-
-
-def extra_dollars(bill: RequestBill, prices: Prices) -> float:
-    """Return what the tokens that were billed again cost more than if they had been read from the cache."""
-    rest = bill.new + bill.again
-    if not rest:
-        return 0.0
-    paid = prices.plain(bill.usage) - prices.read * bill.read
-    return prices.dollars(bill.again * (paid / rest - prices.read))
 
 
 def explain_requests(folded: Folded, lifetime_s: float) -> list[RequestBill]:

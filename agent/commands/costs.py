@@ -10,7 +10,7 @@ from agent.events import CommandOutput, Event
 from agent.formatting import format_duration, whole_percent
 from agent.model import OPENAI_URL
 from agent.session import NESTED_TOPIC, Session
-from compact import BilledAgain, RequestBill, explain_requests, extra_dollars
+from compact import BilledAgain, RequestBill, explain_requests
 from tools.text import pluralize
 from transcripts import Usage
 
@@ -44,10 +44,9 @@ async def show_cost(controller: Controller, argument: str) -> Event | None:
     session, context = controller.in_use
     words = argument.split()
     if words in (["why"], ["why", "all"]):
-        lifetime_s = context.compaction.settings.cache_ttl_s
-        bills = explain_requests(session.folded, lifetime_s)
+        bills = explain_requests(session.folded, context.compaction.settings.cache_ttl_s)
         newest = len(bills) if "all" in words else MAX_LISTED_REQUESTS
-        return CommandOutput("\n".join(_explained(session, bills, lifetime_s, newest)))
+        return CommandOutput("\n".join(_explained(session, bills, newest)))
     if words:
         return usage_notice("cost", f"unknown argument {argument!r}")
     used = session.spent
@@ -102,9 +101,7 @@ def _other_server(config: Config) -> str:
     return "" if url.rstrip("/") == OPENAI_URL else urlsplit(url).netloc.rpartition("@")[2]
 
 
-def _explained(
-    session: Session, bills: Sequence[RequestBill], lifetime_s: float, newest: int
-) -> Iterator[str]:
+def _explained(session: Session, bills: Sequence[RequestBill], newest: int) -> Iterator[str]:
     """Yield the newest requests with their parts, the sums by reason, and the total."""
     if not bills:
         yield "no requests yet"
@@ -116,7 +113,7 @@ def _explained(
         name = f"r{bill.seq}{' summary' if bill.is_summary else ''}"
         figures = f"{name:<12} {bill.read:>11,} {bill.new:>11,} {bill.again:>11,}"
         unused = f"not used: {bill.unused}" if bill.unused else ""
-        yield f"{figures}  {'; '.join(filter(None, (_reason_of(bill, lifetime_s), unused)))}".rstrip()
+        yield f"{figures}  {'; '.join(filter(None, (_reason_of(bill), unused)))}".rstrip()
     yield ""
     yield from _sums_by_reason(session, bills)
     read = sum(bill.read for bill in bills)
@@ -128,7 +125,7 @@ def _explained(
         yield f"  and {other:,} tokens of agents and of requests that were rewound"
 
 
-def _reason_of(bill: RequestBill, lifetime_s: float) -> str:
+def _reason_of(bill: RequestBill) -> str:
     """Describe why tokens of a request were billed again, and what the API says if it differs."""
     if bill.reason is None:
         return f"({_api_reason(bill)})" if bill.api is not None and bill.api.reason in CACHE_MISSES else ""
@@ -155,7 +152,7 @@ def _sums_by_reason(session: Session, bills: Sequence[RequestBill]) -> Iterator[
         dollars = 0.0
         for bill in requests:
             prices = session.prices.known(bill.model, bill.usage.prompt)
-            dollars += extra_dollars(bill, prices) if prices is not None else 0.0
+            dollars += bill.extra_dollars(prices) if prices is not None else 0.0
         cost = f", ${dollars:.2f} more than cached" if dollars >= 0.005 else ""
         in_all = f"{tokens[reason]:,} tokens billed again in {pluralize(len(requests), 'request')}{cost}"
         yield f"{in_all}: {REASONS[reason]}"

@@ -27,13 +27,8 @@ from agent.session import (
 from compact import (
     FileTouch,
     NeededText,
+    Preparation,
     PutBackRules,
-    accounting_steps,
-    cache_steps,
-    evidence_steps,
-    results_read,
-    summary_steps,
-    tracking_steps,
     trim_page,
     with_resolved_references,
     with_result_id,
@@ -130,14 +125,13 @@ async def track_blocks(session: Session) -> None:
     all entries have to be processed.
     """
     await _fetch_read(session)
-    await _in_slices(chain(tracking_steps(session.folded), accounting_steps(session.folded)))
+    await _in_slices(Preparation(session.folded).between_turns())
 
 
 async def read_for_plan(session: Session) -> None:
     """Read the parts of a session that every plan needs, in slices between which keys are handled."""
     await _fetch_read(session)
-    folded = session.folded
-    await _in_slices(chain(evidence_steps(folded), cache_steps(folded), tracking_steps(folded)))
+    await _in_slices(Preparation(session.folded).of_plan())
 
 
 async def account_for_all(session: Session) -> None:
@@ -145,14 +139,14 @@ async def account_for_all(session: Session) -> None:
 
     After a long session was resumed, that takes seconds.
     """
-    await _in_slices(summary_steps(session.folded))
+    await _in_slices(Preparation(session.folded).of_local_summary())
 
 
 async def _fetch_read(session: Session) -> None:
     """Load the results that summaries read, before anything is made of them."""
     if session.deferred:
         with suppress(StoreError):  # the summary says less
-            await fetch_results(session, results_read(session.folded))
+            await fetch_results(session, Preparation(session.folded).results_read())
 
 
 async def _in_slices(steps: Iterator[None]) -> None:
@@ -168,9 +162,7 @@ async def _needed(session: Session, state: CompactionState, touch: FileTouch) ->
     if not state.settings.automatic:
         return None
     await _fetch_read(session)
-    await _in_slices(chain(evidence_steps(session.folded), tracking_steps(session.folded)))
-    if touch.use is not None:  # no turn begins later because of a summary that it may not need
-        await _in_slices(accounting_steps(session.folded))
+    await _in_slices(Preparation(session.folded).of_put_back(in_turn=touch.use is not None))
     rules = PutBackRules(
         state.settings,
         prices=state.prices_in(session.folded),

@@ -25,7 +25,6 @@ from transcripts import (
     NEWS_TOPIC,
     Block,
     Channel,
-    Entry,
     FactTrail,
     Fold,
     Folded,
@@ -317,13 +316,6 @@ def _may_tell(result: Result) -> bool:
 
 def _own_words(blocks: Iterable[Block], tag: str) -> Iterator[str]:
     return (text for block in blocks if (text := Channel(tag).words(block)) is not None)
-
-
-def environment_told(entry: Entry, tag: str) -> list[str]:
-    """Return makeroom's own words with a prompt or the results of an exchange; `tag` is the session's."""
-    results = () if isinstance(entry, Prompt) else entry.results.values()
-    blocks = entry.fact.blocks if isinstance(entry, Prompt) else [b for one in results for b in one.content]
-    return list(_own_words(blocks, tag))
 
 
 def branch(folder: Path) -> str:

@@ -181,7 +181,7 @@ async def _attached(mention: Mention, path: str, context: ToolContext, limits: A
         if Path(path).is_dir():
             names, count = await in_thread(FILE_TIMEOUT_S, lambda gone: folder_names(path, 500))
             return _folder(name, names, count)
-        return await _file(mention, path, name, context, limits)
+        return await _file(mention, path, name, limits)
 
 
 def _folder(name: str, names: list[str], count: int) -> Attachment:
@@ -193,9 +193,7 @@ def _folder(name: str, names: list[str], count: int) -> Attachment:
     return Attachment(f"listed {name} ({size})", (block,))
 
 
-async def _file(
-    mention: Mention, path: str, name: str, context: ToolContext, limits: AttachLimits
-) -> Attachment:
+async def _file(mention: Mention, path: str, name: str, limits: AttachLimits) -> Attachment:
     most = min(MAX_ATTACHED_TOKENS, limits.tokens)
     first, last = mention.lines or (1, MAX_WINDOW_LINES)
     count = min(last - first + 1, MAX_WINDOW_LINES)

@@ -146,7 +146,7 @@ def refusal(ident: str, error: str) -> dict[str, Any]:
     return {"type": "control_response", "response": {"subtype": "error", "request_id": ident, "error": error}}
 
 
-def replayed(message: UserMessage, raw_content: list[dict[str, Any]]) -> dict[str, Any]:
+def replayed(message: UserMessage) -> dict[str, Any]:
     """Return a user message repeated to the client (--replay-user-messages)."""
-    repeated = {"role": "user", "content": raw_content}
+    repeated = {"role": "user", "content": [block.to_json() for block in message.content]}
     return {"type": "user", "message": repeated, "parent_tool_use_id": None, "isReplay": True}

@@ -97,7 +97,7 @@ class StreamSession:
         """Run one turn, and return its exit code."""
         self._begin()
         if self._setup.options.replay_user_messages:
-            frame = replayed(message, [block.to_json() for block in message.content])
+            frame = replayed(message)
             session = self._client.channel.session
             self._client.channel.write({**frame, "session_id": session, "uuid": message.uuid})
         code, error = await outcome_of(self._work(message))

@@ -4,7 +4,7 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from compact.prices import Prices
-from compact.request_bills import BilledAgain, explain_requests, extra_dollars
+from compact.request_bills import BilledAgain, explain_requests
 from tests.narrowing import present
 from tests.transcripts.random_histories import histories
 from transcripts.facts import Compacted, Fold, Instructed, Metadata, Opened, Reply, RequestSent, Result
@@ -139,6 +139,6 @@ def test_the_extra_cost_is_that_of_writing_instead_of_reading():
     requests.now += 400
     requests.send(written=21_000)
     prices = Prices(input=4.0, read=0.1, write=1.25)
-    assert abs(extra_dollars(requests.last, prices) - 20_000 * 1.15 * 4 / 1e6) < 1e-9
+    assert abs(requests.last.extra_dollars(prices) - 20_000 * 1.15 * 4 / 1e6) < 1e-9
     small = replace(present(requests.last), again=0, new=0)
-    assert extra_dollars(small, prices) == 0
+    assert small.extra_dollars(prices) == 0

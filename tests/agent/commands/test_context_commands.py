@@ -14,7 +14,7 @@ from agent.app.controller import prompt_blocks
 from agent.commands import costs
 from agent.events import ContextChart, ContextCompacted, TurnFinished
 from agent.loop.model_call import prompt_tokens
-from agent.session.environment import environment_told
+from agent.session.environment import own_words_sent
 from compact import local_summary
 from compact.identifiers import joined_text
 from compact.report import MIN_TOLD_TOKENS, compaction_notice
@@ -389,9 +389,10 @@ def test_an_id_that_is_not_there_is_answered_with_those_near_it(tmp_path: Path) 
 
 def told_with_prompts(run: ControllerRun) -> list[str]:
     """Return makeroom's own words to the model with each prompt."""
-    entries = run.controller.in_use[0].folded.entries
-    prompts = (entry for entry in entries if isinstance(entry, Prompt))
-    return ["\n".join(environment_told(entry, run.controller.in_use[0].folded.tag)) for entry in prompts]
+    folded = run.controller.in_use[0].folded
+    sent = own_words_sent(folded)
+    prompts = (entry.seq for entry in folded.entries if isinstance(entry, Prompt))
+    return ["\n".join(text for of, text in sent if of == seq) for seq in prompts]
 
 
 def test_pins_and_their_removal_are_reported_once_with_the_next_prompt(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from agent.session.environment import (
     PLAN_TEXT,
-    environment_told,
     news_of_ended_commands,
     own_words_sent,
     telling_facts,
@@ -20,7 +19,8 @@ from agent.session.session import text_of_reply
 from agent.session.skill_texts import instructions_text, skills_in_use
 from compact.prices import PriceList
 from tests.tables import each_row
-from transcripts.entries import Prompt
+from transcripts.channel import Channel
+from transcripts.entries import Entry, Prompt
 from transcripts.facts import Fact, Opened, Reply, Result, Rewound, User
 from transcripts.folding import Folded, fold
 from transcripts.messages import Block, ChannelBlock, TextBlock, ToolUseBlock, injected
@@ -75,6 +75,13 @@ def told(folded: Folded) -> tuple[object, ...]:
     return newest_plan(folded), newest_todos(folded), [*skills_in_use(folded).items()], own_words_sent(folded)
 
 
+def own_words_of(entry: Entry, tag: str) -> list[str]:
+    """Return makeroom's own words with a prompt or the results of an exchange, found without a trail."""
+    results = () if isinstance(entry, Prompt) else entry.results.values()
+    blocks = entry.fact.blocks if isinstance(entry, Prompt) else [b for one in results for b in one.content]
+    return [words for block in blocks if (words := Channel(tag).words(block)) is not None]
+
+
 def plan_by_entries(folded: Folded) -> tuple[int, str] | None:
     """Return what `newest_plan` should, found by looking at all entries in order."""
     shown = said = None
@@ -82,7 +89,7 @@ def plan_by_entries(folded: Folded) -> tuple[int, str] | None:
     for entry in folded.entries:
         if isinstance(entry, Prompt):
             if entry.fact.source == "user":
-                planning = PLAN_TEXT in environment_told(entry, folded.tag)
+                planning = PLAN_TEXT in own_words_of(entry, folded.tag)
             continue
         results = [entry.results.get(at) for at, use in entry.uses.items() if use.name == "exit_plan"]
         if call := next((result for result in results if result is not None and not result.error), None):
@@ -105,7 +112,7 @@ def test_every_prefix_tells_the_same_whether_it_was_read_at_once_or_in_parts(see
             whole = fold(facts[:count])
             assert told(grown) == told(whole)
             assert newest_plan(whole) == plan_by_entries(whole)
-            entries = {entry.seq: environment_told(entry, whole.tag) for entry in whole.entries}
+            entries = {entry.seq: own_words_of(entry, whole.tag) for entry in whole.entries}
             by_entry = [(seq, text) for seq, texts in entries.items() for text in texts]
             assert sorted(own_words_sent(whole)) == sorted(by_entry)
 
