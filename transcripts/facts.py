@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from msgspec import Struct, field
 
-from .messages import Block, CacheMiss, Usage, empty_mapping
+from .messages import Block, CacheMiss, TextBlock, ToolUseBlock, Usage, empty_mapping
 
 REMARKS_KEY = "said"  # a key of `Result.about`, see `Result.remarks`
 CHANGED_KEY = "changed"  # a key of `Result.about`, see `Result.changed_files`
@@ -158,6 +158,23 @@ class Reply(Fact, frozen=True):
     partial: str = ""
     ident: str = ""
     cache_miss: CacheMiss | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of all blocks."""
+        return "".join(block.text for block in self.blocks if isinstance(block, TextBlock))
+
+    @property
+    def calls(self) -> list[tuple[int, ToolUseBlock]]:
+        """(block index, call) of each call, in order; an incomplete reply has none."""
+        blocks = enumerate(self.blocks if self.complete else ())
+        return [(index, block) for index, block in blocks if isinstance(block, ToolUseBlock)]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the reply reached a limit within its text, which the next one then continues."""
+        is_full = self.stop in ("max_tokens", "model_context_window_exceeded")
+        return is_full and self.complete and not self.calls
 
 
 class Started(Fact, frozen=True):

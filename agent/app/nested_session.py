@@ -37,7 +37,7 @@ from agent.loop import (
     late_report,
     run_turn,
 )
-from agent.session import Answer, Environment, Session, calls_of, environment_context, newest_answer
+from agent.session import Answer, Environment, Session, environment_context, newest_answer
 from compact import Spending, TokenCounter, call_label
 from tools.processes import BackgroundJob, command_runner
 from tools.spawning import SpawnRequest, SpawnResult
@@ -325,7 +325,7 @@ def undelivered_reports(
 def _has_reported(facts: Sequence[Fact], since: int) -> bool:
     """Return whether the newest reply after fact `since` is the last of its turn."""
     newest = next((fact for fact in reversed(facts) if isinstance(fact, Reply) and fact.seq > since), None)
-    return newest is not None and newest.complete and not calls_of(newest)
+    return newest is not None and newest.complete and not newest.calls
 
 
 def _late_reports(session: Session) -> list[str]:

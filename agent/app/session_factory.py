@@ -13,9 +13,8 @@ from agent.events import Emit, Notice
 from agent.loop import ActiveSession, TurnContext, end_background_summary
 from agent.ports import HookEvent
 from agent.session import (
-    COMMANDS_KEY,
     Session,
-    news_of_commands,
+    post_command_text,
     record_opening,
     restore_news,
     with_command_text,
@@ -219,10 +218,7 @@ def _describe_commands(session: Session, context: TurnContext) -> None:
         context.settings = settings
         context.compaction.overhead = sum(overheads(settings, context.compaction.counter).values())
         return
-    inbox = context.tool_context.inbox
-    inbox.withdraw(COMMANDS_KEY)
-    for news in news_of_commands(session.folded, text, mode):
-        inbox.post(news, COMMANDS_KEY, session.folded.last_seq + 1)
+    post_command_text(context.tool_context.inbox, session.folded, text, mode)
 
 
 async def warn_without_sandbox(context: TurnContext, emit: Emit) -> None:

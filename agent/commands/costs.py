@@ -9,7 +9,7 @@ from agent.app import Config, Controller
 from agent.events import CommandOutput, Event
 from agent.formatting import format_duration, whole_percent
 from agent.model import OPENAI_URL
-from agent.session import NESTED_TOPIC, Session
+from agent.session import Session
 from compact import BilledAgain, RequestBill, explain_requests
 from tools.text import pluralize
 from transcripts import Usage
@@ -73,7 +73,7 @@ def _thinking_line(used: Usage) -> list[str]:
 
 def _agents_line(session: Session) -> list[str]:
     """Return a line with the agents' share of the cost, no line if there were no agents."""
-    notes = [note.about for note in session.folded.metadata if note.topic == NESTED_TOPIC]
+    notes = session.nested_charges
     dollars = sum(float(about.get("dollars") or 0) for about in notes)
     agents = len({about.get("session") for about in notes})
     if not notes:

@@ -19,7 +19,7 @@ from agent.errors import ModelError, program_changed
 from agent.events import Emit, Notice, Reason, ToolCallFinished, ToolCallProgress, ToolCallStarted
 from agent.formatting import shorten
 from agent.ports import HookEvent
-from agent.session import Session, calls_of, note_news
+from agent.session import Session, note_news
 from compact import NeededText, joined_text
 from tools.base import Tool, ToolCall, ToolError, ToolInterrupted, ToolResult, text_result
 from tools.files import FileError
@@ -99,7 +99,7 @@ async def run_tool_calls(session: Session, context: TurnContext, emit: Emit, rep
     ModelError if the model repeats a call endlessly.
     """
     batch = CallBatch(session, context=context, emit=emit, reply=reply.seq)
-    waiting = calls_of(reply)
+    waiting = reply.calls
     unfinished = waiting[-1:] if reply.stop == "max_tokens" else []
     try:
         while waiting:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from agent.errors import ModelError, PromptTooLong, program_changed
 from agent.events import Emit, Notice, TurnFinished
-from agent.session import Session, calls_of, text_of_reply
+from agent.session import Session
 from tools.text import pluralize
 from transcripts import ChannelBlock, Reply
 
@@ -37,7 +37,7 @@ class Progress(Struct):
     def repeats(self, reply: Reply) -> bool:
         """Return whether the reply, which continues the last one, has the same text."""
         last = self.text
-        self.text = text_of_reply(reply).strip()
+        self.text = reply.text.strip()
         return self.continuations > 0 and self.text != "" and self.text == last
 
 
@@ -69,7 +69,7 @@ async def _run(session: Session, context: TurnContext, emit: Emit, progress: Pro
         await compact_if_due(session, context, emit)
         reply = await _reply(session, context, emit)
         progress.replies += 1
-        if calls_of(reply) and reply.stop != "refusal":
+        if reply.calls and reply.stop != "refusal":
             await run_tool_calls(session, context, emit, reply)
             progress.continuations = 0
         elif (words := await _continuation(session, context, emit, reply)) is None:
@@ -116,7 +116,7 @@ async def _continuation(session: Session, context: TurnContext, emit: Emit, repl
             )
         case "refusal":
             return None
-    return None if text_of_reply(reply).strip() else REPLY_WAS_EMPTY
+    return None if reply.text.strip() else REPLY_WAS_EMPTY
 
 
 def _given_up(cause: str, progress: Progress) -> TurnFinished:

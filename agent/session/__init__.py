@@ -5,17 +5,16 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .answers import Answer, answers_of, joined_pieces, newest_answer, was_cut
+    from .answers import Answer, answers_of, joined_pieces, newest_answer
     from .environment import (
-        COMMANDS_KEY,
         TYPED_HEAD,
         BranchWatch,
         Environment,
         environment_context,
         environment_news,
         is_told_environment,
-        news_of_commands,
         note_news,
+        post_command_text,
         post_planning,
         restore_news,
         telling_facts,
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from .plan_and_todo import newest_plan, newest_todos, todo_lines
     from .repository import SessionRepository, fetch_deferred, fetch_results
     from .repository_state import git_state
-    from .session import NESTED_TOPIC, Session, calls_of, record_opening, text_of_reply
+    from .session import Session, record_opening
     from .session_replay import show_replayed, show_rewound
     from .skill_texts import (
         hidden_instructions,
@@ -56,8 +55,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "COMMANDS_KEY",
-    "NESTED_TOPIC",
     "TYPED_HEAD",
     "Answer",
     "AttachLimits",
@@ -68,7 +65,6 @@ __all__ = [
     "agent_prompt",
     "answers_of",
     "attach",
-    "calls_of",
     "channel_rules",
     "chars_left",
     "command_text",
@@ -93,9 +89,9 @@ __all__ = [
     "newest_answer",
     "newest_plan",
     "newest_todos",
-    "news_of_commands",
     "note_news",
     "passed_over",
+    "post_command_text",
     "post_planning",
     "prompt_part",
     "record_opening",
@@ -107,19 +103,17 @@ __all__ = [
     "skills_section",
     "system_prompt",
     "telling_facts",
-    "text_of_reply",
     "todo_lines",
     "unread_memory",
-    "was_cut",
     "with_command_text",
 ]
 __getattr__ = lazy_door(
     __name__,
     {
-        "answers": "Answer answers_of joined_pieces newest_answer was_cut",
+        "answers": "Answer answers_of joined_pieces newest_answer",
         "environment": (
-            "BranchWatch COMMANDS_KEY Environment environment_context environment_news is_told_environment "
-            "news_of_commands note_news post_planning restore_news telling_facts TYPED_HEAD"
+            "BranchWatch Environment environment_context environment_news is_told_environment "
+            "note_news post_command_text post_planning restore_news telling_facts TYPED_HEAD"
         ),
         "memory_files": (
             "chars_left find_memory memory_above memory_below memory_of memory_path_of memory_text "
@@ -129,7 +123,7 @@ __getattr__ = lazy_door(
         "plan_and_todo": "newest_plan newest_todos todo_lines",
         "repository": "SessionRepository fetch_deferred fetch_results",
         "repository_state": "git_state",
-        "session": "NESTED_TOPIC Session calls_of record_opening text_of_reply",
+        "session": "Session record_opening",
         "session_replay": "show_replayed show_rewound",
         "skill_texts": "hidden_instructions instructions_text kept_chars kept_instructions skills_section",
         "system_prompts": (

@@ -7,20 +7,12 @@ from typing import NamedTuple
 
 from transcripts import Fact, Reply, Result, User
 
-from .session import calls_of, text_of_reply
-
 
 class Answer(NamedTuple):
     """An answer; `seqs` are the replies that contain its pieces."""
 
     seqs: tuple[int, ...]
     text: str
-
-
-def was_cut(reply: Reply) -> bool:
-    """Return whether a reply reached a limit within its text, which the next one then continues."""
-    is_full = reply.stop in ("max_tokens", "model_context_window_exceeded")
-    return is_full and reply.complete and not calls_of(reply)
 
 
 def answers_of(facts: Iterable[Fact], since: int = 0) -> list[Answer]:
@@ -32,11 +24,11 @@ def answers_of(facts: Iterable[Fact], since: int = 0) -> list[Answer]:
             continue
         if isinstance(fact, Result) or (isinstance(fact, User) and fact.source == "user"):
             continues = False
-        elif isinstance(fact, Reply) and (text := text_of_reply(fact)).strip():
+        elif isinstance(fact, Reply) and (text := fact.text).strip():
             if not continues:
                 found.append({})
             found[-1][fact.seq] = text
-            continues = was_cut(fact)
+            continues = fact.is_cut
     return [Answer(tuple(pieces), joined_pieces(pieces.values())) for pieces in found]
 
 

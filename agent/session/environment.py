@@ -55,7 +55,6 @@ ENVIRONMENT_HEADING = "# Environment"
 MODEL_HEADING = "# Model"
 _MODEL_LINE = "Model: "
 PLAN_KEY = "plan mode"  # of news about it
-COMMANDS_KEY = "commands"  # of news about their sandbox
 TYPED_HEAD = "The user said this with /compact:"  # before words that stay in force
 _COMMAND_TEXTS = (*COMMAND_TEXTS, OPEN_TEXT)
 _PLAN_HEAD = "# Plan mode\n"
@@ -153,14 +152,14 @@ def news_of_environment(folded: Folded, commands: str | None, mode: str) -> list
     own_words = [text for _, text in reversed(own_words_sent(folded))]
     news = [PLAN_TEXT] if planning else []
     if commands is not None:
-        news += news_of_commands(folded, commands, mode)
+        news += _news_of_commands(folded, commands, mode)
     last = next((text for text in own_words if text.startswith(_PLAN_HEAD)), "")
     if not planning and last.startswith("# Plan mode\nPlan mode is on"):  # in sessions of every version
         news.append(END_OF_PLAN_TEXT)
     return news
 
 
-def news_of_commands(folded: Folded, commands: str, mode: str) -> list[str]:
+def _news_of_commands(folded: Folded, commands: str, mode: str) -> list[str]:
     """Return the text about commands in a permission mode, if the model was last sent another one."""
     if folded.opened is None:
         return []
@@ -168,6 +167,14 @@ def news_of_commands(folded: Folded, commands: str, mode: str) -> list[str]:
     before = next((text for text in (*own_words, *folded.opened.system) if text in _COMMAND_TEXTS), OPEN_TEXT)
     now = text_in_mode(commands, mode) or OPEN_TEXT
     return [now] if now != before else []
+
+
+def post_command_text(inbox: Inbox, folded: Folded, text: str, mode: str) -> None:
+    """Send the model the text about commands in a permission mode, if it was last sent another one."""
+    key = "commands"
+    inbox.withdraw(key)
+    for news in _news_of_commands(folded, text, mode):
+        inbox.post(news, key, folded.last_seq + 1)
 
 
 def post_planning(inbox: Inbox, planning: bool) -> None:

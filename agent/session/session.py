@@ -36,7 +36,6 @@ from transcripts import (
     Rewound,
     Started,
     TextBlock,
-    ToolUseBlock,
     Undone,
     Unthink,
     Usage,
@@ -198,6 +197,11 @@ class Session:
         about = {"session": sid, "model": model, "usage": asdict(spent.usage), "dollars": dollars}
         self.add_metadata(NESTED_TOPIC, about)
 
+    @property
+    def nested_charges(self) -> list[Mapping[str, Any]]:
+        """What `charge_nested` recorded: "session", "model", "usage" and "dollars" of each."""
+        return [note.about for note in self.folded.metadata if note.topic == NESTED_TOPIC]
+
     def started(self, of: int, block: int) -> Started:
         return self._add(Started(*self._next(), of, block))
 
@@ -298,14 +302,3 @@ def without_surrogates(block: Block) -> Block:
     if isinstance(block, TextBlock) and (text := replace_surrogates(block.text)) != block.text:
         return TextBlock(text, block.extra)
     return block
-
-
-def calls_of(reply: Reply) -> list[tuple[int, ToolUseBlock]]:
-    """Return (block index, call) of each call of a reply, in order; an incomplete reply has none."""
-    blocks = enumerate(reply.blocks if reply.complete else ())
-    return [(index, block) for index, block in blocks if isinstance(block, ToolUseBlock)]
-
-
-def text_of_reply(reply: Reply) -> str:
-    """Return the text of a reply, joined."""
-    return "".join(block.text for block in reply.blocks if isinstance(block, TextBlock))

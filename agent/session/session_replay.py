@@ -35,7 +35,7 @@ from transcripts import (
     with_paste_labels,
 )
 
-from .session import Session, text_of_reply
+from .session import Session
 
 MAX_RECENT_PROMPTS = 3
 MAX_RECENT_CALLS = 30
@@ -130,11 +130,11 @@ def _is_message(entry: Entry) -> bool:
     """Return whether an entry is a prompt of the user or a final answer: what a user calls a message."""
     if isinstance(entry, Prompt):
         return bool(entry.texts)
-    return not entry.uses and bool(text_of_reply(entry.fact).strip())
+    return not entry.uses and bool(entry.fact.text.strip())
 
 
 def _texts(entry: Entry) -> list[str]:
-    return entry.texts if isinstance(entry, Prompt) else [text_of_reply(entry.fact)]
+    return entry.texts if isinstance(entry, Prompt) else [entry.fact.text]
 
 
 def _events(entries: Sequence[Entry], session: Session, tools: Mapping[str, Tool]) -> Iterator[Event]:
@@ -142,7 +142,7 @@ def _events(entries: Sequence[Entry], session: Session, tools: Mapping[str, Tool
         if isinstance(entry, Prompt):
             yield from _prompt_events(entry)
         elif not entry.superseded:
-            if text := text_of_reply(entry.fact).strip():
+            if text := entry.fact.text.strip():
                 yield CommandOutput(_cut(text, entry.seq), "markdown")
             for index, result in sorted(entry.results.items()):
                 use = entry.uses[index]

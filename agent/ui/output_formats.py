@@ -22,7 +22,7 @@ from agent.app import OUTPUT_FORMATS
 from agent.errors import BudgetExceeded
 from agent.formatting import client_name
 from agent.ports import Status
-from agent.session import joined_pieces, was_cut
+from agent.session import joined_pieces
 from compact import Spending
 from transcripts import INVISIBLE, Reply, Result, TextBlock, ToolUseBlock, Usage
 from transcripts.patterns import lazy_pattern
@@ -232,7 +232,7 @@ class RunOutput:
                 self._requested_at = time.monotonic()
             case events.ReplyFinished(reply):
                 self._end_request()
-                continues = self._last is not None and was_cut(self._last)
+                continues = self._last is not None and self._last.is_cut
                 self._last = reply
                 self._usage += reply.usage
                 texts = [block.text for block in reply.blocks if isinstance(block, TextBlock) and block.text]

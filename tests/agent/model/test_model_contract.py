@@ -24,7 +24,6 @@ from agent.errors import (
 )
 from agent.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
 from agent.model_port import IncomingReply, Model, ModelRequest
-from agent.session.session import text_of_reply
 from tests.agent.loop.world import Words, World, echo_tool, world
 from transcripts.facts import Fact, Opened, Reply, RequestSent, Result, Started, User
 from transcripts.folding import fold
@@ -396,4 +395,4 @@ def test_a_whole_turn_is_recorded_and_folded_the_same(provider: Provider, tmp_pa
         ]
     replies = [fact for fact in w.record.facts if isinstance(fact, Reply)]
     assert all(reply.usage.prompt > 0 and reply.usage.output > 0 for reply in replies)
-    assert "".join(event.text for event in w.told(TextDelta)) == "".join(map(text_of_reply, replies))
+    assert "".join(event.text for event in w.told(TextDelta)) == "".join(reply.text for reply in replies)

@@ -15,7 +15,6 @@ from agent.session.environment import (
 )
 from agent.session.plan_and_todo import newest_plan, newest_todos
 from agent.session.repository import SessionRepository
-from agent.session.session import text_of_reply
 from agent.session.skill_texts import instructions_text, skills_in_use
 from compact.prices import PriceList
 from tests.tables import each_row
@@ -96,7 +95,7 @@ def plan_by_entries(folded: Folded) -> tuple[int, str] | None:
             shows = True
             plan = str(call.about.get("plan") or entry.uses[call.block].input["plan"])
             shown = (entry.seq, plan) if call.about.get("approved", True) else shown
-        elif planning and (text := text_of_reply(entry.fact)):
+        elif planning and (text := entry.fact.text):
             said = (entry.seq, text)
     return shown if shows else said
 
