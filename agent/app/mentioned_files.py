@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from agent.events import Emit, Notice, TurnFinished
 from agent.loop import NO_ADDITIONS, ActiveSession, PromptAdditions, TurnContext, post_memory_below
 from agent.permissions import PermissionRules, judge_call
-from agent.session import AttachLimits, attach, find_mentions
 from tools.base import Access, ToolError
 from tools.files import is_inside
+from tools.mentions import AttachLimits, attach, find_mentions
 from transcripts import ChannelBlock, DataTag, TextBlock, quoted
 
 from .pasted_images import IMAGES_FOLDER

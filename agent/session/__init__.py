@@ -32,7 +32,6 @@ if TYPE_CHECKING:
         repository_folders,
         unread_memory,
     )
-    from .mentions import AttachLimits, attach, find_mentions
     from .plan_and_todo import newest_plan, newest_todos, todo_lines
     from .repository import SessionRepository, fetch_deferred, fetch_results
     from .repository_state import git_state
@@ -57,14 +56,12 @@ if TYPE_CHECKING:
 __all__ = [
     "TYPED_HEAD",
     "Answer",
-    "AttachLimits",
     "BranchWatch",
     "Environment",
     "Session",
     "SessionRepository",
     "agent_prompt",
     "answers_of",
-    "attach",
     "channel_rules",
     "chars_left",
     "command_text",
@@ -73,7 +70,6 @@ __all__ = [
     "fetch_deferred",
     "fetch_results",
     "find_memory",
-    "find_mentions",
     "git_state",
     "hidden_instructions",
     "instructions_text",
@@ -119,7 +115,6 @@ __getattr__ = lazy_door(
             "chars_left find_memory memory_above memory_below memory_of memory_path_of memory_text "
             "passed_over replaced_memory repository_folders unread_memory"
         ),
-        "mentions": "AttachLimits attach find_mentions",
         "plan_and_todo": "newest_plan newest_todos todo_lines",
         "repository": "SessionRepository fetch_deferred fetch_results",
         "repository_state": "git_state",

@@ -10,18 +10,18 @@ import pytest
 from msgspec.structs import replace
 
 from agent.loop.touched_files import note_attached
-from agent.session.mentions import (
+from tests.tables import each_row
+from tests.tools.pdf_document import pdf_document
+from tools.base import Access, ToolContext
+from tools.file_change import is_stale
+from tools.files.opening import load_file
+from tools.mentions import (
     AttachLimits,
     Attachment,
     Mention,
     attach,
     find_mentions,
 )
-from tests.tables import each_row
-from tests.tools.pdf_document import pdf_document
-from tools.base import Access, ToolContext
-from tools.file_change import is_stale
-from tools.files.opening import load_file
 from transcripts.messages import ImageBlock, TextBlock
 
 PIXEL = bytes.fromhex(
