@@ -6,13 +6,16 @@ results.
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from collections.abc import Mapping
+from typing import cast
+
+from msgspec import Struct
 
 from .facts import Reply, Result, User
 from .messages import TextBlock, ToolUseBlock, without_added
 
 
-class Prompt(Struct):
+class Prompt(Struct, gc=False):
     """A message from the user, or from makeroom on the user's behalf.
 
     `asked` is the seq of the newest request before it, 0 without one.
@@ -38,20 +41,36 @@ class Prompt(Struct):
         return self.fact.seq
 
 
-class Exchange(Struct):
+class Exchange(Struct, gc=False):
     """A reply with the results of its calls.
 
-    uses        block index -> the call, with an id unique in the session and a name valid for the API
-    results     block index -> the result of that call
+    calls       block indexes of its calls, which are usable only in a complete reply
+    renamed     those calls whose id was not unique in the session, or whose id or name the API rejects
+    answers     the results of the calls, in the order of the transcript
     started     block indexes of the calls whose tool had started
     superseded  the reply is unfinished and a later attempt replaced it
+
+    Most replies have one call. A dict or set for each would be a tenth of a long session's memory.
     """
 
     fact: Reply
-    uses: dict[int, ToolUseBlock]
-    results: dict[int, Result] = field(default_factory=dict)
-    started: tuple[int, ...] = ()  # mostly one: a set for each would be a tenth of a long session's memory
+    calls: tuple[int, ...] = ()
+    renamed: Mapping[int, ToolUseBlock] | None = None
+    answers: tuple[Result, ...] = ()
+    started: tuple[int, ...] = ()
     superseded: bool = False
+
+    @property
+    def uses(self) -> dict[int, ToolUseBlock]:
+        """The calls by block index, with ids unique in the session and names valid for the API."""
+        blocks = cast("tuple[ToolUseBlock, ...]", self.fact.blocks)
+        renamed = self.renamed or {}
+        return {at: renamed.get(at) or blocks[at] for at in self.calls}
+
+    @property
+    def results(self) -> dict[int, Result]:
+        """The results by the block index of their call."""
+        return {result.block: result for result in self.answers}
 
     @property
     def seq(self) -> int:
@@ -60,12 +79,12 @@ class Exchange(Struct):
     @property
     def last(self) -> int:
         """seq of the newest fact of this entry."""
-        return max((result.seq for result in self.results.values()), default=self.fact.seq)
+        return max((result.seq for result in self.answers), default=self.fact.seq)
 
     @property
     def open(self) -> bool:
         """Return whether a call has no result yet."""
-        return any(index not in self.results for index in self.uses)
+        return len(self.answers) < len(self.calls)
 
 
 Entry = Prompt | Exchange

@@ -22,7 +22,7 @@ NEWS_TOPIC = "news"  # a topic of metadata: a note of an inbox, which refers to 
 TAIL_TOPIC = "second tail"
 
 
-class Clear(Struct, frozen=True, array_like=True, tag=True):
+class Clear(Struct, frozen=True, array_like=True, tag=True, gc=False):
     """Show `text` instead of one field of a block.
 
     `seq` and `block` address the block. `field` is "content" for a result, "text" or "source" for a text or
@@ -41,7 +41,7 @@ class Clear(Struct, frozen=True, array_like=True, tag=True):
     saves: int = 0
 
 
-class Fold(Struct, frozen=True, array_like=True, tag=True):
+class Fold(Struct, frozen=True, array_like=True, tag=True, gc=False):
     """Show the facts first..last, both on exchange boundaries, as one user message of `blocks`."""
 
     first: int
@@ -50,7 +50,7 @@ class Fold(Struct, frozen=True, array_like=True, tag=True):
     tokens: int = 0
 
 
-class Unthink(Struct, frozen=True, array_like=True, tag=True):
+class Unthink(Struct, frozen=True, array_like=True, tag=True, gc=False):
     """Omit the thinking of the replies first..last."""
 
     first: int
@@ -60,7 +60,7 @@ class Unthink(Struct, frozen=True, array_like=True, tag=True):
 Edit = Clear | Fold | Unthink
 
 
-class StoredOutput(Struct, frozen=True, array_like=True):
+class StoredOutput(Struct, frozen=True, array_like=True, gc=False):
     """An output stored outside the transcript: its path relative to the project, hash, and size in bytes."""
 
     path: str
@@ -68,7 +68,7 @@ class StoredOutput(Struct, frozen=True, array_like=True):
     size: int
 
 
-class Fact(Struct, frozen=True, array_like=True, tag=True):
+class Fact(Struct, frozen=True, array_like=True, tag=True, gc=False):
     """An event of a session: its number and time."""
 
     seq: int

@@ -43,6 +43,8 @@ from .tool_kinds import ToolKind, tool_kind
 from .view import View
 from .view_renderer import render_view
 
+MAX_MEASUREMENTS = 64  # the number that the fit of the token estimate uses
+MAX_SIZES = 4_096  # of prompts; more than were sent since a summary
 _INVALID_NAME_CHAR = lazy_pattern(r"[^a-zA-Z0-9_-]")
 
 Memo = TypeVar("Memo")
@@ -54,8 +56,9 @@ class Conversation(Struct):
 
     Each `add_...` returns the seq of an earlier entry that is now shown differently, or None.
     `reply_count` includes unfinished replies; `orphans` counts the results that answer no known call; `asked`
-    is the seq of the newest request of any kind. `groups` are the seqs that begin the smallest groups of
-    entries whose facts do not overlap: a late result joins all entries before it to its reply.
+    is the seq of the newest request of any kind, and `tools_called` are the names of the tools so far.
+    `groups` are the seqs that begin the smallest groups of entries whose facts do not overlap: a late result
+    joins all entries before it to its reply.
     """
 
     entries: list[Entry] = field(default_factory=list)
@@ -63,6 +66,7 @@ class Conversation(Struct):
     orphans: int = 0
     asked: int = 0
     groups: list[int] = field(default_factory=list)
+    tools_called: set[str] = field(default_factory=set)
     _indexes: dict[int, int] = field(default_factory=dict)  # of replies, and of results that came later
     _tool_ids: set[str] = field(default_factory=set)
 
@@ -78,6 +82,11 @@ class Conversation(Struct):
             return None
         entry = self.entries[index]
         return entry if isinstance(entry, Exchange) and entry.fact.seq == reply else None
+
+    def _recent_exchange_of(self, reply: int) -> Exchange | None:
+        """Return the same, faster if it is the newest entry, as it is for most facts of calls."""
+        last = self.entries[-1] if self.entries else None
+        return last if type(last) is Exchange and last.fact.seq == reply else self.exchange_of(reply)
 
     def index_of(self, seq: int) -> int:
         """Return the index of the entry that shows fact `seq`, or of the one at its place."""
@@ -96,7 +105,7 @@ class Conversation(Struct):
         self._indexes[fact.seq] = len(self.entries)
         self.reply_count += 1
         self.groups.append(fact.seq)
-        self.entries.append(Exchange(fact, self._usable_calls(fact)))
+        self.entries.append(self._new_exchange(fact))
         if last is None or last.fact.complete:
             return None
         last.superseded = True
@@ -104,18 +113,19 @@ class Conversation(Struct):
 
     def add_started(self, fact: Started) -> int | None:
         """Mark a call as started."""
-        if (exchange := self.exchange_of(fact.of)) is None:
+        if (exchange := self._recent_exchange_of(fact.of)) is None:
             return None
         exchange.started = _added(exchange.started, fact.block)
         return fact.of
 
     def add_result(self, fact: Result) -> int | None:
         """Add a result to its call; of several results the first one counts."""
-        exchange = self.exchange_of(fact.of)
-        if exchange is None or fact.block not in exchange.uses:
+        exchange = self._recent_exchange_of(fact.of)
+        if exchange is None or fact.block not in exchange.calls:
             self.orphans += 1
             return None
-        exchange.results.setdefault(fact.block, fact)
+        if fact.block not in exchange.results:
+            exchange.answers = (*exchange.answers, fact)
         if exchange is not self.entries[-1]:
             self._indexes[fact.seq] = self._indexes[fact.of]
             if exchange.last == fact.seq:
@@ -126,36 +136,44 @@ class Conversation(Struct):
         """Replace a result by one with its content."""
         exchange = self.exchange_of(fact.of)
         if exchange is not None and self.shows(fact):
-            exchange.results[fact.block] = fact
+            exchange.answers = tuple(fact if each.seq == fact.seq else each for each in exchange.answers)
 
     def shows(self, fact: Result) -> bool:
         """Return whether this is the result of its call: of several the first one counts."""
         exchange = self.exchange_of(fact.of)
-        counted = exchange.results.get(fact.block) if exchange is not None else None
-        return counted is not None and counted.seq == fact.seq
+        return exchange is not None and any(each.seq == fact.seq for each in exchange.answers)
 
-    def _usable_calls(self, fact: Reply) -> dict[int, ToolUseBlock]:
-        """Return the calls of a complete reply by block index, with valid names and unique ids."""
-        uses = {}
+    def _new_exchange(self, fact: Reply) -> Exchange:
+        """Return the exchange that a reply begins; the calls of an incomplete one cannot be used."""
+        exchange = Exchange(fact)
         for index, block in enumerate(fact.blocks if fact.complete else ()):
             if isinstance(block, ToolUseBlock):
                 ident = _INVALID_NAME_CHAR.sub("_", block.id)
                 if not ident or ident in self._tool_ids:
                     ident = f"{ident}_{fact.seq}_{index}"
                 self._tool_ids.add(ident)
-                name = _INVALID_NAME_CHAR.sub("_", block.name)[:128] or "unnamed"  # the API's limit
-                is_valid = (ident, name) == (block.id, block.name)
-                uses[index] = block if is_valid else replace(block, id=ident, name=name)
-        return uses
+                name = _valid_name(block.name)
+                self.tools_called.add(name)
+                exchange.calls = _added(exchange.calls, index)
+                if ident != block.id or name != block.name:
+                    renamed = replace(block, id=ident, name=name)
+                    exchange.renamed = {**(exchange.renamed or {}), index: renamed}
+        return exchange
 
 
 @lru_cache(maxsize=256)
-def _added(started: tuple[int, ...], block: int) -> tuple[int, ...]:
-    """Return the blocks with one more; equal results are one value."""
-    return started if block in started else (*started, block)
+def _valid_name(name: str) -> str:
+    """Return the name of a tool as the API accepts it."""
+    return _INVALID_NAME_CHAR.sub("_", name)[:128] or "unnamed"  # the API's limit
 
 
-class Charge(Struct, frozen=True):
+@lru_cache(maxsize=256)
+def _added(indexes: tuple[int, ...], block: int) -> tuple[int, ...]:
+    """Return the block indexes with one more; equal results are one value."""
+    return indexes if block in indexes else (*indexes, block)
+
+
+class Charge(Struct, frozen=True, gc=False):
     """The usage of one request to a model, or of several; `dollars` is the price in US dollars, if known."""
 
     model: str
@@ -181,14 +199,18 @@ class RequestSize(NamedTuple):
 class Sizes(Struct):
     """The API's counts of the prompts so far.
 
-    pairs       (our count, the API's count) of the newest prompts, in tokens
-    requests    the sizes of all prompts, in order
+    requests    the sizes of the first prompt and of the newest ones, in order
     edited      edits were added or removed since the newest prompt
     """
 
-    pairs: tuple[tuple[int, int], ...] = ()
     requests: list[RequestSize] = field(default_factory=list)
     edited: bool = False
+    _pairs: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """(our count, the API's count) of the newest prompts, in tokens."""
+        return tuple(self._pairs[-MAX_MEASUREMENTS:])
 
     def add(self, seq: int, ours: object, actual: object, folded: Folded) -> None:
         """Add the counts of a prompt of all facts before `seq`, unless one of them is missing.
@@ -197,7 +219,9 @@ class Sizes(Struct):
         """
         if not (isinstance(ours, int) and isinstance(actual, int)):
             return
-        self.pairs = (*self.pairs[-63:], (ours, actual))  # as many as the fit uses
+        if len(self._pairs) == 2 * MAX_MEASUREMENTS:
+            del self._pairs[:MAX_MEASUREMENTS]
+        self._pairs.append((ours, actual))
         if ours <= 0 or actual <= 0:
             return
         model = folded.opened.model if folded.opened else ""
@@ -214,8 +238,10 @@ class Sizes(Struct):
             if last is not None and entry.fact.seq < last.seq:
                 break
             if isinstance(entry, Exchange) and entry.fact.seq < seq and not entry.superseded:
-                ids += 2 * len(entry.uses)
+                ids += 2 * len(entry.calls)
         grown = grown and last is not None and last.model == model
+        if len(self.requests) == 2 * MAX_SIZES:
+            del self.requests[1:-MAX_SIZES]
         self.requests.append(RequestSize(seq, model, ours, actual, ids, grown))
         self.edited = False
 
@@ -340,9 +366,10 @@ class Folded(Struct):
         if self.gaps and fact.seq in self.gaps:
             self.edits.open_gap(fact.seq)
         changed: int | None = None  # the earliest seq that is now shown differently
-        match fact:
-            case User():
-                self.conversation.add_prompt(fact)
+        match fact:  # the most frequent kinds first
+            case RequestSent():
+                self.last_request = self.last_request if fact.instructions else fact
+                self.conversation.asked = fact.seq
             case Reply():
                 changed = self.conversation.add_reply(fact)
                 self.last_reply = fact if fact.complete else self.last_reply
@@ -356,9 +383,8 @@ class Folded(Struct):
                 changed = self.conversation.add_result(fact)
             case Started():
                 changed = self.conversation.add_started(fact)
-            case RequestSent():
-                self.last_request = self.last_request if fact.instructions else fact
-                self.conversation.asked = fact.seq
+            case User():
+                self.conversation.add_prompt(fact)
             case Opened():
                 before = self.opened if not (fact.system or fact.tools) else None
                 self.opened = replace(fact, system=before.system, tools=before.tools) if before else fact
@@ -385,7 +411,8 @@ class Folded(Struct):
                     model = str(fact.about.get("model", ""))
                     dollars = fact.about.get("dollars")
                     self.charges.append(Charge(model, Usage.from_json(usage), dollars))
-        self._show_again(changed)
+        if changed is not None and self._first_changed:
+            self._show_again(changed)
 
     def _rewind(self, fact: Rewound) -> None:
         """Fold the facts before `fact.to` again, in place."""

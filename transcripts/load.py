@@ -375,18 +375,20 @@ def parse_without_content(line: bytes) -> tuple[Result, str] | None:
 def fetch_shown(facts: list[Fact], lazy_results: LazyResults) -> list[Fact]:
     """Return the facts with the content of every shown result, and remove those from `lazy_results`."""
     kinds = (Opened, Compacted, Undone, Rewound)
-    edits = fold(fact for fact in facts if type(fact) in kinds).edits
-    rewound = [range(fact.to, fact.seq) for fact in facts if type(fact) is Rewound]
-    shown = [
-        fact.seq
-        for fact in facts
+    changes = [fact for fact in facts if type(fact) in kinds]
+    edits = fold(changes).edits
+    rewound = [range(fact.to, fact.seq) for fact in changes if type(fact) is Rewound]
+    shown = {
+        at: fact.seq
+        for at, fact in enumerate(facts)
         if type(fact) is Result
         and fact.seq in lazy_results
-        and not any(fact.seq in stretch for stretch in rewound)
         and edits.covering(fact.of) is None
         and "content" not in edits.clears.get((fact.seq, 0), ())
-    ]
-    whole = dict(zip(shown, lazy_results.fetch(*shown), strict=True))
-    for seq in shown:
-        del lazy_results[seq]
-    return [whole.get(fact.seq, fact) for fact in facts] if whole else facts
+        and not any(fact.seq in stretch for stretch in rewound)
+    }
+    whole = list(facts)
+    for at, fact in zip(shown, lazy_results.fetch(*shown.values()), strict=True):
+        whole[at] = fact
+        del lazy_results[fact.seq]
+    return whole

@@ -81,7 +81,7 @@ def empty_mapping() -> Mapping[str, Any]:
     return _EMPTY_MAPPING
 
 
-class BaseBlock(Struct, frozen=True, array_like=True, tag=True):
+class BaseBlock(Struct, frozen=True, array_like=True, tag=True, gc=False):
     """The questions that every block answers.
 
     `is_thinking`: it is reasoning, readable or redacted.
@@ -247,7 +247,7 @@ Block = (
 BLOCK_TYPES = get_args(Block)
 
 
-class Usage(Struct, frozen=True, array_like=True):
+class Usage(Struct, frozen=True, array_like=True, gc=False):
     """The tokens that the API charges for one reply."""
 
     input: int = 0

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from base64 import b64decode
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from math import prod
 
@@ -63,11 +64,23 @@ def render_view(view: View, entries: list[Entry], edits: ActiveEdits, first_chan
             first_changed -= 1
         view.cut(max(0, starts[first_changed]))
         del starts[first_changed:]
-    for index in range(len(starts), len(entries)):
+    while (index := len(starts)) < len(entries):
+        if (end := _end_of_summarized(entries, index, edits)) > index:
+            starts.extend([-1] * (end - index))  # nothing shows them: a long session has many
+            continue
         start = len(view)
         messages = _messages(entries, index, edits, view[-1] if view else None)
         begins = [view.add(message) for message in messages if message.parts]
         starts.append(start if begins and begins[0] else -1)
+
+
+def _end_of_summarized(entries: list[Entry], index: int, edits: ActiveEdits) -> int:
+    """Return the index of the first entry from `index` on that no summary shown before it covers."""
+    fold = edits.covering(entries[index].seq) if edits.folds and index else None
+    if fold is None or entries[index - 1].seq < fold.first:
+        return index
+    last = min([fold.last, *(each.first - 1 for each in edits.folds if each.first > fold.first)])
+    return bisect_right(entries, last, lo=index, key=lambda entry: entry.seq)
 
 
 def _messages(
@@ -133,12 +146,13 @@ def _reply_parts(exchange: Exchange, with_thinking: bool) -> list[Part]:
     fact = exchange.fact
     parts = list[Part]()
     says_something = False
+    uses = exchange.uses
     for index, block in enumerate(fact.blocks if not exchange.superseded else ()):
         kind = PartKind.ASSISTANT
         if isinstance(block, ToolUseBlock):
-            if index not in exchange.uses:
+            if index not in uses:
                 continue
-            block = exchange.uses[index]
+            block = uses[index]
             kind = PartKind.INPUT
         elif block.is_thinking:
             unusable = isinstance(block, ThinkingBlock) and not (block.signature or UNSIGNED in block.extra)

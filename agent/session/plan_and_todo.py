@@ -7,7 +7,18 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from agent.formatting import own_name
-from transcripts import Channel, Exchange, FactTrail, Folded, Opened, Reply, Result, TextBlock, User
+from transcripts import (
+    Channel,
+    Exchange,
+    Fact,
+    FactTrail,
+    Folded,
+    Opened,
+    Reply,
+    Result,
+    TextBlock,
+    User,
+)
 
 from .environment import PLAN_TEXT
 
@@ -51,6 +62,8 @@ def _list_set_by(folded: Folded, fact: Result) -> tuple[int, tuple[TodoItem, ...
     exchange = folded.conversation.exchange_of(fact.of)
     use = exchange.uses.get(fact.block) if exchange is not None else None
     given = use.input.get("todos") if use is not None else None
+    if given is None:
+        return None  # mostly
     if not isinstance(given, list | tuple) or not all(isinstance(item, Mapping) for item in given):
         return None
     items = (
@@ -86,7 +99,10 @@ def newest_plan(folded: Folded) -> tuple[int, str] | None:
     model never showed one, as models without that tool do, it is its last answer in plan mode.
     """
     trail = folded.memo(_PlanTrail)
-    for fact in trail.unread(folded, Opened, User, Reply, Result):
+    kinds: tuple[type[Fact], ...] = (Opened, User, Reply)
+    if any(own_name(tool) == PLAN_TOOL for tool in folded.conversation.tools_called):
+        kinds = (*kinds, Result)
+    for fact in trail.unread(folded, *kinds):
         match fact:
             case Opened():
                 trail.tag = fact.tag

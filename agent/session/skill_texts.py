@@ -87,7 +87,10 @@ def skills_in_use(folded: Folded) -> dict[str, tuple[int, str]]:
     Each fact is read once.
     """
     trail = folded.memo(_SkillTrail)
-    for fact in trail.unread(folded, Opened, User, Result):
+    kinds: tuple[type[Fact], ...] = (Opened, User)
+    if SKILL_TOOL in folded.conversation.tools_called:
+        kinds = (*kinds, Result)
+    for fact in trail.unread(folded, *kinds):
         if isinstance(fact, Opened):
             trail.tag = fact.tag
         for text in _loaded(folded, fact, trail.tag):

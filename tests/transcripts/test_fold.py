@@ -22,7 +22,7 @@ from transcripts.facts import (
     Undone,
     User,
 )
-from transcripts.folding import Charge, Folded, RequestSize, fold, replace_facts
+from transcripts.folding import MAX_SIZES, Charge, Folded, RequestSize, fold, replace_facts
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from transcripts.view import CALL_ID_TOKENS, MESSAGE_TOKENS, ids_in
 
@@ -276,6 +276,24 @@ def test_the_widest_fold_counts_and_an_inner_one_returns_when_it_is_undone() -> 
     assert b"INNER" in narrow and b"OUTER" not in narrow and b"r2" in narrow and b"r4" not in narrow
 
 
+def test_folds_that_overlap_are_both_shown() -> None:
+    facts: list[Fact] = [HELLO]
+    for seq in range(2, 10):
+        facts.append(
+            exchange(seq, TextBlock(f"r{seq}")) if seq % 2 == 0 else User(seq, 0.0, (TextBlock(f"u{seq}"),))
+        )
+    folds = (Fold(1, 4, (TextBlock("FIRST"),)), Fold(3, 6, (TextBlock("SECOND"),)))
+    folded = fold([*facts, Compacted(10, 0.0, "collapse", "auto", folds)])
+    texts = b"".join(bytes_sent(message) for message in folded.view)
+    assert [word in texts for word in (b"FIRST", b"SECOND", b"u5", b"r6", b"u7")] == [
+        True,
+        True,
+        False,
+        False,
+        True,
+    ]
+
+
 def test_the_latest_clear_counts_and_an_earlier_one_returns_when_it_is_undone() -> None:
     facts: list[Fact] = [HELLO, exchange(2, CALL), Result(3, 0.0, 2, 0, (TextBlock("long output"),))]
     facts.append(Compacted(4, 0.0, "budget", "auto", (Clear(3, 0, "content", "PREVIEW"),)))
@@ -422,6 +440,26 @@ def test_each_measured_prompt_says_how_it_grew_since_the_one_before() -> None:
     for fact in (Undone(17, 0.0, "c12"), Opened(17, 0.0, model="two")):
         again = fold([*folded.facts, fact, *counted(18, 300, 330)])
         assert again.sizes.requests[-1].grown is False and again.sizes.requests[-1].model in ("one", "two")
+
+
+def test_the_sizes_of_the_first_prompt_and_of_thousands_of_the_newest_are_kept() -> None:
+    folded = fold([HELLO])
+    for seq in range(2, 4 * MAX_SIZES, 2):
+        folded.apply(RequestSent(seq, 0.0, "turn", raw=seq))
+        folded.apply(Reply(seq + 1, 0.0, (TextBlock("x"),), usage=Usage(input=seq + 5), asked=seq))
+    seqs = [size.seq for size in folded.sizes.requests]
+    assert seqs[0] == 2 and MAX_SIZES < len(seqs) <= 2 * MAX_SIZES
+    assert seqs[1:] == list(range(seqs[1], 4 * MAX_SIZES, 2))
+
+
+def test_the_usage_is_that_of_the_replies_that_are_left() -> None:
+    folded = fold([HELLO, *counted(2, 100, 110)])
+    assert folded.usage == Usage(input=110)
+    for fact in counted(4, 200, 220):
+        folded.apply(fact)
+    assert folded.usage == Usage(input=330)
+    folded.apply(Rewound(6, 0.0, 4))
+    assert folded.usage == Usage(input=110)
 
 
 def test_a_model_that_counts_differently_scales_the_earlier_measurements() -> None:
