@@ -61,6 +61,7 @@ def command() -> None:
     """
     gc.disable()
     leave_root()
+    _open_closed_streams()
     try:
         code = main()
     except (OSError, SystemExit) as error:
@@ -74,6 +75,21 @@ def command() -> None:
     except (OSError, ValueError):  # closed by the reader: the interpreter reports it
         sys.exit(code)
     os._exit(code)
+
+
+def _open_closed_streams() -> None:
+    """Open the null device in place of each standard stream that is closed (`2>&-`).
+
+    The next file that is opened would get its descriptor, and with it what child processes write to the
+    stream: in a transcript, that would be damage. Writing to standard output fails all the same.
+    """
+    streams = (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY))
+    for descriptor, (name, mode, flags) in enumerate(streams):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, flags), True)  # the lowest free descriptor, so this one
+            setattr(sys, name, open(descriptor, mode, closefd=False))  # noqa: SIM115
 
 
 def _exit_if_unwritable(ended: BaseException | None = None) -> None:

@@ -268,6 +268,30 @@ def test_output_that_the_disk_does_not_take_is_reported_in_one_line(
     assert (ended.returncode, ended.stderr) == (1, error)
 
 
+@pytest.mark.parametrize("closed", [0, 1, 2])
+def test_a_closed_standard_stream_does_not_become_another_file(tmp_path: Path, closed: int) -> None:
+    model = ScriptedModel([Answer([calls("bash", command="echo noise >&2")]), "the answer"])
+    program = f'exec "$0" -m agent -p x --permission-mode bypassPermissions {closed}>&-'
+    with Server(model) as server:
+        ended = subprocess.run(
+            ["sh", "-c", program, sys.executable],
+            cwd=tmp_path,
+            env=environment(tmp_path, server),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=RUN_DEADLINE_S,
+            check=False,
+        )
+    assert ended.returncode == (1 if closed == 1 else 0), ended
+    assert ended.stdout == ("" if closed == 1 else "the answer\n")
+    if closed == 1:
+        assert "error: cannot write to standard output: Bad file descriptor" in ended.stderr
+    (transcript,) = (tmp_path / ".transcripts").glob("*.jsonl")
+    facts = [json.loads(line) for line in transcript.read_bytes().splitlines()]
+    assert "noise" in json.dumps([fact for fact in facts if fact["kind"] == "result"])
+
+
 def ended_command(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
     """Return the end of a process that runs this program."""
     return subprocess.run(
