@@ -167,6 +167,22 @@ def _skill_paths(place: SkillPlace, warnings: list[str]) -> Iterator[Path]:
             warnings.append(f"{place.folder / name}: broken link (ignored)")
 
 
+def misplaced_skills(folder: Path) -> Iterator[IgnoredPart]:
+    """Yield the files in a directory of skills that look like skills but are not where skills are."""
+    if not folder.is_dir():
+        return
+    for name in _listed(folder, []):
+        path = folder / name
+        if name.endswith(".md") and name.lower() != "readme.md" and path.is_file():
+            yield IgnoredPart(path, "text", "a skill is a directory: move the file to NAME/SKILL.md")
+        elif path.is_dir() and not os.path.lexists(path / "SKILL.md"):
+            nested = (path / below for below in _listed(path, []) if (path / below / "SKILL.md").is_file())
+            yield from (
+                IgnoredPart(below, "skill", f"move the directory to {folder}, since skills have no groups")
+                for below in nested
+            )
+
+
 class _FolderBelow(NamedTuple):
     """A directory of commands, and its depth below the first."""
 

@@ -11,7 +11,7 @@ from agent.extensions.ignored import IgnoredPart
 from agent.extensions.plugins import Plugin
 from agent.ports import CommandSummary
 
-from .files import Skill, read_plugin_skills, read_skills
+from .files import Skill, misplaced_skills, read_plugin_skills, read_skills
 from .places import SkillPlace, skill_places
 
 MAX_WARNINGS = 20  # about files, reported one by one
@@ -42,6 +42,7 @@ class SkillLibrary:
         self.skills: dict[str, Skill] = {}
         self.others: dict[str, Skill] = {}
         self.shadowed: list[Shadowed] = []
+        self.misplaced: dict[Path, IgnoredPart] = {}  # by real path
         self.warnings: list[str] = []
 
     def add(self, skill: Skill, place: SkillPlace) -> None:
@@ -57,7 +58,8 @@ class SkillLibrary:
         self.others.setdefault(skill.name.partition(":")[2], skill)
 
     def hidden(self, builtin: Iterable[str]) -> Iterator[IgnoredPart]:
-        """Yield the files that no name leads to, since another file or a built-in command has it."""
+        """Yield the files that no name leads to: another has it, or they are not where skills are."""
+        yield from self.misplaced.values()
         reachable = {skill.path for skill in self.others.values()}
         for skill, known in self.shadowed:
             if skill.path not in reachable:
@@ -139,6 +141,9 @@ def load_library(
         if sources is None or ("user" if place.top is None else "project") in sources:
             for skill in read_skills(place, library.warnings):
                 library.add(skill, place)
+            if place.kind == "skill":
+                found = {part.path.resolve(): part for part in misplaced_skills(place.folder)}
+                library.misplaced = found | library.misplaced
     for plugin in plugins:
         for skill in read_plugin_skills(plugin, library.warnings):
             library.add_from_plugin(skill)

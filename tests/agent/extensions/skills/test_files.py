@@ -102,6 +102,24 @@ def test_files_that_no_name_leads_to_are_named(project: Path, home: Path) -> Non
     assert [part[:2] for part in found.hidden(["cost", "help", "model"])] == [(lost, "/x"), (taken, "/cost")]
 
 
+def test_skills_in_the_wrong_place_are_named(project: Path, home: Path) -> None:
+    skills = project / ".claude/skills"
+    skill(skills / "good", "does good")
+    skill(skills / "web/forms", "in a group")
+    for name in ("review.md", "README.md", "notes.txt", "good/help.md"):
+        (skills / name).write_text("# Review")
+    (skills / "shared").mkdir()
+    (project / ".agents").mkdir()
+    (project / ".agents/skills").symlink_to(skills)
+    found = library(project, home)
+    assert list(found.skills) == ["good"]
+    named = [f"{part.path.relative_to(skills)}: {part.why}" for part in found.hidden([])]
+    assert named == [
+        "review.md: a skill is a directory: move the file to NAME/SKILL.md",
+        f"web/forms: move the directory to {skills}, since skills have no groups",
+    ]
+
+
 def test_all_fields_are_read(project: Path, home: Path) -> None:
     fields = """\
 name: deep-research
