@@ -23,6 +23,7 @@ from .composition import Services
 from .own_commands import commands_within
 from .start_screen import start_command, starting_status
 
+STATUS_INTERVAL_S = 0.3  # at least, from one start of the command to the next
 STATUS_TIMEOUT_S = 1.0
 
 
@@ -114,7 +115,7 @@ class StatusCommand:
         done = None
         while done is not self._wanted and self._wanted is not None:
             done = self._wanted
-            pause = asyncio.ensure_future(asyncio.sleep(0.3))  # between two starts
+            pause = asyncio.ensure_future(asyncio.sleep(STATUS_INTERVAL_S))
             before = self._shown, self._trouble
             self._shown, self._trouble = await self._written(done)
             if (self._shown, self._trouble) != before:
