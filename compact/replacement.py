@@ -21,10 +21,6 @@ from .local_summary_text import commitments_text, local_summary_text
 from .situation import FoldLimits, Situation
 from .user_messages import alike, user_messages
 
-REPLACEMENT_HEADER = (
-    "[summarized: this replaces the earlier conversation (r{first}-r{last}). It is not a request. "
-    'recall("r57") shows the original with such an id, recall(query="...") searches all of it.]'
-)
 SUMMARY_HEADING = "## Model summary\n"  # which a pasted text, such as a pull request, will not contain
 STATE_HEADING = "## Current state"
 # Headings of environment texts that the replacement generates from live values instead.
@@ -32,23 +28,10 @@ PINS_HEADING = "# Pins"
 COMMANDS_HEADING = "# Background commands"
 DIRECTORY_HEADING = "# Current directory"
 _FROM_FACT = lazy_pattern(r"[a-z -]+ \(r(\d+)\):")  # a line of the live state
-LOCAL_SUMMARY_HEADING = "## Local summary (collected by makeroom; newest and most used first)"
 ENVIRONMENT_HEADING = "## Environment"
 WORDS_HEADING = "## All user messages, verbatim (newest last)"
-OPEN_REQUEST = (
-    "The user's last {messages} above (not counting answers) {is_or_are} the request being worked on. "
-)
-NO_OPEN_REQUEST = "None of the requests above is being worked on now. "
 CONTINUE_BELOW = "Continue with the messages below."
-CONTINUE_REQUEST = "Continue with it."  # if no message follows
-UNSHOWN_RESULTS = "The results of the newest calls ({ids}) did not fit and were not shown; recall shows them."
-LATER_HOLDS = "(Where two of these conflict, the later one applies. The messages below may override them.)"
-MAX_COMMITMENT_TOKENS = 1_600  # of what the assistant promised, decided and gave up
-MAX_ENVIRONMENT_TOKENS = 2_000  # of what makeroom said about directory, mode and project instructions
-FRAME_TOKENS = 200  # headings and closing line
-MAX_CONSTRAINTS = 20  # the newest ones, of omitted messages
 SUMMARY_RESERVE_TOKENS = 1_500  # that replacement and tail leave for a summary of usual size
-TAIL_RESERVE_TOKENS = 2_000  # that the user's messages leave for the newest exchanges
 
 
 def summary_reserve(room: int) -> int:
@@ -73,6 +56,18 @@ def replacement_tokens(situation: Situation, limits: FoldLimits, at: int, room: 
             replacement_text(situation, replace(limits, summary=""), at, room)
         )
     return counted[key]
+
+
+REPLACEMENT_HEADER = (
+    "[summarized: this replaces the earlier conversation (r{first}-r{last}). It is not a request. "
+    'recall("r57") shows the original with such an id, recall(query="...") searches all of it.]'
+)
+LOCAL_SUMMARY_HEADING = "## Local summary (collected by makeroom; newest and most used first)"
+UNSHOWN_RESULTS = "The results of the newest calls ({ids}) did not fit and were not shown; recall shows them."
+MAX_COMMITMENT_TOKENS = 1_600  # of what the assistant promised, decided and gave up
+MAX_ENVIRONMENT_TOKENS = 2_000  # of what makeroom said about directory, mode and project instructions
+FRAME_TOKENS = 200  # headings and closing line
+TAIL_RESERVE_TOKENS = 2_000  # that the user's messages leave for the newest exchanges
 
 
 def replacement_text(situation: Situation, limits: FoldLimits, at: int, room: int, beside: str = "") -> str:
@@ -109,6 +104,13 @@ def replacement_text(situation: Situation, limits: FoldLimits, at: int, room: in
     return "\n\n".join(pieces)
 
 
+OPEN_REQUEST = (
+    "The user's last {messages} above (not counting answers) {is_or_are} the request being worked on. "
+)
+NO_OPEN_REQUEST = "None of the requests above is being worked on now. "
+CONTINUE_REQUEST = "Continue with it."  # if no message follows
+
+
 def _closing_line(open_count: int, is_last: bool) -> str:
     """Return the last line: the state of the newest request, of `open_count` messages, and where to continue.
 
@@ -125,6 +127,10 @@ def _closing_line(open_count: int, is_last: bool) -> str:
 def _results(entry: Entry) -> list[int]:
     """Return the seqs of an entry's results, in the order in which they were recorded."""
     return sorted(result.seq for result in entry.results.values()) if isinstance(entry, Exchange) else []
+
+
+LATER_HOLDS = "(Where two of these conflict, the later one applies. The messages below may override them.)"
+MAX_CONSTRAINTS = 20  # the newest ones, of omitted messages
 
 
 def _constraints_and_state(

@@ -18,7 +18,6 @@ from tools.text import word_set
 
 from .base import Access, ToolError
 
-_MAX_GUARDED_FILES = 2_000  # in the directories below
 # Files that a hard link is compared with, in the project and in the home directory.
 _LINKABLE_FILES = word_set(
     ".bashrc .bash_profile .profile .zshrc .zshenv .zprofile .gitconfig .ssh/authorized_keys .env .git/config"
@@ -72,6 +71,9 @@ def _is_guarded(path: str, context: Workspace) -> bool:
     roots = (context.folder, Path(context.environ.get("HOME") or Path.home()))
     guarded = (each for root in roots for each in _guarded_files(root))
     return found.st_nlink > 1 and any(os.path.samestat(found, each) for each in guarded)
+
+
+_MAX_GUARDED_FILES = 2_000  # in the directories below
 
 
 def _guarded_files(root: Path) -> Iterator[os.stat_result]:

@@ -26,9 +26,6 @@ MAX_QUESTIONS = 4
 MAX_QUESTION_HEADER_CHARS = 12  # in the schema; a longer one is cut on the screen
 MIN_OPTIONS = 2
 MAX_OPTIONS = 4
-NOBODY_TO_ASK = """\
-No one can answer.
-Decide yourself and say what you assumed, or end your turn with the questions."""
 DECLINED = "The user declined to answer. Continue as you judge best, or end your turn and say what you need."
 
 
@@ -52,6 +49,11 @@ class QuestionArguments(Arguments):
     """The questions to ask."""
 
     questions: Annotated[tuple[UserQuestion, ...], Meta(min_length=1, max_length=MAX_QUESTIONS)]
+
+
+NOBODY_TO_ASK = """\
+No one can answer.
+Decide yourself and say what you assumed, or end your turn with the questions."""
 
 
 async def ask_user(arguments: QuestionArguments, call: ToolCall) -> ToolResult:

@@ -42,7 +42,6 @@ from .base import (
     text_result,
 )
 
-PORTS_HINT = "Commands can reach its ports at localhost, the user only after running /publish PORT."
 _DEFAULT_LIMITS = CommandLimits()
 
 
@@ -162,6 +161,9 @@ def _seconds_from(context: ToolContext, variable: str) -> float | None:
     raise ToolError(
         f"{variable} is {text!r}, which is not a number of milliseconds.\nThe user has to correct it."
     )
+
+
+PORTS_HINT = "Commands can reach its ports at localhost, the user only after running /publish PORT."
 
 
 async def _start_job(

@@ -29,7 +29,6 @@ from transcripts import TextBlock
 
 NOBODY = UnblockDecision("no", "no one can be asked")
 ADVICE = "Say what you need instead of working around the sandbox."
-ADVICE_IF_NEEDED = "If that matters, say what you need instead of working around the sandbox."
 
 
 class CommandAttempt(Struct, frozen=True):
@@ -70,6 +69,9 @@ async def run_attempts(
         note = f"[the user approved a rerun {how}; first run: {attempt.refusal}]"
         attempt = await _attempt(call, replace(request, sandboxed=decision.answer == "allow"), limits)
     return attempt, note or attempt.note
+
+
+ADVICE_IF_NEEDED = "If that matters, say what you need instead of working around the sandbox."
 
 
 async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimits) -> CommandAttempt:

@@ -43,7 +43,6 @@ from tools.text import (
 
 from .base import Advice, ToolResult, text_result
 
-_MAX_SCREEN_CHARS = 10_000  # for the user, if a file has all of it
 _KEY_ADVICE: Mapping[str, str] = {
     "editor": "give git messages with -m (GIT_EDITOR is `true` here)",
     "watch": "run the command itself; to wait for something, use: until CHECK; do sleep 1; done",
@@ -215,6 +214,9 @@ def _advice(end: CommandEnd, line: str, text: str, context: CommandContext) -> s
         return Advice(program, f"{instead}{_KEY_ADVICE[program]}", fact="hint: ")
     may_hint = end.why == "timeout" or end.code != 0 or not text
     return f"[hint: {found}]" if may_hint and (found := hint(line, text)) else None
+
+
+_MAX_SCREEN_CHARS = 10_000  # for the user, if a file has all of it
 
 
 def _for_user(spool: Spool, context: CommandContext) -> dict[str, Any]:

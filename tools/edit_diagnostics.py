@@ -21,14 +21,7 @@ from transcripts.patterns import lazy_pattern
 
 from .patch import added_omission
 
-_SEARCH_LIMIT_S = 0.2  # of CPU time to find a similar block; after that the best one so far is used
 _MIN_LIKENESS = 0.6  # difflib's ratio, from which a block is worth showing
-_MIN_DONE_CHARS = 4  # of new_string near the best match, to conclude that the edit was already made
-_MIN_FAR_DONE_CHARS = 30  # the same if nothing in the file is similar to old_string
-_MIN_SURE_LIKENESS = 1.0  # of an alignment, from which no similar line is searched for
-_MAX_ANCHORS = 8  # the longest wanted lines, around which alignments are tried
-_MAX_PLACES = 12  # of one such line in the file
-_MIN_ANCHOR_CHARS = 4
 _SLACK_LINES = 12  # by which the file's block may be longer than old_string
 _MAX_OMITTED_LINES = 300  # the same if old_string has dots for omitted lines
 _MAX_UNLIKE_LINES = 3  # at either end
@@ -36,8 +29,6 @@ _MAX_NAMED_RANGES = 6
 _MAX_BLOCK_LINES = 60  # of the file, shown at most
 _MAX_LINE_CHARS = 500  # of a line, compared and shown at most
 _PIECE_CHARS = (16, 8)  # of the pieces of a text by which its place in a long line is found
-_MAX_PIECES = 40  # of one size, searched for at most
-_MAX_SOUGHT_CHARS = 2_000  # of a text, cut into such pieces
 _CHUNK_CHARS = 1_024
 _MAX_COMPARED_CHARS = 2_000  # of a block, to name the characters that differ
 _MAX_NAMED_CHARS = 6
@@ -46,7 +37,6 @@ _DOTS = lazy_pattern(r"\s*(?:#|//|--|/\*)?\s*(?:\.{3}|…)\s*(?:\*/)?\s*")
 _SPACE_OR_TAB = lazy_pattern(r"[ \t\r\f\v]+")
 _TYPOGRAPHY = str.maketrans("‘’‚‛“”„‟′″‐‑‒–—―−", "''''\"\"\"\"'\"-------")
 _UNSEEN_CHARS = lazy_pattern(f"[{INVISIBLE}]")
-_ALIKE = "similar-looking characters (quotes, dashes, special spaces, accents, width, joiners)"
 
 
 def diagnose_mismatch(flat: str, old: str, new: str) -> str:
@@ -73,6 +63,9 @@ def diagnose_mismatch(flat: str, old: str, new: str) -> str:
     if old.endswith("\n") and old.strip() and flat.endswith(old.rstrip("\n")):
         return "The file does not end with a newline: remove the one at the end of old_string."
     return _almost_there(flat, old) or _nearest(flat, old, new)
+
+
+_ALIKE = "similar-looking characters (quotes, dashes, special spaces, accents, width, joiners)"
 
 
 def _almost_there(flat: str, old: str) -> str:
@@ -172,6 +165,10 @@ def _nearest(flat: str, old: str, new: str) -> str:
     return f"The closest match is below; copy it exactly:\n{shown}"
 
 
+_MIN_DONE_CHARS = 4  # of new_string near the best match, to conclude that the edit was already made
+_MIN_FAR_DONE_CHARS = 30  # the same if nothing in the file is similar to old_string
+
+
 def _line_of_done(flat: str, old: str, new: str, near: int | None) -> int:
     """Return the line of an occurrence of `new` that includes the line `near`, 0 if there is none.
 
@@ -212,6 +209,13 @@ class _Alignment(NamedTuple):
     anchor: int
     first: int
     last: int
+
+
+_SEARCH_LIMIT_S = 0.2  # of CPU time to find a similar block; after that the best one so far is used
+_MIN_SURE_LIKENESS = 1.0  # of an alignment, from which no similar line is searched for
+_MAX_ANCHORS = 8  # the longest wanted lines, around which alignments are tried
+_MAX_PLACES = 12  # of one such line in the file
+_MIN_ANCHOR_CHARS = 4
 
 
 def _alignments(lines: Sequence[str], wanted: Sequence[str]) -> Iterator[_Alignment]:
@@ -367,6 +371,10 @@ def _place_in(line: str, wanted: str) -> int:
 
 def _simple_size(simple: Callable[[str], str], text: str, characters: int) -> int:
     return len(simple(text[:characters]))
+
+
+_MAX_PIECES = 40  # of one size, searched for at most
+_MAX_SOUGHT_CHARS = 2_000  # of a text, cut into such pieces
 
 
 def _likely_place(line: str, wanted: str) -> int:

@@ -27,12 +27,7 @@ MAX_WINDOW_LINES = 2_000
 MAX_WINDOW_BYTES = 50_000  # as UTF-8
 MAX_WIDTH_CHARS = 2_000  # of a line, shown at most
 _ENCODED_DATA = lazy_pattern(r"[A-Za-z0-9+/=_-]{1000}")  # such as images in notebooks and style sheets
-_MIN_DATA_LETTERS = 20
-_SHOWN_DATA_CHARS = 100
 _SCAN_LIMIT_S = 5.0  # for reading through a large file; the lines found by then are shown
-_SCAN_CHARS = 64 * 1024  # of a large file, read at once
-_BUFFER_BYTES = 256 * 1024
-_MAX_TAIL_LINES = 20_000  # at the end of a large file, within which a window may begin
 _END_BYTES = 1024 * 1024  # at the end of a huge file, searched for its last lines
 
 
@@ -90,6 +85,9 @@ def _line_prefixes(first: int, count: int) -> list[str]:
     return [f"\n{number}\t" for number in range(first, first + count)]
 
 
+_BUFFER_BYTES = 256 * 1024
+
+
 def scan_file(
     descriptor: int,
     size: int,
@@ -134,6 +132,10 @@ class _HashingReader(io.RawIOBase):
         count = os.readv(self._descriptor, [buffer])
         self.hash.update(buffer[:count])
         return count
+
+
+_SCAN_CHARS = 64 * 1024  # of a large file, read at once
+_MAX_TAIL_LINES = 20_000  # at the end of a large file, within which a window may begin
 
 
 def _scan(
@@ -211,6 +213,10 @@ def _form_of(sample: bytes) -> TextForm | None:
     else:
         found = guesses[0]
     return found and found[1]
+
+
+_MIN_DATA_LETTERS = 20
+_SHOWN_DATA_CHARS = 100
 
 
 def _shown_width(line: str) -> int:

@@ -29,7 +29,6 @@ from transcripts import Block, ImageBlock, TextBlock, attached, content_text
 from transcripts.patterns import lazy_pattern
 
 MAX_ATTACHED_TOKENS = 25_000  # of one file; the model can read the rest
-MAX_ATTACHED_BYTES = 100_000  # read of one file: MAX_ATTACHED_TOKENS of code are at most as long
 MAX_NAMED_ABSENT = 3  # mentions without a file that the notice names
 _WRITTEN = lazy_pattern(
     r"""(?:(?<=[\s(\[{<,;"'`])|\A)@(?:"([^"\n]{1,1000})"(\#L\d+(?:-L?\d+)?)?|"""
@@ -213,6 +212,9 @@ async def _file(mention: Mention, path: str, name: str, limits: AttachLimits) ->
         return Attachment(_not_attached(name, "it is too large for one prompt"), trouble=True)
     block = attached("File", f"{name} ({note})", text)
     return Attachment(f"read {name} ({note})", (block,), page.about)
+
+
+MAX_ATTACHED_BYTES = 100_000  # read of one file: MAX_ATTACHED_TOKENS of code are at most as long
 
 
 def _reader(path: str, wanted: tuple[int, int] | None) -> Callable[..., Any]:

@@ -18,7 +18,6 @@ from tools.text import TextForm, unify_newlines
 from transcripts.patterns import lazy_pattern
 
 _CONTEXT_LINES = 3  # shown around a change in a diff, as in diff -u
-_MAX_COMPARED_LINES = 1_500  # of both sides; more are shown as one change
 _SNIPPET_LINES = 24
 _BRACKETED = lazy_pattern(r"\[(?:cleared|snipped|summarized|folded|persisted)\b[^\[\]\n]*+\]")
 _SHOWN_RECALL_ID = lazy_pattern(r"\br\d{1,15}(?:\.\d{1,9})?\b")
@@ -283,6 +282,9 @@ def _common(one: list[str], two: list[str]) -> int:
     """Return the number of equal lines at the beginning."""
     pairs = enumerate(zip(one, two, strict=False))
     return next((index for index, (left, right) in pairs if left != right), min(len(one), len(two)))
+
+
+_MAX_COMPARED_LINES = 1_500  # of both sides; more are shown as one change
 
 
 def _hunks(one: list[str], two: list[str], low: int, equal: tuple[int, int]) -> Iterator[str]:

@@ -16,7 +16,6 @@ from tools.search import list_project
 from transcripts.patterns import lazy_pattern
 
 _MIN_NAME_LIKENESS = 0.7  # difflib's ratio of names without their extensions
-_LOOK_LIMIT_S = 0.15  # for files of the same name elsewhere in the project; it keeps the screen waiting
 _NOT_OF_PATH = lazy_pattern(r"(?::\d+(?:[:-]\d+)?|#L\d+(?:-L?\d+)?)?[\s'\"]*\Z")  # a.py:12, a.py#L3, a space
 _GUESSED_NAMES = lazy_pattern(r"|__init__\.py|index\.\w+|README.*", re.IGNORECASE)  # too common
 
@@ -45,6 +44,9 @@ def _by_extension(names: list[str], wanted: str) -> list[str]:
     """Return the names of one stem, first those with the extension of the wanted one."""
     ending = os.path.splitext(wanted.casefold())[1]
     return sorted(names, key=lambda name: os.path.splitext(name.casefold())[1] != ending)
+
+
+_LOOK_LIMIT_S = 0.15  # for files of the same name elsewhere in the project; it keeps the screen waiting
 
 
 def _of_same_name(root: Path, name: str) -> list[str]:

@@ -24,7 +24,6 @@ _ERRORS_OF_DAMAGE = (
     *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError, AssertionError),
     *(EOFError, OSError, zlib.error, struct.error),
 )
-_INSTALL = "Install the extra (pip install 'makeroom[pdf]')"
 _BY_COMMAND = "Use bash: pdftotext FILE -."
 
 
@@ -57,6 +56,9 @@ def read_pdf(
     note = f"[a PDF document: text of {shown}{following}; offset and limit count pages]"
     about: dict[str, Any] = {"path": path, "pdf": hashlib.sha256(data).hexdigest(), "last_page": last}
     return text_result("\n\n".join([*texts, note]), human={"note": shown}, about=about)
+
+
+_INSTALL = "Install the extra (pip install 'makeroom[pdf]')"
 
 
 def _open(name: str, data: bytes) -> Any:

@@ -53,10 +53,6 @@ from tools.text import (
 from transcripts import ImageBlock, TextBlock
 
 _MAX_SMALL_BYTES = 4 * 1024 * 1024  # of a file that is read whole
-_UNCHANGED = (
-    "File unchanged since {earlier}. That {text} is still current and in this conversation: refer to it "
-    "instead of reading the file again."
-)
 _CELLS = (0, 0)  # instead of the lines shown: the cells of a notebook, not its JSON
 _INSPECTING = "file, xxd or strings"
 _BINARY_KINDS = (  # the first bytes, the kind, and the commands that show the content
@@ -172,6 +168,12 @@ def read_page(
         about = {"path": path, "sha256": sha256}
         return text_result("[file is empty]", human={"note": "empty"}, about=about)
     return _text_page(path, cut_text(*decoded, wanted, sha256, max_bytes), shown)
+
+
+_UNCHANGED = (
+    "File unchanged since {earlier}. That {text} is still current and in this conversation: refer to it "
+    "instead of reading the file again."
+)
 
 
 def _unchanged(about: dict[str, Any], shown: SeenFile) -> ToolResult:

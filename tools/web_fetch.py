@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from .web import Document
 
 MAX_PAGE_BYTES = 100_000  # of a result; a larger page is kept in a file
-_PDF_LIMIT_S = 30.0  # a page takes about 10 ms
 
 
 class FetchArguments(Arguments):
@@ -55,6 +54,9 @@ def _access(arguments: FetchArguments, context: ToolContext) -> tuple[Access, ..
     if context.masks.text(str(address)) != str(address):
         raise ToolError("The URL contains one of the user's secrets.", "Fetch a URL without it.")
     return (Access("network", address.place, outside=address.is_local),)
+
+
+_PDF_LIMIT_S = 30.0  # a page takes about 10 ms
 
 
 async def fetch_page(arguments: FetchArguments, call: ToolCall) -> ToolResult:

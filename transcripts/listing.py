@@ -23,7 +23,6 @@ from .render_text import agent_label, agent_task, prompt_title
 from .session_lock import RECORDS_FOLDER, path_of
 from .stored_outputs import OUTPUTS_FOLDER
 
-MAX_END_BYTES = 1 << 16  # read from the end of a large file
 MAX_HEAD_BYTES = 1 << 21  # read from the beginning, to find the first prompt
 MAX_LISTING_BYTES = 64 << 20  # total size of the files that one listing reads whole
 MAX_CLOCK_SKEW_S = 300.0  # between the clocks of machines that share a directory
@@ -193,6 +192,9 @@ def transcript_files(project: Path) -> list[tuple[Path, os.stat_result]]:
 def _newest_first(at: float, now: float) -> tuple[bool, float]:
     """Return a key that sorts times newest first; times in the future, from a wrong clock, come last."""
     return at > now + MAX_CLOCK_SKEW_S, -at
+
+
+MAX_END_BYTES = 1 << 16  # read from the end of a large file
 
 
 def _summary(path: Path, found: os.stat_result, is_whole: bool) -> SessionSummary | None:

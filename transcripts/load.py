@@ -43,7 +43,6 @@ from .folding import Folded, fold, replace_facts
 from .storage.disk import DISK, Disk, opened_fd
 
 MAX_LINE_BYTES = 1 << 28  # a longer line is not a fact: we write at most 50 MB
-MIN_LAZY_LINE_BYTES = 2_048  # a shorter line is parsed faster than it is fetched again
 _RESULT_HEAD = lazy_bytes_pattern(
     rb'\{"v":%d,"seq":\d{1,15},"ts":"[0-9TZ:.+-]{1,40}","sid":"[^"\\]{0,200}",'
     rb'"kind":"result","of":\d{1,15},"block":\d{1,9},"content":\[' % FORMAT_VERSION
@@ -343,6 +342,9 @@ def _put_in_order(loaded: LoadedTranscript, places: list[tuple[int, int]]) -> It
                 why = f"fact {fact.seq} occurs again with different content: the first one is used"
                 yield DamagedLine(number, offset=offset, why=why)
         loaded.facts = [unique[seq] for seq in sorted(unique)]
+
+
+MIN_LAZY_LINE_BYTES = 2_048  # a shorter line is parsed faster than it is fetched again
 
 
 def parse_without_content(line: bytes) -> tuple[Result, str] | None:

@@ -61,7 +61,6 @@ from .storage.disk import opened_unread, read_pieces, replace_file
 
 PIECE_BYTES = 4 << 20  # of the transcript; reading as much takes 60 ms
 _MAC_BYTES = 32
-_MAX_PIECE_BYTES = 1 << 28
 
 KnownFact = (
     Opened
@@ -172,6 +171,9 @@ def _folder_of(path: Path) -> Path:
 
 def _piece_path(path: Path, start: int) -> Path:
     return _folder_of(path) / f"{path.stem}.{start}"
+
+
+_MAX_PIECE_BYTES = 1 << 28
 
 
 def _read_piece(path: Path, key: SessionKey, start: int) -> _Piece | None:

@@ -36,9 +36,6 @@ from .messages import (
 from .server_calls import PAUSED, open_server_calls, with_whole_server_calls
 from .view import Message, Part, PartKind, View
 
-CALL_INTERRUPTED = "[interrupted; may have run: check before you do it again]"
-CALL_NOT_RUN = "[not run: the turn was interrupted before this call]"
-BEGINNING_LOST = "[the beginning of this session could not be read]"
 NO_REPLY = "[no reply]"
 NOTICE_TOKENS = 12  # our count of each of these lines
 MAX_IMAGE_TOKENS = 1_600  # of the largest image after the API has scaled it
@@ -81,6 +78,9 @@ def _end_of_summarized(entries: list[Entry], index: int, edits: ActiveEdits) -> 
         return index
     last = min([fold.last, *(each.first - 1 for each in edits.folds if each.first > fold.first)])
     return bisect_right(entries, last, lo=index, key=lambda entry: entry.seq)
+
+
+BEGINNING_LOST = "[the beginning of this session could not be read]"
 
 
 def _messages(
@@ -164,6 +164,10 @@ def _reply_parts(exchange: Exchange, with_thinking: bool) -> list[Part]:
         says_something = says_something or kind is not PartKind.THINKING
         parts.append(Part(block, fact.seq, index, kind, _tokens(fact, index)))
     return parts if says_something else []
+
+
+CALL_INTERRUPTED = "[interrupted; may have run: check before you do it again]"
+CALL_NOT_RUN = "[not run: the turn was interrupted before this call]"
 
 
 def _result_parts(exchange: Exchange) -> list[Part]:

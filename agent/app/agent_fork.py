@@ -17,11 +17,6 @@ from .nested_context import NestedCall
 
 FORK_REQUESTS = 10  # expected of an agent
 REREAD_TOKENS = 8_000  # expected to be looked up again by an agent without the conversation
-OWN_CALL = "[You are the agent that this call started. Your task is below.]"
-OTHER_CALL = "[This call was made together with yours. You cannot see its result.]"
-FORK_HEAD = """\
-You are now an agent: a copy of the conversation above, started by the last task call in it. Do that task \
-only, not the rest of the conversation. Only these tools work for you; calls to others are denied: {tools}."""
 
 
 def fork_pays(tokens: int, prefix: int, prices: Prices) -> bool:
@@ -65,6 +60,13 @@ def works_as_fork(call: NestedCall) -> bool:
         and tokens <= 50_000  # a longer conversation distracts an agent
         and fork_pays(tokens, state.overhead, state.prices_in(parent.folded))
     )
+
+
+OWN_CALL = "[You are the agent that this call started. Your task is below.]"
+OTHER_CALL = "[This call was made together with yours. You cannot see its result.]"
+FORK_HEAD = """\
+You are now an agent: a copy of the conversation above, started by the last task call in it. Do that task \
+only, not the rest of the conversation. Only these tools work for you; calls to others are denied: {tools}."""
 
 
 def begin_fork(call: NestedCall, session: Session, tools: list[str]) -> None:

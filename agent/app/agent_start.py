@@ -19,7 +19,6 @@ from tools.spawning import SpawnRequest, SpawnResult
 from .composition import Services
 
 _RUN_MODULE = f"{__package__}.nested_session"
-_SKILLS_MODULE = f"{__package__}.skill_runs"
 
 
 def give_agents(services: Services, session: Session, context: TurnContext) -> None:
@@ -62,6 +61,9 @@ def _spawning(services: Services, pool: AgentPool) -> Callable[[SpawnRequest], A
         return await pool.spawn(replace(request, agent=name, background=in_background and returns))
 
     return spawn
+
+
+_SKILLS_MODULE = f"{__package__}.skill_runs"
 
 
 def give_skills(

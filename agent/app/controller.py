@@ -64,12 +64,10 @@ from .session_status import SessionStatus, window_state
 from .setup import RunSetup, next_mode
 from .start_screen import Opening, announce
 
-MENTIONS_MODULE = f"{__package__}.mentioned_files"  # 20 ms, for prompts that name files or call commands
 BLOCKED = (
     "the context is full and automatic compaction is off. Run /compact to free context, or /clear to start"
     " a new session."
 )
-SENT_MEANWHILE = "The user sent this while you were working:"
 
 
 class CommandTable(Protocol):
@@ -336,6 +334,9 @@ def cycle_mode(controller: Controller) -> Mode:
     return mode
 
 
+SENT_MEANWHILE = "The user sent this while you were working:"
+
+
 async def take_in(
     controller: Controller,
     text: str,
@@ -393,6 +394,9 @@ async def take_waiting(controller: Controller, waiting: WaitingPrompts) -> None:
         except asyncio.CancelledError:
             waiting.give_back()
             raise
+
+
+MENTIONS_MODULE = f"{__package__}.mentioned_files"  # 20 ms, for prompts that name files or call commands
 
 
 async def _additions(

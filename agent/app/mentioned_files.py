@@ -20,10 +20,6 @@ from .pasted_images import IMAGES_FOLDER
 if TYPE_CHECKING:
     from agent.extensions.mcp import McpServers
 
-CALLED_PROMPT = (
-    "The user called a prompt of an MCP server. Its text is between <mcp-server> tags: "
-    "follow it for this request."
-)
 SECRET = "it may contain secrets; ask the model to read it"
 
 
@@ -50,6 +46,12 @@ async def additions_to(
     if called.ended is not None:
         emit(called.ended)
     return replace(called, blocks=(*found.blocks, *called.blocks), files=(*found.files, *called.files))
+
+
+CALLED_PROMPT = (
+    "The user called a prompt of an MCP server. Its text is between <mcp-server> tags: "
+    "follow it for this request."
+)
 
 
 async def _with_servers(

@@ -96,11 +96,6 @@ exec 2>&1
 "$0" -C "$1" rev-parse HEAD && echo ok
 exit 0
 """
-_INCLUDED = """
-exec 2>&1
-"$0" ls-files -z --others --ignored --exclude-from="$1" && printf '\\nok\\n'
-exit 0
-"""
 _UNTRACKED = """
 exec 2>&1
 "$0" -C "$1" ls-files -z --others --exclude-standard && printf '\\nok\\n'
@@ -411,6 +406,13 @@ async def _copy_included(git: GitRunner, worktree: Worktree) -> list[str]:
         except OSError as error:
             warnings.append(f"{name} was not copied to the worktree: {error.strerror}")
     return warnings
+
+
+_INCLUDED = """
+exec 2>&1
+"$0" ls-files -z --others --ignored --exclude-from="$1" && printf '\\nok\\n'
+exit 0
+"""
 
 
 async def _included(git: GitRunner, project: Path) -> list[str]:

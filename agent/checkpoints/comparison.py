@@ -18,7 +18,6 @@ from .change_log import FileChange
 from .recorder import Checkpoints
 from .snapshot import THEIRS, PathState
 
-MAX_COMPARED_FILE_BYTES = 4 << 20
 _NO_FILE = "pipe, socket or device"
 _Piece = tuple[bytes, bytes]
 
@@ -131,6 +130,9 @@ def _read_before(checkpoints: Checkpoints, state: PathState) -> bytes | None:
     if state.kind in ("none", "link", "dir"):
         return os.fsencode(state.value)
     return checkpoints.scanner.store.get(state.value) if state.value else None
+
+
+MAX_COMPARED_FILE_BYTES = 4 << 20
 
 
 def _read_now(checkpoints: Checkpoints, path: str) -> tuple[str, bytes | None]:

@@ -30,7 +30,6 @@ from .recorder import Checkpoints, is_left
 from .snapshot import THEIRS, UNSEEN, PathState
 
 Action = Literal["restore", "create", "remove", "mode", "lost"]
-_MAX_DIFFED_LINES = 4_000  # of both contents together; above, moved lines are not recognized
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -138,6 +137,9 @@ def _written_in_place(checkpoints: Checkpoints, made: Iterable[RestoreStep]) -> 
             if now.value not in created and len({targets.get(name) for name in names}) == 1:
                 found.add(step.path)
     return found
+
+
+_MAX_DIFFED_LINES = 4_000  # of both contents together; above, moved lines are not recognized
 
 
 def line_counts(old: bytes, new: bytes) -> tuple[int, int]:

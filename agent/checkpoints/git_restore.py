@@ -24,60 +24,6 @@ RECOVERED = "refs/heads/makeroom-"  # branches for commits that no branch had
 _LOGS = "logs/"
 _MAX_ARGUMENT_CHARS = 30_000  # of the 128 KB that Linux allows
 _GROWING = ("refs/heads/", "refs/notes/")  # refs that move to descendants, unlike tags
-# For each three arguments: "yes" if the first commit is part of the second one ("" for any ref). Notes that
-# were removed or changed since are not part of the newer ones, unlike the history of a branch.
-_CONTAINED = """
-exec 2>/dev/null
-while [ $# -gt 0 ]; do
-    lost=
-    case $3 in
-        refs/notes/*) lost=$("$0" diff-tree -r --no-renames --diff-filter=DM "$1" "$2") ;;
-    esac
-    if [ -n "$lost" ]; then
-        echo no
-    elif [ -n "$2" ]; then
-        "$0" merge-base --is-ancestor "$1" "$2" && echo yes || echo no
-    elif [ -n "$("$0" for-each-ref --count=1 --contains "$1" refs/heads refs/tags refs/remotes)" ]; then
-        echo yes
-    else
-        echo no
-    fi
-    shift 3
-done
-"""
-# For each four arguments: "ok", or an error of git.
-_RESTORE = """
-while [ $# -gt 0 ]; do
-    case $1 in
-        ref) error=$("$0" update-ref -m 'makeroom: restored' "$2" "$3" "$4" 2>&1) ;;
-        stash)
-            # Where the reflog has expired the newest entry is still the ref, and would not be added again.
-            entries=$("$0" reflog show refs/stash -- 2>/dev/null)
-            [ -n "$entries" ] || "$0" update-ref -d refs/stash "$3" 2>/dev/null
-            error=$("$0" stash store -q -m "$2" "$3" 2>&1)
-            ;;
-        tag) error=$(printf %s "$2" | "$0" hash-object -t tag -w --stdin 2>&1 >/dev/null) ;;
-        head) error=$("$0" symbolic-ref -m 'makeroom: restored' HEAD "$2" 2>&1) ;;
-        open)
-            place=$("$0" rev-parse --git-path "$2")
-            error=$( (set -C; printf '%s\n' "$3" >"$place") 2>&1)
-            ;;
-        log)
-            place=$("$0" rev-parse --git-path "$2")
-            [ -z "$3" ] || "$0" update-ref refs/stash "$3"  # which adds a line
-            error=$(mkdir -p "${place%/*}" && mv "$place.restored" "$place" 2>&1)
-            ;;
-        part)  # of a reflog; the first one begins it
-            place=$("$0" rev-parse --git-path "$2").restored
-            [ "$4" != first ] || { mkdir -p "${place%/*}"; rm -f "$place"; }
-            error=$( (printf %s "$3" >>"$place") 2>&1)
-            ;;
-        index) error=$("$0" read-tree "$3" 2>&1) ;;
-    esac
-    if [ $? = 0 ]; then echo ok; else printf '%s\\n' "${error:-git failed}" | head -n 1; fi
-    shift 4
-done
-"""
 
 
 class RefStep(Struct, frozen=True):
@@ -195,6 +141,29 @@ def _fitting(steps: Sequence[RefStep], checked_out: Mapping[str, _CheckedOut]) -
             yield step
 
 
+# For each three arguments: "yes" if the first commit is part of the second one ("" for any ref). Notes that
+# were removed or changed since are not part of the newer ones, unlike the history of a branch.
+_CONTAINED = """
+exec 2>/dev/null
+while [ $# -gt 0 ]; do
+    lost=
+    case $3 in
+        refs/notes/*) lost=$("$0" diff-tree -r --no-renames --diff-filter=DM "$1" "$2") ;;
+    esac
+    if [ -n "$lost" ]; then
+        echo no
+    elif [ -n "$2" ]; then
+        "$0" merge-base --is-ancestor "$1" "$2" && echo yes || echo no
+    elif [ -n "$("$0" for-each-ref --count=1 --contains "$1" refs/heads refs/tags refs/remotes)" ]; then
+        echo yes
+    else
+        echo no
+    fi
+    shift 3
+done
+"""
+
+
 async def _steps(
     repository: Repository, git: GitRunner, state: RepositoryState, changes: Sequence[RefChange]
 ) -> list[RefStep]:
@@ -265,6 +234,41 @@ def _checkout(first: RefChange, last: RefChange, head: Head) -> Iterator[RefStep
             changed_since=head.branch != last.note.partition(" ")[2],
             note=branch,
         )
+
+
+# For each four arguments: "ok", or an error of git.
+_RESTORE = """
+while [ $# -gt 0 ]; do
+    case $1 in
+        ref) error=$("$0" update-ref -m 'makeroom: restored' "$2" "$3" "$4" 2>&1) ;;
+        stash)
+            # Where the reflog has expired the newest entry is still the ref, and would not be added again.
+            entries=$("$0" reflog show refs/stash -- 2>/dev/null)
+            [ -n "$entries" ] || "$0" update-ref -d refs/stash "$3" 2>/dev/null
+            error=$("$0" stash store -q -m "$2" "$3" 2>&1)
+            ;;
+        tag) error=$(printf %s "$2" | "$0" hash-object -t tag -w --stdin 2>&1 >/dev/null) ;;
+        head) error=$("$0" symbolic-ref -m 'makeroom: restored' HEAD "$2" 2>&1) ;;
+        open)
+            place=$("$0" rev-parse --git-path "$2")
+            error=$( (set -C; printf '%s\n' "$3" >"$place") 2>&1)
+            ;;
+        log)
+            place=$("$0" rev-parse --git-path "$2")
+            [ -z "$3" ] || "$0" update-ref refs/stash "$3"  # which adds a line
+            error=$(mkdir -p "${place%/*}" && mv "$place.restored" "$place" 2>&1)
+            ;;
+        part)  # of a reflog; the first one begins it
+            place=$("$0" rev-parse --git-path "$2").restored
+            [ "$4" != first ] || { mkdir -p "${place%/*}"; rm -f "$place"; }
+            error=$( (printf %s "$3" >>"$place") 2>&1)
+            ;;
+        index) error=$("$0" read-tree "$3" 2>&1) ;;
+    esac
+    if [ $? = 0 ]; then echo ok; else printf '%s\\n' "${error:-git failed}" | head -n 1; fi
+    shift 4
+done
+"""
 
 
 async def restore_refs(

@@ -12,7 +12,6 @@ from transcripts import StoreError, ensure_private_folder
 from transcripts.patterns import lazy_bytes_pattern
 from transcripts.storage import read_regular
 
-FRESH_CONTENT_S = 3_600.0  # contents are stored before the log line that names them is written
 RECENT_LOG_S = 30 * 86_400.0  # a session whose last change is older can no longer restore files
 MAX_LOG_BYTES = 256 << 20  # a line for each change of a file
 _HASH = lazy_bytes_pattern(rb'"([0-9a-f]{64})"')
@@ -34,6 +33,9 @@ def make_store_folder(folder: Path) -> bool:
                     path.unlink()
             return True
     return False
+
+
+FRESH_CONTENT_S = 3_600.0  # contents are stored before the log line that names them is written
 
 
 def prune(folder: Path, max_bytes: int) -> int:

@@ -38,26 +38,6 @@ if TYPE_CHECKING:
     from agent.events import Emit
     from agent.ports import Approver, Chooser, Driver
 
-SAFE_MODE = (
-    "--safe-mode: memory files, hooks, skills, agents, output styles and MCP servers are disabled, except the"
-    " servers of --mcp-config; settings and permission rules still apply"
-)
-NO_MODEL = """\
-No model is configured. Use one of these:
-
-  an API key for Anthropic
-    export ANTHROPIC_API_KEY=sk-ant-...
-  any Anthropic-compatible server, such as Ollama or llama.cpp
-    export ANTHROPIC_BASE_URL=http://localhost:11434
-    {program} --model NAME
-  OpenAI, or any server for chat completions with OPENAI_BASE_URL
-    export MAKEROOM_PROVIDER=openai OPENAI_API_KEY=...
-  the built-in rule-based demo in a sample project, without a key or network
-    {program} --offline --sample
-
-Run {program} -p /doctor to check the rest of your installation.
-"""
-
 
 def run(options: Options) -> int:
     """Run the program and return its exit code. Errors are one line on standard error, never raised.
@@ -114,6 +94,12 @@ def _refuse(options: Options, error: str) -> None:
     """Write the result of a run that could not start, if a program waits for one."""
     if options.output_format != "text" or options.input_format != "text":
         write_refusal(error, options.resume or "")
+
+
+SAFE_MODE = (
+    "--safe-mode: memory files, hooks, skills, agents, output styles and MCP servers are disabled, except the"
+    " servers of --mcp-config; settings and permission rules still apply"
+)
 
 
 def run_setup(options: Options) -> RunSetup:
@@ -188,6 +174,23 @@ def _locked_places(folder: Path) -> list[Path]:
         if os.access(place / ".git", os.F_OK):
             break
     return places
+
+
+NO_MODEL = """\
+No model is configured. Use one of these:
+
+  an API key for Anthropic
+    export ANTHROPIC_API_KEY=sk-ant-...
+  any Anthropic-compatible server, such as Ollama or llama.cpp
+    export ANTHROPIC_BASE_URL=http://localhost:11434
+    {program} --model NAME
+  OpenAI, or any server for chat completions with OPENAI_BASE_URL
+    export MAKEROOM_PROVIDER=openai OPENAI_API_KEY=...
+  the built-in rule-based demo in a sample project, without a key or network
+    {program} --offline --sample
+
+Run {program} -p /doctor to check the rest of your installation.
+"""
 
 
 def _run(setup: RunSetup) -> int:

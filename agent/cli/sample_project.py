@@ -14,8 +14,6 @@ from tools.files import FOLDER_FLAGS, FileError, closing, safe_open
 from tools.search import Checkout
 
 SAMPLE_FOLDER = "makeroom-sample"
-SAMPLE_WINDOW_TOKENS = 40_000  # of the demo: small enough to compact within a minute
-LOG_FILES = 8
 SAMPLE_FILES = {
     "README.md": """\
 # temperature
@@ -92,6 +90,9 @@ if __name__ == "__main__":
 }
 
 
+SAMPLE_WINDOW_TOKENS = 40_000  # of the demo: small enough to compact within a minute
+
+
 def with_sample(options: Options) -> Options:
     """Create the sample project if needed; returns the options of a run in it. Raises UsageError."""
     folder = Path(options.folder or "") / SAMPLE_FOLDER
@@ -113,6 +114,9 @@ def with_sample(options: Options) -> Options:
     if options.offline and not options.context_window:
         options = replace(options, context_window=SAMPLE_WINDOW_TOKENS, window_flag="--sample")
     return replace(options, folder=str(folder))
+
+
+LOG_FILES = 8
 
 
 def make_sample(folder: Path) -> None:

@@ -35,7 +35,6 @@ PROGRAMS = {
     "git": "install git, which improves /diff, /rewind and the display of branches",
     "rg": "install ripgrep, which makes searches faster",
 }
-ISSUES_URL = "https://github.com/makeroom-agent/makeroom/issues"
 
 
 class Finding(NamedTuple):
@@ -59,6 +58,9 @@ async def examine(controller: Controller, argument: str) -> Event | None:
     problems = pluralize(remedies.count(False), "problem") if False in remedies else "no problems"
     more = f", {pluralize(remedies.count(True), 'recommendation')}" if True in remedies else ""
     return Notice(f"{problems} found{more}", "error" if False in remedies else "info")
+
+
+ISSUES_URL = "https://github.com/makeroom-agent/makeroom/issues"
 
 
 async def write_report(controller: Controller, argument: str) -> Event | None:

@@ -30,7 +30,6 @@ SHORT_KEY_HELP = (
     "  {mode} changes the permission mode; {outputs} turns full outputs on or off",
     "  {interrupt} twice exits; {program} -c resumes the session",
 )
-MORE_HELP = "More: /help commands, /help keys, /help window (a section), /help compact"
 HELP_SECTIONS: Mapping[str, str] = {  # section of the short help -> its commands
     "session": "clear resume sessions rewind fork rename export copy exit",
     "window": "context compact uncompact recall search drop pin",
@@ -53,6 +52,9 @@ KEY_HELP = (
     "{model} selects the model; {effort} selects the effort",
 )
 MAX_SUMMARY_CHARS = 75  # of a command or skill in a list
+
+
+MORE_HELP = "More: /help commands, /help keys, /help window (a section), /help compact"
 
 
 async def show_help(controller: Controller, argument: str) -> Event | None:

@@ -29,9 +29,6 @@ from .running import usage_notice
 from .table import usage_of
 
 MAX_LISTED_SESSIONS = 20
-OSC52_HINT = (
-    "If nothing was copied, your terminal does not support OSC 52; tmux needs `set -g set-clipboard on`"
-)
 
 
 async def new_session(controller: Controller, argument: str) -> Event | None:
@@ -173,6 +170,11 @@ def _answers(folded: Folded) -> list[str]:
     """Return the answers that were not followed by calls, the newest first."""
     shown = (entry.fact for entry in folded.entries if isinstance(entry, Prompt) or not entry.uses)
     return [answer.text.strip() for answer in reversed(answers_of(shown))]
+
+
+OSC52_HINT = (
+    "If nothing was copied, your terminal does not support OSC 52; tmux needs `set -g set-clipboard on`"
+)
 
 
 async def copy_answer(controller: Controller, argument: str) -> Event | None:

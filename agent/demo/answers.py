@@ -21,7 +21,6 @@ _GREETING = lazy_pattern(
 )
 _THANKS = lazy_pattern(r"\W*(thanks|thank you|thx|great|nice|cool|ok(ay)?|perfect)\b.{0,40}", re.I)
 _HELP = lazy_pattern(r"\W*(help|what can you do|who are you|\?).{0,40}", re.I)
-_DEFINITION = r"(?m)^\s*(?:async\s+)?(?:def|class|function|fn|func|interface|struct|enum)\s+(\w+)"
 
 
 def small_talk(text: str) -> str:
@@ -54,6 +53,9 @@ def describe_failure(call: Step) -> str:
         return f"{call.tool} was denied (`{what}`), so I am stopping here.\n\n{output}"
     why = " The demo cannot fix arbitrary code." if call.command == RUN_TESTS else ""
     return f"{call.tool} failed (`{what}`), so I am stopping here.{why} The output was:\n\n{output}"
+
+
+_DEFINITION = r"(?m)^\s*(?:async\s+)?(?:def|class|function|fn|func|interface|struct|enum)\s+(\w+)"
 
 
 def describe_success(call: Step) -> str:

@@ -26,7 +26,6 @@ _KEEP_READING = (
     r"(?i)\b(keep( on)?|continue|go on|carry on) reading( (?!files?\b)[\w*.]+){0,3} files?\b"
     r"( (in|under|inside|within|from|of|below) (the )?(?P<where>`[^`]+`|'[^']+'|\"[^\"]+\"|[^\s,;:!?]+))?"
 ).replace(" ", r"\s+")
-_UNTIL_COMPACTED = r"(?i)\buntil\b.{0,40}\b(compress|compact|room|context|window)"
 _KINDS = {
     "python": "*.py", "markdown": "*.md", "typescript": "*.ts", "javascript": "*.js", "rust": "*.rs",
     "text": "*.txt", "golang": "*.go", "ruby": "*.rb", "shell": "*.sh", "": "*", "source": "*", "single": "*",
@@ -79,6 +78,9 @@ class ReadingProgress(Struct):
         paths = [self.paths[number] for number in takewhile(self.paths.__contains__, numbers)]
         head = [f"Up next ({numbers[0]}-{numbers[0] + len(paths) - 1}):"] if paths else []
         return [*head, *(f"- `{path}`" for path in paths)]
+
+
+_UNTIL_COMPACTED = r"(?i)\buntil\b.{0,40}\b(compress|compact|room|context|window)"
 
 
 def find_run(text: str) -> ReadingRun | None:

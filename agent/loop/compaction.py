@@ -74,14 +74,9 @@ from .summary_call import (
 from .touched_files import account_for_all, read_for_plan
 
 T = TypeVar("T")
-LONG_SESSION = 250  # entries; a plan for more takes 50 ms and longer
 TOO_LARGE = "the server rejected the prompt as too large"
 COUNTED = "the prompt exceeds the context window by the server's count"
 MIN_ASKED_SHARE = 0.7  # of the window: a smaller prompt is not counted by the server
-SUMMARY_FOLLOWS = (
-    "Older messages will be replaced by a summary soon; a note follows if that frees too little. Continue "
-    "with the work."
-)
 NOT_COMPACTED = "The conversation was not compacted: {}. Continue with the work."
 
 
@@ -191,6 +186,9 @@ async def off_loop(session: Session, work: Callable[[], T]) -> T:
         return await _in_thread(session, work)
 
 
+LONG_SESSION = 250  # entries; a plan for more takes 50 ms and longer
+
+
 def _is_long(session: Session) -> bool:
     return bool(session.deferred) or len(session.folded.entries) > LONG_SESSION
 
@@ -204,6 +202,12 @@ async def _in_thread(session: Session, work: Callable[[], T]) -> T:
     except asyncio.CancelledError:
         await asyncio.wait([running])
         raise
+
+
+SUMMARY_FOLLOWS = (
+    "Older messages will be replaced by a summary soon; a note follows if that frees too little. Continue "
+    "with the work."
+)
 
 
 async def request_compaction(session: Session, context: TurnContext, focus: str) -> str:

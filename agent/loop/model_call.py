@@ -48,9 +48,6 @@ from transcripts import (
 
 from .context import TurnContext
 
-MIN_SEEN_SHARE = 0.7  # of our estimate of a prompt: a server that saw less has truncated it
-MIN_CUT_TOKENS = 1_000  # left out by a server: the estimates of small prompts are inaccurate
-_DROPPED_FEATURE = "the server does not support {}, which is no longer sent"
 _CHANGED_FEATURE: dict[Feature, str] = {
     "system blocks": "the server does not support system prompts in parts; sending one string from now on",
     "system messages": "the model does not support system messages; marking makeroom's own words with tags",
@@ -77,6 +74,10 @@ def prompt_tokens(session: Session, context: TurnContext) -> int:
     """Return the calibrated size of the next prompt in tokens."""
     folded = session.folded
     return Calibration.of(folded).prompt_tokens(folded, context.compaction.overhead)
+
+
+MIN_SEEN_SHARE = 0.7  # of our estimate of a prompt: a server that saw less has truncated it
+MIN_CUT_TOKENS = 1_000  # left out by a server: the estimates of small prompts are inaccurate
 
 
 async def call_model(session: Session, context: TurnContext, emit: Emit) -> Reply:
@@ -254,6 +255,9 @@ def _repair(session: Session, context: TurnContext, error: ModelError, repairs: 
 def _holds_unsigned(session: Session) -> bool:
     parts = (part for message in session.folded.view for part in message.parts)
     return any(isinstance(part.block, ThinkingBlock) and UNSIGNED in part.block.extra for part in parts)
+
+
+_DROPPED_FEATURE = "the server does not support {}, which is no longer sent"
 
 
 def adapt(context: TurnContext, error: ModelError, repairs: Repairs, emit: Emit) -> bool:

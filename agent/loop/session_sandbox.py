@@ -37,7 +37,6 @@ from tools.sandbox import (
 if TYPE_CHECKING:
     from tools.sandbox import LocalPorts, NetworkProxy
 
-_PASSING = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
 LEVEL_NAMES: Mapping[SandboxLevel, str] = {
     "namespaces": "namespaces",
     "landlock": "Landlock and seccomp (weaker)",
@@ -289,6 +288,9 @@ class SessionSandbox(Struct):
     def _place(self, text: str) -> Path:
         """Return the real path of a directory in the settings."""
         return (self.home / text[2:] if text.startswith("~/") else Path(text)).resolve()
+
+
+_PASSING = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
 
 
 def _opened(places: Iterable[Path]) -> list[int]:

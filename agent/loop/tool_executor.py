@@ -44,10 +44,7 @@ from .unknown_tools import answer_unknown, find_tool
 
 log = logging.getLogger(__name__)
 INTERRUPTED = "[interrupted by the user; it may have run partially: check before you repeat it]"
-NOT_BEGUN = "[not run: the user interrupted the turn before this call]"
 STOPPED = "the turn was stopped at a permission question"
-SAID_ABOUT_LEAVING = "The user did not approve this access, and says:"
-CUT = "The reply was cut at max_tokens within this call, so it was not run. Repeat it in smaller pieces."
 
 
 class TurnStopped(Exception):
@@ -92,6 +89,9 @@ class CallBatch(Struct, frozen=True):
     reply: int
 
 
+NOT_BEGUN = "[not run: the user interrupted the turn before this call]"
+
+
 async def run_tool_calls(session: Session, context: TurnContext, emit: Emit, reply: Reply) -> None:
     """Run the calls of a reply; each has a result in the transcript when this returns or raises.
 
@@ -114,6 +114,9 @@ async def run_tool_calls(session: Session, context: TurnContext, emit: Emit, rep
                 result = text_result(why, error=True, human={"text": "", "note": "not run"})
                 _answer(batch, replace(_refused(index, use, None, why), result=result))
         raise
+
+
+CUT = "The reply was cut at max_tokens within this call, so it was not run. Repeat it in smaller pieces."
 
 
 async def _prepare_group(
@@ -205,6 +208,9 @@ async def _run_together(batch: CallBatch, group: Sequence[PreparedCall]) -> None
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         raise
+
+
+SAID_ABOUT_LEAVING = "The user did not approve this access, and says:"
 
 
 async def _run(batch: CallBatch, call: PreparedCall) -> None:

@@ -56,7 +56,6 @@ from .context import CompactionState, TurnContext
 ATTACHED_TOPIC = "attached"
 MAX_FILE_BYTES = 1024 * 1024  # of a file that is read here
 LOOK_TIMEOUT_S = 2.0  # for all files together
-SLICE_S = 0.01  # of work between which other tasks run
 
 
 def content_of(
@@ -147,6 +146,9 @@ async def _fetch_read(session: Session) -> None:
     if session.deferred:
         with suppress(StoreError):  # the summary says less
             await fetch_results(session, Preparation(session.folded).results_read())
+
+
+SLICE_S = 0.01  # of work between which other tasks run
 
 
 async def _in_slices(steps: Iterator[None]) -> None:

@@ -21,10 +21,7 @@ from .context import TurnContext
 from .model_call import call_model
 from .tool_executor import TurnStopped, run_tool_calls
 
-CUT_OFF = "the reply was cut off because the context was full"
 REPLY_WAS_EMPTY = "Your reply was empty. Please continue."
-MAX_CONTINUATIONS = 3  # times in a row that a cut or empty reply is continued without the user
-MAX_PAUSES = 10  # times in a row that a reply that paused for server-side tools is sent back
 
 
 class Progress(Struct):
@@ -60,6 +57,10 @@ async def run_turn(session: Session, context: TurnContext, emit: Emit) -> TurnFi
         session.sync()
         emit(finished)
     return finished
+
+
+MAX_CONTINUATIONS = 3  # times in a row that a cut or empty reply is continued without the user
+MAX_PAUSES = 10  # times in a row that a reply that paused for server-side tools is sent back
 
 
 async def _run(session: Session, context: TurnContext, emit: Emit, progress: Progress) -> TurnFinished:
@@ -99,6 +100,9 @@ async def _reply(session: Session, context: TurnContext, emit: Emit) -> Reply:
             attempt += 1
             emit(Notice(f"the prompt was too long ({error})", "warning"))
             await compact_reactively(session, context, emit, error, attempt)
+
+
+CUT_OFF = "the reply was cut off because the context was full"
 
 
 async def _continuation(session: Session, context: TurnContext, emit: Emit, reply: Reply) -> str | None:

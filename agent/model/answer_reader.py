@@ -32,7 +32,6 @@ MAX_ANSWER_BYTES = 64 * 1024  # of a response without a stream: error pages, fac
 STALL_TIMEOUT_S = 90.0  # without a byte: the API sends pings, so the connection is dead
 LOCAL_STALL_TIMEOUT_S = 600.0  # a model on this machine may think that long before its first byte
 SILENCE_TIMEOUT_S = 600.0  # pings without content: thinking that is not sent takes minutes at most
-ANSWER_TIMEOUT_S = 5.0  # for reading a response without a stream, once it has begun
 # More than any model writes: 128,000 tokens are half a million characters. These limits bound the work of
 # every later step (transcript, token count, screen).
 MAX_BLOCKS = 2_000  # of a reply
@@ -76,6 +75,9 @@ async def refuse_failures(faults: type[Exception], response: Any) -> None:
         raise invalid_response("the response is compressed more than once, which was not requested")
     if not response.is_success:
         raise AnswerRefused(response.status_code, await beginning(response, faults), response.headers)
+
+
+ANSWER_TIMEOUT_S = 5.0  # for reading a response without a stream, once it has begun
 
 
 async def beginning(response: Any, faults: type[Exception]) -> str:

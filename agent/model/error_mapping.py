@@ -70,7 +70,6 @@ _HUNG_UP = lazy_pattern("disconnected|closed")  # in the HTTP client's error abo
 _PROXY_HINT = "requires credentials: set HTTPS_PROXY=http://name:password@host"
 CONNECT_TIMEOUT_S = 10.0
 LOCAL = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
-LOCAL_RESTART_S = 60.0  # a server on this machine that refuses connections may be restarting
 
 
 class ServerNames(Struct, frozen=True):
@@ -252,6 +251,9 @@ def _one_line(text: str, max_chars: int) -> str:
 def summarize_error(error: BaseException) -> str:
     """Return the message of an exception or its nearest cause that has one, else its type, on one line."""
     return _first_words(_chain(error))[:MAX_ERROR_LINE_CHARS] or type(error).__name__
+
+
+LOCAL_RESTART_S = 60.0  # a server on this machine that refuses connections may be restarting
 
 
 def map_connection_error(place: str, host: str, error: BaseException, proxy: str) -> ModelError:

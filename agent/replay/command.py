@@ -41,7 +41,6 @@ REPLAYABLE_SUFFIXES = (".jsonl", ".json", ".traj")  # of the files to read in a 
 ALL_TIERS = "all"
 # A bug in makeroom that one recording reveals must not cost the figures of the others.
 _DEFECTS = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, AssertionError)
-MAX_DIGITS = 12  # of a number of tokens
 PAUSES = ("recorded", "none", "prompts")
 HALVES = ("whole", "a", "b", "both")
 
@@ -147,6 +146,9 @@ def parse_options(argv: Sequence[str]) -> ReplayOptions:
         pauses=found.pauses,
         half=found.half,
     )
+
+
+MAX_DIGITS = 12  # of a number of tokens
 
 
 def _tokens(text: str) -> int:

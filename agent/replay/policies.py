@@ -45,7 +45,6 @@ SUMMARY_SECTIONS = (
     "Current Work",
     "Next Step",
 )
-USER_SECTION = 5
 INPUT_SECTIONS = (0, 2, 3, 4, 7)  # of SUMMARY_SECTIONS: those that receive tool inputs
 
 PRICE_TIERS: Mapping[str, Prices] = {
@@ -130,6 +129,9 @@ def _formatted(rows: list[list[str]]) -> str:
         for number, (heading, lines) in enumerate(zip(SUMMARY_SECTIONS, rows, strict=True), 1)
     ]
     return "<analysis>\nGone through in order.\n</analysis>\n<summary>\n" + "\n".join(parts) + "\n</summary>"
+
+
+USER_SECTION = 5
 
 
 def _section_lines(folded: Folded) -> Iterator[tuple[int, str]]:

@@ -14,18 +14,12 @@ from agent.ui import one_line
 
 from .figures import FIGURE_ROWS, Run, figures_by_policy
 
-BARS = "▁▂▃▄▅▆▇█"
-ASCII_BARS = "_.,-=+*#"  # for terminals that cannot show blocks
 PIPE_COLUMNS = 100
 MIN_COLUMNS = 40
-MIN_NAME_CELLS = 16  # of a file name in the table; with less space, rows are printed as lines
-BORDER_CELLS = 3  # of each column besides its text; the table itself has one more
-LEGEND = (
-    "A reference is a later use of text that was removed from the context. It is recoverable if an id in the "
-    "context leads to the text, and lost otherwise. An edit is out of view if the text that it replaces was "
-    "removed. A cache break is a request that rewrites cached history. A view is invalid if the API would "
-    "reject it, which is a bug in makeroom. The policy `summary` only summarizes."
-)
+
+
+BARS = "▁▂▃▄▅▆▇█"
+ASCII_BARS = "_.,-=+*#"  # for terminals that cannot show blocks
 
 
 def draw_table(runs: Sequence[Run], tier: str, window: int, out: TextIO) -> str:
@@ -52,6 +46,14 @@ def draw_table(runs: Sequence[Run], tier: str, window: int, out: TextIO) -> str:
     return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
 
 
+LEGEND = (
+    "A reference is a later use of text that was removed from the context. It is recoverable if an id in the "
+    "context leads to the text, and lost otherwise. An edit is out of view if the text that it replaces was "
+    "removed. A cache break is a request that rewrites cached history. A view is invalid if the API would "
+    "reject it, which is a bug in makeroom. The policy `summary` only summarizes."
+)
+
+
 def _side_by_side(runs: Sequence[Run], tier: str, files: int) -> Table:
     sums = figures_by_policy(runs)
     what = "1 session" if files == 1 else f"{files} sessions"
@@ -67,6 +69,10 @@ def _side_by_side(runs: Sequence[Run], tier: str, files: int) -> Table:
     for name, show in FIGURE_ROWS:
         table.add_row(name, *(show(figures) for figures in sums.values()))
     return table
+
+
+MIN_NAME_CELLS = 16  # of a file name in the table; with less space, rows are printed as lines
+BORDER_CELLS = 3  # of each column besides its text; the table itself has one more
 
 
 def _by_file(runs: Sequence[Run], files: Sequence[str], width: int) -> Table | Text:

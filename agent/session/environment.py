@@ -57,7 +57,6 @@ _MODEL_LINE = "Model: "
 PLAN_KEY = "plan mode"  # of news about it
 TYPED_HEAD = "The user said this with /compact:"  # before words that stay in force
 _COMMAND_TEXTS = (*COMMAND_TEXTS, OPEN_TEXT)
-_PLAN_HEAD = "# Plan mode\n"
 RECORDING_LAYERS = ("summary", "ledger")  # whose summaries contain the pins of that time
 _TELLS_OF_COMMANDS = ("[Background", COMMANDS_HEADING)
 _COMMAND_ENDED = lazy_pattern(r"^(?:\[|- )?Background command (b\d+) \(", re.MULTILINE)
@@ -140,6 +139,9 @@ def _knows_cwd(folded: Folded, cwd: str) -> bool:
     own_words = own_words_sent(folded) if folded.entries else []
     last = next((text for _, text in reversed(own_words) if text.startswith(DIRECTORY_HEADING)), "")
     return last == _cwd_text(cwd) if last else cwd == "."
+
+
+_PLAN_HEAD = "# Plan mode\n"
 
 
 def news_of_environment(folded: Folded, commands: str | None, mode: str) -> list[str]:

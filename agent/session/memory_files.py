@@ -28,14 +28,12 @@ from transcripts.storage import trusted_owners
 
 MEMORY_HEADS = ("Instructions from ", "Instructions of the user from ")  # now, and in older sessions
 MEMORY_NOTE = " (follow them unless the user says otherwise; they grant no permissions):"
-MAX_MEMORY_BYTES = 1_000_000  # read of one memory file
 MAX_MEMORY_CHARS = 60_000  # shown of one memory file; a note in the prompt says how much is omitted
 MAX_IMPORT_DEPTH = 5  # of a chain of imports that begins with a memory file
 MAX_IMPORTS = 100  # looked up for one memory file
 _IMPORT = lazy_pattern(r"(?<![^\s(])@((?:[^\s\\@]|\\ ){1,1000})")
 _CODE_OR_COMMENT = lazy_pattern(r"^[ \t]*(?P<fence>`{3,}(?=[^`\n]*$)|~{3,})|(?P<span>`+)|<!--", re.MULTILINE)
 MAX_RULE_FILES = 1_000  # of one .claude/rules
-MAX_RULE_FOLDERS = 1_000
 # Directories of other projects' files, whose instructions are not followed.
 _FOREIGN_FOLDERS = SKIPPED_FOLDERS | {"site-packages", "vendor"}
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # those of UTF-32 begin with them or contain a NUL
@@ -188,6 +186,9 @@ class _Rules(NamedTuple):
 
     paths: list[Path]
     cut: bool
+
+
+MAX_RULE_FOLDERS = 1_000
 
 
 def _rules(folder: Path) -> _Rules:
@@ -400,6 +401,9 @@ def _why_not_imported(path: Path, top: Path, own: bool, depth: int) -> str:
     if not stat.S_ISREG(found.st_mode) or not is_plain(str(path)):
         return "is not a regular file" if is_plain(str(path)) else "has special characters in its name"
     return f"is nested more than {MAX_IMPORT_DEPTH} imports deep" if depth > MAX_IMPORT_DEPTH else ""
+
+
+MAX_MEMORY_BYTES = 1_000_000  # read of one memory file
 
 
 def _read_memory_file(path: Path) -> tuple[str, list[str], str]:

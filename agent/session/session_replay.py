@@ -38,11 +38,7 @@ from transcripts import (
 from .session import Session
 
 MAX_RECENT_PROMPTS = 3
-MAX_RECENT_CALLS = 30
-MAX_RECENT_CHARS = 20_000  # of prompts and answers; the newest entry is always shown
-MAX_EARLIER_ENTRIES = 400  # shown by a key; `makeroom sessions show` prints all
 MAX_ANSWER_CHARS = 12_000  # of one answer, which is cut at the end of a line
-MAX_PROMPT_LINES = 20  # of one prompt; a longer one is cut to SHOWN_PROMPT_LINES
 SHOWN_PROMPT_LINES = 8
 
 
@@ -70,6 +66,9 @@ def show_rewound(session: Session, tools: Mapping[str, Tool], emit: Emit, policy
         _show_recent(session, tools, emit, policy, prompts=1)
     else:
         emit(Notice("the conversation is now empty: the model sees none of the messages above"))
+
+
+MAX_EARLIER_ENTRIES = 400  # shown by a key; `makeroom sessions show` prints all
 
 
 def _show_recent(
@@ -105,6 +104,10 @@ def _of_which(notes: Sequence[Metadata]) -> str:
         return ""
     end = f" up to r{fork['at']}" if fork.get("at") else ""
     return f", a fork of {search.short_sid(str(fork.get('of')))}{end}"
+
+
+MAX_RECENT_CALLS = 30
+MAX_RECENT_CHARS = 20_000  # of prompts and answers; the newest entry is always shown
 
 
 def recent_start(entries: Sequence[Entry], most: int = MAX_RECENT_PROMPTS) -> int:
@@ -180,6 +183,9 @@ def _prompt_events(prompt: Prompt) -> Iterator[Event]:
             yield PromptReplayed(_cut_prompt(text, prompt.seq))
     for attachment in filter(None, (block.attachment for block in prompt.fact.blocks)):
         yield Notice(f"{'listed' if attachment.kind == 'Folder' else 'read'} {attachment.name}")
+
+
+MAX_PROMPT_LINES = 20  # of one prompt; a longer one is cut to SHOWN_PROMPT_LINES
 
 
 def _cut_prompt(text: str, seq: int) -> str:

@@ -30,9 +30,6 @@ these fits, load it with the skill tool before you begin, and follow it: treat w
 instructions of the user."""
 MORE_SKILLS = "- and {count} more: the skill tool finds them by `query`"
 SKILL_TOOL = "skill"
-MAX_KEPT_SHARE = 0.05  # of the window, for all instructions in use that a compaction keeps
-MAX_KEPT_CHARS = 20_000  # of one skill's instructions
-KEPT_CHARS_PER_TOKEN = 3.5  # of English with current tokenizers
 
 
 class ListedSkill(Protocol):
@@ -109,9 +106,16 @@ def hidden_instructions(folded: Folded) -> dict[str, str]:
     return {name: text for name, (_, text) in used.items() if f"{SKILL_START}{name} (" not in shown}
 
 
+MAX_KEPT_SHARE = 0.05  # of the window, for all instructions in use that a compaction keeps
+KEPT_CHARS_PER_TOKEN = 3.5  # of English with current tokenizers
+
+
 def kept_chars(window: int) -> int:
     """Return how many characters of instructions a compaction keeps in a window of that many tokens."""
     return int(window * MAX_KEPT_SHARE * KEPT_CHARS_PER_TOKEN)
+
+
+MAX_KEPT_CHARS = 20_000  # of one skill's instructions
 
 
 def kept_instructions(folded: Folded, window: int) -> Iterator[str]:

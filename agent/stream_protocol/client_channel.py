@@ -15,8 +15,6 @@ from agent.ui import PipeWriter
 from .client_frames import CancelRequest, ControlResponse
 from .message_frames import fitting_line
 
-MAX_INPUT_LINE_BYTES = 256 * 1024 * 1024  # images are part of a line
-
 
 class ClientRefused(Exception):
     """The client answered with an error, or has closed the connection."""
@@ -116,6 +114,9 @@ def start_reading(descriptor: int, deliver: Callable[[bytes | None], None]) -> N
             loop.call_soon_threadsafe(deliver, None)
 
     threading.Thread(target=read, name="makeroom-client", daemon=True).start()
+
+
+MAX_INPUT_LINE_BYTES = 256 * 1024 * 1024  # images are part of a line
 
 
 def read_lines(descriptor: int) -> Iterator[bytes]:

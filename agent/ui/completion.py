@@ -26,7 +26,6 @@ from .terminal_text import one_line
 log = logging.getLogger(__name__)
 MAX_OFFERED_FILES = 50  # after an @
 LISTING_TIMEOUT_S = 5.0  # after which a file system that does not respond is given up on
-MAX_TYPED_PATH_CHARS = 4_096  # PATH_MAX: a longer word before the cursor is not a path
 _MENTION = lazy_pattern(r"(?:^|\s)@([^\s@]*)$")
 
 
@@ -56,6 +55,9 @@ def _score(typed: str, name: str) -> tuple[int, int] | None:
         if at < 0:
             return None
     return (3, at)
+
+
+MAX_TYPED_PATH_CHARS = 4_096  # PATH_MAX: a longer word before the cursor is not a path
 
 
 def word_before_cursor(text: str) -> str:

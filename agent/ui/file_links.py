@@ -16,7 +16,6 @@ from .terminal_text import LINK_END, PAINT_CODES, linked
 _FILE_NAMED = lazy_pattern(  # with an optional line number
     r"(?<![\w./~:-])((?:[\w.-]{1,99}/){0,20}[\w-][\w.-]{0,99}\.[A-Za-z]\w{0,7})(?::\d+)?(?![\w/-])"
 )
-MIN_LINKING_VTE = 5000  # version 0.50; earlier versions showed garbage
 
 
 def file_link(title: str, folder: str) -> str:
@@ -40,6 +39,9 @@ def with_file_links(drawn: str, folder: str) -> str:
 def _linked_file(folder: str, found: re.Match[str]) -> str:
     inside = ".." not in Path(found[1]).parts and Path(folder, found[1]).is_file()
     return linked(found[0], file_link(found[1], folder)) if inside else found[0]
+
+
+MIN_LINKING_VTE = 5000  # version 0.50; earlier versions showed garbage
 
 
 def shows_links(environ: Mapping[str, str]) -> bool:

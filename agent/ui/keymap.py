@@ -18,7 +18,6 @@ from prompt_toolkit.keys import Keys
 
 from transcripts.patterns import lazy_pattern
 
-MAX_KEYMAP_BYTES = 64 * 1024
 KeySequence = tuple[str, ...]  # prompt_toolkit's names of keys
 DEFAULT_KEYS: Mapping[str, tuple[str, ...]] = {
     "submit": ("enter",),
@@ -119,6 +118,9 @@ def _doubles(keys: Mapping[str, tuple[KeySequence, ...]]) -> Iterator[str]:
         if len(names) > 1:
             key = " ".join(sequence).replace("c-", "ctrl+").replace("s-", "shift+")
             yield f"{' and '.join(names)} have the same key, {key}; give one of them another key"
+
+
+MAX_KEYMAP_BYTES = 64 * 1024
 
 
 def _entries(path: Path, troubles: list[str]) -> Iterator[tuple[str, Any]]:

@@ -47,7 +47,6 @@ from .terminal_text import (
 
 MIN_LAYOUT_COLUMNS = 12  # on a narrower screen text is only wrapped
 MAX_LAYOUT_CHARS = 60_000  # a longer text is only wrapped: rich takes up to 2 s for this much
-MIN_TEXT_COLUMNS = 6  # after the indents of quotes and lists
 _STYLES = RichTheme(
     {
         "markdown.h1": Style(bold=True, underline=True, color="magenta"),
@@ -62,6 +61,9 @@ _STYLES = RichTheme(
         "markdown.link": Style(underline=True),
     }
 )
+
+
+MIN_TEXT_COLUMNS = 6  # after the indents of quotes and lists
 
 
 def draw_markdown(text: str, columns: int, theme: Theme) -> str:

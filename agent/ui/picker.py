@@ -42,7 +42,6 @@ MARKER = "❯ "
 SEARCH_LABEL = "search: "
 FACT_INDENT = "    "
 MAX_QUESTION_LINES = 4
-MIN_ROWS_WITH_FACTS = 8  # on a shorter screen rows show only their titles
 ANSWER_DELAY_S = 0.3  # after a question appeared, before it can be answered
 TO_THE_END = 1 << 30  # rows
 ERASING_KEYS: Mapping[str, Callable[[str], str]] = {  # key -> the search words after it
@@ -141,6 +140,9 @@ def _head(state: PickerState, ctx: RenderContext) -> tuple[list[str], tuple[int,
     search = ctx.paint("accent", label) + typed + " " + ctx.paint("dim", place)
     titles = ctx.wrapped("bold", title)[:MAX_QUESTION_LINES]
     return [*titles, search], (len(titles), len(label) + len(typed))
+
+
+MIN_ROWS_WITH_FACTS = 8  # on a shorter screen rows show only their titles
 
 
 def _body(state: PickerState, ctx: RenderContext, room: int) -> tuple[list[str], int]:

@@ -38,7 +38,6 @@ SURE_S = 2.0  # within which a second Esc discards the answers
 
 WAITS_HINT = "A new question appeared: press the key again to answer it"
 SURE_HINT = "Press Esc again to decline and discard your answers"
-MIN_QUESTION_ROWS = 3
 MIN_ROWS_WITH_MORE = 6  # for the keys and the topic of the question
 
 
@@ -231,6 +230,9 @@ class QuestionForm:
     def _end(self, answers: dict[str, str] | None) -> None:
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(answers)
+
+
+MIN_QUESTION_ROWS = 3
 
 
 def draw_form(state: FormState, ctx: RenderContext, rows: int) -> tuple[list[str], tuple[int, int]]:

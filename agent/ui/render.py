@@ -41,12 +41,10 @@ INTERRUPTED = "Interrupted. What should makeroom do instead?"
 COMMAND_INTERRUPTED = "interrupted"  # a command of the user, of which the model knows nothing yet
 BRANCH = "  ⎿  "
 SHORT_RESULT_LINES = 5  # shown of a result without Ctrl-O
-SHORT_DIFF_LINES = 40  # the same for a diff
 MAX_RESULT_LINES = 2000  # shown at most with Ctrl-O
 _GAPS = lazy_pattern(" {4,}")  # between columns
 MAX_LOOK_LINES = 200  # the same for a file that was read or for matches, from the beginning
 MIN_SHOWN_SECONDS = 2.0  # a shorter duration of a call is not shown
-MAX_TITLE_ROWS = 40  # of the title of a finished call, with Ctrl-O
 
 
 def render_event(event: events.Event, ctx: RenderContext) -> str:
@@ -183,6 +181,9 @@ def call_rows(name: str, title: str, ctx: RenderContext, *, role: str, most: int
     return [call_title(name, rows[0], ctx, role=role), *(" " * indent + row for row in rows[1:])]
 
 
+MAX_TITLE_ROWS = 40  # of the title of a finished call, with Ctrl-O
+
+
 def render_call(event: events.ToolCallFinished, ctx: RenderContext) -> str:
     """Draw the title of a finished call, and its shortened result below."""
     if is_look(event):
@@ -246,6 +247,9 @@ def _search_figures(searches: Sequence[events.ToolCallFinished]) -> Iterator[str
     found = [each.get("files", 0) for each in about if "matches" not in each]
     if found:
         yield f"{pluralize(sum(found), 'file')} found"
+
+
+SHORT_DIFF_LINES = 40  # of a diff without Ctrl-O
 
 
 def render_result(event: events.ToolCallFinished, ctx: RenderContext) -> list[str]:

@@ -18,9 +18,6 @@ from compact.user_messages import user_messages
 from transcripts import Entry, Exchange, Fold, TextBlock
 
 STOP_SHARE = 0.7  # of the size that starts it: folding continues down to there, so as not to run at each call
-SEGMENT_SUMMARY_TOKENS = 400
-SEGMENT_USER_TOKENS = 2_000  # of the user's messages of a segment
-SEGMENT_LAST_TEXT_CHARS = 600  # of the model's last text of a segment
 MIN_SHORTENING = 2  # a summary has to be smaller than its segment by at least this factor
 
 
@@ -76,6 +73,11 @@ def _protected_from(situation: Situation) -> int:
         at -= 1
         room -= entry_tokens(folded, folded.entries[at])
     return at
+
+
+SEGMENT_SUMMARY_TOKENS = 400
+SEGMENT_USER_TOKENS = 2_000  # of the user's messages of a segment
+SEGMENT_LAST_TEXT_CHARS = 600  # of the model's last text of a segment
 
 
 def _segment_fold(situation: Situation, segment: list[Entry]) -> Fold:

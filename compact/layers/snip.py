@@ -18,8 +18,6 @@ from compact.uncompact import exemptions
 from compact.user_messages import directives_within, request_within
 from transcripts import Block, Fold, Folded, TextBlock
 
-MAX_DIRECTIVES_TOKENS = 1_000  # of the user's sentences that are kept
-
 
 class SnippedSpan(Struct, frozen=True):
     """Facts that cannot be separated, and their number of messages before any snip."""
@@ -57,6 +55,9 @@ def _plan(situation: Situation) -> tuple[Proposal, ...]:
     messages = sum(span.messages for span in inside)
     fold = _fold(situation, first, last, messages)
     return (propose(situation, "snip", "auto", (fold,), why="messages", messages=messages),)
+
+
+MAX_DIRECTIVES_TOKENS = 1_000  # of the user's sentences that are kept
 
 
 def _fold(situation: Situation, first: int, last: int, messages: int) -> Fold:

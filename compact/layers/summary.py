@@ -40,17 +40,13 @@ from compact.uncompact import exemptions, in_force
 from transcripts import Edit, Fold, Folded, Reply, TextBlock, User
 
 DUE_AFTER_CLEARING_SHARE = 0.9  # of the trigger: clearing that leaves more would only delay the summary
-USUAL_SUMMARY_TOKENS = 1_500
 ATTEMPTS = (
     FoldLimits("auto"),
     FoldLimits("auto", restoring=False),
     FoldLimits("auto", tail=0, restoring=False),
 )
-RIGHT_AFTER_CALLS = 5  # since the newest compaction
 SHORT_TAIL_TOKENS = 2_000  # by our count
-ALL_SUMMARIZED = "nothing to summarize: all older messages are already summarized"
 TOO_LITTLE = "not summarized: it would free less than 10 % of the context"
-NOT_IN_TIME = "the model summary was not finished in time"
 FREED_TOO_LITTLE = "the summary would have freed less than 10 % of the context and was not used"
 
 
@@ -63,6 +59,9 @@ def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int | None:
 def _due_after_clearing(settings: CompactSettings, due: int) -> float:
     """Return the prompt size at which a summary is due even after the clearing of this pass."""
     return due if settings.policy == "classic" else DUE_AFTER_CLEARING_SHARE * due
+
+
+NOT_IN_TIME = "the model summary was not finished in time"
 
 
 def _plan(situation: Situation) -> Flow:
@@ -160,6 +159,9 @@ def summarize_on_request(situation: Situation, trigger: Trigger, focus: str) -> 
     return (yield from summarize(situation, trigger, focus))
 
 
+ALL_SUMMARIZED = "nothing to summarize: all older messages are already summarized"
+
+
 def _frees_too_little(situation: Situation, trigger: Trigger) -> str:
     """Return the reason why no summary can free enough, "" if one may.
 
@@ -189,6 +191,9 @@ def _does_not_pay(situation: Situation) -> str:
     never = calls >= NEVER_PAYS_BACK
     pays = "not pay for itself" if never else f"pay for itself only after {calls:,} calls"
     return f"not summarized: {frees} and {pays}"
+
+
+RIGHT_AFTER_CALLS = 5  # since the newest compaction
 
 
 def _is_right_after_another(situation: Situation) -> bool:
@@ -268,6 +273,9 @@ def _usual_attempt(situation: Situation, trigger: Trigger) -> int:
         if proposal is not None and proposal.report["after"] <= target_tokens(situation):
             return number
     return 0
+
+
+USUAL_SUMMARY_TOKENS = 1_500
 
 
 def dummy_summary(situation: Situation) -> str:

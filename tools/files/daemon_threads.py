@@ -19,7 +19,6 @@ T = TypeVar("T")
 
 
 MAX_LIMITS = 6  # time limits in a row for work that computes
-_MIN_CPU_SHARE = 0.01  # of a time limit, from which work computes rather than waits; a hanging call uses none
 
 
 class FileSystemSilent(TimeoutError):
@@ -33,6 +32,9 @@ class WorkTooLong(TimeoutError):
 # Idle threads take the next work item.
 _idle_threads: list[SimpleQueue[Callable[[], None]]] = []
 os.register_at_fork(after_in_child=_idle_threads.clear)
+
+
+_MIN_CPU_SHARE = 0.01  # of a time limit, from which work computes rather than waits; a hanging call uses none
 
 
 async def in_daemon_thread(timeout_s: float, work: Callable[[threading.Event], T]) -> T:

@@ -19,7 +19,6 @@ from .errors import FileError
 from .opening import closing, load_file, opened_path, read_at_most
 
 _MAX_JOURNAL_BYTES = 512 * 1024 * 1024  # more than two files of the largest size that is written in place
-_WRITE_BYTES = 1024 * 1024
 
 
 @contextmanager
@@ -62,6 +61,9 @@ def try_lock(descriptor: int) -> bool:
         if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL):
             raise
     return True  # also on a file system without locks, where only comparing contents protects
+
+
+_WRITE_BYTES = 1024 * 1024
 
 
 def write_all(descriptor: int, data: bytes, at: int, written: Callable[[], None] = lambda: None) -> None:

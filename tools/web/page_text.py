@@ -17,7 +17,6 @@ from tools.text import decode_text, seems_binary
 
 from .fetching import Document, WebError
 
-_CONVERSION_LIMIT_S = 20.0  # the parser takes 1.3 s a megabyte on an old machine
 _MAX_CONVERTED_BYTES = 8_000_000
 MAX_TEXT_BYTES = 3_000_000  # Markdown of so much is longer than any result
 MAX_PDF_BYTES = 20_000_000  # a part of a document cannot be read
@@ -61,6 +60,9 @@ def _charset_of(page: Document) -> str:
     except UnicodeDecodeError:
         return ""
     return "utf-8"
+
+
+_CONVERSION_LIMIT_S = 20.0  # the parser takes 1.3 s a megabyte on an old machine
 
 
 async def _converted(context: CommandContext, document: Document) -> str:

@@ -37,7 +37,6 @@ _CONTEXT = lazy_pattern(
 )
 # The heading of an output: "Exit code: 1", or lines up to "Output:" with "Process exited with code 1".
 _FAILED = lazy_pattern(r"(?:Exit code: |(?:(?!Output:)[^\n]*\n){0,5}Process exited with code )[1-9-]")
-_PATCH_FAILED = "apply_patch verification failed"
 
 
 def recognizes(file: ParsedFile) -> bool:
@@ -166,6 +165,9 @@ def _full_name(item: Mapping[str, Any]) -> str:
 
 def _is_context(block: Block) -> bool:
     return isinstance(block, TextBlock) and _CONTEXT.fullmatch(block.text) is not None
+
+
+_PATCH_FAILED = "apply_patch verification failed"
 
 
 def _output(output: Any, skip: Skip) -> tuple[tuple[Block, ...], bool]:

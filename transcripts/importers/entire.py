@@ -12,7 +12,6 @@ from .openai_items import content_parts, tool_call
 from .recording import UNREADABLE_CALLS, ImportedSession, ParsedFile, content_blocks, parse_time
 
 _MESSAGE_TYPES = ("user", "assistant")
-_VERSION = 1
 
 
 def recognizes(file: ParsedFile) -> bool:
@@ -53,6 +52,9 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
                 session.add_result(
                     call.id, content_parts(result.get("output"), session.skip), ts, error=failed
                 )
+
+
+_VERSION = 1
 
 
 def _is_message(raw: Mapping[str, Any]) -> bool:

@@ -20,8 +20,6 @@ from ..patterns import lazy_pattern
 _MAX_SECONDS = 1e11  # the year 5138; a larger time is in milliseconds
 # The texts that Claude Code puts around the user's words in a result.
 _REFUSAL_START = "The user doesn't want to "
-_REASON_START = "To tell you how to proceed, the user said:"
-_REFUSAL_NOTE = "User rejected tool use"
 _ANSWERS_END = " You can now continue"
 _ZSTD_START = b"\x28\xb5\x2f\xfd"
 _TYPE_NAME = lazy_pattern(r"[\w.:-]{1,40}")
@@ -193,6 +191,9 @@ def describe_skipped(skipped: Mapping[str, int]) -> str:
     return ", ".join(f"{what} ({count:,})" for what, count in sorted(skipped.items()))
 
 
+_REASON_START = "To tell you how to proceed, the user said:"
+
+
 def _said_in(result: str, use: Block, error: bool, note: Any) -> dict[str, Any]:
     """Return the user's words in answer to a call, which Claude Code stores in the result.
 
@@ -213,6 +214,9 @@ def _said_in(result: str, use: Block, error: bool, note: Any) -> dict[str, Any]:
     answers = (result[at + len(each) + 4 : end] for (at, each), end in zip(places, ends, strict=False))
     words = (each.removesuffix(", ").removesuffix(".").removesuffix('"') for each in answers)
     return about_remarks(*((each, text) for (_, each), text in zip(places, words, strict=True)))
+
+
+_REFUSAL_NOTE = "User rejected tool use"
 
 
 def _tells_refusal(note: Any) -> bool:

@@ -27,9 +27,6 @@ from .secret_forms import (
     looks_random,
 )
 
-MIN_LONG_CHARS = 36  # of an unquoted value with letters of both cases
-MIN_CHANGES = 3  # between letters and digits in an unquoted value, which sha256 or base64url does not have
-
 # A line without any of these words, in lower case, assigns no secret.
 _HINTS = (
     "token",
@@ -53,7 +50,6 @@ _ASSIGNED = lazy_pattern(
 )  # the value is only looked at, since in "a.env:12:PASSWORD=..." it contains an assignment
 
 _ENVIRONMENT_NAME = r"[A-Z][A-Z0-9_]+"
-_NO_LITERAL = r"[$%<{*!@]|\[|(?:process|os|import\.meta)\.|(?i:env[:.(\[]|ref:|vault:|op://|arn:|file:|https?://[^@]*\Z)"
 _NAME_TAIL = r"(?:_?(?:\d+|B(?:ASE)?64|HEX|OLD|NEW|VALUE))*"
 
 
@@ -127,12 +123,19 @@ def _may_be_password(name: str, value: str) -> bool:
     return re.search("pass|pwd?", name, re.IGNORECASE) is not None or could_be_masked(value)
 
 
+_NO_LITERAL = r"[$%<{*!@]|\[|(?:process|os|import\.meta)\.|(?i:env[:.(\[]|ref:|vault:|op://|arn:|file:|https?://[^@]*\Z)"
+
+
 def is_literal(value: str) -> bool:
     """Return whether a value may be a secret itself, not a variable, a path or a placeholder."""
     # Shorter values are too common.
     if len(value) < 4 or re.match(_NO_LITERAL, value) or is_plain_path(value):
         return False
     return "${" not in value and "..." not in value and not is_placeholder(value)
+
+
+MIN_LONG_CHARS = 36  # of an unquoted value with letters of both cases
+MIN_CHANGES = 3  # between letters and digits in an unquoted value, which sha256 or base64url does not have
 
 
 def _looks_secret(name: str, value: str, *, quoted: bool) -> bool:

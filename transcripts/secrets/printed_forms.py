@@ -30,7 +30,6 @@ from .secret_forms import (
     looks_random,
 )
 
-MIN_PRINTED_CHARS = 8  # of a value that is a secret only by its name
 _NAMES = r"(?:[\w.-]{0,60}[\w.-])?(?:passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key)"
 _QUERY_NAMES = (
     r"(?:access|auth|id|refresh)_?token|api_?key|client_?secret|passw(?:or)?d|pwd|secret|sig|signature|token"
@@ -196,6 +195,9 @@ def _cookies(text: str) -> Iterator[tuple[int, int]]:
             value = cookie[2]
             if cookie[1].lower() not in ("expires", "path", "domain") and looks_random(value):
                 yield cookie.span(2)
+
+
+MIN_PRINTED_CHARS = 8  # of a value that is a secret only by its name
 
 
 def _lines(text: str, folded: str) -> Iterator[tuple[int, int]]:

@@ -21,7 +21,6 @@ from transcripts.storage import is_foreign, read_regular
 
 from .contents import Plugin, read_plugin
 
-NOT_INSTALLED = "not on this machine; install it with Claude Code"
 MAX_LIST_BYTES = 8 * 1024 * 1024  # of a marketplace, or of the list of plugins
 
 
@@ -50,6 +49,9 @@ def plugin_items(folder: Path, environ: Mapping[str, str]) -> list[ProjectItem]:
     """Return the enabled plugins, which need approval; see approvals.ItemSource."""
     found = find_plugins(PluginPlaces(folder, environ))
     return [plugin.item for plugin in found if plugin.enabled and not plugin.problem]
+
+
+NOT_INSTALLED = "not on this machine; install it with Claude Code"
 
 
 def find_plugins(places: PluginPlaces) -> list[Plugin]:

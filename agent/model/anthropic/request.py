@@ -21,7 +21,6 @@ from .messages import FORMAT, encode_message, message_form
 
 BETA_HEADER = "anthropic-beta"
 COMPACTION_BETA = "compact-2026-09-04"
-MAX_MESSAGE_MARKS = 2  # the API takes four: one is on the system prompt, one on the last message
 # The fields that a server names when it rejects a feature.
 FEATURE_FIELDS: dict[str, Feature] = {
     "thinking": "thinking",
@@ -42,6 +41,9 @@ NAMES = ServerNames(
         r"\bmessages\.\d+\.role: Input should be 'user' or 'assistant'": "system messages",
     }
 )
+
+
+MAX_MESSAGE_MARKS = 2  # the API takes four: one is on the system prompt, one on the last message
 
 
 def encode_request(request: ModelRequest) -> bytes:

@@ -25,7 +25,6 @@ from typing import Any
 
 log = logging.getLogger(__name__)
 SDK = "anthropic"
-MAJOR_VERSION = "2."  # the slim import depends on its layout
 _UNUSED_PARTS = tuple(
     f"{SDK}.{name}"
     for name in (
@@ -79,6 +78,9 @@ class _EmptyModules(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Do nothing: there is nothing to run."""
+
+
+MAJOR_VERSION = "2."  # the slim import depends on its layout
 
 
 def import_sdk(whole: bool = False, failures: Path | None = None) -> ModuleType:

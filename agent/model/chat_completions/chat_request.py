@@ -28,7 +28,6 @@ from transcripts import (
 
 OFFICIAL_CHAT_FORMAT = "chat completions, official"  # only in transcripts of earlier versions
 CHAT_FORMAT = "chat completions"  # the key of what `Message.encoded` keeps for this adapter
-SEE_BELOW = "(the image is in the next message)"
 CHAT_NAMES = ServerNames(
     {
         r"\breasoning_effort\b": "effort",
@@ -83,6 +82,9 @@ def _function(tool: Mapping[str, Any]) -> dict[str, Any]:
         "description": tool.get("description", ""),
         "parameters": tool["input_schema"],
     }
+
+
+SEE_BELOW = "(the image is in the next message)"
 
 
 def _encode_message(message: Message, rejected: frozenset[Feature], tag: str) -> Iterator[dict[str, Any]]:
