@@ -13,8 +13,10 @@ definition around the edit, and if the edit's own text contains it) before `veri
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from enum import IntEnum
 from functools import cache
 from math import log
 from typing import Literal
@@ -50,6 +52,7 @@ from .identifiers import (
 MAX_MISSING_ACCOUNTS = 50  # that are not worth making in advance: 10 ms
 HALF_LIFE_CALLS = 60.0  # after which one use of a name counts half
 FADED_CALLS = 1_200  # after these, a use counts for less than a millionth
+DISTANT_CALLS = 2_400  # after these, only files, edits and the user's words are looked for
 SAID_WEIGHT = 0.5
 SEEN_WEIGHT = 0.15  # of a name in a text of the model, in a result; in a tool input it is 1
 EDITED_WEIGHT = 2.0  # of the definition around an edited place
@@ -101,6 +104,14 @@ class FileEdit(Struct, frozen=True):
     announced: str
 
 
+class Age(IntEnum):
+    """How long ago the calls of an account were, of those that a summary covers."""
+
+    RECENT = 0
+    FADED = 1  # FADED_CALLS
+    DISTANT = 2  # DISTANT_CALLS
+
+
 class ListedParts(Struct):
     """The ordered lists of a local summary: of a stretch of the conversation, or of one entry.
 
@@ -114,6 +125,11 @@ class ListedParts(Struct):
     commitments: list[tuple[Commitment, str]] = field(default_factory=list)
     closings: list[tuple[str, str]] = field(default_factory=list)
     attached: list[tuple[str, str]] = field(default_factory=list)
+
+    def extend(self, later: "ListedParts") -> None:
+        """Add what came later."""
+        for name in ListedParts.__struct_fields__:
+            getattr(self, name).extend(getattr(later, name))
 
 
 class CallNames(Struct):
@@ -173,8 +189,8 @@ class EntryAccount(ListedParts):
     changes in no other way. `uses` are (kind, calls of the entry so far, name -> weight), `mentions` (path of
     the file that the text is about, calls so far, words, weight), `definitions` (path, names), `pages` the
     newest text of files, `called` (calls so far, names of a call). `outcomes` are (what was called, its error
-    or "" if it succeeded). A `faded` account lacks names, numbers, definitions and what results say: all that
-    fades with the calls after it.
+    or "" if it succeeded). A faded account lacks names, numbers, definitions and what results say: all that
+    fades with the calls after it. A distant one has only files, edits and the user's words.
     """
 
     made_of: MadeOf = (0, 0, ())
@@ -185,17 +201,33 @@ class EntryAccount(ListedParts):
     pages: dict[str, str] = field(default_factory=dict)
     called: list[tuple[int, CallNames]] = field(default_factory=list)
     outcomes: list[tuple[str, str]] = field(default_factory=list)
-    faded: bool = False
+    age: Age = Age.RECENT
+
+
+class DistantAccount(ListedParts):
+    """The account of the first `entries` of a session, which summaries cover and DISTANT_CALLS follow.
+
+    It lacks commands, errors and what the assistant said: newer ones take their place in a local summary.
+    `read`, `changed` and `gone` have the number of the newest call with each file, of `calls`.
+    """
+
+    entries: int = 0
+    calls: int = 0
+    read: Scores = field(default_factory=dict)
+    changed: Scores = field(default_factory=dict)
+    gone: Scores = field(default_factory=dict)
 
 
 class EntryAccounts(Struct):
     """The accounts of the entries so far, by the seq of each; kept with the folded facts.
 
-    `upto` is the number of entries that `accounting_steps` has gone through, with the newest texts of files.
-    With `raises`, a local summary that needs many more raises AccountsMissing.
+    One `distant` account replaces those of the oldest entries. `upto` is the number of entries that
+    `accounting_steps` has gone through, with the newest texts of files. With `raises`, a local summary that
+    needs many more raises AccountsMissing.
     """
 
     by_seq: dict[int, EntryAccount] = field(default_factory=dict)
+    distant: DistantAccount = field(default_factory=DistantAccount)
     upto: int = 0
     pages: dict[str, str] = field(default_factory=dict)
     raises: bool = False
@@ -217,7 +249,8 @@ def without_long_accounts(folded: Folded) -> Iterator[None]:
 
 
 def _lacks_many(folded: Folded) -> bool:
-    return len(folded.entries) - len(folded.memo(EntryAccounts).by_seq) > MAX_MISSING_ACCOUNTS
+    accounts = folded.memo(EntryAccounts)
+    return len(folded.entries) - accounts.distant.entries - len(accounts.by_seq) > MAX_MISSING_ACCOUNTS
 
 
 def accounting_steps(folded: Folded) -> Iterator[None]:
@@ -250,9 +283,56 @@ def summary_steps(folded: Folded) -> Iterator[None]:
     """
     if not _lacks_many(folded):
         return
-    for _, is_new in _accounted(folded, list(folded.entries)):
+    distant = _distant_entries(folded)
+    yield from _distant_steps(folded, distant)
+    for _, is_new in _accounted(folded, folded.entries[distant:]):
         if is_new:
             yield
+
+
+def _distant_entries(folded: Folded) -> int:
+    """Return the number of the oldest entries that a summary covers and that DISTANT_CALLS follow."""
+    entries = folded.entries
+    fold = folded.edits.covering(entries[0].seq) if entries else None
+    if fold is None:
+        return 0
+    calls = 0
+    at = len(entries)
+    while at and calls <= DISTANT_CALLS:
+        at -= 1
+        entry = entries[at]
+        calls += 0 if isinstance(entry, Prompt) else len(entry.calls)
+    return bisect_right(entries, fold.last, hi=at, key=lambda entry: entry.seq)
+
+
+def _distant_steps(folded: Folded, count: int) -> Iterator[None]:
+    """Extend the distant account to the first `count` entries, one per step."""
+    accounts = folded.memo(EntryAccounts)
+    if count < accounts.distant.entries:  # a summary was undone
+        accounts.distant = DistantAccount()
+    distant = accounts.distant
+    kind_of = cache(folded.kind_of)
+    while distant.entries < count:
+        entry = folded.entries[distant.entries]
+        accounts.by_seq.pop(entry.seq, None)
+        _add_distant(distant, _account(entry, _made_of(entry, kind_of), {}, Age.DISTANT))
+        distant.entries += 1
+        yield
+
+
+def _add_distant(distant: DistantAccount, account: EntryAccount) -> None:
+    for kind, offset, found in account.uses:
+        newest = dict.fromkeys(found, float(distant.calls + offset))
+        if kind == "read":
+            distant.read |= newest
+        elif kind == "changed":
+            distant.changed |= newest
+            _drop(distant.gone, found)
+        else:
+            distant.gone |= newest
+            _drop(distant.changed, found)
+    distant.calls += account.calls
+    distant.extend(account)
 
 
 def results_read(folded: Folded) -> Iterator[int]:
@@ -276,15 +356,16 @@ def _accounted(folded: Folded, entries: Sequence[Entry]) -> Iterator[tuple[Entry
     kind_of = cache(folded.kind_of)
     accounts = folded.memo(EntryAccounts).by_seq
     pages = dict[str, str]()
-    later_calls = sum(0 if isinstance(entry, Prompt) else len(entry.uses) for entry in entries)
+    later_calls = sum(0 if isinstance(entry, Prompt) else len(entry.calls) for entry in entries)
     for entry in entries:
         made_of = _made_of(entry, kind_of)
         later_calls -= len(made_of[2])
         faded = later_calls > FADED_CALLS and folded.edits.covering(entry.seq) is not None
+        age = Age.FADED if faded else Age.RECENT
         account = accounts.get(entry.seq)
-        is_new = account is None or (account.made_of, account.faded) != (made_of, faded)
+        is_new = account is None or (account.made_of, account.age) != (made_of, age)
         if account is None or is_new:
-            account = accounts[entry.seq] = _account(entry, made_of, pages, faded)
+            account = accounts[entry.seq] = _account(entry, made_of, pages, age)
         pages |= account.pages
         yield account, is_new
 
@@ -298,11 +379,18 @@ def build_local_summary(folded: Folded, entries: Iterable[Entry]) -> LocalSummar
     """
     if folded.memo(EntryAccounts).raises and _lacks_many(folded):
         raise AccountsMissing
+    entries = list(entries)
     local_summary = LocalSummary()
+    if entries and entries[0] is folded.entries[0]:
+        count = min(_distant_entries(folded), len(entries))
+        entries = entries[count:]
+        for _ in _distant_steps(folded, count):
+            pass
+        _begin_with(local_summary, folded.memo(EntryAccounts).distant)
     calls = 0
     mentions = list[tuple[str, float, frozenset[str]]]()
     definers = dict[str, list[str]]()
-    for account, _ in _accounted(folded, list(entries)):
+    for account, _ in _accounted(folded, entries):
         for kind, offset, found in account.uses:
             _add_use(local_summary, kind, found, _weight(calls + offset))
         for offset, named in account.called:
@@ -317,10 +405,18 @@ def build_local_summary(folded: Folded, entries: Iterable[Entry]) -> LocalSummar
             if error:
                 local_summary.errors[called] = error
         calls += account.calls
-        for name in ListedParts.__struct_fields__:
-            getattr(local_summary, name).extend(getattr(account, name))
+        local_summary.extend(account)
     _score_definitions(local_summary, definers, mentions)
     return local_summary
+
+
+def _begin_with(local_summary: LocalSummary, distant: DistantAccount) -> None:
+    """Begin a local summary with what is distant, each file with the weight of its newest call."""
+    for name in ("read", "changed", "gone"):
+        newest: Scores = getattr(distant, name)
+        weights = {path: 2.0 ** ((call - distant.calls) / HALF_LIFE_CALLS) for path, call in newest.items()}
+        setattr(local_summary, name, weights)
+    local_summary.extend(distant)
 
 
 def _add_use(local_summary: LocalSummary, kind: ScoreKind, found: Mapping[str, float], weight: float) -> None:
@@ -370,49 +466,52 @@ def _account(
     entry: Entry,
     made_of: MadeOf,
     pages: Mapping[str, str],
-    faded: bool = False,
+    age: Age = Age.RECENT,
 ) -> EntryAccount:
     """Return the account of an entry; `pages` are the newest texts of files before it."""
-    account = EntryAccount(made_of=made_of, faded=faded)
+    account = EntryAccount(made_of=made_of, age=age)
     if isinstance(entry, Prompt):
         account.constraints.extend(_constraints(entry.fact))
         account.attached.extend(_attached(entry.fact))
         account.uses.extend(("read", 0, {path: 1.0}) for path, _ in account.attached)
-        account.mentions.append(("", 0, frozenset(_names_of_user(entry.fact)), 1.0))
+        if age < Age.DISTANT:
+            account.mentions.append(("", 0, frozenset(_names_of_user(entry.fact)), 1.0))
         return account
-    announced = ""
-    kinds = dict(zip(entry.uses, made_of[2], strict=True))
+    said = ""
+    uses = entry.uses
+    results = entry.results
+    kinds = dict(zip(uses, made_of[2], strict=True))
     for index, block in enumerate(entry.fact.blocks):
         if isinstance(block, TextBlock):
-            announced = _announcement(block.text)
+            said = block.text
             continue
-        if (use := entry.uses.get(index)) is None:
+        if (use := uses.get(index)) is None:
             continue
         account.calls += 1
-        result = entry.results.get(index)
+        result = results.get(index)
         _add_call(account, use, kinds[index], result)
-        if not faded:
+        if age is Age.RECENT:
             _add_definitions(account, use, kinds[index], result, {**pages, **account.pages})
         if kinds[index] == "writes" and (path := file_path_of(use)) and not (result and result.error):
-            account.edits.append(FileEdit(path, f"r{entry.seq}.{index}", announced))
-    for result in entry.results.values():
+            account.edits.append(FileEdit(path, f"r{entry.seq}.{index}", _announcement(said)))
+    for result in results.values():
         sentences = (each for _, text in result.remarks for each in _lasting_sentences(text))
         account.constraints.extend((each, f"r{result.seq}") for each in sentences)
-    for index, block in enumerate(entry.fact.blocks):
+    for index, block in enumerate(entry.fact.blocks if age < Age.DISTANT else ()):
         if isinstance(block, TextBlock):
-            _add_text(account, block.text, f"r{entry.seq}.{index}", acts=bool(entry.uses))
+            _add_text(account, block.text, f"r{entry.seq}.{index}", acts=bool(uses))
     return account
 
 
 def _add_text(account: EntryAccount, text: str, ident: str, acts: bool) -> None:
     """Account for a text of the model; `acts` is set if its reply calls tools."""
-    if not account.faded:
+    if account.age is Age.RECENT:
         numbers = {number for number in _NUMBER.findall(text) if len(number) >= 3}
         counts = whole_name_counts(text)
         account.uses.append(("names", account.calls, dict.fromkeys(counts, SAID_WEIGHT)))
         account.uses.append(("numbers", account.calls, dict.fromkeys(numbers, SAID_WEIGHT)))
         account.mentions.append(("", account.calls, frozenset(_parts(counts)), SAID_WEIGHT))
-    if not (account.faded and acts):  # mostly next steps; the summary has the other promises
+    if not (account.age is Age.FADED and acts):  # mostly next steps; the summary has the other promises
         account.commitments.extend((each, ident) for each in commitments(text, acts=acts))
     if not acts and text.strip():
         account.closings.append((_beginning(text), ident))
@@ -476,13 +575,16 @@ def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: 
     failed = result is not None and result.error
     if path and kind != "searches" and not failed:
         account.uses.append(("changed" if kind == "writes" else "read", at, {path: 1.0}))
-    text = joined_text(result.content) if result is not None and not account.faded else ""
-    if not account.faded:
-        account.called.append((at, CallNames(use, result)))
     files = result.changed_files if result is not None and kind != "writes" else {}
     for path, how in files.items():
         weight = min(1.0, FULLY_WEIGHED_FILES / len(files))
         account.uses.append(("gone" if how == "gone" else "changed", at, {path: weight}))
+    if account.age is Age.DISTANT:
+        return
+    is_recent = account.age is Age.RECENT
+    text = joined_text(result.content) if result is not None and is_recent else ""
+    if is_recent:
+        account.called.append((at, CallNames(use, result)))
     line = use.input.get("command") if kind == "runs" else None
     command = " ".join(line.split()) if isinstance(line, str) else ""
     telling = _telling_line(text, kind, failed)

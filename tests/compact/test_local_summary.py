@@ -17,7 +17,7 @@ from compact.local_summary import (
 )
 from compact.local_summary_text import CLOSINGS_TITLE, commitments_text, coverage, local_summary_text
 from tests.tables import each_row
-from transcripts.facts import Compacted, Fold, Instructed, Result, about_remarks
+from transcripts.facts import Compacted, Fold, Instructed, Result, Undone, about_remarks
 from transcripts.folding import fold
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock, attached
 
@@ -211,6 +211,39 @@ def test_what_a_summary_covered_long_ago_is_told_without_its_names_and_results(m
     assert made.commitments == before.commitments != [] and made.edits == before.edits
     assert list(made.errors.values()) == ["bash make old"]
     assert [command.line for command in made.commands] == ["make old"]
+
+
+def test_of_the_distant_past_one_account_keeps_files_edits_and_the_words_of_the_user(monkeypatch):
+    """However long a session is, a summary of it reads only its newest part in detail."""
+    monkeypatch.setattr(building, "FADED_CALLS", 2)
+    monkeypatch.setattr(building, "DISTANT_CALLS", 4)
+    world = started()
+    world.user("Never touch billing.")
+    world.call("edit", "ok", file_path="old.py", old_string="a")
+    world.call("bash", "boom", error=True, command="make old")
+    world.reply(TextBlock("I will never rename parse_old."))
+    for number in range(8):
+        world.call("read", f"def parse_{number}(): pass", file_path=f"new{number}.py")
+    before = local_summary(world)
+    accounts = world.folded.memo(building.EntryAccounts)
+    assert accounts.distant.entries == 0, "no summary covers anything yet"
+    entries = world.folded.entries
+    covered = [entry.seq for entry in entries if entry.last <= entries[7].last]
+    folds = (Fold(1, entries[7].last, (TextBlock("so far"),), 9),)
+    compacted = world.add(Compacted, "summary", "auto", folds, report={})
+    made = local_summary(world)
+    assert accounts.distant.entries == len(covered) and accounts.by_seq.keys().isdisjoint(covered)
+    assert made.constraints == before.constraints != [] and made.edits == before.edits != []
+    assert made.changed.keys() == {"old.py"} and made.read.keys() == before.read.keys()
+    assert max(made.read, key=made.read.__getitem__) == "new7.py"
+    assert made.errors == {} and made.commands == [] and made.commitments == []
+
+    world.call("read", "def parse_9(): pass", file_path="new0.py")  # longer ago by one call, read again
+    again = local_summary(world)
+    fresh = fold(world.folded.facts)
+    assert again == build_local_summary(fresh, fresh.entries)
+    world.add(Undone, compacted.id)
+    assert local_summary(world).commitments == before.commitments and accounts.distant.entries == 0
 
 
 def test_commands_stand_with_their_exit_codes_and_errors_with_their_last_line():
