@@ -58,7 +58,7 @@ class _EmptyModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        made = type(name, (), {"__module__": self.__name__})
+        made = type(name, (), {})
         setattr(self, name, made)
         return made
 

@@ -68,6 +68,21 @@ def test_a_missing_extra_is_named(environ: dict[str, str], library: str) -> None
         cloud_of(environ)
 
 
+def test_bedrock_is_given_a_region_and_either_a_profile_or_a_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "boto3.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    profile = {"CLAUDE_CODE_USE_BEDROCK": "1", "AWS_PROFILE": "work"}
+    token = {"AWS_BEARER_TOKEN_BEDROCK": "bedrock-token-12345"}
+    found = [cloud_of(environ) for environ in (profile, BEDROCK | profile, BEDROCK | profile | token)]
+    assert [dict(cloud.arguments) for cloud in found if cloud is not None] == [
+        {"aws_profile": "work"},
+        {"aws_region": "eu-west-1", "aws_profile": "work"},
+        {"aws_region": "eu-west-1"},
+    ]
+
+
 # In a process of its own: where the SDK was imported without its clouds, the class is a stand-in.
 RAISED_BY_THE_SDK = """
 from anthropic.lib.vertex._client import BaseVertexClient
