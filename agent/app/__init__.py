@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .flag_settings import added_folders, given_settings, with_prompt_files
     from .options import EDITING_MODES, EFFORTS, NO_EFFORT, OUTPUT_FORMATS, THEMES, Options
     from .pasted_images import usable_content
-    from .permission_loading import home_of, permission_store
+    from .permission_loading import permission_store
     from .project_approval import choose_items, item_lines, project_items, record_decision
     from .setup import RunSetup, offered_modes
     from .start_screen import start_command
@@ -43,7 +43,6 @@ __all__ = [
     "git_outside_session",
     "given_settings",
     "has_credentials",
-    "home_of",
     "item_lines",
     "load_config",
     "offered_modes",
@@ -71,7 +70,7 @@ __getattr__ = lazy_door(
         "flag_settings": "added_folders given_settings with_prompt_files",
         "options": "EDITING_MODES EFFORTS NO_EFFORT OUTPUT_FORMATS Options THEMES",
         "pasted_images": "usable_content",
-        "permission_loading": "home_of permission_store",
+        "permission_loading": "permission_store",
         "project_approval": "choose_items item_lines project_items record_decision",
         "setup": "RunSetup offered_modes",
         "start_screen": "start_command",

@@ -9,7 +9,7 @@ from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
     from .block_detection import MAX_SCANNED_CHARS, SandboxedRun, find_blocked_access
-    from .blocked_access import AskHost, BlockedAccess, UnblockDecision, short_path
+    from .blocked_access import BlockedAccess, UnblockDecision, short_path
     from .command_socket import CommandHandle, SupervisorLost
     from .guards.project_guard import project_guard
     from .profile import SandboxLevel, SandboxProfile, SandboxSetting
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_SCANNED_CHARS",
-    "AskHost",
     "BlockedAccess",
     "CommandHandle",
     "HostConnection",
@@ -57,7 +56,7 @@ __getattr__ = lazy_door(
     __name__,
     {
         "block_detection": "MAX_SCANNED_CHARS SandboxedRun find_blocked_access",
-        "blocked_access": "AskHost BlockedAccess UnblockDecision short_path",
+        "blocked_access": "BlockedAccess UnblockDecision short_path",
         "command_socket": "CommandHandle SupervisorLost",
         "guards.project_guard": "project_guard",
         "profile": "SandboxLevel SandboxProfile SandboxSetting",
