@@ -1,9 +1,10 @@
-"""cold_return: after a pause, send a local summary if sending the whole history again is too expensive.
+"""cold_return: after a long pause, send a local summary if sending the whole history again is too expensive.
 
 Once the cache has expired, the next request pays for every token of the history, whether or not it changed.
 At that moment a summary rewrites nothing that is still cached. It is made without a model call, since that
 would have to read the same history. Only a request that begins a turn is compacted: in the middle of a task,
-after a slow command, the newest text is what the model needs.
+after a slow command, the newest text is what the model needs. After a short pause the work goes on where it
+was, and needs that text too: then only what is unlikely to be needed is cleared (policy.py).
 """
 
 from msgspec.structs import replace
@@ -19,6 +20,7 @@ from transcripts import Exchange
 MAX_LEFT_SHARE = (
     0.2  # of the prompt; if a summary leaves more, it comes without restored files, then without the tail
 )
+LONG_PAUSE_S = 3_600
 MIN_GAIN_SHARE = 0.33  # of the prompt that clearing alone would leave
 
 
@@ -49,7 +51,7 @@ def _is_due(situation: Situation) -> bool:
     """Return whether sending the whole history again is too expensive, and a summary is wanted."""
     asked = situation.folded.last_request
     prices = situation.prices
-    if asked is None or situation.now - asked.ts <= situation.settings.cache_ttl_s:
+    if asked is None or situation.now - asked.ts <= max(LONG_PAUSE_S, situation.settings.cache_ttl_s):
         return False  # a new model or new tools have no cached history either, but there was no pause
     if situation.vetoed or not _begins_turn(situation) or prices.is_guess or not prices.caching:
         return False

@@ -12,8 +12,8 @@ MEDIUM_TOKENS = 40_000  # of a session for which a summary still pays; making on
 TWO_HOURS_S = 7_200
 
 
-def long_session(settings=None, tokens=180_000):
-    """A long talk, in which nothing can be cleared, and the next prompt of the user after two hours."""
+def long_session(settings=None, tokens=180_000, pause_s=TWO_HOURS_S):
+    """A long talk, in which nothing can be cleared, and the next prompt of the user after a pause."""
     world = World(settings, overhead=3_000, judged=False)
     world.user("Fix the parser. Never touch billing.py.")
     number = 0
@@ -23,7 +23,7 @@ def long_session(settings=None, tokens=180_000):
         world.user(f"Go on with part {number}.")
         world.now += 20
     world.reply("Done.")
-    world.now += TWO_HOURS_S
+    world.now += pause_s
     world.user("And the tests?")
     return world
 
@@ -47,6 +47,20 @@ def test_the_first_request_after_two_hours_costs_a_fifth_of_resending_all_and_is
 def test_a_medium_session_is_summarized_too():
     (proposal,) = long_session(tokens=MEDIUM_TOKENS).compact().proposals
     assert proposal.report["why"] == "cold return"
+
+
+def test_after_a_short_pause_the_work_goes_on_with_the_text_that_it_needs():
+    assert long_session(tokens=MEDIUM_TOKENS, pause_s=3_000).compact().proposals == ()
+    world = World(overhead=3_000, judged=False)
+    world.user("Read them all.")
+    for number in range(60):
+        world.call("read", prose(number, 8_000), file_path=f"src/f{number}.py")
+    world.reply("Done.")
+    world.now += 3_000
+    world.user("And the tests?")
+    newest = world.texts[-900:]
+    assert [proposal.report["why"] for proposal in world.compact().proposals] == ["cold cache"]
+    assert newest in world.texts
 
 
 @each_row(
