@@ -1,8 +1,8 @@
 """Translate the permission rules of Claude Code's settings to ours, so that they restrict at least as much.
 
 Commands are matched by words here, paths by globs whose `*` crosses slashes. Claude Code's paths are patterns
-as in a .gitignore: a name without a slash is meant in every directory, `**/` may stand for no directory, and
-a directory stands for everything in it. So one of its rules can become several of ours:
+as in a .gitignore: a name without a slash is meant in every directory, and a directory stands for everything
+in it. So one of its rules can become several of ours:
 
     Read(./secrets/**)      read(secrets/**)
     Read(.env)              read(.env), read(.env/*), read(*/.env), read(*/.env/*)
@@ -21,6 +21,7 @@ from posixpath import normpath
 
 from msgspec.structs import replace
 
+from tools.guarded import alternatives
 from transcripts.patterns import lazy_pattern
 
 from .rule_syntax import EDITING, FOREIGN_PREFIX, READING, RUNNING, WEB_TOOLS, Rule, UnknownTool, known_rules
@@ -33,7 +34,6 @@ _PATH_TOOLS = {
 }
 _WITHOUT_ARGUMENTS = ("task", "agent")  # whose arguments no rule matches here
 _MAX_VARIANTS = 16  # of the words of a command
-_MAX_DOUBLE_STARS = 3  # `**/` of a pattern that are also read as no directory
 
 
 class UnreadableRule(ValueError):
@@ -122,18 +122,11 @@ def path_patterns(text: str, folder: str) -> tuple[str, ...]:
         path = normpath(path if path.startswith(("/", "~/")) else f"{escape(folder)}/{path}")
     if not path.strip("/") or path == "~":
         raise ValueError("it names no path")
-    found: list[str] = []
-    for each in _without_double_stars(path):
-        places = (each,) if anchored or each.startswith(("/", "~/")) else (each, f"*/{each}")
-        for place in places:
-            found += (place,) if place.endswith("*") else (place, f"{place}/*")
-    return tuple(dict.fromkeys(found))
+    alternatives(path)  # or there are too many
+    places = (path,) if anchored or path.startswith(("/", "~/")) else (path, f"*/{path}")
+    return tuple(each for place in places for each in _with_contents(place))
 
 
-def _without_double_stars(path: str) -> Iterator[str]:
-    """Yield the variants of a path in which each `**/` stands for directories or for none."""
-    parts = path.split("**/", _MAX_DOUBLE_STARS)
-    for joints in product(("*/", ""), repeat=len(parts) - 1):
-        variant = parts[0] + "".join(joint + part for joint, part in zip(joints, parts[1:], strict=True))
-        if variant.strip("/"):
-            yield variant
+def _with_contents(place: str) -> tuple[str, ...]:
+    """Return a pattern, and the one for everything in directories that match it."""
+    return (place,) if place.endswith("*") else (place, f"{place}/*")

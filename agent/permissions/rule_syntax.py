@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from agent.formatting import own_name
 from tools import BUILTIN, CONDITIONAL
+from tools.guarded import alternatives
 from tools.sandbox import host_name, local_port
 from tools.text import word_set
 from transcripts.patterns import lazy_pattern
@@ -259,6 +260,7 @@ def _path_pattern(pattern: str) -> str:
         raise ValueError(f"paths do not end with a slash; write {pattern.rstrip('/')}/* for the files in it")
     if "//" in pattern or {"..", "."} & set(pattern.split("/")):
         raise ValueError("paths are resolved before they match; write it without `//`, `.` and `..`")
+    alternatives(pattern)  # or there are too many
     return pattern
 
 

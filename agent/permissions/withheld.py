@@ -16,6 +16,8 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from tools.guarded import alternatives
+
 from .rule_syntax import EDITING, REACHING, READING, Rule
 from .rules import PermissionRules
 
@@ -121,7 +123,7 @@ def _may_be_withheld(rules: PermissionRules, target: str) -> bool:
 
 def _ways(rules: PermissionRules, path: Path, rule: Rule) -> Iterator[Path]:
     """Yield the directories above an unreadable path, if its rule depends on their names."""
-    pattern = _stripped(rule)
+    pattern = _stripped(rule.pattern or "")
     while pattern.startswith(("*/", "**/")):
         pattern = pattern.partition("/")[2]
     if rule.tool == READING and "/" in pattern and path.is_relative_to(rules.folder):
@@ -143,13 +145,13 @@ def _globs(rules: PermissionRules) -> Iterator[tuple[str, Rule]]:
 def _withholding(rules: PermissionRules) -> Iterator[tuple[Rule, str]]:
     """Yield the rules about files, each with the pattern of the files and directories to withhold."""
     for rule in (*rules.deny, *rules.ask):
-        if rule.tool in (READING, EDITING) and (pattern := _stripped(rule)):
-            yield rule, pattern
+        if rule.tool in (READING, EDITING):
+            stripped = map(_stripped, alternatives(rule.pattern or ""))
+            yield from ((rule, pattern) for pattern in dict.fromkeys(stripped) if pattern)
 
 
-def _stripped(rule: Rule) -> str:
-    """Return the pattern of a rule without the `/*` or `/**` that stands for everything in a directory."""
-    pattern = rule.pattern or ""
+def _stripped(pattern: str) -> str:
+    """Return a pattern without the `/*` or `/**` that stands for everything in a directory."""
     while pattern.endswith(("/**", "/*")):
         pattern = pattern.removesuffix("/**").removesuffix("/*")
     return pattern

@@ -6,7 +6,7 @@ from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
     from .names import HOME_SECRETS, LOCAL_MEMORY_NAME, MEMORY_NAMES, is_protected, repositories_in_index
-    from .path_globs import PathGlobs
+    from .path_globs import PathGlobs, alternatives
     from .places import (
         git_folders,
         guarded_elsewhere,
@@ -24,6 +24,7 @@ __all__ = [
     "LOCAL_MEMORY_NAME",
     "MEMORY_NAMES",
     "PathGlobs",
+    "alternatives",
     "git_folders",
     "guarded_elsewhere",
     "guarded_in_project",
@@ -41,7 +42,7 @@ __getattr__ = lazy_door(
     __name__,
     {
         "names": "HOME_SECRETS LOCAL_MEMORY_NAME MEMORY_NAMES is_protected repositories_in_index",
-        "path_globs": "PathGlobs",
+        "path_globs": "PathGlobs alternatives",
         "secret_names": "may_be_secret sounds_secret",
         "secret_search": "search_of_project",
         "places": (

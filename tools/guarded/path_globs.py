@@ -1,12 +1,14 @@
 """Match paths with the globs of permission rules.
 
 The `*` of a glob crosses slashes, and `/**/` also stands for no directory. Brackets are a set of characters
-and themselves, since frameworks name directories `[slug]`. A glob is relative to the project, unless it is
-absolute or begins with `*/`, which also stands for the directories above the project:
+and themselves, since frameworks name directories `[slug]`. Braces are alternatives and themselves. A glob is
+relative to the project, unless it is absolute or begins with `*/` or `**/`, which also stands for the
+directories above the project:
 
     *secret*        notes/secret.txt; nothing more in a project that is in a directory `my-secrets`
     conf/**/key     conf/key, conf/a/b/key
     app/[id]/**     app/i/x, app/[id]/x
+    *.{pem,key}     a.pem, b/c.key, and the file `x.{pem,key}`
 """
 
 from __future__ import annotations
@@ -19,6 +21,10 @@ from itertools import product
 
 from msgspec import Struct
 
+from transcripts.patterns import lazy_pattern
+
+_BRACES = lazy_pattern(r"\{([^{}]*,[^{}]*)\}")  # the innermost
+_MAX_ALTERNATIVES = 500  # globs that one with braces stands for
 _MAX_DOUBLE_STARS = 3  # `/**/` of a glob that are also read as no directory
 
 
@@ -50,8 +56,31 @@ def _expression(globs: Iterable[str]) -> re.Pattern[str]:
     return re.compile("|".join(forms) if forms else r"(?!)")
 
 
+def alternatives(glob: str) -> list[str]:
+    """Return the globs that one with braces stands for, first itself. Raises ValueError for too many."""
+    found = {glob: None}
+    waiting = [glob]
+    for each in waiting:
+        braces = _BRACES.search(each)
+        if braces is None:
+            continue
+        for part in braces[1].split(","):
+            form = f"{each[: braces.start()]}{part}{each[braces.end() :]}"
+            if form and form not in found:
+                found[form] = None
+                waiting.append(form)
+        if len(found) > _MAX_ALTERNATIVES:
+            raise ValueError(f"its braces stand for more than {_MAX_ALTERNATIVES} paths")
+    return list(found)
+
+
 def _forms(glob: str) -> Iterable[str]:
     """Yield a glob in the forms that `fnmatch` knows."""
+    for each in alternatives(glob):
+        yield from _forms_of_stars(each)
+
+
+def _forms_of_stars(glob: str) -> Iterable[str]:
     parts = glob.split("/**/", _MAX_DOUBLE_STARS)
     for joints in product(("/**/", "/"), repeat=len(parts) - 1):
         form = parts[0] + "".join(joint + part for joint, part in zip(joints, parts[1:], strict=True))

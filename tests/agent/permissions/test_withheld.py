@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from agent.permissions.rule_syntax import parse_rules
 from agent.permissions.rules import PermissionRules
 from agent.permissions.withheld import barred_paths, barring_globs, barring_rule
+from tools.guarded import PathGlobs
 
 
 def test_a_rule_about_the_home_directory_withholds_what_it_names_there(tmp_path: Path) -> None:
@@ -32,6 +33,19 @@ def test_globs_are_searched_for_unless_they_match_the_whole_project(tmp_path: Pa
     written += ", read(keys/*.*), read(conf/.*), read(.*)"
     rules = PermissionRules(deny=parse_rules(written), folder=str(tmp_path), home=str(tmp_path))
     assert barring_globs(rules) == {"*.pem", "src/*/gen*", "keys/*.*", "conf/.*"}
+
+
+def test_braces_are_alternatives(tmp_path: Path) -> None:
+    home = tmp_path.resolve()
+    folder = home / "project"
+    for name in (".aws", "project/db", "project/keys"):
+        (home / name).mkdir(parents=True)
+    written = "read(~/.{aws,ssh}/**), edit({db,keys}/*), read(src/*.{pem,key})"
+    rules = PermissionRules(deny=parse_rules(written), folder=str(folder), home=str(home))
+    assert barred_paths(rules) == ([home / ".aws"], [folder / "db", folder / "keys"], [])
+    matching = [f"{folder}/src/{name}" for name in ("a.pem", "b.key", "c.pub")]
+    found = barred_paths(rules, filter(PathGlobs(str(folder), barring_globs(rules)).match, matching))
+    assert found.unreadable == [home / ".aws", folder / "src/a.pem", folder / "src/b.key"]
 
 
 def test_a_path_below_a_withheld_directory_is_not_withheld_again(tmp_path: Path) -> None:
