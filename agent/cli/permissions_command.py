@@ -27,9 +27,10 @@ from msgspec.structs import replace
 
 from agent.app import permission_store
 from agent.errors import UsageError
-from agent.permissions import PermissionRules, Verdict, judge_call
+from agent.permissions import PermissionRules, Verdict, barring_globs, judge_call, withheld_files
 from tools.access import command_access
 from tools.base import ToolError
+from tools.guarded import search_of_project
 from tools.text import escaped
 
 from .arguments import parse
@@ -62,6 +63,7 @@ def check(words: list[str], lines: BinaryIO) -> int:
     sandbox = given.sandboxed == "on"
     required = setup.sandbox.mode == "require"
     rules = replace(permission_store(setup).rules, sandboxed=sandbox, sandbox_required=required)
+    rules = _with_withheld_files(rules)
     try:
         for command in _commands(lines):
             sys.stdout.write(json.dumps(_judged(command, rules)) + "\n")
@@ -69,6 +71,16 @@ def check(words: list[str], lines: BinaryIO) -> int:
     except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _with_withheld_files(rules: PermissionRules) -> PermissionRules:
+    """Return the rules with the files that they withhold, which a sandbox is assumed to hide."""
+    globs = barring_globs(rules)
+    search = search_of_project(rules.folder)
+    if globs:
+        search.look_for(globs)
+        search.find()
+    return replace(rules, withheld=withheld_files(rules, search.matching(globs)), hides_files=rules.sandboxed)
 
 
 def _commands(lines: BinaryIO) -> Iterator[str]:

@@ -158,6 +158,8 @@ def _sandbox_lines(sandbox: SessionSandbox) -> Iterator[str]:
     yield f"read     everything except {secrets}{f'; also {also}' if also else ''}"
     hosts = ", ".join(reachable_hosts(sandbox.permissions.rules)) or "none"
     yield f"hosts    {hosts if sandbox.has_network else 'none (this sandbox has no network)'}"
+    if sandbox.unheld:
+        yield f"rules    {sandbox.unheld}"
 
 
 def _protected(profile: SandboxProfile) -> str:

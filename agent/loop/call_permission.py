@@ -173,6 +173,8 @@ async def _settle(sandbox: SessionSandbox, emit: Emit) -> None:
     await sandbox.settle()
     if sandbox.level != before and before != "none" and sandbox.permissions.sandbox.mode != "off":
         emit(Notice(f"the sandbox for commands has changed to {sandbox.line}", "warning"))
+    if warning := sandbox.new_warning():
+        emit(Notice(warning, "warning"))
 
 
 def _question(context: TurnContext, call: ParsedCall, verdict: Verdict) -> PermissionQuestion:

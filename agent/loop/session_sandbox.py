@@ -17,12 +17,18 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent.errors import ConfigError
-from agent.permissions import PermissionStore, barred_paths, barring_globs, reachable_hosts
+from agent.permissions import (
+    PermissionStore,
+    barred_paths,
+    barring_globs,
+    reachable_hosts,
+    withheld_files,
+)
 from agent.session import command_text
 from agent.version import __version__
 from tools.base import ToolContext
 from tools.files import FILE_TIMEOUT_S, FileError, in_thread
-from tools.guarded import search_of_project
+from tools.guarded import MAX_MATCHING, search_of_project
 from tools.processes import command_runner
 from tools.sandbox import (
     KindMemory,
@@ -52,6 +58,7 @@ class SessionSandbox(Struct):
     why          the reason why there is none; "" if there is one or that is not known yet
     text         the part of the system prompt about commands; until the kind is known, for the last known one
     on_new_text  called when the text has changed
+    unheld       which rules about files do not hold for all commands; "" if all do, or no command has run yet
     """
 
     tools: ToolContext
@@ -62,6 +69,8 @@ class SessionSandbox(Struct):
     text: str = ""
     on_new_text: Callable[[], None] = lambda: None
     _kind: SandboxKind | None = None  # as it was last remembered
+    unheld: str = ""
+    _warned: str = ""
     _settling: asyncio.Lock = field(default_factory=asyncio.Lock)
     _base: SandboxProfile | None = None
     _files: list[tuple[int, int, int]] = field(default_factory=list)
@@ -122,6 +131,12 @@ class SessionSandbox(Struct):
             if self.has_network and await self._open_network():
                 await self._apply()
 
+    def new_warning(self) -> str:
+        """Return `unheld` if it has changed since the last call, else ""."""
+        is_new = self.unheld != self._warned
+        self._warned = self.unheld
+        return self.unheld if is_new else ""
+
     def profile(self) -> SandboxProfile:
         """Return the profile of commands now: the project's, with the accesses that the user allows."""
         base = self._base or self._current_profile()
@@ -156,6 +171,23 @@ class SessionSandbox(Struct):
         profile, held, self._files = await in_thread(FILE_TIMEOUT_S, lambda _: self._inspect())
         self._hold(held)
         return profile
+
+    def _unheld_rules(self) -> str:
+        """Return which rules about files do not hold for all commands, and why; "" if they do."""
+        rules = self.permissions.rules
+        globs = barring_globs(rules)
+        if not search_of_project(str(self.tools.folder)).covers(globs):
+            return (
+                "deny and ask rules with wildcards match too many paths, or the project has too many"
+                f" directories: at most {MAX_MATCHING:,} paths are withheld from commands"
+            )
+        inside = any(path.startswith(f"{self.tools.folder}/") for path, _ in rules.withheld)
+        if self.level == "landlock" and inside:
+            return (
+                "Landlock cannot withhold files of the project: commands that name a file which a rule denies"
+                " are refused, but programs can still read and change it"
+            )
+        return ""
 
     def matching_paths(self) -> list[str]:
         """Return the paths of the project that match the globs of rules, as they were last found."""
@@ -232,8 +264,11 @@ class SessionSandbox(Struct):
             sandbox_required=required,
             widened=bool(store.sandbox.write),
             git_settings_held=bool(runner.profile and runner.profile.holds_git_settings),
+            withheld=withheld_files(store.rules, self.matching_paths()),
+            hides_files=self.level in ("namespaces", "sandbox-exec"),
         )
         self._describe(SandboxKind(self.level, hides_records))
+        self.unheld = self._unheld_rules()
 
     def _describe(self, kind: SandboxKind) -> None:
         """Set the text about a kind of sandbox."""

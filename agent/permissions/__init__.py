@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         barring_globs,
         barring_rule,
         reachable_hosts,
+        withheld_files,
     )
 
 __all__ = [
@@ -100,12 +101,13 @@ __all__ = [
     "stored_places",
     "stored_rules",
     "translate_rule",
+    "withheld_files",
 ]
 __getattr__ = lazy_door(
     __name__,
     {
         "allow_rules": "opening_rule",
-        "withheld": "barred_paths barring_globs barring_rule reachable_hosts",
+        "withheld": "barred_paths barring_globs barring_rule reachable_hosts withheld_files",
         "claude_rules": "UnreadableRule translate_rule",
         "explanation": "explain_line",
         "modes": "MODES Mode OUTSIDE WRITES_A_FILE client_mode mode_named",

@@ -7,19 +7,31 @@ may apply. This applies to the line alone: nearly every script contains somethin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from agent import shell
 
-from .rule_syntax import Rule
+from .rule_syntax import READING, Rule
 
 
 class Denial(NamedTuple):
-    """The certainty with which deny rules apply to an access, and the rule that applies."""
+    """The certainty with which deny rules apply to an access, and the rule that applies.
+
+    path  the file that the rule withholds, for a rule about files; "" for one about commands
+    """
 
     certainty: shell.Certainty
     rule: Rule | None = None
+    path: str = ""
+
+    @property
+    def doubt(self) -> str:
+        """Return why the rule may apply, in words."""
+        if not self.path:
+            return f"it may run a command that the rule {self.rule} denies"
+        verb = "read" if self.rule is not None and self.rule.tool == READING else "change"
+        return f"it may {verb} {self.path}, which the rule {self.rule} denies"
 
 
 def denial_of(rules: Sequence[Rule], line: str, seen: shell.Standpoint | None = None) -> Denial:
@@ -34,6 +46,27 @@ def denial_of(rules: Sequence[Rule], line: str, seen: shell.Standpoint | None = 
         in_script = _denial_of_line(rules, text, shell.Standpoint(places, seen.files))
         if in_script.certainty is shell.Certainty.YES:
             return in_script
+    return found
+
+
+def denial_of_files(
+    withheld: Mapping[str, Rule], line: str, seen: shell.Standpoint, *, only_reads: bool
+) -> Denial:
+    """Match a command line against rules about files, by the existing paths that these withhold.
+
+    A line that names a file may change it, unless it is proved read-only (`only_reads`).
+    """
+    found = Denial(shell.Certainty.NO)
+    texts = [(line, seen.places), *shell.lines_behind(line, seen.places, seen.files)]
+    for text, places in texts:
+        for path, certainty in shell.files_named_in(text, places, withheld.keys()):
+            rule = withheld[path]
+            if rule.tool != READING:
+                certainty = shell.Certainty.NO if only_reads else shell.Certainty.MAYBE
+            if text is not line and certainty is not shell.Certainty.YES:
+                continue  # nearly every script contains something that cannot be determined
+            if certainty > found.certainty:
+                found = Denial(certainty, rule, path.removeprefix(f"{places.folder}/"))
     return found
 
 

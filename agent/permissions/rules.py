@@ -18,7 +18,7 @@ from agent import shell
 from tools.guarded import PathGlobs, is_protected
 
 from .allow_rules import coverage, lasting_rule, opening_rule
-from .deny_rules import Denial, denial_of
+from .deny_rules import Denial, denial_of, denial_of_files
 from .modes import OUTSIDE, WRITES_A_FILE, Mode
 from .rule_syntax import EDITING, OPENING, READING, RUNNING, Rule, exact_rule
 
@@ -43,6 +43,8 @@ class PermissionRules(Struct, frozen=True):
     asks_sandboxed     sandboxed commands need approval too
     asks_edits         edits need approval in the mode acceptEdits too, since the directory is not a project
     ask                rules for calls that need approval each time, in every mode
+    withheld           existing paths that `deny` and `ask` are about, each with its rule
+    hides_files        the sandbox hides these from commands, or makes them read-only
     opened             for each line that a rule runs outside the sandbox, the project's own programs in it
                        and the files that steer them, since sandboxed commands can replace those
     reading            returns what proves commands read-only; without it none is. It is called for the first
@@ -62,6 +64,8 @@ class PermissionRules(Struct, frozen=True):
     asks_sandboxed: bool = False
     asks_edits: bool = False
     ask: tuple[Rule, ...] = ()
+    withheld: tuple[tuple[str, Rule], ...] = ()
+    hides_files: bool = False
     opened: Mapping[str, shell.KnownPrograms] = field(default_factory=dict)
     reading: Callable[[], shell.ReadingJudge] | None = None
 
@@ -200,7 +204,7 @@ def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
     verdict = _judge_without_ask_rules(tool, access, rules)
     if not rules.ask or verdict.answer == "deny":
         return verdict
-    certainty, rule = _matching(rules.ask, tool, access, rules)
+    certainty, rule, _ = _matching(rules.ask, tool, access, rules)
     is_sure = certainty is shell.Certainty.YES
     if certainty is shell.Certainty.NO or (not is_sure and rules.names_line(access.target)):
         return verdict
@@ -232,7 +236,7 @@ def _judge_without_ask_rules(tool: str, access: Access, rules: PermissionRules) 
     if denial.certainty is shell.Certainty.MAYBE and not rules.names_line(access.target):
         return Verdict(
             "ask",
-            f"it may run a command that the rule {denial.rule} denies",
+            denial.doubt,
             prefix=_exact_rule(access),
             rule=denial.rule,
             sandboxed=verdict.sandboxed,
@@ -246,12 +250,32 @@ def _matching(given: Sequence[Rule], tool: str, access: Access, rules: Permissio
     tools = (tool, {"write": EDITING, "read": READING, "run": RUNNING}.get(access.kind, tool))
     about = [rule for rule in given if any(map(rule.names, tools))]
     if access.kind == "run":
-        return denial_of(about, access.target, rules.standpoint(access))
+        found = denial_of(about, access.target, rules.standpoint(access))
+        return (
+            found if found.certainty is shell.Certainty.YES else _file_denial(given, access, rules) or found
+        )
     for rule in about:
         is_named = bool(access.target) and rules.path_matches(rule.pattern or "", access.target)
         if rule.pattern is None or is_named:
             return Denial(shell.Certainty.YES, rule)
     return Denial(shell.Certainty.NO)
+
+
+def _file_denial(given: Sequence[Rule], access: Access, rules: PermissionRules) -> Denial | None:
+    """Match a command with rules about files that no sandbox hides from it; None if no rule applies."""
+    if not rules.withheld or (rules.hides_files and not rules.runs_open(access)):
+        return None
+    seen = rules.standpoint(access)
+    withheld = {
+        path: rule
+        for tool in (EDITING, READING)
+        for path, rule in rules.withheld
+        if rule.tool == tool and rule in given
+    }
+    if seen is None or not withheld:
+        return None
+    found = denial_of_files(withheld, access.target, seen, only_reads=rules.only_reads(access))
+    return found if found.certainty is not shell.Certainty.NO else None
 
 
 def _judge_command(access: Access, rules: PermissionRules) -> Verdict:

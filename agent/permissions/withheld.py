@@ -52,6 +52,11 @@ def barred_paths(rules: PermissionRules, matching: Iterable[str] = ()) -> Barred
     )
 
 
+def withheld_files(rules: PermissionRules, matching: Iterable[str] = ()) -> tuple[tuple[str, Rule], ...]:
+    """Return the existing paths that rules withhold, each with the rule; `matching` as for `barred_paths`."""
+    return tuple((str(path), rule) for path, rule in (*_barred(rules), *_barred_by_globs(rules, matching)))
+
+
 def barring_rule(
     rules: PermissionRules, action: str, target: str, matching: Iterable[str] = ()
 ) -> Rule | None:

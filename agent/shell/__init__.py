@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from .lost_objects import (
         pruning,
     )
+    from .named_files import (
+        files_named_in,
+    )
     from .outside_programs import (
         git_settings_need,
         outside_need,
@@ -89,6 +92,7 @@ __all__ = [
     "UncoveredFiles",
     "Words",
     "changed_repositories",
+    "files_named_in",
     "git_settings_need",
     "irreversible_commands",
     "irreversible_effect",
@@ -113,6 +117,7 @@ __getattr__ = lazy_door(
         "line_reading": "Invocation LineReading read_line",
         "lost_files": "UncoveredFiles changed_repositories lost_paths",
         "lost_objects": "pruning",
+        "named_files": "files_named_in",
         "outside_programs": "git_settings_need outside_need system_file_need",
         "outside_reading": "reads_outside",
         "program_names": "own_program Standpoint with_other_names",

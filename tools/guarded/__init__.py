@@ -17,11 +17,12 @@ if TYPE_CHECKING:
         worktree_places,
     )
     from .secret_names import may_be_secret, sounds_secret
-    from .secret_search import search_of_project
+    from .secret_search import MAX_MATCHING, search_of_project
 
 __all__ = [
     "HOME_SECRETS",
     "LOCAL_MEMORY_NAME",
+    "MAX_MATCHING",
     "MEMORY_NAMES",
     "PathGlobs",
     "alternatives",
@@ -44,7 +45,7 @@ __getattr__ = lazy_door(
         "names": "HOME_SECRETS LOCAL_MEMORY_NAME MEMORY_NAMES is_protected repositories_in_index",
         "path_globs": "PathGlobs alternatives",
         "secret_names": "may_be_secret sounds_secret",
-        "secret_search": "search_of_project",
+        "secret_search": "MAX_MATCHING search_of_project",
         "places": (
             "git_folders guarded_elsewhere guarded_in_project linked_in secrets_of_home steers_git "
             "worktree_places"

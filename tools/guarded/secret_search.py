@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from itertools import chain, islice
@@ -46,7 +46,7 @@ from .secret_names import (
 
 BUDGET_S = 1.0  # for directories that are listed and files that are read for the first time
 MAX_FOLDERS = 20_000  # of a project that are remembered
-_MAX_MATCHING = 10_000  # paths that match globs; each is a mount in the sandbox of every command
+MAX_MATCHING = 10_000  # paths that match globs; each is a mount in the sandbox of every command
 _MAX_INDEX_BYTES = 64 << 20
 _SETTLED_NS = 2_000_000_000  # of file systems' clocks: two changes within it may have the same time
 _NEVER_SEARCHED = {
@@ -120,15 +120,22 @@ class SecretSearch:
     def matching(self, globs: frozenset[str]) -> list[str]:
         """Return the paths of the last search that match these globs, directories before what is in them.
 
-        They must be among those that `look_for` was given.
+        They must be among those that `look_for` was given. There are at most MAX_MATCHING.
         """
+        return list(islice(self._matching(globs), MAX_MATCHING))
+
+    def covers(self, globs: frozenset[str]) -> bool:
+        """Return whether `matching` returns all paths that match these globs, as far as is known."""
+        too_many = next(islice(self._matching(globs), MAX_MATCHING, None), None)
+        return not globs or (too_many is None and len(self._listings) < MAX_FOLDERS)
+
+    def _matching(self, globs: frozenset[str]) -> Iterable[str]:
         if not globs:
-            return []
+            return ()
         wanted = PathGlobs(self.folder, globs)
         listed = chain.from_iterable(listing.matching for listing in self._listings.values())
         tracked = () if self.complete else self._tracked_matching(wanted)
-        found = dict.fromkeys(chain(filter(wanted.match, listed), tracked))
-        return list(islice(found, _MAX_MATCHING))
+        return dict.fromkeys(chain(filter(wanted.match, listed), tracked))
 
     def stamp(self, place: str) -> Stamp:
         """Return the stamp of a directory, which `find` may just have looked at. Raises OSError."""

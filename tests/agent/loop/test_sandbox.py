@@ -54,6 +54,7 @@ from tests.strict_api.reply import Reply, calls
 from tests.strict_api.scripted_model import Step
 from tests.tools.bash_session import BashSession
 from tools.bash import TOOL
+from tools.guarded import secret_search
 from tools.processes.runner import CommandRunner, command_runner
 from tools.registry import definitions
 from tools.sandbox.profile import SandboxLevel, SandboxProfile
@@ -196,6 +197,35 @@ def test_commands_cannot_read_or_write_what_rules_withhold_from_the_file_tools(t
     assert "the rule edit(docs/*) denies this" in shell.texts
     (question,) = shell.world.approver.questions
     assert question.refused.startswith("blocked: read notes") and not question.through
+
+
+def test_with_landlock_a_line_that_names_a_denied_file_is_denied(tmp_path: Path) -> None:
+    """The user is told once that programs can still read it."""
+    off = {"MAKEROOM_NAMESPACE": "off"}
+    shell = SandboxedWorld(tmp_path.resolve() / "project", deny=(Rule("read", "*.pem"),), environ=off)
+    for name in ("a.pem", "plain"):
+        (shell.folder / name).write_text(f"text of {name}")
+    shell.run(["cat plain", "cat a.pem", "grep -r text .", "cat plain"], Deny())
+    if (sandbox := shell.world.context.sandbox) is None or sandbox.level != "landlock":
+        pytest.skip("the sandbox here hides files of the project")
+    assert "text of plain" in shell.texts and "text of a.pem" not in shell.texts
+    assert "the rule read(*.pem) denies this" in shell.texts
+    (question,) = shell.world.approver.questions
+    assert question.why == "it may read a.pem, which the rule read(*.pem) denies"
+    warnings = [notice.text for notice in shell.world.told(Notice) if notice.level == "warning"]
+    assert [text.partition(":")[0] for text in warnings] == ["Landlock cannot withhold files of the project"]
+
+
+def test_the_user_is_told_once_that_rules_match_too_many_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secret_search, "MAX_MATCHING", 2)
+    shell = SandboxedWorld(tmp_path.resolve() / "project", deny=(Rule("read", "*.pem"),))
+    for name in "abc":
+        (shell.folder / f"{name}.pem").touch()
+    shell.run(["true", "true"])
+    (warning,) = (notice.text for notice in shell.world.told(Notice) if notice.level == "warning")
+    assert warning.startswith("deny and ask rules with wildcards match too many paths")
 
 
 def test_commands_cannot_read_or_write_what_rules_with_wildcards_withhold(tmp_path: Path) -> None:

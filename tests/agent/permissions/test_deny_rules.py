@@ -319,7 +319,7 @@ def test_of_several_rules_the_surest_is_named_and_else_the_first() -> None:
         ("$x", Certainty.MAYBE, "bash(curl)"),
         ("ls", Certainty.NO, None),
     ):
-        found, named = denial_of(RULES, line)
+        found, named, _ = denial_of(RULES, line)
         assert (found, named and str(named)) == (answer, rule)
     assert denial_of(parse_rules("bash(x*), bash(*)"), "y").certainty is Certainty.YES
     assert denial_of(parse_rules("bash(c*l), bash([ab]c)"), "bc").certainty is Certainty.YES
