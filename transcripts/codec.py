@@ -28,7 +28,8 @@ from .messages import Block, CacheMiss, ChannelBlock, Usage, blocks_from_record
 from .secrets.masking import SecretMasks
 
 FORMAT_VERSION = 1
-_EDIT_TYPES: dict[str, type[Any]] = {"clear": Clear, "fold": Fold, "unthink": Unthink}
+_EDIT_TYPES: dict[str, type[Edit]] = {"clear": Clear, "fold": Fold, "unthink": Unthink}
+_FACT_KINDS = {made: kind for kind, made in FACT_TYPES.items()}
 _EDIT_NAMES = {made: name for name, made in _EDIT_TYPES.items()}
 CHECKSUM = "crc"  # the last key of a line
 _ENVELOPE = ("v", "seq", "ts", "sid", "kind")  # these identify a line and are never masked
@@ -74,11 +75,10 @@ def encode_fact(fact: Fact, sid: str) -> bytes:
     if isinstance(fact, UnknownFact):
         return seal(fact.raw)
     ts = datetime.fromtimestamp(fact.ts, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    kind, defaults = _DEFAULTS[type(fact)]
-    head = {"v": FORMAT_VERSION, "seq": fact.seq, "ts": ts, "sid": sid, "kind": kind}
-    return seal(
-        head | {name: value for name, default in defaults if (value := getattr(fact, name)) != default}
-    )
+    made = type(fact)
+    head = {"v": FORMAT_VERSION, "seq": fact.seq, "ts": ts, "sid": sid, "kind": _FACT_KINDS[made]}
+    values = ((name, getattr(fact, name), default) for name, default in _defaults(made))
+    return seal(head | {name: value for name, value, default in values if value != default})
 
 
 def seal(raw: Mapping[str, Any]) -> bytes:
@@ -142,7 +142,7 @@ def fact_from_json(raw: Any) -> tuple[Fact, str]:
     if version <= FORMAT_VERSION and (made := FACT_TYPES.get(kind)) is not None:
         # If a field is missing or cannot be read, the line is kept like one of an unknown kind.
         with suppress(KeyError, TypeError, ValueError, OverflowError, RecursionError):
-            return made(seq, ts, **_values(raw, _READERS[made])), sid
+            return made(seq, ts, **_values(raw, _readers(made))), sid
     fields = {key: value for key, value in raw.items() if key not in ("mac", CHECKSUM)}
     return UnknownFact(seq, ts, kind, fields), sid
 
@@ -176,12 +176,12 @@ def _values(raw: Mapping[str, Any], readers: Sequence[_Reader]) -> dict[str, Any
 
 def _edit_from_json(raw: Mapping[str, Any]) -> Edit:
     made = _EDIT_TYPES[raw["edit"]]
-    edit: Edit = made(**_values(raw, _READERS[made]))
+    edit: Edit = made(**_values(raw, _readers(made)))
     return edit
 
 
 def _stored_from_json(raw: Mapping[str, Any] | None) -> StoredOutput | None:
-    return None if raw is None else StoredOutput(**_values(raw, _READERS[StoredOutput]))
+    return None if raw is None else StoredOutput(**_values(raw, _readers(StoredOutput)))
 
 
 _FROM_JSON: dict[str, Callable[[Any], Any]] = {
@@ -196,18 +196,15 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "system": tuple,
     "tokens": lambda raw: tuple(raw) if isinstance(raw, list) else raw,
 }
-_fields = cache(fields)  # which evaluates the annotations
-# For each type of fact: its kind, and the name and default of each field after `seq` and `ts`.
-_DEFAULTS = {
-    made: (
-        kind,
-        tuple(
-            (field.name, field.default if field.default_factory is NODEFAULT else field.default_factory())
-            for field in _fields(made)[2:]
-        ),
+
+
+@cache
+def _defaults(made: type[Fact]) -> tuple[tuple[str, Any], ...]:
+    """Return the name and the default of each field of a type of fact after `seq` and `ts`."""
+    return tuple(
+        (field.name, field.default if field.default_factory is NODEFAULT else field.default_factory())
+        for field in fields(made)[2:]
     )
-    for kind, made in FACT_TYPES.items()
-}
 
 
 class _Reader(NamedTuple):
@@ -232,16 +229,13 @@ def _items(hint: Any) -> frozenset[type]:
     return _kinds(get_args(hint)[0]) if get_origin(hint) is tuple else frozenset()
 
 
-def _readers(made: type[Struct], skipped: int = 0) -> tuple[_Reader, ...]:
-    """Return the readers of the fields of a type behind the first ones."""
+@cache
+def _readers(made: type[Struct]) -> tuple[_Reader, ...]:
+    """Return the readers of the fields of a type, for a fact those after `seq` and `ts`."""
+    skipped = 2 if made in _FACT_KINDS else 0
     return tuple(
         _Reader(
             each.name, convert=_FROM_JSON.get(each.name), kinds=_kinds(each.type), items=_items(each.type)
         )
-        for each in _fields(made)[skipped:]
+        for each in fields(made)[skipped:]
     )
-
-
-_READERS: dict[type[Struct], tuple[_Reader, ...]] = {StoredOutput: _readers(StoredOutput)}
-_READERS.update((made, _readers(made, skipped=2)) for made in FACT_TYPES.values())
-_READERS.update((made, _readers(made)) for made in _EDIT_TYPES.values())
