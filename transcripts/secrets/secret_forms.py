@@ -208,6 +208,7 @@ def is_secret(name: str, value: str = "") -> bool:
     return _is_named(_LIKELY_NAME, name) and not is_plain_path(value)
 
 
+@lru_cache(maxsize=512)
 def is_withheld(name: str, value: str = "") -> bool:
     """Return whether commands must not get a variable: it is a secret, or gives access to an account."""
     return is_secret(name, value) or _is_named(_WITHHELD_NAME, name)
