@@ -477,6 +477,8 @@ def rewind_to(session: Session, context: TurnContext, prompt: int, about: Mappin
 async def report_after_turn(context: TurnContext, emit: Emit, ports: bool) -> None:
     """Report shared files that commands changed and, with `ports`, ports that they listen on."""
     runner = command_runner(context.tool_context)
+    if not runner.has_started:
+        return
     with suppress(FileError):  # the disk does not respond
         for line in await runner.guard.look_at_links():
             emit(Notice(line, "warning"))

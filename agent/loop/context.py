@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent.checkpoints import Checkpoints
+from agent.events import Reason
 from agent.model import MAX_TRIES
 from agent.model_port import Model, RequestSettings, output_room
 from agent.permissions import PermissionStore
@@ -33,7 +34,17 @@ from .session_sandbox import SessionSandbox
 
 PAGE_SHARE = 0.2  # of the window
 BYTES_A_TOKEN = 3.5  # of code, as counted by the supported models
+STOPPED = "the turn was stopped at a permission question"
 MIN_TOLD_DOLLARS = 0.05  # a request that costs at least as much is announced before it is sent
+
+
+class TurnStopped(Exception):
+    """The turn ends after a call: the user or a hook stops it, or the call's result is the answer."""
+
+    def __init__(self, reason: Reason = "denied", error: str = STOPPED) -> None:
+        super().__init__(error)
+        self.reason: Reason = reason
+        self.error = error
 
 
 class CompactionState(Struct):

@@ -26,6 +26,7 @@ from agent.permissions import (
 )
 from agent.session import command_text
 from agent.version import __version__
+from tools import sandbox
 from tools.base import ToolContext
 from tools.files import FILE_TIMEOUT_S, FileError, in_thread
 from tools.guarded import MAX_MATCHING, search_of_project
@@ -37,7 +38,6 @@ from tools.sandbox import (
     SandboxProfile,
     SupervisorLost,
     local_port,
-    sandbox_profile,
 )
 
 if TYPE_CHECKING:
@@ -140,8 +140,8 @@ class SessionSandbox(Struct):
     def profile(self) -> SandboxProfile:
         """Return the profile of commands now: the project's, with the accesses that the user allows."""
         base = self._base or self._current_profile()
-        sandbox = self.permissions.sandbox
-        read = {self._place(text) for text in sandbox.read}
+        chosen = self.permissions.sandbox
+        read = {self._place(text) for text in chosen.read}
         planning = self.permissions.planning
         barred = barred_paths(self.permissions.rules, self.matching_paths())
         hidden = (*(place for place in base.hidden if place not in read), *barred.unreadable)
@@ -151,7 +151,7 @@ class SessionSandbox(Struct):
             read_only=tuple(dict.fromkeys((*base.read_only, *barred.unwritable))),
             pinned=tuple(dict.fromkeys((*base.pinned, *barred.ways))),
             hidden=tuple(dict.fromkeys(hidden)),
-            project_writable=sandbox.project == "writable" and not planning,
+            project_writable=chosen.project == "writable" and not planning,
             proxy=self._proxy.path if self._proxy is not None else None,
             ports=self._ports.sockets if self._ports is not None else (),
         )
@@ -210,7 +210,7 @@ class SessionSandbox(Struct):
         places = map(self._place, self.permissions.sandbox.write)
         written = [place for place in places if place.exists()]
         search_of_project(str(tools.folder)).look_for(barring_globs(self.permissions.rules))
-        return sandbox_profile(tools.folder, self.home, tools.environ, tools.outputs, written)
+        return sandbox.sandbox_profile(tools.folder, self.home, tools.environ, tools.outputs, written)
 
     async def close(self) -> None:
         """End the network proxy, and close the descriptors of writable directories."""

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.errors import ModelError, program_changed
-from agent.events import Emit, Notice, Reason, ToolCallFinished, ToolCallProgress, ToolCallStarted
+from agent.events import Emit, Notice, ToolCallFinished, ToolCallProgress, ToolCallStarted
 from agent.formatting import shorten
 from agent.ports import HookEvent
 from agent.session import Session, note_news
@@ -36,7 +36,7 @@ from transcripts import (
 from .asking import ask_user
 from .call_permission import ParsedCall, Permission, ask_permission, parse_call
 from .changed_files import checkpointed, with_changed_files
-from .context import TurnContext
+from .context import TurnContext, TurnStopped
 from .leaving import Leaving
 from .loop_detection import STUCK, is_stuck, with_repeat_note
 from .touched_files import content_of, needed_text, post_memory_below, with_own_id
@@ -44,16 +44,6 @@ from .unknown_tools import answer_unknown, find_tool
 
 log = logging.getLogger(__name__)
 INTERRUPTED = "[interrupted by the user; it may have run partially: check before you repeat it]"
-STOPPED = "the turn was stopped at a permission question"
-
-
-class TurnStopped(Exception):
-    """The turn ends after a call: the user or a hook stops it, or the call's result is the answer."""
-
-    def __init__(self, reason: Reason = "denied", error: str = STOPPED) -> None:
-        super().__init__(error)
-        self.reason: Reason = reason
-        self.error = error
 
 
 class PreparedCall(Struct, frozen=True):

@@ -17,9 +17,8 @@ from tools.text import pluralize
 from transcripts import ChannelBlock, Reply
 
 from .compaction import compact_if_due, compact_reactively
-from .context import TurnContext
+from .context import TurnContext, TurnStopped
 from .model_call import call_model
-from .tool_executor import TurnStopped, run_tool_calls
 
 REPLY_WAS_EMPTY = "Your reply was empty. Please continue."
 
@@ -71,6 +70,8 @@ async def _run(session: Session, context: TurnContext, emit: Emit, progress: Pro
         reply = await _reply(session, context, emit)
         progress.replies += 1
         if reply.calls and reply.stop != "refusal":
+            from .tool_executor import run_tool_calls  # with what it needs, it takes 10 ms
+
             await run_tool_calls(session, context, emit, reply)
             progress.continuations = 0
         elif (words := await _continuation(session, context, emit, reply)) is None:

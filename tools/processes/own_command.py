@@ -10,16 +10,20 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from tools.sandbox import BlockedAccess, SandboxedRun, SandboxProfile, find_blocked_access
+import tools.sandbox
 from transcripts.storage import opened_fd
 
 from .env_filter import filter_environment
 from .jobs import exit_code
 from .runner import DRAIN_LIMIT_S, CommandRunner
 from .session_shell import bash_path
+
+if TYPE_CHECKING:
+    from tools.sandbox import BlockedAccess, SandboxProfile
 
 MAX_KEPT_BYTES = 1 << 20  # of its output; the rest is read and dropped
 
@@ -102,8 +106,8 @@ def _refusal(
 ) -> BlockedAccess | None:
     if profile is None:
         return None
-    return find_blocked_access(
-        SandboxedRun(
+    return tools.sandbox.find_blocked_access(
+        tools.sandbox.SandboxedRun(
             line,
             cwd=runner.context.folder,
             output=err,

@@ -11,22 +11,11 @@ import shutil
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tools.sandbox import (
-    MAX_SCANNED_CHARS,
-    BlockedAccess,
-    CommandHandle,
-    SandboxedRun,
-    SandboxLevel,
-    SandboxProfile,
-    Supervisor,
-    find_blocked_access,
-    project_guard,
-    sandbox_profile,
-    start_supervisor,
-)
+import tools.sandbox  # most of which a session without commands never loads
 
 from .command_context import CommandContext, RecordsGuard
 from .env_filter import hide_own_environment
@@ -36,7 +25,15 @@ from .session_shell import private_folder, shell_for
 from .spool import Spool
 
 if TYPE_CHECKING:
-    from tools.sandbox import PublishedPorts
+    from tools.sandbox import (
+        BlockedAccess,
+        CommandHandle,
+        ProjectGuard,
+        PublishedPorts,
+        SandboxLevel,
+        SandboxProfile,
+        Supervisor,
+    )
 
 DRAIN_LIMIT_S = 0.3  # for output left in the pipe when the shell has ended
 _END_LIMIT_S = 3.0  # for the supervisor to end one command; after that all commands are ended
@@ -57,7 +54,6 @@ class CommandRunner:
         self.first_profile: Callable[[], Awaitable[SandboxProfile]] = self._usual_profile
         self.refused_hosts: HostsSince = lambda since: ()
         self.unreached_hosts: HostsSince = lambda since: ()  # why allowed hosts could not be reached
-        self.guard = project_guard(context.folder, context.journals.parent)
         self.records: RecordsGuard | None = None  # set once a command has run that can see our transcripts
         self.published: PublishedPorts | None = None  # set once a port was published
         self._refused: deque[tuple[str, CommandHandle]] = deque(maxlen=1_000)  # hosts, and who wanted them
@@ -66,6 +62,11 @@ class CommandRunner:
         self._starting: asyncio.Task[Supervisor] | None = None
         self._private: Path | None = None
         self._count = 0
+
+    @cached_property
+    def guard(self) -> ProjectGuard:
+        """The guard of the project's files."""
+        return tools.sandbox.project_guard(self.context.folder, self.context.journals.parent)
 
     async def supervisor(self) -> Supervisor:
         """Return the supervisor; a new one if none runs in this event loop. Raises SupervisorLost."""
@@ -86,7 +87,9 @@ class CommandRunner:
             first = self.profile or await self.first_profile()
             self.profile = self.profile or first  # another one may have been set in the meantime
             enclose = self.context.environ.get("MAKEROOM_NAMESPACE", "").lower() not in _SWITCHED_OFF
-            self._supervisor = await start_supervisor(private, enclose=enclose, profile=self.profile)
+            self._supervisor = await tools.sandbox.start_supervisor(
+                private, enclose=enclose, profile=self.profile
+            )
         except BaseException:
             shutil.rmtree(private, ignore_errors=True)
             raise
@@ -98,7 +101,7 @@ class CommandRunner:
         """Return the default sandbox of a session."""
         context = self.context
         home = Path(context.environ.get("HOME") or Path.home())
-        return sandbox_profile(context.folder, home, context.environ, context.outputs)
+        return tools.sandbox.sandbox_profile(context.folder, home, context.environ, context.outputs)
 
     async def sandbox(self) -> tuple[SandboxLevel, str]:
         """Return the kind of sandbox, and the reason if it is "none". Raises SupervisorLost."""
@@ -238,6 +241,11 @@ class CommandRunner:
         return job
 
     @property
+    def has_started(self) -> bool:
+        """Return whether a supervisor was started, without which no command has run."""
+        return self._supervisor is not None
+
+    @property
     def scratch(self) -> Path | None:
         """Return the directory that sandboxed commands may also write; None before any has run."""
         return self._supervisor.scratch if self._supervisor is not None else None
@@ -257,11 +265,11 @@ class CommandRunner:
             mine = {host for host, command in self._refused if command is questions.command}
             others = {host for host, _ in self._refused} - mine
             hosts = [host for host in hosts if host not in others]
-        return find_blocked_access(
-            SandboxedRun(
+        return tools.sandbox.find_blocked_access(
+            tools.sandbox.SandboxedRun(
                 line=request.line,
                 cwd=request.cwd or self.context.cwd,
-                output=spool.tail(MAX_SCANNED_CHARS).decode("utf-8", "replace"),
+                output=spool.tail(tools.sandbox.MAX_SCANNED_CHARS).decode("utf-8", "replace"),
                 profile=profile,
                 private=self.scratch,
                 hosts=hosts,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .block_detection import MAX_SCANNED_CHARS, SandboxedRun, find_blocked_access
     from .blocked_access import BlockedAccess, UnblockDecision, short_path
     from .command_socket import CommandHandle, SupervisorLost
-    from .guards.project_guard import project_guard
+    from .guards.project_guard import ProjectGuard, project_guard
     from .profile import SandboxLevel, SandboxProfile, SandboxSetting
     from .project_profile import sandbox_profile
     from .proxy.host_connection import HostConnection, HostNotPublic, HostUnreachable, connect_to_host
@@ -32,6 +32,7 @@ __all__ = [
     "KindMemory",
     "LocalPorts",
     "NetworkProxy",
+    "ProjectGuard",
     "PublishedPorts",
     "SandboxKind",
     "SandboxLevel",
@@ -58,7 +59,7 @@ __getattr__ = lazy_door(
         "block_detection": "MAX_SCANNED_CHARS SandboxedRun find_blocked_access",
         "blocked_access": "BlockedAccess UnblockDecision short_path",
         "command_socket": "CommandHandle SupervisorLost",
-        "guards.project_guard": "project_guard",
+        "guards.project_guard": "ProjectGuard project_guard",
         "profile": "SandboxLevel SandboxProfile SandboxSetting",
         "project_profile": "sandbox_profile",
         "proxy.host_connection": "HostConnection HostNotPublic HostUnreachable connect_to_host",

@@ -24,7 +24,6 @@ from agent.checkpoints.recorder import Checkpoints
 from agent.checkpoints.snapshot import SnapshotLimits
 from agent.errors import ConfigError
 from agent.events import Notice, ToolCallFinished, TurnFinished
-from agent.loop import session_sandbox
 from agent.loop.call_permission import remark_note
 from agent.loop.session_sandbox import SessionSandbox
 from agent.loop.tool_executor import SAID_ABOUT_LEAVING
@@ -281,7 +280,7 @@ def test_the_rules_of_another_session_in_the_project_do_not_matter(
             other.join()
         return profile
 
-    monkeypatch.setattr(session_sandbox, "sandbox_profile", interrupted)
+    monkeypatch.setattr("tools.sandbox.sandbox_profile", interrupted)
     profile = profile_of(Rule("read", "*.pem"))
     other.join()
     session.close()
