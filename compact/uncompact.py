@@ -22,9 +22,7 @@ from transcripts import (
     ToolUseBlock,
     User,
     blocks_of_user,
-    call_of,
     content_text,
-    speaker_of,
 )
 
 from .clearing import PLACEHOLDER_TOKENS, call_label
@@ -199,12 +197,12 @@ def _label(folded: Folded, fact: Fact) -> str:
     """Return a one-line label for a fact; "" for one that is not part of the conversation."""
     match fact:
         case Result():
-            use = call_of(fact_at(folded, fact.of), fact)
-            return call_label(use) if use is not None else speaker_of(fact)
+            use = fact.call_in(fact_at(folded, fact.of))
+            return call_label(use) if use is not None else fact.speaker
         case User(blocks=blocks):
-            return f"{speaker_of(fact)}: {_beginning(blocks_of_user(blocks) or blocks)}"
+            return f"{fact.speaker}: {_beginning(blocks_of_user(blocks) or blocks)}"
         case Reply(blocks=blocks):
-            return f"{speaker_of(fact)}: {_beginning(blocks)}"
+            return f"{fact.speaker}: {_beginning(blocks)}"
     return ""
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         about_remarks,
     )
     from .file_states import RECORD_FOLDERS
-    from .folding import Charge, FactTrail, Folded, RequestSize, fold
+    from .folding import FactTrail, Folded, RequestSize, fold
     from .listing import FORK_TOPIC, ProjectRecords, SessionSummary
     from .load import (
         KnownStart,
@@ -89,13 +89,11 @@ if TYPE_CHECKING:
         INVISIBLE,
         JOINERS,
         block_text,
-        call_of,
         content_text,
         fact_text,
         first_words,
         format_age,
         is_harmless,
-        speaker_of,
     )
     from .server_calls import finished_results, server_call_of
     from .session_key import SessionKey
@@ -137,7 +135,6 @@ __all__ = [
     "CacheThread",
     "Channel",
     "ChannelBlock",
-    "Charge",
     "Clear",
     "Closed",
     "Compacted",
@@ -199,7 +196,6 @@ __all__ = [
     "block_text",
     "blocks_from_json",
     "blocks_of_user",
-    "call_of",
     "check_shape",
     "content_text",
     "earliest_seq",
@@ -228,7 +224,6 @@ __all__ = [
     "replace_surrogates",
     "same_tools",
     "server_call_of",
-    "speaker_of",
     "split_pastes",
     "to_json_bytes",
     "tool_kind",
@@ -251,7 +246,7 @@ __getattr__ = lazy_door(
             "RequestSent Result Rewound Started StoredOutput Undone Unthink User about_changed about_remarks"
         ),
         "file_states": "RECORD_FOLDERS",
-        "folding": "Charge FactTrail Folded RequestSize fold",
+        "folding": "FactTrail Folded RequestSize fold",
         "listing": "FORK_TOPIC ProjectRecords SessionSummary",
         "load": (
             "KnownStart LazyResults LoadedTranscript ReadStart read_transcript without_garbage_collection"
@@ -271,8 +266,7 @@ __getattr__ = lazy_door(
         "records_guard": "RecordsGuard",
         "recovery": "recover_transcripts",
         "render_text": (
-            "INVISIBLE JOINERS block_text call_of content_text fact_text first_words format_age "
-            "is_harmless speaker_of"
+            "INVISIBLE JOINERS block_text content_text fact_text first_words format_age is_harmless"
         ),
         "server_calls": "finished_results server_call_of",
         "session_key": "SessionKey",

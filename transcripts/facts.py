@@ -74,6 +74,11 @@ class Fact(Struct, frozen=True, array_like=True, tag=True, gc=False):
     seq: int
     ts: float
 
+    @property
+    def speaker(self) -> str:
+        """The speaker in one word; "" if the fact is not part of the conversation."""
+        return ""
+
 
 class Opened(Fact, frozen=True):
     """A session began, or was reopened with another system prompt, tools or model.
@@ -115,6 +120,10 @@ class User(Fact, frozen=True):
     source: str = "user"
     joined: bool = False
     scripted: bool = False
+
+    @property
+    def speaker(self) -> str:
+        return "user" if self.source == "user" else "harness"
 
 
 class RequestSent(Fact, frozen=True):
@@ -160,6 +169,10 @@ class Reply(Fact, frozen=True):
     cache_miss: CacheMiss | None = None
 
     @property
+    def speaker(self) -> str:
+        return "assistant"
+
+    @property
     def text(self) -> str:
         """The text of all blocks."""
         return "".join(block.text for block in self.blocks if isinstance(block, TextBlock))
@@ -199,6 +212,16 @@ class Result(Fact, frozen=True):
     human: Mapping[str, Any] = field(default_factory=empty_mapping)
     about: Mapping[str, Any] = field(default_factory=empty_mapping)
     stored: StoredOutput | None = None
+
+    @property
+    def speaker(self) -> str:
+        return "error" if self.error else "result"
+
+    def call_in(self, reply: Fact | None) -> ToolUseBlock | None:
+        """Return the call that it answers, from the reply that contains it; None if the reply was lost."""
+        blocks = reply.blocks if isinstance(reply, Reply) else ()
+        use = blocks[self.block] if self.block < len(blocks) else None
+        return use if isinstance(use, ToolUseBlock) else None
 
     @property
     def changed_files(self) -> Mapping[str, str]:

@@ -26,7 +26,7 @@ from .folding import Folded, fold
 from .listing import ProjectRecords
 from .load import LazyResults, read_transcript
 from .messages import typed_blocks
-from .render_text import block_text, content_text, fact_text, speaker_of
+from .render_text import block_text, content_text, fact_text
 from .stored_outputs import OutputsFolder
 
 _RECALL_ID = lazy_pattern(r"r(\d{1,15})(?:\.(\d{1,9}))?(?:-r(\d{1,15}))?\Z|c(\d{1,15})\Z")
@@ -150,8 +150,8 @@ class Originals(Struct, frozen=True):
         at = bisect_left(facts, seq, key=lambda fact: fact.seq)
         if at < len(facts) and facts[at].seq == seq:
             return self._fetched(facts[at])
-        before = islice(filter(speaker_of, reversed(facts[:at])), 3)
-        after = islice(filter(speaker_of, facts[at:]), 3)
+        before = islice((fact for fact in reversed(facts[:at]) if fact.speaker), 3)
+        after = islice((fact for fact in facts[at:] if fact.speaker), 3)
         near = [f"r{fact.seq}" for fact in (*reversed([*before]), *after)]
         hint = f"Closest ids: {', '.join(near)}" if near else "This session has no messages yet"
         raise KeyError(f"unknown recall id r{seq}. {hint}")
@@ -191,7 +191,7 @@ class Originals(Struct, frozen=True):
         pieces = []
         size = 0
         for fact in facts:
-            if not (speaker := speaker_of(fact)):
+            if not (speaker := fact.speaker):
                 continue
             text = self._words(self._fetched(fact))
             if len(text) > MAX_FACT_CHARS:

@@ -134,25 +134,6 @@ def _repeats(block: Block) -> bool:
     return isinstance(block, ToolUseBlock) and tool_kind(block.name) in ("recalls", "plans")
 
 
-def call_of(reply: Fact | None, result: Result) -> ToolUseBlock | None:
-    """Return the call that a result answers, from the reply that contains it; None if the reply was lost."""
-    blocks = reply.blocks if isinstance(reply, Reply) else ()
-    use = blocks[result.block] if result.block < len(blocks) else None
-    return use if isinstance(use, ToolUseBlock) else None
-
-
-def speaker_of(fact: Fact) -> str:
-    """Return the speaker of a fact in one word; "" if the fact is not part of the conversation."""
-    match fact:
-        case User():
-            return "user" if fact.source == "user" else "harness"
-        case Reply():
-            return "assistant"
-        case Result():
-            return "error" if fact.error else "result"
-    return ""
-
-
 def shortened(text: str) -> str:
     """Return the text, without its middle if it is long."""
     if len(text) <= MAX_SHOWN_CHARS:

@@ -31,7 +31,6 @@ from transcripts import (
     Block,
     CacheThread,
     ChannelBlock,
-    Charge,
     Fact,
     Folded,
     FromElsewhere,
@@ -199,7 +198,7 @@ class SessionRepository(Struct):
     def copy(self, session: Session) -> Session:
         """Return a copy of a session in use. Raises StoreError."""
         load_deferred(session)
-        return _charged(self._copy(session.sid, session.folded.facts), session.folded.charges)
+        return _charged(self._copy(session.sid, session.folded.facts), of=session)
 
     def copy_for_agent(self, session: Session, about: Mapping[str, Any]) -> Session:
         """Copy a session in use for an agent, with `about` in its opening. Raises StoreError."""
@@ -419,10 +418,10 @@ def _of_a_user(facts: Iterable[Fact]) -> list[Fact]:
     return [replace(fact, parent=None) if isinstance(fact, Opened) else fact for fact in facts]
 
 
-def _charged(session: Session, charges: Sequence[Charge]) -> Session:
+def _charged(session: Session, of: Session) -> Session:
     """Add the original session's charges that the facts of its copy do not contain, and return the copy."""
     remaining = Counter(session.folded.charges)
-    for each in charges:
+    for each in of.folded.charges:
         if remaining[each]:
             remaining[each] -= 1
         elif each.usage != Usage():

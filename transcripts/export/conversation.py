@@ -14,7 +14,7 @@ from ..importers import MAX_RECORDING_BYTES, UnreadableRecording, detect_format,
 from ..listing import ProjectRecords
 from ..load import read_transcript
 from ..messages import TextBlock, ToolUseBlock, typed_blocks
-from ..render_text import block_text, content_text, speaker_of
+from ..render_text import block_text, content_text
 from ..secrets.masking import SecretMasks
 from ..storage.disk import read_regular
 from .formats import mask_session
@@ -80,6 +80,6 @@ def _passages(folded: Folded, since: int) -> Iterator[str]:
                 text = content_text(fact.content)
                 left = len(text) - MAX_OUTPUT_CHARS
                 more = f"\n... {left:,} more characters" if left > 0 else ""
-                yield f"[{speaker_of(fact)} r{fact.seq}]\n{text[:MAX_OUTPUT_CHARS]}{more}"
+                yield f"[{fact.speaker} r{fact.seq}]\n{text[:MAX_OUTPUT_CHARS]}{more}"
             case Compacted():
                 yield f"--- compaction {fact.id} ({fact.label}, {fact.trigger}) ---"

@@ -30,7 +30,6 @@ from ..messages import Block, ImageBlock, TextBlock, ToolUseBlock, is_added
 from ..render_text import (
     INVISIBLE,
     block_text,
-    call_of,
     content_text,
     is_harmless,
     session_title,
@@ -190,7 +189,7 @@ def _result(fact: Result, reply: Reply | None) -> str:
     inside.append(_pre(text))
     if (stored := fact.stored) is not None:
         inside.append(f"<p class=about>full output: {_html(stored.path)}, {stored.size:,} bytes</p>")
-    use = call_of(reply, fact)
+    use = fact.call_in(reply)
     label = f"of {_call_label(use)}" if use is not None else " ".join(text[:400].split())[:MAX_LABEL_CHARS]
     body = _details(f"{kind} {label}", "".join(inside), kind, is_open=bool(diff))
     return f"<article class={kind} id=r{fact.seq}>{body}</article>"

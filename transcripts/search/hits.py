@@ -15,7 +15,7 @@ from msgspec.structs import asdict, replace
 
 from ..facts import Result
 from ..messages import ADDED_TAGS, ToolUseBlock
-from ..render_text import format_age, speaker_of
+from ..render_text import format_age
 from ..storage.disk import read_regular
 from .ranking import Found
 
@@ -141,7 +141,7 @@ def _hit(one: Found, here: str, project: Path, mask: Callable[[str], str]) -> Hi
 
 def _kind(one: Found) -> str:
     if one.call is None:
-        return speaker_of(one.fact)
+        return one.fact.speaker
     failed = "error of" if isinstance(one.fact, Result) and one.fact.error else "result of"
     return f"{failed} {_call_label(one.call, one.folder)}"
 

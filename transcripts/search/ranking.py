@@ -23,7 +23,7 @@ from ..errors import StoreError
 from ..facts import Fact, Opened, Result, Rewound
 from ..load import MAX_LINE_BYTES, read_transcript
 from ..messages import ToolUseBlock
-from ..render_text import call_of, indexed_text
+from ..render_text import indexed_text
 from ..storage.disk import opened_regular
 from ..stored_outputs import OUTPUTS_FOLDER
 from ..tool_kinds import tool_kind
@@ -80,7 +80,7 @@ class Found(Struct, frozen=True):
 
         The result of an earlier recall repeats words of its query and of other facts, so it counts less.
         """
-        call = call_of(reply, self.fact) if isinstance(self.fact, Result) else None
+        call = self.fact.call_in(reply) if isinstance(self.fact, Result) else None
         score = self.score
         if call is not None:
             is_recall = tool_kind(call.name) == "recalls"
