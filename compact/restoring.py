@@ -9,6 +9,7 @@ left out.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
@@ -50,6 +51,7 @@ from .settings import CompactSettings
 MAX_SPANS = 2  # shown with one call
 SMALL_TOKENS = 600  # of a text that is shown in full
 MAX_SPAN_LINES = 40  # of a longer text, around the lines that the call is about
+SAME_LINE_WEIGHT = 10.0  # of a line that the call contains, against a rare name in a line
 CARRIED_CALLS = 20  # at the standard price, after which unused lines are cleared again
 MAX_SHOWN_SHARE = 0.7  # of the lines of a span: if more of them are in view, it is not shown again
 _NUMBERED = lazy_pattern(r"^ *(\d+)(?:→|\t| ?[|:│] ?)(.*)$")  # the text's own indentation stays
@@ -124,7 +126,8 @@ class NeededText(Struct, frozen=True):
         blocks = list[TextBlock]()
         shown = _lines_in_view(folded, self.touch)
         clues = _Clues.of(self.touch)
-        for text in self.texts:
+        ranked = sorted(self.texts, key=lambda text: -clues.best(text))
+        for text in ranked:
             span = _span(text, clues, room, self.rules.count)
             if span is None or _is_shown(span.lines, shown):
                 continue
@@ -208,7 +211,8 @@ def _texts_of(
     """
     fact = whole(fact_at(folded, block.seq))
     if isinstance(fact, Result):
-        return [] if block.cell in (Cell.OUTPUT, Cell.OUTPUT_BEFORE_EDITS) else [_text_read(fact, block)]
+        shows_file = block.cell not in (Cell.OUTPUT, Cell.OUTPUT_BEFORE_EDITS, Cell.PUT_BACK)
+        return [_text_read(fact, block)] if shows_file else []
     use = fact.blocks[block.index] if isinstance(fact, Reply) else None
     value = use.input.get(block.field) if isinstance(use, ToolUseBlock) else None
     result = _result_of(folded, block)
@@ -302,12 +306,19 @@ class _Clues(Struct, frozen=True):
         telling = frozenset(line for line in lines if len(line) >= MIN_LINE_CHARS)
         return cls(telling, frozenset(names("\n".join(inputs))), frozenset(numbers))
 
+    def best(self, text: ClearedText) -> float:
+        """Return the relevance of the most relevant line of a text."""
+        return max(self.weights(text), default=0.0)
+
     def weights(self, text: ClearedText) -> list[float]:
         """Return the relevance of each line of a text to the call."""
         rare = {name: 1 / max(1, sum(name in line for line in text.lines)) for name in self.names}
+        times = Counter(line.strip() for line in text.lines)
         found = []
         for number, line in enumerate(text.lines, text.first):
-            weight = 2.0 * (line.strip() in self.lines) + (text.first > 0 and number in self.numbers)
+            plain = line.strip()
+            weight = SAME_LINE_WEIGHT / times[plain] if plain in self.lines else 0.0
+            weight += text.first > 0 and number in self.numbers
             found.append(weight + sum(rare[name] for name in self.names if name in line))
         return found
 

@@ -85,6 +85,37 @@ def test_of_a_large_text_come_the_lines_around_what_the_call_is_about():
     assert COUNT.text(said) <= 2_000
 
 
+def test_lines_that_an_edit_replaces_tell_more_than_the_names_in_them():
+    words = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
+    boxes = "\n".join(f"- [ ] {word}_step" for word in words)
+    filler = "\n".join(f"nothing of interest in row {number}" for number in range(200))
+    calls = f"call({', '.join(f'{word}_step' for word in words)})"
+    call = touch("edit", "updated", file_path="src/a.py", old_string=boxes, new_string="done")
+    (said,) = back(session(f"{calls}\n{filler}\n{boxes}\n{filler}"), call)
+    assert boxes in said and calls not in said
+
+
+def test_the_texts_that_a_call_is_about_come_before_newer_ones():
+    parts = [SMALL.replace("small", name) for name in ("first", "second", "third")]
+    world = session(parts[0])
+    call = touch("edit", "not found", error=True, file_path="src/a.py", old_string="first_7")
+    for at, part in enumerate(parts[1:], 1):
+        world.call("read", numbered(part), file_path="src/a.py", offset=100 * at)
+        clear(world)
+    told = [said.partition("\n")[2] for said in back(world, call)]
+    assert told == [parts[0], parts[2]]
+
+
+def test_a_result_with_which_text_was_put_back_is_no_text_of_the_file():
+    world = session()
+    (said,) = back(world)
+    reply = world.reply(ToolUseBlock("e", "edit", {"file_path": "src/a.py"}))
+    updated = TextBlock("The file src/a.py was updated.\n" * 40)
+    world.add(Result, reply.seq, 0, (updated, TextBlock(said)), (300, 300))
+    clear(world)
+    assert back(world, touch("edit", "String not found", error=True, file_path="src/a.py")) == [said]
+
+
 def test_a_large_text_of_which_nothing_is_named_stays_away():
     assert back(session(LARGE), touch(outcome="12", pattern="x", path="src/a.py")) == []
 
