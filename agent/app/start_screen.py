@@ -67,8 +67,8 @@ def _tell_ignored(services: Services) -> None:
     places = ignored_by_place(services.ignored_parts)
     if not places:
         return
-    named = {place: ", ".join(dict.fromkeys(part.name for part in parts)) for place, parts in places.items()}
-    listed = "; ".join(f"{names} in {place}" for place, names in named.items())
+    named = [(place, ", ".join(dict.fromkeys(part.name for part in parts))) for place, parts in places]
+    listed = "; ".join(f"{names} in {place}" for place, names in named)
     text = f"without effect: {shorten(listed, 400)} (see /doctor)"
     item = ProjectItem("notice", name="ignored settings", shows="", content=text.encode())
     if services.approvals.decided(item) is None:

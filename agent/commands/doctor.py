@@ -137,7 +137,7 @@ def _findings(controller: Controller) -> Iterator[Finding]:
 
 def _ignored_parts(controller: Controller) -> Iterator[Finding]:
     """Yield the parts of extensions without effect, with the reasons."""
-    for place, parts in ignored_by_place(controller.services.ignored_parts).items():
+    for place, parts in ignored_by_place(controller.services.ignored_parts):
         names = "; ".join(f"{part.name} ({part.why})" for part in parts)
         yield Finding(place, f"without effect: {names}")
 

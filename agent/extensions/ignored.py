@@ -20,7 +20,14 @@ class IgnoredPart(NamedTuple):
     why: str
 
 
-def ignored_by_place(parts: Iterable[IgnoredPart]) -> dict[str, list[IgnoredPart]]:
+class IgnoredPlace(NamedTuple):
+    """A file, or several in a directory, with the parts that have no effect in it."""
+
+    place: str
+    parts: list[IgnoredPart]
+
+
+def ignored_by_place(parts: Iterable[IgnoredPart]) -> list[IgnoredPlace]:
     """Group parts by their file, and files that have nothing but the same part by their directory."""
     of_files: dict[Path, list[IgnoredPart]] = {}
     for part in parts:
@@ -28,13 +35,14 @@ def ignored_by_place(parts: Iterable[IgnoredPart]) -> dict[str, list[IgnoredPart
     alike: dict[tuple[IgnoredPart, ...], list[Path]] = {}
     for path, found in of_files.items():
         alike.setdefault(tuple(part._replace(path=Path()) for part in found), []).append(path)
-    places: dict[str, list[IgnoredPart]] = {}
+    places: list[IgnoredPlace] = []
     for paths in alike.values():
         if len(paths) >= MIN_GROUPED_FILES:
             folder = os.path.commonpath([path.parent for path in paths])
-            places[f"{len(paths)} files in {short_path(folder)}"] = of_files[paths[0]]
+            place = f"{len(paths)} files in {short_path(folder)}"
+            places.append(IgnoredPlace(place, of_files[paths[0]]))
         else:
-            places.update((short_path(str(path)), of_files[path]) for path in paths)
+            places += (IgnoredPlace(short_path(str(path)), of_files[path]) for path in paths)
     return places
 
 

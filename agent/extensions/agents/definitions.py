@@ -80,7 +80,7 @@ def read_agent(name: str, fields: Mapping[str, object], prompt: str, origin: str
     Raises ValueError, in one line, if they contain no definition.
     """
     name = str(fields.get("name") or name).strip()
-    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", name.lower()):
+    if not re.fullmatch(r"[a-z0-9_][a-z0-9._-]{0,63}", name.lower()):
         raise ValueError(f"{name!r} is not a valid agent name; use lower-case letters, digits, -, _ and .")
     description = " ".join(str(fields.get("description") or "").split())
     if not description or not prompt.strip():

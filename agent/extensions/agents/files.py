@@ -61,8 +61,8 @@ class AgentPlaces(Struct, frozen=True):
 class KnownAgents(NamedTuple):
     """The agents by name.
 
-    problems  a line about each definition that is ignored, or has a value that cannot be used
-    ignored   fields that have no effect
+    problems  a line about each value that cannot be used, and each unusable definition in a flag
+    ignored   files that define no agent, and fields that have no effect
     """
 
     agents: dict[str, AgentDefinition]
@@ -83,7 +83,7 @@ def known_agents(places: AgentPlaces, allowed: Callable[[ProjectItem], bool]) ->
     agents = dict(BUILTIN_AGENTS)
     problems: list[str] = []
     ignored: list[IgnoredPart] = []
-    for file in _files(places, problems):
+    for file in _files(places, ignored):
         if file.item is not None and not allowed(file.item):
             continue
         try:
@@ -93,7 +93,7 @@ def known_agents(places: AgentPlaces, allowed: Callable[[ProjectItem], bool]) ->
                 continue
             read = read_agent(file.path.stem, text.fields, text.body, str(file.path))
         except ValueError as error:
-            problems.append(f"the agent in {file.path} is ignored: {error}")
+            ignored.append(IgnoredPart(file.path, "agent", str(error)))
             continue
         definition = read.definition
         if file.plugin is not None:
@@ -120,55 +120,57 @@ def _given(text: str, problems: list[str]) -> Iterator[AgentDefinition]:
         yield read.definition
 
 
-def _files(places: AgentPlaces, problems: list[str]) -> Iterator[AgentFile]:
+def _files(places: AgentPlaces, ignored: list[IgnoredPart]) -> Iterator[AgentFile]:
     """Yield the files of all sources. Later files take precedence."""
     sources = places.sources
     for plugin in places.plugins:
         for path in plugin.agents:
-            yield from _read_file(path, problems, plugin=plugin)
+            yield from _read_file(path, ignored, plugin=plugin)
     if sources is None or "user" in sources:
         for folder in (claude_folder(places.environ), places.user_dir):
-            yield from _read(folder / AGENTS_FOLDER, problems)
+            yield from _read(folder / AGENTS_FOLDER, ignored)
     if sources is None or "project" in sources:
-        yield from _project_files(places.folder, places.environ, problems)
+        yield from _project_files(places.folder, places.environ, ignored)
 
 
-def _project_files(folder: Path, environ: Mapping[str, str], problems: list[str]) -> Iterator[AgentFile]:
+def _project_files(
+    folder: Path, environ: Mapping[str, str], ignored: list[IgnoredPart]
+) -> Iterator[AgentFile]:
     """Yield the files of the repository, from its top down to the directory.
 
-    Files in the home directory are the user's own, even if that is a repository.
+    Those that define no agent need no approval. Files in the home directory are the user's own, even if that
+    is a repository.
     """
     above = repository_folders(folder)
     home = home_folder(environ).resolve()
     within = [place for place in reversed(above) if place != home]
     for name in (".claude", ".makeroom"):
         for place in within:
-            for file in _read(place / name / AGENTS_FOLDER, problems, above[-1]):
-                item = ProjectItem(
-                    "agent", name=file.path.stem, shows=_shown(file.content), content=file.content
-                )
-                yield file._replace(item=item) if _has_fields(file.content) else file
+            for file in _read(place / name / AGENTS_FOLDER, ignored, above[-1]):
+                shown = _shown(file)
+                item = ProjectItem("agent", name=file.path.stem, shows=shown, content=file.content)
+                yield file._replace(item=item) if shown else file
 
 
-def _read(folder: Path, problems: list[str], top: Path | None = None) -> Iterator[AgentFile]:
+def _read(folder: Path, ignored: list[IgnoredPart], top: Path | None = None) -> Iterator[AgentFile]:
     """Yield the Markdown files below a directory, by path; only the own files of the checkout `top`."""
     paths = islice(_markdown_below(folder), MAX_FILES + 1)
     for number, path in enumerate(paths):
         if number == MAX_FILES:
-            problems.append(f"{folder} has more than {MAX_FILES} agents, of which only the first are read")
+            ignored.append(IgnoredPart(folder, "agents", f"only the first {MAX_FILES} files are read"))
             return
-        yield from _read_file(path, problems, top)
+        yield from _read_file(path, ignored, top)
 
 
 def _read_file(
-    path: Path, problems: list[str], top: Path | None = None, plugin: Plugin | None = None
+    path: Path, ignored: list[IgnoredPart], top: Path | None = None, plugin: Plugin | None = None
 ) -> Iterator[AgentFile]:
     try:
         content = read_content(judged_path(path, top), MAX_MARKDOWN_BYTES)
         yield AgentFile(path, content, plugin=plugin)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
-        problems.append(f"the agent in {path} is ignored: {reason or error}")
+        ignored.append(IgnoredPart(path, "agent", reason or str(error)))
 
 
 def _markdown_below(folder: Path) -> Iterator[Path]:
@@ -178,21 +180,13 @@ def _markdown_below(folder: Path) -> Iterator[Path]:
         yield from (Path(place, name) for name in sorted(names) if name.endswith(".md"))
 
 
-def _has_fields(content: bytes) -> bool:
-    """Return whether a file may define an agent, even if its fields cannot be read."""
+def _shown(file: AgentFile) -> str:
+    """Describe a definition in one line: its tools and its purpose; "" if the file contains none."""
     try:
-        return bool(parse_markdown(content).fields)
+        text = parse_markdown(file.content)
+        definition = read_agent(file.path.stem, text.fields, text.body, "").definition
     except ValueError:
-        return True
-
-
-def _shown(content: bytes) -> str:
-    """Describe a definition in one line: its tools and its purpose."""
-    try:
-        text = parse_markdown(content)
-        definition = read_agent("agent", text.fields, text.body, "").definition
-    except ValueError as error:
-        return f"cannot be read: {error}"
+        return ""
     names = definition.tools
     tools = "all tools" if names is None else f"tools {', '.join(names[:8])}"
     return f"{tools}: {definition.description}"

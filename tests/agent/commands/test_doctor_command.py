@@ -49,11 +49,13 @@ def test_files_that_are_ignored_for_the_same_reason_are_named_together(tmp_path:
     (folder / "old").mkdir(parents=True)
     for name in ("a.md", "b.md", "c.md", "old/d.md"):
         (folder / name).write_text("Notes.")
+        (folder / name.replace(".md", "2.md")).write_text("---\nname: x\n---\nNo description.")
 
     async def work(run: ControllerRun) -> None:
-        assert f"text in 4 files in {folder}" in run.text()
+        assert f"text in 4 files in {folder}; agent in 4 files in {folder}" in run.text()
         told = await run.do("/doctor")
         assert f"ok  4 files in {folder}: without effect: text (it does not define an agent)" in told
+        assert f"ok  4 files in {folder}: without effect: agent (it has no description)" in told
         assert "a.md" not in told and "d.md" not in told
 
     run_controller(tmp_path, work)

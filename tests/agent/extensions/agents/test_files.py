@@ -116,9 +116,11 @@ def test_what_cannot_be_used_is_reported_in_a_line_each(tmp_path: Path) -> None:
     (folder / "broken.md").write_text("---\nname: [\n---\nwords")
     (folder / "big.md").write_text("x" * 70_000)
     given = json.dumps({"Bad Name": {"description": "d", "prompt": "p"}, "none": {"description": "d"}})
-    found, problems = known(tmp_path, given=given)
+    places = AgentPlaces(tmp_path, {"HOME": str(tmp_path / "home")}, tmp_path / "ours", given=given)
+    found, problems, ignored = known_agents(places, lambda item: True)
     assert found.keys() == {*BUILTIN_AGENTS, "good"} and found["good"].mode is None
-    assert len(problems) == 7 and all("\n" not in line for line in problems)
+    assert len(problems) == 4 and all("\n" not in line for line in problems)
+    assert [part.path.name for part in ignored if part.name == "agent"] == ["big.md", "broken.md", "empty.md"]
     for turns in (True, 0, -1, 1.5):
         read = read_agent("docs", {"description": "d", "maxTurns": turns}, "p", "")
         assert read.definition.max_turns is None and "must be a number of requests" in read.remarks[0]
@@ -155,11 +157,9 @@ def test_a_mode_is_never_wider_than_the_session_s() -> None:
 
 def test_items_are_listed_for_the_question_about_the_project(tmp_path: Path) -> None:
     (tmp_path / ".claude/agents").mkdir(parents=True)
-    content = b"---\nname: odd\n---\nwords"
+    content = b"---\nname: _odd\ndescription: does it\n---\nwords"
     (tmp_path / ".claude/agents/odd.md").write_bytes(content)
-    assert agent_items(tmp_path, {}) == [
-        ProjectItem("agent", "odd", "cannot be read: it has no description", content)
-    ]
+    assert agent_items(tmp_path, {}) == [ProjectItem("agent", "odd", "all tools: does it", content)]
 
 
 def test_an_agent_with_an_unknown_isolation_is_used_with_a_remark() -> None:
@@ -189,11 +189,17 @@ def test_a_list_of_tools_in_a_field_of_commands_is_named(tmp_path: Path, name: s
     assert (part.path, part.name) == (path, name) and "`tools`" in part.why
 
 
-def test_a_text_without_fields_is_named_and_needs_no_approval(tmp_path: Path) -> None:
+def test_a_file_that_defines_no_agent_is_named_and_needs_no_approval(tmp_path: Path) -> None:
     (tmp_path / ".claude/agents").mkdir(parents=True)
     (tmp_path / ".claude/agents/README.md").write_text("# Our agents\n")
     (tmp_path / ".claude/agents/broken.md").write_text("---\nname: [\n---\nwords")
-    assert [item.name for item in agent_items(tmp_path, {})] == ["broken"]
+    (tmp_path / ".claude/agents/nothing.md").write_text("---\nname: nothing\n---\nwords")
+    assert agent_items(tmp_path, {}) == []
     places = AgentPlaces(tmp_path, {"HOME": str(tmp_path / "home")}, tmp_path / "ours")
-    found = known_agents(places, lambda item: item.name != "broken")
-    assert found.problems == [] and [part.path.name for part in found.ignored] == ["README.md"]
+    found = known_agents(places, lambda item: False)
+    assert found.problems == []
+    assert [f"{part.path.name}: {part.why}" for part in found.ignored] == [
+        "README.md: it does not define an agent",
+        "broken.md: '[' is not a valid agent name; use lower-case letters, digits, -, _ and .",
+        "nothing.md: it has no description",
+    ]
