@@ -240,6 +240,7 @@ class Services(Struct):
             *self.approved.ignored,
             *self._ignored_in_agents,
             *of_skills,
+            *self.skills.unusable,
             *self.skills.hidden(one.name for one in self.builtin_commands()),
             *of_plugins,
             *missing,
@@ -256,8 +257,7 @@ class Services(Struct):
         self.approvals = await settle_project_items(self.setup, self.chooser, self.emit)
         await self.read_approved()
         self._use_approved_model()
-        for warning in await self.find_skills():
-            self.warn(warning)
+        await self.find_skills()
 
     def _use_approved_model(self) -> None:
         """Use the model of Claude Code's settings files if no setting of our own names one."""
@@ -382,8 +382,8 @@ class Services(Struct):
         found = (name for each in servers if not each.failure for name in each.offer.names.values())
         return tuple(dict.fromkeys((*names, *found)))
 
-    async def find_skills(self) -> Sequence[str]:
-        """Find commands and skills, or find them again; return warnings about their files."""
+    async def find_skills(self) -> None:
+        """Find commands and skills, or find them again."""
         setup = self.setup
         self.skills = await asyncio.to_thread(
             load_library,
@@ -393,7 +393,6 @@ class Services(Struct):
             sources=setup.options.setting_sources,
             plugins=self.active_plugins,
         )
-        return self.skills.warnings
 
     def end_turn(self) -> None:
         """Revoke everything that was granted for this turn only."""

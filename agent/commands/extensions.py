@@ -70,14 +70,14 @@ async def _use_approved(controller: Controller) -> None:
 async def show_skills(controller: Controller, argument: str) -> Event | None:
     """Run /skills."""
     services = controller.services
-    warnings = await services.find_skills()
+    await services.find_skills()
     library = services.skills
     if argument:
         skill = library.find(argument.lstrip("/"))
         if skill is None:
             return usage_notice("skills", f"no command or skill is named {argument!r}")
         return CommandOutput(skill_help(skill))
-    if not library.skills and not warnings:
+    if not library.skills and not library.unusable:
         return Notice(
             "no commands or skills; create .claude/commands/NAME.md or .claude/skills/NAME/SKILL.md in the"
             " project or in your home directory"
@@ -89,9 +89,8 @@ async def show_skills(controller: Controller, argument: str) -> Event | None:
     lines += [f"  unused: {hidden.path} (replaced by {known.path})" for hidden, known in library.shadowed]
     taken = {one.name for one in controller.command_table.command_summaries()} & library.skills.keys()
     lines += [f"  unused: {library.skills[name].path} (/{name} is built in)" for name in sorted(taken)]
+    lines += [f"  unused: {part.path} ({part.why})" for part in library.unusable]
     controller.emit(CommandOutput("\n".join(lines)))
-    for warning in warnings:
-        controller.emit(Notice(warning, "warning"))
     waiting = services.approvals.undecided(await project_items(controller.setup))
     if open_items := [item for item in waiting if item.kind in get_args(SkillKind)]:
         controller.emit(Notice("not approved, so their commands and permissions are disabled (see /trust):"))

@@ -14,6 +14,7 @@ import pytest
 
 from agent.checkpoints.comparison import differences
 from agent.checkpoints.recorder import Checkpoints
+from agent.extensions import IgnoredPart
 from agent.extensions.agents.files import agent_items
 from agent.extensions.hooks.file_digest import named_files
 from agent.extensions.skills.files import read_skills
@@ -52,9 +53,9 @@ def after(look: Callable[[Path], object]) -> Helper:
 
 
 def skills(project: Path) -> object:
-    warnings = list[str]()
+    unusable = list[IgnoredPart]()
     place = SkillPlace(project / "place", kind="command", scope="project", top=project)
-    return [*read_skills(place, warnings)], warnings
+    return [*read_skills(place, unusable)], unusable
 
 
 def grep(project: Path) -> object:

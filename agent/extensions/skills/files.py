@@ -87,21 +87,21 @@ class Skill(Struct, frozen=True):
         return " · ".join(filter(None, (self.hint, self.description, f"({self.origin})")))
 
 
-def read_skills(place: SkillPlace, warnings: list[str]) -> Iterator[Skill]:
-    """Yield the commands or skills of a place, by name; add a line for each file that cannot be used."""
+def read_skills(place: SkillPlace, unusable: list[IgnoredPart]) -> Iterator[Skill]:
+    """Yield the commands or skills of a place, by name; add each file that cannot be used."""
     if not place.folder.is_dir():
         return
-    paths = _skill_paths(place, warnings) if place.kind == "skill" else _command_paths(place, warnings)
+    paths = _skill_paths(place, unusable) if place.kind == "skill" else _command_paths(place, unusable)
     for path in paths:
         try:
             yield skill_of(read_head(judged_path(path, place.top)), path, place)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-            warnings.append(f"{path}: {reason} (ignored)")
+            unusable.append(IgnoredPart(path, place.kind, str(reason)))
 
 
-def read_plugin_skills(plugin: Plugin, warnings: list[str]) -> Iterator[Skill]:
-    """Yield the commands and skills of a plugin, under its name; add a line for each unusable file."""
+def read_plugin_skills(plugin: Plugin, unusable: list[IgnoredPart]) -> Iterator[Skill]:
+    """Yield the commands and skills of a plugin, under its name; add each unusable file."""
     kinds: tuple[tuple[SkillKind, Sequence[Path]], ...] = (
         ("skill", plugin.skills),
         ("command", plugin.commands),
@@ -112,7 +112,7 @@ def read_plugin_skills(plugin: Plugin, warnings: list[str]) -> Iterator[Skill]:
             try:
                 skill = skill_of(read_head(path.resolve()), path, place)
             except ValueError as error:
-                warnings.append(f"{path}: {error} (ignored)")
+                unusable.append(IgnoredPart(path, kind, str(error)))
                 continue
             name = plugin.names.get(path, skill.name)
             yield replace(skill, name=f"{plugin.name}:{name}", plugin_root=plugin.root)
@@ -158,13 +158,13 @@ def _name(fields: Mapping[str, object], path: Path, kind: SkillKind) -> str:
     raise ValueError("its name (or its directory's) must have 1 to 64 characters of a-z, 0-9 and -")
 
 
-def _skill_paths(place: SkillPlace, warnings: list[str]) -> Iterator[Path]:
-    for name in _listed(place.folder, warnings):
+def _skill_paths(place: SkillPlace, unusable: list[IgnoredPart]) -> Iterator[Path]:
+    for name in _listed(place.folder, unusable):
         path = place.folder / name / "SKILL.md"
         if os.path.lexists(path):
             yield path
         elif (place.folder / name).is_symlink() and not (place.folder / name).exists():
-            warnings.append(f"{place.folder / name}: broken link (ignored)")
+            unusable.append(IgnoredPart(place.folder / name, "skill", "broken link"))
 
 
 def misplaced_skills(folder: Path) -> Iterator[IgnoredPart]:
@@ -190,7 +190,7 @@ class _FolderBelow(NamedTuple):
     depth: int
 
 
-def _command_paths(place: SkillPlace, warnings: list[str]) -> Iterator[Path]:
+def _command_paths(place: SkillPlace, unusable: list[IgnoredPart]) -> Iterator[Path]:
     """Yield files at any depth, outer ones first. Each directory is visited once."""
     seen: set[tuple[int, int]] = set()
     waiting = [_FolderBelow(place.folder, 0)]
@@ -199,13 +199,13 @@ def _command_paths(place: SkillPlace, warnings: list[str]) -> Iterator[Path]:
         try:
             found = folder.stat()
         except OSError:
-            warnings.append(f"{folder}: broken link (ignored)")
+            unusable.append(IgnoredPart(folder, "commands", "broken link"))
             continue
         if (found.st_dev, found.st_ino) in seen:
-            warnings.append(f"{folder}: link to a directory that contains it (ignored)")
+            unusable.append(IgnoredPart(folder, "commands", "link to a directory that contains it"))
             continue
         seen.add((found.st_dev, found.st_ino))
-        for name in _listed(folder, warnings):
+        for name in _listed(folder, unusable):
             path = folder / name
             if path.is_dir() and depth < 6:
                 waiting.append(_FolderBelow(path, depth + 1))
@@ -215,14 +215,14 @@ def _command_paths(place: SkillPlace, warnings: list[str]) -> Iterator[Path]:
                     yield path
 
 
-def _listed(folder: Path, warnings: list[str]) -> list[str]:
+def _listed(folder: Path, unusable: list[IgnoredPart]) -> list[str]:
     try:
         names = sorted(each.name for each in folder.iterdir() if not each.name.startswith("."))
     except OSError as error:
-        warnings.append(f"{folder}: {error.strerror} (ignored)")
+        unusable.append(IgnoredPart(folder, "entries", error.strerror or str(error)))
         return []
     if len(names) > MAX_FILES:
-        warnings.append(f"{folder}: it has {len(names):,} entries, of which only {MAX_FILES:,} are read")
+        unusable.append(IgnoredPart(folder, "entries", f"only {MAX_FILES:,} of its {len(names):,} are read"))
     return names[:MAX_FILES]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,8 +14,6 @@ from agent.ports import CommandSummary
 
 from .files import Skill, misplaced_skills, read_plugin_skills, read_skills
 from .places import SkillPlace, skill_places
-
-MAX_WARNINGS = 20  # about files, reported one by one
 
 
 class Shadowed(NamedTuple):
@@ -42,8 +41,7 @@ class SkillLibrary:
         self.skills: dict[str, Skill] = {}
         self.others: dict[str, Skill] = {}
         self.shadowed: list[Shadowed] = []
-        self.misplaced: dict[Path, IgnoredPart] = {}  # by real path
-        self.warnings: list[str] = []
+        self.unusable: list[IgnoredPart] = []
 
     def add(self, skill: Skill, place: SkillPlace) -> None:
         existing = self.skills.setdefault(skill.name, skill)
@@ -58,8 +56,7 @@ class SkillLibrary:
         self.others.setdefault(skill.name.partition(":")[2], skill)
 
     def hidden(self, builtin: Iterable[str]) -> Iterator[IgnoredPart]:
-        """Yield the files that no name leads to: another has it, or they are not where skills are."""
-        yield from self.misplaced.values()
+        """Yield the files that no name leads to: another file or a built-in command has it."""
         reachable = {skill.path for skill in self.others.values()}
         for skill, known in self.shadowed:
             if skill.path not in reachable:
@@ -139,17 +136,14 @@ def load_library(
     library = SkillLibrary()
     for place in skill_places(folder, environ, user_dir):
         if sources is None or ("user" if place.top is None else "project") in sources:
-            for skill in read_skills(place, library.warnings):
+            for skill in read_skills(place, library.unusable):
                 library.add(skill, place)
             if place.kind == "skill":
-                found = {part.path.resolve(): part for part in misplaced_skills(place.folder)}
-                library.misplaced = found | library.misplaced
+                library.unusable += misplaced_skills(place.folder)
     for plugin in plugins:
-        for skill in read_plugin_skills(plugin, library.warnings):
+        for skill in read_plugin_skills(plugin, library.unusable):
             library.add_from_plugin(skill)
-    more = len(library.warnings) - MAX_WARNINGS
-    if more > 0:
-        library.warnings[MAX_WARNINGS:] = [
-            f"{more} more commands and skills cannot be used; /skills lists all of them"
-        ]
+    # A directory is often a link to another place.
+    by_place = {(os.path.realpath(part.path.parent), part.path.name): part for part in library.unusable[::-1]}
+    library.unusable = list(by_place.values())[::-1]
     return library

@@ -61,6 +61,23 @@ def test_files_that_are_ignored_for_the_same_reason_are_named_together(tmp_path:
     run_controller(tmp_path, work)
 
 
+def test_skills_that_cannot_be_used_are_one_line_at_the_start_and_all_are_listed(tmp_path: Path) -> None:
+    folder = tmp_path / ".claude" / "skills"
+    folder.mkdir(parents=True)
+    for number in range(30):
+        (folder / f"gone{number}").symlink_to("nowhere")
+    (folder / "flat.md").write_text("Do it.")
+
+    async def work(run: ControllerRun) -> None:
+        (line,) = (each for each in run.text().splitlines() if str(folder) in each)
+        assert f"without effect: skill in 30 files in {folder}; text in {folder}/flat.md" in line
+        told = await run.do("/doctor")
+        assert f"ok  30 files in {folder}: without effect: skill (broken link)" in told
+        assert (await run.do("/skills")).count("(broken link)") == 30
+
+    run_controller(tmp_path, work)
+
+
 def test_a_report_of_a_fault_is_written_without_secrets_and_sent_nowhere(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         await run.do("help")

@@ -58,7 +58,7 @@ def test_they_are_found_in_all_places(project: Path, home: Path) -> None:
     found = library(below, home)
     names = "agents build commit first hello mine own pdf review shared"
     assert sorted(found.skills) == names.split()
-    assert found.warnings == [] and found.shadowed == []
+    assert found.unusable == [] and found.shadowed == []
     assert found.find("git:deep:commit") is found.skills["commit"]
     assert found.others.keys() == {"git:deep:commit"}
     assert CommandSummary("git:deep:commit", alias_of="commit") in found.summaries()
@@ -113,7 +113,7 @@ def test_skills_in_the_wrong_place_are_named(project: Path, home: Path) -> None:
     (project / ".agents/skills").symlink_to(skills)
     found = library(project, home)
     assert list(found.skills) == ["good"]
-    named = [f"{part.path.relative_to(skills)}: {part.why}" for part in found.hidden([])]
+    named = [f"{part.path.relative_to(skills)}: {part.why}" for part in found.unusable]
     assert named == [
         "review.md: a skill is a directory: move the file to NAME/SKILL.md",
         f"web/forms: move the directory to {skills}, since skills have no groups",
@@ -160,7 +160,7 @@ def test_a_command_without_fields_is_described_by_its_first_line_and_not_for_the
     assert typed[1] == "some  words\nand more"
 
 
-def test_each_file_that_cannot_be_used_is_one_warning_and_harms_no_other(project: Path, home: Path) -> None:
+def test_each_file_that_cannot_be_used_is_named_once_and_harms_no_other(project: Path, home: Path) -> None:
     commands = project / ".claude" / "commands"
     put(commands / "good.md")
     bad = [
@@ -180,13 +180,13 @@ def test_each_file_that_cannot_be_used_is_one_warning_and_harms_no_other(project
     bad.append(commands / "pipe.md")
     found = library(project, home)
     assert list(found.skills) == ["good"]
-    assert sorted(warning.partition(": ")[0] for warning in found.warnings) == sorted(map(str, bad))
+    assert sorted(part.path for part in found.unusable) == sorted(bad)
 
 
 def test_a_large_skill_is_listed_by_its_head_and_read_when_it_is_used(project: Path, home: Path) -> None:
     put(project / ".claude/skills/api/SKILL.md", f"---\ndescription: API\n---\n{'page é ' * 20_000}the end")
     found = library(project, home)
-    assert found.warnings == [] and found.skills["api"].description == "API"
+    assert found.unusable == [] and found.skills["api"].description == "API"
     assert open_skill(found.skills["api"]).body.endswith("the end")
 
 
@@ -229,7 +229,7 @@ def test_commands_and_skills_are_read_as_published(project: Path, home: Path) ->
     for path, text, _ in (*COMMANDS, *SKILLS):
         put(project / ".claude" / path, text)
     found = library(project, home)
-    assert found.warnings == []
+    assert found.unusable == []
     assert len(found.skills) + len(found.shadowed) == len(COMMANDS) + len(SKILLS) == 40
     for path, text, expected in (*COMMANDS, *SKILLS):
         [one] = [each for each in found.skills.values() if str(each.path).endswith(path)]
