@@ -13,9 +13,10 @@ from pathlib import Path
 from agent import shell
 
 
-def named_files(line: str, folder: Path, environ: Mapping[str, str]) -> str:
+def named_files(line: str, folder: Path, environ: Mapping[str, str], cwd: Path | None = None) -> str:
     """Return a digest of the project's files that a command line names; "" for none.
 
+    `cwd` is the directory that the line runs in, None for the project's.
     Of a file that it only writes, only the real path counts, so that a changed link cannot redirect it.
     """
     for variable in ("${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR"):
@@ -28,10 +29,10 @@ def named_files(line: str, folder: Path, environ: Mapping[str, str]) -> str:
     words += [part for word in words for part in re.split(r"[\s<>=;&|()]+", word) if part != word]
     written = _only_written(line)
     words = [word for word in words if word not in written]
-    programs = shell.ProjectEnvironment(str(folder), environ).own_programs(words, str(folder))
+    programs = shell.ProjectEnvironment(str(folder), environ).own_programs(words, str(cwd or folder))
     if not written:
         return programs
-    places = [os.path.realpath(folder / name) for name in sorted(written)]
+    places = [os.path.realpath((cwd or folder) / name) for name in sorted(written)]
     return hashlib.sha256(json.dumps([programs, *places]).encode()).hexdigest()
 
 

@@ -15,7 +15,7 @@ from agent.extensions.hooks import named_files
 
 from .entries import RawEntry, ServerEntry, canonical_bytes, read_entry, variables_in
 from .files import FileScope, ServerFiles
-from .requirements import server_environ
+from .requirements import server_environ, server_folder
 
 
 def server_item(name: str, raw: RawEntry, folder: Path, environ: Mapping[str, str]) -> ProjectItem:
@@ -34,7 +34,7 @@ def own_files(entry: ServerEntry, folder: Path, environ: Mapping[str, str]) -> s
     if entry.kind != "stdio" or entry.problem:
         return ""
     line = shlex.join([entry.command, *entry.args])
-    return named_files(line, folder, server_environ(entry, environ))
+    return named_files(line, folder, server_environ(entry, environ), server_folder(entry, folder))
 
 
 def user_server_items(files: ServerFiles, environ: Mapping[str, str]) -> Iterator[ProjectItem]:
@@ -54,6 +54,7 @@ def _shown(name: str, raw: RawEntry) -> str:
     taken = ", ".join(variables_in(raw))
     parts = [
         read_entry(name, raw, "project", {}).shows,
+        f"(in {raw['cwd']})" if raw.get("cwd") else "",
         f"(sets {named})" if named else "",
         f"(uses your {taken})" if taken else "",
     ]

@@ -26,6 +26,7 @@ class ServerEntry(Struct, frozen=True):
     """One configured server, with its variables filled in.
 
     raw          the entry as written
+    cwd          the directory that it starts in, "" for the project's
     timeout_s    the limit of each call, None for the default
     always_load  its tools are offered to the model directly
     problem      the reason why it cannot be started, "" if it can; `remarks` are other lines
@@ -38,6 +39,7 @@ class ServerEntry(Struct, frozen=True):
     command: str = ""
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
+    cwd: str = ""
     url: str = ""
     headers: Mapping[str, str] = {}
     timeout_s: float | None = None
@@ -141,6 +143,7 @@ def _read(name: str, raw: RawEntry, scope: Scope, environ: Mapping[str, str]) ->
         command=filling.fill(str(raw.get("command", ""))),
         args=tuple(map(filling.fill, _texts(raw, "args"))),
         env={key: filling.fill(value) for key, value in _pairs(raw, "env").items()},
+        cwd=filling.fill(_directory(raw)),
         url=filling.fill(str(raw.get("url", ""))),
         headers={key: filling.fill(value) for key, value in _pairs(raw, "headers").items()},
         timeout_s=_timeout(raw.get("timeout")),
@@ -181,6 +184,13 @@ def variables_in(raw: RawEntry) -> list[str]:
     """Return the names of the variables that an entry refers to, anywhere."""
     text = json.dumps(raw, ensure_ascii=False)
     return sorted({match[1] for match in re.finditer(VARIABLE, text)})
+
+
+def _directory(raw: RawEntry) -> str:
+    found = raw.get("cwd") or ""
+    if not isinstance(found, str):
+        raise ValueError("its cwd must be a directory")
+    return found
 
 
 def _texts(raw: RawEntry, key: str) -> list[str]:

@@ -23,11 +23,16 @@ def missing_requirement(entry: ServerEntry, environ: Mapping[str, str], folder: 
 
 
 def find_program(entry: ServerEntry, environ: Mapping[str, str], folder: Path) -> str | None:
-    """Return the file of a server's program; a name with a slash is relative to the project's directory."""
+    """Return the file of a server's program; one with a slash is relative to its directory."""
     if "/" not in entry.command:
         return shutil.which(entry.command, path=server_environ(entry, environ).get("PATH", os.defpath))
-    found = folder / Path(entry.command).expanduser()
+    found = server_folder(entry, folder) / Path(entry.command).expanduser()
     return str(found) if os.access(found, os.X_OK) and found.is_file() else None
+
+
+def server_folder(entry: ServerEntry, folder: Path) -> Path:
+    """Return the directory that a server starts in: the project's, or one that is relative to it."""
+    return folder / Path(entry.cwd).expanduser()
 
 
 def server_environ(entry: ServerEntry, environ: Mapping[str, str]) -> dict[str, str]:

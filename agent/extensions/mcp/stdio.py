@@ -16,7 +16,7 @@ from tools.sandbox import CommandHandle, SupervisorLost
 from .entries import ServerEntry
 from .failures import ConnectionLost, ServerFailed
 from .processes import ServerProcesses
-from .requirements import find_program, missing_requirement, server_environ
+from .requirements import find_program, missing_requirement, server_environ, server_folder
 from .server_log import MAX_TOLD_LINE_CHARS, ServerLog
 from .session import Message
 
@@ -157,6 +157,9 @@ async def open_stdio(
     lost: Callable[[str], None],
 ) -> StdioConnection:
     """Start a server. Raises ServerFailed."""
+    folder = server_folder(entry, processes.folder)
+    if not folder.is_dir():
+        raise ServerFailed(f"its directory {entry.cwd!r} does not exist")
     path = find_program(entry, processes.environ, processes.folder)
     if path is None:
         raise ServerFailed(missing_requirement(entry, processes.environ, processes.folder))
@@ -171,7 +174,7 @@ async def open_stdio(
             path=path,
             argv=[entry.command, *entry.args],
             env=environ,
-            cwd=str(processes.folder),
+            cwd=str(folder),
         )
     except (SupervisorLost, ValueError) as error:
         raise ServerFailed(str(error)) from error

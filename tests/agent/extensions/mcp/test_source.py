@@ -104,6 +104,22 @@ def test_a_late_server_is_a_note_and_its_tools_are_direct_once_history_was_repla
     run_in(tmp_path, act, [])
 
 
+def test_the_directory_of_a_server_is_in_the_question_and_must_exist(tmp_path: Path) -> None:
+    entry = script(cwd="${HOME}/none")
+    configure(tmp_path / "home/config/mcp.json", far=entry)
+    configure(tmp_path / ".mcp.json", odd=script(cwd=["x"]))
+    assert server_item("far", entry, tmp_path, ENVIRON).shows.endswith(" (in ${HOME}/none) (uses your HOME)")
+    events: list[Event] = []
+
+    async def act(services: Services, mcp: McpServers) -> None:
+        await mcp.settle()
+        far, odd = mcp.named("far"), mcp.named("odd")
+        assert far is not None and far.failure == f"its directory '{ENVIRON['HOME']}/none' does not exist"
+        assert odd is not None and odd.entry.problem == "its cwd must be a directory"
+
+    run_in(tmp_path, act, events)
+
+
 def test_what_a_project_defines_is_not_started_before_it_was_approved(tmp_path: Path) -> None:
     configure(tmp_path / ".mcp.json", theirs=script())
     configure(tmp_path / ".makeroom" / "mcp.local.json", local=script())
@@ -133,12 +149,16 @@ def test_what_a_project_defines_is_not_started_before_it_was_approved(tmp_path: 
     assert len(warnings) == 1
 
 
+@pytest.mark.parametrize("cwd", ["", "below"])
 @pytest.mark.parametrize("place", [".mcp.json", "home/config/mcp.json", "a flag"])
-def test_a_server_whose_file_a_command_has_changed_does_not_start(tmp_path: Path, place: str) -> None:
+def test_a_server_whose_file_a_command_has_changed_does_not_start(
+    tmp_path: Path, place: str, cwd: str
+) -> None:
     """It would run outside the sandbox what a command in the sandbox wrote."""
-    own = tmp_path / "server.py"
+    own = tmp_path / cwd / "server.py"
+    own.parent.mkdir(exist_ok=True)
     own.write_text(Path(SCRIPT).read_text("utf-8"), "utf-8")
-    entry = {"command": sys.executable, "args": ["-I", "-S", "./server.py"]}
+    entry = {"command": sys.executable, "args": ["-I", "-S", "./server.py"], "cwd": cwd}
     configure(tmp_path / place, theirs=entry)
     is_given = place == "a flag"
     flags: dict[str, Any] = {"mcp_config": (str(tmp_path / place),)} if is_given else {}
