@@ -38,6 +38,7 @@ _UNUSED = "makeroom does not use this part of plugins"
 _UNUSED_PLACES = {
     **dict.fromkeys((".lsp.json", "workflows", "monitors", "themes", "bin", "settings.json"), _UNUSED),
     "CLAUDE.md": "memory files of plugins are not read, as in Claude Code",
+    "rules": "rules of plugins are not read, as in Claude Code",
 }
 
 
@@ -126,6 +127,8 @@ def read_plugin(plugin: Plugin, entry: Mapping[str, Any]) -> Plugin:
     ignored = {name: _UNUSED for name in (*manifest, *entry) if name not in (*_USED, *_ABOUT)}
     if not replaced:
         ignored |= {name: why for name, why in _UNUSED_PLACES.items() if (root / name).exists()}
+        if (root / "SKILL.md").exists() and root / "SKILL.md" not in reading.files["skills"]:
+            ignored["SKILL.md"] = "the plugin has a directory of skills"
     named = manifest.get("name") if plugin.source == "flag" else None  # others have the marketplace's
     whole = replace(
         plugin,

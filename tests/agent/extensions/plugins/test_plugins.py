@@ -128,9 +128,17 @@ def test_the_parts_of_a_manifest_are_loaded_or_named(places: Places) -> None:
     }
     server = {"mars": {"command": "${CLAUDE_PLUGIN_ROOT}/mars"}}
     places.install(commands=commands, hooks={"Stop": [HOOK]}, mcpServers=server, outputStyles="./styles/")
-    for path in ("README.md", "docs/review.md", "agents/deep/er/vole.md", "CLAUDE.md", "workflows/scan.js"):
+    for path in (
+        "README.md",
+        "docs/review.md",
+        "agents/deep/er/vole.md",
+        "CLAUDE.md",
+        "workflows/scan.js",
+        "SKILL.md",
+    ):
         places.write(root / path, "---\ndescription: Digs.\n---\nDig.")
     places.write(root / "output-styles/brief.md", "Be brief.")
+    places.write(root / "rules/style.md", "Be tidy.")
     places.write(root / "styles/warm.md", "Be warm.")
     (plugin,) = places.found()
     assert [path.name for path in plugin.commands] == ["greet.md", "README.md", "review.md"]
@@ -141,6 +149,8 @@ def test_the_parts_of_a_manifest_are_loaded_or_named(places: Places) -> None:
     assert [name for name, _ in plugin.ignored] == [
         "workflows",
         "CLAUDE.md",
+        "rules",
+        "SKILL.md",
         "hooks.Brandnew",
         "commands.about.description",
         "commands.hello",
