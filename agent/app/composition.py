@@ -174,6 +174,7 @@ class Services(Struct):
     builtin_commands: Callable[[], Sequence[CommandSummary]] = tuple
     turn_ends: list[Callable[[], None]] = field(default_factory=list)
     _late: set[asyncio.Task[None]] = field(default_factory=set)  # finished before the services are closed
+    problems: Sequence[str] = ()  # of the approved settings, plugins and agents
     _ignored_in_agents: Sequence[IgnoredPart] = ()
     _ignored_files: Sequence[IgnoredPart] = ()
 
@@ -213,8 +214,11 @@ class Services(Struct):
             for one in self.plugins
             if one.enabled and one.problem and one.missing_from is None
         ]
-        for problem in (*self.approved.problems, *unusable, *loaded.problems):
-            self.warn(problem)
+        known = self.problems
+        self.problems = (*self.approved.problems, *unusable, *loaded.problems)
+        for problem in self.problems:
+            if problem not in known:
+                self.warn(problem)
 
     @property
     def active_plugins(self) -> list[Plugin]:

@@ -116,6 +116,7 @@ def _findings(controller: Controller) -> Iterator[Finding]:
         found = shutil.which(name, path=setup.environ.get("PATH", ""))
         yield Finding(name, found or "not on PATH", "" if found else use, optional=name != "bash")
     warnings = [one for one in setup.config.warnings if one not in setup.options.remarks]
+    warnings += controller.services.problems
     for warning in warnings:
         yield Finding("settings", warning, "fix it in the file named above")
     if not warnings:
@@ -147,7 +148,9 @@ def _failed_servers(controller: Controller) -> Iterator[Finding]:
     source = controller.services.mcp
     for server in source.servers if source is not None else ():
         if server.state == "failed":
-            remedy = "fix its entry, then /mcp reconnect it"
+            restart = "a changed entry or environment takes effect when makeroom is restarted"
+            retry = f"/mcp reconnect {server.entry.name} tries again; "
+            remedy = restart if server.entry.problem else f"{retry}{restart}"
             yield Finding(f"MCP server {server.entry.name}", server.failure, remedy)
 
 

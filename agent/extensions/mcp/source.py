@@ -245,6 +245,8 @@ class McpServers:
 
     def _report(self, server: McpServer, change: ServerChange) -> str:
         """Return the report of a change for the user, without the server's name; "" for none."""
+        if change.kind == "failed" and server.entry.problem:
+            return f": {server.failure}; restart makeroom after you correct this"
         if change.kind == "failed":
             retry = f"/mcp reconnect {server.entry.name} to try again"
             remedy = retry if self.setup.attended else "`makeroom mcp list` to test it"

@@ -33,6 +33,32 @@ def test_the_doctor_names_mcp_servers_that_failed(tmp_path: Path) -> None:
     run_controller(tmp_path, work, mcp_config=(configured,))
 
 
+def test_a_server_without_its_variable_needs_a_restart(tmp_path: Path) -> None:
+    """Neither the environment nor an entry is read again before."""
+    configured = '{"mcpServers": {"foo": {"command": "x", "env": {"KEY": "${NOT_SET}"}}}}'
+
+    async def work(run: ControllerRun) -> None:
+        told = f"{run.text()}{await run.do('/doctor')}"
+        assert "NOT_SET, which is not set; restart makeroom after you correct this" in told
+        assert "/mcp reconnect" not in told and "takes effect when makeroom is restarted" in told
+
+    run_controller(tmp_path, work, mcp_config=(configured,))
+
+
+def test_problems_of_extensions_are_told_once_and_listed_by_the_doctor(tmp_path: Path) -> None:
+    folder = tmp_path / ".claude"
+    (folder / "agents").mkdir(parents=True)
+    (folder / "agents/one.md").write_text("---\nname: one\ndescription: d\nmaxTurns: x\n---\nDo it.")
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("/trust all")
+        assert run.text().count("maxTurns must be a number") == 1
+        assert "maxTurns" not in await run.do("/plugin")
+        assert "!!  settings: the agent in " in await run.do("/doctor")
+
+    run_controller(tmp_path, work)
+
+
 def test_commands_that_cannot_be_called_are_named_at_the_start_and_by_the_doctor(tmp_path: Path) -> None:
     (tmp_path / ".claude" / "commands").mkdir(parents=True)
     (tmp_path / ".claude" / "commands" / "cost.md").write_text("Count the cost.")
