@@ -150,6 +150,7 @@ class SessionSandbox(Struct):
             writable=() if planning else base.writable,
             read_only=tuple(dict.fromkeys((*base.read_only, *barred.unwritable))),
             pinned=tuple(dict.fromkeys((*base.pinned, *barred.ways))),
+            held=tuple(barred.held),
             hidden=tuple(dict.fromkeys(hidden)),
             project_writable=chosen.project == "writable" and not planning,
             proxy=self._proxy.path if self._proxy is not None else None,

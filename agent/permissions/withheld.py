@@ -32,23 +32,28 @@ def barring_globs(rules: PermissionRules) -> frozenset[str]:
 class BarredPaths(NamedTuple):
     """The existing paths that commands must not read, those that they must not write, and the ways to them.
 
-    ways: directories of the project that no command may rename, since the rule would no longer match then.
-        Programs cannot rename files from or to them either, so paths that may be read have none
+    ways: directories of the project that lead to unreadable paths. No command may rename them, since the rule
+        would no longer match then. Programs cannot rename files from or to them either
+    held: those that lead to unwritable paths. They are moved back after a command
     """
 
     unreadable: list[Path]
     unwritable: list[Path]
     ways: list[Path]
+    held: list[Path]
 
 
 def barred_paths(rules: PermissionRules, matching: Iterable[str] = ()) -> BarredPaths:
     """Return the existing paths to withhold; `matching` are paths that match `barring_globs`."""
     barred = [*_barred(rules), *_barred_by_globs(rules, matching)]
-    ways = dict.fromkeys(way for path, rule in barred for way in _ways(rules, path, rule))
+    ways: dict[str, dict[Path, None]] = {READING: {}, EDITING: {}}
+    for path, rule in barred:
+        ways[rule.tool] |= dict.fromkeys(_ways(rules, path, rule))
     return BarredPaths(
         unreadable=[path for path, rule in barred if rule.tool == READING],
         unwritable=[path for path, rule in barred if rule.tool == EDITING],
-        ways=[*ways],
+        ways=[*ways[READING]],
+        held=[*ways[EDITING]],
     )
 
 
@@ -71,7 +76,8 @@ def barring_rule(
     above = (str(path) for path in (Path(target), *Path(target).parents) if path.is_relative_to(rules.folder))
     matched = (rule for _, rule in _barred_by_globs(rules, above))
     barred = chain(_barred(rules), _barred_by_globs(rules, matching)) if action == "write" else ()
-    led_to = (rule for path, rule in barred if Path(target) in _ways(rules, path, rule))
+    hidden = ((path, rule) for path, rule in barred if rule.tool == READING)
+    led_to = (rule for path, rule in hidden if Path(target) in _ways(rules, path, rule))
     return next(chain(named, matched, led_to), None)
 
 
@@ -127,11 +133,11 @@ def _may_be_withheld(rules: PermissionRules, target: str) -> bool:
 
 
 def _ways(rules: PermissionRules, path: Path, rule: Rule) -> Iterator[Path]:
-    """Yield the directories above an unreadable path, if its rule depends on their names."""
+    """Yield the directories of the project above a withheld path, if its rule depends on their names."""
     pattern = _stripped(rule.pattern or "")
     while pattern.startswith(("*/", "**/")):
         pattern = pattern.partition("/")[2]
-    if rule.tool == READING and "/" in pattern and path.is_relative_to(rules.folder):
+    if "/" in pattern and path.is_relative_to(rules.folder):
         yield from (
             above
             for above in path.parents

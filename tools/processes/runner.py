@@ -171,7 +171,8 @@ class CommandRunner:
         assert self._private is not None
         self._count += 1
         written = self.profile.writable if self.profile is not None else ()
-        await (self.guard.begin(written) if sandboxed else self.guard.check())
+        held = self.profile.held if self.profile is not None else ()
+        await (self.guard.begin(written, held) if sandboxed else self.guard.check())
         report = (supervisor.scratch if sandboxed else self._private) / f"cwd-{self._count}"
         try:
             shell = shell_for(self.context, line, self._private, report)

@@ -29,6 +29,7 @@ class SandboxProfile(Struct, frozen=True):
                       permissions
     program           those of them that this program itself consists of
     pinned            directories that must not be moved, since they lead to our own or to withheld paths
+    held              directories that are moved back afterwards, since they lead to read-only paths of rules
     hidden            unreadable paths: secrets, other homes
     records           our own transcripts, hidden from commands outside the sandbox too
     caches            directories of package managers, each under a private layer, kept in `cache_layers`
@@ -43,6 +44,7 @@ class SandboxProfile(Struct, frozen=True):
     read_only: tuple[Path, ...] = ()
     program: tuple[Path, ...] = ()
     pinned: tuple[Path, ...] = ()
+    held: tuple[Path, ...] = ()
     hidden: tuple[Path, ...] = ()
     records: tuple[Path, ...] = ()
     caches: tuple[Path, ...] = ()

@@ -227,6 +227,31 @@ def test_the_user_is_told_once_that_rules_match_too_many_files(
     assert warning.startswith("deny and ask rules with wildcards match too many paths")
 
 
+def test_a_directory_above_a_file_that_must_not_be_edited_is_moved_back(tmp_path: Path) -> None:
+    """Programs can rename files between such directories, so they are no mounts of their own."""
+    deny = (Rule("edit", "db/*/schema.rb"), Rule("edit", "conf/main.yml"))
+    shell = SandboxedWorld(tmp_path.resolve() / "project", deny=deny)
+    for name in ("db/1/schema.rb", "db/1/other", "conf/main.yml", "lib/a"):
+        (shell.folder / name).parent.mkdir(exist_ok=True, parents=True)
+        (shell.folder / name).write_text(f"text of {name}")
+    lines = [
+        "mv db/1 x && mkdir db/1 && cp x/schema.rb db/1 && echo evil >>db/1/schema.rb",
+        "mv db lib/away",
+        "echo evil >>lib/away/1/schema.rb; mv lib/away db",
+        "mv conf z && mkdir conf && mv z conf/z; echo evil >conf/main.yml",
+        'python3 -c \'import os; os.rename("db/1/other", "conf/other")\'',
+    ]
+    shell.run(lines, *[Deny()] * 5)
+    if (sandbox := shell.world.context.sandbox) is None or sandbox.level == "landlock":
+        pytest.skip("Landlock makes nothing read-only within a project")
+    for name in ("db/1/schema.rb", "conf/main.yml"):
+        assert (shell.folder / name).read_text() == f"text of {name}"
+    assert (shell.folder / "conf/other").read_text() == "text of db/1/other"
+    assert "moved db/1, which leads to files that a rule protects: moved back" in shell.texts
+    assert "moved conf, which leads to files that a rule protects: moved back; what was in" in shell.texts
+    assert not (shell.folder / "lib/away").exists() and len(list((shell.folder / "db").iterdir())) == 2
+
+
 def test_commands_cannot_read_or_write_what_rules_with_wildcards_withhold(tmp_path: Path) -> None:
     deny = (*map(Rule, ["read"] * 3, ["*.pem", "conf/*.yml", "*/private/**"]), Rule("edit", "db/*/schema*"))
     shell = SandboxedWorld(tmp_path.resolve() / "project", deny=deny, ask=(Rule("read", "*.note"),))

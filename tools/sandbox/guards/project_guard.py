@@ -38,6 +38,7 @@ from .guarded_state import (
     guarded_state,
 )
 from .hard_links import report_changed_links
+from .held_ways import HeldWays
 from .planted_files import put_aside_git_control, report_planted
 
 _MAX_REPORTS = 20  # reported one by one
@@ -77,6 +78,7 @@ class ProjectGuard(Struct):
     may_prune: bool = False
     max_linked: int = _MAX_LINKED
     reports: list[str] = field(default_factory=list)
+    _ways: HeldWays = field(default_factory=lambda: HeldWays(Path()))
     _backups: dict[Path, GitBackup] = field(default_factory=dict)  # by git directory
     _before: dict[_Place, GuardedState] = field(default_factory=dict)
     _reported: set[str] = field(default_factory=set)  # new paths since then
@@ -86,6 +88,9 @@ class ProjectGuard(Struct):
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _ending: set[asyncio.Task[None]] = field(default_factory=set)
     _linking: asyncio.Task[None] | None = None
+
+    def __post_init__(self) -> None:
+        self._ways.folder = self.folder
 
     async def prepare(self) -> None:
         """Back up the project's repository beforehand, so that the first command does not wait for all of it.
@@ -102,8 +107,10 @@ class ProjectGuard(Struct):
                 )
             await self._link_more()
 
-    async def begin(self, written: Sequence[Path] = ()) -> None:
+    async def begin(self, written: Sequence[Path] = (), held: Sequence[Path] = ()) -> None:
         """Take a snapshot before a sandboxed command starts that may also write to these places.
+
+        The directories `held` are moved back if it moves them.
 
         Raises FileError if the disk does not respond.
         """
@@ -119,6 +126,7 @@ class ProjectGuard(Struct):
                 states = states if first else earlier | states
                 within = islice(_repositories_in(states[places[0]]), _MAX_REPOSITORIES)
                 self._keep_repositories([place.path for place in places[1:]], [*within], first=first)
+                self._ways.hold(held, first=first)
                 return states
 
             if first:
@@ -210,7 +218,8 @@ class ProjectGuard(Struct):
                     may_prune = self.may_prune
                     restored = (backup.restore(may_prune=may_prune) for backup in self._backups.values())
                     ways = (_restore_ways(*each) for each in existing) if self.restores else ()
-                    return list(chain.from_iterable(chain(ways, restored, found)))
+                    moved = self._ways.move_back()
+                    return [*moved, *chain.from_iterable(chain(ways, restored, found))]
 
                 self.reports += await in_thread(FILE_TIMEOUT_S, lambda _: look())
 
@@ -244,6 +253,7 @@ class ProjectGuard(Struct):
             for backup in self._backups.values():
                 backup.drop()
             self._backups = {}
+            self._ways.close()
 
         async with self._looking:
             await in_thread(FILE_TIMEOUT_S, lambda _: drop())
