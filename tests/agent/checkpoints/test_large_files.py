@@ -196,6 +196,16 @@ def test_copies_take_at_most_a_tenth_of_the_free_disk(root: Path) -> None:
         assert store.put(file.fileno(), 1, lambda: False)
 
 
+def test_copies_of_earlier_runs_count_towards_the_limit(root: Path) -> None:
+    for number, stored in enumerate((True, False)):
+        store = LargeContents(root / ".transcripts" / "checkpoints" / "large", max_bytes=LARGE * 3 // 2)
+        path = root / f"big{number}"
+        path.write_bytes(noise(number))
+        with path.open("rb") as file:
+            assert bool(store.put(file.fileno(), LARGE, lambda: False)) == stored
+        assert store.full is not stored
+
+
 def test_a_file_that_does_not_fit_is_not_read_to_its_end_when_time_is_up(root: Path) -> None:
     store = LargeContents(root / ".transcripts" / "checkpoints" / "large", max_bytes=LARGE - 1)
     (root / "big").write_bytes(noise(1))

@@ -19,11 +19,11 @@ PEM = Path(__file__).with_name("untrusted.pem")
 NO_SERVER = "nothing is listening there; start the server, or correct the base URL"
 
 
-def failure(url: str, **more: Any) -> ModelError:
+def failure(url: str, key: str | None = "key", **more: Any) -> ModelError:
     """Return the outcome of asking that server."""
 
     async def whole() -> None:
-        api = AnthropicModel(url, "key", **more)
+        api = AnthropicModel(url, key, **more)
         try:
             await api.stream(ModelRequest(RequestSettings("m", 1), ()), IncomingReply(), lambda event: None)
         finally:
@@ -41,6 +41,17 @@ def test_a_server_that_is_not_there_is_named_and_given_a_minute_to_start() -> No
     found = failure(f"http://127.0.0.1:{port}")
     assert isinstance(found, TransientError) and (found.cause, found.patience_s) == ("refused", 60.0)
     assert str(found) == f"cannot connect to http://127.0.0.1:{port}: {NO_SERVER}"
+
+
+def test_a_missing_key_is_named_before_anything_is_sent(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))  # where the SDK looks for profiles
+    found = failure("http://127.0.0.1:9", key=None)
+    assert isinstance(found, AuthenticationError)
+    assert str(found) == "no credentials: set ANTHROPIC_API_KEY, or try --offline"
 
 
 def test_a_name_that_no_one_knows_is_named() -> None:
