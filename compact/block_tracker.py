@@ -1,5 +1,6 @@
 """Track the blocks that could be cleared: their kind, and when they were last touched."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
@@ -105,14 +106,17 @@ class BlockTracker(Struct):
             self._skipped = _entries_before_newest_calls(folded)
         while self._entries < len(entries := folded.entries):
             entry = entries[self._entries]
-            if covering(entry.seq) is not None:
-                self._covered.append(entry.seq)
+            if (fold := covering(entry.seq)) is not None:
                 if self._entries < self._skipped:
-                    self._entries += 1
-                    self.edited = self.edited or _writes(folded, entry)
-                    if self._entries % 1_000 == 0:
-                        yield
+                    most = min(self._entries + 1_000, self._skipped)
+                    end = bisect_right(entries, fold.last, lo=self._entries, hi=most, key=lambda one: one.seq)
+                    passed = entries[self._entries : end]
+                    self._covered += [one.seq for one in passed]
+                    self.edited = self.edited or any(_writes(folded, one) for one in passed)
+                    self._entries = end
+                    yield
                     continue
+                self._covered.append(entry.seq)
                 if isinstance(entry, Exchange):
                     self._add_covered(folded, entry)
             elif isinstance(entry, Prompt):

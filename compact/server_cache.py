@@ -14,6 +14,7 @@ with nothing changed in between. A later reply that does read corrects it.
 
 from collections.abc import Iterator
 from enum import StrEnum
+from itertools import islice
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -36,6 +37,7 @@ from .prices import Prices
 
 MIN_MISSES = 4  # in a row, after which a server counts as one that never caches: mostly at the fifth reply
 MIN_PREFIX_TOKENS = 1_024  # that automatic caches begin with
+MAX_FACTS = 20_000  # of a session that was resumed: older ones say little about the server as it is
 MAX_PAUSE_S = 240  # that the entries of any cache outlast
 
 
@@ -78,6 +80,13 @@ class CacheEvidence(FactTrail):
     asked_at: float = 0.0
     expected: tuple[int, float] | None = None
 
+    def skip_old(self, folded: Folded) -> None:
+        """Begin with the newest MAX_FACTS facts, if none were read yet."""
+        if self.looked_at == 0 and len(folded.facts) > MAX_FACTS:
+            self.looked_at = len(folded.facts) - MAX_FACTS
+            earlier = islice(reversed(folded.facts), MAX_FACTS, None)
+            self.model = next((fact.model for fact in earlier if isinstance(fact, Opened)), "")
+
     def add(self, fact: Fact) -> None:
         """Consider one more fact."""
         match fact:
@@ -108,6 +117,7 @@ class CacheEvidence(FactTrail):
 def evidence_steps(folded: Folded) -> Iterator[None]:
     """Read the facts that `server_cache` needs, in small steps."""
     evidence = folded.memo(CacheEvidence)
+    evidence.skip_old(folded)
     while evidence.looked_at < len(folded.facts):
         for fact in evidence.unread(folded, *_KINDS, most=FACTS_IN_STEP):
             evidence.add(fact)

@@ -4,6 +4,7 @@ from compact.policy import choose_batch
 from compact.prices import Prices
 from compact.server_cache import MIN_MISSES, ServerCache, learned_prices, server_cache
 from transcripts.facts import Compacted, Opened, RequestSent, Rewound
+from transcripts.folding import fold
 from transcripts.messages import ToolUseBlock, Usage
 
 from .worlds import World
@@ -66,6 +67,13 @@ def test_a_reply_that_reads_corrects_what_was_learned_and_each_model_is_learned_
     for _ in range(MIN_MISSES):
         sent(world, Usage(10_000))
     assert server_cache(world.folded) is ServerCache.NEVER  # another server, after the session was resumed
+
+
+def test_of_a_long_session_that_was_resumed_only_the_newest_facts_are_evidence(monkeypatch):
+    monkeypatch.setattr("compact.server_cache.MAX_FACTS", 10)
+    world = replies(Usage(10, cache_written=10_000), *[Usage(10_000 + 1_000 * number) for number in range(9)])
+    assert server_cache(fold(world.facts)) is ServerCache.NEVER
+    assert server_cache(fold(world.facts[:4])) is ServerCache.PREFIX
 
 
 def test_what_was_learned_survives_a_rewind_only_as_far_as_its_replies_do():
