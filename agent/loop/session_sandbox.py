@@ -107,9 +107,10 @@ class SessionSandbox(Struct):
         return self._kind is not None
 
     async def check(self) -> None:
-        """Set up the sandbox if that has not been done yet."""
+        """Find out the kind of sandbox if that has not been done yet."""
         if not self.is_known:
-            await self.settle()
+            async with self._settling:
+                await self._apply()
 
     async def warm(self) -> None:
         """Find out the kind of sandbox and the text about it for the model. Takes 0.05 s the first time.
