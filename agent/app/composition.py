@@ -463,7 +463,7 @@ def _plugin_servers(services: Services) -> list[mcp.ServerEntry]:
         return []
     environ = services.setup.program_environ
     found = (
-        mcp.plugin_entries(plugin.name, plugin.root, plugin.servers, environ)
+        mcp.plugin_entries(plugin.name, plugin.root, plugin.servers, environ, services.setup.folder)
         for plugin in services.active_plugins
     )
     return list(chain.from_iterable(found))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from transcripts.secrets import SecretMasks, mask, secret_values
 
@@ -108,13 +109,18 @@ def read_entry(name: str, raw: RawEntry, scope: Scope, environ: Mapping[str, str
 
 
 def plugin_entries(
-    plugin: str, root: Path, raws: Mapping[str, RawEntry], environ: Mapping[str, str]
+    plugin: str, root: Path, raws: Mapping[str, RawEntry], environ: Mapping[str, str], folder: Path
 ) -> list[ServerEntry]:
-    """Return the entries of an approved plugin's servers, under its name and theirs."""
-    variables = {**environ, "CLAUDE_PLUGIN_ROOT": str(root)}
-    return [
-        read_entry(f"{PLUGIN_PREFIX}{plugin}:{name}", raw, "user", variables) for name, raw in raws.items()
-    ]
+    """Return the entries of an approved plugin's servers, under its name and theirs.
+
+    The entries and the servers are given the directories of the plugin and of the project, `folder`.
+    """
+    places = {"CLAUDE_PLUGIN_ROOT": str(root), "CLAUDE_PROJECT_DIR": str(folder)}
+    found = (
+        read_entry(f"{PLUGIN_PREFIX}{plugin}:{name}", raw, "user", {**environ, **places})
+        for name, raw in raws.items()
+    )
+    return [replace(entry, env={**places, **entry.env}) for entry in found]
 
 
 def _kind(written: str) -> ServerKind | None:

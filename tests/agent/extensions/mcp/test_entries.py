@@ -7,7 +7,7 @@ import pytest
 
 from agent.errors import UsageError
 from agent.extensions.mcp.approval import mcp_items
-from agent.extensions.mcp.entries import canonical_bytes, read_entry
+from agent.extensions.mcp.entries import canonical_bytes, plugin_entries, read_entry
 from agent.extensions.mcp.files import FileScope, ServerFiles, store_entry
 from agent.extensions.mcp.names import server_words, tool_names
 from tests.tables import each_row
@@ -181,3 +181,12 @@ def test_what_a_project_defines_is_shown_without_values_and_changes_with_every_b
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"a": {**raw, "args": ["-y"]}}}))
     assert next(iter(mcp_items(tmp_path, {}))).content != first.content
     assert canonical_bytes({"b": 1, "a": 2}) == canonical_bytes({"a": 2, "b": 1})
+
+
+def test_a_server_of_a_plugin_is_given_the_directories_of_plugin_and_project() -> None:
+    """Its program may read them from its environment, and its entry may contain them."""
+    raw = {"command": "${CLAUDE_PLUGIN_ROOT}/run", "env": {"PLACE": "${CLAUDE_PROJECT_DIR}/src"}}
+    (entry,) = plugin_entries("tools", Path("/plugins/tools"), {"moon": raw}, {}, Path("/project"))
+    assert (entry.name, entry.problem, entry.command) == ("plugin:tools:moon", "", "/plugins/tools/run")
+    places = {"CLAUDE_PLUGIN_ROOT": "/plugins/tools", "CLAUDE_PROJECT_DIR": "/project"}
+    assert entry.env == {**places, "PLACE": "/project/src"}
