@@ -78,6 +78,8 @@ def test_hints_name_what_to_do() -> None:
     assert "prints and exits" in str(hint("top", ""))
     notice = "Pseudo-terminal will not be allocated because stdin is not a terminal.\n"
     assert hint("ssh host", f"{notice}ssh: Could not resolve hostname host") is None
+    renaming = "fatal: renaming 'a/x' failed: Invalid cross-device link"
+    assert "git mv does not" in str(hint("git mv a/x b/x", renaming))
     assert hint("make", "error: no rule") is None
     assert hint("python3 script.py", "") is None
 

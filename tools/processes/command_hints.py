@@ -81,6 +81,12 @@ _OUTPUT_HINTS = (
         "`git clean -e .transcripts -e .task_outputs`",
     ),
     (
+        r"Invalid cross-device link|\bEXDEV\b",
+        "some directories are mounts of their own in the sandbox, such as those that lead to hidden files: "
+        "files cannot be renamed from one to another. Copy the file and remove the original (mv does that, "
+        "git mv does not)",
+    ),
+    (
         r"Aborting commit due to empty commit message",
         "no editor can be opened here: pass the message with `git commit -m` or `-F`",
     ),
