@@ -53,7 +53,8 @@ _MAX_LOG_BYTES = 1 << 20  # of one
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
 
 # $1 is the ref of this session, $2 the time before which those of others are dropped, $3 the commit that the
-# ref named last, "" if unknown: a command may have deleted the ref with all others.
+# ref named last, "" if unknown: a command may have deleted the ref with all others; $4 is the time now. The
+# shell does what it can itself, since each program that it starts takes more than a millisecond.
 KEEP = r"""
 set -u
 exec 2>/dev/null
@@ -61,11 +62,13 @@ own=$(mktemp -d) || exit 3
 trap 'rm -rf "$own"' EXIT
 objects=$("$0" rev-parse --git-path objects) || exit 4
 [ -w "$objects" ] || { echo readonly; exit 0; }
-"$0" for-each-ref --format='ref %(objectname) %(objecttype) %(refname)' >"$own/refs" || exit 5
-cat "$own/refs"
-if grep -q ' refs/stash$' "$own/refs"; then
-    "$0" reflog show --format='stash %H %gs' refs/stash -- || exit 6
-fi
+refs=$("$0" for-each-ref --format='ref %(objectname) %(objecttype) %(refname)') || exit 5
+printf '%s\n' "$refs"
+case "$refs
+" in
+    *' refs/stash
+'*) "$0" reflog show --format='stash %H %gs' refs/stash -- || exit 6 ;;
+esac
 "$0" worktree list --porcelain || exit 7
 index=$("$0" rev-parse --git-path index)
 for name in MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD; do
@@ -98,35 +101,38 @@ list() {
     sort -u "$own/list"
 }
 list --no-walk=unsorted >"$own/tips"
-if [ -n "$3" ] && ! "$0" rev-parse -q --verify "$1" >/dev/null; then
+kept=$("$0" rev-parse -q --verify "$1^{commit}")
+if [ -z "$kept" ] && [ -n "$3" ] && ! "$0" rev-parse -q --verify "$1" >/dev/null; then
     "$0" update-ref "$1" "$3"
+    kept=$("$0" rev-parse -q --verify "$1^{commit}")
 fi
-if kept=$("$0" rev-parse -q --verify "$1^{commit}"); then
+new=$own/tips
+if [ -n "$kept" ]; then
+    new=$own/new
     list --not "$kept" >"$own/unkept"
-    comm -12 "$own/tips" "$own/unkept" >"$own/new"
-    [ -s "$own/new" ] || [ "$tree" != "$("$0" rev-parse "$kept^{tree}")" ] || {
+    comm -12 "$own/tips" "$own/unkept" >"$new"
+    [ -s "$new" ] || [ "$tree" != "$("$0" rev-parse "$kept^{tree}")" ] || {
         echo "kept $kept"
         exit 0
     }
 else
-    kept=
-    cp "$own/tips" "$own/new"
     "$0" for-each-ref --format='%(committerdate:unix) %(refname)' refs/makeroom/keep/ |
         while read -r time name; do
             [ "$time" -ge "$2" ] || "$0" update-ref -d "$name"
         done
 fi
-now=$(date +%s)
-{
+kept=$({
     echo "tree $tree"
     [ -z "$kept" ] || echo "parent $kept"
-    sed 's/^/parent /' "$own/new"
-    echo "author makeroom <makeroom@localhost> $now +0000"
-    echo "committer makeroom <makeroom@localhost> $now +0000"
+    while read -r id; do
+        echo "parent $id"
+    done <"$new"
+    echo "author makeroom <makeroom@localhost> $4 +0000"
+    echo "committer makeroom <makeroom@localhost> $4 +0000"
     echo
     echo "Keep what refs, reflogs, stash and index name, so that /rewind can restore it"
-} | "$0" hash-object -t commit -w --stdin >"$own/id" && "$0" update-ref "$1" "$(cat "$own/id")" || exit 11
-echo "kept $(cat "$own/id")"
+} | "$0" hash-object -t commit -w --stdin) && "$0" update-ref "$1" "$kept" || exit 11
+echo "kept $kept"
 """
 # The exit codes of that script.
 _FAILED_STEPS = {
@@ -202,7 +208,7 @@ async def kept_state(
     `last` is the commit that kept it last. Raises GitFailed with the reason.
     """
     try:
-        output = await git(top, KEEP, [ref, str(dropped_before), last])
+        output = await git(top, KEEP, [ref, str(dropped_before), last, str(int(time.time()))])
     except GitFailed as error:
         raise GitFailed(why_failed(error, _FAILED_STEPS)) from error
     return None if output == "readonly\n" else parse_state(output)
