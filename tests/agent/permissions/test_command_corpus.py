@@ -200,7 +200,7 @@ NEVER_ALWAYS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("line", "words"), ALWAYS.items())
+@each_row(("line", "words"), ALWAYS.items())
 def test_always_covers_the_same_command_again_and_no_other_program(
     line: str, words: str, tmp_path: Path
 ) -> None:
@@ -222,7 +222,7 @@ def test_always_covers_the_same_command_again_and_no_other_program(
         assert run(other, again) == "ask", other
 
 
-@pytest.mark.parametrize("line", NEVER_ALWAYS)
+@each_row("line", NEVER_ALWAYS)
 def test_where_no_beginning_is_safe_always_is_for_exactly_that_line(line: str, tmp_path: Path) -> None:
     offered = always_rule(line)
     if not line.strip():

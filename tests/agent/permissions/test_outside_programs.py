@@ -75,7 +75,7 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path.resolve())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "needs"),
     [
         ("ssh host uptime", "SSH keys"),
@@ -141,14 +141,14 @@ READING = [
 ]
 
 
-@pytest.mark.parametrize("line", READING)
+@each_row("line", READING)
 def test_what_only_reads_outside_the_sandbox_runs_there_unasked(project: Project, line: str) -> None:
     verdict = project.judge(line)
     assert (verdict.answer, verdict.sandboxed) == ("allow", False)
     assert project.judge(line, "dontAsk").answer == "deny"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         # another machine, file, plugin or command
@@ -272,7 +272,7 @@ def test_nothing_is_read_outside_unasked_where_commands_may_write_its_settings(p
         assert project.judge("docker ps").answer == "ask"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         *("ssh -V", "ssh -G host", "ssh-keygen -f key -N ''", "rsync -a a/ b/", "rsync --version"),
