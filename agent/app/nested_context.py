@@ -13,7 +13,7 @@ from agent.app.agent_start import give_skills
 from agent.errors import UsageError
 from agent.extensions.agents import AGENTS_HEAD, REPORT_RULES, AgentDefinition
 from agent.extensions.mcp import restricted_tool
-from agent.loop import MAX_AGENT_REQUESTS, Agent, CompactionState, TurnContext, request_compaction, same_tool
+from agent.loop import Agent, CompactionState, TurnContext, request_compaction, same_tool
 from agent.model_port import RequestSettings
 from agent.permissions import FOREIGN_PREFIX
 from agent.session import Session, agent_prompt
@@ -124,6 +124,9 @@ async def preloaded_skills(call: NestedCall, context: TurnContext) -> list[Block
         except (FileError, ToolError) as error:
             call.services.warn(f"[{call.agent.label}] {str(error).partition(chr(10))[0]}")
     return blocks
+
+
+MAX_AGENT_REQUESTS = 50  # per agent
 
 
 def _most_requests(call: NestedCall) -> int:

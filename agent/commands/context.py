@@ -13,7 +13,7 @@ from agent.events import CommandOutput, ContextChart, Event, Notice
 from agent.formatting import format_count, shorten, whole_percent
 from agent.loop import CompactionRequest, TurnContext, compact_context, off_loop, prompt_tokens, situation_of
 from agent.menus import Menu, MenuRow
-from agent.session import TYPED_HEAD, Session, fetch_deferred, note_news, record_opening
+from agent.session import Session, fetch_deferred, note_news, record_opening
 from compact import (
     NEVER_PAYS_BACK,
     Calibration,
@@ -185,7 +185,7 @@ async def compact_now(controller: Controller, argument: str) -> Event | None:
         )
         if argument and done.ids:  # the words may state a rule: they count like any others of the user
             inbox = context.tool_context.inbox
-            typed = TextBlock(f"{TYPED_HEAD}\n{argument}")
+            typed = TextBlock(f"The user said this with /compact:\n{argument}")
             inbox.post(typed, since=session.folded.last_reply_seq)
             note_news(session, inbox)
         return None

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .agent_pool import AGENT_TOPIC, LATE_HEAD, MAX_AGENT_REQUESTS, Agent, AgentPool, Place, late_report
+    from .agent_pool import AGENT_TOPIC, LATE_HEAD, Agent, AgentPool, Place, late_report
     from .compaction import (
         CompactionRequest,
         begin_summary_if_due,
@@ -39,7 +39,6 @@ __all__ = [
     "AGENT_TOPIC",
     "ATTACHED_TOPIC",
     "LATE_HEAD",
-    "MAX_AGENT_REQUESTS",
     "NO_ADDITIONS",
     "OTHER_MODEL",
     "ActiveSession",
@@ -77,7 +76,7 @@ __all__ = [
 __getattr__ = lazy_door(
     __name__,
     {
-        "agent_pool": "AGENT_TOPIC Agent AgentPool LATE_HEAD MAX_AGENT_REQUESTS Place late_report",
+        "agent_pool": "AGENT_TOPIC Agent AgentPool LATE_HEAD Place late_report",
         "compaction": (
             "CompactionRequest begin_summary_if_due compact_context off_loop request_compaction situation_of "
             "tokens_when_cold"

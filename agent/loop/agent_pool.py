@@ -18,7 +18,6 @@ from transcripts import DataTag, TextBlock, quoted
 
 MAX_AGENTS_AT_ONCE = 4
 MAX_AGENTS_OF_SESSION = 20
-MAX_AGENT_REQUESTS = 50  # per agent
 AGENT_BUDGET_SHARE = 0.2  # of the remaining budget, per agent
 AGENT_BUDGET_USD = 1.0  # per agent, if the session has no budget
 AGENT_TOPIC = "agent"  # of metadata: {"number", "agent", "task", "session"} of one that begins

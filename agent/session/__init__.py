@@ -7,7 +7,6 @@ from transcripts.lazy_door import lazy_door
 if TYPE_CHECKING:
     from .answers import Answer, answers_of, joined_pieces, newest_answer
     from .environment import (
-        TYPED_HEAD,
         BranchWatch,
         Environment,
         environment_context,
@@ -54,7 +53,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "TYPED_HEAD",
     "Answer",
     "BranchWatch",
     "Environment",
@@ -109,7 +107,7 @@ __getattr__ = lazy_door(
         "answers": "Answer answers_of joined_pieces newest_answer",
         "environment": (
             "BranchWatch Environment environment_context environment_news is_told_environment "
-            "note_news post_command_text post_planning restore_news telling_facts TYPED_HEAD"
+            "note_news post_command_text post_planning restore_news telling_facts"
         ),
         "memory_files": (
             "chars_left find_memory memory_above memory_below memory_of memory_path_of memory_text "

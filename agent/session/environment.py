@@ -55,7 +55,6 @@ ENVIRONMENT_HEADING = "# Environment"
 MODEL_HEADING = "# Model"
 _MODEL_LINE = "Model: "
 PLAN_KEY = "plan mode"  # of news about it
-TYPED_HEAD = "The user said this with /compact:"  # before words that stay in force
 _COMMAND_TEXTS = (*COMMAND_TEXTS, OPEN_TEXT)
 RECORDING_LAYERS = ("summary", "ledger")  # whose summaries contain the pins of that time
 _TELLS_OF_COMMANDS = ("[Background", COMMANDS_HEADING)
