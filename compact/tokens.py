@@ -26,7 +26,6 @@ from transcripts import (
     ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
-    image_tokens,
 )
 
 TABLE_SHA256 = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"  # as tiktoken expects it
@@ -106,8 +105,8 @@ class TokenCounter:
                 return self.text(name) + self.arguments(block.input) + BLOCK_FRAME_TOKENS
             case ToolResultBlock(content=content):
                 return sum(self.blocks(content)) + BLOCK_FRAME_TOKENS
-            case ImageBlock(data=data):
-                return image_tokens(data)
+            case ImageBlock():
+                return block.tokens
             case UnknownBlock():
                 return self.value(block.raw) + BLOCK_FRAME_TOKENS
 

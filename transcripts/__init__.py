@@ -110,7 +110,6 @@ if TYPE_CHECKING:
         visible_definition,
     )
     from .view import CALL_ID_TOKENS, MESSAGE_TOKENS, Message, Part, PartKind, View, to_json_bytes
-    from .view_renderer import image_tokens
 
 __all__ = [
     "CALL_ID_TOKENS",
@@ -207,7 +206,6 @@ __all__ = [
     "fold",
     "format_age",
     "hook_words",
-    "image_tokens",
     "injected",
     "is_deferred_tool",
     "is_harmless",
@@ -277,6 +275,5 @@ __getattr__ = lazy_door(
             "RECALLED_KEY ToolKind is_deferred_tool is_server_tool same_tools tool_kind visible_definition"
         ),
         "view": "CALL_ID_TOKENS MESSAGE_TOKENS Message Part PartKind View to_json_bytes",
-        "view_renderer": "image_tokens",
     },
 )

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar, cast, get_args
 
 from msgspec import Struct, field
 
+from .images import image_tokens
 from .patterns import lazy_pattern
 
 # In sessions from before `ChannelBlock` makeroom's own context is a text block between these tags.
@@ -206,6 +207,11 @@ class ImageBlock(BaseBlock, frozen=True):
 
     media_type: str
     data: str
+
+    @property
+    def tokens(self) -> int:
+        """Its estimated tokens."""
+        return image_tokens(self.data)
 
     def to_json(self) -> dict[str, Any]:
         source = {"type": "base64", "media_type": self.media_type, "data": self.data}
