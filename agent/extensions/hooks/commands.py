@@ -9,6 +9,7 @@ from typing import Any
 from agent.permissions import OPENING, Rule
 from agent.ports import HookAnswer
 from tools.processes import OwnCommandEnd
+from tools.sandbox import short_path
 
 from .answers import VETO_EXIT_CODE, HookFailed, answer_of_end
 from .asking import AskedHooks
@@ -30,12 +31,12 @@ def command_hooks(
     blocked = set[tuple[str, str]]()
 
     async def ask(entry: HookEntry, payload: dict[str, Any]) -> HookAnswer:
-        end = await run_command(entry.run, json.dumps(payload, default=str))
+        end = await run_command(entry.line, json.dumps(payload, default=str))
         err = end.err
         if end.refusal is not None and end.code != VETO_EXIT_CODE:
-            key = (entry.run, str(end.refusal))
+            key = (entry.line, str(end.refusal))
             remedy = (
-                f"; to run it outside the sandbox, allow {Rule(OPENING, entry.run)} in your settings\n{err}"
+                f"; to run it outside the sandbox, allow {Rule(OPENING, entry.line)} in your settings\n{err}"
             )
             err = f"{end.refusal}, as before" if key in blocked else f"{end.refusal}{remedy}"
             blocked.add(key)
@@ -47,4 +48,5 @@ def command_hooks(
 
 
 def _label(entry: HookEntry) -> str:
-    return f"the hook {entry.moment} ({entry.run})"
+    plugin = f" of the plugin in {short_path(entry.origin)}" if entry.start else ""
+    return f"the hook {entry.moment} ({entry.run}){plugin}"

@@ -16,14 +16,15 @@ HOOK_TIMEOUT_S = 60.0  # unless the entry defines another
 
 
 class HookEntry(Struct, frozen=True):
-    """One hook: `run` is its command line, or the id of a client's callback.
+    """One hook: `run` is its command line as written, or the id of a client's callback.
 
     names, pattern  its matcher: any of the names, or a pattern to search for; without both, everything
     condition       the rule that a call has to meet, "" for none
     blocks          its failure counts as a veto
     background      it is not waited for, and its answer is ignored
     short_name      the name of the setting that defines it, "" for the form of Claude Code
-    origin          the file or flag that defines it, for the user
+    origin          the file, flag or plugin directory that defines it, for the user
+    start           commands before those of a plugin, which give them its directory; "" for others
     """
 
     event: HookEvent
@@ -36,6 +37,12 @@ class HookEntry(Struct, frozen=True):
     background: bool = False
     short_name: str = ""
     origin: str = ""
+    start: str = ""
+
+    @property
+    def line(self) -> str:
+        """The command line that is executed."""
+        return f"{self.start}{self.run}"
 
     @property
     def moment(self) -> str:
@@ -70,8 +77,8 @@ def chosen(
     found: dict[str, HookEntry] = {}
     for entry in entries:
         if entry.covers(event, subjects) and (not entry.condition or _meets(entry.condition, about, folder)):
-            first = found.setdefault(entry.run, entry)
-            found[entry.run] = replace(first, blocks=first.blocks or entry.blocks)
+            first = found.setdefault(entry.line, entry)
+            found[entry.line] = replace(first, blocks=first.blocks or entry.blocks)
     return tuple(found.values())
 
 

@@ -49,7 +49,7 @@ class Plugin(Struct, frozen=True):
     source        the settings that enable it, or "flag"
     enabled       Claude Code's settings, or a flag, enable it
     names         of commands that are not named after their files
-    hooks         with the root in their command lines; `servers` are entries as in .mcp.json
+    hooks         with the root in what they start with; `servers` are entries as in .mcp.json
     ignored       names of its parts without effect, with the reasons
     problem       the reason why it cannot be used, "" if it can
     missing_from  the settings file that enables it although it is not on this machine
@@ -92,7 +92,7 @@ class Plugin(Struct, frozen=True):
             )
             if files
         ]
-        lines = [entry.run.partition("; ")[2] for entry in self.hooks]
+        lines = [entry.run for entry in self.hooks]
         named = (("runs", list(dict.fromkeys(lines))), ("MCP servers", list(self.servers)))
         for label, names in named:
             if names:
@@ -246,7 +246,7 @@ class _Reading:
     def _read_hooks(self, raw: object) -> None:
         table = read_hooks(raw, str(self._root))
         start = f"export CLAUDE_PLUGIN_ROOT={shlex.quote(str(self._root))}; "
-        self.hooks += (replace(entry, run=f"{start}{entry.run}") for entry in table.entries)
+        self.hooks += (replace(entry, start=start) for entry in table.entries)
         self.ignored += ((f"hooks.{name}", "makeroom does not have this event") for name in table.unknown)
         self.ignored += (("hooks", line) for line in (*table.problems, *table.remarks))
 
@@ -286,7 +286,7 @@ def _object(path: Path, missing: Mapping[str, Any] | None = None) -> Mapping[str
 def _digest(plugin: Plugin) -> bytes:
     """Return a digest of the definitions and of the texts that the model may be given."""
     hooks = [
-        [each.moment, each.matcher, each.run, each.timeout, each.blocks, each.condition]
+        [each.moment, each.matcher, each.line, each.timeout, each.blocks, each.condition]
         for each in plugin.hooks
     ]
     names = {str(path): name for path, name in plugin.names.items()}

@@ -207,6 +207,7 @@ def test_a_plugin_acts_once_it_is_approved_and_until_it_is_disabled(tmp_path: Pa
         assert "Brandnew" not in await run.do("/doctor"), "nothing of it is shown before"
         assert f"enabled   {ID}" in await run.do("/plugin enable tools")
         assert "hooks.Brandnew" in await run.do("/doctor")
+        assert """UserPromptSubmit  *  echo "by $CLAUDE_PLUGIN_ROOT"; exit 0 """ in await run.do("/hooks")
         await run.do("/clear", "/tools:greet moles")
         sent = str(run.bodies()[0])
         assert f"Say hello to moles. See {places.root}/x.md" in sent and f"by {places.root}" in sent
@@ -218,6 +219,22 @@ def test_a_plugin_acts_once_it_is_approved_and_until_it_is_disabled(tmp_path: Pa
         assert "no hooks" in await run.do("/hooks")
 
     run_controller(tmp_path, work, environ=places.environ)
+
+
+def test_a_failed_hook_is_shown_as_written_with_its_plugin(tmp_path: Path) -> None:
+    """Two plugins may have the same command line."""
+    line = {"hooks": [{"type": "command", "command": '"$CLAUDE_PLUGIN_ROOT"/none'}]}
+    roots = [tmp_path / name for name in ("one", "two")]
+    for root in roots:
+        Places(tmp_path).write(root / "hooks/hooks.json", {"hooks": {"UserPromptSubmit": [line]}})
+
+    async def work(run: ControllerRun) -> None:
+        told = await run.do("hello")
+        for root in roots:
+            hook = f"""the hook UserPromptSubmit ("$CLAUDE_PLUGIN_ROOT"/none) of the plugin in {root}"""
+            assert f"{hook} could not be started" in told
+
+    run_controller(tmp_path, work, plugin_dirs=tuple(map(str, roots)))
 
 
 def test_the_servers_of_a_plugin_are_named_after_both(tmp_path: Path) -> None:
