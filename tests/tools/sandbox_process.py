@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import uuid
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,10 @@ def become(who: str) -> None:
     mount(
         "tmpfs", str(PLACE), "tmpfs", 0, "mode=0755" + (f",uid={user},gid={user}" if user == NOBODY else "")
     )
-    own_program(())  # read while the interpreter, which may be in root's home, can still be read
+    # Read while the interpreter, which may be in root's home, can still be read; so are the modules that the
+    # first command loads.
+    own_program(())
+    import_module("tools.sandbox.guards.project_guard")
     if os.geteuid() == 0 and user:
         os.setgroups([])
         os.setresgid(user, user, user)
