@@ -269,6 +269,8 @@ class Controller:
 
     async def _end_session(self, reason: str) -> None:
         await self._status.end()
+        if self.context is not None and self.context.checkpoints is not None:
+            self.context.checkpoints.abandon()
         for task in filter(None, (self._start_hooks, self._tracking, self._preparing, self._sandboxing)):
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

@@ -74,7 +74,7 @@ class ProjectScanner(Struct):
 
     `clock` (in seconds) limits a scan, `wall` is the clock of the file system. `stamps` contains the last
     state of each file that `os.stat` alone can prove unchanged, `tracked` those that `index` watches (a new
-    mapping when they change).
+    mapping when they change). Set `abandoned` if nobody needs the scan that is running: it ends soon.
     """
 
     root: Path
@@ -87,6 +87,7 @@ class ProjectScanner(Struct):
     index: GitIndex | None = None  # None without git
     excluded: str = ""  # a directory of our own files, whose contents are not recorded
     activity: str = "comparing the project's files"  # at present, for the user
+    abandoned: bool = False
     _listings: dict[str, _Listing] = field(default_factory=dict)
     _released: set[str] = field(default_factory=set)  # once in `tracked`, so not in the listings
     _blobs: dict[str, str] = field(default_factory=dict)  # probable contents of files to be read
@@ -117,6 +118,9 @@ class ProjectScanner(Struct):
             new = self._find_new(listings, snapshot, stamps, began_ns, end)
             if len(new) > MANY_FILES and reading is None:
                 new = self._take_from_git(new, snapshot)
+        if self.abandoned:
+            snapshot.complete = False
+            return snapshot
         snapshot.in_git = self.tracked
         self._store_contents(new, snapshot, stamps, began_ns, reading_share)
         self.stamps = stamps
@@ -142,7 +146,7 @@ class ProjectScanner(Struct):
         end = self.clock() + self.limits.max_reading_seconds * reading_share
         give_up = end + self.limits.max_reading_seconds  # for a file that was begun in time
         for name, path, found in (*small, *large):
-            if self.clock() <= end:
+            if not self._is_over(end):
                 snapshot.states[name] = self._noted(stamps, name, path, found, began_ns, give_up)
                 snapshot.read += 1
                 snapshot.read_bytes += found.st_size
@@ -151,12 +155,15 @@ class ProjectScanner(Struct):
                 snapshot.unread += 1
         self._blobs = {}
 
+    def _is_over(self, end: float) -> bool:
+        return self.abandoned or self.clock() > end
+
     def _list_folders(self, snapshot: ProjectSnapshot, began_ns: int, end: float) -> dict[str, _Listing]:
         """Return the names in all directories, and add the states of these directories."""
         listings: dict[str, _Listing] = {}
         waiting = [""]
         while waiting:
-            if len(listings) % 256 == 255 and self.clock() > end:
+            if len(listings) % 256 == 255 and self._is_over(end):
                 snapshot.complete = False
                 break
             folder = waiting.pop()
@@ -191,7 +198,7 @@ class ProjectScanner(Struct):
         released += sorted(self._released)
         untracked = [name for name in released if name not in tracked] if tracked else released
         for at, name in enumerate(untracked):
-            if at >= self.limits.max_files or self.clock() > end:
+            if at >= self.limits.max_files or self._is_over(end):
                 snapshot.complete = False
                 break
             known = self._look_at(name, states, stored, new, began_ns)

@@ -103,6 +103,8 @@ class SharedRecording(Struct):
             self.scanner.stamps = self.log.load_stamps()
         share = 1.0 if self.before is None or self.unread is None else AFTER_SHARE
         snapshot = self.scanner.scan(share)
+        if self.scanner.abandoned:
+            return snapshot
         self.unread = snapshot.unread
         self.unkept = snapshot.unkept
         self.skipped = snapshot.skipped
@@ -267,6 +269,10 @@ class Checkpoints(Struct):
     def prepare(self) -> None:
         """Scan the project beforehand, so that the first command only waits for what has changed since."""
         self.recording.coverage()
+
+    def abandon(self) -> None:
+        """Stop preparing, since the session ends without having run a command."""
+        self.scanner.abandoned = self.recording.unread is None and self.recording.before is None
 
     def begin(self) -> None:
         """Scan the project, since a command is about to run that may change anything."""

@@ -2,15 +2,19 @@
 
 import asyncio
 import subprocess
+import threading
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
+from agent.checkpoints import Checkpoints
 from tests.agent.commands.controller_run import ControllerRun, run_controller
 from tests.narrowing import present
 from tests.strict_api.reply import Reply, says
 from tools.processes import command_runner
 from tools.sandbox.guards.project_guard import project_guard
+from tools.search import GitFailed, GitIndex, TrackedFiles
 
 COMMIT = """
 git init -q .; git config user.name me; git config user.email me@x; git config commit.gpgsign false
@@ -98,3 +102,33 @@ def test_what_was_backed_up_before_the_first_command_is_updated_and_restored(tmp
     fsck = subprocess.run(["git", "fsck", "--full"], cwd=project, capture_output=True, text=True)
     assert fsck.returncode == 0, fsck.stderr
     assert not list((project / ".git/objects").glob("??/*")), "the loose objects that git packed stay away"
+
+
+class EndingGit(GitIndex):
+    """A git that was to read the index when the session ended."""
+
+    is_large = True
+    asked: threading.Event
+    reading: Future[TrackedFiles]
+
+    def start_reading(self) -> Future[TrackedFiles]:
+        self.reading = Future[TrackedFiles]()
+        self.asked.set()
+        return self.reading
+
+
+def test_a_session_that_ends_without_a_command_does_not_copy_the_files_that_git_has_no_time_for(
+    tmp_path: Path,
+) -> None:
+    project = repository(tmp_path / "project")
+    checkpoints = Checkpoints(project, sid="s", seq=lambda: 1)
+    git = checkpoints.scanner.index = object.__new__(EndingGit)
+    git.asked = threading.Event()
+    preparing = threading.Thread(target=checkpoints.prepare)
+    preparing.start()
+    git.asked.wait()
+    checkpoints.abandon()
+    git.reading.set_exception(GitFailed("its sandbox has ended"))
+    preparing.join()
+    assert not list(project.glob(".transcripts/checkpoints/objects/*/*"))
+    assert checkpoints.recording.unread is None and checkpoints.uncovered() == []
