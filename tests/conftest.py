@@ -11,6 +11,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import settings
+
+# The time that an example takes depends on what else the machine does, and by default one that takes 200 ms
+# fails. On a CI server and with --hypothesis-profile, another profile applies.
+settings.register_profile("no deadline", deadline=None)
+if settings.get_current_profile_name() == "default":
+    settings.load_profile("no deadline")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -16,6 +16,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TypeVar, cast
 
+from hypothesis import settings
+
 ROOT = Path(__file__).resolve().parent.parent
 MAY_IMPORT = {
     "transcripts": {"transcripts"},
@@ -484,6 +486,10 @@ def test_an_import_within_a_function_says_how_many_milliseconds_it_saves() -> No
 
 def test_no_test_package_shadows_a_package_of_the_product() -> None:
     assert not list((ROOT / "tests").rglob("__init__.py"))
+
+
+def test_no_example_fails_for_the_time_that_it_takes() -> None:
+    assert settings().deadline is None
 
 
 def test_tests_use_the_real_thing() -> None:
