@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -37,9 +36,16 @@ def permissions_path(user_dir: Path, folder: Path) -> Path:
 def typed_value(text: str) -> Any:
     """Return the value that the user types for a setting, as in a file; a string needs no quotes."""
     try:
-        return text if _LONG_KEY.search(text) else tomllib.loads(f"value = {text}")["value"]
+        return text if _LONG_KEY.search(text) else _parsed(f"value = {text}")["value"]
     except (ValueError, RecursionError):
         return text
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """Return the entries of a TOML text. Raises ValueError and RecursionError."""
+    import tomllib  # 3 ms, which a run without settings files saves
+
+    return tomllib.loads(text)
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -51,7 +57,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         text = read_regular(path, MAX_SETTINGS_BYTES).removeprefix(b"\xef\xbb\xbf").decode("utf-8")
         if _LONG_KEY.search(text):
             raise ValueError("a key has more than 40 parts")
-        return tomllib.loads(text)
+        return _parsed(text)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except RecursionError as error:
@@ -81,7 +87,7 @@ def write_setting(path: Path, name: str, value: str) -> None:
     end = "\r\n" if "\r\n" in text else "\n"
     for changed in (entry_line.sub(lambda _: entry, text, count=1), f"{entry}{end}{text}"):
         with suppress(ValueError):
-            if tomllib.loads(changed) == wanted:
+            if _parsed(changed) == wanted:
                 make_private_folders(real.parent)
                 replace_file(real, changed.encode())
                 real.chmod(mode)
