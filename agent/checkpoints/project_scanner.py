@@ -138,6 +138,8 @@ class ProjectScanner(Struct):
         if new:
             what = "changed file" if self.stamps else "file"  # the first scan knows of no change
             self.activity = f"keeping copies of {pluralize(len(new), what)} for /rewind"
+            if len(new) > MANY_FILES:
+                self.activity += f", for at most {self.limits.max_reading_seconds * reading_share:.0f} s"
         small = [one for one in new if one.found.st_size <= self.limits.max_file_bytes]
         large = [one for one in new if one.found.st_size > self.limits.max_file_bytes]
         # Newest first: old files are rarely the only copy.

@@ -339,10 +339,17 @@ def test_directories_are_listed_again_when_their_times_change(
     assert checkpoints.scanner.state("a/b") == PathState("link", value="/etc")
 
 
-def test_a_slow_scan_says_what_it_waits_for(
-    root: Path, session: BashSession, checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("many", "limit"), [(2_000, ""), (0, ", for at most 60 s")])
+def test_a_slow_scan_says_what_it_waits_for_and_how_long_if_there_are_many_files(
+    root: Path,
+    session: BashSession,
+    checkpoints: Checkpoints,
+    monkeypatch: pytest.MonkeyPatch,
+    many: int,
+    limit: str,
 ) -> None:
     """And only then."""
+    monkeypatch.setattr("agent.checkpoints.project_scanner.MANY_FILES", many)
     monkeypatch.setattr("agent.loop.changed_files.SLOW_S", 0.05)
     (root / "a").write_text("one")
     told = threading.Event()
@@ -360,7 +367,7 @@ def test_a_slow_scan_says_what_it_waits_for(
 
     checkpoints.scanner.clock = slow_clock
     session.runner.run(report_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.begin)))
-    assert notices == ["keeping copies of 1 file for /rewind..."]
+    assert notices == [f"keeping copies of 1 file for /rewind{limit}..."]
     session.runner.run(report_if_slow(checkpoints, emit, asyncio.to_thread(list)))
     assert len(notices) == 1
 
