@@ -23,7 +23,7 @@ from tools.files import SeenFile
 from tools.patch import added_placeholder
 from tools.read import read_page
 from transcripts import content_text
-from transcripts.facts import Clear, Compacted, Result
+from transcripts.facts import Clear, Compacted, Fold, Result
 from transcripts.folding import Folded
 from transcripts.messages import TextBlock, ToolUseBlock
 
@@ -189,3 +189,13 @@ def test_a_recalled_page_refers_to_what_is_in_view_or_can_be_recalled(tmp_path: 
     world.add(Compacted, "micro", "auto", (Clear(first, 0, "content", "[cleared: it]"),))
     (line, *_) = block_text(with_resolved_references(world.folded, content)[0]).split("\n")
     assert line.endswith(f'recall("r{first}")]')
+
+
+@pytest.mark.parametrize("repeats", [True, False])
+def test_a_recalled_page_may_refer_to_one_that_a_summary_repeats(tmp_path: Path, repeats: bool) -> None:
+    world, first, second = opened_with_two_pages(tmp_path)
+    content = narrow(fact_at(world.folded, second), Result).content
+    summary = f"[summarized]\n[this result: r{first}]" if repeats else "[summarized]"
+    fold = Fold(world.folded.entries[0].seq, first, blocks=(TextBlock(summary),), tokens=5)
+    world.add(Compacted, "summary", "manual", (fold,))
+    assert (with_resolved_references(world.folded, content) == content) == repeats
