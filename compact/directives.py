@@ -29,7 +29,7 @@ MAX_SEARCHED_CHARS = 200_000  # of one text; typed text is shorter
 
 @cache
 def _tables() -> dict[str, Any]:
-    # Read and compiled on first use: at startup it would take 25 ms, and the two imports 4 ms.
+    # Read and compiled on first use: at startup it would take 25 ms, and the imports 4 ms.
     import pkgutil
     import tomllib
 

@@ -164,16 +164,17 @@ def hazard_curves(read: float, interval: int) -> HazardCurves:
 
 def _curves(calls: int) -> Curves:
     """Return the mean rates over so many of the next calls."""
+    columns = [bisect_left(AGE_BOUNDS, age) for age in range(1, OLDEST_AGE + 1 + calls)]
     references, edits = (
-        tuple(tuple(_mean(rates[cell], age, calls) for age in range(OLDEST_AGE + 1)) for cell in Cell)
+        tuple(_means([rates[cell][column] for column in columns], calls) for cell in Cell)
         for rates in (REFERENCE_RATES, EDIT_RATES)
     )
     return Curves(references, edits=edits)
 
 
-def _mean(rates: Sequence[float], age: int, calls: int) -> float:
-    columns = (bisect_left(AGE_BOUNDS, each) for each in range(age + 1, age + 1 + calls))
-    return sum(rates[column] for column in columns) / calls / 1e6
+def _means(rates: Sequence[float], calls: int) -> tuple[float, ...]:
+    """Return the mean rate over so many of the next calls for each age, given the rates from age 1 on."""
+    return tuple(sum(rates[age : age + calls]) / calls / 1e6 for age in range(OLDEST_AGE + 1))
 
 
 def cheapness(read: float) -> float:
