@@ -70,7 +70,10 @@ case "$refs
 '*) "$0" reflog show --format='stash %H %gs' refs/stash -- || exit 6 ;;
 esac
 "$0" worktree list --porcelain || exit 7
-index=$("$0" rev-parse --git-path index)
+case $objects in
+    .git/objects) index=.git/index ;;  # not so in worktrees and submodules
+    *) index=$("$0" rev-parse --git-path index) ;;
+esac
 for name in MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD; do
     [ -f "${index%index}$name" ] && id=$("$0" rev-parse -q --verify "$name") && echo "open $id $name"
 done
