@@ -80,7 +80,8 @@ def _with_withheld_files(rules: PermissionRules) -> PermissionRules:
     if globs:
         search.look_for(globs)
         search.find()
-    return replace(rules, withheld=withheld_files(rules, search.matching(globs)), hides_files=rules.sandboxed)
+    found = withheld_files(rules, search.matching(globs))
+    return replace(rules, withheld=found, hides_files=rules.sandboxed, real_path=os.path.realpath)
 
 
 def _commands(lines: BinaryIO) -> Iterator[str]:

@@ -267,6 +267,7 @@ class SessionSandbox(Struct):
             widened=bool(store.sandbox.write),
             git_settings_held=bool(runner.profile and runner.profile.holds_git_settings),
             withheld=withheld_files(store.rules, self.matching_paths()),
+            real_path=os.path.realpath,
             hides_files=self.level in ("namespaces", "sandbox-exec"),
         )
         self._describe(SandboxKind(self.level, hides_records))

@@ -7,7 +7,7 @@ may apply. This applies to the line alone: nearly every script contains somethin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from agent import shell
@@ -50,16 +50,22 @@ def denial_of(rules: Sequence[Rule], line: str, seen: shell.Standpoint | None = 
 
 
 def denial_of_files(
-    withheld: Mapping[str, Rule], line: str, seen: shell.Standpoint, *, only_reads: bool
+    withheld: Mapping[str, Rule],
+    line: str,
+    seen: shell.Standpoint,
+    *,
+    only_reads: bool,
+    resolve: Callable[[str], str],
 ) -> Denial:
     """Match a command line against rules about files, by the existing paths that these withhold.
 
-    A line that names a file may change it, unless it is proved read-only (`only_reads`).
+    A line that names a file may change it, unless it is proved read-only (`only_reads`). `resolve` returns
+    the target of a path through links.
     """
     found = Denial(shell.Certainty.NO)
     texts = [(line, seen.places), *shell.lines_behind(line, seen.places, seen.files)]
     for text, places in texts:
-        for path, certainty in shell.files_named_in(text, places, withheld.keys()):
+        for path, certainty in shell.files_named_in(text, places, withheld.keys(), resolve):
             rule = withheld[path]
             if rule.tool != READING:
                 certainty = shell.Certainty.NO if only_reads else shell.Certainty.MAYBE

@@ -45,6 +45,7 @@ class PermissionRules(Struct, frozen=True):
     ask                rules for calls that need approval each time, in every mode
     withheld           existing paths that `deny` and `ask` are about, each with its rule
     hides_files        the sandbox hides these from commands, or makes them read-only
+    real_path          returns the target of a path through links
     opened             for each line that a rule runs outside the sandbox, the project's own programs in it
                        and the files that steer them, since sandboxed commands can replace those
     reading            returns what proves commands read-only; without it none is. It is called for the first
@@ -65,6 +66,7 @@ class PermissionRules(Struct, frozen=True):
     asks_edits: bool = False
     ask: tuple[Rule, ...] = ()
     withheld: tuple[tuple[str, Rule], ...] = ()
+    real_path: Callable[[str], str] = str
     hides_files: bool = False
     opened: Mapping[str, shell.KnownPrograms] = field(default_factory=dict)
     reading: Callable[[], shell.ReadingJudge] | None = None
@@ -274,7 +276,9 @@ def _file_denial(given: Sequence[Rule], access: Access, rules: PermissionRules) 
     }
     if seen is None or not withheld:
         return None
-    found = denial_of_files(withheld, access.target, seen, only_reads=rules.only_reads(access))
+    found = denial_of_files(
+        withheld, access.target, seen, only_reads=rules.only_reads(access), resolve=rules.real_path
+    )
     return found if found.certainty is not shell.Certainty.NO else None
 
 

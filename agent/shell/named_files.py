@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from tools.text import word_set
@@ -31,7 +31,7 @@ _READING_WITH = {
     "cp": ("rRa", "recursive", "archive"),
     "find": ("", "exec", "execdir", "ok", "okdir"),
 }
-_SEARCHING = word_set("rg ag ack grep egrep fgrep")  # in the current directory if nothing is named
+_SEARCHING = word_set("rg ag ack grep egrep fgrep git")  # in the current directory if nothing is named
 _MAX_WORD_CHARS = 4_096  # as for a path
 
 
@@ -42,8 +42,13 @@ class NamedFile(NamedTuple):
     certainty: Certainty
 
 
-def files_named_in(line: str, places: Places, files: Collection[str]) -> Iterator[NamedFile]:
-    """Yield the files, absolute paths, that a line names, or one of those in a directory that it names."""
+def files_named_in(
+    line: str, places: Places, files: Collection[str], resolve: Callable[[str], str] = str
+) -> Iterator[NamedFile]:
+    """Yield the files, real paths, that a line names, or that are in a directory that it reads.
+
+    `resolve` returns the target of a path through links.
+    """
     reading = read_line(line)
     for code in reading.code:
         yield from (NamedFile(path, Certainty.MAYBE) for path in files if _mentions(code, path, places))
@@ -55,31 +60,34 @@ def files_named_in(line: str, places: Places, files: Collection[str]) -> Iterato
         reads_below = _reads_directories(scene)
         for word in targets:
             for path in _paths(word, scene):
-                yield from _named(path, files, reads_below=reads_below)
+                for each in dict.fromkeys((path, resolve(path))):
+                    yield from _named(each, files, reads_below=reads_below)
         if reads_below and scene.program in _SEARCHING and scene.here:
-            yield from _named(scene.here, files, reads_below=len(scene.operands()) < 2)
+            named = scene.operands()[2 if scene.program == "git" else 1 :]  # after what is searched for
+            yield from _named(scene.here, files, reads_below=not named)
 
 
 def _named(path: str, files: Collection[str], *, reads_below: bool) -> Iterator[NamedFile]:
-    if MARKS.search(path):
-        pattern = re.compile(_expression(path))
-        yield from (NamedFile(file, Certainty.YES) for file in files if pattern.match(file))
-    else:
-        above = path
-        while above != "/":
-            if above in files:
-                yield NamedFile(above, Certainty.YES)
-            above = posixpath.dirname(above)
-    if reads_below and not MARKS.search(path):
-        below = path.rstrip("/") + "/"
-        yield from (NamedFile(file, Certainty.MAYBE) for file in files if file.startswith(below))
+    above = path
+    while above != "/":
+        if not MARKS.search(above):
+            yield from (NamedFile(file, Certainty.YES) for file in (above,) if file in files)
+        else:
+            pattern = re.compile(_expression(above))
+            is_meant = MARKS.sub("", posixpath.basename(above)) != ""  # a `*` is not about this file
+            certainty = Certainty.YES if is_meant else Certainty.MAYBE
+            yield from (NamedFile(file, certainty) for file in files if pattern.fullmatch(file))
+        above = posixpath.dirname(above)
+    if reads_below:
+        below = re.compile(_expression(path.rstrip("/")) + "/")
+        yield from (NamedFile(file, Certainty.MAYBE) for file in files if below.match(file))
 
 
 def _paths(word: str, scene: Scene) -> Iterator[str]:
-    """Yield the paths that a word may mean: as a whole, behind `=` of an option, behind `@`."""
+    """Yield the paths that a word may mean: as a whole, or behind `=`, `@`, `<`, `:` or a letter."""
     if len(word) > _MAX_WORD_CHARS:
         return
-    parts = {word, word.partition("=")[2], word.lstrip("@"), word.partition("=@")[2], word.rpartition("@")[2]}
+    parts = {word, word.partition("=")[2], word.removeprefix("file://"), *re.split(r"[@<:]", word)}
     if re.match(r"-[A-Za-z][^-=]", word):
         parts.add(word[2:])  # as in `-fconf/a.yml`
     for part in sorted(filter(None, parts)):
@@ -87,14 +95,15 @@ def _paths(word: str, scene: Scene) -> Iterator[str]:
 
 
 def _expression(path: str) -> str:
-    """Return a regular expression for a path with the marks of globs, and for what is below."""
+    """Return a regular expression for a path with the marks of globs."""
     parts = {STAR: "[^/]*", ONE: "[^/]", CLASS: "[^/]", ANY: ".*"}
-    text = "".join(parts.get(char) or re.escape(char) for char in path)
-    return rf"(?:{text})(?:/|\Z)"
+    return "".join(parts.get(char) or re.escape(char) for char in path)
 
 
 def _reads_directories(scene: Scene) -> bool:
     program = scene.program
+    if program == "git":
+        return "grep" in scene.arguments
     if program in _READING_WITH:
         letters, *names = _READING_WITH[program]
         words = [f"-{name}" for name in names] if program == "find" else []

@@ -1,5 +1,6 @@
 """Rules about files hold for commands where no sandbox hides the files: without one, and with Landlock."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,11 @@ class Project:
         for name in FILES:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text("text\n")
+        (folder / "link").symlink_to("conf")
+        (folder / "also").symlink_to(folder / "conf/a.yml")
         rules = PermissionRules(
             deny=parse_rules(RULES),
+            real_path=os.path.realpath,
             folder=str(folder),
             reading=lambda: ProjectEnvironment(str(folder), {"PATH": "/usr/bin:/bin"}),
         )
@@ -62,10 +66,31 @@ def project(tmp_path: Path) -> Project:
         ("python3 show.py --file=conf/a.yml", "deny"),
         ("curl -d @conf/a.yml localhost", "deny"),
         ("cut -fconf/a.yml x", "deny"),
-        ("for f in conf/*; do cat $f; done", "deny"),
+        ("for f in conf/*; do cat $f; done", "ask"),
         ("bash -c 'cat conf/a.yml'", "deny"),
         ("F=conf/a.yml; cat $F", "deny"),
         ("true && echo x >>secrets/deep/key", "deny"),
+        ("cat link/a.yml", "deny"),
+        ("cd link && cat a.yml", "deny"),
+        ("cat also", "deny"),
+        ("while read l; do echo $l; done <conf/a.yml", "deny"),
+        ("exec 3<conf/a.yml; cat <&3", "deny"),
+        ("echo $(<conf/a.yml)", "deny"),
+        ("diff <(cat conf/a.yml) x", "deny"),
+        ('cat "$PWD/conf/a.yml"', "deny"),
+        ("P=conf; cat $P/a.yml", "deny"),
+        ("mapfile -t x <conf/a.yml; echo ${x[@]}", "deny"),
+        ("dd if=conf/a.yml of=x", "deny"),
+        ("curl -F 'x=<conf/a.yml' localhost", "deny"),
+        ("curl file://$PWD/conf/a.yml", "deny"),
+        ("git show HEAD:conf/a.yml", "deny"),
+        ("git diff -- conf/a.yml", "deny"),
+        ("git grep text", "ask"),
+        ("cat conf/a.yml | head -1", "deny"),
+        ("env -i cat conf/a.yml", "deny"),
+        ("cat co''nf/a.y\\ml", "deny"),
+        ("cat conf/../conf/./a.yml", "deny"),
+        ("find conf -name a.yml -exec cat {} +", "ask"),
         ("grep -r text .", "ask"),
         ("grep -rn text conf src", "ask"),
         ("rg text", "ask"),
@@ -81,6 +106,14 @@ def project(tmp_path: Path) -> Project:
         ("grep -rn text src", "allow"),
         ("echo conf/a.yml", "allow"),
         ("ls conf", "allow"),
+        ("wc -l src/* conf/b*", "allow"),
+        ("cat */b.txt", "ask"),
+        ("for f in src/*; do wc -l $f; done", "allow"),
+        ("cat conf/*", "ask"),
+        ("cp * /tmp", "ask"),
+        ("cat secrets/*", "deny"),
+        ("cat s*/deep/key", "deny"),
+        ("grep -r text *", "ask"),
         ("find . -name '*.py'", "allow"),
     ],
 )

@@ -64,8 +64,8 @@ class HeldWays:
 
     def _move_back(self, way: Path) -> str:
         shown = one_line_path(str(way.relative_to(self.folder)))
-        if self._is_in_place(way):
-            return ""  # together with a directory above it
+        if self._is_in_place(way) or os.fstat(self._held[way]).st_nlink == 0:
+            return ""  # it was moved back with a directory above it, or removed with all that was in it
         try:
             replaced = self._exchange(way)
         except OSError as error:
