@@ -106,7 +106,7 @@ WANTED = [
     *((0, query) for query in ("Redis", "memcached", "缓存层", "服务器", "orders", "表", "使用", "池", "数")),
     *((0, query) for query in ("größe", "Berechnen", "größeBerechnen", "größeberechnen", "GRÖSSE")),
     *((1, query) for query in ("AbstractSingletonProxyFactoryBeanConfiguration", "SingletonProxy")),
-    *((1, query) for query in ("abstractsingletonpro", "parsehttp", "parsehttp*", "parseHttpReq", "strasse")),
+    *((1, query) for query in ("AbstractSingletonPro", "parsehttp", "parsehttp*", "parseHttpReq", "strasse")),
     *((2, query) for query in (SAID[2], SAID[2][:8], SAID[2][:20].upper(), SAID[2][:40])),
 ]
 
@@ -188,7 +188,9 @@ def test_a_word_that_is_like_no_other_finds_nothing(project: Path) -> None:
     assert [found(project, word) for word in words] == [[]] * len(words)
 
 
-@pytest.mark.parametrize("word", ["initialisaton", "initilaisation", "InitialiseHandelr", "initialisehander"])
+@pytest.mark.parametrize(
+    "word", ["initialisaton", "initilaisation", "InitialiseHandelr", "initialise_hander"]
+)
 def test_a_slip_is_found_by_how_the_word_is_written_and_not_by_its_stem(project: Path, word: str) -> None:
     write(project, "c", User(1, NOON, (TextBlock("The initialisation is slow: see initialise_handler."),)))
     assert found(project, word)[:1] == ["c1"]
@@ -220,7 +222,7 @@ def test_the_facts_with_a_very_common_word_are_estimated_and_found_if_it_is_the_
     assert found(project, "walrus number77", "c")[0] == "c77"
     with open_database(project) as database:
         index = SearchIndex(database)
-        counts = [index.count_with(QueryTerm(word), index.ids_of(["c"])) for word in ("walrus", "number77")]
+        counts = [index.count_with(QueryTerm(word), index.ids_of(["c"])) for word in ("walrus", "77")]
         assert counts == [100, 1]
 
 

@@ -10,17 +10,26 @@ def texts(query: str) -> set[str]:
 
 
 @each_row("name", ["max_tokens", "maxTokens", "max-tokens", "Max-Tokens"])
-def test_a_name_is_found_in_any_spelling_by_its_parts_and_as_a_whole(name: str) -> None:
-    assert set(document_terms(f"({name})")) == {"max", "tokens", "maxtokens"} == texts(name)
+def test_a_name_is_found_in_any_spelling_by_its_parts(name: str) -> None:
+    assert set(document_terms(f"({name})")) == {"max", "tokens"} == texts(name)
 
 
-def test_a_path_is_found_by_its_file_and_its_last_directories() -> None:
+@each_row(
+    ("name", "terms"),
+    [
+        ("utf8", {"utf8", "utf"}),
+        ("a_to_b", {"atob"}),
+        ("x2", {"x2"}),
+        ("task_3_77", {"task377", "task", "3", "77"}),
+    ],
+)
+def test_a_name_with_parts_that_tell_little_is_found_as_a_whole_too(name: str, terms: set[str]) -> None:
+    assert set(document_terms(name)) == terms == texts(name)
+
+
+def test_a_path_is_found_by_its_directories_and_its_file() -> None:
     terms = set(document_terms("see agent/loop/turn_state.py"))
-    assert {"agent", "loop", "turn", "state", "py", "turnstate"} == terms - {"see"}
-    assert "turnstate" in texts("turn_state.py") & texts("loop/turn_state.py")
-    path = "/Users/ana/projects/shop/src/cart.py"
-    assert {"projects", "shop", "src", "cart", "py"} == set(document_terms(f"see {path}:")) - {"see"}
-    assert texts(path) == {"projects", "shop", "src", "cart", "py"}
+    assert terms - {"see"} == {"agent", "loop", "turn", "state", "py"} == texts("agent/loop/turn_state.py")
 
 
 def test_acronyms_and_digits_end_a_part() -> None:
@@ -48,7 +57,7 @@ HASH = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 def test_of_a_hash_the_beginning_is_held_and_looked_for(of: int) -> None:
     assert set(document_terms(HASH[:of])) == {"9f86d081884c"} and texts(HASH[:of]) == {"9f86d081884c"}
     assert HASH[:13] not in "".join(document_terms(f"key-{HASH[:of]}-{HASH[:of]}"))
-    assert {"sha256", "9f86d081884c"} <= set(document_terms(f"sha256:{HASH[:of]}")) & texts(
+    assert {"sha", "256", "9f86d081884c"} <= set(document_terms(f"sha256:{HASH[:of]}")) & texts(
         f"sha256-{HASH[:of]}"
     )
     assert texts(HASH[:8]) == {"9f86d081"} and texts("20261123150405123") == {"20261123150405123"}
@@ -61,10 +70,9 @@ def test_in_a_longer_text_a_term_must_occur_more_often_to_count_as_repeated() ->
     assert document_terms(f"tide tide tide tide {rest}")["tide"] == 2
 
 
-def test_a_long_name_is_held_by_its_parts_and_whole() -> None:
-    name = "AbstractSingletonProxyFactoryBeanConfiguration"
-    assert {"abstract", "singleton", "proxy", "configuration"} < set(document_terms(name)) == texts(name)
-    assert name.lower()[:40] in texts(name)
+def test_a_long_name_is_held_by_its_parts_and_a_long_word_by_its_beginning() -> None:
+    name = "AbstractSingletonProxyConfiguration"
+    assert {"abstract", "singleton", "proxy", "configuration"} == set(document_terms(name)) == texts(name)
     long = "pneumono" * 6
     assert set(document_terms(long)) == {long[:40]} == texts(long)
 
@@ -75,9 +83,9 @@ def test_a_long_name_is_held_by_its_parts_and_whole() -> None:
         ("使用Redis缓存层", {"使用", "redis", "缓存", "存层"}),
         ("表users", {"表", "users"}),
         ("编辑src/turn.py文件", {"编辑", "turn", "py", "文件"}),
-        ("конфигRedisсервер42", {"конфиг", "redis", "сервер42", "сервер"}),
-        ("größeBerechnen", {"grösse", "berechnen", "grösseberechnen"}),
-        ("ОбъектДанных", {"объект", "данных", "объектданных"}),
+        ("конфигRedisсервер42", {"конфиг", "redis", "сервер", "42"}),
+        ("größeBerechnen", {"grösse", "berechnen"}),
+        ("ОбъектДанных", {"объект", "данных"}),
         ("STRASSE Straße", {"strasse"}),
         ("ค้นหาไฟล์index", {"index"}),
     ],
@@ -104,6 +112,6 @@ def test_a_star_asks_for_words_that_begin_so() -> None:
 
 
 def test_of_a_long_query_the_most_telling_terms_are_kept() -> None:
-    terms = query_terms(" ".join(f"word{'x' * (n % 9)}{n}" for n in range(500)) + " some_long_compound_name")
+    terms = query_terms(" ".join(f"word{'x' * (n % 9)}{n}" for n in range(500)) + " extraordinarily_long")
     assert len(terms) == MAX_QUERY_TERMS
-    assert terms[0].text == "somelongcompoundname"
+    assert terms[0].text == "extraordinarily"

@@ -26,7 +26,7 @@ from ..storage.disk import opened_fd
 if TYPE_CHECKING:
     import sqlite3
 
-INDEX_VERSION = 12  # changing it rebuilds every index
+INDEX_VERSION = 13  # changing it rebuilds every index
 SCHEMA = """
     CREATE TABLE files (
         id INTEGER PRIMARY KEY AUTOINCREMENT, sid TEXT UNIQUE, size INTEGER, mark BLOB, stamp TEXT,

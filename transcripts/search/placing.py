@@ -32,11 +32,11 @@ class Matcher:
             if len(term.text) > 2 or not term.text.isalpha() or _stands_out(term.text)
         ]
         self._weights = {term.stem: weights[term] for term in placed or weights}
-        # With few terms all are searched for like names, so that `maxtries` finds `max_tries`.
+        # With few terms all are searched for like whole names, so that `task377` finds `task_3_77`.
         self._joined = {
             term.stem: re.compile(r"[_.\-]?".join(term.stem))
             for term in weights
-            if term.stem.isascii() and term.stem.isalnum() and (term.is_name or len(weights) <= 4)
+            if term.stem.isascii() and term.stem.isalnum() and len(weights) <= 4
         }
         self._whole = sum(self._weights.values())
 

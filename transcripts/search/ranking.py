@@ -31,7 +31,7 @@ from .filling import IndexFiller
 from .index import Place, SearchIndex
 from .index_file import IndexUnavailable, open_database, record_path
 from .placing import Matcher
-from .words import QueryTerm, query_terms
+from .words import MIN_PART_CHARS, QueryTerm, query_terms
 
 # The weights were chosen on the questions in tests/bench/recorded_questions.py and the dialogues of LoCoMo.
 MAX_READ = 12  # facts read from the transcripts
@@ -194,7 +194,7 @@ def _ranked(
     total = index.count()
     weights = {term: _weight(total, count) for term, count in counts.items()}
     matcher = Matcher(weights)
-    unknown = (len(terms) - len(counts)) * _weight(total, 0)
+    unknown = max(0, len(terms) - len(counts)) * _weight(total, 0)
     known_share = sum(weights.values()) / (sum(weights.values()) + unknown)
     order = {sid: at for at, sid in enumerate(sids)}
     best = dict[tuple[int, float, str], tuple[Found, Place]]()
@@ -262,7 +262,10 @@ def _merit(one: Found) -> tuple[float, float, int]:
 
 
 def _counts(index: SearchIndex, terms: Sequence[QueryTerm], ids: range) -> dict[QueryTerm, int]:
-    """Count the facts with each term; a term without any is tried as a prefix, then as a misspelling."""
+    """Count the facts with each term.
+
+    A term without any is tried as a prefix, as a misspelling, and as two terms written together.
+    """
     counts = dict[QueryTerm, int]()
     for term in terms:
         count = index.count_with(term, ids)
@@ -277,7 +280,19 @@ def _counts(index: SearchIndex, terms: Sequence[QueryTerm], ids: range) -> dict[
                 count = index.count_with(term, ids)
         if count:
             counts[term] = count
+        elif len(term.text) >= 2 * MIN_PART_CHARS:
+            counts |= _joined_terms(index, term.text, ids)
     return counts
+
+
+def _joined_terms(index: SearchIndex, word: str, ids: range) -> dict[QueryTerm, int]:
+    """Count the facts with each of the two terms that a word joins, as in `maxtries`; {} if it joins none."""
+    for at in range(MIN_PART_CHARS, len(word) - MIN_PART_CHARS + 1):
+        parts = QueryTerm(word[:at]), QueryTerm(word[at:])
+        counts = {part: count for part in parts if (count := index.count_with(part, ids))}
+        if len(counts) == len(parts):
+            return counts
+    return {}
 
 
 def _slip_for(index: SearchIndex, word: str) -> str:

@@ -1,9 +1,8 @@
-"""Split text into the terms of the search index: words, parts of compound names, and whole names. Pure.
+"""Split text into the terms of the search index: words, and the parts of compound names. Pure.
 
-`resumeSession` and `max_tokens` are found by each of their parts. A whole name is stored without separators,
-so that `maxTokens`, `max-tokens` and `maxtokens` are one term. Of a path the file and the last directories
-are stored. A word ends where its script changes (`使用Redis`); text without spaces is stored as pairs of
-characters. FTS5 handles stems and accents.
+`resumeSession` and `max_tokens` are found by their parts, `task_3_77` also as a whole. Wholes of all names
+would make the index a fifth larger and searches no better. A word ends where its script changes
+(`使用Redis`); text without spaces is stored as pairs of characters. FTS5 handles stems and accents.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from ..patterns import lazy_bytes_pattern, lazy_pattern
 
 MAX_QUERY_TERMS = 32  # the longest terms of a long query
 TERMS_PER_REPEAT = 120  # of a text: in a longer one a term must occur more often to count as repeated
+MIN_PART_CHARS = 3  # of a name, if it is to be recognized by its parts
 MAX_TERM_CHARS = 40  # of the beginning of a long word
 MAX_DATA_CHARS = 12  # of the beginning of a hash or other data, enough to identify it
 USER_TERM = "zzwrittenbyuser"  # of every fact that the user wrote: rare, since most facts are from tools
@@ -34,8 +34,6 @@ _LATIN = r"a-zA-Z\u00c0-\u024f"
 _ONE_SCRIPT = lazy_pattern(rf"[{_LATIN}0-9]+|[{_UNSPACED}]+|[^\W_{_LATIN}{_UNSPACED}]+")
 _ONE_UNSPACED = lazy_pattern(f"[{_UNSPACED}]+")
 _LINE_NUMBER = lazy_bytes_pattern("\n *\\d{1,7}(?:[\t:-]|→)(?!\\d)".encode())  # faster than with `^`
-# All but the last directories of a path, which other paths share.
-_UPPER_FOLDERS = lazy_bytes_pattern(rb"/(?:[\w.@+-]++/)+(?=(?:[\w.@+-]++/){3}[\w.@+-])")
 # Every other ASCII character that is not a letter or digit separates names.
 _SPACED = bytes(
     byte if byte > 127 or chr(byte).isalnum() or chr(byte) in "_-" else ord(" ") for byte in range(256)
@@ -59,14 +57,10 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 
 class QueryTerm(Struct, frozen=True):
-    """A term to search for, in the form of the index; with `is_prefix`, every term that begins with it.
-
-    `is_name`: it is a whole compound name.
-    """
+    """A term to search for, in the form of the index; with `is_prefix`, every term that begins with it."""
 
     text: str
     is_prefix: bool = False
-    is_name: bool = False
 
     @property
     def stem(self) -> str:
@@ -80,7 +74,7 @@ def document_terms(text: str) -> dict[str, int]:
 
     More repeats than one hardly change bm25, and take space.
     """
-    shown = _UPPER_FOLDERS.sub(b"/", _LINE_NUMBER.sub(b"\n", b"\n" + text.encode("utf-8", "replace")))
+    shown = _LINE_NUMBER.sub(b"\n", b"\n" + text.encode("utf-8", "replace"))
     tokens = shown.translate(_SPACED).split()
     counts = Counter(chain.from_iterable(map(_token_terms, tokens)))
     most_once = 1 + len(counts) // TERMS_PER_REPEAT
@@ -92,19 +86,15 @@ def query_terms(query: str) -> tuple[QueryTerm, ...]:
 
     `word*` matches every word with this prefix.
     """
-    given = normalize("NFC", query).encode("utf-8", "replace")
-    text = _UPPER_FOLDERS.sub(b"/", given).decode()
+    text = normalize("NFC", query)
     found = dict[str, QueryTerm]()
     for match in names_in(text):
         terms = name_terms(match[0])
-        asked_prefix = terms[0] if terms and text.startswith("*", match.end()) else ""
+        asked_prefix = terms[-1] if terms and text.startswith("*", match.end()) else ""
         for term in terms:
             begins_pair = len(term) == 1 and is_unspaced(term)
             if not begins_pair or not any(other.endswith(term) for other in terms if other != term):
-                is_name = len(terms) > 1 and term == terms[0]
-                found.setdefault(
-                    term, QueryTerm(term, is_prefix=begins_pair or term == asked_prefix, is_name=is_name)
-                )
+                found.setdefault(term, QueryTerm(term, is_prefix=begins_pair or term == asked_prefix))
     telling = [term for term in found.values() if term.text not in STOP_WORDS] or list(found.values())
     return tuple(sorted(telling, key=lambda term: -len(term.text))[:MAX_QUERY_TERMS])
 
@@ -129,18 +119,21 @@ def _token_terms(token: bytes) -> tuple[str, ...]:
 
 
 def name_terms(name: str) -> tuple[str, ...]:
-    """Return the terms of a name or emoji: the whole name first, then the parts that `_` and `-` join."""
+    """Return the terms of a name or emoji: its parts, and the whole if it has a part that tells little."""
     if not name.isascii():
         return _foreign_terms(name)
     if name.isalnum():
         return _word_terms(name)
     words = [word for word in name.replace("-", "_").split("_") if word]
-    terms = [_word_terms(word) for word in words]
-    parts = chain.from_iterable(terms)
-    if len(words) < 2:
+    parts = dict.fromkeys(chain.from_iterable(map(_word_terms, words)))
+    if len(words) < 2 or not any(map(_tells_little, words)):
         return tuple(parts)
-    spelt = [each[0] if each else word.lower() for word, each in zip(words, terms, strict=True)]
-    return ("".join(spelt)[:MAX_TERM_CHARS], *parts)
+    return tuple(dict.fromkeys(("".join(words).lower()[:MAX_TERM_CHARS], *parts)))
+
+
+def _tells_little(part: str) -> bool:
+    """Return whether many texts contain a part of a name: a letter, or a short number."""
+    return len(part) < 2 or (len(part) < MIN_PART_CHARS and part.isdecimal())
 
 
 def _foreign_terms(name: str) -> tuple[str, ...]:
@@ -157,7 +150,10 @@ def _foreign_terms(name: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1 << 16)
 def _word_terms(word: str) -> tuple[str, ...]:
-    """Return the terms of a word of one script: itself and its parts, split at capitals and digits."""
+    """Return the terms of a word of one script: its parts, which begin at capitals and digits.
+
+    The whole word is a term as well if a part tells little.
+    """
     whole = word.casefold()
     if len(word) == 1:
         return () if word.isascii() and word.isalpha() else (whole,)
@@ -170,6 +166,7 @@ def _word_terms(word: str) -> tuple[str, ...]:
     if _HEX_HASH.fullmatch(word) or (len(word) >= 16 and len(word) < 3 * len(parts)):
         return (whole[:MAX_DATA_CHARS],)
     ends = accumulate(map(len, parts), initial=0)
-    spelt = (word[start:end].casefold() for start, end in pairwise(ends))
-    longer = (part[:MAX_TERM_CHARS] for part in spelt if len(part) > 1 or not part.isascii())
-    return tuple(dict.fromkeys((whole[:MAX_TERM_CHARS], *longer)))
+    spelt = [word[start:end].casefold() for start, end in pairwise(ends)]
+    longer = dict.fromkeys(part[:MAX_TERM_CHARS] for part in spelt if len(part) > 1 or not part.isascii())
+    is_whole = any(map(_tells_little, spelt))  # `utf8`
+    return tuple(dict.fromkeys((whole[:MAX_TERM_CHARS], *longer) if is_whole else longer))
