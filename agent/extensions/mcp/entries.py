@@ -30,6 +30,7 @@ class ServerEntry(Struct, frozen=True):
     cwd          the directory that it starts in, "" for the project's
     timeout_s    the limit of each call, None for the default
     always_load  its tools are offered to the model directly
+    off          it is not started until the user enables it
     problem      the reason why it cannot be started, "" if it can; `remarks` are other lines
     """
 
@@ -45,6 +46,7 @@ class ServerEntry(Struct, frozen=True):
     headers: Mapping[str, str] = {}
     timeout_s: float | None = None
     always_load: bool = False
+    off: bool = False
     problem: str = ""
     remarks: tuple[str, ...] = ()
 
@@ -154,6 +156,7 @@ def _read(name: str, raw: RawEntry, scope: Scope, environ: Mapping[str, str]) ->
         headers={key: filling.fill(value) for key, value in _pairs(raw, "headers").items()},
         timeout_s=_timeout(raw.get("timeout")),
         always_load=raw.get("alwaysLoad") is True,
+        off=raw.get("disabled") is True or raw.get("enabled") is False,
         remarks=("the transport sse is deprecated; use http if the server supports it",)
         if kind == "sse"
         else (),

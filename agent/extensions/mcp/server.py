@@ -112,7 +112,7 @@ class McpServer:
 
     changed      is called with its events
     approved     false for a server of the project until the user approves it
-    switched_on  false once the user has disabled it
+    switched_on  false if its entry or the user has disabled it
     failure      the reason why it is not connected, "" while it is
     greeting     its answer to initialize
     """
@@ -126,8 +126,10 @@ class McpServer:
         self.limits = limits or ServerLimits()
         self.changed: Callable[[McpServer, ServerChange], None] = lambda server, change: None
         self.approved = True
-        self.switched_on = True
-        self.failure = "it was not started yet"
+        self.switched_on = not entry.off
+        self.failure = f"its entry disables it; /mcp on {entry.name} starts it"
+        if self.switched_on:
+            self.failure = "it was not started yet"
         self.needs_login = False
         self.greeting: Message = {}
         self.offer = Offer()
@@ -279,6 +281,8 @@ class McpServer:
             await self.stop(NOT_APPROVED)
         elif self.switched_on:
             self.begin()
+        else:
+            self.failure = f"it is disabled; /mcp on {self.entry.name} starts it"
 
     async def stop(self, why: str = "it was stopped") -> None:
         """Close the connection, or cancel the attempt to establish one."""

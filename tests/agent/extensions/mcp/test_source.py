@@ -120,6 +120,29 @@ def test_the_directory_of_a_server_is_in_the_question_and_must_exist(tmp_path: P
     run_in(tmp_path, act, events)
 
 
+@pytest.mark.parametrize("field", [{"disabled": True}, {"enabled": False}])
+def test_a_server_that_its_entry_disables_starts_when_the_user_enables_it(
+    tmp_path: Path, field: Mapping[str, bool]
+) -> None:
+    """Claude Code ignores these fields, but other programs do not, and share the file."""
+    configure(tmp_path / "home/config/mcp.json", own=script(**field))
+    configure(tmp_path / ".mcp.json", theirs=script(**field))
+
+    async def act(services: Services, mcp: McpServers) -> None:
+        await mcp.settle()
+        own, theirs = mcp.named("own"), mcp.named("theirs")
+        assert own is not None and theirs is not None
+        assert (own.state, own.failure) == ("disabled", "its entry disables it; /mcp on own starts it")
+        services.approvals.record([server_item("theirs", theirs.entry.raw, tmp_path, ENVIRON)], True)
+        await mcp.settle_approvals()
+        assert (theirs.state, theirs.failure) == ("disabled", "it is disabled; /mcp on theirs starts it")
+        assert mcp.processes is not None and not mcp.processes.started
+        await own.toggle(True)
+        await own.ready()
+
+    run_in(tmp_path, act, [])
+
+
 def test_what_a_project_defines_is_not_started_before_it_was_approved(tmp_path: Path) -> None:
     configure(tmp_path / ".mcp.json", theirs=script())
     configure(tmp_path / ".makeroom" / "mcp.local.json", local=script())
