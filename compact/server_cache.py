@@ -84,8 +84,11 @@ class CacheEvidence(FactTrail):
         """Begin with the newest MAX_FACTS facts, if none were read yet."""
         if self.looked_at == 0 and len(folded.facts) > MAX_FACTS:
             self.looked_at = len(folded.facts) - MAX_FACTS
-            earlier = islice(reversed(folded.facts), MAX_FACTS, None)
-            self.model = next((fact.model for fact in earlier if isinstance(fact, Opened)), "")
+            opened = folded.opened
+            if opened is None or opened.seq >= folded.facts[self.looked_at].seq:
+                earlier = islice(reversed(folded.facts), MAX_FACTS, None)
+                opened = next((fact for fact in earlier if isinstance(fact, Opened)), None)
+            self.model = opened.model if opened is not None else ""
 
     def add(self, fact: Fact) -> None:
         """Consider one more fact."""

@@ -85,7 +85,9 @@ class LazyResults(dict[int, tuple[int, int]]):
     def without(self, seqs: Set[int]) -> LazyResults:
         """Return the others; this value may be in use in a thread."""
         others = LazyResults(self.path)
-        others.update((seq, place) for seq, place in self.items() if seq not in seqs)
+        others.update(self)
+        for seq in seqs & others.keys():
+            del others[seq]
         return others
 
     def fetch(self, *seqs: int) -> Iterator[Fact]:

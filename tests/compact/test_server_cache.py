@@ -70,10 +70,14 @@ def test_a_reply_that_reads_corrects_what_was_learned_and_each_model_is_learned_
 
 
 def test_of_a_long_session_that_was_resumed_only_the_newest_facts_are_evidence(monkeypatch):
-    monkeypatch.setattr("compact.server_cache.MAX_FACTS", 10)
+    monkeypatch.setattr("compact.server_cache.MAX_FACTS", 14)
     world = replies(Usage(10, cache_written=10_000), *[Usage(10_000 + 1_000 * number) for number in range(9)])
     assert server_cache(fold(world.facts)) is ServerCache.NEVER
     assert server_cache(fold(world.facts[:4])) is ServerCache.PREFIX
+    world.add(Opened, (), (), "other")
+    assert server_cache(world.folded) is ServerCache.UNKNOWN
+    world.add(Opened, (), (), "m")
+    assert server_cache(fold(world.facts)) is ServerCache.NEVER
 
 
 def test_what_was_learned_survives_a_rewind_only_as_far_as_its_replies_do():
