@@ -259,6 +259,7 @@ class SessionSandbox(Struct):
             self.level = "none"
             self.why = "switched off"
         required = store.sandbox.mode == "require"
+        restricted = bool(store.rules.deny or store.rules.ask)
         store.rules = replace(
             store.rules,
             sandboxed=self.level != "none",
@@ -266,12 +267,12 @@ class SessionSandbox(Struct):
             sandbox_required=required,
             widened=bool(store.sandbox.write),
             git_settings_held=bool(runner.profile and runner.profile.holds_git_settings),
-            withheld=withheld_files(store.rules, self.matching_paths()),
+            withheld=withheld_files(store.rules, self.matching_paths()) if restricted else (),
             real_path=os.path.realpath,
             hides_files=self.level in ("namespaces", "sandbox-exec"),
         )
         self._describe(SandboxKind(self.level, hides_records))
-        self.unheld = self._unheld_rules()
+        self.unheld = self._unheld_rules() if restricted else ""
 
     def _describe(self, kind: SandboxKind) -> None:
         """Set the text about a kind of sandbox."""
