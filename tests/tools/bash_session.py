@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 import uuid
 from collections.abc import Callable
@@ -24,7 +25,9 @@ GUARD_S = 30.0  # bounds a wait that takes a fraction of a second; never a measu
 
 
 def text(result: ToolResult) -> str:
-    return "\n".join(getattr(block, "text", "") for block in result.content)
+    """Return the text, without the line for more than five seconds, which a busy machine makes of less."""
+    whole = "\n".join(getattr(block, "text", "") for block in result.content)
+    return re.sub(r"\n\[took \d+\.\d s\]", "", whole)
 
 
 @dataclass
