@@ -124,7 +124,7 @@ class Conversation(Struct):
         if exchange is None or fact.block not in exchange.calls:
             self.orphans += 1
             return None
-        if fact.block not in exchange.results:
+        if all(answer.block != fact.block for answer in exchange.answers):
             exchange.answers = (*exchange.answers, fact)
         if exchange is not self.entries[-1]:
             self._indexes[fact.seq] = self._indexes[fact.of]
