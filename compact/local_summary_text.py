@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from .commitments import Commitment
 from .directives import REQUEST
-from .local_summary import Command, FileEdit, LocalSummary, Scores
+from .entry_account import Command, FileEdit, Scores
+from .local_summary import LocalSummary
 from .tokens import TokenCounter
 
 MAX_FILE_NAMES = 5  # of one file

@@ -117,7 +117,8 @@ def _output_text(spool: Spool, context: CommandContext, line: str, growing: bool
     if codec == "" and seems_binary(decoded_output(head)):
         spool.keep()
         binary = f"[binary output, {spool.total:,} bytes{_kept_in(spool, folder)}]"
-        return f"{escaped_bytes(tail)}\n{binary}" if spool.total <= 500 else binary  # bytes
+        is_short = spool.total <= 500  # bytes: each of them is shown
+        return f"{escaped_bytes(tail)}\n{binary}" if is_short else binary
     if codec != "utf-8":
         spool.keep()
     if spool.whole:

@@ -185,7 +185,7 @@ class Reply(Fact, frozen=True):
 
     @property
     def is_cut(self) -> bool:
-        """Whether the reply reached a limit within its text, which the next one then continues."""
+        """Return whether the reply was cut off by a limit, so that the next one continues it."""
         is_full = self.stop in ("max_tokens", "model_context_window_exceeded")
         return is_full and self.complete and not self.calls
 

@@ -53,7 +53,7 @@ class DataTag(StrEnum):
 
     @property
     def is_added(self) -> bool:
-        """Whether makeroom added the data to the prompt, not the user."""
+        """Return whether makeroom added the data to the prompt, not the user."""
         return self not in (DataTag.OWN_COMMAND, DataTag.PASTED)
 
 
@@ -101,12 +101,12 @@ class BaseBlock(Struct, frozen=True, array_like=True, tag=True, gc=False):
 
     @property
     def is_injected(self) -> bool:
-        """Whether makeroom put the block into a prompt."""
+        """Return whether makeroom put the block into a prompt."""
         return self.injected_text is not None
 
     @property
     def is_put_back(self) -> bool:
-        """Whether the block of a result is text of an earlier one that was put back."""
+        """Return whether the block of a result is text of an earlier one that was put back."""
         return False
 
     @property

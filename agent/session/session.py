@@ -199,7 +199,7 @@ class Session:
 
     @property
     def nested_charges(self) -> list[Mapping[str, Any]]:
-        """What `charge_nested` recorded: "session", "model", "usage" and "dollars" of each."""
+        """Return what `charge_nested` recorded: "session", "model", "usage" and "dollars" of each."""
         return [note.about for note in self.folded.metadata if note.topic == NESTED_TOPIC]
 
     def started(self, of: int, block: int) -> Started:

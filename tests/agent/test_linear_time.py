@@ -34,8 +34,8 @@ from agent.ui.terminal_text import (
 )
 from compact.commitments import commitments
 from compact.directives import weighed_sentences
+from compact.entry_account import _NUMBER
 from compact.identifiers import whole_name_counts
-from compact.local_summary import _NUMBER
 from compact.replacement import summary_in
 from compact.summary_prompt import _ANALYSIS, _SUMMARY
 from tools.patch import added_placeholder, find_all, unified_diff

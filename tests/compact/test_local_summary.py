@@ -5,6 +5,7 @@ from msgspec import structs
 
 from compact import local_summary as building
 from compact.directives import REQUEST
+from compact.entry_account import account_of
 from compact.identifiers import whole_name_counts
 from compact.local_summary import (
     AccountsMissing,
@@ -115,13 +116,13 @@ def test_accounts_made_in_steps_beforehand_give_the_same_summary_and_leave_littl
     steps = len(list(accounting_steps(made.folded)))
     assert steps == len(made.folded.entries) - 1 and list(accounting_steps(made.folded)) == []
     accounted = []
-    make = building._account
+    make = account_of
 
     def counted(*values):
         accounted.append(1)
         return make(*values)
 
-    monkeypatch.setattr(building, "_account", counted)
+    monkeypatch.setattr(building, "account_of", counted)
     assert build_local_summary(made.folded, made.folded.entries) == wanted
     assert len(accounted) == 1  # the newest entry
 
@@ -137,7 +138,7 @@ def test_a_session_whose_accounts_were_made_is_not_gone_through_again_before_eac
         looked_at.append(entry)
         return 0, 0, ()
 
-    monkeypatch.setattr(building, "_made_of", look)
+    monkeypatch.setattr(building, "composition_of", look)
     world.user("one more")
     assert list(summary_steps(world.folded)) == [] and looked_at == []
 
@@ -555,7 +556,7 @@ def searched_texts(monkeypatch):
         searched.append(text)
         return whole_name_counts(text)
 
-    monkeypatch.setattr("compact.local_summary.whole_name_counts", search)
+    monkeypatch.setattr("compact.entry_account.whole_name_counts", search)
     return searched
 
 

@@ -16,6 +16,7 @@ from agent.events import ContextChart, ContextCompacted, TurnFinished
 from agent.loop.model_call import prompt_tokens
 from agent.session.environment import own_words_sent
 from compact import local_summary
+from compact.entry_account import account_of
 from compact.identifiers import joined_text
 from compact.report import MIN_TOLD_TOKENS, compaction_notice
 from tests.narrowing import block_text, narrow, present
@@ -537,7 +538,7 @@ def test_a_resumed_session_accounts_once_for_each_entry(
 ) -> None:
     files(tmp_path, 12)
     accounted: list[int] = []
-    make = local_summary._account
+    make = account_of
 
     def count(entry: Entry, *values: Any) -> Any:
         accounted.append(entry.seq)
@@ -548,7 +549,7 @@ def test_a_resumed_session_accounts_once_for_each_entry(
         sid = run.controller.in_use[0].sid
         await run.do("/clear", f"/resume {sid}")
         before = run.controller.in_use[0].folded.last_seq
-        monkeypatch.setattr(local_summary, "_account", count)
+        monkeypatch.setattr(local_summary, "account_of", count)
         await run.do("what does task_3_7 do?", READ_ALL, "/compact")
         found = Counter(seq for seq in accounted if seq < before)
         assert found and set(found.values()) == {1}
