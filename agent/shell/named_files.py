@@ -69,7 +69,7 @@ def files_named_in(
 
 def _named(path: str, files: Collection[str], *, reads_below: bool) -> Iterator[NamedFile]:
     above = path
-    while above != "/":
+    while above not in ("/", ""):
         if not MARKS.search(above):
             yield from (NamedFile(file, Certainty.YES) for file in (above,) if file in files)
         else:
