@@ -187,8 +187,9 @@ class BlockTracker(Struct):
             newest = self._by_file[file][-1]
             newest.touched = self.calls
             newest.named += 1
+        results = exchange.results
         for index, use in exchange.uses.items():
-            result = exchange.results.get(index)
+            result = results.get(index)
             touch = _touch_of(folded, use, result)
             blocks = [each for file in touch.files for each in self.of_file(base_name(file))]
             if touch.kind == "writes":
@@ -204,10 +205,11 @@ class BlockTracker(Struct):
     def _add_covered(self, folded: Folded, exchange: Exchange) -> None:
         """Process an exchange that a summary covers, in time that does not depend on the earlier ones."""
         self.calls += 1
+        results = exchange.results
         for index, use in exchange.uses.items():
             if not (files := [file for file in files_of(use) if base_name(file)]):
                 continue
-            result = exchange.results.get(index)
+            result = results.get(index)
             touch = _covered_touch(folded, use, result, files)
             is_done = result is not None and not result.error
             self.edited = self.edited or (touch.kind == "writes" and is_done)

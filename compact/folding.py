@@ -190,9 +190,10 @@ def _recent_reads(folded: Folded, last: int) -> Iterator[tuple[str, Result]]:
     for entry in reversed(folded.entries):
         if not isinstance(entry, Exchange):
             continue
+        results = entry.results
         for index, use in reversed(entry.uses.items()):
             path = file_path_of(use)
-            result = entry.results.get(index)
+            result = results.get(index)
             if not path or result is None or path in done:
                 continue
             kind = folded.kind_of(use.name)

@@ -88,7 +88,8 @@ def _above_in_its_reply(folded: Folded, call: ToolUseBlock) -> list[int]:
     if (last := folded.conversation.last_exchange) is None:
         return []
     index = next((index for index, use in last.uses.items() if use.id == call.id), 0)
-    return [last.results[above].seq for above in sorted(last.results, reverse=True) if above < index]
+    results = last.results
+    return [results[above].seq for above in sorted(results, reverse=True) if above < index]
 
 
 def _is_same_file(use: ToolUseBlock, result: Result, file: str, path: str) -> bool:

@@ -169,8 +169,9 @@ CALL_NOT_RUN = "[not run: the turn was interrupted before this call]"
 def _result_parts(exchange: Exchange) -> list[Part]:
     """Return one result for each call, in call order; for a call without a result, a line that says so."""
     parts = []
+    results = exchange.results
     for index, use in exchange.uses.items():
-        result = exchange.results.get(index)
+        result = results.get(index)
         if result is None:
             text = TextBlock(CALL_INTERRUPTED if index in exchange.started else CALL_NOT_RUN)
             block = ToolResultBlock(use.id, (text,), is_error=True)

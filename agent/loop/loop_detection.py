@@ -48,9 +48,11 @@ def _latest(folded: Folded) -> Iterator[tuple[ToolUseBlock, tuple[Block, ...]]]:
     """Yield the calls since the user's last prompt with their results, the newest first."""
     for entry in reversed(folded.conversation.entries):
         if isinstance(entry, Exchange):
-            for block in sorted(entry.results, reverse=True):
-                if block in entry.uses:
-                    yield entry.uses[block], entry.results[block].content
+            uses = entry.uses
+            results = entry.results
+            for block in sorted(results, reverse=True):
+                if block in uses:
+                    yield uses[block], results[block].content
         elif entry.fact.source == "user":
             return
 

@@ -99,8 +99,9 @@ async def run_tool_calls(session: Session, context: TurnContext, emit: Emit, rep
     except (asyncio.CancelledError, TurnStopped, ModelError) as stop:
         why = f"[not run: {stop}]" if isinstance(stop, ModelError) else NOT_BEGUN
         exchange = session.folded.conversation.exchange_of(reply.seq)
+        results = exchange.results if exchange is not None else {}
         for index, use in waiting:
-            if exchange is None or index not in exchange.results:
+            if index not in results:
                 result = text_result(why, error=True, human={"text": "", "note": "not run"})
                 _answer(batch, replace(_refused(index, use, None, why), result=result))
         raise

@@ -150,21 +150,25 @@ def news_of_environment(folded: Folded, commands: str | None, mode: str) -> list
     known. In the permission mode "plan" every prompt says so.
     """
     planning = mode == "plan"
-    own_words = [text for _, text in reversed(own_words_sent(folded))]
+    own_words = _newest_words(folded)
     news = [PLAN_TEXT] if planning else []
     if commands is not None:
-        news += _news_of_commands(folded, commands, mode)
+        news += _news_of_commands(folded, own_words, commands, mode)
     last = next((text for text in own_words if text.startswith(_PLAN_HEAD)), "")
     if not planning and last.startswith("# Plan mode\nPlan mode is on"):  # in sessions of every version
         news.append(END_OF_PLAN_TEXT)
     return news
 
 
-def _news_of_commands(folded: Folded, commands: str, mode: str) -> list[str]:
-    """Return the text about commands in a permission mode, if the model was last sent another one."""
+def _newest_words(folded: Folded) -> list[str]:
+    """Return makeroom's own words that the model was sent, the newest first."""
+    return [text for _, text in reversed(own_words_sent(folded))]
+
+
+def _news_of_commands(folded: Folded, own_words: Sequence[str], commands: str, mode: str) -> list[str]:
+    """Return the text about commands in a permission mode, if the last one of `own_words` is another."""
     if folded.opened is None:
         return []
-    own_words = [text for _, text in reversed(own_words_sent(folded))]
     before = next((text for text in (*own_words, *folded.opened.system) if text in _COMMAND_TEXTS), OPEN_TEXT)
     now = text_in_mode(commands, mode) or OPEN_TEXT
     return [now] if now != before else []
@@ -174,7 +178,7 @@ def post_command_text(inbox: Inbox, folded: Folded, text: str, mode: str) -> Non
     """Send the model the text about commands in a permission mode, if it was last sent another one."""
     key = "commands"
     inbox.withdraw(key)
-    for news in _news_of_commands(folded, text, mode):
+    for news in _news_of_commands(folded, _newest_words(folded), text, mode):
         inbox.post(news, key, folded.last_seq + 1)
 
 

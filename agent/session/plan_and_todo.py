@@ -125,8 +125,9 @@ def newest_plan(folded: Folded) -> tuple[int, str] | None:
 
 def _plan_call(exchange: Exchange) -> str | None:
     """Return the plan that a call of the exchange showed, "" if the user denied it; None without a call."""
+    results = exchange.results
     for at, use in exchange.uses.items():
-        result = exchange.results.get(at)
+        result = results.get(at)
         if own_name(use.name) == PLAN_TOOL and result is not None and not result.error:
             given = str(result.about.get("plan") or use.input.get("plan") or "")
             return given if result.about.get("approved", True) else ""

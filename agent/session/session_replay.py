@@ -50,7 +50,8 @@ def show_replayed(session: Session, tools: Mapping[str, Tool], emit: Emit, polic
     _show_recent(session, tools, emit, policy)
     last = session.folded.conversation.last_exchange
     if last is not None and last.open:
-        running = [_call(use, tools) for index, use in last.uses.items() if index not in last.results]
+        results = last.results
+        running = [_call(use, tools) for index, use in last.uses.items() if index not in results]
         calls = ", ".join(f"`{each}`" for each in running)
         text = f"the previous run was interrupted during {calls}"
         text = f"{text}; {'it' if len(running) == 1 else 'they'} may have partially run"
@@ -147,8 +148,9 @@ def _events(entries: Sequence[Entry], session: Session, tools: Mapping[str, Tool
         elif not entry.superseded:
             if text := entry.fact.text.strip():
                 yield CommandOutput(_cut(text, entry.seq), "markdown")
+            uses = entry.uses
             for index, result in sorted(entry.results.items()):
-                use = entry.uses[index]
+                use = uses[index]
                 shown = _without_content(result) if result.seq in session.deferred else result
                 title = _title(use, tools)
                 yield ToolCallFinished(
