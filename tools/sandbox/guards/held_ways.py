@@ -28,8 +28,7 @@ _PASSING = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW |
 class HeldWays:
     """The directories of a project that are moved back after commands. The methods block."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self) -> None:
         self._held: dict[Path, int] = {}
 
     def hold(self, ways: Iterable[Path], *, first: bool) -> None:
@@ -47,10 +46,10 @@ class HeldWays:
                     os.close(self._held[way])
                 self._held[way] = opened
 
-    def move_back(self) -> list[str]:
-        """Move directories back; return a line about each."""
+    def move_back(self, folder: Path) -> list[str]:
+        """Move directories of the project `folder` back; return a line about each."""
         moved = [way for way in self._held if not self._is_in_place(way)]  # outer ones first
-        return [line for way in moved if (line := self._move_back(way))]
+        return [line for way in moved if (line := self._move_back(way, folder))]
 
     def close(self) -> None:
         for descriptor in self._held.values():
@@ -62,8 +61,8 @@ class HeldWays:
             return os.path.samestat(way.lstat(), os.fstat(self._held[way]))
         return False
 
-    def _move_back(self, way: Path) -> str:
-        shown = one_line_path(str(way.relative_to(self.folder)))
+    def _move_back(self, way: Path, folder: Path) -> str:
+        shown = one_line_path(str(way.relative_to(folder)))
         if self._is_in_place(way) or os.fstat(self._held[way]).st_nlink == 0:
             return ""  # it was moved back with a directory above it, or removed with all that was in it
         try:

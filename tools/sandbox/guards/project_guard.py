@@ -78,7 +78,7 @@ class ProjectGuard(Struct):
     may_prune: bool = False
     max_linked: int = _MAX_LINKED
     reports: list[str] = field(default_factory=list)
-    _ways: HeldWays = field(default_factory=lambda: HeldWays(Path()))
+    _ways: HeldWays = field(default_factory=HeldWays)
     _backups: dict[Path, GitBackup] = field(default_factory=dict)  # by git directory
     _before: dict[_Place, GuardedState] = field(default_factory=dict)
     _reported: set[str] = field(default_factory=set)  # new paths since then
@@ -88,9 +88,6 @@ class ProjectGuard(Struct):
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _ending: set[asyncio.Task[None]] = field(default_factory=set)
     _linking: asyncio.Task[None] | None = None
-
-    def __post_init__(self) -> None:
-        self._ways.folder = self.folder
 
     async def prepare(self) -> None:
         """Back up the project's repository beforehand, so that the first command does not wait for all of it.
@@ -218,7 +215,7 @@ class ProjectGuard(Struct):
                     may_prune = self.may_prune
                     restored = (backup.restore(may_prune=may_prune) for backup in self._backups.values())
                     ways = (_restore_ways(*each) for each in existing) if self.restores else ()
-                    moved = self._ways.move_back()
+                    moved = self._ways.move_back(self.folder)
                     return [*moved, *chain.from_iterable(chain(ways, restored, found))]
 
                 self.reports += await in_thread(FILE_TIMEOUT_S, lambda _: look())
