@@ -78,12 +78,17 @@ CHANGES: dict[str, tuple[Act, str]] = {
     "a folder for a file": (bash("rm .git/config; mkdir -p .git/config/x"), ".git/config: restored"),
     "a link for a file": (bash("ln -sf ../src/x .git/config"), ".git/config: restored"),
     "a link to somewhere else": (bash("ln -sf /etc/passwd .envrc"), ".envrc: restored"),
-    "a link for a folder": (bash("mv .git/hooks src/h; ln -s ../src/h .git/hooks"), ".git/hooks: restored"),
+    "a link for a folder": (
+        bash("mv .git/hooks src/h; ln -s ../src/h .git/hooks"), "moved .git/hooks, which leads to"
+    ),
     "a pipe": (bash("rm .git/config; mkfifo .git/config"), ".git/config: restored"),
     "a secret": (bash("echo KEY=2 > .env"), ".env: restored"),
     "git moved away and a link in its place": (
         bash("mv .git .other; ln -s .other .git; echo evil > .git/hooks/pre-commit; rm .other/config"),
-        "replaced .git: restored",
+        "moved .git, which leads to protected files: moved back",
+    ),
+    "git moved far away and copied back": (
+        bash("mv .git src/g; cp -r src/g .git; echo evil > .git/config"), "moved .git, which leads to"
     ),
     "git made anew": (
         bash("cp -r .git new; rm -rf .git; mv new .git; echo evil > .git/config"), ".git/config: restored"
@@ -222,7 +227,10 @@ def test_nothing_outside_is_written_through_a_link(project: Path) -> None:
         await guard.end()
         assert list(outside.iterdir()) == []
         assert (project / ".vscode/tasks.json").read_text() == "{}"
-        assert any("replaced .git: the original directory is gone" in line for line in guard.reports)
+        assert any(
+            "removed .git, which leads to protected files: it no longer exists" in line
+            for line in guard.reports
+        )
         assert not os.path.lexists(project / ".git")
 
     run(main())
@@ -354,7 +362,7 @@ def test_a_nested_repository_that_was_moved_is_moved_back_before_it_counts_as_de
         sub.rename(project / "other")
         await guard.end()
         (told,) = guard.take_reports()
-        assert "replaced sub: restored" in told
+        assert "moved sub, which leads to protected files: moved back" in told
         assert contents(sub) == before and not (project / "other").exists()
 
     run(main())

@@ -247,8 +247,8 @@ def test_a_directory_above_a_file_that_must_not_be_edited_is_moved_back(tmp_path
     for name in ("db/1/schema.rb", "conf/main.yml"):
         assert (shell.folder / name).read_text() == f"text of {name}"
     assert (shell.folder / "conf/other").read_text() == "text of db/1/other"
-    assert "moved db/1, which leads to files that a rule protects: moved back" in shell.texts
-    assert "moved conf, which leads to files that a rule protects: moved back; what was in" in shell.texts
+    assert "moved db/1, which leads to protected files: moved back" in shell.texts
+    assert "moved conf, which leads to protected files: moved back; what was in" in shell.texts
     assert not (shell.folder / "lib/away").exists() and len(list((shell.folder / "db").iterdir())) == 2
 
 

@@ -16,7 +16,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
@@ -123,7 +123,7 @@ class ProjectGuard(Struct):
                 states = states if first else earlier | states
                 within = islice(_repositories_in(states[places[0]]), _MAX_REPOSITORIES)
                 self._keep_repositories([place.path for place in places[1:]], [*within], first=first)
-                self._ways.hold(held, first=first)
+                self._ways.hold(self._ways_to_protected(held, states), first=first)
                 return states
 
             if first:
@@ -134,6 +134,16 @@ class ProjectGuard(Struct):
             is_linking = self._linking is not None and not self._linking.done()
             if not is_linking and any(backup.unlinked for backup in self._backups.values()):
                 self._linking = asyncio.ensure_future(self._link_more())
+
+    def _ways_to_protected(
+        self, held: Sequence[Path], states: Mapping[_Place, GuardedState]
+    ) -> dict[Path, str]:
+        """Return the directories to hold, with their names in reports."""
+        ways = {way: one_line_path(str(way.relative_to(self.folder))) for way in held}
+        if self.restores:
+            for place, state in states.items():
+                ways |= {place.path / way: place.shown(way) for way in state.ways}
+        return ways
 
     def _keep_repositories(
         self, others: Iterable[Path], within: Iterable[Path], *, first: bool, beforehand: bool = False
@@ -214,9 +224,7 @@ class ProjectGuard(Struct):
                     found = (self._look_at(place, state) for place, state in existing)
                     may_prune = self.may_prune
                     restored = (backup.restore(may_prune=may_prune) for backup in self._backups.values())
-                    ways = (_restore_ways(*each) for each in existing) if self.restores else ()
-                    moved = self._ways.move_back(self.folder)
-                    return [*moved, *chain.from_iterable(chain(ways, restored, found))]
+                    return [*self._ways.move_back(), *chain.from_iterable(chain(restored, found))]
 
                 self.reports += await in_thread(FILE_TIMEOUT_S, lambda _: look())
 
@@ -353,34 +361,6 @@ def _put_back(place: _Place, before: GuardedState, reported: set[str], kept: Pat
             if change.what != "changed" or before.entries[path].kind != now.entries[path].kind:
                 whole.add(path)
     return _shortened(lines)
-
-
-def _restore_ways(place: _Place, before: GuardedState) -> Iterator[str]:
-    """Move replaced directories on the way to guarded files aside, and the original ones back."""
-    with closing(os.open(place.path, FOLDER_FLAGS)) as root:
-        yield from _restore_ways_below(root, place, before)
-
-
-def _restore_ways_below(root: int, place: _Place, before: GuardedState) -> Iterator[str]:
-    for way, identity in sorted(before.ways.items()):
-        above, name = os.path.split(way)
-        with suppress(OSError), closing(safe_open(above or ".", FOLDER_FLAGS, base=root)) as here:
-            with suppress(OSError), closing(os.open(name, FOLDER_FLAGS, dir_fd=here)):
-                continue
-            with suppress(FileNotFoundError):
-                os.rename(name, f"{name}.replaced-{os.urandom(4).hex()}", src_dir_fd=here, dst_dir_fd=here)
-            where = "the original directory is gone"
-            for other in _names(here):
-                state = os.stat(other, dir_fd=here, follow_symlinks=False)
-                if (state.st_dev, state.st_ino) == identity and stat.S_ISDIR(state.st_mode):
-                    os.rename(other, name, src_dir_fd=here, dst_dir_fd=here)
-                    where = "restored"
-            yield f"[{BY_WHOM} replaced {place.shown(way)}: {where}]"
-
-
-def _names(folder: int) -> list[str]:
-    with closing(os.open(".", LISTED_FOLDER, dir_fd=folder)) as listed:
-        return os.listdir(listed)  # noqa: PTH208 - a descriptor
 
 
 class _Undo(Struct, frozen=True):
