@@ -6,19 +6,16 @@ import re
 from collections.abc import Callable, Sequence
 from fnmatch import translate
 
-from transcripts.patterns import lazy_pattern
-
-MAX_GLOB_ALTERNATIVES = 200  # that the braces of one pattern stand for
-_BRACES = lazy_pattern(r"\{([^{}]*,[^{}]*)\}")  # the innermost ones
+from tools.guarded import alternatives
 
 
 def name_matcher(pattern: str) -> Callable[[str], bool]:
     """Return a test of paths below a directory against a glob: by name alone where it has no slash.
 
-    `**` stands for any directories, `{a,b}` for each of its words; names like `[id]` also match themselves.
-    Raises ValueError for more alternatives than MAX_GLOB_ALTERNATIVES.
+    `**` stands for any directories, `{a,b}` for each of its words and itself; names like `[id]` also match
+    themselves. Raises ValueError for too many alternatives.
     """
-    globs = [each.strip("/") if "/" in each.strip("/") else each for each in _without_braces(pattern)]
+    globs = [each.strip("/") if "/" in each.strip("/") else each for each in alternatives(pattern)]
     globs += [each.replace("[", "\\[") for each in globs if "[" in each]
     anywhere = [each.removeprefix("**/") for each in globs]
     by_name = [_name_pattern(each).pattern for each in anywhere if "/" not in each]
@@ -32,22 +29,6 @@ def name_matcher(pattern: str) -> Callable[[str], bool]:
         return fits_name(path) or any(_fits(each, path.split("/")) for each in by_path)
 
     return fits if by_path else fits_name
-
-
-def _without_braces(pattern: str) -> list[str]:
-    """Return the patterns that `{a,b}` expands to; braces without a comma are ordinary characters."""
-    done = []
-    waiting = [pattern]
-    while waiting:
-        found = _BRACES.search(each := waiting.pop())
-        if found is None:
-            done.append(each)
-            continue
-        words = found[1].split(",")
-        waiting += [f"{each[: found.start()]}{word}{each[found.end() :]}" for word in reversed(words)]
-        if len(done) + len(waiting) > MAX_GLOB_ALTERNATIVES:
-            raise ValueError(f"it expands to more than {MAX_GLOB_ALTERNATIVES} patterns")
-    return done
 
 
 def _path_pattern(pattern: str) -> tuple[re.Pattern[str] | None, ...]:

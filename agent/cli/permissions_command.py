@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from agent.app import permission_store
 from agent.errors import UsageError
-from agent.permissions import PermissionRules, Verdict, barring_globs, judge_call, withheld_files
+from agent.permissions import PermissionRules, Verdict, barred_paths, barring_globs, judge_call
 from tools.access import command_access
 from tools.base import ToolError
 from tools.guarded import search_of_project
@@ -80,8 +80,8 @@ def _with_withheld_files(rules: PermissionRules) -> PermissionRules:
     if globs:
         search.look_for(globs)
         search.find()
-    found = withheld_files(rules, search.matching(globs))
-    return replace(rules, withheld=found, hides_files=rules.sandboxed, real_path=os.path.realpath)
+    barred = barred_paths(rules, search.matching(globs))
+    return replace(rules, withheld=barred.withheld, hides_files=rules.sandboxed, real_path=os.path.realpath)
 
 
 def _commands(lines: BinaryIO) -> Iterator[str]:

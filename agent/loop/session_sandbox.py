@@ -18,11 +18,11 @@ from msgspec.structs import replace
 
 from agent.errors import ConfigError
 from agent.permissions import (
+    BarredPaths,
     PermissionStore,
     barred_paths,
     barring_globs,
     reachable_hosts,
-    withheld_files,
 )
 from agent.session import command_text
 from agent.version import __version__
@@ -73,6 +73,7 @@ class SessionSandbox(Struct):
     _warned: str = ""
     _settling: asyncio.Lock = field(default_factory=asyncio.Lock)
     _base: SandboxProfile | None = None
+    _barred: BarredPaths | None = None  # of the last profile
     _files: list[tuple[int, int, int]] = field(default_factory=list)
     _held: list[int] = field(default_factory=list)  # descriptors of the writable directories
     _proxy: NetworkProxy | None = None
@@ -144,7 +145,8 @@ class SessionSandbox(Struct):
         chosen = self.permissions.sandbox
         read = {self._place(text) for text in chosen.read}
         planning = self.permissions.planning
-        barred = barred_paths(self.permissions.rules, self.matching_paths())
+        barred = self._find_barred()
+        self._barred = barred
         hidden = (*(place for place in base.hidden if place not in read), *barred.unreadable)
         return replace(
             base,
@@ -191,6 +193,9 @@ class SessionSandbox(Struct):
             )
         return ""
 
+    def _find_barred(self) -> BarredPaths:
+        return barred_paths(self.permissions.rules, self.matching_paths())
+
     def matching_paths(self) -> list[str]:
         """Return the paths of the project that match the globs of rules, as they were last found."""
         globs = barring_globs(self.permissions.rules)
@@ -235,6 +240,7 @@ class SessionSandbox(Struct):
         """Use the profile for the present settings and files, and note what the sandbox can do with it."""
         store = self.permissions
         runner = command_runner(self.tools)
+        self._barred = None
         holds = False  # Landlock does not protect modes, owners and times
         try:
             before = self._files
@@ -267,7 +273,7 @@ class SessionSandbox(Struct):
             sandbox_required=required,
             widened=bool(store.sandbox.write),
             git_settings_held=bool(runner.profile and runner.profile.holds_git_settings),
-            withheld=withheld_files(store.rules, self.matching_paths()) if restricted else (),
+            withheld=(self._barred or self._find_barred()).withheld if restricted else (),
             real_path=os.path.realpath,
             hides_files=self.level in ("namespaces", "sandbox-exec"),
         )

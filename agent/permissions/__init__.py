@@ -57,11 +57,11 @@ if TYPE_CHECKING:
         sandbox_entries,
     )
     from .withheld import (
+        BarredPaths,
         barred_paths,
         barring_globs,
         barring_rule,
         reachable_hosts,
-        withheld_files,
     )
 
 __all__ = [
@@ -75,6 +75,7 @@ __all__ = [
     "SESSION_ORIGIN",
     "WEB_TOOLS",
     "WRITES_A_FILE",
+    "BarredPaths",
     "Mode",
     "PermissionRules",
     "PermissionStore",
@@ -101,13 +102,12 @@ __all__ = [
     "stored_places",
     "stored_rules",
     "translate_rule",
-    "withheld_files",
 ]
 __getattr__ = lazy_door(
     __name__,
     {
         "allow_rules": "opening_rule",
-        "withheld": "barred_paths barring_globs barring_rule reachable_hosts withheld_files",
+        "withheld": "BarredPaths barred_paths barring_globs barring_rule reachable_hosts",
         "claude_rules": "UnreadableRule translate_rule",
         "explanation": "explain_line",
         "modes": "MODES Mode OUTSIDE WRITES_A_FILE client_mode mode_named",

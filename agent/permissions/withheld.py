@@ -35,12 +35,14 @@ class BarredPaths(NamedTuple):
     ways: directories of the project that lead to unreadable paths. No command may rename them, since the rule
         would no longer match then. Programs cannot rename files from or to them either
     held: those that lead to unwritable paths. They are moved back after a command
+    withheld: the unreadable and unwritable paths, each with its rule
     """
 
     unreadable: list[Path]
     unwritable: list[Path]
     ways: list[Path]
     held: list[Path]
+    withheld: tuple[tuple[str, Rule], ...]
 
 
 def barred_paths(rules: PermissionRules, matching: Iterable[str] = ()) -> BarredPaths:
@@ -54,12 +56,8 @@ def barred_paths(rules: PermissionRules, matching: Iterable[str] = ()) -> Barred
         unwritable=[path for path, rule in barred if rule.tool == EDITING],
         ways=[*ways[READING]],
         held=[*ways[EDITING]],
+        withheld=tuple((str(path), rule) for path, rule in barred),
     )
-
-
-def withheld_files(rules: PermissionRules, matching: Iterable[str] = ()) -> tuple[tuple[str, Rule], ...]:
-    """Return the existing paths that rules withhold, each with the rule; `matching` as for `barred_paths`."""
-    return tuple((str(path), rule) for path, rule in (*_barred(rules), *_barred_by_globs(rules, matching)))
 
 
 def barring_rule(

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from itertools import chain, islice
@@ -100,6 +100,7 @@ class SecretSearch:
         self._listings: dict[str, _Listing] = {}
         self._judged: dict[str, tuple[Stamp | None, bool]] = {}
         self._index: tuple[Stamp | None, PathGlobs, tuple[str, ...]] = (None, self._globs, ())
+        self._matching: dict[frozenset[str], list[str]] = {}  # in the last search, one path more than allowed
 
     def look_for(self, globs: frozenset[str]) -> None:
         """Let the next searches look for paths that match these globs as well."""
@@ -122,20 +123,21 @@ class SecretSearch:
 
         They must be among those that `look_for` was given. There are at most MAX_MATCHING.
         """
-        return list(islice(self._matching(globs), MAX_MATCHING))
+        return self._matching_in_search(globs)[:MAX_MATCHING]
 
     def covers(self, globs: frozenset[str]) -> bool:
         """Return whether `matching` returns all paths that match these globs, as far as is known."""
-        too_many = next(islice(self._matching(globs), MAX_MATCHING, None), None)
-        return not globs or (too_many is None and len(self._listings) < MAX_FOLDERS)
+        few = len(self._matching_in_search(globs)) <= MAX_MATCHING
+        return not globs or (few and len(self._listings) < MAX_FOLDERS)
 
-    def _matching(self, globs: frozenset[str]) -> Iterable[str]:
-        if not globs:
-            return ()
-        wanted = PathGlobs(self.folder, globs)
-        listed = chain.from_iterable(listing.matching for listing in self._listings.values())
-        tracked = () if self.complete else self._tracked_matching(wanted)
-        return dict.fromkeys(chain(filter(wanted.match, listed), tracked))
+    def _matching_in_search(self, globs: frozenset[str]) -> list[str]:
+        if globs and globs not in self._matching:
+            wanted = PathGlobs(self.folder, globs)
+            listed = chain.from_iterable(listing.matching for listing in self._listings.values())
+            tracked = () if self.complete else self._tracked_matching(wanted)
+            found = dict.fromkeys(chain(filter(wanted.match, listed), tracked))
+            self._matching[globs] = list(islice(found, MAX_MATCHING + 1))
+        return self._matching.get(globs, [])
 
     def stamp(self, place: str) -> Stamp:
         """Return the stamp of a directory, which `find` may just have looked at. Raises OSError."""
@@ -175,6 +177,7 @@ class SecretSearch:
                 last += listing.last
             layer = below
         self._listings = reached
+        self._matching = {}
 
     def _tracked(self) -> Iterator[str]:
         """Yield the paths of possible secrets and of globs in the index of the project's repository."""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from agent.permissions.modes import MODES, Mode
 from agent.permissions.rule_syntax import parse_rules
 from agent.permissions.rules import PermissionRules, Verdict, judge_call
-from agent.permissions.withheld import withheld_files
+from agent.permissions.withheld import barred_paths
 from agent.shell import ProjectEnvironment
 from tests.tables import each_row
 from tools.base import Access
@@ -34,7 +34,7 @@ class Project:
             folder=str(folder),
             reading=lambda: ProjectEnvironment(str(folder), {"PATH": "/usr/bin:/bin"}),
         )
-        self.rules = replace(rules, withheld=withheld_files(rules, [f"{folder}/conf/a.yml"]))
+        self.rules = replace(rules, withheld=barred_paths(rules, [f"{folder}/conf/a.yml"]).withheld)
 
     def judge(
         self, line: str, mode: Mode = "manual", *, sandboxed: bool = True, hides_files: bool = False
