@@ -44,7 +44,7 @@ async def show_sandbox(controller: Controller, argument: str) -> Event | None:
     try:
         changed = _change(sandbox, *argument.split(maxsplit=1)) if argument else ""
     except ValueError as error:
-        return Notice(str(error), "warning")
+        return Notice(str(error), "warning", UsageError.code)
     try:
         await sandbox.warm()
     except ConfigError as error:

@@ -412,6 +412,9 @@ def test_config_takes_a_name_and_a_value(tmp_path: Path) -> None:
         assert "mode   acceptEdits: " in await run.do("/config permission_mode acceptEdits")
         assert "the effort is now low" in await run.do("/config effort low")
         assert "setting  off" in await run.do("/config sandbox off")
+        assert "cannot set sandbox to 'purple': it must be one of auto, require, off" in await run.do(
+            "/config sandbox purple"
+        )
         shown = await run.do("/permissions mode manual")
         assert "mode   manual: asks before edits, and before commands that are not read-only" in shown
         assert "outside the sandbox" not in shown
