@@ -166,7 +166,8 @@ def evicted(folded: Folded) -> list[Evicted]:
     found: dict[str, Evicted] = {}
     for made in reversed(in_force(folded)):
         left = sorted(_left_out_by(folded, made), key=lambda each: -each.tokens)
-        found.update((each.id, each) for each in left if each.what and each.id not in found)
+        new = (each for each in left if each.what and each.id not in found)
+        found.update((each.id, each) for each in new if each.id.partition(".")[0] not in found)
     return list(found.values())
 
 
@@ -175,7 +176,8 @@ def _left_out_by(folded: Folded, made: Compacted) -> Iterator[Evicted]:
         if isinstance(edit, Clear) and (cleared := fact_at(folded, edit.seq)) is not None:
             block = "" if isinstance(cleared, Result) else f".{edit.block}"
             tokens = _tokens_before(edit, cleared)
-            yield Evicted(f"r{edit.seq}{block}", what=_label(folded, cleared), tokens=tokens, by=made.id)
+            label = _label(folded, cleared, edit.block)
+            yield Evicted(f"r{edit.seq}{block}", what=label, tokens=tokens, by=made.id)
         elif isinstance(edit, Fold):
             for fact in folded.facts:
                 if edit.first <= fact.seq <= edit.last and isinstance(fact, User | Reply | Result):
@@ -193,12 +195,17 @@ def _tokens_before(edit: Clear, fact: Fact) -> int:
     return edit.saves + PLACEHOLDER_TOKENS
 
 
-def _label(folded: Folded, fact: Fact) -> str:
-    """Return a one-line label for a fact; "" for one that is not part of the conversation."""
+def _label(folded: Folded, fact: Fact, block: int | None = None) -> str:
+    """Return a one-line label for a fact, or for one block of a message.
+
+    It is "" for a fact that is not part of the conversation.
+    """
     match fact:
         case Result():
             use = fact.call_in(fact_at(folded, fact.of))
             return call_label(use) if use is not None else fact.speaker
+        case User(blocks=blocks) | Reply(blocks=blocks) if block is not None:
+            return f"{fact.speaker}: {_beginning(blocks[block : block + 1])}"
         case User(blocks=blocks):
             return f"{fact.speaker}: {_beginning(blocks_of_user(blocks) or blocks)}"
         case Reply(blocks=blocks):

@@ -190,6 +190,20 @@ def test_what_left_the_context_is_listed_newest_compaction_first_largest_first()
     assert {each.by for each in evicted(world.folded)} == {older.id}
 
 
+def test_blocks_that_left_are_labelled_by_their_own_text_and_listed_once():
+    world = World(judged=False)
+    world.user("a log", "a trace")
+    world.reply("seen")
+    cut = tuple(Clear(1, block, "content", "[cleared]", 5) for block in (0, 1))
+    world.add(Compacted, "micro", "auto", cut, report={})
+    assert [(each.id, each.what) for each in evicted(world.folded)] == [
+        ("r1.0", "user: a log"),
+        ("r1.1", "user: a trace"),
+    ]
+    fold(world, 1, world.folded.last_seq)
+    assert [each.id for each in evicted(world.folded)] == ["r1", "r3"]
+
+
 def test_what_a_fold_left_out_is_listed_fact_by_fact_under_its_first_words():
     world = World(judged=False)
     world.user("do  this\nnow " + "x" * 100, ImageBlock("image/png", ""))
