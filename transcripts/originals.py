@@ -34,7 +34,7 @@ MAX_FACT_CHARS = 4_000  # of one fact in a range; `r<seq>` returns the whole tex
 NOTHING_SAID = "(no text)"
 REWOUND_NOTE = (
     "[rewound: no longer part of the conversation. To continue from this point in a copy, "
-    "run makeroom -r {} --at r{}]"
+    "run {}-r {} --at r{}]"
 )
 
 
@@ -45,7 +45,8 @@ class Originals(Struct, frozen=True):
     """The facts of a running session `sid` (its live `folded`) and the directory of its stored outputs.
 
     `home` is the directory with the transcripts, None if none are stored; paths are relative to `project`.
-    With `typed`, prompts are shown to the user without what makeroom and hooks added.
+    With `typed`, prompts are shown to the user without what makeroom and hooks added. `program` is the
+    command that starts makeroom, with a space at its end.
     """
 
     folded: Folded
@@ -55,6 +56,7 @@ class Originals(Struct, frozen=True):
     home: Path | None = None
     project: Path = Path()
     typed: bool = False
+    program: str = "makeroom "
 
     def original(self, id: str) -> str:
         """Return the original text of a recall id. Raises KeyError with a message that lists valid ids."""
@@ -126,7 +128,7 @@ class Originals(Struct, frozen=True):
         if compaction is not None:
             return self._left_out(int(compaction))
         if rewound := _rewound(self, int(first), int(last or first)):
-            note = REWOUND_NOTE.format(search.short_sid(self.sid), rewound[-1].seq)
+            note = REWOUND_NOTE.format(self.program, search.short_sid(self.sid), rewound[-1].seq)
             return f"{note}\n{replace(self, folded=Folded(rewound), home=None)._own_original(id)}"
         if last is not None:
             return self._stretch(fact for fact in self.folded.facts if int(first) <= fact.seq <= int(last))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from agent.app import Controller, overheads
+from agent.app import Controller, overheads, start_command
 from agent.events import CommandOutput, ContextChart, Event, Notice
 from agent.formatting import format_count, shorten, whole_percent
 from agent.loop import CompactionRequest, TurnContext, compact_context, off_loop, prompt_tokens, situation_of
@@ -309,7 +309,8 @@ async def show_evicted(controller: Controller, argument: str) -> Event | None:
     if not is_recall_id(argument):
         return await _search(controller, argument, "session")
     try:
-        return CommandOutput(replace(lookup(), typed=True).original(argument))
+        originals = replace(lookup(), typed=True, program=start_command(controller.setup.options))
+        return CommandOutput(originals.original(argument))
     except KeyError as error:
         return Notice(str(error.args[0]), "warning")
 

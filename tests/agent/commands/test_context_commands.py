@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from agent.app import Options
 from agent.app.controller import prompt_blocks
 from agent.commands import costs
 from agent.events import ContextChart, ContextCompacted, TurnFinished
@@ -382,6 +383,8 @@ def test_an_id_that_is_not_there_is_answered_with_those_near_it(tmp_path: Path) 
         assert await run.do(f"/recall r{prompt}") == "hello again"
         assert await run.do(f"/recall {sid[:8]}/r{prompt}") == "hello again"
         await run.do("/rewind 2")
+        run.controller.setup = replace(run.controller.setup, options=Options(offline=True))
+        assert f"run makeroom --offline -r {sid[:8]} --at r{prompt}]" in await run.do(f"/recall r{prompt}")
         left = ", ".join(f"r{entry.seq}" for entry in run.controller.in_use[0].folded.entries)
         assert await run.do("/recall r99999") == f"unknown recall id r99999. Closest ids: {left}"
 
