@@ -33,7 +33,8 @@ class RunSetup(Struct, frozen=True):
     variables       approved ones of settings files, for commands, hooks and servers
     why_no_project  the reason why the directory is not a project, which keeps it read-only; "" otherwise
     read_start      the start of the transcript to resume, which the choice of the session has read
-    key_names       names of the keys by action; the screen replaces them with the user's own key bindings
+    key_names       names of the keys by action; the screen replaces them with the user's own key bindings,
+                    and without a screen they are ""
     """
 
     options: Options

@@ -30,6 +30,11 @@ SHORT_KEY_HELP = (
     "  {mode} changes the permission mode; {outputs} turns full outputs on or off",
     "  {interrupt} twice exits; {program} -c resumes the session",
 )
+PLAIN_KEY_HELP = (  # where there are only lines
+    "  Enter sends a line, @ mentions a file, ! runs a shell command, / a command of makeroom",
+    "  Ctrl-C interrupts a turn, and exits when pressed twice; Ctrl-D exits",
+    "  {program} -c resumes the session",
+)
 HELP_SECTIONS: Mapping[str, str] = {  # section of the short help -> its commands
     "session": "clear resume sessions rewind fork rename export copy exit",
     "window": "context compact uncompact recall search drop pin",
@@ -68,8 +73,12 @@ async def show_help(controller: Controller, argument: str) -> Event | None:
         return CommandOutput("\n".join(lines))
     if name in HELP_SECTIONS:
         return CommandOutput("\n".join(_summary_lines(section_commands(name))))
+    keys = controller.setup.key_names
+    program = start_command(controller.setup.options).rstrip()
+    plain = [line.format(program=program) for line in PLAIN_KEY_HELP]
     if name == "keys":
-        keys = controller.setup.key_names
+        if not any(keys.values()):
+            return CommandOutput("\n".join(plain))
         own = [f"{key} runs {line}" for line, key in keys.items() if line.startswith("/") and key]
         return CommandOutput("\n".join([*filter(None, (with_keys(line, keys) for line in KEY_HELP)), *own]))
     if name == "commands":
@@ -84,8 +93,8 @@ async def show_help(controller: Controller, argument: str) -> Event | None:
         f"  {section:<{width}}  {' '.join(f'/{each.name}' for each in section_commands(section))}"
         for section in HELP_SECTIONS
     ]
-    keys = {**controller.setup.key_names, "program": start_command(controller.setup.options).rstrip()}
-    short = [with_keys(line, keys) for line in SHORT_KEY_HELP]
+    short = [with_keys(line, {**keys, "program": program}) for line in SHORT_KEY_HELP]
+    short = short if any(keys.values()) else plain
     if yours := " ".join(f"/{each.name}" for each in library.for_users()):
         lines.append(f"  {'yours':<{width}}  {shorten(yours, 66)}")  # so that the line fits 80 columns
     return CommandOutput("\n".join(["Keys", *short, "Commands", *lines, MORE_HELP]))

@@ -33,6 +33,7 @@ async def run_repl(make_driver: Factory, setup: RunSetup) -> int:
     """
     if at_screen(setup.options.plain):
         return await _run_screen(make_driver, setup)
+    setup.key_names.update(dict.fromkeys(setup.key_names, ""))
     return await PlainRepl(make_driver, setup.masks.text).run(setup.options.prompt)
 
 

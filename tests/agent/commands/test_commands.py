@@ -1,6 +1,7 @@
 """The table of slash commands: help, unknown names, and what may run during a turn."""
 
 import asyncio
+import re
 from importlib import import_module
 from inspect import iscoroutinefunction
 from pathlib import Path
@@ -39,6 +40,11 @@ def test_help_fits_a_small_window_and_leads_to_all_of_it(tmp_path: Path) -> None
         assert (await run.do("/help undo")).endswith("\nalso: /undo") and "Ctrl-_ undoes" in keys
         assert "also:" not in await run.do("/help theme")
         assert "did you mean /compact?" in await run.do("/help compcat")
+        names = run.controller.setup.key_names
+        names.update(dict.fromkeys(names, ""))  # as without a screen
+        for line in ("/help", "/help keys"):
+            told = await run.do(line)
+            assert "Ctrl-C interrupts" in told and not {"Esc", "Tab", "Up"} & set(re.findall(r"\w+", told))
 
     run_controller(tmp_path, work)
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.sampling import sampled_rows
 
-from .pty_terminal import PtyTerminal, scripted
+from .pty_terminal import PtyTerminal, makeroom, scripted
 
 
 @pytest.mark.parametrize(("term", "words"), [("dumb", []), ("xterm", ["--plain"])], ids=["dumb", "--plain"])
@@ -67,6 +67,13 @@ def test_line_mode_reads_a_pipe_to_its_end(tmp_path):
     assert [word in done.stdout for word in ("one", "output of /help", "two")] == [True] * 3
     assert "\x1b" not in done.stdout
     assert done.stderr == ""
+
+
+def test_help_lists_no_keys_of_the_screen(tmp_path):
+    argv = makeroom(f"--offline --plain --no-session -C {tmp_path}")
+    done = subprocess.run(argv, input="/help keys", capture_output=True, text=True, timeout=60, check=True)
+    assert "Ctrl-C interrupts a turn" in done.stdout
+    assert "Ctrl-O" not in done.stdout
 
 
 @pytest.mark.parametrize(
