@@ -111,19 +111,21 @@ def _settle(future: asyncio.Future[Any], value: Any) -> None:
 class CommandSocket:
     """Starts and tracks the commands of one spawner. Belongs to the running event loop.
 
-    `hello` is the spawner's first message, {} if it ended before that. `take_along` makes it close once no
-    command is left.
+    `hello` is the spawner's first message, {} if it ended before that. `has_run` is true once a command was
+    requested.
     """
 
     def __init__(self, end: socket.socket) -> None:
         self.loop = asyncio.get_running_loop()
         self.hello: asyncio.Future[Mapping[str, Any]] = self.loop.create_future()
         self.commands: dict[int, CommandHandle] = {}
+        self.has_run = False
         self._connecting: dict[int, asyncio.Future[socket.socket]] = {}
         self._looking: dict[int, asyncio.Future[list[Any]]] = {}
         self.socket = JsonSocket(end, self._received, self._closed)
         self._count = 0
         self._retired = False
+        self._closing = False  # we close it
 
     def run(self, take: Callable[[bytes], object], talk: tuple[int, ...] = (), **start: Any) -> CommandHandle:
         """Start a command without waiting. It runs once `pid` is known. `take` gets its output.
@@ -135,6 +137,7 @@ class CommandSocket:
             for fd in talk:
                 os.close(fd)
             raise SupervisorLost("the process that runs commands has ended")
+        self.has_run = True
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         self._count += 1
@@ -189,14 +192,30 @@ class CommandSocket:
         if not self.commands:
             self.socket.close()
 
+    def close(self) -> list[int]:
+        """Close the socket, with which the spawner ends all its commands.
+
+        Return the process groups to kill if the spawner is killed before that.
+        """
+        groups = self._groups()
+        self._closing = True
+        self.socket.close()
+        return groups
+
+    def _groups(self) -> list[int]:
+        """Return the process groups of running commands, unless the kernel ends them with the spawner."""
+        if self.hello.done() and self.hello.result().get("hello") in ("namespace", "namespaces"):
+            return []
+        running = [command for command in self.commands.values() if not command.exited.done()]
+        known = [each.pid.result() for each in running if each.pid.done() and not each.pid.cancelled()]
+        return [pid for pid in known if isinstance(pid, int)]
+
     def _closed(self) -> None:
         """Complete everything that waits for an answer, since we or the spawner closed the socket."""
-        enclosed = self.hello.done() and self.hello.result().get("hello") in ("namespace", "namespaces")
+        for group in () if self._closing else self._groups():
+            with suppress(OSError):
+                os.killpg(group, signal.SIGKILL)
         for command in self.commands.values():
-            pid = command.pid.result() if command.pid.done() and not command.pid.cancelled() else None
-            if isinstance(pid, int) and not enclosed and not command.exited.done():
-                with suppress(OSError):  # the kernel does not end it, so kill the known processes
-                    os.killpg(pid, signal.SIGKILL)
             _settle(command.pid, OSError(0, "the process that runs commands has ended"))
             _settle(command.left, [])
             _settle(command.ports, [])

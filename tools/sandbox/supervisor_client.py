@@ -10,6 +10,7 @@ import asyncio
 import errno
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -49,8 +50,8 @@ class Supervisor:
         self.open = CommandSocket(end)
         self.sandboxed: CommandSocket | None = None
         self._profile: SandboxProfile | None = None
-        self._has_run = False
         self._retired: list[CommandSocket] = []
+        self._groups: list[int] = []  # process groups to kill if the supervisor has to be killed
         self._process = process
         self._log = log
         self._private = private
@@ -136,7 +137,6 @@ class Supervisor:
 
     def run(self, take: Callable[[bytes], object], sandboxed: bool = False, **start: Any) -> CommandHandle:
         """Start a command as `CommandSocket.run` does. Raises SupervisorLost if its sandbox is missing."""
-        self._has_run = True
         if not sandboxed:
             return self.open.run(take, **start)
         if self.sandboxed is None or self.sandbox == "none":
@@ -164,7 +164,8 @@ class Supervisor:
         If no command was run, a running supervisor is killed without waiting, which saves 30 ms. One that has
         closed its socket is ending by itself, and its exit status says why.
         """
-        if self.alive and not self._has_run:
+        spawners = (self.open, self.sandboxed, *self._retired)
+        if self.alive and not any(each is not None and each.has_run for each in spawners):
             self.abandon()
             return
         self._close_sockets()
@@ -179,14 +180,17 @@ class Supervisor:
         if self._process.poll() is None:
             self._process.kill()  # the kernel ends all processes of its namespace
             self._process.wait()
+            for group in self._groups:
+                with suppress(OSError):
+                    os.killpg(group, signal.SIGKILL)
         self._log.close()
         if not self.refused:
             shutil.rmtree(self._private, ignore_errors=True)  # if it was killed before it could
 
     def _close_sockets(self) -> None:
         for each in (self.open, self.sandboxed, *self._retired):
-            if each is not None:
-                each.socket.close()
+            if each is not None and each.socket.open:
+                self._groups += each.close()
 
     def why(self) -> str:
         """Return the last output of the supervisor, or how it ended."""

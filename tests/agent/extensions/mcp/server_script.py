@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -137,6 +139,11 @@ def main() -> None:  # noqa: C901  one case for each kind
                 }
             )
             continue
+        if "parent" in MODES:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the child inherits it
+            subprocess.Popen(
+                [sys.executable, "-c", "import time; time.sleep(3600)", *MODES], start_new_session=True
+            )
         if "deaf" in MODES:
             time.sleep(3600)
         result = answer(message)

@@ -35,12 +35,14 @@ def script(*modes: str, **more: object) -> Mapping[str, object]:
 
 
 @asynccontextmanager
-async def servers_of(folder: Path, **entries: Mapping[str, object]) -> AsyncIterator[dict[str, McpServer]]:
+async def servers_of(
+    folder: Path, environ: Mapping[str, str] = ENVIRON, /, **entries: Mapping[str, object]
+) -> AsyncIterator[dict[str, McpServer]]:
     """Servers that are being connected; all are ended afterwards."""
     source = McpServers(McpSetup(ServerFiles(folder, folder), folder / "state"))
-    await source.open(folder, ENVIRON)
+    await source.open(folder, environ)
     for name, raw in entries.items():
-        entry = read_entry(name, raw, "user", ENVIRON)
+        entry = read_entry(name, raw, "user", environ)
         server = McpServer(entry, name, source.opener(entry, name), ServerLimits(20.0, 20.0))
         source.servers.append(server)
         server.begin()
@@ -196,13 +198,16 @@ def running(mark: str) -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_no_process_outlives_the_servers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("namespace", ["on", "off"])
+def test_no_process_outlives_the_servers(tmp_path: Path, namespace: str) -> None:
     mark = f"mark-{uuid4().hex}"
+    environ = {**ENVIRON, "MAKEROOM_NAMESPACE": namespace}
+    entries = {"a": script(mark), "parent": script("parent", "deaf", mark)}
 
     async def run() -> None:
-        async with servers_of(tmp_path, a=script(mark), deaf=script("deaf", mark)) as servers:
+        async with servers_of(tmp_path, environ, **entries) as servers:
             await servers["a"].ready()
-            while running(mark) < 2:
+            while running(mark) < 3:  # the child of a server has a session of its own
                 await asyncio.sleep(0)
 
     asyncio.run(run())
