@@ -1,9 +1,12 @@
 """Load the modules behind a package's door when one of their names is first used (PEP 562).
 
-A package lists in `__all__` the names that other packages may import. If importing all of them would slow
-down start-up, it provides them one at a time:
+`__all__` of a package contains the names that other packages may import. If importing all of them would slow
+down start-up, it provides them one at a time, and imports them for the type checker alone:
 
-    __getattr__ = lazy_door(__name__, {"catalog": "Catalog load_catalog", "search": "search"})
+    # mypy: implicit-reexport
+    if TYPE_CHECKING:
+        from .catalog import Catalog, load_catalog
+    __getattr__ = lazy_door(__name__, {"catalog": "Catalog load_catalog"})
 """
 
 from __future__ import annotations
@@ -14,8 +17,12 @@ from importlib import import_module
 
 
 def lazy_door(package: str, names: Mapping[str, str]) -> Callable[[str], object]:
-    """Return the `__getattr__` of a package; `names` maps each module to the names that it provides."""
+    """Set the `__all__` of a package, and return its `__getattr__`.
+
+    `names` maps each module to the names that it provides.
+    """
     modules = {name: module for module, listed in names.items() for name in listed.split()}
+    vars(sys.modules[package])["__all__"] = list(modules)
 
     def load(name: str) -> object:
         module = modules.get(name)

@@ -1,4 +1,5 @@
 """Settings and the composition root; the controller that a face talks to."""
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -20,45 +21,6 @@ if TYPE_CHECKING:
     from .unusual_places import check_folder
     from .worktrees import GitRunner, Worktree, Worktrees, git_outside_session, session_holder
 
-__all__ = [
-    "EDITING_MODES",
-    "EFFORTS",
-    "NO_EFFORT",
-    "OUTPUT_FORMATS",
-    "THEMES",
-    "CommandTable",
-    "Config",
-    "Controller",
-    "GitRunner",
-    "Options",
-    "RunSetup",
-    "Worktree",
-    "Worktrees",
-    "added_folders",
-    "check_folder",
-    "choose_items",
-    "claude_rules",
-    "encoders",
-    "form_of",
-    "git_outside_session",
-    "given_settings",
-    "has_credentials",
-    "item_lines",
-    "load_config",
-    "offered_modes",
-    "offered_rules",
-    "overheads",
-    "permission_store",
-    "project_items",
-    "record_decision",
-    "rewind_to",
-    "session_holder",
-    "session_hooks",
-    "start_command",
-    "usable_content",
-    "with_prompt_files",
-    "with_setting",
-]
 __getattr__ = lazy_door(
     __name__,
     {

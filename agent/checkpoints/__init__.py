@@ -1,4 +1,5 @@
 """Record which files of the project change, and restore them."""
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -15,23 +16,6 @@ if TYPE_CHECKING:
     from .rewind import RewindPlan, plan_rewind, restore_rewind
     from .snapshot import THEIRS, shown_paths
 
-__all__ = [
-    "SKIPPED_FOLDERS",
-    "THEIRS",
-    "Action",
-    "Checkpoints",
-    "FileChange",
-    "GitRunner",
-    "RefStep",
-    "RestoreStep",
-    "RewindPlan",
-    "changed_files_since",
-    "copy_log",
-    "differences",
-    "plan_rewind",
-    "restore_rewind",
-    "shown_paths",
-]
 __getattr__ = lazy_door(
     __name__,
     {

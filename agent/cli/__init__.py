@@ -1,4 +1,5 @@
 """The command line: options, the choice of a face, and the subcommands."""
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -16,19 +17,6 @@ if TYPE_CHECKING:
     from .sessions_command import run_sessions
     from .verify_command import run_verify
 
-__all__ = [
-    "parse",
-    "run",
-    "run_acp",
-    "run_completion",
-    "run_import",
-    "run_mcp",
-    "run_permissions",
-    "run_recall",
-    "run_sessions",
-    "run_verify",
-    "subcommand_of",
-]
 __getattr__ = lazy_door(
     __name__,
     {

@@ -1,4 +1,5 @@
 """Slash commands: each is a function and a line in the table."""
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -15,18 +16,6 @@ if TYPE_CHECKING:
         use_without_screen,
     )
 
-# `make_controller` passes this package to the controller as its CommandTable.
-__all__ = [
-    "COMMANDS",
-    "command_summaries",
-    "find_command",
-    "make_controller",
-    "may_run_during_turn",
-    "needs_session",
-    "run_command",
-    "unknown_command",
-    "use_without_screen",
-]
 __getattr__ = lazy_door(
     __name__,
     {

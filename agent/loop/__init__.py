@@ -1,4 +1,5 @@
 """Run a turn: `run_turn(session, context, emit)`, its executor, and compaction of a live session."""
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -35,44 +36,6 @@ if TYPE_CHECKING:
     from .turn import run_turn
     from .unknown_tools import same_tool
 
-__all__ = [
-    "AGENT_TOPIC",
-    "ATTACHED_TOPIC",
-    "LATE_HEAD",
-    "NO_ADDITIONS",
-    "OTHER_MODEL",
-    "ActiveSession",
-    "Agent",
-    "AgentPool",
-    "CompactionRequest",
-    "CompactionState",
-    "Place",
-    "PromptAdditions",
-    "SessionSandbox",
-    "StoppedByUser",
-    "TurnContext",
-    "attached_files",
-    "begin_summary_if_due",
-    "compact_context",
-    "embedded_output",
-    "end_background_summary",
-    "late_report",
-    "memory_sent_below",
-    "note_files",
-    "off_loop",
-    "post_memory_below",
-    "prompt_tokens",
-    "request_compaction",
-    "run_turn",
-    "same_tool",
-    "show_cold_cost",
-    "show_prompt_cost",
-    "show_resumed",
-    "situation_of",
-    "text_named",
-    "tokens_when_cold",
-    "track_blocks",
-]
 __getattr__ = lazy_door(
     __name__,
     {

@@ -1,4 +1,5 @@
 """Stream one typed request as neutral deltas. One package for each provider."""
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -19,28 +20,6 @@ if TYPE_CHECKING:
     from .retry import MAX_TRIES, Failures
     from .selection import ModelFactsCache, ModelSelection
 
-__all__ = [
-    "CATALOG",
-    "CHAT_FORMAT",
-    "FORMAT",
-    "MAX_TRIES",
-    "OFFICIAL_CHAT_FORMAT",
-    "OPENAI_URL",
-    "RESPONSES_FORMAT",
-    "AnthropicModel",
-    "ChatCompletionsModel",
-    "Failures",
-    "ModelFactsCache",
-    "ModelSelection",
-    "ResponsesModel",
-    "beta_header",
-    "cloud_of",
-    "encode_chat_request",
-    "encode_request",
-    "encode_responses_request",
-    "ended_early",
-    "markable_part",
-]
 __getattr__ = lazy_door(
     __name__,
     {

@@ -2,6 +2,7 @@
 
 Judging is pure. `PermissionStore` keeps the mode, the rules and what the user granted.
 """
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -64,45 +65,6 @@ if TYPE_CHECKING:
         reachable_hosts,
     )
 
-__all__ = [
-    "EDITING",
-    "FOREIGN_PREFIX",
-    "MODES",
-    "OPENING",
-    "OUTSIDE",
-    "REACHING",
-    "SANDBOX_MODES",
-    "SESSION_ORIGIN",
-    "WEB_TOOLS",
-    "WRITES_A_FILE",
-    "BarredPaths",
-    "Mode",
-    "PermissionRules",
-    "PermissionStore",
-    "Rule",
-    "SandboxSettings",
-    "UnknownTool",
-    "UnreadableRule",
-    "UnusableRule",
-    "Verdict",
-    "barred_paths",
-    "barring_globs",
-    "barring_rule",
-    "client_mode",
-    "explain_line",
-    "judge_call",
-    "known_rules",
-    "mode_named",
-    "opening_rule",
-    "own_program_warning",
-    "parse_rules",
-    "reachable_hosts",
-    "sandbox_entries",
-    "stored_openings",
-    "stored_places",
-    "stored_rules",
-    "translate_rule",
-]
 __getattr__ = lazy_door(
     __name__,
     {

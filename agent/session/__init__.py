@@ -1,4 +1,5 @@
 """One session: its facts, prompts and environment, and the sessions on disk."""
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -52,55 +53,6 @@ if TYPE_CHECKING:
         with_command_text,
     )
 
-__all__ = [
-    "Answer",
-    "BranchWatch",
-    "Environment",
-    "Session",
-    "SessionRepository",
-    "agent_prompt",
-    "answers_of",
-    "channel_rules",
-    "chars_left",
-    "command_text",
-    "environment_context",
-    "environment_news",
-    "fetch_deferred",
-    "fetch_results",
-    "find_memory",
-    "git_state",
-    "hidden_instructions",
-    "instructions_text",
-    "is_told_environment",
-    "joined_pieces",
-    "kept_chars",
-    "kept_instructions",
-    "memory_above",
-    "memory_below",
-    "memory_of",
-    "memory_path_of",
-    "memory_text",
-    "newest_answer",
-    "newest_plan",
-    "newest_todos",
-    "note_news",
-    "passed_over",
-    "post_command_text",
-    "post_planning",
-    "prompt_part",
-    "record_opening",
-    "replaced_memory",
-    "repository_folders",
-    "restore_news",
-    "show_replayed",
-    "show_rewound",
-    "skills_section",
-    "system_prompt",
-    "telling_facts",
-    "todo_lines",
-    "unread_memory",
-    "with_command_text",
-]
 __getattr__ = lazy_door(
     __name__,
     {

@@ -4,6 +4,7 @@
 run. `ProjectEnvironment.judge` proves commands read-only. `risky_lines` finds the lines of a script to point
 out to a user.
 """
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -75,40 +76,6 @@ if TYPE_CHECKING:
         Places,
     )
 
-__all__ = [
-    "Certainty",
-    "CommandPattern",
-    "Glob",
-    "Invocation",
-    "JudgedCommand",
-    "KnownPrograms",
-    "LineReading",
-    "PipePattern",
-    "Places",
-    "ProjectEnvironment",
-    "ReadingJudge",
-    "RiskyLine",
-    "Standpoint",
-    "UncoveredFiles",
-    "Words",
-    "changed_repositories",
-    "files_named_in",
-    "git_settings_need",
-    "irreversible_commands",
-    "irreversible_effect",
-    "known_programs",
-    "lines_behind",
-    "lost_paths",
-    "outside_need",
-    "own_program",
-    "parse_simple_commands",
-    "pruning",
-    "read_line",
-    "reads_outside",
-    "risky_lines",
-    "system_file_need",
-    "with_other_names",
-]
 __getattr__ = lazy_door(
     __name__,
     {

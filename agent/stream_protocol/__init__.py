@@ -1,4 +1,5 @@
 """The face for programs: JSON lines in and out, in the protocol of Claude Code's clients."""
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,6 @@ if TYPE_CHECKING:
     from .message_frames import StreamJsonFormat
     from .stream_run import run_stream
 
-__all__ = ["StreamJsonFormat", "run_stream"]
 __getattr__ = lazy_door(
     __name__,
     {

@@ -1,4 +1,5 @@
 """The faces for users: a screen, plain lines, and headless output."""
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -24,32 +25,6 @@ if TYPE_CHECKING:
     from .standard_streams import PipeWriter
     from .terminal_text import at_screen, at_terminal, clip, one_line, wrap
 
-__all__ = [
-    "DenyAll",
-    "JsonFormat",
-    "OutputFormat",
-    "PipeWriter",
-    "RunOutput",
-    "TextFormat",
-    "approval_choices",
-    "at_screen",
-    "at_terminal",
-    "clip",
-    "json_line",
-    "one_line",
-    "outcome_of",
-    "plain_chart",
-    "print_diff",
-    "refused_result",
-    "retrying_message",
-    "run_headless",
-    "run_picker",
-    "run_prompt",
-    "run_repl",
-    "session_details",
-    "usage_fields",
-    "wrap",
-]
 __getattr__ = lazy_door(
     __name__,
     {

@@ -1,4 +1,5 @@
 """Resolve, open, read and write files safely, independently of the tools."""
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -35,40 +36,6 @@ if TYPE_CHECKING:
     from .write_recovery import recover
     from .writing import WriteRequest, atomic_write, is_temporary
 
-__all__ = [
-    "FILE_TIMEOUT_S",
-    "FOLDER_FLAGS",
-    "MAX_IMAGE_FILE_BYTES",
-    "MAX_WHOLE_BYTES",
-    "BadImage",
-    "ExplainedError",
-    "FileChanged",
-    "FileContent",
-    "FileError",
-    "SeenFile",
-    "Workspace",
-    "WriteRequest",
-    "atomic_write",
-    "canonical_path",
-    "closing",
-    "expanded_path",
-    "in_thread",
-    "is_inside",
-    "is_temporary",
-    "links_on_way",
-    "load_file",
-    "load_image",
-    "media_type",
-    "names_in",
-    "one_line_path",
-    "opened_file",
-    "path_outside",
-    "read_at_most",
-    "recover",
-    "resolve_path",
-    "safe_open",
-    "shown_cwd",
-]
 __getattr__ = lazy_door(
     __name__,
     {

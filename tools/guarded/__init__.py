@@ -1,4 +1,5 @@
 """Find files that control programs or contain secrets: by their names, in a project and in a home."""
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -19,26 +20,6 @@ if TYPE_CHECKING:
     from .secret_names import may_be_secret, sounds_secret
     from .secret_search import MAX_MATCHING, search_of_project
 
-__all__ = [
-    "HOME_SECRETS",
-    "LOCAL_MEMORY_NAME",
-    "MAX_MATCHING",
-    "MEMORY_NAMES",
-    "PathGlobs",
-    "alternatives",
-    "git_folders",
-    "guarded_elsewhere",
-    "guarded_in_project",
-    "is_protected",
-    "linked_in",
-    "may_be_secret",
-    "repositories_in_index",
-    "search_of_project",
-    "secrets_of_home",
-    "sounds_secret",
-    "steers_git",
-    "worktree_places",
-]
 __getattr__ = lazy_door(
     __name__,
     {

@@ -1,4 +1,5 @@
 """Run commands and background jobs, inside or outside the sandbox."""
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -27,41 +28,6 @@ if TYPE_CHECKING:
     from .runner import DRAIN_LIMIT_S, CommandRunner, command_runner, guard_of_records
     from .spool import Spool
 
-__all__ = [
-    "DRAIN_LIMIT_S",
-    "STILL_RUNNING",
-    "BackgroundJob",
-    "CommandContext",
-    "CommandEnd",
-    "CommandLimits",
-    "CommandRequest",
-    "CommandRunner",
-    "HostQuestions",
-    "Inbox",
-    "LineNews",
-    "OwnCommand",
-    "OwnCommandEnd",
-    "ProgressThrottle",
-    "Spool",
-    "awaits_keys",
-    "command_runner",
-    "decoded_output",
-    "ends_in_prompt",
-    "exit_code",
-    "filter_environment",
-    "fold_output",
-    "guard_of_records",
-    "hardened_git",
-    "hide_own_environment",
-    "hint",
-    "is_answer",
-    "listeners",
-    "move_to_background",
-    "new_listeners",
-    "port_note",
-    "run_foreground",
-    "run_own_command",
-]
 __getattr__ = lazy_door(
     __name__,
     {

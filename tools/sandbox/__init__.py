@@ -2,6 +2,7 @@
 
 `start_supervisor` starts the process that runs them. A `SandboxProfile` defines the permitted accesses.
 """
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -22,37 +23,6 @@ if TYPE_CHECKING:
     from .remembered_kind import KindMemory, SandboxKind
     from .supervisor_client import Supervisor, start_supervisor
 
-__all__ = [
-    "MAX_SCANNED_CHARS",
-    "BlockedAccess",
-    "CommandHandle",
-    "HostConnection",
-    "HostNotPublic",
-    "HostUnreachable",
-    "KindMemory",
-    "LocalPorts",
-    "NetworkProxy",
-    "ProjectGuard",
-    "PublishedPorts",
-    "SandboxKind",
-    "SandboxLevel",
-    "SandboxProfile",
-    "SandboxSetting",
-    "SandboxedRun",
-    "Supervisor",
-    "SupervisorLost",
-    "UnblockDecision",
-    "connect_to_host",
-    "find_blocked_access",
-    "host_name",
-    "hosts_with",
-    "is_mirror",
-    "local_port",
-    "project_guard",
-    "sandbox_profile",
-    "short_path",
-    "start_supervisor",
-]
 __getattr__ = lazy_door(
     __name__,
     {

@@ -1,4 +1,5 @@
 """List the files in a directory that git does not ignore, and search them, under the supervisor."""
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -14,27 +15,6 @@ if TYPE_CHECKING:
     from .program import SEARCH_LIMIT_S, find_program, run_program
     from .project_files import list_project, regular_files
 
-__all__ = [
-    "FILE_CLOCK_NS",
-    "SEARCH_LIMIT_S",
-    "Checkout",
-    "FoundLine",
-    "GitFailed",
-    "GitIndex",
-    "SearchOutput",
-    "SearchRequest",
-    "TrackedFiles",
-    "can_search_folders",
-    "file_states",
-    "find_program",
-    "list_folder",
-    "list_project",
-    "regular_files",
-    "run_git_script",
-    "run_program",
-    "search_files",
-    "search_folder",
-]
 __getattr__ = lazy_door(
     __name__,
     {

@@ -1,4 +1,5 @@
 """Decode text, make it safe to display, shorten it. Pure."""
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -18,29 +19,6 @@ if TYPE_CHECKING:
     from .shortening import NO_OUTPUT, cut_around, cut_at_lines, last_lines, shown_chars
     from .words import pluralize, word_set
 
-__all__ = [
-    "NO_OUTPUT",
-    "TextForm",
-    "as_drawn",
-    "count_invisible",
-    "cut_around",
-    "cut_at_lines",
-    "decode_text",
-    "escaped",
-    "escaped_bytes",
-    "guess_codec",
-    "has_surrogate",
-    "is_plain",
-    "last_lines",
-    "mark_stray_bytes",
-    "pluralize",
-    "printable",
-    "seems_binary",
-    "shown_chars",
-    "unify_newlines",
-    "without_tags",
-    "word_set",
-]
 __getattr__ = lazy_door(
     __name__,
     {

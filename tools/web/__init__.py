@@ -1,4 +1,5 @@
 """Fetch pages from the web, from public addresses only, and convert them to Markdown."""
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -9,16 +10,6 @@ if TYPE_CHECKING:
     from .page_text import PDF, document_text, readable_bytes
     from .web_address import WebAddress, parse_address
 
-__all__ = [
-    "PDF",
-    "Document",
-    "WebAddress",
-    "WebError",
-    "document_text",
-    "fetch_document",
-    "parse_address",
-    "readable_bytes",
-]
 __getattr__ = lazy_door(
     __name__,
     {

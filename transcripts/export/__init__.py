@@ -2,6 +2,7 @@
 
 Secrets are masked in all exports.
 """
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -14,19 +15,6 @@ if TYPE_CHECKING:
     from .formats import EXPORTERS, export_text, fenced, write_private
     from .unified_diff import DiffRow, read_diff
 
-__all__ = [
-    "EXPORTERS",
-    "DiffRow",
-    "claude_code_path",
-    "claude_code_text",
-    "conversation_text",
-    "export_text",
-    "fenced",
-    "is_quickly_coloured",
-    "load_conversation",
-    "read_diff",
-    "write_private",
-]
 __getattr__ = lazy_door(
     __name__,
     {

@@ -1,4 +1,5 @@
 """Read session recordings of makeroom and other agents as facts."""
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -8,15 +9,6 @@ if TYPE_CHECKING:
     from .detection import IMPORT_FORMATS, MAX_RECORDING_BYTES, detect_format, import_session
     from .recording import SECOND_WRITER, UnreadableRecording, describe_skipped
 
-__all__ = [
-    "IMPORT_FORMATS",
-    "MAX_RECORDING_BYTES",
-    "SECOND_WRITER",
-    "UnreadableRecording",
-    "describe_skipped",
-    "detect_format",
-    "import_session",
-]
 __getattr__ = lazy_door(
     __name__,
     {

@@ -1,4 +1,5 @@
 """Search a project's transcripts by words or a question, and maintain the search index."""
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -10,19 +11,6 @@ if TYPE_CHECKING:
     from .index_file import record_path, recorded_sids
     from .ranking import Found, search_facts, search_records
 
-__all__ = [
-    "Found",
-    "Hit",
-    "IndexThread",
-    "SearchHits",
-    "make_hits",
-    "record_path",
-    "recorded_sids",
-    "search_facts",
-    "search_records",
-    "short_sid",
-    "update_index",
-]
 __getattr__ = lazy_door(
     __name__,
     {

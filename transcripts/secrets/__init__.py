@@ -1,4 +1,5 @@
 """Recognize secrets, and mask them in text that is written."""
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -10,15 +11,6 @@ if TYPE_CHECKING:
     from .secret_forms import is_withheld, secret_texts, secret_values
     from .stream_redactor import StreamRedactor
 
-__all__ = [
-    "SecretMasks",
-    "StreamRedactor",
-    "holds_secret",
-    "is_withheld",
-    "mask",
-    "secret_texts",
-    "secret_values",
-]
 __getattr__ = lazy_door(
     __name__,
     {

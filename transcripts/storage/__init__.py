@@ -1,4 +1,5 @@
 """Read, append to and replace files privately, durably and atomically."""
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -18,18 +19,6 @@ if TYPE_CHECKING:
         trusted_owners,
     )
 
-__all__ = [
-    "append_line",
-    "is_foreign",
-    "make_private_folders",
-    "opened_fd",
-    "opened_regular",
-    "project_key",
-    "read_pieces",
-    "read_regular",
-    "replace_file",
-    "trusted_owners",
-]
 __getattr__ = lazy_door(
     __name__,
     {

@@ -1,4 +1,5 @@
 """Hooks: commands in settings files, and callbacks of a client, that run at events of a session."""
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -20,26 +21,6 @@ if TYPE_CHECKING:
     from .notices import IdleNotices, NotifyingApprover
     from .table import HookTable, read_hooks, status_command
 
-__all__ = [
-    "HOOK_KINDS",
-    "ApprovedSettings",
-    "AskedHooks",
-    "HookEntry",
-    "HookFailed",
-    "HookTable",
-    "IdleNotices",
-    "JoinedHooks",
-    "NotifyingApprover",
-    "RunCommand",
-    "about_session",
-    "approved_settings",
-    "command_hooks",
-    "hook_answer",
-    "named_files",
-    "read_hooks",
-    "settings_items",
-    "status_command",
-]
 __getattr__ = lazy_door(
     __name__,
     {

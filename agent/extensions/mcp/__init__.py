@@ -1,4 +1,5 @@
 """MCP servers: their configuration, their connections, and their tools, prompts and resources."""
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -17,32 +18,6 @@ if TYPE_CHECKING:
     from .server import NOT_APPROVED, McpServer, Opener, client_servers
     from .source import McpServers, McpSetup
 
-__all__ = [
-    "FILE_SCOPES",
-    "NOT_APPROVED",
-    "ConnectionLost",
-    "FileScope",
-    "McpServer",
-    "McpServers",
-    "McpSetup",
-    "Opener",
-    "ServerEntry",
-    "ServerFailed",
-    "ServerFiles",
-    "client_servers",
-    "direct_tool",
-    "log_in",
-    "log_out",
-    "mcp_items",
-    "meant_call",
-    "missing_requirement",
-    "open_browser",
-    "plugin_entries",
-    "read_entry",
-    "restricted_tool",
-    "server_item",
-    "user_server_items",
-]
 __getattr__ = lazy_door(
     __name__,
     {

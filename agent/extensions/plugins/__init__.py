@@ -1,4 +1,5 @@
 """Plugins of Claude Code that are on this machine: commands, skills, agents, hooks and MCP servers."""
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,6 @@ if TYPE_CHECKING:
     from .contents import Plugin
     from .installed import PluginPlaces, find_plugins, plugin_items
 
-__all__ = ["Plugin", "PluginPlaces", "find_plugins", "plugin_items"]
 __getattr__ = lazy_door(
     __name__,
     {"contents": "Plugin", "installed": "PluginPlaces find_plugins plugin_items"},

@@ -1,4 +1,5 @@
 """Commands, skills and output styles: Markdown files of the user and the project with instructions."""
+# mypy: implicit-reexport
 
 from typing import TYPE_CHECKING
 
@@ -13,21 +14,6 @@ if TYPE_CHECKING:
     from .substitution import CommandLine
     from .tool import TOOL, search_result
 
-__all__ = [
-    "TOOL",
-    "CommandLine",
-    "OpenedSkill",
-    "Skill",
-    "SkillKind",
-    "SkillLibrary",
-    "StylePlaces",
-    "load_library",
-    "open_skill",
-    "search_result",
-    "skill_items",
-    "style_in_use",
-    "style_text",
-]
 __getattr__ = lazy_door(
     __name__,
     {
