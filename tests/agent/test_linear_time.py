@@ -17,7 +17,7 @@ from agent import events
 from agent.model.anthropic.accumulator import MessageAccumulator
 from agent.model.anthropic.request import NAMES
 from agent.model.error_mapping import map_error, quote, summarize_error
-from agent.shell import parse_simple_commands
+from agent.shell import Places, files_named_in, parse_simple_commands
 from agent.ui.completion import rank, word_before_cursor
 from agent.ui.markdown_stream import MarkdownStream
 from agent.ui.paste_chips import PasteChips
@@ -85,6 +85,13 @@ def accumulate(text: str) -> None:
     accumulator.feed({"type": "content_block_stop", "index": 0})
 
 
+def name_files(text: str) -> None:
+    """Words of a command, none of them longer than a path."""
+    words = " ".join(text[at : at + 2_000] for at in range(0, len(text), 2_000))
+    file = "/project/conf/" + 40 * "a"
+    list(files_named_in(f"cat {words}", Places(folder="/project", home="/", cwd="/project/conf"), [file]))
+
+
 FUNCTIONS: dict[str, Callable[[str], Any]] = {
     "printable": printable,
     "count_invisible": count_invisible,
@@ -97,6 +104,7 @@ FUNCTIONS: dict[str, Callable[[str], Any]] = {
     "render_plainly": lambda text: render_plainly(text, CONTEXT),
     "render_notice": lambda text: render_notice(events.Notice(text), CONTEXT),
     "render_diff": lambda text: render_diff(f"@@ -1 +1 @@\n+{text}", CONTEXT),
+    "files_named_in": name_files,
     "call_title": lambda text: call_title(text, text, CONTEXT, role="good"),
     "markdown stream": stream,
     "plain lines": plain_lines,
@@ -222,7 +230,7 @@ PIECES = [
         "```\n",
     ),
     "9%\n" * 4 + "8%\n" * 4,
-    *("    a\n", "http://a", "a@b.c", "~/a", " @a", "+a ", "deadbeef", "👨\u200d👩\u200d👧"),
+    *("    a\n", "*a", "http://a", "a@b.c", "~/a", " @a", "+a ", "deadbeef", "👨\u200d👩\u200d👧"),
 ]
 WENT_WRONG = [
     ("wrap", "日"),
@@ -236,6 +244,7 @@ WENT_WRONG = [
     ("added_placeholder", "[put back: a, part, "),
     ("added_placeholder", "[... 1,"),
     ("find_all", "a"),
+    ("files_named_in", "*a"),
     ("hint", "sudo: "),
     ("word_before_cursor", "a"),
     ("fold_output", "://a:"),
