@@ -13,7 +13,15 @@ from pathlib import Path
 from agent.extensions.approvals import ProjectItem
 from agent.extensions.hooks import named_files
 
-from .entries import RawEntry, ServerEntry, canonical_bytes, read_entry, variables_in
+from .entries import (
+    PROJECT_VARIABLE,
+    RawEntry,
+    ServerEntry,
+    canonical_bytes,
+    read_entry,
+    variables_in,
+    with_project,
+)
 from .files import FileScope, ServerFiles
 from .requirements import server_environ, server_folder
 
@@ -23,7 +31,8 @@ def server_item(name: str, raw: RawEntry, folder: Path, environ: Mapping[str, st
     content = canonical_bytes(raw)
     try:
         shows = _shown(name, raw)
-        content += own_files(read_entry(name, raw, "project", environ), folder, environ).encode()
+        entry = read_entry(name, raw, "project", with_project(environ, folder))
+        content += own_files(entry, folder, environ).encode()
     except (TypeError, ValueError):
         shows = "(not readable)"
     return ProjectItem("MCP server", name=name, shows=shows, content=content)
@@ -44,14 +53,15 @@ def user_server_items(files: ServerFiles, environ: Mapping[str, str]) -> Iterato
     except (OSError, ValueError):
         return  # reported when the servers are read
     for name, raw in sorted(found.items()):
-        if own_files(read_entry(name, raw, "user", environ), files.folder, environ):
+        entry = read_entry(name, raw, "user", with_project(environ, files.folder))
+        if own_files(entry, files.folder, environ):
             yield server_item(name, raw, files.folder, environ)
 
 
 def _shown(name: str, raw: RawEntry) -> str:
     """Return the command or URL of a server, and the names of the variables that it sets and uses."""
     named = ", ".join([*dict(raw.get("env") or {}), *dict(raw.get("headers") or {})])
-    taken = ", ".join(variables_in(raw))
+    taken = ", ".join(each for each in variables_in(raw) if each != PROJECT_VARIABLE)
     parts = [
         read_entry(name, raw, "project", {}).shows,
         f"(in {raw['cwd']})" if raw.get("cwd") else "",

@@ -17,6 +17,7 @@ Scope = Literal["flag", "local", "project", "user"]
 ServerKind = Literal["stdio", "http", "sse", "sdk"]
 RawEntry = Mapping[str, Any]  # as written in the file
 MAX_SERVER_NAME_CHARS = 64
+PROJECT_VARIABLE = "CLAUDE_PROJECT_DIR"
 VARIABLE = r"(?a:\$\{([A-Za-z_]\w*)(?::-([^}]*))?\})"
 
 
@@ -110,6 +111,11 @@ def read_entry(name: str, raw: RawEntry, scope: Scope, environ: Mapping[str, str
         return ServerEntry(name, scope=scope, kind=kind, raw=raw, problem=str(error))
 
 
+def with_project(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return the variables that entries may refer to: the environment and the project's directory."""
+    return {**environ, PROJECT_VARIABLE: str(folder)}
+
+
 def plugin_entries(
     plugin: str, root: Path, raws: Mapping[str, RawEntry], environ: Mapping[str, str], folder: Path
 ) -> list[ServerEntry]:
@@ -117,7 +123,7 @@ def plugin_entries(
 
     The entries and the servers are given the directories of the plugin and of the project, `folder`.
     """
-    places = {"CLAUDE_PLUGIN_ROOT": str(root), "CLAUDE_PROJECT_DIR": str(folder)}
+    places = with_project({"CLAUDE_PLUGIN_ROOT": str(root)}, folder)
     found = (
         read_entry(f"{PLUGIN_PREFIX}{plugin}:{name}", raw, "user", {**environ, **places})
         for name, raw in raws.items()

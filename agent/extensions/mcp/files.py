@@ -13,7 +13,7 @@ from msgspec import Struct
 from agent.errors import UsageError
 from transcripts.storage import make_private_folders, read_regular, replace_file
 
-from .entries import RawEntry, ServerEntry, is_flat, read_entry, servers_in
+from .entries import RawEntry, ServerEntry, is_flat, read_entry, servers_in, with_project
 
 MAX_MCP_FILE_BYTES = 4 * 1024 * 1024
 FileScope = Literal["local", "project", "user"]
@@ -93,6 +93,7 @@ class ServerFiles(Struct, frozen=True):
 
         Raises UsageError for --mcp-config.
         """
+        environ = with_project(environ, self.folder)
         found = {name: read_entry(name, raw, "flag", environ) for name, raw in self.given_entries().items()}
         warnings: list[str] = []
         for scope in () if self.strict else FILE_SCOPES:

@@ -13,7 +13,7 @@ from tools.files import is_inside, path_outside
 from tools.processes import exit_code
 from tools.sandbox import CommandHandle, SupervisorLost
 
-from .entries import ServerEntry
+from .entries import PROJECT_VARIABLE, ServerEntry
 from .failures import ConnectionLost, ServerFailed
 from .processes import ServerProcesses
 from .requirements import find_program, missing_requirement, server_environ, server_folder
@@ -163,7 +163,7 @@ async def open_stdio(
     path = find_program(entry, processes.environ, processes.folder)
     if path is None:
         raise ServerFailed(missing_requirement(entry, processes.environ, processes.folder))
-    environ = server_environ(entry, processes.environ)
+    environ = {PROJECT_VARIABLE: str(processes.folder), **server_environ(entry, processes.environ)}
     if not is_inside(path, str(processes.folder)):
         # Programs that it starts itself, such as node for npx, must not be ones that a command has written.
         environ["PATH"] = path_outside(environ.get("PATH", os.defpath), str(processes.folder))

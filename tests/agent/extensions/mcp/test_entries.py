@@ -183,6 +183,18 @@ def test_what_a_project_defines_is_shown_without_values_and_changes_with_every_b
     assert canonical_bytes({"b": 1, "a": 2}) == canonical_bytes({"a": 2, "b": 1})
 
 
+def test_an_entry_may_name_the_directory_of_the_project(tmp_path: Path) -> None:
+    (tmp_path / "serve.py").write_text("1")
+    raw = {"command": "python", "args": ["${CLAUDE_PROJECT_DIR}/serve.py"]}
+    (tmp_path / ".mcp.json").write_text(json.dumps({"a": raw}))
+    (entry,) = ServerFiles(tmp_path, tmp_path).servers({}).entries
+    assert (entry.problem, entry.args) == ("", (f"{tmp_path}/serve.py",))
+    (item,) = mcp_items(tmp_path, {})
+    assert "uses your" not in item.shows
+    (tmp_path / "serve.py").write_text("2")
+    assert next(mcp_items(tmp_path, {})).content != item.content, "a changed program needs approval again"
+
+
 def test_a_server_of_a_plugin_is_given_the_directories_of_plugin_and_project() -> None:
     """Its program may read them from its environment, and its entry may contain them."""
     raw = {"command": "${CLAUDE_PLUGIN_ROOT}/run", "env": {"PLACE": "${CLAUDE_PROJECT_DIR}/src"}}
