@@ -8,6 +8,7 @@ from functools import reduce
 from typing import Any
 
 from agent.ports import HookAnswer, HookEvent, Hooks
+from tools.sandbox import short_path
 
 from .answers import HookFailed
 from .entries import HookEntry, chosen
@@ -40,6 +41,7 @@ class AskedHooks:
         self._label = label
         self._tell = tell
         self._background: set[asyncio.Future[HookAnswer]] = set()
+        self._hinted: set[str] = set()  # lines of hooks whose failure was explained
 
     async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer:
         """Return the joined answer. The failure of a hook is reported, and is a veto if the hook `blocks`.
@@ -82,6 +84,10 @@ class AskedHooks:
             fault = f"could not be started: {str(error).partition(chr(10))[0]}"
         words = f"{self._label(entry)} {fault}"
         if entry.blocks and not asked:
+            if entry.origin and entry.line not in self._hinted:
+                self._hinted.add(entry.line)
+                remedy = f'fix it in {short_path(entry.origin)}, or set its onFailure to "continue"'
+                self._tell(f"a hook does not work, so the calls that it guards are denied: {remedy}")
             return HookAnswer(veto=words)
         self._tell(words)
         return HookAnswer()

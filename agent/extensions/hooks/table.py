@@ -112,7 +112,7 @@ class _Reading:
     def _unknown_event(self, name: str) -> None:
         import difflib  # 1 ms, only needed for errors
 
-        if name in EVENTS_ELSEWHERE:
+        if name in EVENTS_ELSEWHERE or name.lower().endswith("commit"):  # git's, and no typo of a compaction
             self.unknown[name] = f"the hooks for {name} are ignored: makeroom does not have this event"
         elif near := difflib.get_close_matches(name, [*SHORT_NAMES, *map(str, HookEvent)], 1):
             # A hook with a typo in its name would protect nothing.

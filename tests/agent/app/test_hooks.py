@@ -72,12 +72,17 @@ Asked = tuple[HookAnswer, list[str]]
 
 
 def ask(
-    session: SandboxedSession, sandbox: SessionSandbox, event: HookEvent, about: dict[str, Any], *hooks: Any
+    session: SandboxedSession,
+    sandbox: SessionSandbox,
+    event: HookEvent,
+    about: dict[str, Any],
+    *hooks: Any,
+    origin: str = "",
 ) -> Asked:
     """Answers of hooks, both commands and objects of a settings file, and the notices about them."""
     told: list[str] = []
     entries = [{"type": "command", "command": each} if isinstance(each, str) else each for each in hooks]
-    table = read_hooks({event: [{"hooks": entries}]})
+    table = read_hooks({event: [{"hooks": entries}]}, origin)
     made = command_hooks(table.entries, commands_within(sandbox), lambda: {"session_id": "s"}, told.append)
     return session.runner.run(made.run(event, about)), told
 
@@ -195,6 +200,16 @@ def test_a_guard_that_cannot_be_asked_lets_nothing_through(
     assert str(answer.veto).startswith(f"the hook PreToolUse ({command}) {fault}") and told == []
     answer, told = ask(session, sandbox, HookEvent.PRE_TOOL, BASH, {**guard, "onFailure": "continue"})
     assert answer == HookAnswer() and fault in told[0]
+
+
+def test_a_guard_that_cannot_run_is_explained_with_its_file_once(
+    session: SandboxedSession, sandbox: SessionSandbox
+) -> None:
+    two = ({"command": "gone", "timeout": 30}, {"command": "gone"})
+    answer, told = ask(session, sandbox, HookEvent.PRE_TOOL, BASH, *two, origin="/p/settings.json")
+    assert "command not found" in str(answer.veto)
+    (hint,) = told
+    assert hint.endswith('fix it in /p/settings.json, or set its onFailure to "continue"')
 
 
 def test_what_else_a_hook_does_wrong_is_reported_and_changes_nothing(

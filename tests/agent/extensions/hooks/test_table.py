@@ -93,6 +93,7 @@ def test_a_command_blocks_if_any_of_its_entries_does_and_never_in_the_background
         ({"PreToolUse": [{"matcher": "(", "hooks": []}]}, "is not a valid pattern"),
         ({"PreToolUse": [{"matcher": 5}]}, "is not a string"),
         ([], "must be a table"),
+        ({"PreCommit": []}, "does not have this event"),
         ({"SubagentStart": [{"hooks": [{"command": "c"}]}]}, "does not have this event"),
         ({"Stop": [{"hooks": [{"command": "c", "if": "Bash(git *)"}]}]}, "the hook always runs"),
     ],
