@@ -79,8 +79,9 @@ def session_menu(summaries: list[SessionSummary], now: float, masks: SecretMasks
     """Return the menu of sessions; its values are ids. `now` is in seconds since the epoch."""
 
     def facts(one: SessionSummary) -> tuple[str, ...]:
-        found = (format_age(one.last_active, now), pluralize(one.prompts, "prompt"), _size(one.size), one.sid)
-        return (*found, f"fork of {masks.all(one.fork_of)}") if one.fork_of else found
+        prompts = pluralize(one.prompts, "prompt")
+        found = (format_age(one.last_active, now), prompts, _size(one.size), search.short_sid(one.sid))
+        return (*found, f"fork of {masks.all(search.short_sid(one.fork_of))}") if one.fork_of else found
 
     rows = tuple(
         MenuRow(

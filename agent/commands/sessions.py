@@ -24,6 +24,7 @@ from tools.processes import filter_environment
 from tools.text import pluralize, printable
 from transcripts import Folded, FromElsewhere, Opened, Prompt, SessionInUse, SessionSummary
 from transcripts.export import conversation_text, export_text, write_private
+from transcripts.search import short_sid
 
 from .running import usage_notice
 from .table import usage_of
@@ -129,7 +130,7 @@ async def fork_session(controller: Controller, argument: str) -> Event | None:
     """Run /fork."""
     old, _ = controller.in_use
     await controller.use(*controller.factory.fork(old), source="fork")
-    return Notice(f"continuing in {controller.in_use[0].sid}, a copy of {old.sid}")
+    return Notice(f"continuing in {short_sid(controller.in_use[0].sid)}, a copy of {short_sid(old.sid)}")
 
 
 async def rename_session(controller: Controller, argument: str) -> Event | None:

@@ -78,8 +78,8 @@ def test_lists_report_which_session_a_fork_is_a_copy_of(tmp_path: Path) -> None:
         assert told == {short[0]: "", short[1]: short[0], short[2]: short[1]}
         run.controller.chooser = chooser = ScriptedChooser("")
         await run.do("/resume")
-        rows = {row.value: row.facts[4:] for row in chooser.menus[0].rows}
-        assert rows == {sids[0]: (), sids[1]: (f"fork of {sids[0]}",)}
+        rows = {row.value: row.facts[3:] for row in chooser.menus[0].rows}
+        assert rows == {sids[0]: (short[0],), sids[1]: (short[1], f"fork of {short[0]}")}
 
     run_controller(tmp_path, work)
 
