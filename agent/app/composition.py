@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import UTC, datetime
 from functools import cache, partial
 from itertools import chain
@@ -52,6 +52,20 @@ from .web_tools import fetches_by_service
 
 if TYPE_CHECKING:
     from agent.extensions.mcp import McpServers
+
+
+def _foreign_tools(agents: Iterable[AgentDefinition]) -> Iterator[IgnoredPart]:
+    """Yield the tools in the files of agents that makeroom does not have; those of MCP servers may come."""
+    own = dict.fromkeys((*BUILTIN, *CONDITIONAL, "mcp"), True)
+    for agent in agents:
+        names = [name for name in (*(agent.tools or ()), *agent.without) if not name.endswith("*")]
+        if not names or not Path(agent.origin).is_absolute():  # it has no file
+            continue
+        from agent.loop import same_tool  # 20 ms that few sessions need before the first prompt
+
+        for name in names:
+            if same_tool(own, name) is None:
+                yield IgnoredPart(Path(agent.origin), f"tool {name}", "makeroom has no such tool")
 
 
 def anthropic_model(setup: RunSetup) -> Model:
@@ -243,6 +257,7 @@ class Services(Struct):
         return [
             *self.approved.ignored,
             *self._ignored_in_agents,
+            *_foreign_tools(self.agents.values()),
             *of_skills,
             *self.skills.unusable,
             *self.skills.hidden(one.name for one in self.builtin_commands()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from agent.session import BranchWatch, unread_memory
 from agent.settings_files import claude_folder
 from agent.version import __version__, program_name
 from tools.sandbox import short_path
+from tools.text import pluralize
 from transcripts import ProjectRecords, format_age
 
 from .composition import Services
@@ -67,13 +69,23 @@ def _tell_ignored(services: Services) -> None:
     places = ignored_by_place(services.ignored_parts)
     if not places:
         return
-    named = [(place, ", ".join(dict.fromkeys(part.name for part in parts))) for place, parts in places]
-    listed = "; ".join(f"{names} in {place}" for place, names in named)
-    text = f"without effect: {shorten(listed, 400)} (see /doctor)"
-    item = ProjectItem("notice", name="ignored settings", shows="", content=text.encode())
+    named = [f"{', '.join(dict.fromkeys(part.name for part in parts))} in {place}" for place, parts in places]
+    item = ProjectItem("notice", name="ignored settings", shows="", content="; ".join(named).encode())
     if services.approvals.decided(item) is None:
-        services.emit(Notice(text))
+        services.emit(Notice(_ignored_line(named)))
         record_decision(services.approvals, [item], True, services.emit)
+
+
+def _ignored_line(named: Sequence[str]) -> str:
+    """Return the line about parts without effect, which names the first ones and counts the others."""
+    shown: list[str] = []
+    for text in named:
+        if shown and sum(map(len, shown)) + len(text) > 400:
+            break
+        shown.append(shorten(text, 400))
+    left = len(named) - len(shown)
+    more = f"; and parts of {pluralize(left, 'more place')}" if left else ""
+    return f"without effect: {'; '.join(shown)}{more} (see /doctor)"
 
 
 def starting_status(services: Services) -> Status:

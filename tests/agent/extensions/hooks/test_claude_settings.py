@@ -1,6 +1,7 @@
 """Hooks, status line and style of Claude Code's settings files, if they are approved."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -315,14 +316,22 @@ def test_the_entries_without_effect_are_named_at_the_first_start_and_by_the_doct
     (tmp_path / ".claude").mkdir()
     (tmp_path / ".claude/settings.json").write_text('{"forceLoginMethod": "console"}')
     first: list[str] = []
+    agents = tmp_path / "home/.claude/agents"
+    agents.mkdir(parents=True)
+    for at in range(20):
+        text = f"---\nname: a{at}\ndescription: d\ntools: Read, LS, mcp__docs, Tool{at}\n---\nWork."
+        (agents / f"a{at}.md").write_text(text)
 
     async def work(run: ControllerRun) -> None:
         first.append(run.text())
-        assert "forceLoginMethod (makeroom has no such setting)" in await run.do("/doctor")
+        told = await run.do("/doctor")
+        assert "forceLoginMethod (makeroom has no such setting)" in told
+        assert "tool Tool19 (makeroom has no such tool)" in told and "tool LS" not in told
 
-    run_controller(tmp_path, work)
-    run_controller(tmp_path, work)
+    for _ in range(2):
+        run_controller(tmp_path, work, environ={"HOME": str(tmp_path / "home")})
     assert "without effect: forceLoginMethod in " in first[0] and "without effect" not in first[1]
+    assert re.search(r"a0\.md;.*; and parts of \d+ more places \(see /doctor\)", first[0])
 
 
 def test_approved_variables_reach_commands_and_secrets_of_them_no_transcript(tmp_path: Path) -> None:
