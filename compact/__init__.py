@@ -6,52 +6,32 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .breakpoints import cache_breakpoints
-    from .clearing import call_label, clear_candidates, placeholder_edit
-    from .context_figures import ContextReport, context_report
-    from .dropping import plan_drop
-    from .estimate import Calibration
-    from .identifiers import MIN_LINE_CHARS, OLD_TEXT_ARGUMENTS, block_texts, joined_text, names, strings
-    from .invariants import fact_at, problems
-    from .layers.summary import SUMMARY_LAYER
-    from .local_summary import (
-        AccountsMissing,
-        pins_of,
-        without_long_accounts,
-    )
-    from .page_references import (
-        is_result_id,
-        pages_referred_to,
-        with_resolved_references,
-        with_result_id,
-    )
-    from .patches import old_texts, patched_text
-    from .pipeline import REACTIVE_RUNGS, dry_run, plan, quiet_below
-    from .preparation import Preparation
-    from .prices import NEVER_PAYS_BACK, PriceList, Prices, Spending
-    from .replacement import COMMANDS_HEADING, DIRECTORY_HEADING, PINS_HEADING
-    from .report import ANNOUNCED_LAYERS, COLD_RETURN, compaction_notice, is_announced, propose, rewrite_note
-    from .request_bills import UNUSED_SUMMARY, BilledAgain, RequestBill, explain_requests
-    from .restoring import FileTouch, NeededText, PutBackRules
-    from .server_cache import learned_prices
-    from .settings import POLICY_NAMES, CompactSettings, ContextWindow, WindowState
-    from .shown_blocks import ShownBlock, largest_blocks, largest_blocks_sentence
-    from .situation import (
-        BackgroundSummary,
-        CannotChange,
-        CompactionPlan,
-        Flow,
-        Proposal,
-        Situation,
-        SummaryReply,
-        SummaryRequest,
-        Trigger,
-        finish_plan,
-    )
-    from .summary_prompt import summary_messages, summary_usage
-    from .tokens import TokenCounter, load_counter
-    from .trim import trim_page
-    from .uncompact import Evicted, evicted, in_force, plan_undo
+    from .breakpoints import *
+    from .clearing import *
+    from .context_figures import *
+    from .dropping import *
+    from .estimate import *
+    from .identifiers import *
+    from .invariants import *
+    from .layers.summary import *
+    from .local_summary import *
+    from .page_references import *
+    from .patches import *
+    from .pipeline import *
+    from .preparation import *
+    from .prices import *
+    from .replacement import *
+    from .report import *
+    from .request_bills import *
+    from .restoring import *
+    from .server_cache import *
+    from .settings import *
+    from .shown_blocks import *
+    from .situation import *
+    from .summary_prompt import *
+    from .tokens import *
+    from .trim import *
+    from .uncompact import *
 
 __getattr__ = lazy_door(
     __name__,

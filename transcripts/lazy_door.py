@@ -1,11 +1,11 @@
 """Load the modules behind a package's door when one of their names is first used (PEP 562).
 
 `__all__` of a package contains the names that other packages may import. If importing all of them would slow
-down start-up, it provides them one at a time, and imports them for the type checker alone:
+down start-up, it provides them one at a time. The type checker alone sees all names of their modules:
 
     # mypy: implicit-reexport
     if TYPE_CHECKING:
-        from .catalog import Catalog, load_catalog
+        from .catalog import *
     __getattr__ = lazy_door(__name__, {"catalog": "Catalog load_catalog"})
 """
 

@@ -6,6 +6,6 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .serving import SessionWish, run_agent_server
+    from .serving import *
 
 __getattr__ = lazy_door(__name__, {"serving": "SessionWish run_agent_server"})

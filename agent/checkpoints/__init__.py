@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .change_log import FileChange, changed_files_since, copy_log
-    from .comparison import differences
-    from .file_restore import Action, RestoreStep
-    from .git_restore import RefStep
-    from .git_state import GitRunner
-    from .project_scanner import SKIPPED_FOLDERS
-    from .recorder import Checkpoints
-    from .rewind import RewindPlan, plan_rewind, restore_rewind
-    from .snapshot import THEIRS, shown_paths
+    from .change_log import *
+    from .comparison import *
+    from .file_restore import *
+    from .git_restore import *
+    from .git_state import *
+    from .project_scanner import *
+    from .recorder import *
+    from .rewind import *
+    from .snapshot import *
 
 __getattr__ = lazy_door(
     __name__,

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .acp_command import run_acp
-    from .arguments import parse, subcommand_of
-    from .completion_command import run_completion
-    from .import_command import run_import
-    from .launch import run
-    from .mcp_command import run_mcp
-    from .permissions_command import run_permissions
-    from .recall_command import run_recall
-    from .sessions_command import run_sessions
-    from .verify_command import run_verify
+    from .acp_command import *
+    from .arguments import *
+    from .completion_command import *
+    from .import_command import *
+    from .launch import *
+    from .mcp_command import *
+    from .permissions_command import *
+    from .recall_command import *
+    from .sessions_command import *
+    from .verify_command import *
 
 __getattr__ = lazy_door(
     __name__,

@@ -6,15 +6,8 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .running import make_controller, run_command, unknown_command
-    from .table import (
-        COMMANDS,
-        command_summaries,
-        find_command,
-        may_run_during_turn,
-        needs_session,
-        use_without_screen,
-    )
+    from .running import *
+    from .table import *
 
 __getattr__ = lazy_door(
     __name__,

@@ -6,35 +6,17 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .agent_pool import AGENT_TOPIC, LATE_HEAD, Agent, AgentPool, Place, late_report
-    from .compaction import (
-        CompactionRequest,
-        begin_summary_if_due,
-        compact_context,
-        off_loop,
-        request_compaction,
-        situation_of,
-        tokens_when_cold,
-    )
-    from .context import ActiveSession, CompactionState, TurnContext
-    from .cost_preview import OTHER_MODEL, show_cold_cost, show_prompt_cost, show_resumed
-    from .embedded_commands import StoppedByUser, embedded_output
-    from .model_call import prompt_tokens
-    from .session_sandbox import SessionSandbox
-    from .summary_call import end_background_summary
-    from .touched_files import (
-        ATTACHED_TOPIC,
-        NO_ADDITIONS,
-        PromptAdditions,
-        attached_files,
-        memory_sent_below,
-        note_files,
-        post_memory_below,
-        text_named,
-        track_blocks,
-    )
-    from .turn import run_turn
-    from .unknown_tools import same_tool
+    from .agent_pool import *
+    from .compaction import *
+    from .context import *
+    from .cost_preview import *
+    from .embedded_commands import *
+    from .model_call import *
+    from .session_sandbox import *
+    from .summary_call import *
+    from .touched_files import *
+    from .turn import *
+    from .unknown_tools import *
 
 __getattr__ = lazy_door(
     __name__,

@@ -17,7 +17,7 @@ from tools.search import run_git_script
 from tools.text import pluralize
 from transcripts import TextBlock, about_changed
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 SLOW_S = 1.0  # after which the user sees what a command waits for
 _BY_OTHERS = "by another session too"
 MAX_TOLD_FILES = 8  # of all kinds; the model can list more itself
@@ -55,7 +55,7 @@ async def keep_refs(checkpoints: Checkpoints, emit: Emit, tools: ToolContext, is
     await report_if_slow(checkpoints, emit, checkpoints.keep_refs(partial(run_git_script, tools), is_own))
 
 
-async def report_if_slow(checkpoints: Checkpoints, emit: Emit, work: Coroutine[Any, Any, T]) -> T:
+async def report_if_slow(checkpoints: Checkpoints, emit: Emit, work: Coroutine[Any, Any, _T]) -> _T:
     """Await work on the checkpoints. After `SLOW_S`, show the user what it does."""
     task = asyncio.ensure_future(work)
     try:

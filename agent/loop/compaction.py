@@ -73,7 +73,7 @@ from .summary_call import (
 )
 from .touched_files import account_for_all, read_for_plan
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 TOO_LARGE = "the server rejected the prompt as too large"
 COUNTED = "the prompt exceeds the context window by the server's count"
 MIN_ASKED_SHARE = 0.7  # of the window: a smaller prompt is not counted by the server
@@ -165,7 +165,7 @@ def _first_step(
     return _advance(plan(replace(situation_of(session, context), cold=cold), trigger, focus))
 
 
-async def off_loop(session: Session, work: Callable[[], T]) -> T:
+async def off_loop(session: Session, work: Callable[[], _T]) -> _T:
     """Return the result of `work` on a session; for a long one in a thread, while keys are handled.
 
     If it needs a local summary, which can take seconds, the data for that is collected in slices first, and
@@ -174,7 +174,7 @@ async def off_loop(session: Session, work: Callable[[], T]) -> T:
     if not _is_long(session):
         return work()
 
-    def without_accounts() -> T:
+    def without_accounts() -> _T:
         with without_long_accounts(session.folded):
             return work()
 
@@ -193,7 +193,7 @@ def _is_long(session: Session) -> bool:
     return bool(session.deferred) or len(session.folded.entries) > LONG_SESSION
 
 
-async def _in_thread(session: Session, work: Callable[[], T]) -> T:
+async def _in_thread(session: Session, work: Callable[[], _T]) -> _T:
     """Run `work` in a thread. Nothing may change the session while it runs: a cancelled turn waits for it."""
     _ = session.folded.view  # never rendered in two threads
     running = asyncio.ensure_future(asyncio.to_thread(work))

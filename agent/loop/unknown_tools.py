@@ -10,7 +10,7 @@ from typing import TypeVar
 from agent.formatting import own_name
 from tools.text import word_set
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 # (our tool, "" for none; its use for this purpose; the names of such tools elsewhere, in lower case and
 # reduced to letters and digits)
@@ -153,7 +153,7 @@ _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
 _SAME_WORK = ("read(", "write(", "edit(", "grep(", "glob(", "task(", "bash(command)", "web_fetch(")
 
 
-def same_tool(tools: Mapping[str, T], name: str) -> T | None:
+def same_tool(tools: Mapping[str, _T], name: str) -> _T | None:
     """Return the tool with a name, or the one that does the same as another program's tool of that name."""
     if (found := find_tool(tools, name)) is not None:
         return found
@@ -166,7 +166,7 @@ def _plain(name: str) -> str:
     return re.sub(r"[\W_]", "", name).lower()
 
 
-def find_tool(tools: Mapping[str, T], name: str) -> T | None:
+def find_tool(tools: Mapping[str, _T], name: str) -> _T | None:
     """Return the tool with a name in any letter case, or the one that a client calls by that name.
 
     A name of a server's tool returns the tool that calls such tools.

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .anthropic.catalog import CATALOG
-    from .anthropic.client import AnthropicModel
-    from .anthropic.clouds import cloud_of
-    from .anthropic.messages import FORMAT, markable_part
-    from .anthropic.request import beta_header, encode_request
-    from .chat_completions.chat_client import ChatCompletionsModel
-    from .chat_completions.chat_request import CHAT_FORMAT, OFFICIAL_CHAT_FORMAT, encode_chat_request
-    from .error_mapping import ended_early
-    from .openai_http import OPENAI_URL
-    from .responses.client import ResponsesModel
-    from .responses.request import RESPONSES_FORMAT, encode_responses_request
-    from .retry import MAX_TRIES, Failures
-    from .selection import ModelFactsCache, ModelSelection
+    from .anthropic.catalog import *
+    from .anthropic.client import *
+    from .anthropic.clouds import *
+    from .anthropic.messages import *
+    from .anthropic.request import *
+    from .chat_completions.chat_client import *
+    from .chat_completions.chat_request import *
+    from .error_mapping import *
+    from .openai_http import *
+    from .responses.client import *
+    from .responses.request import *
+    from .retry import *
+    from .selection import *
 
 __getattr__ = lazy_door(
     __name__,

@@ -9,61 +9,15 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .allow_rules import (
-        opening_rule,
-    )
-    from .claude_rules import (
-        UnreadableRule,
-        translate_rule,
-    )
-    from .explanation import (
-        explain_line,
-    )
-    from .modes import (
-        MODES,
-        OUTSIDE,
-        WRITES_A_FILE,
-        Mode,
-        client_mode,
-        mode_named,
-    )
-    from .permission_store import (
-        SESSION_ORIGIN,
-        PermissionStore,
-        stored_openings,
-        stored_places,
-        stored_rules,
-    )
-    from .rule_syntax import (
-        EDITING,
-        FOREIGN_PREFIX,
-        OPENING,
-        REACHING,
-        WEB_TOOLS,
-        Rule,
-        UnknownTool,
-        UnusableRule,
-        known_rules,
-        parse_rules,
-    )
-    from .rules import (
-        PermissionRules,
-        Verdict,
-        judge_call,
-        own_program_warning,
-    )
-    from .sandbox_settings import (
-        SANDBOX_MODES,
-        SandboxSettings,
-        sandbox_entries,
-    )
-    from .withheld import (
-        BarredPaths,
-        barred_paths,
-        barring_globs,
-        barring_rule,
-        reachable_hosts,
-    )
+    from .allow_rules import *
+    from .claude_rules import *
+    from .explanation import *
+    from .modes import *
+    from .permission_store import *
+    from .rule_syntax import *
+    from .rules import *
+    from .sandbox_settings import *
+    from .withheld import *
 
 __getattr__ = lazy_door(
     __name__,

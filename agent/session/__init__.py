@@ -6,52 +6,16 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .answers import Answer, answers_of, joined_pieces, newest_answer
-    from .environment import (
-        BranchWatch,
-        Environment,
-        environment_context,
-        environment_news,
-        is_told_environment,
-        note_news,
-        post_command_text,
-        post_planning,
-        restore_news,
-        telling_facts,
-    )
-    from .memory_files import (
-        chars_left,
-        find_memory,
-        memory_above,
-        memory_below,
-        memory_of,
-        memory_path_of,
-        memory_text,
-        passed_over,
-        replaced_memory,
-        repository_folders,
-        unread_memory,
-    )
-    from .plan_and_todo import newest_plan, newest_todos, todo_lines
-    from .repository import SessionRepository, fetch_deferred, fetch_results
-    from .repository_state import git_state
-    from .session import Session, record_opening
-    from .session_replay import show_replayed, show_rewound
-    from .skill_texts import (
-        hidden_instructions,
-        instructions_text,
-        kept_chars,
-        kept_instructions,
-        skills_section,
-    )
-    from .system_prompts import (
-        agent_prompt,
-        channel_rules,
-        command_text,
-        prompt_part,
-        system_prompt,
-        with_command_text,
-    )
+    from .answers import *
+    from .environment import *
+    from .memory_files import *
+    from .plan_and_todo import *
+    from .repository import *
+    from .repository_state import *
+    from .session import *
+    from .session_replay import *
+    from .skill_texts import *
+    from .system_prompts import *
 
 __getattr__ = lazy_door(
     __name__,

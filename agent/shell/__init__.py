@@ -11,70 +11,22 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .command_pattern import (
-        Certainty,
-        CommandPattern,
-        PipePattern,
-    )
-    from .destructive import (
-        irreversible_commands,
-        irreversible_effect,
-    )
-    from .line_reading import (
-        Invocation,
-        LineReading,
-        read_line,
-    )
-    from .lost_files import (
-        UncoveredFiles,
-        changed_repositories,
-        lost_paths,
-    )
-    from .lost_objects import (
-        pruning,
-    )
-    from .named_files import (
-        files_named_in,
-    )
-    from .outside_programs import (
-        git_settings_need,
-        outside_need,
-        system_file_need,
-    )
-    from .outside_reading import (
-        reads_outside,
-    )
-    from .program_names import (
-        Standpoint,
-        own_program,
-        with_other_names,
-    )
-    from .project_environment import (
-        ProjectEnvironment,
-    )
-    from .project_scripts import (
-        lines_behind,
-    )
-    from .read_only import (
-        JudgedCommand,
-        ReadingJudge,
-    )
-    from .script_risks import (
-        RiskyLine,
-        risky_lines,
-    )
-    from .simple_commands import (
-        Glob,
-        Words,
-        parse_simple_commands,
-    )
-    from .steering_files import (
-        KnownPrograms,
-        known_programs,
-    )
-    from .vital_places import (
-        Places,
-    )
+    from .command_pattern import *
+    from .destructive import *
+    from .line_reading import *
+    from .lost_files import *
+    from .lost_objects import *
+    from .named_files import *
+    from .outside_programs import *
+    from .outside_reading import *
+    from .program_names import *
+    from .project_environment import *
+    from .project_scripts import *
+    from .read_only import *
+    from .script_risks import *
+    from .simple_commands import *
+    from .steering_files import *
+    from .vital_places import *
 
 __getattr__ = lazy_door(
     __name__,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .message_frames import StreamJsonFormat
-    from .stream_run import run_stream
+    from .message_frames import *
+    from .stream_run import *
 
 __getattr__ = lazy_door(
     __name__,

@@ -6,24 +6,16 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .approval_answers import approval_choices
-    from .context_chart import plain_chart
-    from .diff_drawing import print_diff
-    from .headless import DenyAll, outcome_of, run_headless, run_prompt, session_details
-    from .output_formats import (
-        JsonFormat,
-        OutputFormat,
-        RunOutput,
-        TextFormat,
-        json_line,
-        refused_result,
-        usage_fields,
-    )
-    from .picker import run_picker
-    from .render import retrying_message
-    from .repl import run_repl
-    from .standard_streams import PipeWriter
-    from .terminal_text import at_screen, at_terminal, clip, one_line, wrap
+    from .approval_answers import *
+    from .context_chart import *
+    from .diff_drawing import *
+    from .headless import *
+    from .output_formats import *
+    from .picker import *
+    from .render import *
+    from .repl import *
+    from .standard_streams import *
+    from .terminal_text import *
 
 __getattr__ = lazy_door(
     __name__,

@@ -6,35 +6,13 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .errors import ExplainedError, FileError
-    from .images import MAX_IMAGE_FILE_BYTES, BadImage, load_image, media_type
-    from .opening import (
-        FILE_TIMEOUT_S,
-        FOLDER_FLAGS,
-        MAX_WHOLE_BYTES,
-        FileChanged,
-        FileContent,
-        closing,
-        in_thread,
-        load_file,
-        opened_file,
-        read_at_most,
-        safe_open,
-    )
-    from .paths import (
-        canonical_path,
-        expanded_path,
-        is_inside,
-        links_on_way,
-        names_in,
-        one_line_path,
-        path_outside,
-        resolve_path,
-        shown_cwd,
-    )
-    from .workspace import SeenFile, Workspace
-    from .write_recovery import recover
-    from .writing import WriteRequest, atomic_write, is_temporary
+    from .errors import *
+    from .images import *
+    from .opening import *
+    from .paths import *
+    from .workspace import *
+    from .write_recovery import *
+    from .writing import *
 
 __getattr__ = lazy_door(
     __name__,

@@ -6,27 +6,20 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .command_context import CommandContext
-    from .command_hints import awaits_keys, hint, is_answer
-    from .command_progress import LineNews, ProgressThrottle
-    from .env_filter import filter_environment, hardened_git, hide_own_environment
-    from .foreground import (
-        STILL_RUNNING,
-        CommandEnd,
-        CommandLimits,
-        ends_in_prompt,
-        move_to_background,
-        run_foreground,
-    )
-    from .host_questions import HostQuestions
-    from .inbox import Inbox
-    from .job_ports import listeners, new_listeners, port_note
-    from .jobs import BackgroundJob, CommandRequest, exit_code
-    from .output_folding import fold_output
-    from .output_text import decoded_output
-    from .own_command import OwnCommand, OwnCommandEnd, run_own_command
-    from .runner import DRAIN_LIMIT_S, CommandRunner, command_runner, guard_of_records
-    from .spool import Spool
+    from .command_context import *
+    from .command_hints import *
+    from .command_progress import *
+    from .env_filter import *
+    from .foreground import *
+    from .host_questions import *
+    from .inbox import *
+    from .job_ports import *
+    from .jobs import *
+    from .output_folding import *
+    from .output_text import *
+    from .own_command import *
+    from .runner import *
+    from .spool import *
 
 __getattr__ = lazy_door(
     __name__,

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .block_detection import MAX_SCANNED_CHARS, SandboxedRun, find_blocked_access
-    from .blocked_access import BlockedAccess, UnblockDecision, short_path
-    from .command_socket import CommandHandle, SupervisorLost
-    from .guards.project_guard import ProjectGuard, project_guard
-    from .profile import SandboxLevel, SandboxProfile, SandboxSetting
-    from .project_profile import sandbox_profile
-    from .proxy.host_connection import HostConnection, HostNotPublic, HostUnreachable, connect_to_host
-    from .proxy.hosts import host_name, hosts_with, is_mirror, local_port
-    from .proxy.local_ports import LocalPorts
-    from .proxy.server import NetworkProxy
-    from .published_ports import PublishedPorts
-    from .remembered_kind import KindMemory, SandboxKind
-    from .supervisor_client import Supervisor, start_supervisor
+    from .block_detection import *
+    from .blocked_access import *
+    from .command_socket import *
+    from .guards.project_guard import *
+    from .profile import *
+    from .project_profile import *
+    from .proxy.host_connection import *
+    from .proxy.hosts import *
+    from .proxy.local_ports import *
+    from .proxy.server import *
+    from .published_ports import *
+    from .remembered_kind import *
+    from .supervisor_client import *
 
 __getattr__ = lazy_door(
     __name__,

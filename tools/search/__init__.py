@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .checkout import Checkout
-    from .engine import SearchRequest, can_search_folders, search_files, search_folder
-    from .found_lines import FoundLine, SearchOutput
-    from .git_index import FILE_CLOCK_NS, GitIndex, TrackedFiles
-    from .git_script import GitFailed, run_git_script
-    from .listing import file_states, list_folder
-    from .program import SEARCH_LIMIT_S, find_program, run_program
-    from .project_files import list_project, regular_files
+    from .checkout import *
+    from .engine import *
+    from .found_lines import *
+    from .git_index import *
+    from .git_script import *
+    from .listing import *
+    from .program import *
+    from .project_files import *
 
 __getattr__ = lazy_door(
     __name__,

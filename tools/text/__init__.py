@@ -6,18 +6,10 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .display import as_drawn, count_invisible, escaped, escaped_bytes, is_plain, printable, without_tags
-    from .encoding import (
-        TextForm,
-        decode_text,
-        guess_codec,
-        has_surrogate,
-        mark_stray_bytes,
-        seems_binary,
-        unify_newlines,
-    )
-    from .shortening import NO_OUTPUT, cut_around, cut_at_lines, last_lines, shown_chars
-    from .words import pluralize, word_set
+    from .display import *
+    from .encoding import *
+    from .shortening import *
+    from .words import *
 
 __getattr__ = lazy_door(
     __name__,

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .fetching import Document, WebError, fetch_document
-    from .page_text import PDF, document_text, readable_bytes
-    from .web_address import WebAddress, parse_address
+    from .fetching import *
+    from .page_text import *
+    from .web_address import *
 
 __getattr__ = lazy_door(
     __name__,

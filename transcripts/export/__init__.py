@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .claude_code import claude_code_path, claude_code_text
-    from .code_languages import is_quickly_coloured
-    from .conversation import conversation_text, load_conversation
-    from .formats import EXPORTERS, export_text, fenced, write_private
-    from .unified_diff import DiffRow, read_diff
+    from .claude_code import *
+    from .code_languages import *
+    from .conversation import *
+    from .formats import *
+    from .unified_diff import *
 
 __getattr__ = lazy_door(
     __name__,

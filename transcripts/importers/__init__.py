@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .detection import IMPORT_FORMATS, MAX_RECORDING_BYTES, detect_format, import_session
-    from .recording import SECOND_WRITER, UnreadableRecording, describe_skipped
+    from .detection import *
+    from .recording import *
 
 __getattr__ = lazy_door(
     __name__,

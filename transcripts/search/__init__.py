@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .background import IndexThread, update_index
-    from .hits import Hit, SearchHits, make_hits, short_sid
-    from .index_file import record_path, recorded_sids
-    from .ranking import Found, search_facts, search_records
+    from .background import *
+    from .hits import *
+    from .index_file import *
+    from .ranking import *
 
 __getattr__ = lazy_door(
     __name__,

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .assignments import holds_secret
-    from .masking import SecretMasks, mask
-    from .secret_forms import is_withheld, secret_texts, secret_values
-    from .stream_redactor import StreamRedactor
+    from .assignments import *
+    from .masking import *
+    from .secret_forms import *
+    from .stream_redactor import *
 
 __getattr__ = lazy_door(
     __name__,

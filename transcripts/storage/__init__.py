@@ -6,18 +6,7 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .disk import (
-        append_line,
-        is_foreign,
-        make_private_folders,
-        opened_fd,
-        opened_regular,
-        project_key,
-        read_pieces,
-        read_regular,
-        replace_file,
-        trusted_owners,
-    )
+    from .disk import *
 
 __getattr__ = lazy_door(
     __name__,

@@ -6,20 +6,15 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .answers import HookFailed, hook_answer
-    from .asking import AskedHooks, JoinedHooks
-    from .claude_settings import (
-        HOOK_KINDS,
-        ApprovedSettings,
-        approved_settings,
-        settings_items,
-    )
-    from .commands import RunCommand, command_hooks
-    from .entries import HookEntry
-    from .file_digest import named_files
-    from .inputs import about_session
-    from .notices import IdleNotices, NotifyingApprover
-    from .table import HookTable, read_hooks, status_command
+    from .answers import *
+    from .asking import *
+    from .claude_settings import *
+    from .commands import *
+    from .entries import *
+    from .file_digest import *
+    from .inputs import *
+    from .notices import *
+    from .table import *
 
 __getattr__ = lazy_door(
     __name__,

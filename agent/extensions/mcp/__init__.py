@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .approval import mcp_items, server_item, user_server_items
-    from .calls import direct_tool
-    from .entries import ServerEntry, plugin_entries, read_entry
-    from .failures import ConnectionLost, ServerFailed
-    from .files import FILE_SCOPES, FileScope, ServerFiles
-    from .names import meant_call
-    from .oauth import log_in, log_out, open_browser
-    from .requirements import missing_requirement
-    from .restriction import restricted_tool
-    from .server import NOT_APPROVED, McpServer, Opener, client_servers
-    from .source import McpServers, McpSetup
+    from .approval import *
+    from .calls import *
+    from .entries import *
+    from .failures import *
+    from .files import *
+    from .names import *
+    from .oauth import *
+    from .requirements import *
+    from .restriction import *
+    from .server import *
+    from .source import *
 
 __getattr__ = lazy_door(
     __name__,

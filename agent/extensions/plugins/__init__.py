@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .contents import Plugin
-    from .installed import PluginPlaces, find_plugins, plugin_items
+    from .contents import *
+    from .installed import *
 
 __getattr__ = lazy_door(
     __name__,

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .approval import OpenedSkill, open_skill, skill_items
-    from .files import Skill
-    from .library import SkillLibrary, load_library
-    from .output_styles import StylePlaces, style_in_use, style_text
-    from .places import SkillKind
-    from .substitution import CommandLine
-    from .tool import TOOL, search_result
+    from .approval import *
+    from .files import *
+    from .library import *
+    from .output_styles import *
+    from .places import *
+    from .substitution import *
+    from .tool import *
 
 __getattr__ = lazy_door(
     __name__,

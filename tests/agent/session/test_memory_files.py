@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.session import memory_files
 from agent.session.memory_files import (
     MAX_MEMORY_CHARS,
+    MAX_RULE_FILES,
+    _leads_away,
     find_memory,
     memory_above,
     memory_below,
@@ -175,7 +176,7 @@ def test_a_file_that_is_exchanged_for_a_link_after_it_was_judged_is_not_read(
 ) -> None:
     (project / "AGENTS.md").write_text("own")
     (project.parent / "key").write_text("secret")
-    judge = memory_files._leads_away
+    judge = _leads_away
 
     def judge_and_exchange(real: Path, top: Path) -> bool:
         leads = judge(real, top)
@@ -183,7 +184,7 @@ def test_a_file_that_is_exchanged_for_a_link_after_it_was_judged_is_not_read(
         (project / "AGENTS.md").symlink_to(project.parent / "key")
         return leads
 
-    monkeypatch.setattr(memory_files, "_leads_away", judge_and_exchange)
+    monkeypatch.setattr("agent.session.memory_files._leads_away", judge_and_exchange)
     assert read(project) == {}
 
 
@@ -272,7 +273,7 @@ def test_links_to_directories_of_rules_are_followed_and_cut_ones_reported(projec
     (project / ".claude/rules/link").symlink_to(project / "shared")
     assert list(read(project).values()) == ["a", "b"]
     assert unread(project) == []
-    for number in range(memory_files.MAX_RULE_FILES):
+    for number in range(MAX_RULE_FILES):
         (project / f"shared/c{number}.md").touch()
     (line,) = unread(project)
     assert line == f"{project}/.claude/rules is too large: only 1,000 of its files are used"
