@@ -109,8 +109,14 @@ def _bash() -> Iterator[str]:
     yield "_makeroom_sessions() {"
     yield f"    {_LIST_SESSIONS} | cut -f 1"
     yield "}"
+    yield "_makeroom_paths() {"
+    yield "    local IFS=$'\\n'"  # a name may contain spaces, which readline quotes
+    yield '    COMPREPLY+=($(compgen "$1" -- "$current"))'
+    yield "    compopt -o filenames 2>/dev/null"  # bash 3 of macOS has no compopt
+    yield "}"
     yield "_makeroom() {"
     yield "    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} word"
+    yield "    COMPREPLY=()"
     # bash splits --flag=value into three words.
     yield "    if [[ $before == = ]]; then before=${COMP_WORDS[COMP_CWORD - 2]}; fi"
     yield "    if [[ $current == = ]]; then current=; fi"
@@ -119,12 +125,12 @@ def _bash() -> Iterator[str]:
         if action.nargs == 0:
             continue
         names = "|".join(action.option_strings)
-        reply = f"COMPREPLY=({_bash_values(values_of(action))}); return"
+        reply = f"{_bash_values(values_of(action))}; return"
         if action.nargs == "?":
             reply = f"if [[ $current != -* ]]; then {reply}; fi"
         yield f"        {names}) {reply} ;;"
     for name, actions in _TAKE_SESSIONS.items():
-        reply = f"COMPREPLY=({_bash_values(Values(found='sessions'))}); return"
+        reply = f"{_bash_values(Values(found='sessions'))}; return"
         yield f"        {'|'.join(actions or (name,))}) {reply} ;;"
     yield "    esac"
     yield '    for word in "${COMP_WORDS[@]:1:COMP_CWORD - 1}"; do'
@@ -147,19 +153,17 @@ def _bash() -> Iterator[str]:
 def _bash_values(values: Values) -> str:
     match values.found:
         case "files":
-            return '$(compgen -f -- "$current")'
+            return "_makeroom_paths -f"
         case "directories":
-            return '$(compgen -d -- "$current")'
+            return "_makeroom_paths -d"
         case "sessions":
-            return (
-                '$(compgen -W "$(_makeroom_sessions)" -- "$current"; '
-                '[ -z "$current" ] || compgen -f -- "$current")'
-            )
+            files = '[ -z "$current" ] || _makeroom_paths -f'
+            return f'COMPREPLY=($(compgen -W "$(_makeroom_sessions)" -- "$current")); {files}'
         case "worktrees":
-            return '$(compgen -W "$(ls .makeroom/worktrees 2>/dev/null)" -- "$current")'
+            return 'COMPREPLY=($(compgen -W "$(ls .makeroom/worktrees 2>/dev/null)" -- "$current"))'
         case _:
             words = shlex.quote(" ".join(values.words))
-            return f'$(compgen -W {words} -- "$current")' if values.words else ""
+            return f'COMPREPLY=($(compgen -W {words} -- "$current"))' if values.words else ":"
 
 
 def _zsh() -> Iterator[str]:

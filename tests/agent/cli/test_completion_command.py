@@ -52,7 +52,7 @@ def completed(text: str, words: Sequence[str], folder: Path) -> list[str]:
         ["bash", "-c", f"{text}\n{asked}"], cwd=folder, capture_output=True, text=True, check=True
     )
     assert ran.stderr == ""
-    return ran.stdout.split()
+    return list(filter(None, ran.stdout.splitlines()))
 
 
 @pytest.mark.parametrize(
@@ -67,6 +67,7 @@ def completed(text: str, words: Sequence[str], folder: Path) -> list[str]:
         (["acp", ""], []),
         (["-C", "sr"], ["src"]),
         (["--debug-file", "READ"], ["README.md"]),
+        (["-C", "my"], ["my notes"]),
         (["--max-turns", ""], []),
         (["completion", ""], ["bash", "zsh", "fish"]),
         (["--model", "h"], ["haiku"]),
@@ -80,6 +81,7 @@ def test_bash_completes(
     words: list[str], offered: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "src").mkdir()
+    (tmp_path / "my notes").mkdir()
     (tmp_path / "README.md").write_text("")
     assert completed(script("bash", capsys), ["makeroom", *words], tmp_path) == offered
 
