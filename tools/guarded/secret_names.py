@@ -22,10 +22,10 @@ from transcripts.secrets import holds_secret
 
 _EXAMPLE = r"(?!(?:.*[-_.])?(?:example|sample|template|tmpl|dist|defaults?|schema)s?(?:\.env|\.vars)?\Z)"
 # Values for the environment of a program, but not their examples.
-ENV_FILE = lazy_pattern(
-    rf"{_EXAMPLE}(?:\.env(?:[^a-z].*|(?:dev|local|prod|stag|test)[a-z]*)?|.+\.env|\.dev\.vars(?:\..+)?)",
-    re.DOTALL,
+_ENV_FORM = (
+    rf"{_EXAMPLE}(?:\.env(?:[^a-z].*|(?:dev|local|prod|stag|test)[a-z]*)?|.+\.env|\.dev\.vars(?:\..+)?)"
 )
+ENV_FILE = lazy_pattern(_ENV_FORM, re.DOTALL)
 SECRET_FILES = word_set(
     ".netrc _netrc .git-credentials .npmrc .pypirc id_rsa id_ed25519 id_ecdsa id_dsa id_ecdsa_sk"
     " id_ed25519_sk .envrc .pgpass .my.cnf .mylogin.cnf .htpasswd .vault-token .s3cfg .boto"
@@ -33,18 +33,19 @@ SECRET_FILES = word_set(
     " credentials.tfrc.json local.settings.json .vault_pass .vault_password msal_token_cache.json"
 )
 # Key stores, and files named after their contents.
-SECRET_FORM = lazy_pattern(
-    r".+\.(?:p12|pfx|ppk|kdbx|agekey|jks)|(?!debug\.).+\.keystore|(?:.+[-_.])?client_secrets?(?:[-_.].+)?\.json|(?:.+)?\.tfstate(?:\..+)?"
+_NAMED_FORM = (
+    r".+\.(?:p12|pfx|ppk|kdbx|agekey|jks)|(?!debug\.).+\.keystore"
+    r"|(?:.+[-_.])?client_secrets?(?:[-_.].+)?\.json|(?:.+)?\.tfstate(?:\..+)?"
     r"|(?:secrets?|credentials?|.+[-_.]credentials)\.(?:ya?ml|json|toml)"
-    r"|secrets?\.(?:ini|properties|tfvars|txt)",
-    re.DOTALL,
+    r"|secrets?\.(?:ini|properties|tfvars|txt)"
 )
+SECRET_FORM = lazy_pattern(_NAMED_FORM, re.DOTALL)
 # Files that contain a private key, or public data: certificates, Keynote slides.
-_MAYBE_KEY = lazy_pattern(
+_KEY_FORM = (
     r".+\.(?:pem|key|p8)|.*(?:service[-_]?account|adminsdk|gcp|gcloud|google).*\.json"
-    r"|(?:.+[-_.])?(?:sa|svc|keys?|keyfile|creds?)\.json|.+-[0-9a-f]{12}\.json",  # as Google names downloads
-    re.DOTALL,
+    r"|(?:.+[-_.])?(?:sa|svc|keys?|keyfile|creds?)\.json|.+-[0-9a-f]{12}\.json"  # as Google names downloads
 )
+_MAYBE_KEY = lazy_pattern(_KEY_FORM, re.DOTALL)
 # Settings that may contain a password, those named after it first.
 _TELLING_SETTINGS = (
     r"(?:.+[-_.])?(?:secrets?|credentials?|creds|passwords?|tokens?)(?:[-_.][\w-]+)*"
@@ -58,7 +59,9 @@ _SETTINGS = (
     r"|gradle\.properties|\.sentryclirc"
 )
 _SETTINGS_EXAMPLE = r"(?!(?:.*[-_.])?(?:example|sample|template|tmpl|dist|schema)s?(?:\.\w+)?\Z)"
-_MAYBE_SETTINGS = lazy_pattern(rf"{_SETTINGS_EXAMPLE}(?:{_TELLING_SETTINGS}|{_SETTINGS})", re.DOTALL)
+_SETTINGS_FORM = rf"{_SETTINGS_EXAMPLE}(?:{_TELLING_SETTINGS}|{_SETTINGS})"
+_MAYBE_SETTINGS = lazy_pattern(_SETTINGS_FORM, re.DOTALL)
+_POSSIBLE = lazy_pattern(rf"{_ENV_FORM}|{_NAMED_FORM}|{_KEY_FORM}|{_SETTINGS_FORM}", re.DOTALL)
 _TELLING = lazy_pattern(rf"{_SETTINGS_EXAMPLE}(?:{_TELLING_SETTINGS})", re.DOTALL)
 # The endings of all these names: they decide for most of possibly thousands of names.
 _SECRET_ENDINGS = word_set(
@@ -91,13 +94,11 @@ def is_secret_by_name(name: str) -> bool:
 
 def may_be_secret(name: str) -> bool:
     """Return whether a plain name may be that of a secret, regardless of its directory."""
-    if name in SECRET_FILES:
-        return True
     if name.rpartition(".")[2] not in _SECRET_ENDINGS and not (
         name.startswith((".env", ".dev.vars")) or ".tfstate" in name or name.endswith("kubeconfig")
     ):
-        return False
-    return any(form.fullmatch(name) for form in (ENV_FILE, SECRET_FORM, _MAYBE_KEY, _MAYBE_SETTINGS))
+        return name in SECRET_FILES
+    return name in SECRET_FILES or _POSSIBLE.fullmatch(name) is not None
 
 
 def holds_key(path: str) -> bool:

@@ -188,10 +188,12 @@ class SecretSearch:
             if self._index[:2] != (stamp, globs):
                 data = beginning(index, _MAX_INDEX_BYTES)
                 names = (os.fsdecode(name) for size in (20, 32) for name, _ in paths_in_index(data, size))
+                has_globs = bool(globs.texts)
                 fitting = {
                     name
                     for name in names
-                    if _may_be_secret(plain_name(name.rpartition("/")[2])) or _matching_part(name, globs)
+                    if _may_be_secret(plain_name(name.rpartition("/")[2]))
+                    or (has_globs and _matching_part(name, globs))
                 }
                 self._index = (stamp, globs, tuple(sorted(fitting)))
         for name in self._index[2]:
@@ -255,10 +257,11 @@ def _listing(folder: str, stamp: Stamp, globs: PathGlobs) -> _Listing:
     folders: list[str] = []
     last: list[str] = []
     matching: list[str] = []
+    has_globs = bool(globs.texts)
     with os.scandir(folder) as entries:
         for entry in entries:
             name = plain_name(entry.name)
-            if globs.match(entry.path):
+            if has_globs and globs.match(entry.path):
                 matching.append(entry.path)
             if entry.is_dir(follow_symlinks=False):
                 if name not in _NEVER_SEARCHED:
