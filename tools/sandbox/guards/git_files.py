@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -162,10 +162,13 @@ def object_names(folder: int) -> Iterator[str]:
     yield from filter(_OBJECT.fullmatch, os.listdir(folder))
 
 
-def link_object(folder: int, name: str, target: int) -> None:
-    """Link an object of an open directory into another, if it is a regular file. Raises OSError."""
-    os.link(name, name, src_dir_fd=folder, dst_dir_fd=target, follow_symlinks=False)
-    if not stat.S_ISREG(os.stat(name, dir_fd=target, follow_symlinks=False).st_mode):
+def link_objects(folder: int, names: Iterable[str], target: int) -> None:
+    """Link objects of an open directory into another, except those that are not files. Raises OSError."""
+    for name in names:
+        os.link(name, name, src_dir_fd=folder, dst_dir_fd=target, follow_symlinks=False)
+    with os.scandir(target) as entries:  # faster than a call for each
+        others = [entry.name for entry in entries if not entry.is_file(follow_symlinks=False)]
+    for name in others:
         os.unlink(name, dir_fd=target)
 
 

@@ -30,7 +30,7 @@ from msgspec import Struct, field
 from tools.files import FOLDER_FLAGS, closing, safe_open
 from transcripts.patterns import lazy_pattern
 
-from .git_files import link_object, names_in, object_names, put_aside_if_replaced
+from .git_files import link_objects, names_in, object_names, put_aside_if_replaced
 from .guarded_state import CLOCK_STEP_NS, LISTED_FOLDER
 
 _LOOSE_FOLDER = lazy_pattern(r"[0-9a-f]{2}")
@@ -96,8 +96,7 @@ class ObjectLinks(Struct):
                 with closing(os.open(here, LISTED_FOLDER)) as target:
                     for each in linked - present:
                         os.unlink(each, dir_fd=target)
-                    for each in islice(new, left):
-                        link_object(folder, each, target)
+                    link_objects(folder, islice(new, left), target)
             if len(new) > left:
                 return True
             left -= len(new)
