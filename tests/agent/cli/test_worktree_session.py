@@ -136,12 +136,12 @@ def test_a_worktree_is_offered_merged_and_removed(project: Path) -> None:
         project, (90, 40), forked_makeroom(words), HOME=str(project.parent / "home")
     ) as terminal:
         terminal.sees("is open in this project", "Work in a new git worktree").type("\x1b[B")
-        terminal.again("\r", lambda: "is open in" not in terminal.text).sees(
-            "(work-1)", "accepts edits"
-        ).type("replace 'return 1' by 'return 2' in src/a.py\r")
+        terminal.sees("❯ 2").type("\r").sees("(work-1)", "accepts edits").type(
+            "replace 'return 1' by 'return 2' in src/a.py\r"
+        )
         terminal.sees("has been updated").type("\x04").sees("Worktree work-1: 1 changed file", "2 Show the")
-        terminal.type("\x1b[B").again("\r", lambda: "Merge these changes into main?" in terminal.text)
-        terminal.type("\x1b[B").sees("❯ 2 Yes").again("\r", lambda: "removed the worktree" in terminal.text)
+        terminal.type("\x1b[B").sees("❯ 2 Show").type("\r").sees("Merge these changes into main?")
+        terminal.type("\x1b[B").sees("❯ 2 Yes").type("\r").sees("removed the worktree")
         assert terminal.ends() == 0
     release_lock(records / "other.jsonl", lock)
     assert "return 2" in (project / "src" / "a.py").read_text()
@@ -164,7 +164,7 @@ def test_a_worktree_is_offered_in_a_directory_of_a_project_in_use(project: Path)
     home = str(project.parent / "home")
     with PtyTerminal(project / "src", (90, 40), forked_makeroom("--offline"), HOME=home) as terminal:
         terminal.sees("is open in this project", "Work in a new git worktree").type("\x1b[B")
-        terminal.again("\r", lambda: "is open in" not in terminal.text).sees("src · work-1")
+        terminal.sees("❯ 2").type("\r").sees("src · work-1")
         terminal.type("\x04").sees("Worktree work-1: no changes").type("\x1b")
         assert terminal.ends() == 0
     release_lock(records / "other.jsonl", lock)
@@ -178,8 +178,8 @@ def test_a_worktree_that_cannot_be_merged_is_kept_and_the_way_back_shown(project
         terminal.sees("has been updated")
         (project / "src" / "a.py").write_text("unsaved\n")
         terminal.type("\x04").sees("2 Show the").type("\x1b[B")
-        terminal.again("\r", lambda: "Merge these changes into main?" in terminal.text)
-        terminal.type("\x1b[B").sees("❯ 2 Yes").again("\r", lambda: "cannot merge" in terminal.text)
+        terminal.sees("❯ 2 Show").type("\r").sees("Merge these changes into main?")
+        terminal.type("\x1b[B").sees("❯ 2 Yes").type("\r").sees("cannot merge")
         terminal.sees("kept the worktree w (1 commit not in main)", "--worktree w")
         assert terminal.ends() == 0
     assert (project / "src" / "a.py").read_text() == "unsaved\n"

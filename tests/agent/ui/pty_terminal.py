@@ -14,6 +14,7 @@ import termios
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +22,7 @@ import pyte
 
 from agent.__main__ import main
 from agent.app import composition  # noqa: F401  forks need not import what a session takes
-from agent.ui import markdown  # noqa: F401  nor rich
+from agent.ui import markdown, picker  # noqa: F401  markdown: nor rich
 from tests.agent.ui import scripted_driver
 from tests.forked import run_forked
 
@@ -29,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[3]
 BEGIN_UPDATE, END_UPDATE = b"\x1b[?2026h", b"\x1b[?2026l"
 DEADLINE_S = float(os.environ.get("PTY_DEADLINE_S", "30"))  # a guard against hangs, not a measure
 REPEAT_KEYS_S = 0.4  # without an effect, after which keys are pressed again
+MAX_BUSY_S = 5.0  # in which a busy program may still handle keys; one that draws all the time is never idle
 
 
 def scripted(folder: Path, *words: str) -> list[str]:
@@ -42,8 +44,13 @@ def makeroom(words: str) -> list[str]:
 
 
 def forked_makeroom(words: str) -> Callable[[], int]:
-    """makeroom itself, in a fork of this process."""
-    return partial(main, shlex.split(words))
+    """makeroom itself, in a fork of this process, where a menu takes a key as soon as it is on the screen."""
+
+    def program() -> int:
+        picker.ANSWER_DELAY_S = 0.0
+        return main(shlex.split(words))
+
+    return program
 
 
 class PtyTerminal:
@@ -131,14 +138,20 @@ class PtyTerminal:
         return self
 
     def again(self, keys: str, true: Callable[[], bool]) -> PtyTerminal:
-        """Press the keys, and again when nothing came of it for a moment, until it is true."""
+        """Press the keys, and again when nothing came of it for a moment, until it is true.
+
+        The moment is longer while the program is busy: it may have yet to handle the keys.
+        """
         end = time.monotonic() + DEADLINE_S
         while not true():
             assert time.monotonic() < end, f"{keys!r} does nothing; the screen is:\n{self.text}\n{self.log}"
             self.type(keys)
-            pause = time.monotonic() + REPEAT_KEYS_S
-            while not true() and time.monotonic() < pause:
+            typed = time.monotonic()
+            idle_since = typed
+            while not true() and time.monotonic() < idle_since + REPEAT_KEYS_S:
                 self._wait(0.05)
+                if is_busy(self.child) and time.monotonic() < typed + MAX_BUSY_S:
+                    idle_since = time.monotonic()
         return self
 
     def logged(self, text: str) -> PtyTerminal:
@@ -238,6 +251,15 @@ class PtyTerminal:
 
     def _resize_pty(self, columns: int, rows: int) -> None:
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+def is_busy(pid: int) -> bool:
+    """Return whether a thread of the process runs, or waits for a core or the disk; False without /proc."""
+    states = []
+    for path in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(OSError):  # the thread has ended
+            states.append(path.read_bytes().rpartition(b")")[2].split()[0])
+    return b"R" in states or b"D" in states
 
 
 def _row_text(row: Mapping[int, pyte.screens.Char]) -> str:
