@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -163,9 +163,7 @@ def _read(name: str, raw: RawEntry, scope: Scope, environ: Mapping[str, str]) ->
         timeout_s=_timeout(raw.get("timeout")),
         always_load=raw.get("alwaysLoad") is True,
         off=raw.get("disabled") is True or raw.get("enabled") is False,
-        remarks=("the transport sse is deprecated; use http if the server supports it",)
-        if kind == "sse"
-        else (),
+        remarks=tuple(_remarks(raw, kind)),
     )
     if filling.missing:
         names = sorted(filling.missing)
@@ -174,6 +172,17 @@ def _read(name: str, raw: RawEntry, scope: Scope, environ: Mapping[str, str]) ->
     if kind in ("http", "sse") and not re.match(r"https?://[^/\s]", entry.url):
         raise ValueError(f"its url {entry.url[:80]!r} is not an http:// or https:// URL")
     return entry
+
+
+def _remarks(raw: RawEntry, kind: ServerKind) -> Iterator[str]:
+    """Yield a line about a deprecated transport, and about each field that has no effect here."""
+    if kind == "sse":
+        yield "the transport sse is deprecated; use http if the server supports it"
+    if "headersHelper" in raw:
+        yield "headersHelper is ignored; use headers with ${VARIABLE}, or log in with /mcp login"
+    for name in ("alwaysAllow", "autoApprove"):
+        if raw.get(name):
+            yield f"{name} is ignored; each tool needs your approval, or an allow rule"
 
 
 class _Filling:

@@ -96,6 +96,9 @@ def test_kinds_limits_and_remarks_are_read() -> None:
         None
     ] * 3
     assert "deprecated" in read_entry("a", {"type": "sse", "url": "http://x"}, "user", {}).remarks[0]
+    raw = {"url": "http://x", "headersHelper": "get-token", "alwaysAllow": ["search"]}
+    helper, always = read_entry("a", raw, "user", {}).remarks
+    assert helper.startswith("headersHelper is ignored; ") and always.startswith("alwaysAllow is ignored; ")
 
 
 def test_names_of_servers_and_tools_come_to_no_name_of_another() -> None:
