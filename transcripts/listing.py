@@ -82,6 +82,10 @@ class ProjectRecords(Struct, frozen=True):
         """Return the path of a session's transcript. Raises Unreadable for an invalid id."""
         return path_of(self.home, sid)
 
+    def paths(self) -> list[Path]:
+        """Return the transcripts, most recently written first. Raises StoreError."""
+        return [path for path, _ in transcript_files(self.home)]
+
     def sessions(self) -> list[SessionSummary]:
         """Return the sessions, most recently active first. Unreadable files are omitted.
 

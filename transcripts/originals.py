@@ -72,24 +72,18 @@ class Originals(Struct, frozen=True):
         """
         home = self.home
         is_recorded = home is not None and search.record_path(home, self.sid).exists()
-        found: list[search.Found] = []
+        hits: list[search.Hit] = []
         unread = 0
         if not is_recorded:  # there is no transcript before the first prompt
-            found += search.search_facts(self.outputs, words, self.sid, list(self._whole_facts()), limit)
+            own = search.search_facts(self.outputs, words, self.sid, list(self._whole_facts()), limit)
+            hits += search.make_hits(own, self.sid, self.project)
         if home is not None and (is_recorded or scope == "project"):
             every = search.recorded_sids(home) if scope == "project" else (self.sid,)
             sids = sorted(every, key=lambda sid: sid != self.sid)  # this session comes before its copies
-            result = search.search_records(home, words, sids, limit)
-            found += result.found
-            unread = result.unread
-        hits = search.make_hits(found[:limit], self.sid, self.project)
-        if home is None or scope == "session":
-            return search.SearchHits(tuple(hits), unread)
-        titles = {
-            sid: ProjectRecords(home).title_of(sid) for sid in {hit.session for hit in hits} - {self.sid}
-        }
-        titled = (replace(hit, title=titles.get(hit.session, "")) for hit in hits)
-        return search.SearchHits(tuple(titled), unread)
+            found = search.ProjectSearch(home, self.project).find(words, sids, limit, here=self.sid)
+            hits += found.hits
+            unread = found.unread
+        return search.SearchHits(tuple(hits[:limit]), unread)
 
     def prompt_in_view(self) -> str:
         """Return the id of the user's latest prompt, "" if the context does not show all of it."""

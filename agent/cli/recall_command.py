@@ -29,20 +29,11 @@ from shutil import get_terminal_size
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from agent.ui import wrap
 from tools.text import escaped
 from transcripts import Folded, Originals, ProjectRecords, StoreError, is_recall_id
-from transcripts.search import (
-    Hit,
-    SearchHits,
-    make_hits,
-    record_path,
-    recorded_sids,
-    search_records,
-    update_index,
-)
+from transcripts.search import ProjectSearch, SearchHits
 from transcripts.secrets import SecretMasks, secret_values
 
 from .command_words import OneLineParser, asks_for_help, to_count
@@ -57,14 +48,13 @@ class RecallScope(Struct, frozen=True):
     sids: tuple[str, ...]
     limit: int
 
-    def hits(self, query: str) -> list[Hit]:
-        """Return the best matches, with the titles of their sessions."""
-        found = search_records(self.project, query, self.sids, self.limit).found
-        mask = environment_masks().all
-        hits = make_hits(found, "", self.project, mask)
-        records = ProjectRecords(self.project)
-        titles = {sid: mask(records.title_of(sid)) for sid in {hit.session for hit in hits}}
-        return [replace(hit, title=titles[hit.session]) for hit in hits]
+    @property
+    def search(self) -> ProjectSearch:
+        return ProjectSearch(self.project, self.project, environment_masks().all)
+
+    def find(self, query: str) -> SearchHits:
+        """Return the best matches."""
+        return self.search.find(query, self.sids, self.limit)
 
 
 def run_recall(words: list[str], folder: Path | None = None) -> int:
@@ -97,13 +87,13 @@ def _recall(given: argparse.Namespace, folder: Path | None) -> int:
     words = " ".join(given.words).strip()
     if not words and not given.queries:
         return complain("usage: makeroom recall WORDS | ID")
-    sids = recorded_sids(project)
+    records = ProjectRecords(project)
+    sids = tuple(path.stem for path in records.paths())
     if not sids:
         return complain(f"no sessions in {project}")
-    here = ProjectRecords(project).find(given.session).stem if given.session else sids[0]
+    here = records.find(given.session).stem if given.session else sids[0]
     if is_recall_id(words) and not given.queries:
-        outputs = ProjectRecords(project).outputs
-        record = Originals(Folded(), outputs, home=project, project=project, typed=True)
+        record = Originals(Folded(), records.outputs, home=project, project=project, typed=True)
         return print_text(
             environment_masks().all(record.original(words if "/" in words else f"{here}/{words}"))
         )
@@ -117,27 +107,26 @@ def _recall(given: argparse.Namespace, folder: Path | None) -> int:
 
 def _update_index(scope: RecallScope) -> None:
     """Update the index; print a notice if that takes long."""
-    paths = [record_path(scope.project, sid) for sid in scope.sids]
+    paths = [path for path in ProjectRecords(scope.project).paths() if path.stem in scope.sids]
     quiet_until = time.monotonic() + 1.0  # a shorter update needs no notice
-    is_there = update_index(scope.project, lambda: time.monotonic() > quiet_until)
+    is_there = scope.search.update_index(lambda: time.monotonic() > quiet_until)
     if is_there and time.monotonic() > quiet_until:
         size = sum(path.stat().st_size for path in paths if path.exists())
         sys.stderr.write(f"indexing {size / 1e6:,.1f} MB of transcripts (once) ...\n")
-        update_index(scope.project, lambda: False)
+        scope.search.update_index(lambda: False)
 
 
 def _answer(scope: RecallScope, query: str, as_json: bool) -> int:
-    hits = scope.hits(query)
+    found = scope.find(query)
     now = time.time()
     if as_json:
-        print_text(json.dumps({"query": query, "hits": [hit.to_json(now) for hit in hits]}), raw=True)
-    elif hits:
+        print_text(json.dumps({"query": query, "hits": [hit.to_json(now) for hit in found.hits]}), raw=True)
+    elif found.hits:
         columns = get_terminal_size().columns if sys.stdout.isatty() else 0
-        lines = SearchHits(tuple(hits)).lines(now, columns)
-        print_text("\n".join(_within_screen(lines, columns)))
+        print_text("\n".join(_within_screen(found.lines(now, columns), columns)))
     else:
         sys.stderr.write("nothing found\n")
-    return 0 if hits else 1
+    return 0 if found.hits else 1
 
 
 def _within_screen(lines: Iterable[str], columns: int) -> Iterator[str]:
@@ -160,7 +149,7 @@ def _answer_all(scope: RecallScope, file: str) -> int:
     any_found = False
     for about in _queries(text):
         began = time.perf_counter()
-        hits = scope.hits(about["query"])
+        hits = scope.find(about["query"]).hits
         spent = 1000 * (time.perf_counter() - began)
         now = time.time()
         shown = {**about, "ms": round(spent, 1), "hits": [hit.to_json(now) for hit in hits]}

@@ -56,7 +56,6 @@ from transcripts import (
     fold,
     read_transcript,
 )
-from transcripts.search import record_path, recorded_sids
 
 from .command_words import OneLineParser, asks_for_help
 from .recall_command import complain, print_text
@@ -100,8 +99,7 @@ def run_verify(words: list[str], folder: Path | None = None) -> int:
     given = made.parse_args(words)
     home = Path(given.folder or folder or "").resolve()
     try:
-        paths = [_find(home, one) for one in given.sessions]
-        paths = paths or [record_path(home, sid) for sid in recorded_sids(home)]
+        paths = [_find(home, one) for one in given.sessions] or ProjectRecords(home).paths()
         if not paths:
             return complain(f"no sessions in {home}")
         return max([_report(path, home) for path in paths])
@@ -127,20 +125,18 @@ def _report(path: Path, home: Path) -> int:
     if path.parent.name == RECORDS_FOLDER:
         home = path.parent.parent
     try:
-        print_text(f"{path.stem}: {_verify_transcript(path, home).line()}")
+        print_text(f"{path.stem}: {verify_transcript(path, home).line()}")
     except Difference as difference:
         print_text(f"{path.stem}: {difference}")
         return 1
     return 0
 
 
-def verify_record(home: Path, sid: str) -> Verified:
-    """Verify one session. Raises Difference for the first difference, and StoreError."""
-    return _verify_transcript(record_path(home, sid), home)
+def verify_transcript(path: Path, home: Path) -> Verified:
+    """Verify a transcript of the project `home`, which stores its outputs.
 
-
-def _verify_transcript(path: Path, home: Path) -> Verified:
-    """Verify a transcript of the project `home`, which stores its outputs."""
+    Raises Difference for the first difference, and StoreError.
+    """
     loaded = read_transcript(path)
     if loaded.damaged:
         damaged = loaded.damaged[0]

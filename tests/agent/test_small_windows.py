@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.cli.verify_command import verify_record
+from agent.cli.verify_command import verify_transcript
 from tests.agent.ui.headless_run import run_here
 from tests.sampling import sampled, sampled_rows
 from tests.strict_api.reply import Body, Reply, calls, says
@@ -74,7 +74,7 @@ def test_many_short_results_in_a_small_window_do_not_end_the_session(
         assert len(server.refused) <= 1
     assert len(shown_again(tmp_path)) >= count // 4
     (sid,) = recorded_sids(tmp_path)
-    assert verify_record(tmp_path, sid).requests >= 5
+    assert verify_transcript(record_path(tmp_path, sid), tmp_path).requests >= 5
 
 
 @pytest.mark.parametrize(("window", "count"), sampled_rows([(8_000, 40), (32_000, 200)], 2))

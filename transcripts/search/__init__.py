@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .background import *
     from .hits import *
     from .index_file import *
+    from .project_search import *
     from .ranking import *
 
 __getattr__ = lazy_door(
@@ -17,6 +18,7 @@ __getattr__ = lazy_door(
         "background": "IndexThread update_index",
         "hits": "Hit SearchHits make_hits short_sid",
         "index_file": "record_path recorded_sids",
+        "project_search": "ProjectSearch",
         "ranking": "Found search_facts search_records",
     },
 )

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..file_states import SEARCH_FOLDER
-from ..listing import transcript_files
+from ..listing import ProjectRecords
 from ..session_lock import RECORDS_FOLDER
 from ..storage.disk import opened_fd
 
@@ -47,7 +47,7 @@ class IndexUnavailable(Exception):
 
 def recorded_sids(home: Path) -> tuple[str, ...]:
     """Return the ids of the project's sessions, most recently written first. Raises StoreError."""
-    return tuple(path.stem for path, _ in transcript_files(home))
+    return tuple(path.stem for path in ProjectRecords(home).paths())
 
 
 def record_path(home: Path, sid: str) -> Path:

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent.__main__ import SUBCOMMANDS
-from agent.cli.verify_command import run_verify, verify_record
+from agent.cli.verify_command import run_verify, verify_transcript
 from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
 from tests.transcripts.sample_turn import SID, TURN
 from transcripts.codec import decode_line, encode_fact, seal
@@ -47,7 +47,7 @@ def facts_of(project: Path, sid: str) -> list[Fact]:
 def test_every_request_is_made_again_and_every_removed_text_fetched(recorded: tuple[Path, list[str]]) -> None:
     project, sent = recorded
     (sid,) = recorded_sids(project)
-    verified = verify_record(project, sid)
+    verified = verify_transcript(record_path(project, sid), project)
     asked = [fact for fact in facts_of(project, sid) if isinstance(fact, RequestSent)]
     assert verified.requests == len(asked) == len(sent) >= 8 and verified.unhashed == 0
     assert [fact.trigger for fact in asked].count("summary") >= 1
@@ -148,7 +148,8 @@ def test_a_last_line_that_was_cut_off_is_reported(tmp_path: Path) -> None:
     record_path(tmp_path, SID).parent.mkdir()
     record_path(tmp_path, SID).write_bytes(b"".join(encode_fact(fact, SID) for fact in TURN)[:-40])
     assert re.search(
-        r"^ok: .*; the last line is incomplete \(\d+ bytes\)$", verify_record(tmp_path, SID).line()
+        r"^ok: .*; the last line is incomplete \(\d+ bytes\)$",
+        verify_transcript(record_path(tmp_path, SID), tmp_path).line(),
     )
 
 
@@ -161,7 +162,7 @@ def test_a_result_of_several_blocks_is_unchanged(tmp_path: Path) -> None:
     facts = (user, reply, started, parted, end, cleared)
     record_path(tmp_path, SID).parent.mkdir()
     record_path(tmp_path, SID).write_bytes(b"".join(encode_fact(fact, SID) for fact in facts))
-    assert verify_record(tmp_path, SID).removed == 1
+    assert verify_transcript(record_path(tmp_path, SID), tmp_path).removed == 1
 
 
 @pytest.mark.parametrize("words", [["verify"], ["recall", "value"]])

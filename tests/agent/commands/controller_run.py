@@ -14,14 +14,14 @@ from agent.app import Options
 from agent.app.config import Config
 from agent.app.controller import Controller
 from agent.app.setup import RunSetup
-from agent.cli.verify_command import verify_record
+from agent.cli.verify_command import verify_transcript
 from agent.events import CommandOutput, Event, Notice
 from agent.menus import Menu, MenuRow
 from agent.model.anthropic.messages import encode_message
 from agent.ports import Allow, Deny, PermissionQuestion
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.server import Server, ServerOptions
-from transcripts.search import recorded_sids
+from transcripts.search import record_path, recorded_sids
 
 READ_ALL = "Read every Python file in the src directory one by one"
 
@@ -122,7 +122,8 @@ def run_controller(folder: Path, work: Callable[[ControllerRun], Awaitable[None]
         asyncio.run(whole())
         assert [text for text in server.refused if "too long" not in text] == []
         for sid in recorded_sids(folder) if verified else ():
-            verify_record(folder, sid)  # every request can be made again from the record
+            # every request can be made again from the record
+            verify_transcript(record_path(folder, sid), folder)
         return server
 
 
