@@ -1,26 +1,31 @@
 """Plans, to-do lists and skills in use: each fact is read once, and every prefix of a transcript agrees."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
+from agent.model_port import RequestSettings
 from agent.session.environment import (
     PLAN_TEXT,
     news_of_ended_commands,
     own_words_sent,
+    restore_news,
     telling_facts,
 )
 from agent.session.plan_and_todo import newest_plan, newest_todos
 from agent.session.repository import SessionRepository
+from agent.session.session import record_opening
 from agent.session.skill_texts import instructions_text, skills_in_use
 from compact.prices import PriceList
+from tests.narrowing import present
 from tests.tables import each_row
+from tools.processes.inbox import Inbox
 from transcripts.channel import Channel
 from transcripts.entries import Entry, Prompt
-from transcripts.facts import Fact, Opened, Reply, Result, Rewound, User
+from transcripts.facts import NEWS_TOPIC, Fact, Metadata, Opened, Reply, Result, Rewound, User
 from transcripts.folding import Folded, fold
 from transcripts.messages import Block, ChannelBlock, TextBlock, ToolUseBlock, injected
 from transcripts.store import Store
@@ -153,3 +158,40 @@ def test_a_reopened_session_has_its_facts_read_before_the_screen_asks_for_plans(
     assert telling_facts(folded) == telling_facts(expected)
     assert news_of_ended_commands(folded) == news_of_ended_commands(expected)
     assert facts.taken == 0
+
+
+def test_a_list_that_its_tool_refused_does_not_replace_the_last_one() -> None:
+    def call(seq: int, item: str, error: bool) -> list[Fact]:
+        use = ToolUseBlock(f"t{seq}", "todo", {"todos": [{"content": item}]})
+        return [Reply(seq, 0.0, (use,)), Result(seq + 1, 0.0, of=seq, block=0, content=(), error=error)]
+
+    accepted = [Opened(1, 0.0), User(2, 0.0, (TextBlock("go"),)), *call(3, "test", error=False)]
+    (seq, (item,)) = present(newest_todos(fold([*accepted, *call(5, "lint", error=True)])))
+    assert (seq, item.content) == (3, "test")
+
+
+def test_news_that_an_earlier_run_sent_is_not_sent_again() -> None:
+    """A kill between a prompt and the note about its news leaves the news waiting in the transcript."""
+    before = Inbox()
+    for news in ("ci failed", "deployed"):
+        before.post(news, since=1)
+    notes = [Metadata(2 + at, 0.0, NEWS_TOPIC, about) for at, about in enumerate(before.notes())]
+    for sent in (TextBlock("ci failed"), TextBlock(injected("ci failed"))):
+        inbox = Inbox()
+        restore_news(fold([Opened(1, 0.0), *notes, User(4, 0.0, (sent, TextBlock("go")))]), inbox)
+        assert [news.text for news in inbox.waiting.values()] == ["deployed"]
+
+
+def test_the_settings_of_a_session_are_recorded_once_after_each_change(tmp_path: Path) -> None:
+    session = SessionRepository(tmp_path, keep=True, tell=pytest.fail).new()
+    settings = RequestSettings("m", 1)
+
+    def openings() -> list[Mapping[str, Any]]:
+        for _ in range(2):
+            record_opening(session, settings, 1_000, "/p", lambda event: None)
+        return [fact.about for fact in session.folded.facts if isinstance(fact, Opened)]
+
+    assert openings() == [{}]
+    session.folded.gaps[5] = 4  # as after a damaged line
+    assert openings() == [{}, {"holes": [5]}]
+    session.close("left")
