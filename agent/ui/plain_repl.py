@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from io import BufferedReader, RawIOBase
 from typing import Any
 
 from msgspec.structs import replace
@@ -41,13 +43,43 @@ from .terminal_text import RenderContext, Theme, at_terminal, escape_prose, one_
 LINE_PROMPT = "> "
 
 
+class _InputUntilClosed(RawIOBase):
+    """A descriptor that also ends when `closed_end`, the end of a pipe to read from, becomes readable."""
+
+    def __init__(self, fd: int, closed_end: int) -> None:
+        self._fd = fd
+        self._closed_end = closed_end
+
+    def readable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return os.isatty(self._fd)
+
+    def readinto(self, buffer: Any) -> int:
+        if self._closed_end in select.select([self._fd, self._closed_end], [], [])[0]:
+            return 0
+        got = os.read(self._fd, len(buffer))
+        buffer[: len(got)] = got
+        return len(got)
+
+
 class LineReader:
     """Standard input as lines, read by a thread so that Ctrl-C works while waiting for a line."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[str | None] = asyncio.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._closed_end, self._closing_end = os.pipe()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop reading, so that a question after the session gets the next line."""
+        os.close(self._closing_end)
+        self._thread.join(1.0)
+        if not self._thread.is_alive():
+            os.close(self._closed_end)
 
     async def next(self) -> str | None:
         """Return the next line without its end; None at the end of input."""
@@ -58,7 +90,8 @@ class LineReader:
         schedule = self._loop.call_soon_threadsafe
         put = self._queue.put_nowait
         with suppress(RuntimeError):  # the loop is closed: the session has ended
-            with suppress(OSError), open(sys.stdin.fileno(), "rb", closefd=False) as stdin:
+            raw = _InputUntilClosed(sys.stdin.fileno(), self._closed_end)
+            with suppress(OSError), BufferedReader(raw) as stdin:
                 for line in stdin_lines(stdin):  # until the end of input, or until the terminal is gone
                     schedule(put, line.rstrip("\r\n"))
             schedule(put, None)
@@ -237,7 +270,8 @@ class PlainRepl:
     def __init__(self, make_driver: Factory, mask: Callable[[str], str]) -> None:
         self._make_driver = make_driver
         self._driver: Driver
-        self._view = PlainView(LineReader(), mask)
+        self._lines = LineReader()
+        self._view = PlainView(self._lines, mask)
         self._running: asyncio.Task[bool] | None = None
         self._prompted = False
         self._leaves_until = 0.0  # by a second Ctrl-C at the prompt
@@ -275,6 +309,7 @@ class PlainRepl:
             finally:
                 status = self._driver.status()
                 await self._driver.close()
+                self._lines.close()
                 if self._prompted and at_terminal() and not status.unsaved:
                     resume = f"{status.start_command}--resume {status.session}"
                     view.emit(events.Notice(f"Resume this session with: {resume}"))

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import lru_cache
 from io import BufferedReader, TextIOWrapper
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 from unicodedata import normalize
 
 from tools.text import decode_text, mark_stray_bytes, pluralize
@@ -128,7 +128,7 @@ def stdin_text(data: bytes, encoding: str = "") -> tuple[str, str, str]:
     return text, warning, encoding if form.guessed else form.hint or encoding
 
 
-def stdin_lines(stdin: BufferedReader) -> Iterator[str]:
+def stdin_lines(stdin: BufferedReader[Any]) -> Iterator[str]:
     """Yield the lines of standard input with their ends, each as it arrives; warn once about their encoding.
 
     Input from a terminal has the charset of its locale, if the bytes allow it.

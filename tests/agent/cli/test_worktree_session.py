@@ -15,7 +15,7 @@ import pytest
 from agent.app.worktrees import GitRunner, Worktree, Worktrees, git_outside_session
 from agent.errors import UsageError
 from tests.agent.ui.headless_run import run_here
-from tests.agent.ui.pty_terminal import PtyTerminal, forked_makeroom
+from tests.agent.ui.pty_terminal import PtyTerminal, forked_makeroom, makeroom
 from tools.guarded import is_protected
 from transcripts.session_lock import RECORDS_FOLDER, acquire_lock, release_lock
 
@@ -153,6 +153,14 @@ def test_a_worktree_is_offered_merged_and_removed(project: Path) -> None:
         project, (90, 40), forked_makeroom(resume), HOME=str(project.parent / "home")
     ) as terminal:
         terminal.sees(f"resumed session {record.stem}").type("\x04")
+        assert terminal.ends() == 0
+
+
+def test_the_question_after_a_session_of_lines_gets_the_first_answer(project: Path) -> None:
+    argv = makeroom("--offline --plain --worktree spare")
+    with PtyTerminal(project, argv=argv, HOME=str(project.parent / "home")) as terminal:
+        terminal.sees(">").type("/exit\n").sees("Remove the worktree", "Number").type("2\n")
+        terminal.sees("removed the worktree spare")
         assert terminal.ends() == 0
 
 
