@@ -245,6 +245,9 @@ while [ $# -gt 0 ]; do
             # Where the reflog has expired the newest entry is still the ref, and would not be added again.
             entries=$("$0" reflog show refs/stash -- 2>/dev/null)
             [ -n "$entries" ] || "$0" update-ref -d refs/stash "$3" 2>/dev/null
+            # Without the ref, a reflog that is left would contain each entry a second time.
+            "$0" rev-parse -q --verify refs/stash >/dev/null ||
+                rm -f "$("$0" rev-parse --git-path logs/refs/stash)"
             error=$("$0" stash store -q -m "$2" "$3" 2>&1)
             ;;
         tag) error=$(printf %s "$2" | "$0" hash-object -t tag -w --stdin 2>&1 >/dev/null) ;;

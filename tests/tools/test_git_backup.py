@@ -103,7 +103,14 @@ def test_a_copy_that_does_not_fit_on_the_disk_leaves_the_one_before(project: Pat
     with full_disk(20):
         backup.keep()
     assert (backup.kept / "index").read_bytes() == before
-    assert sorted(path.name for path in backup.kept.iterdir()) == ["HEAD", "index", "info", "objects", "refs"]
+    assert sorted(path.name for path in backup.kept.iterdir()) == [
+        "HEAD",
+        "index",
+        "info",
+        "object_copies",
+        "objects",
+        "refs",
+    ]
 
 
 def test_a_file_that_does_not_fit_on_the_disk_is_not_put_back_in_part(project: Path) -> None:

@@ -1,8 +1,8 @@
 """Back up the essential files of a repository outside of it, while sandboxed commands may write there.
 
 References, HEAD, the index and the same of worktrees are copied. Objects, which never change, are linked if
-the copies are on the same file system. So a `.git` that a command emptied or removed can be restored. Its
-configuration and hooks are guarded files; others are ignored.
+the copies are on the same file system, and small ones are copied. So a `.git` that a command emptied, removed
+or overwrote can be restored. Its configuration and hooks are guarded files; others are ignored.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from tools.text import pluralize
 
 from .git_files import (
     ALTERNATES,
+    PACKED,
     WORKTREES,
     Seen,
     copy_state_file,
+    is_damaged,
     is_whole,
     make_folder,
     needed_folders,
@@ -29,6 +31,7 @@ from .git_files import (
     put_aside_if_replaced,
     state_files,
 )
+from .object_copies import ObjectCopies
 from .object_links import ObjectLinks
 
 BY_WHOM = "a sandboxed command or another process"  # in reports, since it is not known which
@@ -40,7 +43,7 @@ class GitBackup(Struct):
 
     The links to objects are in `near` if `kept` is on another file system. `shown` is the name of the git
     directory for users. `max_links` limits the objects that are linked the first time (15 µs each);
-    `unlinked` is true if there are more, for `link_more`. The methods block.
+    `unlinked` is true if there are more to link or to copy, for `link_more`. The methods block.
     """
 
     git: Path
@@ -49,12 +52,13 @@ class GitBackup(Struct):
     shown: str = ".git"
     max_links: int = 20_000
     unlinked: bool = False
-    objects: ObjectLinks = field(default_factory=lambda: ObjectLinks(Path()))
+    objects: ObjectLinks = field(default_factory=lambda: ObjectLinks(Path(), ObjectCopies(Path())))
     _waited: bool = False  # a command has waited for the first links
     _copied: dict[str, Seen] = field(default_factory=dict)  # by path from the repository
 
     def __post_init__(self) -> None:
         self.objects.kept = self.kept / "objects"
+        self.objects.copies.kept = self.kept / "object_copies"
         self.objects.near = None if self.near is None else self.near / "objects"
 
     def keep(self, *, beforehand: bool = False) -> None:
@@ -82,13 +86,21 @@ class GitBackup(Struct):
                     (self.kept / path).unlink()
             more = min(self.max_links, _MAX_MORE_LINKS)
             is_first = not (beforehand or (waited and self.objects.has_links))
-            self.unlinked = self.objects.link(top, self.max_links if is_first else more)
+            self._keep_objects(top, self.max_links if is_first else more)
 
     def link_more(self) -> None:
-        """Link objects for which there was no time yet."""
+        """Link and copy objects for which there was no time yet."""
         self.unlinked = False
         with suppress(OSError), closing(opened_git(self.git)) as top:
-            self.unlinked = self.objects.link(top, min(self.max_links, _MAX_MORE_LINKS))
+            self._keep_objects(top, min(self.max_links, _MAX_MORE_LINKS))
+
+    def _keep_objects(self, top: int, most: int) -> None:
+        """Link objects, and copy some. Raises OSError."""
+        try:
+            self.unlinked = self.objects.link(top, most)
+        finally:
+            more = self.objects.copies.add(top, min(most, _MAX_MORE_LINKS))
+            self.unlinked = self.unlinked or more
 
     def restore(self, *, may_prune: bool = False) -> list[str]:
         """Restore the missing parts of a repository that was emptied, and objects that git did not remove.
@@ -103,14 +115,16 @@ class GitBackup(Struct):
                 if self.objects.are_deleted():
                     make_folder(self.git)
         with suppress(OSError), closing(opened_git(self.git)) as top:
+            overwritten = self._put_back_damaged(top)
             back = self._put_back_parts(top) if emptied else self._put_back_worktrees(top)
             restored, failed = self.objects.put_back(top, emptied=emptied, may_prune=may_prune)
             kinds = {path.split("/")[0] for path in back}
             if emptied:
-                kinds |= {"objects"} if restored else set()
+                kinds |= {path.split("/")[0] for path in overwritten} | ({"objects"} if restored else set())
                 change = f"emptied {self.shown}: {', '.join(sorted(kinds))} were restored"
                 return [f"[{BY_WHOM} {change}]"] if kinds else []
             lines = [f"[{BY_WHOM} removed {self.shown}/{kind}: restored]" for kind in sorted(kinds)]
+            lines += [f"[{BY_WHOM} damaged {self.shown}/{path}: restored]" for path in overwritten]
             if restored or failed:
                 count = pluralize(restored + failed, "file")
                 failure = f", except {failed:,}" if failed else ""
@@ -127,6 +141,15 @@ class GitBackup(Struct):
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=top)
         return back
+
+    def _put_back_damaged(self, top: int) -> list[str]:
+        """Replace files that git cannot read, such as an empty HEAD, with their copies; return the paths."""
+        damaged = [path for path in {*self._copied, PACKED} if is_damaged(top, path, self._copied.get(path))]
+        if PACKED in damaged and PACKED not in self._copied:  # git packed the references meanwhile
+            with suppress(OSError):
+                os.rename(PACKED, f"{PACKED}.damaged-{os.urandom(4).hex()}", src_dir_fd=top, dst_dir_fd=top)
+                damaged += (path for path in self._copied if path.startswith("refs/"))
+        return [path for path in sorted(damaged) if self._put_back(top, path, replaces=path in self._copied)]
 
     def _put_back_worktrees(self, top: int) -> list[str]:
         """Restore missing files of worktrees whose working trees exist, and the list of other repositories.
@@ -161,8 +184,11 @@ class GitBackup(Struct):
             except PermissionError:
                 continue  # another user's process has this pid
 
-    def _put_back(self, top: int, path: str) -> bool:
-        """Restore one file below the open directory `top`, without following links; False if it exists."""
+    def _put_back(self, top: int, path: str, *, replaces: bool = False) -> bool:
+        """Restore one file below the open directory `top`, without following links.
+
+        Returns False if it exists, unless it `replaces` that.
+        """
         *folders, name = path.split("/")
         place = os.dup(top)
         try:
@@ -172,7 +198,10 @@ class GitBackup(Struct):
                 inner = os.open(folder, FOLDER_FLAGS, dir_fd=place)
                 os.close(place)
                 place = inner
-            _write_new(place, name, (self.kept / path).read_bytes())
+            new = f"{name}.{os.urandom(4).hex()}.lock" if replaces else name
+            _write_new(place, new, (self.kept / path).read_bytes())
+            if replaces:
+                os.replace(new, name, src_dir_fd=place, dst_dir_fd=place)
         except OSError:
             return False
         finally:

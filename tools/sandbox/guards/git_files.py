@@ -23,10 +23,11 @@ from transcripts.patterns import lazy_pattern
 from .guarded_state import LISTED_FOLDER
 
 ALTERNATES = "objects/info/alternates"
+PACKED = "packed-refs"
 WORKTREES = "worktrees"
 Seen = tuple[int, int, int]  # of a copied file: inode, size, time of change
 
-_STATE_FILES = ("HEAD", "packed-refs", "index", "shallow", "gitdir", "info/exclude", ALTERNATES)
+_STATE_FILES = ("HEAD", PACKED, "index", "shallow", "gitdir", "info/exclude", ALTERNATES)
 _WORKTREE_FILES = ("HEAD", "index", "gitdir", "commondir")
 _MAX_WORKTREES = 100
 _STATE_FOLDERS = ("refs", "reftable")
@@ -38,7 +39,7 @@ _MAX_COPIED_BYTES = 256 << 20  # of one file, such as the index of a very large 
 _OBJECT = lazy_pattern(r"[0-9a-f]{38}(?:[0-9a-f]{24})?|pack-[0-9a-f]{40,64}\.\w+|multi-pack-index")
 _FORMS = {
     "HEAD": rb"(?:[0-9a-f]{40}|[0-9a-f]{64}|ref: refs/[^\n]+)\s*",
-    "packed-refs": rb"(?:(?:#[^\n]*|[0-9a-f]{40,64} refs/[^\n]+|\^[0-9a-f]{40,64})\n)*[^\n]*",
+    "packed-refs": rb"(?:(?:# pack-refs with:[^\n]*|[0-9a-f]{40,64} refs/[^\n]+|\^[0-9a-f]{40,64})\n)*[^\n]*",
     "index": rb"DIRC.*",
     "shallow": rb"(?:[0-9a-f]{40,64}\n)*[^\n]*",
     "gitdir": rb"[^\n]+/\.git\n?",
@@ -133,15 +134,13 @@ def copy_state_file(top: int, path: str, target: Path, known: Seen | None) -> Se
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
     with os.fdopen(safe_open(path, flags, base=top), "rb") as file:
         state = os.fstat(file.fileno())
-        seen = (state.st_ino, state.st_size, state.st_ctime_ns)
+        seen = _seen(state)
         if not stat.S_ISREG(state.st_mode) or state.st_size > _MAX_COPIED_BYTES or seen == known:
             return None
-        parts = path.split("/")
-        kind = parts[0] if parts[0] in _STATE_FOLDERS else parts[-1]
         beginning = file.read(_MAX_REFERENCE_BYTES)
-        short = kind in ("HEAD", "refs", "gitdir", "commondir", "exclude", "alternates")
-        if (short and file.read(1)) or not re.fullmatch(_FORMS[kind], beginning, re.DOTALL):
+        if not _looks_right(path, beginning, more=file.read(1)):
             return None
+        file.seek(len(beginning))
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = target.with_name(f"{target.name}.lock")  # no reference has such a name
         try:
@@ -155,6 +154,37 @@ def copy_state_file(top: int, path: str, target: Path, known: Seen | None) -> Se
         finally:
             new.unlink(missing_ok=True)
     return seen
+
+
+def _looks_right(path: str, beginning: bytes, more: bytes) -> bool:
+    """Return whether the beginning of a file, and whether there is more, look like what git writes there."""
+    kind = _kind(path)
+    short = kind in ("HEAD", "refs", "gitdir", "commondir", "exclude", "alternates")
+    return not (short and more) and re.fullmatch(_FORMS[kind], beginning, re.DOTALL) is not None
+
+
+def _kind(path: str) -> str:
+    parts = path.split("/")
+    return parts[0] if parts[0] in _STATE_FOLDERS else parts[-1]
+
+
+def is_damaged(top: int, path: str, known: Seen | None) -> bool:
+    """Return whether a file with references or an index is not as `known`, and git could not read it."""
+    if _kind(path) not in ("HEAD", PACKED, "index", "refs"):
+        return False
+    with suppress(OSError):
+        if known is not None and _seen(os.stat(path, dir_fd=top, follow_symlinks=False)) == known:
+            return False
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+        with os.fdopen(safe_open(path, flags, base=top), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return False
+            return not _looks_right(path, file.read(_MAX_REFERENCE_BYTES), more=file.read(1))
+    return False
+
+
+def _seen(state: os.stat_result) -> Seen:
+    return (state.st_ino, state.st_size, state.st_ctime_ns)
 
 
 def object_names(folder: int) -> Iterator[str]:

@@ -5,8 +5,8 @@ objects. With `git prune` it also removes objects that nothing refers to, which 
 with `git gc` those of them that are older than two weeks. All else is damage: a script that deletes
 `.git/objects/*/*`, or one that replaces the content of all files, as `sed -i` does.
 
-A link has its content in common with the object. But objects are read-only, so a program has to change their
-mode first to write to one in place.
+A link has its content in common with the object, so a program that writes to objects in place damages both.
+Copies of their contents are for that (object_copies.py).
 """
 
 # ruff: noqa: PTH208
@@ -14,12 +14,10 @@ mode first to write to one in place.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import shutil
 import stat
 import time
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from itertools import islice
@@ -28,25 +26,25 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from tools.files import FOLDER_FLAGS, closing, safe_open
-from transcripts.patterns import lazy_pattern
 
 from .git_files import link_objects, names_in, object_names, put_aside_if_replaced
 from .guarded_state import CLOCK_STEP_NS, LISTED_FOLDER
+from .object_copies import LOOSE_FOLDER, MAX_READ_BYTES, ObjectCopies, is_object
 
-_LOOSE_FOLDER = lazy_pattern(r"[0-9a-f]{2}")
 _MAX_SAMPLED = 500  # objects of a pack that are looked for in others
 _PRUNED_AFTER_S = 14 * 24 * 3600  # git's default for gc.pruneExpire
-_MAX_COMPARED_BYTES = 64 << 20  # of a replaced file
 
 
 class ObjectLinks(Struct):
     """Links to the objects of a repository in our own directory `kept`.
 
     If that is on another file system they are in `near`, in the directory of the project's transcripts, if
-    that exists. The descriptor `git` is that of the git directory.
+    that exists. `copies` are for objects that a program has written to. The descriptor `git` is that of the
+    git directory.
     """
 
     kept: Path
+    copies: ObjectCopies
     near: Path | None = None
     _sample: tuple[Path, int] | None = None  # a link, and the number of links to that object
     _listed: dict[str, int] = field(default_factory=dict)  # directories of objects: their time of change
@@ -78,7 +76,7 @@ class ObjectLinks(Struct):
 
     def _link(self, git: int, most: int) -> bool:
         left = most
-        folders = ["pack", *sorted(filter(_LOOSE_FOLDER.fullmatch, names_in(git, "objects")))]
+        folders = ["pack", *sorted(filter(LOOSE_FOLDER.fullmatch, names_in(git, "objects")))]
         for name in set(self._folders()).difference(folders):
             shutil.rmtree(self.kept / name)
         for name in self._changed(git, folders):
@@ -109,11 +107,21 @@ class ObjectLinks(Struct):
         return bool(self._listed)
 
     def put_back(self, git: int, *, emptied: bool, may_prune: bool) -> tuple[int, int]:
-        """Restore the objects that something other than git removed or replaced; all if it was `emptied`.
+        """Restore the objects that something other than git removed or changed; all if it was `emptied`.
 
         Returns the number of files that were restored, and of those that could not be. `may_prune`: the user
         approved that git prunes loose objects.
         """
+        overwritten = self.copies.overwritten(git)
+        mended = [self.copies.put_back(git, path) for path in overwritten]
+        for path, is_sound in zip(overwritten, mended, strict=True):
+            if is_sound:  # the link was written to as well
+                (self.kept / path).unlink(missing_ok=True)
+                self._listed.pop(path.split("/")[0], None)
+        restored, failed = self._put_back_lost(git, emptied=emptied, may_prune=may_prune)
+        return restored + sum(mended), failed + len(mended) - sum(mended)
+
+    def _put_back_lost(self, git: int, *, emptied: bool, may_prune: bool) -> tuple[int, int]:
         lost: dict[str, bool] = {}  # paths; True if another file is in its place
         for name in self._changed(git, self._folders()):
             lost |= {f"{name}/{each}": replaced for each, replaced in self._lost_in(git, name)}
@@ -227,6 +235,11 @@ class ObjectLinks(Struct):
                 put_aside_if_replaced(objects, folder)
                 with suppress(FileExistsError):
                     os.mkdir(folder, dir_fd=objects)
+                with closing(os.open(self.kept, LISTED_FOLDER)) as kept:
+                    is_sound = self.copies.is_sound(kept, path)
+                if not is_sound:  # a program wrote to it before it was removed
+                    (self.kept / path).unlink()
+                    return self.copies.put_back(git, path)
                 with closing(os.open(folder, FOLDER_FLAGS, dir_fd=objects)) as here:
                     os.link(self.kept / path, temporary, dst_dir_fd=here, follow_symlinks=False)
                     try:
@@ -321,14 +334,12 @@ def _is_intact(folder: int, name: str, each: str, kept: Path) -> bool:
     """Return whether a file that is not the one linked has its content, or another form of the object."""
     try:
         with os.fdopen(safe_open(each, os.O_RDONLY | os.O_NONBLOCK, base=folder), "rb") as file:
-            content = file.read(_MAX_COMPARED_BYTES)
+            content = file.read(MAX_READ_BYTES)
         with kept.open("rb") as file:
-            if content == file.read(_MAX_COMPARED_BYTES):
+            if content == file.read(MAX_READ_BYTES):
                 return True
         if name == "pack":
             return not each.endswith((".pack", ".idx"))
-        data = zlib.decompressobj().decompress(content, _MAX_COMPARED_BYTES)
-    except (OSError, zlib.error):
+    except OSError:
         return False
-    hashed = hashlib.sha1(data, usedforsecurity=False) if len(each) == 38 else hashlib.sha256(data)
-    return hashed.hexdigest() == name + each
+    return is_object(content, name + each)

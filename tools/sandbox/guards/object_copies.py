@@ -1,0 +1,181 @@
+"""Copy the contents of objects, since a program can write to an object in place, and so to each link to it.
+
+Objects are read-only. But `chmod -R u+w .` is quickly said, and then a script that rewrites each file of a
+directory damages them. Loose objects and small packs are copied into one file, in order of their names:
+
+    object_copies    <content of 4b/825d...><content of 5e/1309...>...
+
+An object is compared with its copy if the time of its last change differs, which no program can set.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from tools.files import FOLDER_FLAGS, closing, safe_open
+from transcripts.patterns import lazy_pattern
+
+from .git_files import names_in, object_names
+from .guarded_state import LISTED_FOLDER
+
+LOOSE_FOLDER = lazy_pattern(r"[0-9a-f]{2}")
+MAX_READ_BYTES = 64 << 20  # of an object that is compared
+_MAX_COPIED_BYTES = 32 << 20  # of one object
+_MAX_BYTES = 64 << 20  # of all copies
+_MAX_BYTES_AT_ONCE = 8 << 20
+_MAX_LOOKED_AT = 5_000  # objects at once: 2 µs each
+_Stamp = tuple[int, int, int, int]
+
+
+class _Copy(Struct):
+    """An object with its stamp, and the place of its content in the copies; `at` is -1 if there is none."""
+
+    stamp: _Stamp
+    at: int = -1
+
+
+class ObjectCopies(Struct):
+    """Copies of the objects of a repository in the file `kept`, by paths such as `4b/825d...`.
+
+    The descriptor `git` is that of the git directory. The methods block.
+    """
+
+    kept: Path
+    max_bytes: int = _MAX_BYTES
+    _copies: dict[str, _Copy] = field(default_factory=dict)
+    _listed: dict[str, int] = field(default_factory=dict)  # directories of objects: their time of change
+    _size: int = 0  # of the file
+    _next: int = 0  # the object to look at first the next time
+
+    def add(self, git: int, most: int) -> bool:
+        """Copy new objects, loose ones first; return whether there are more. Raises OSError."""
+        left = most
+        room = _MAX_BYTES_AT_ONCE
+        for name in [*sorted(filter(LOOSE_FOLDER.fullmatch, names_in(git, "objects"))), "pack"]:
+            with suppress(OSError), closing(safe_open(f"objects/{name}", LISTED_FOLDER, base=git)) as folder:
+                changed = os.fstat(folder).st_ctime_ns
+                if self._listed.get(name) == changed:
+                    continue
+                present = {f"{name}/{each}" for each in object_names(folder)}
+                for path in [path for path in self._copies if path.startswith(f"{name}/")]:
+                    if path not in present:
+                        del self._copies[path]
+                new = sorted(present - self._copies.keys())
+                for path in islice(new, left):
+                    room -= self._add(folder, path)
+                    left -= 1
+                    if room <= 0:
+                        return True
+                if len(new) > 0 and left <= 0:
+                    return True
+                self._listed[name] = changed
+        return False
+
+    def _add(self, folder: int, path: str) -> int:
+        """Copy an object of an open directory; return the number of bytes."""
+        try:
+            with os.fdopen(safe_open(path[path.index("/") + 1 :], _READING, base=folder), "rb") as file:
+                state = os.fstat(file.fileno())
+                copied = self._copies[path] = _Copy(_stamp(state))
+                most = min(_MAX_COPIED_BYTES, self.max_bytes - self._size)
+                if not stat.S_ISREG(state.st_mode) or state.st_size > most:
+                    return 0
+                content = file.read(state.st_size)
+            self.kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (0 if self._size else os.O_TRUNC)
+            with closing(os.open(self.kept, flags, 0o600)) as kept:
+                if os.pwrite(kept, content, self._size) == len(content) == state.st_size:
+                    copied.at = self._size
+                    self._size += len(content)
+            return len(content)
+        except OSError:
+            return 0
+
+    def overwritten(self, git: int) -> list[str]:
+        """Return the paths of objects that were written to. Of very many, some are looked at each time."""
+        found = list(self._overwritten(git, _MAX_LOOKED_AT))
+        return sorted({*found, *self._overwritten(git, len(self._copies))}) if found else []
+
+    def _overwritten(self, git: int, most: int) -> Iterator[str]:
+        paths = list(self._copies)
+        first = self._next % len(paths) if most < len(paths) else 0
+        self._next = first + most
+        with suppress(OSError), closing(os.open("objects", FOLDER_FLAGS, dir_fd=git)) as objects:
+            for path in (*paths[first : first + most], *paths[: max(0, first + most - len(paths))]):
+                copied = self._copies[path]
+                try:
+                    now = _stamp(os.stat(path, dir_fd=objects, follow_symlinks=False))
+                except OSError:
+                    continue
+                if now == copied.stamp or now[0] != copied.stamp[0]:
+                    continue  # another file is in its place: the link to the object is still sound
+                if self.is_sound(objects, path):
+                    copied.stamp = now
+                else:
+                    yield path
+
+    def is_sound(self, folder: int, path: str) -> bool:
+        """Return whether an object below the open directory has the content that it had."""
+        copied = self._copies.get(path)
+        if copied is None:
+            return True
+        try:
+            with os.fdopen(safe_open(path, _READING, base=folder), "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if size != copied.stamp[1] or size > MAX_READ_BYTES:
+                    return size == copied.stamp[1]
+                content = file.read(MAX_READ_BYTES)
+        except OSError:
+            return False
+        if copied.at >= 0:
+            return content == self._content(copied)
+        return path.startswith("pack/") or is_object(content, path.replace("/", ""))
+
+    def put_back(self, git: int, path: str) -> bool:
+        """Replace an object with its copy; return False if there is none, or it cannot be written."""
+        copied = self._copies.get(path)
+        folder, _, name = path.partition("/")
+        temporary = f"tmp_obj_{os.urandom(8).hex()}"  # git removes those that are left over
+        try:
+            if copied is None or copied.at < 0 or len(content := self._content(copied)) != copied.stamp[1]:
+                return False
+            with closing(safe_open(f"objects/{folder}", FOLDER_FLAGS, base=git)) as here:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                with os.fdopen(os.open(temporary, flags, 0o444, dir_fd=here), "wb") as file:
+                    file.write(content)
+                os.replace(temporary, name, src_dir_fd=here, dst_dir_fd=here)
+                copied.stamp = _stamp(os.stat(name, dir_fd=here, follow_symlinks=False))
+        except OSError:
+            return False
+        return True
+
+    def _content(self, copied: _Copy) -> bytes:
+        with self.kept.open("rb") as file:
+            file.seek(copied.at)
+            return file.read(copied.stamp[1])
+
+
+_READING = os.O_RDONLY | os.O_NONBLOCK
+
+
+def is_object(content: bytes, id: str) -> bool:
+    """Return whether the content of a file is that of the loose object with this id."""
+    try:
+        data = zlib.decompressobj().decompress(content, MAX_READ_BYTES)
+    except zlib.error:
+        return False
+    hashed = hashlib.sha1(data, usedforsecurity=False) if len(id) == 40 else hashlib.sha256(data)
+    return hashed.hexdigest() == id
+
+
+def _stamp(state: os.stat_result) -> _Stamp:
+    return (state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
