@@ -14,9 +14,8 @@ from msgspec.structs import astuple
 
 from transcripts import RECORDS_FOLDER, StoreError, ensure_private_folder
 from transcripts.patterns import lazy_pattern
-from transcripts.storage import append_line, read_regular
+from transcripts.storage import append_line, read_regular, replace_file
 
-from .content_store import replace_private
 from .snapshot import PathState, ProjectSnapshot, Stamps
 from .store_folder import MAX_LOG_BYTES
 
@@ -119,7 +118,11 @@ class ChangeLog(Struct):
         """Save the snapshot taken before a command while that runs, so that a crash does not lose it."""
         with self._noting_failure():
             path = self._path("look", make=True)
-            replace_private(path, _encoded([seq, snapshot.complete, {**snapshot.in_git, **snapshot.states}]))
+            replace_file(
+                path,
+                _encoded([seq, snapshot.complete, {**snapshot.in_git, **snapshot.states}]),
+                durable=False,
+            )
 
     def load_snapshot(self) -> tuple[int, ProjectSnapshot] | None:
         """Return the seq and snapshot of a command that an earlier run did not see end; None without one."""
@@ -133,7 +136,7 @@ class ChangeLog(Struct):
     def save_stamps(self, stamps: Stamps) -> None:
         """Save the stamps of files for later sessions, so that they need not read all files again."""
         with self._noting_failure():
-            replace_private(self._path("stamps", make=True).with_stem("all"), _encoded(stamps))
+            replace_file(self._path("stamps", make=True).with_stem("all"), _encoded(stamps), durable=False)
 
     def load_stamps(self) -> Stamps:
         """Return the stamps of files that the newest session saved; empty if it saved none."""
@@ -175,7 +178,7 @@ def copy_log(root: Path, old_sid: str, new_sid: str) -> None:
     """
     old, new = (checkpoints_folder(root) / f"{sid}.jsonl" for sid in (old_sid, new_sid))
     if old.exists():
-        replace_private(new, read_regular(old, MAX_LOG_BYTES))
+        replace_file(new, read_regular(old, MAX_LOG_BYTES), durable=False)
 
 
 class OtherLogs:

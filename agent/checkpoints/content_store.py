@@ -11,11 +11,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from tools.files import FileError, load_file
+from transcripts.storage import replace_file
 
 from .large_contents import LargeContents
 from .store_folder import make_store_folder, prune
 
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 MAX_CONTENT_BYTES = 128 << 20  # of one that is not in the large store: a file of 16 MB, or a reflog
 
 
@@ -104,20 +104,7 @@ class ContentStore(Struct):
 def _store(path: str, data: bytes) -> None:
     """Write contents, and make their directory if it is missing. Raises OSError."""
     try:
-        replace_private(path, data)
+        replace_file(path, data, durable=False)
     except FileNotFoundError:
         Path(path).parent.mkdir(mode=0o700, exist_ok=True)
-        replace_private(path, data)
-
-
-def replace_private(path: str | Path, data: bytes) -> None:
-    """Write a file that only its owner may read, atomically but not synced. Raises OSError."""
-    temporary = f"{path}.{os.getpid()}"
-    descriptor = os.open(temporary, _NEW_FILE, 0o600)
-    try:
-        left = memoryview(data)
-        while left:
-            left = left[os.write(descriptor, left) :]
-    finally:
-        os.close(descriptor)
-    os.replace(temporary, path)  # noqa: PTH105
+        replace_file(path, data, durable=False)

@@ -182,18 +182,18 @@ def write_ignore_files(folder: Path, disk: Disk = DISK) -> None:
             disk.write(fd, b"*\n")
 
 
-def replace_file(path: Path, data: bytes, disk: Disk = DISK, *, durable: bool = True) -> None:
+def replace_file(path: str | Path, data: bytes, disk: Disk = DISK, *, durable: bool = True) -> None:
     """Replace the content of a private file by `data`, atomically and durably. Raises OSError.
 
     Without `durable` nothing is synced, as for a cache: a power loss may leave the old file or an empty one.
     """
-    folders = (path.parent.resolve(),) if durable else ()
+    folders = (Path(path).parent.resolve(),) if durable else ()
     fd, _ = replace_and_open(path, [data], disk, *folders, durable=durable)
     os.close(fd)
 
 
 def replace_and_open(
-    path: Path, pieces: Iterable[bytes], disk: Disk, *folders: Path, durable: bool = True
+    path: str | Path, pieces: Iterable[bytes], disk: Disk, *folders: Path, durable: bool = True
 ) -> tuple[int, int]:
     """Replace the content of a private file by the concatenated `pieces`, atomically and durably.
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy_door(
     __name__,
     {
-        "approval": "OpenedSkill open_skill skill_items",
+        "approval": "open_skill skill_items",
         "files": "Skill",
         "library": "SkillLibrary load_library",
         "output_styles": "StylePlaces style_in_use style_text",

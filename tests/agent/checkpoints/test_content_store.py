@@ -12,12 +12,13 @@ from random import Random
 import pytest
 
 from agent.checkpoints.change_log import read_changes
-from agent.checkpoints.content_store import ContentStore, replace_private
+from agent.checkpoints.content_store import ContentStore
 from agent.checkpoints.file_restore import plan_restore, restore
 from agent.checkpoints.recorder import Checkpoints
 from agent.checkpoints.snapshot import SnapshotLimits
 from agent.checkpoints.store_folder import FRESH_CONTENT_S, RECENT_LOG_S, prune
 from tools.files import closing
+from transcripts.storage import replace_file
 
 from .project import Seq, run, write
 
@@ -229,7 +230,7 @@ def test_a_log_that_cannot_be_read_stops_the_pruning_and_the_storing(root: Path)
 
 def test_nothing_is_written_through_a_link(root: Path, tmp_path: Path) -> None:
     (tmp_path / "victim").write_text("theirs")
-    (root / f"a.{os.getpid()}").symlink_to(tmp_path / "victim")
+    (root / f"a.{os.getpid()}.tmp").symlink_to(tmp_path / "victim")
     with pytest.raises(OSError):
-        replace_private(root / "a", b"ours")
+        replace_file(root / "a", b"ours", durable=False)
     assert (tmp_path / "victim").read_text() == "theirs" and not (root / "a").exists()
