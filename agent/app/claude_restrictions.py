@@ -17,7 +17,15 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent.permissions import Rule, UnknownTool, UnreadableRule, UnusableRule, known_rules, translate_rule
+from agent.permissions import (
+    Rule,
+    UnknownTool,
+    UnreadableRule,
+    UnusableRule,
+    known_rules,
+    translate_rule,
+    with_our_path,
+)
 from agent.settings_files import MAX_SETTINGS_BYTES, claude_folder
 from transcripts.storage import read_regular
 
@@ -160,7 +168,7 @@ def _allowed(texts: Any, path: Path) -> tuple[list[Rule], list[str]]:
     problems: list[str] = []
     for text in texts if isinstance(texts, list) else ():
         try:
-            found, unknown = known_rules(str(text))
+            found, unknown = known_rules(with_our_path(str(text)))
         except ValueError as error:
             problems.append(f"{text}: {error}")
             continue

@@ -63,6 +63,13 @@ def translate_rule(text: str, folder: str) -> tuple[Rule, ...]:
     return tuple(replace(rule, written=text.strip()) for rule in rules)
 
 
+def with_our_path(text: str) -> str:
+    """Return a rule of Claude Code with its path as we write it: there `//x` is absolute, `/x` is not."""
+    match = _WRITTEN.fullmatch(text)
+    pattern = (match[2] or "").strip() if match is not None and match[1].lower() in _PATH_TOOLS else ""
+    return f"{match[1]}({pattern[1:]})" if match is not None and pattern.startswith("/") else text
+
+
 def _about_commands(pattern: str) -> Iterator[Rule]:
     if pattern in ("", "*", ":*"):
         yield Rule(RUNNING)

@@ -119,6 +119,16 @@ def test_what_has_no_counterpart_is_reported() -> None:
         path_patterns("{a,b,c}{a,b,c}{a,b,c}{a,b,c}{a,b,c}{a,b,c}", FOLDER)
 
 
+def test_paths_of_allow_rules_begin_where_claude_code_lets_them_begin(tmp_path: Path) -> None:
+    (tmp_path / ".claude").mkdir()
+    rules = ["Edit(/src/**)", "Read(//etc/hosts)", "Read(~/notes/*)", "Edit(lib/**)", "Bash(/bin/ls *)"]
+    path = tmp_path / ".claude" / "settings.local.json"
+    path.write_text(json.dumps({"permissions": {"allow": rules}}))
+    found = claude_rules({"HOME": str(tmp_path / "home")}, tmp_path, managed=tmp_path / "none")
+    names = ["edit(src/**)", "read(/etc/hosts)", "read(~/notes/*)", "edit(lib/**)", "bash(/bin/ls *)"]
+    assert ([str(rule) for rule in found.allow], found.unusable) == (names, ())
+
+
 def test_rules_about_tools_that_do_not_exist_here_are_reported(tmp_path: Path) -> None:
     (tmp_path / ".claude").mkdir()
     rules = {"deny": ["PowerShell(rm *)", "LSP", "Bash(rm *)", "PowerShell"], "ask": ["NotebookRemix"]}
