@@ -92,13 +92,15 @@ def _servers(setup: RunSetup) -> Iterator[Offer]:
         found = files.entries_of_claude(Path.home())
     except ValueError as error:
         raise UsageError(str(error)) from error
+    environ = {**setup.environ, "CLAUDE_PROJECT_DIR": str(setup.folder)}
     for scope, entries in found.items():
         for name, raw in entries.items():
             if not files.has(scope, name):
-                shows = read_entry(name, raw, scope, {}).shows
+                entry = read_entry(name, raw, scope, environ)
                 place = short_path(str(files.path(scope)))
                 take = partial(store_server, setup, scope, name, raw)
-                yield Offer("server", f"{name}: {shows}", f"~/.claude.json, to {place}", take)
+                remark = f"; not usable yet: {entry.problem}" if entry.problem else ""
+                yield Offer("server", f"{name}: {entry.shows}", f"~/.claude.json, to {place}{remark}", take)
 
 
 def _not_copied(setup: RunSetup) -> Iterator[str]:

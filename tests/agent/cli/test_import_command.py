@@ -27,7 +27,9 @@ def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         path.write_text(content if isinstance(content, str) else json.dumps(content))
 
     write(".claude/settings.json", {"permissions": {"allow": ["Bash(make:*)", "Oven(hot)"]}})
-    near = {str(project.resolve()): {"mcpServers": {"near": {"command": "near-server"}}}}
+    near = {
+        str(project.resolve()): {"mcpServers": {"near": {"command": "near-server"}, "odd": {"args": ["x"]}}}
+    }
     write(".claude.json", {"mcpServers": {"wide": {"url": "https://wide.example/mcp"}}, "projects": near})
     write(".claude/agents/mole.md", "---\nname: mole\ndescription: Digs.\n---\nDig.")
     monkeypatch.setenv("HOME", str(home))
@@ -44,14 +46,16 @@ def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 def test_rules_servers_and_agents_are_shown_and_without_consent_nothing_is_copied(imported: Import) -> None:
     lines = imported().splitlines()
-    assert lines[:3] == [
+    assert lines[:4] == [
         "allow   bash(make)  (~/.claude/settings.json)",
         "server  wide: https://wide.example/mcp  (~/.claude.json, to ~/.config/makeroom/mcp.json)",
         f"server  near: near-server  (~/.claude.json, to {Path.cwd()}/.makeroom/mcp.local.json)",
+        f"server  odd:  x  (~/.claude.json, to {Path.cwd()}/.makeroom/mcp.local.json; "
+        "not usable yet: it has no command)",
     ]
-    assert lines[3].startswith("skipped") and "Oven" in lines[3]
-    assert lines[4] == "agent   mole  (~/.claude/agents/mole.md, used without approval)"
-    assert lines[5] == "nothing was imported; makeroom import claude --yes imports all of it"
+    assert lines[4].startswith("skipped") and "Oven" in lines[4]
+    assert lines[5] == "agent   mole  (~/.claude/agents/mole.md, used without approval)"
+    assert lines[6] == "nothing was imported; makeroom import claude --yes imports all of it"
     assert imported().splitlines() == lines
 
 
