@@ -48,7 +48,7 @@ __getattr__ = lazy_door(
         "load": (
             "KnownStart LazyResults LoadedTranscript ReadStart read_transcript without_garbage_collection"
         ),
-        "load_cache": "CacheThread read_known_start",
+        "load_cache": "CacheThread link_pieces read_known_start",
         "messages": (
             "attached Block block_from_json blocks_from_json "
             "CacheMiss ChannelBlock DataTag "

@@ -19,6 +19,7 @@ from .storage.disk import (
     append_whole,
     has_same_start,
     opened_fd,
+    opened_unread,
     read_pieces,
     replace_and_open,
     sync_folders,
@@ -160,6 +161,14 @@ class Journal:
         """
         if self._fd is not None and self._spare is None:
             self._spare = copy_record(path, self.disk, self._fd, self.whole_size)
+
+    def begin_with(self, original: Path, size: int, line: bytes) -> None:
+        """Create the file with the first `size` bytes of another transcript and a line. Raises OSError."""
+        with opened_unread(original) as record:
+            self._fd, self.whole_size = replace_and_open(
+                self.path, (line,), self.disk, *record_folders(self.path), start=(record, size)
+            )
+        self.synced_size = self.whole_size
 
     def write(self, lines: list[bytes], durable: bool) -> None:
         """Append lines, each with one write that removes it from the list; with `durable`, sync them.

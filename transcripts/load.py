@@ -235,7 +235,7 @@ def _read(file: BinaryIO, path: Path, defer: bool, start: KnownStart) -> LoadedT
             if (found := fact_at_end(line)) is None:
                 continue
             fact, sid = decode_line(found)
-        loaded.sid = loaded.sid if loaded.facts else sid
+        loaded.sid = sid  # a copy begins with the lines of another session
         loaded.facts.append(fact)
         places.append((number, offset))
         if isinstance(fact, UnknownFact):

@@ -148,12 +148,21 @@ def read_known_start(path: Path, key: SessionKey) -> KnownStart | None:
             last = found.facts[-1].seq if found.facts else 0
             if not check.result() or not piece.facts or piece.facts[0].seq <= last:
                 break
-            found.sid = found.sid or piece.sid
+            found.sid = piece.sid
             found.size = piece.end
             found.lines += piece.lines
             found.facts += piece.facts
             found.lazy += piece.lazy
     return found if found.size else None
+
+
+def link_pieces(path: Path, copy: Path) -> None:
+    """Let the pieces of a transcript stand for a copy of it too, as far as that has the same lines."""
+    prefix = f"{path.stem}."
+    with suppress(OSError):
+        for piece in _folder_of(path).iterdir():
+            if piece.name.startswith(prefix):
+                _piece_path(copy, int(piece.name.removeprefix(prefix))).hardlink_to(piece)
 
 
 def _is_cacheable(path: Path, key: SessionKey) -> bool:
@@ -262,7 +271,7 @@ def _make_piece(record: int, key: SessionKey, *, start: int, last: int) -> _Piec
             except BadLine:
                 return None
             is_tail = isinstance(fact, Metadata) and fact.topic == TAIL_TOPIC
-            if is_tail or isinstance(fact, UnknownFact) or fact.seq <= last or found != (sid or found):
+            if is_tail or isinstance(fact, UnknownFact) or fact.seq <= last:
                 return None
             if without is not None:
                 lazy += (fact.seq, end, len(line))

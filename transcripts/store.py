@@ -37,6 +37,7 @@ class Store:
 
     pending   lines that are only in memory, oldest first
     is_begun  the session has a fact that is worth a file: one without a prompt leaves none
+    has_masked  lines of this run differ from the facts in memory
     """
 
     def __init__(self, journal: Journal, sid: str, warn: Warn, key: SessionKey | None = None) -> None:
@@ -47,6 +48,7 @@ class Store:
         self._hidden = tuple[bytes, ...]()
         self.pending: list[bytes] = []
         self.is_begun = False
+        self.has_masked = False
         self._warn = warn
         self.failure = ""  # the reason while appended facts are only in memory
 
@@ -115,14 +117,35 @@ class Store:
         self._masks = masks
         self._hidden = masks.encoded()
 
+    def begin_with(self, original: Path, size: int, fact: Fact) -> None:
+        """Begin with the first `size` bytes of another transcript and a fact. Raises OSError.
+
+        The lines are as they were, with the id of their own session.
+        """
+        self.journal.begin_with(original, size, self._line(fact))
+        self.is_begun = True
+
+    @property
+    def written_size(self) -> int:
+        """The size of the file if its lines contain all facts as they are in memory, else 0."""
+        journal = self.journal
+        is_clean = self.is_written_to or journal.read_size == journal.whole_size
+        is_whole = is_clean and not (self.has_masked or self.pending or self.failure)
+        return journal.whole_size if is_whole else 0
+
     def append(self, fact: Fact, durable: bool = False) -> None:
         """Append one fact; with `durable` it is on the disk when this returns, or the user was warned."""
-        line = encode_fact(fact, self.sid)
-        line = mask_line(line, self._masks) if any(map(line.__contains__, self._hidden)) else line
-        self.pending.append(line if self._key is None else self._key.sign(line))
+        self.pending.append(self._line(fact))
         self.is_begun = self.is_begun or not isinstance(fact, Opened | Instructed | Metadata | Closed)
         if self.is_begun:
             self._save(durable)
+
+    def _line(self, fact: Fact) -> bytes:
+        line = encode_fact(fact, self.sid)
+        if any(map(line.__contains__, self._hidden)):
+            line = mask_line(line, self._masks)
+            self.has_masked = True
+        return line if self._key is None else self._key.sign(line)
 
     def digest(self, body: bytes) -> str:
         """Return the SHA-256 of a request's JSON body in hex, with the same values masked as in the lines."""

@@ -74,9 +74,9 @@ class SessionFactory:
             path = self._repository.named(wanted)
             return self._start(await self._repository.in_thread(partial(self._repository.adopt, path)))
 
-    def fork(self, session: Session) -> ActiveSession:
+    async def fork(self, session: Session) -> ActiveSession:
         """Return a copy of a session in use."""
-        return self._start(self._repository.copy(session))
+        return self._start(await self._repository.in_thread(partial(self._repository.copy, session)))
 
     async def fork_of(self, wanted: str, at: int | None = None) -> ActiveSession:
         """Return a copy of a recorded session, in use or not, up to fact `at`; otherwise like `resume`."""

@@ -129,7 +129,7 @@ async def resume_session(controller: Controller, argument: str) -> Event | None:
 async def fork_session(controller: Controller, argument: str) -> Event | None:
     """Run /fork."""
     old, _ = controller.in_use
-    await controller.use(*controller.factory.fork(old), source="fork")
+    await controller.use(*await controller.factory.fork(old), source="fork")
     return Notice(f"continuing in {short_sid(controller.in_use[0].sid)}, a copy of {short_sid(old.sid)}")
 
 

@@ -37,6 +37,7 @@ from transcripts import (
     KnownStart,
     LazyResults,
     LoadedTranscript,
+    Metadata,
     Opened,
     Originals,
     ProjectRecords,
@@ -52,6 +53,7 @@ from transcripts import (
     Usage,
     User,
     fold,
+    link_pieces,
     read_known_start,
     read_transcript,
     search,
@@ -191,12 +193,19 @@ class SessionRepository(Struct):
     def fork(self, path: Path, at: int | None = None) -> Session:
         """Return a copy of a recorded session, up to fact `at`. Raises StoreError and UsageError."""
         self.require_own(path)
+        if at is None and (copy := self._copy_of_file(path)) is not None:
+            return copy
         loaded = read_transcript(path)
         loaded.require_known_format()
         return self._copy(loaded.sid, loaded.facts if at is None else _facts_up_to(loaded, at), at)
 
     def copy(self, session: Session) -> Session:
         """Return a copy of a session in use. Raises StoreError."""
+        session.sync()
+        if session.is_in_file:
+            copy = self._copy_of_file(self.records.path_of(session.sid))
+            if copy is not None:
+                return copy
         load_deferred(session)
         return _charged(self._copy(session.sid, session.folded.facts), of=session)
 
@@ -272,18 +281,56 @@ class SessionRepository(Struct):
             self.read_start.start = read_known_start(path, self.key)
         return self.read_start.start
 
+    def _copy_of_file(self, path: Path) -> Session | None:
+        """Return a session that begins with the lines of a file, None if they cannot be used as they are.
+
+        In a large transcript it would take seconds to decode, encode and sign all lines.
+        """
+        if self.key is not None and path.name in self.key.adopted:
+            return None  # some lines are not signed
+        loaded = read_transcript(path, defer=True, start=self._known_start(path))
+        self.read_start.stamp = ()
+        self.read_start.start = None
+        loaded.require_known_format()
+        is_nested = any(isinstance(fact, Opened) and fact.parent is not None for fact in loaded.facts)
+        is_plain = not (is_nested or loaded.damaged or loaded.second_tails) and loaded.ends_with_newline
+        if not (loaded.facts and is_plain):
+            return None
+        note = Metadata(loaded.facts[-1].seq + 1, self.now(), FORK_TOPIC, {"of": loaded.sid})
+        sid = unused_sid(self)
+        store = Store.create(self.home, sid, self._tell, key=self.key)
+        try:
+            store.begin_with(path, loaded.whole_size, note)
+        except OSError:
+            store.close()
+            self.first_sid = sid
+            return None
+        link_pieces(path, store.path)
+        self._take(store)
+        with without_garbage_collection():
+            session = Session(store.sid, store, fold([*loaded.facts, note]), self.counter, self.now)
+            _read_all(session.folded)
+        session.deferred = LazyResults(store.path)
+        session.deferred.update(loaded.lazy_results)
+        self._inherit(session, loaded.sid)
+        return session
+
     def _copy(self, original: str, facts: Sequence[Fact], at: int | None = None) -> Session:
         """Return a session with these facts (up to `at`), its original's checkpoints and a new name."""
         session = self._with_facts(_of_a_user(facts))
+        session.add_metadata(FORK_TOPIC, {"of": original} if at is None else {"of": original, "at": at})
+        self._inherit(session, original)
+        return session
+
+    def _inherit(self, session: Session, original: str) -> None:
+        """Give a copy the checkpoints of its original, and a name like its name."""
         try:
             if self.keep:
                 copy_log(self.project, original, session.sid)
         except OSError as error:
             self._tell(f"cannot copy the checkpoints, so the fork cannot undo earlier file changes: {error}")
-        session.add_metadata(FORK_TOPIC, {"of": original} if at is None else {"of": original, "at": at})
         if name := session.folded.name:
             session.add_metadata("name", {"name": self.copy_name(name)})
-        return session
 
     def _with_facts(self, facts: Sequence[Fact]) -> Session:
         store = Store.create(self.home, unused_sid(self), self._tell, key=self.key)

@@ -56,6 +56,10 @@ class RecordWriter(Protocol):
     def failure(self) -> str:
         """The reason why appended facts are not on the disk, "" if they are."""
 
+    @property
+    def written_size(self) -> int:
+        """The size of the file if its lines contain all facts as they are in memory, else 0."""
+
     def append(self, fact: Fact, durable: bool = False) -> None: ...
 
     def digest(self, body: bytes) -> str: ...
@@ -242,6 +246,11 @@ class Session:
         if self._unsynced:
             self._record.sync()
             self._unsynced = False
+
+    @property
+    def is_in_file(self) -> bool:
+        """Return whether the transcript's file contains the session as it is now."""
+        return self._record.written_size > 0
 
     def begin_sync(self) -> None:
         """Start to write everything appended so far to the disk, while other work continues."""

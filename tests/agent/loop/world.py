@@ -36,6 +36,7 @@ class Memory:
     """A record in memory; knows what was durable when."""
 
     failure = ""
+    written_size = 0
 
     def __init__(self) -> None:
         self.facts: list[Fact] = []

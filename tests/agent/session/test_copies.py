@@ -1,13 +1,19 @@
 """Copies of sessions: what a fork takes from its original."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from agent.errors import UsageError
-from agent.session.repository import SessionRepository
-from transcripts.facts import User
-from transcripts.messages import TextBlock, Usage
+from agent.model_port import IncomingReply
+from agent.session.repository import SessionRepository, load_deferred
+from agent.session.session import Session
+from transcripts.facts import Clear, User
+from transcripts.messages import TextBlock, ToolUseBlock, Usage
+from transcripts.secrets import SecretMasks
+from transcripts.session_key import SessionKey
 
 
 def test_a_copy_is_charged_for_rewound_requests_too_even_if_they_cost_the_same(tmp_path: Path) -> None:
@@ -38,4 +44,90 @@ def test_a_fork_at_a_fact_that_the_session_lacks_names_its_last_one(tmp_path: Pa
         repository.fork(path, at=99)
     copy = repository.fork(path, at=last)
     assert [fact.seq for fact in copy.folded.facts if isinstance(fact, User)] == [last]
+
+
+def recorded(repository: SessionRepository) -> tuple[Session, Path]:
+    """Return a session in use with a large result, and its file."""
+    session = repository.new()
+    session.user((TextBlock("look"),))
+    asked = session.request_sent("turn", b"")
+    reply = IncomingReply(
+        blocks=[ToolUseBlock("t1", "bash", {"command": "ls"})], stop="tool_use", complete=True
+    )
+    called = session.reply(reply, asked.seq)
+    result = session.result(called.seq, 0, (TextBlock("line\n" * 5_000),))
+    session.compacted("clear", "auto", (Clear(result.seq, 0, "content", "[cleared]", 5),), {})
+    session.sync()
+    return session, repository.records.path_of(session.sid)
+
+
+def test_a_copy_begins_with_the_lines_of_its_original_and_needs_it_no_more(tmp_path: Path) -> None:
+    repository = SessionRepository(tmp_path, keep=True, tell=pytest.fail, key=SessionKey.new())
+    session, original = recorded(repository)
+    copies = [repository.copy(session), repository.fork(original)]
+    copies.append(repository.fork(repository.records.path_of(copies[0].sid)))
+    before = original.read_bytes()
+    assert session.folded.last_seq + 1 == copies[0].folded.last_seq
+    session.close("left")
+    original.unlink()
+    for copy in copies:
+        assert list(copy.folded.view) == list(session.folded.view) and len(session.folded.view) == 3
+        copy.user((TextBlock("more"),))
+        copy.close("left")
+        path = repository.records.path_of(copy.sid)
+        assert path.read_bytes().startswith(before)
+        repository.require_own(path)
+        again = repository.reopen(path)
+        assert again.sid == copy.sid
+        load_deferred(again)
+        load_deferred(copy)
+        assert list(again.folded.view) == list(copy.folded.view)
+        again.close("left")
+    assert {each.sid for each in repository.listed()} == {each.sid for each in copies}
+
+
+def test_a_copy_sends_what_its_original_sent_although_the_file_masks_it(tmp_path: Path) -> None:
+    masks = SecretMasks(("hush-hush-1234567",))
+    repository = SessionRepository(tmp_path, keep=True, tell=pytest.fail, masks=masks)
+    session = repository.new()
+    session.user((TextBlock("use hush-hush-1234567"),))
+    copy = repository.copy(session)
+    assert list(copy.folded.view) == list(session.folded.view)
+    assert b"hush-hush" not in repository.records.path_of(copy.sid).read_bytes()
+    session.close("left")
+    copy.close("left")
+
+
+def test_a_copy_of_a_damaged_transcript_is_whole(tmp_path: Path) -> None:
+    told = list[str]()
+    repository = SessionRepository(tmp_path, keep=True, tell=told.append, key=SessionKey.new())
+    session, original = recorded(repository)
+    session.close("left")
+    lines = original.read_bytes().splitlines(keepends=True)
+    original.write_bytes(b"".join([lines[0], b"damaged\n", *lines[1:]]))
+    copy = repository.fork(original)
+    copy.close("left")
+    assert b"damaged" not in repository.records.path_of(copy.sid).read_bytes()
+
+
+@pytest.mark.skipif(not hasattr(os, "copy_file_range"), reason="the system has no such call")
+def test_a_copy_is_complete_on_file_systems_that_copy_nothing_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = SessionRepository(tmp_path, keep=True, tell=pytest.fail, key=SessionKey.new())
+    session, original = recorded(repository)
+    copy_some = os.copy_file_range
+    copied = list[int]()
+
+    def copy_a_part(source: int, target: int, count: int, offset: int) -> int:
+        if copied:
+            raise OSError(errno.EXDEV, "another file system")
+        copied.append(copy_some(source, target, 100, offset))
+        return copied[0]
+
+    monkeypatch.setattr(os, "copy_file_range", copy_a_part)
+    copy = repository.copy(session)
+    before = original.read_bytes()
+    assert copied == [100] and repository.records.path_of(copy.sid).read_bytes().startswith(before)
+    session.close("left")
     copy.close("left")

@@ -26,6 +26,7 @@ class Nowhere:
     """A record that keeps nothing."""
 
     failure = ""
+    written_size = 0
 
     def append(self, fact: object, durable: bool = False) -> None: ...
 
