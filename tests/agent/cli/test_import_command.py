@@ -68,11 +68,15 @@ def test_allow_rules_of_a_checkout_are_skipped_with_the_reason(imported: Import)
 
 
 def test_what_was_imported_is_in_force_and_offered_no_more(imported: Import) -> None:
-    assert imported("--yes").splitlines()[-1] == "imported 3 items"
+    assert imported("--yes").splitlines()[-1] == "imported 4 items"
     project, home = Path.cwd(), Path.home()
     assert list(map(str, load_config({}, project, home).allow)) == ["bash(make)"]
     found = ServerFiles(project, home / ".config/makeroom").servers({})
-    assert [(entry.name, entry.scope) for entry in found.entries] == [("near", "local"), ("wide", "user")]
+    assert [(entry.name, entry.scope) for entry in found.entries] == [
+        ("near", "local"),
+        ("odd", "local"),
+        ("wide", "user"),
+    ]
     assert imported("--yes").splitlines()[-1] == "nothing to import"
 
 
