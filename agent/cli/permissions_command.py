@@ -36,6 +36,7 @@ from tools.text import escaped
 from .arguments import parse
 from .command_words import OneLineParser, asks_for_help
 from .launch import run_setup, with_errors_reported
+from .recall_command import print_text
 
 
 def run_permissions(words: list[str]) -> int:
@@ -64,12 +65,8 @@ def check(words: list[str], lines: BinaryIO) -> int:
     required = setup.sandbox.mode == "require"
     rules = replace(permission_store(setup).rules, sandboxed=sandbox, sandbox_required=required)
     rules = _with_withheld_files(rules)
-    try:
-        for command in _commands(lines):
-            sys.stdout.write(json.dumps(_judged(command, rules)) + "\n")
-            sys.stdout.flush()
-    except BrokenPipeError:  # the reader has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for command in _commands(lines):
+        print_text(json.dumps(_judged(command, rules)), raw=True)
     return 0
 
 

@@ -63,9 +63,6 @@ def run_recall(words: list[str], folder: Path | None = None) -> int:
         return print_text(__doc__ or "") if words else complain("usage: makeroom recall WORDS | ID")
     try:
         return _recall(_parser().parse_args(words), folder)
-    except BrokenPipeError:  # the reader has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except (StoreError, OSError, ValueError, KeyError) as error:
         return complain(str(error.args[0] if isinstance(error, KeyError) else error))
 
@@ -177,14 +174,16 @@ def environment_masks() -> SecretMasks:
 def print_text(text: str, *, raw: bool = False) -> int:
     """Print the text and return 0; escapes control characters unless `raw`.
 
-    Raises BrokenPipeError, and SystemExit for another failure to write, which the entry point reports.
+    Raises SystemExit if the reader has closed the pipe, which is no error, and for another failure to write,
+    which the entry point reports.
     """
     shown = text if raw else escaped(text)
     try:
         sys.stdout.write(shown.encode("utf-8", "replace").decode() + ("" if shown.endswith("\n") else "\n"))
         sys.stdout.flush()
-    except BrokenPipeError:
-        raise
+    except BrokenPipeError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from error
     except OSError as error:
         raise SystemExit(1) from error
     return 0

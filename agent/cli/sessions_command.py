@@ -54,9 +54,6 @@ def run_sessions(words: list[str], folder: Path | None = None) -> int:
         return ACTIONS[action](rest, folder or Path.cwd())
     except (StoreError, ValueError) as error:
         return complain(str(error))
-    except BrokenPipeError:  # the reader has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 def list_sessions(words: list[str], folder: Path) -> int:

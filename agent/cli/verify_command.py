@@ -18,8 +18,6 @@ Exit codes: 0 no differences, 1 a difference, 2 usage error.
 from __future__ import annotations
 
 import hashlib
-import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -103,9 +101,6 @@ def run_verify(words: list[str], folder: Path | None = None) -> int:
         if not paths:
             return complain(f"no sessions in {home}")
         return max([_report(path, home) for path in paths])
-    except BrokenPipeError:  # the reader has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except (StoreError, OSError) as error:
         return complain(str(error))
 
