@@ -282,6 +282,15 @@ def test_a_fact_that_contains_the_name_that_was_asked_for_comes_before_all_with_
     assert found(project, "hash of the plumbing", "c", limit=1) != ["c30"]  # no name
 
 
+def test_a_result_that_shows_a_name_comes_before_what_mentions_it(project: Path) -> None:
+    shown = (TextBlock("package lodge\n" * 200 + "func hashPlumbing() {}\n"),)
+    mentions = [User(seq, NOON + seq, (TextBlock("Is hashPlumbing right?"),)) for seq in range(3, 9)]
+    facts = (Reply(1, NOON, (CALL,)), Result(2, NOON, 1, 0, shown), *mentions)
+    write(project, "c", *facts)
+    assert found(project, "hashPlumbing", "c", limit=1) == ["c2"]
+    assert [one.fact.seq for one in search_facts(project, "hashPlumbing", "c", facts, 1)] == [2]
+
+
 def test_the_values_of_a_call_are_found_by_whole_words_and_not_by_its_keys(project: Path) -> None:
     call = ToolUseBlock("t1", "edit", {"file_path": "a.go", "new_string": "x\nporcupine\n\twalrus()"})
     write(project, "c", Reply(1, NOON, (call,)))

@@ -36,7 +36,7 @@ from .words import MIN_PART_CHARS, QueryTerm, query_terms
 # The weights were chosen on the questions in tests/bench/recorded_questions.py and the dialogues of LoCoMo.
 MAX_READ = 12  # facts read from the transcripts
 MAX_READ_FOR_NAME = 60  # for a query that is one name, until NAMED_HITS facts contain it
-NAMED_HITS = 3
+NAMED_HITS = 8
 MIN_RANKED = 100  # facts among which the neighbours of one are looked for
 NEIGHBOUR_WEIGHTS = {1: 0.15, 2: 0.1}  # of the better fact at this distance
 SHARE_WEIGHT = 0.15  # of the share of the query that a fact contains; the best score by FTS5 counts as 1
@@ -70,10 +70,14 @@ class Found(Struct, frozen=True):
         return replace(self, score=self.score * REWOUND_WEIGHT, rewound=True) if is_rewound else self
 
     def naming(self, name: str) -> Found:
-        """Return it with a higher score if it contains a name as it is written, and where."""
+        """Return it with a higher score if it contains a name as it is written, and where.
+
+        A result shows what the name stands for; the conversation only mentions it.
+        """
         if not name or (start := self.text.find(name)) < 0:
             return self
-        return replace(self, score=self.score + NAME_WEIGHT, start=start)
+        weight = 2 * NAME_WEIGHT if isinstance(self.fact, Result) else NAME_WEIGHT
+        return replace(self, score=self.score + weight, start=start)
 
     def with_origin(self, reply: Fact | None, opened: Fact | None) -> Found:
         """Return it with the call that it answers, and the directory of its session at that time.
