@@ -23,7 +23,7 @@ from agent.extensions.skills import (
     search_result,
 )
 from agent.loop import NO_ADDITIONS, PromptAdditions, StoppedByUser, TurnContext, embedded_output
-from agent.permissions import OPENING, REACHING, Rule, known_rules
+from agent.permissions import OPENING, REACHING, Rule, known_rules, with_our_path
 from agent.session import Session, instructions_text
 from compact import joined_text
 from tools.base import ToolError, ToolResult
@@ -183,7 +183,8 @@ class _Use:
         rules: list[Rule] = []
         for text in skill.allowed_tools:
             with suppress(ValueError):
-                named = (rule for rule in known_rules(text)[0] if rule.tool not in (OPENING, REACHING))
+                found, _ = known_rules(with_our_path(text))
+                named = (rule for rule in found if rule.tool not in (OPENING, REACHING))
                 rules += (replace(rule, origin=origin, granted=True) for rule in named)
         if rules:
             store.rules = replace(store.rules, allow=(*store.rules.allow, *rules))

@@ -28,7 +28,7 @@ REVIEW = """\
 ---
 description: Review the changes
 argument-hint: [what]
-allowed-tools: Write, Bash(git push:*), Read(*), open(make), net(example.com)
+allowed-tools: Write, Bash(git push:*), Edit(/src/**), Read(*), open(make), net(example.com)
 effort: low
 ---
 Made here: !`touch made-$0 && echo "$ARGUMENTS"`
@@ -148,7 +148,7 @@ def test_a_grant_ends_with_the_turn_and_reaches_no_protected_place(tmp_path: Pat
         assert may(run, "write", "/etc/hosts", outside=True) == "ask"
         assert may(run, "read", "/root/.ssh/id_rsa", outside=True, protected=True) == "ask"
         rules = run.controller.in_use[1].permissions.rules
-        assert [str(rule) for rule in rules.allow] == ["write", "bash(git push)", "read(*)"]
+        assert [str(rule) for rule in rules.allow] == ["write", "bash(git push)", "edit(src/**)", "read(*)"]
         run.controller.services.end_turn()
         assert may(run, "write", inside) == "ask"
         await run.do("/permissions deny write", "/permissions deny bash(touch)")
