@@ -69,6 +69,8 @@ class Conversation(Struct):
     tools_called: set[str] = field(default_factory=set)
     _indexes: dict[int, int] = field(default_factory=dict)  # of replies, and of results that came later
     _tool_ids: set[str] = field(default_factory=set)
+    _answered: set[int] = field(default_factory=set)  # block indexes of calls with a result
+    _answered_reply: int = 0  # the reply with these calls
 
     @property
     def last_exchange(self) -> Exchange | None:
@@ -121,10 +123,14 @@ class Conversation(Struct):
     def add_result(self, fact: Result) -> int | None:
         """Add a result to its call; of several results the first one counts."""
         exchange = self._recent_exchange_of(fact.of)
-        if exchange is None or fact.block not in exchange.calls:
+        if exchange is None or not _contains(exchange.calls, fact.block):
             self.orphans += 1
             return None
-        if all(answer.block != fact.block for answer in exchange.answers):
+        if self._answered_reply != fact.of:
+            self._answered_reply = fact.of
+            self._answered = {answer.block for answer in exchange.answers}
+        if fact.block not in self._answered:
+            self._answered.add(fact.block)
             exchange.answers = (*exchange.answers, fact)
         if exchange is not self.entries[-1]:
             self._indexes[fact.seq] = self._indexes[fact.of]
@@ -146,6 +152,7 @@ class Conversation(Struct):
     def _new_exchange(self, fact: Reply) -> Exchange:
         """Return the exchange that a reply begins; the calls of an incomplete one cannot be used."""
         exchange = Exchange(fact)
+        calls = list[int]()
         for index, block in enumerate(fact.blocks if fact.complete else ()):
             if isinstance(block, ToolUseBlock):
                 ident = _INVALID_NAME_CHAR.sub("_", block.id)
@@ -154,10 +161,11 @@ class Conversation(Struct):
                 self._tool_ids.add(ident)
                 name = _valid_name(block.name)
                 self.tools_called.add(name)
-                exchange.calls = _added(exchange.calls, index)
+                calls.append(index)
                 if ident != block.id or name != block.name:
                     renamed = replace(block, id=ident, name=name)
                     exchange.renamed = {**(exchange.renamed or {}), index: renamed}
+        exchange.calls = _shared(tuple(calls))
         return exchange
 
 
@@ -167,10 +175,28 @@ def _valid_name(name: str) -> str:
     return _INVALID_NAME_CHAR.sub("_", name)[:128] or "unnamed"  # the API's limit
 
 
-@lru_cache(maxsize=256)
+def _contains(indexes: tuple[int, ...], block: int) -> bool:
+    """Return whether a block is one of these, in ascending order."""
+    at = bisect_left(indexes, block)
+    return at < len(indexes) and indexes[at] == block
+
+
 def _added(indexes: tuple[int, ...], block: int) -> tuple[int, ...]:
-    """Return the block indexes with one more; equal results are one value."""
-    return indexes if block in indexes else (*indexes, block)
+    """Return block indexes in ascending order with one more."""
+    at = bisect_left(indexes, block)
+    if at < len(indexes) and indexes[at] == block:
+        return indexes
+    return _shared((*indexes[:at], block, *indexes[at:]))
+
+
+def _shared(indexes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the value that all equal block indexes share; long ones are rarely equal."""
+    return indexes if len(indexes) > 8 else _one_of_equal(indexes)
+
+
+@lru_cache(maxsize=256)
+def _one_of_equal(indexes: tuple[int, ...]) -> tuple[int, ...]:
+    return indexes
 
 
 class Charge(Struct, frozen=True, gc=False):
