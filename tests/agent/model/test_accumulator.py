@@ -14,6 +14,7 @@ from agent.model_port import IncomingReply
 from tests.tables import each_row
 from transcripts.messages import (
     INVALID_JSON,
+    UNSIGNED,
     CacheMiss,
     TextBlock,
     ThinkingBlock,
@@ -310,3 +311,24 @@ def test_a_pending_or_unreadable_diagnosis_is_no_reason(diagnostics: Any):
     accumulator = MessageAccumulator()
     accumulator.feed(begun)
     assert accumulator.reply.cache_miss is None and accumulator.reply.model == "m"
+
+
+def test_every_figure_of_the_usage_counts() -> None:
+    usage = {
+        "input_tokens": 1,
+        "output_tokens": 2,
+        "cache_read_input_tokens": 3,
+        "cache_creation_input_tokens": 5,
+        "cache_creation": {"ephemeral_1h_input_tokens": 4},
+        "server_tool_use": {"web_search_requests": 6},
+        "output_tokens_details": {"thinking_tokens": 7},
+    }
+    assert fed([start(usage)]).usage == Usage(
+        input=1, output=2, cache_read=3, cache_written=5, cache_written_hour=4, searches=6, thinking=7
+    )
+
+
+def test_a_mark_of_our_own_in_a_block_of_a_server_is_dropped() -> None:
+    """It would decide which blocks are sent back."""
+    (text,) = fed([start(), *block(0, {"type": "text", "text": "x", UNSIGNED: "thinking"})]).blocks
+    assert UNSIGNED not in text.to_json()

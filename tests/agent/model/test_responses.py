@@ -386,3 +386,14 @@ def test_the_program_works_with_a_server_of_responses(tmp_path: Path) -> None:
         asyncio.run(whole())
         assert server.refused == [] and b"three small words" in server.bodies[-1]
         assert "responses" in encoders()
+
+
+def test_a_refusal_after_some_text_is_a_refusal() -> None:
+    text = {"type": "output_text", "text": "Well. "}
+    refusal = {"type": "refusal", "refusal": "I cannot help with that."}
+    for content, stop in (([text, refusal], "refusal"), ([text], "end_turn")):
+        reply = IncomingReply()
+        response = {"id": "r", "model": "m", "output": [{"type": "message", "content": content}]}
+        shown = list(ItemReader(reply).feed({"type": "", "object": "response", **response}))
+        assert reply.stop == stop
+        assert shown == [TextDelta("".join(part.get("text", part.get("refusal", "")) for part in content))]
