@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, islice
@@ -31,6 +32,12 @@ class Matcher:
             if len(term.text) > 2 or not term.text.isalpha() or _stands_out(term.text)
         ]
         self._weights = {term.stem: weights[term] for term in placed or weights}
+        # With few terms all are searched for like whole names, so that `task377` finds `task_3_77`.
+        self._joined = {
+            term.stem: re.compile(r"[_.\-]?".join(term.stem))
+            for term in weights
+            if term.stem.isascii() and term.stem.isalnum() and len(weights) <= 4
+        }
         self._whole = sum(self._weights.values())
 
     def matches(self, text: str) -> list[tuple[int, str]]:
@@ -44,9 +51,12 @@ class Matcher:
         return found
 
     def _starts(self, stem: str, folded: str) -> Iterator[int]:
-        """Yield the offsets of a stem in a text."""
+        """Yield the offsets of a stem in a text; of a name that is not in it verbatim, those of its parts."""
+        spans: Iterable[tuple[int, int]] = _spans(stem, folded)
+        if stem in self._joined and stem not in folded:
+            spans = (match.span() for match in self._joined[stem].finditer(folded))
         is_free = len(stem) >= 4 or _stands_out(stem)
-        for start, end in islice(_spans(stem, folded), MAX_MATCHES):
+        for start, end in islice(spans, MAX_MATCHES):
             around = (
                 "" if is_free else folded[max(0, start - 1) : start] + folded[end : end + (len(stem) < 3)]
             )
