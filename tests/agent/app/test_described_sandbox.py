@@ -54,7 +54,8 @@ def prompted(folder: Path, *uses: dict[str, str], **options: Any) -> Described:
         found["has_started"] = runner.has_started
         found["hidden"] = frozenset(path.name for path in runner.profile.hidden) if runner.profile else ()
 
-    server = run_controller(folder, work, respond=ScriptedModel([*steps, "done"]), headless=True, **options)
+    respond = ScriptedModel([*steps, "done"])
+    server = run_controller(folder, work, respond=respond, headless=True, sandbox_known=False, **options)
     return Described(server, **found)
 
 

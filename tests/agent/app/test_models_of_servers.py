@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,12 +83,16 @@ def test_without_a_choice_the_start_ends_with_the_names(tmp_path: Path, chooser:
 def test_a_run_without_a_screen_names_the_models(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with ChatServer() as server:
         server.other_models.append("qwen3")
-        environ = {"MAKEROOM_PROVIDER": "openai", "OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k"}
+        environ: dict[str, Any] = {
+            "MAKEROOM_PROVIDER": "openai",
+            "OPENAI_BASE_URL": server.base_url,
+            "OPENAI_API_KEY": "k",
+        }
         for model, told in (
             ("qwen", f"unknown model 'qwen'; did you mean qwen3? The server has {MODEL}, qwen3"),
             ("wrong", f"unknown model 'wrong'; the server has {MODEL}, qwen3"),
         ):
-            run = run_here(tmp_path, capfd, None, "hello", "--model", model, stdin=None, **environ)
+            run = run_here(tmp_path, capfd, None, "hello", "--model", model, **environ)
             assert run.returncode == 2 and told in run.stderr and not server.bodies
 
 

@@ -60,7 +60,7 @@ def headless(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Headless:
 
     def run(*argv: str, folder: Path = tmp_path) -> subprocess.CompletedProcess[str]:
         with Server(demo_reply) as server:
-            done = run_here(folder, capfd, server, *argv)
+            done = run_here(folder, capfd, server, *argv, sandbox_known=False)
             assert server.refused == []
         return done
 
@@ -271,7 +271,7 @@ def test_a_session_from_elsewhere_is_continued_in_a_copy_without_its_instruction
 ) -> None:
     before = files(tmp_path)
     with Server(demo_reply) as server:
-        done = run_here(tmp_path, capfd, server, "-p", "-c", "--from-elsewhere", "help")
+        done = run_here(tmp_path, capfd, server, "-p", "-c", "--from-elsewhere", "help", sandbox_known=False)
         assert (done.returncode, "I understand" in done.stdout) == (0, True), done.stderr
         (request,) = [body for body in server.requests if "messages" in body]
         assert SYSTEM not in json.dumps(request) and "What does main.c do?" in json.dumps(request)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from agent import commands
@@ -15,10 +16,12 @@ from agent.app.config import Config
 from agent.app.controller import Controller
 from agent.app.setup import RunSetup
 from agent.cli.verify_command import verify_transcript
-from agent.events import CommandOutput, Event, Notice
+from agent.events import CommandOutput, Emit, Event, Notice
+from agent.loop.context import TurnContext
 from agent.menus import Menu, MenuRow
 from agent.model.anthropic.messages import encode_message
 from agent.ports import Allow, Deny, PermissionQuestion
+from tests.agent.known_sandbox import remember_sandbox
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.server import Server, ServerOptions
 from transcripts.search import record_path, recorded_sids
@@ -87,10 +90,15 @@ async def started(setup: RunSetup, server: Server) -> AsyncIterator[ControllerRu
         await controller.close()
 
 
+async def no_warning(context: TurnContext, emit: Emit) -> None:
+    """Replace `warn_without_sandbox`: leave it to the first command to set up the sandbox."""
+
+
 def run_controller(folder: Path, work: Callable[[ControllerRun], Awaitable[None]], **options: Any) -> Server:
     """Do `work` with a controller in `folder`. The server may refuse no request but one that is too long.
 
-    Every request has to be made again from the record, unless `verified` is False.
+    Every request has to be made again from the record, unless `verified` is False. The kind of sandbox is
+    known, and only a command sets it up, unless `sandbox_known` is False.
     """
     home = folder / "home"
     window = options.pop("window", 200_000)
@@ -99,6 +107,7 @@ def run_controller(folder: Path, work: Callable[[ControllerRun], Awaitable[None]
     binds = None if "model" in options else True
     configured = options.pop("configured", {})
     cache, hooks = options.pop("cache", "5m"), options.pop("hooks", None)
+    sandbox_known = options.pop("sandbox_known", True)
     with Server(
         options.pop("respond", demo_reply), ServerOptions(window=window, binds_thinking=binds)
     ) as server:
@@ -119,7 +128,11 @@ def run_controller(folder: Path, work: Callable[[ControllerRun], Awaitable[None]
             async with started(RunSetup(given, config, folder, environ, hooks=hooks), server) as run:
                 await work(run)
 
-        asyncio.run(whole())
+        with pytest.MonkeyPatch.context() as patch:
+            if sandbox_known:
+                remember_sandbox(home / "state", environ)
+                patch.setattr("agent.app.controller.warn_without_sandbox", no_warning)
+            asyncio.run(whole())
         assert [text for text in server.refused if "too long" not in text] == []
         for sid in recorded_sids(folder) if verified else ():
             # every request can be made again from the record

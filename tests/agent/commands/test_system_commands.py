@@ -69,7 +69,7 @@ def test_the_model_is_informed_of_a_sandbox_that_is_switched_off_and_of_plan_mod
         await run.do("/permissions mode manual", "do it", "go on")
         assert b"".join(run.bodies()).count(END_OF_PLAN_TEXT.split("\n")[1].encode()) == 1
 
-    run_controller(tmp_path, work)
+    run_controller(tmp_path, work, sandbox_known=False)
 
 
 def test_status_config_and_doctor_report_on_the_sandbox_and_mistakes_are_explained(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_without_a_sandbox_the_start_says_so(tmp_path: Path, monkeypatch: pytest
         assert "sandbox     none: the kernel is too old" in await run.do("/status")
         assert "!   sandbox: none" in await run.do("/doctor")
 
-    run_controller(tmp_path, work)
+    run_controller(tmp_path, work, sandbox_known=False)
 
 
 SERVER = """python3 -c 'from http.server import *

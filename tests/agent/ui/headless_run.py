@@ -14,6 +14,7 @@ import pytest
 from agent.__main__ import main
 from agent.app import composition  # noqa: F401  forks need not import what a session takes
 from agent.ui import headless  # noqa: F401  nor what a run without a screen does
+from tests.agent.known_sandbox import remember_sandbox
 from tests.forked import start_forked
 from tests.strict_api.server import Server
 
@@ -44,13 +45,17 @@ def run_here(
     server: Server | None,
     *argv: str,
     stdin: int | None = None,
+    sandbox_known: bool = True,
     **environ: str,
 ) -> subprocess.CompletedProcess[str]:
     """Run the program within this process, which saves a second of imports each time.
 
-    stdin    a descriptor, which is closed; None: nothing
-    environ  more variables
+    stdin          a descriptor, which is closed; None: nothing
+    sandbox_known  whether an earlier run has found out the kind of sandbox
+    environ        more variables
     """
+    if sandbox_known:
+        remember_sandbox(folder / "home" / ".local" / "state" / "makeroom", environ)
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
             patch.delenv(name)
