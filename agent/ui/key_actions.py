@@ -42,32 +42,54 @@ def cycle_mode(state: ReplState) -> None:
 
 def take_clipboard(state: ReplState) -> None:
     """Insert the image on the clipboard (Ctrl-V)."""
-    state.terminal.app.create_background_task(_take_images(state, None))
+    _take_images_soon(state, None)
 
 
 def take_paste(state: ReplState, pasted: str) -> None:
     """Insert a paste into the input; images that it names become chips."""
     if _ENDS_AS_IMAGE.search(pasted[-MAX_PATHS_CHARS:]):
-        state.terminal.app.create_background_task(_take_images(state, pasted))
+        _take_images_soon(state, pasted)
     else:
         state.editor.paste(pasted)
 
 
-async def _take_images(state: ReplState, pasted: str | None) -> None:
-    """Insert chips for the images that a paste names; None stands for the clipboard.
+def _take_images_soon(state: ReplState, pasted: str | None) -> None:
+    """Insert images when they are read; until then, the input is not sent."""
+    taking = _take_images(state, pasted, state.editor.buffer.document.text_before_cursor)
+    task = state.terminal.app.create_background_task(taking)
+    state.taking_images.add(task)
+
+    def taken(task: asyncio.Task[None]) -> None:
+        state.taking_images.discard(task)
+        if state.submits_when_taken and not state.taking_images and not task.cancelled():
+            state.submits_when_taken = False
+            submit(state)
+
+    task.add_done_callback(taken)
+
+
+async def _take_images(state: ReplState, pasted: str | None, before: str) -> None:
+    """Insert chips for the images that a paste names, behind `before`; None stands for the clipboard.
 
     A paste that names anything else is inserted as text.
     """
     editor = state.editor
+    buffer = editor.buffer
     images = []
     try:
         images = await _find_images(state.setup, pasted)
     except ValueError as error:
         state.status_hint.show("image", str(error), seconds=4.0)
+    typed_since = len(buffer.document.text_before_cursor) - len(before)
+    if typed_since > 0 and buffer.text.startswith(before):
+        buffer.cursor_position -= typed_since
+    else:
+        typed_since = 0
     for path, about in images:
-        editor.buffer.insert_text(editor.paste_chips.image(path, about) + " ")
+        buffer.insert_text(editor.paste_chips.image(path, about) + " ")
     if pasted is not None and not images:
         editor.paste(pasted)
+    buffer.cursor_position += typed_since
     state.terminal.invalidate()
 
 
@@ -83,6 +105,9 @@ def submit(state: ReplState) -> None:
     """Break the line after a backslash, take a completion, or send or queue the input (Enter)."""
     editor = state.editor
     if editor.newline_after_backslash() or editor.accept_menu(state.commands()):
+        return
+    if state.taking_images:
+        state.submits_when_taken = True
         return
     expanded = editor.text
     if not expanded.strip():
@@ -110,6 +135,7 @@ def interrupt_or_clear(state: ReplState) -> None:
     if _interrupt(state):
         return
     if state.editor.buffer.text:
+        state.submits_when_taken = False
         state.editor.clear()
     elif state.status_hint.shows("leave"):
         state.leave(0)

@@ -171,6 +171,8 @@ class ReplState:
         self.driver: Driver | None = None
         self.prompted = False
         self.early_modes = 0  # changes of the mode before there was a driver
+        self.taking_images: set[asyncio.Task[None]] = set()  # tasks that read pasted images
+        self.submits_when_taken = False
         self.terminal = Terminal(setup.options.color, setup.config.theme)
         if setup.config.editing == "vim":
             self.terminal.set_editing("vim")

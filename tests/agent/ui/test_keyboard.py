@@ -1,6 +1,7 @@
 """Pastes of any size and shape arrive unchanged, and send nothing by themselves."""
 
 import ast
+import base64
 
 import pytest
 
@@ -8,6 +9,7 @@ from agent.ui.paste_chips import PasteChips
 
 from .pty_terminal import PtyTerminal
 
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 START, END = b"\x1b[200~", b"\x1b[201~"
 
 
@@ -160,6 +162,14 @@ def test_codes_of_keys_interrupt_and_leave(terminal):
 def test_sequences_within_a_paste_stay(terminal):
     terminal.type(b"a\x1b[46;5u" + START + b"x\x1b[99;5uy\x1b[?1;2c" + END + b"\x1b[46;5ub")
     assert sent(terminal) == "ax\x1b[99;5uy\x1b[?1;2cb"
+
+
+def test_what_is_typed_behind_a_pasted_image_is_sent_behind_it(terminal, tmp_path):
+    """Also if Enter is pressed before the image has been read."""
+    (tmp_path / "shot.png").write_bytes(base64.b64decode(PNG))
+    path = f"{tmp_path}/shot.png"
+    terminal.type(b"see " + START + path.encode() + END + b"and say so\r")
+    terminal.logged(f"prompt 'see @\"{path}\" and say so'").sees("❯ see [image 1: shot.png, 1x1] and say so")
 
 
 def test_invalid_bytes_do_not_break_the_prompt(terminal):
