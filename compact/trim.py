@@ -68,7 +68,7 @@ def _pages_in_view(folded: Folded, call: ToolUseBlock, path: str) -> Iterator[_P
         if not isinstance(fact, Result) or not edits.shows(seq, 0, "content"):
             continue
         exchange = folded.conversation.exchange_of(fact.of)
-        use = exchange.uses.get(fact.block) if exchange else None
+        use = exchange.use(fact.block) if exchange else None
         if (
             use is None
             or not _is_same_file(use, fact, file, path)

@@ -67,6 +67,13 @@ class Exchange(Struct, gc=False):
         renamed = self.renamed or {}
         return {at: renamed.get(at) or blocks[at] for at in self.calls}
 
+    def use(self, block: int) -> ToolUseBlock | None:
+        """Return the call with this block index, without making a dict of all; None if there is none."""
+        if block not in self.calls:
+            return None
+        renamed = self.renamed.get(block) if self.renamed is not None else None
+        return renamed or cast("ToolUseBlock", self.fact.blocks[block])
+
     @property
     def results(self) -> dict[int, Result]:
         """The results by the block index of their call."""

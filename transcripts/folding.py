@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import NamedTuple, TypeVar, cast
 
 from msgspec import Struct, field
@@ -47,6 +47,7 @@ MAX_MEASUREMENTS = 64  # the number that the fit of the token estimate uses
 MAX_SIZES = 4_096  # of prompts; more than were sent since a summary
 _INVALID_NAME_CHAR = lazy_pattern(r"[^a-zA-Z0-9_-]")
 
+_FEW_CALLS = 8  # of a reply, for which searching a tuple is the fastest
 Memo = TypeVar("Memo")
 F = TypeVar("F", bound=Fact)
 
@@ -126,10 +127,9 @@ class Conversation(Struct):
         if exchange is None or not _contains(exchange.calls, fact.block):
             self.orphans += 1
             return None
-        if self._answered_reply != fact.of:
-            self._answered_reply = fact.of
-            self._answered = {answer.block for answer in exchange.answers}
-        if fact.block not in self._answered:
+        if not exchange.answers:
+            exchange.answers = (fact,)
+        elif not self._is_answered(exchange, fact.block):
             self._answered.add(fact.block)
             exchange.answers = (*exchange.answers, fact)
         if exchange is not self.entries[-1]:
@@ -137,6 +137,13 @@ class Conversation(Struct):
             if exchange.last == fact.seq:
                 del self.groups[bisect_right(self.groups, fact.of) :]
         return fact.of
+
+    def _is_answered(self, exchange: Exchange, block: int) -> bool:
+        """Return whether a call has a result; those of this exchange are kept for the next question."""
+        if self._answered_reply != exchange.seq:
+            self._answered_reply = exchange.seq
+            self._answered = {answer.block for answer in exchange.answers}
+        return block in self._answered
 
     def fill_in(self, fact: Result) -> None:
         """Replace a result by one with its content."""
@@ -165,7 +172,7 @@ class Conversation(Struct):
                 if ident != block.id or name != block.name:
                     renamed = replace(block, id=ident, name=name)
                     exchange.renamed = {**(exchange.renamed or {}), index: renamed}
-        exchange.calls = _shared(tuple(calls))
+        exchange.calls = tuple(calls) if len(calls) > _FEW_CALLS else reduce(_added, calls, ())
         return exchange
 
 
@@ -177,26 +184,23 @@ def _valid_name(name: str) -> str:
 
 def _contains(indexes: tuple[int, ...], block: int) -> bool:
     """Return whether a block is one of these, in ascending order."""
+    if len(indexes) <= _FEW_CALLS:
+        return block in indexes
     at = bisect_left(indexes, block)
     return at < len(indexes) and indexes[at] == block
 
 
 def _added(indexes: tuple[int, ...], block: int) -> tuple[int, ...]:
-    """Return block indexes in ascending order with one more."""
+    """Return block indexes in ascending order with one more; equal ones of few calls are one value."""
+    if len(indexes) < _FEW_CALLS:
+        return _added_to_few(indexes, block)
     at = bisect_left(indexes, block)
-    if at < len(indexes) and indexes[at] == block:
-        return indexes
-    return _shared((*indexes[:at], block, *indexes[at:]))
-
-
-def _shared(indexes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the value that all equal block indexes share; long ones are rarely equal."""
-    return indexes if len(indexes) > 8 else _one_of_equal(indexes)
+    return indexes if indexes[at : at + 1] == (block,) else (*indexes[:at], block, *indexes[at:])
 
 
 @lru_cache(maxsize=256)
-def _one_of_equal(indexes: tuple[int, ...]) -> tuple[int, ...]:
-    return indexes
+def _added_to_few(indexes: tuple[int, ...], block: int) -> tuple[int, ...]:
+    return indexes if block in indexes else tuple(sorted((*indexes, block)))
 
 
 class Charge(Struct, frozen=True, gc=False):

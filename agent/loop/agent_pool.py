@@ -192,7 +192,7 @@ class AgentPool(Struct, eq=False):
         of, _, block = request.call.partition(".")
         place = (int(of), int(block)) if of.isdecimal() and block.isdecimal() else (0, 0)
         exchange = self.session.folded.conversation.exchange_of(place[0])
-        use = exchange.uses.get(place[1]) if exchange is not None else None
+        use = exchange.use(place[1]) if exchange is not None else None
         call = use.id if use is not None else ""
         return Agent(
             number,

@@ -392,7 +392,7 @@ def _folded_output(block: Block, command: str) -> Block:
 
 def _call_of(result: Result, folded: Folded) -> ToolUseBlock | None:
     exchange = folded.conversation.exchange_of(result.of)
-    return exchange.uses.get(result.block) if exchange else None
+    return exchange.use(result.block) if exchange else None
 
 
 def _with_put_back(result: Result, folded: Folded, setup: ReplaySetup) -> Result:

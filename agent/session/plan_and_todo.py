@@ -52,15 +52,16 @@ def newest_todos(folded: Folded) -> tuple[int, tuple[TodoItem, ...]] | None:
     once.
     """
     trail = folded.memo(_TodoTrail)
-    for fact in trail.unread(folded, Result):
-        if not fact.error:
-            trail.newest = _list_set_by(folded, fact) or trail.newest
+    for fact in reversed(trail.unread(folded, Result)):
+        if not fact.error and (found := _list_set_by(folded, fact)) is not None:
+            trail.newest = found
+            break
     return trail.newest
 
 
 def _list_set_by(folded: Folded, fact: Result) -> tuple[int, tuple[TodoItem, ...]] | None:
     exchange = folded.conversation.exchange_of(fact.of)
-    use = exchange.uses.get(fact.block) if exchange is not None else None
+    use = exchange.use(fact.block) if exchange is not None else None
     given = use.input.get("todos") if use is not None else None
     if given is None:
         return None  # mostly
@@ -113,7 +114,7 @@ def newest_plan(folded: Folded) -> tuple[int, str] | None:
                 trail.answer = (fact.seq, "\n".join(texts)[:MAX_PLAN_CHARS]) if any(texts) else trail.answer
             case Result():
                 exchange = folded.conversation.exchange_of(fact.of)
-                use = exchange.uses.get(fact.block) if exchange is not None else None
+                use = exchange.use(fact.block) if exchange is not None else None
                 if exchange is None or use is None or own_name(use.name) != PLAN_TOOL:
                     continue
                 if (shown := _plan_call(exchange)) is not None:
