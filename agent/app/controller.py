@@ -286,9 +286,9 @@ async def prepare_for_commands(context: TurnContext) -> None:
         return
     checkpoints.use_git(context.tool_context)
     if await asyncio.to_thread(lambda: checkpoints.is_large):
-        work = [asyncio.to_thread(checkpoints.prepare)]
         if context.sandbox is not None:
             await context.sandbox.check()
+        work = [asyncio.to_thread(checkpoints.prepare)]
         if context.permissions.rules.sandboxed:
             work.append(command_runner(context.tool_context).guard.prepare())
         await asyncio.gather(*work)

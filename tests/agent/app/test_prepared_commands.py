@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.app.controller import prepare_for_commands
 from agent.checkpoints import Checkpoints
+from agent.loop import SessionSandbox
 from tests.agent.commands.controller_run import ControllerRun, run_controller
 from tests.narrowing import present
 from tests.strict_api.reply import Reply, says
@@ -80,6 +82,27 @@ def test_the_first_command_waits_for_what_is_not_backed_up_yet(
     some, whole = asyncio.run(linked(wait=False))
     assert some < objects == whole
     assert asyncio.run(linked(wait=True)) == [objects, objects]
+
+
+def test_a_session_that_ends_while_the_sandbox_is_tried_leaves_no_work_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tools.search.git_index._MIN_INDEX_BYTES", 0)
+    tried = asyncio.Event()
+
+    async def check(sandbox: SessionSandbox) -> None:
+        tried.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(SessionSandbox, "check", check)
+
+    async def work(run: ControllerRun) -> None:
+        preparing = asyncio.ensure_future(prepare_for_commands(run.controller.in_use[1]))
+        await tried.wait()
+        preparing.cancel()
+        await asyncio.wait([preparing])  # a coroutine that was never awaited would be an error here
+
+    run_controller(repository(tmp_path / "project"), work)
 
 
 def test_what_was_backed_up_before_the_first_command_is_updated_and_restored(tmp_path: Path) -> None:
