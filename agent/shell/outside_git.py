@@ -19,6 +19,10 @@ _VALUE_OPTIONS = word_set(
     " --reference --upload-pack --origin --filter --negotiation-tip --refmap --template --server-option"
     " -s --strategy -X --strategy-option"
 )
+_KEEPS_APART = word_set(
+    "--no-track --no-guess --detach -d --orphan -D --delete -l --list -r -a --merged --contains"
+)
+_MAX_REFS = 5_000  # that are looked at
 _TRUE = ("true", "yes", "on", "1", "")
 
 Settings = Mapping[str, Sequence[str]]  # the values of each setting, the last of which is in force
@@ -50,6 +54,57 @@ def renames_branch(words: Sequence[str]) -> bool:
     name, *arguments = [*words[git_subcommand(words) :], ""]
     options = (word for word in arguments if word.startswith("-"))
     return name == "branch" and any(re.fullmatch(r"-[fq]*[mMcC]\w*|--move|--copy", word) for word in options)
+
+
+def starts_tracking(words: Sequence[str], folder: str, seen: Standpoint) -> bool:
+    """Return whether a command of git makes a branch of the project's repository that tracks another.
+
+    git switches to the branch, or pushes it, before it fails to store that. `folder` is where it runs.
+    """
+    name, *arguments = [*words[git_subcommand(words) :], ""]
+    options = [word for word in arguments if word.startswith("-")]
+    operands = [word for word in arguments if word and not word.startswith("-")]
+    if name == "push":
+        return any(re.fullmatch(r"-[fqvn]*u\w*|--set-upstream", word) for word in options)
+    if (
+        name not in ("checkout", "switch", "branch")
+        or _KEEPS_APART.intersection(options)
+        or "--" in arguments
+    ):
+        return False
+    refs = _refs(seen)
+    values = seen.files.git_values(folder).get("branch.autosetupmerge", ["true"])
+    is_new = name == "branch" or any(
+        re.fullmatch(r"-[bBcC]|--create|--force-create", each) for each in options
+    )
+    if is_new:
+        start = "".join(operands[1:2])
+        tracks = any(re.fullmatch(r"-t|--track(?:=\w+)?", word) for word in options)
+        is_remote = f"refs/remotes/{start}" in refs and values[-1].lower() not in ("false", "no", "off", "0")
+        return len(operands) == 2 and (tracks or is_remote)
+    return len(operands) == 1 and _is_guessed(operands[0], folder, refs, seen)
+
+
+def _is_guessed(name: str, folder: str, refs: Sequence[str], seen: Standpoint) -> bool:
+    """Return whether git takes a name for that of a new branch, as only one remote has such a branch."""
+    if any(f"refs/{kind}/{name}" in refs for kind in ("heads", "tags", "remotes")):
+        return False
+    if name.split("/")[0] in seen.files.file_names(folder):
+        return False
+    return sum(ref.startswith("refs/remotes/") and ref.split("/", 3)[3:] == [name] for ref in refs) == 1
+
+
+def _refs(seen: Standpoint) -> list[str]:
+    """Return the names of the refs of the project's repository that branches may be made from."""
+    git = f"{seen.places.folder}/.git"
+    packed = (line.partition(" ")[2] for line in seen.files.text(f"{git}/packed-refs").splitlines())
+    found = {line for line in packed if line.startswith("refs/")}
+    waiting = ["refs/heads", "refs/remotes", "refs/tags"]
+    while waiting and len(found) < _MAX_REFS:
+        place = waiting.pop()
+        found.add(place)
+        waiting += (f"{place}/{each}" for each in seen.files.file_names(f"{git}/{place}"))
+    return sorted(found)
 
 
 def _signs(name: str, arguments: Sequence[str], settings: Settings) -> bool:

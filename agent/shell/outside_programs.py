@@ -21,7 +21,7 @@ from transcripts.patterns import lazy_pattern
 
 from .line_reading import Invocation, read_line
 from .option_syntax import NotProved
-from .outside_git import need_of_git, renames_branch
+from .outside_git import need_of_git, renames_branch, starts_tracking
 from .program_names import Standpoint, git_folder, git_subcommand
 from .system_damage import written_system_file
 from .vital_places import scenes
@@ -110,21 +110,33 @@ def system_file_need(line: str, seen: Standpoint) -> str:
 
 
 def git_settings_need(line: str, seen: Standpoint) -> str:
-    """Return the reason why a line cannot work that renames or copies a branch of the project's repository.
+    """Return the reason why a line cannot work that renames a branch of the project's repository.
 
-    The sandbox keeps its settings read-only, and git would rename the branch before it fails.
+    The sandbox keeps its settings read-only, and git would rename the branch before it fails. The same holds
+    for a line that copies one, and for one that makes a branch which tracks another.
     """
     every = list(scenes(read_line(line).invocations, seen.places))
     git = [scene.command.words for scene in every if scene.program == "git"]
     makes_repository = any(not {"init", "clone"}.isdisjoint(words) for words in git)
     for scene in every:
         words = scene.command.words
-        if scene.command.sure and scene.program == "git" and renames_branch(words):
-            folder = git_folder(words[1 : git_subcommand(words)], scene.here, seen.places.home)
-            is_project = folder is not None and posixpath.normpath(folder) == seen.places.folder
-            if is_project or (folder and not makes_repository and _is_in_own_repository(folder, seen)):
-                return "git branch has to change .git/config"
+        if not (scene.command.sure and scene.program == "git"):
+            continue
+        at = git_subcommand(words)
+        folder = git_folder(words[1:at], scene.here, seen.places.home)
+        if folder is None or not (renames_branch(words) or _tracks(words, folder, seen)):
+            continue
+        is_project = posixpath.normpath(folder) == seen.places.folder
+        if is_project or (not makes_repository and _is_in_own_repository(folder, seen)):
+            return f"git {words[at]} has to change .git/config"
     return ""
+
+
+def _tracks(words: Sequence[str], folder: str, seen: Standpoint) -> bool:
+    try:
+        return starts_tracking(words, folder, seen)
+    except NotProved:
+        return False  # settings of git that cannot be read do not show anything
 
 
 def _is_in_own_repository(folder: str, seen: Standpoint) -> bool:

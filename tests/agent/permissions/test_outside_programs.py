@@ -367,6 +367,55 @@ def test_a_branch_is_renamed_only_after_a_question(tmp_path: Path, line: str, as
     assert project.judge(line).answer == "allow"
 
 
+@each_row(
+    ("line", "asked"),
+    [
+        ("git checkout feature", True),
+        ("git switch feature && make", True),
+        ("cd src && git switch deep/two", True),
+        ("git checkout -b mine origin/feature", True),
+        ("git switch -c mine origin/packed", True),
+        ("git branch mine origin/feature", True),
+        ("git checkout --track -b mine main", True),
+        ("git push -u elsewhere main", True),
+        ("git checkout packed", True),
+        ("git checkout main", False),
+        ("git checkout both", False),
+        ("git checkout src", False),
+        ("git checkout v1", False),
+        ("git checkout unknown", False),
+        ("git checkout origin/feature", False),
+        ("git checkout --no-guess feature", False),
+        ("git checkout -- feature", False),
+        ("git checkout feature -- src", False),
+        ("git checkout --no-track -b mine origin/feature", False),
+        ("git checkout -b mine", False),
+        ("git checkout -b mine main", False),
+        ("git checkout feature src/a", False),
+        ("git branch -D feature", False),
+        ("git branch --merged origin/feature", False),
+    ],
+)
+def test_a_branch_that_tracks_another_is_made_only_after_a_question(
+    tmp_path: Path, line: str, asked: bool
+) -> None:
+    """git makes the branch, and then cannot store in the sandbox what it tracks."""
+    project = Project(tmp_path.resolve())
+    commit = "1" * 40
+    git = project.folder / ".git"
+    loose = ("heads/main", "tags/v1", "remotes/origin/feature", "remotes/origin/deep/two")
+    for name in (*loose, "remotes/origin/both", "remotes/other/both"):
+        (git / "refs" / name).parent.mkdir(parents=True, exist_ok=True)
+        (git / "refs" / name).write_text(f"{commit}\n")
+    (git / "packed-refs").write_text(f"# pack-refs with: peeled\n{commit} refs/remotes/origin/packed\n")
+    (project.folder / "src").mkdir(exist_ok=True)
+    (project.folder / "src/a").touch()
+    verdict = project.judge(line, git_settings_held=True)
+    assert verdict.answer == ("ask" if asked else "allow")
+    assert ("has to change .git/config" in verdict.why) == asked
+    assert project.judge(line).answer == "allow" or "push" in line
+
+
 def test_an_irreversible_command_that_needs_to_run_outside_is_asked_about_once(project: Project) -> None:
     verdict = project.judge("sudo reboot")
     assert verdict.answer == "ask" and not verdict.sandboxed and verdict.prefix is None
