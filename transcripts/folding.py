@@ -47,7 +47,7 @@ MAX_MEASUREMENTS = 64  # the number that the fit of the token estimate uses
 MAX_SIZES = 4_096  # of prompts; more than were sent since a summary
 _INVALID_NAME_CHAR = lazy_pattern(r"[^a-zA-Z0-9_-]")
 
-_FEW_CALLS = 8  # of a reply, for which searching a tuple is the fastest
+_FEW_CALLS = 8  # of a reply, whose block indexes are likely to equal those of another
 Memo = TypeVar("Memo")
 F = TypeVar("F", bound=Fact)
 
@@ -118,13 +118,16 @@ class Conversation(Struct):
         """Mark a call as started."""
         if (exchange := self._recent_exchange_of(fact.of)) is None:
             return None
-        exchange.started = _added(exchange.started, fact.block)
+        few = len(exchange.started) < _FEW_CALLS
+        exchange.started = (_added if few else _added.__wrapped__)(exchange.started, fact.block)
         return fact.of
 
     def add_result(self, fact: Result) -> int | None:
         """Add a result to its call; of several results the first one counts."""
         exchange = self._recent_exchange_of(fact.of)
-        if exchange is None or not _contains(exchange.calls, fact.block):
+        calls = exchange.calls if exchange is not None else ()
+        at = bisect_left(calls, fact.block)
+        if exchange is None or at == len(calls) or calls[at] != fact.block:
             self.orphans += 1
             return None
         if not exchange.answers:
@@ -182,25 +185,11 @@ def _valid_name(name: str) -> str:
     return _INVALID_NAME_CHAR.sub("_", name)[:128] or "unnamed"  # the API's limit
 
 
-def _contains(indexes: tuple[int, ...], block: int) -> bool:
-    """Return whether a block is one of these, in ascending order."""
-    if len(indexes) <= _FEW_CALLS:
-        return block in indexes
-    at = bisect_left(indexes, block)
-    return at < len(indexes) and indexes[at] == block
-
-
+@lru_cache(maxsize=256)
 def _added(indexes: tuple[int, ...], block: int) -> tuple[int, ...]:
-    """Return block indexes in ascending order with one more; equal ones of few calls are one value."""
-    if len(indexes) < _FEW_CALLS:
-        return _added_to_few(indexes, block)
+    """Return block indexes in ascending order with one more; equal results are one value."""
     at = bisect_left(indexes, block)
     return indexes if indexes[at : at + 1] == (block,) else (*indexes[:at], block, *indexes[at:])
-
-
-@lru_cache(maxsize=256)
-def _added_to_few(indexes: tuple[int, ...], block: int) -> tuple[int, ...]:
-    return indexes if block in indexes else tuple(sorted((*indexes, block)))
 
 
 class Charge(Struct, frozen=True, gc=False):
