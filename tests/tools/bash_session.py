@@ -61,6 +61,18 @@ class BashSession:
         """The text of the result."""
         return text(self.run(command, **more))
 
+    def timed_out(self, command: str, shown: str) -> str:
+        """Return the text of a command that runs into its time limit, which shows what it did before.
+
+        The limit is short, and longer each time that a busy machine let it pass before that.
+        """
+        said = ""
+        for timeout in (300, 1_200, 4_800, 19_200):
+            said = self.say(command, timeout=timeout)
+            if shown in said:
+                break
+        return said
+
     def limit(self, **limits: Any) -> None:
         self.limits = replace(self.limits, **limits)
 

@@ -76,9 +76,9 @@ def test_git_does_not_open_an_editor_nor_ask_for_a_password(shell: BashSession) 
 
 def test_a_question_at_the_time_limit_is_pointed_out(shell: BashSession) -> None:
     shell.limit(quiet_s=0.1)
-    said = shell.say("printf 'Overwrite f? [y/N] '; sleep 300", timeout=300)
+    said = shell.timed_out("printf 'Overwrite f? [y/N] '; sleep 300", "looks like a prompt")
     assert "the last line looks like a prompt" in said
-    said = shell.say("echo 'Compiling:'; sleep 300", timeout=300)
+    said = shell.timed_out("echo 'Compiling:'; sleep 300", "Compiling")
     assert "question" not in said
 
 

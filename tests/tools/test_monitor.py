@@ -108,10 +108,10 @@ def test_a_command_that_is_moved_continues_and_its_end_is_reported(shell: BashSe
 def test_a_command_past_its_time_continues_where_a_user_is_at_the_screen(shell: BashSession) -> None:
     shell.context.attended = True
     command = "echo so far; while [ ! -e go ]; do sleep 0.01; done; echo rest; exit 3"
-    result = shell.run(command, timeout=200)
+    result = shell.run(command, timeout=1_000)
     assert not result.error and result.about == {"exit": None, "job": "b1"}
     assert text(result) == (
-        "so far\n[still running after its time limit of 0.2 s: it continues as background job b1. "
+        "so far\n[still running after its time limit of 1 s: it continues as background job b1. "
         'Status: bash(job="b1"). Stop: bash(job="b1", kill=true). You are notified when it ends]'
     )
     assert result.human["note"] == "continues in the background as b1"
@@ -127,7 +127,7 @@ def test_a_command_past_its_time_continues_where_a_user_is_at_the_screen(shell: 
 def test_a_late_command_that_waits_for_a_user_or_keys_is_ended_all_the_same(shell: BashSession) -> None:
     shell.context.attended = True
     shell.limit(quiet_s=0.1, editor_s=0.2)
-    assert "timed out after 0.3 s" in shell.say("printf 'Overwrite f? [y/N] '; sleep 300", timeout=300)
+    assert "timed out after 1 s" in shell.say("printf 'Overwrite f? [y/N] '; sleep 300", timeout=1_000)
     (shell.folder / "vi").write_text("#!/bin/sh\nsleep 300\n")
     (shell.folder / "vi").chmod(0o755)
     shell.context.environ = {**shell.context.environ, "PATH": f"{shell.folder}:/usr/bin:/bin"}

