@@ -56,12 +56,13 @@ async def keep_refs(checkpoints: Checkpoints, emit: Emit, tools: ToolContext, is
 
 
 async def report_if_slow(checkpoints: Checkpoints, emit: Emit, work: Coroutine[Any, Any, _T]) -> _T:
-    """Await work on the checkpoints. After `SLOW_S`, show the user what it does."""
+    """Await work on the checkpoints. After `SLOW_S`, show the user what it does, and later what follows."""
     task = asyncio.ensure_future(work)
+    shown = ""
     try:
-        await asyncio.wait({task}, timeout=SLOW_S)
-        if not task.done():
-            emit(Notice(f"{checkpoints.scanner.activity}..."))
+        while not (await asyncio.wait({task}, timeout=SLOW_S))[0]:
+            if shown != (shown := checkpoints.scanner.activity):
+                emit(Notice(f"{shown}..."))
         return await task
     except asyncio.CancelledError:
         task.cancel()

@@ -372,6 +372,29 @@ def test_a_slow_scan_says_what_it_waits_for_and_how_long_if_there_are_many_files
     assert len(notices) == 1
 
 
+def test_a_slow_scan_says_what_it_does_next(
+    root: Path, session: BashSession, checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.checkpoints.project_scanner.MANY_FILES", 2_000)
+    monkeypatch.setattr("agent.loop.changed_files.SLOW_S", 0.05)
+    (root / "a").write_text("one")
+    told = {"comparing": threading.Event(), "keeping": threading.Event()}
+    notices: list[str] = []
+
+    def emit(event: Event) -> None:
+        assert isinstance(event, Notice)
+        notices.append(event.text)
+        told[event.text.split()[0]].set()
+
+    def slow_clock() -> float:
+        told[checkpoints.scanner.activity.split()[0]].wait(30)
+        return 0.0
+
+    checkpoints.scanner.clock = slow_clock
+    session.runner.run(report_if_slow(checkpoints, emit, asyncio.to_thread(checkpoints.begin)))
+    assert notices == ["comparing the project's files...", "keeping copies of 1 file for /rewind..."]
+
+
 def test_a_copied_repository_is_compared_by_content_once(
     session: BashSession,
     root: Path,
