@@ -59,6 +59,7 @@ class CompactSettings(Struct, frozen=True):
     trigger_small_tokens: int = 10_500  # lower limit of the trigger, as system prompt and tools count, too
     trigger_small_share: float = 0.75  # of the window: upper limit of trigger_small_tokens
     trigger_reserve_tokens: int = 13_000  # kept free besides the largest reply
+    trigger_reserve_share: float = 0.065  # of the window, for the same where the model is never asked
     summary_max_output_tokens: int = 20_000
     service_summaries: bool = False  # written by the service's own compaction (beta), if it has one
     background_summaries: bool = True  # written while the conversation continues; False: the request waits
@@ -109,7 +110,9 @@ class CompactSettings(Struct, frozen=True):
             return min(self.trigger, window.size)
         if self.policy == "classic":
             return min(self.classic_trigger_tokens, int(self.classic_trigger_share * window.size))
-        free = window.size - window.max_output - self.trigger_reserve_tokens
+        is_asked = window.size > self.ledger_only_max_window
+        share = int(self.trigger_reserve_share * window.size)
+        free = window.size - window.max_output - (self.trigger_reserve_tokens if is_asked else share)
         highest = int(self.trigger_max_share * window.size)
         small = min(self.trigger_small_tokens, int(self.trigger_small_share * window.size))
         return max(min(free, highest), small, int(self.trigger_min_share * window.size))

@@ -296,7 +296,7 @@ def test_in_a_small_window_no_model_is_asked_because_that_costs_more_than_it_sav
     world = World(window=window, judged=False)
     world.with_settings(ledger_only_max_window=CompactSettings().ledger_only_max_window)
     world.user("begin")
-    for at in range(12):
+    for at in range(14):
         world.reply(f"{at} " * (window // 10))
         world.user("go on")
     assert [proposal.layer for proposal in world.plan().proposals] == [layer]

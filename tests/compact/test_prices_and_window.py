@@ -86,7 +86,10 @@ def test_the_state_of_the_window(tokens, automatic, state):
         (ContextWindow(200_000, 32_000), {}, 155_000),
         (ContextWindow(200_000, 1_000), {}, 184_000),
         (ContextWindow(100_000, 32_000), {}, 60_000),
-        (ContextWindow(32_000, 8_000), {}, 19_200),
+        (ContextWindow(48_000, 12_000), {}, 28_800),
+        (ContextWindow(32_000, 8_000), {}, 21_920),  # no space for a question to the model
+        (ContextWindow(32_000, 16_000), {}, 19_200),
+        (ContextWindow(16_000, 4_000), {}, 10_960),
         (ContextWindow(14_000, 3_500), {}, 10_500),  # at 60 % system and tools would leave next to nothing
         (ContextWindow(8_000, 2_000), {}, 6_000),
         (ContextWindow(1_000_000, 32_000), {}, 920_000),
