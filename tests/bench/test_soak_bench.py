@@ -37,10 +37,12 @@ class Brain:
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
         self.calls = 0
+        self.requests = 0
         self.last = time.monotonic()
 
     def __call__(self, body: Body) -> Reply:
         self.last = time.monotonic()
+        self.requests += 1
         if not body.get("tools"):
             return Reply([says("## State\nThe soak goes on.\n## Next\nContinue.")])
         if self.dice.random() < 0.1:
@@ -96,8 +98,11 @@ def sample(pid: int, folder: Path, calls: int) -> Sample:
     )
 
 
-def disturb(terminal: PtyTerminal, dice: random.Random, *, busy: bool) -> None:
-    """Interrupt the turn if there is one, change the terminal's size, or stop the program for a moment."""
+def disturb(terminal: PtyTerminal, dice: random.Random, *, busy: bool) -> bool:
+    """Interrupt the turn if there is one, change the terminal's size, or stop the program for a moment.
+
+    Returns whether it was interrupted.
+    """
     how = dice.choice(("escape", "interrupt", "resize", "stop") if busy else ("resize", "stop"))
     if how == "escape":
         terminal.type("\x1b")
@@ -107,12 +112,14 @@ def disturb(terminal: PtyTerminal, dice: random.Random, *, busy: bool) -> None:
         terminal.resize(dice.randrange(60, 140), dice.randrange(15, 50))
     else:
         terminal.signal(signal.SIGSTOP).drain(0.05).signal(signal.SIGCONT)
+    return how in ("escape", "interrupt")
 
 
 def soak(folder: Path, brain: Brain, server: Server) -> list[Sample]:
     """Run the REPL until the model has made all its calls, and leave it with Ctrl-D."""
     dice = random.Random(11)
     samples: list[Sample] = []
+    interrupted = 0  # the requests before; on a busy machine, nothing else would ever be done
     argv = makeroom("--permission-mode bypassPermissions")
     with PtyTerminal(folder, (100, 40), argv, **credentials(folder, server)) as terminal:
         terminal.sees("❯")
@@ -124,7 +131,9 @@ def soak(folder: Path, brain: Brain, server: Server) -> list[Sample]:
                 brain.last = time.monotonic()
                 terminal.type("go on\r")
             terminal.drain(dice.random())
-            disturb(terminal, dice, busy=time.monotonic() - brain.last < QUIET_S / 2)
+            is_busy = time.monotonic() - brain.last < QUIET_S / 2 and brain.requests > interrupted + 1
+            if disturb(terminal, dice, busy=is_busy):
+                interrupted = brain.requests
             del terminal.raw[:]
         samples.append(sample(terminal.child, folder, brain.calls))
         terminal.again("\x1b", lambda: time.monotonic() - brain.last > QUIET_S)
