@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -277,3 +278,25 @@ def test_the_framing_of_a_cloud_is_read_from_that_cloud_alone_and_in_bounded_mem
     monkeypatch.setattr("agent.model.answer_reader.MAX_REPLY_BYTES", 1_000)
     with pytest.raises(RequestRejected, match="too large for a reply: it exceeds"):
         asyncio.run(read_all())
+
+
+def test_facts_about_a_model_that_do_not_end_are_not_read_to_their_end() -> None:
+    sent: list[int] = []
+
+    def pour(connection: socket.socket) -> None:
+        connection.sendall(headed(kind="application/json"))
+        for _ in range(64):
+            connection.sendall(b" " * (1 << 20))
+            sent.append(1)
+
+    async def describe(url: str) -> None:
+        api = AnthropicModel(url, "key")
+        try:
+            with pytest.raises(ModelError):
+                await api.describe("m")
+        finally:
+            await api.close()
+
+    with raw(pour) as url:
+        asyncio.run(describe(url))
+    assert len(sent) < 32, "megabytes"
