@@ -36,7 +36,7 @@ from transcripts.export import (
 )
 from transcripts.storage import make_private_folders
 
-from .command_words import asks_for_help
+from .command_words import OneLineParser, asks_for_help
 from .recall_command import complain, environment_masks, print_text, run_recall
 
 CLAUDE_CODE = "claude-code"
@@ -102,11 +102,15 @@ def search_sessions(words: list[str], folder: Path) -> int:
 
 def export_session(words: list[str], folder: Path) -> int:
     """Write a session to a file, or to standard output."""
-    words, wanted = _without_format(words)
-    if len(words) not in (1, 2):
+    made = OneLineParser(prog="makeroom sessions export", add_help=False, allow_abbrev=False)
+    made.add_argument("words", nargs="*")
+    made.add_argument("--format", choices=FORMATS, default="")
+    given = made.parse_intermixed_args(words)
+    if len(given.words) not in (1, 2):
         return complain("usage: makeroom sessions export ID [FILE] [--format FORMAT]")
-    sid, folded = load_conversation(words[0], folder, _warn)
-    target = words[1] if len(words) == 2 else ""
+    wanted: str = given.format
+    sid, folded = load_conversation(given.words[0], folder, _warn)
+    target = given.words[1] if len(given.words) == 2 else ""
     suffix = f".{wanted}" if wanted else Path(target).suffix or ".md"
     project = Path(folded.opened.folder) if folded.opened and folded.opened.folder else folder.resolve()
     masks = environment_masks()
@@ -127,20 +131,6 @@ def export_session(words: list[str], folder: Path) -> int:
     except OSError as error:
         return complain(f"cannot write {path}: {error.strerror}")
     return print_text(f"wrote {path.resolve()}")
-
-
-def _without_format(words: list[str]) -> tuple[list[str], str]:
-    """Return the words without `--format FORMAT`, and the format or "". Raises ValueError."""
-    rest = [word for word in words if not word.startswith("--format=")]
-    wanted = [word.partition("=")[2] for word in words if word.startswith("--format=")]
-    if "--format" in rest:
-        at = rest.index("--format")
-        wanted += rest[at + 1 : at + 2] or [""]
-        del rest[at : at + 2]
-    for each in wanted:
-        if each not in FORMATS:
-            raise ValueError(f"unknown format {each!r}; the formats are {', '.join(FORMATS)}")
-    return rest, wanted[-1] if wanted else ""
 
 
 def _warn(line: str) -> None:
