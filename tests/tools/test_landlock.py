@@ -362,3 +362,8 @@ def test_killing_all_that_can_be_killed_leaves_the_agent_and_open_commands(
     assert wait_until(lambda: sandboxed.shell.survivors() == before)
     assert sandboxed.run("echo again") == "again\n[0]"
     assert sandboxed.shell.say("echo alive") == "alive"
+
+
+def test_a_command_that_stops_its_spawner_holds_nothing_up(sandboxed: SandboxedSession) -> None:
+    assert sandboxed.run("kill -STOP $PPID; echo on") == "on\n[0]"
+    assert sandboxed.run("echo again") == "again\n[0]"

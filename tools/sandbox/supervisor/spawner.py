@@ -133,9 +133,16 @@ class Spawner:
             os.chdir("/")
 
     def reap(self) -> None:
-        """Reap every child that ended, including adopted ones."""
+        """Reap every child that ended, including adopted ones.
+
+        A command in a sandbox of Landlock may stop the spawner there, which would wait forever.
+        """
         with suppress(ChildProcessError):
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            while (ended := os.waitpid(-1, os.WNOHANG | os.WUNTRACED))[0]:
+                if os.WIFSTOPPED(ended[1]):
+                    if self.owners.get(ended[0]) == 0:
+                        os.kill(ended[0], signal.SIGCONT)
+                    continue
                 self.owners.pop(ended[0], None)
                 for command in self.commands.values():
                     if command.pid == ended[0] and command.status is None:
