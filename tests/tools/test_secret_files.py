@@ -193,6 +193,12 @@ def test_a_secret_that_comes_goes_or_changes_is_seen(tmp_path: Path) -> None:
     assert search.find() == [f"{project}/deep/er/config/database.yml"]
 
 
+def test_hard_links_to_a_secret_are_secrets_too(tmp_path: Path) -> None:
+    project = laid_out(tmp_path.resolve(), {".env": "PASSWORD=hunter2\n", "deep/notes.txt": ""})
+    (project / "deep/copy.txt").hardlink_to(project / ".env")
+    assert found(project) == {".env", "deep/copy.txt"}
+
+
 def test_a_pipe_a_link_or_a_loop_holds_nothing_up(tmp_path: Path) -> None:
     project = tmp_path.resolve()
     os.mkfifo(project / "database.yml")

@@ -19,8 +19,9 @@ are those of permission rules that withhold files from commands.
 from __future__ import annotations
 
 import os
+import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from itertools import chain, islice
@@ -116,7 +117,22 @@ class SecretSearch:
                 path for path in self._tracked() if _may_be_secret(plain_name(path.rpartition("/")[2]))
             )
             found += [path for path in tracked if self._is_secret(path)]
+        found += self._other_names(found)
         return list(dict.fromkeys(found))
+
+    def _other_names(self, found: Iterable[str]) -> list[str]:
+        """Return the paths of hard links to secrets, which may have any name."""
+        linked = set[int]()
+        for path in found:
+            with suppress(OSError):
+                state = os.lstat(path)
+                if stat.S_ISREG(state.st_mode) and state.st_nlink > 1:
+                    linked.add(state.st_ino)
+        others = list[str]()
+        for folder in self._listings if linked else ():
+            with suppress(OSError), os.scandir(folder) as entries:
+                others += (entry.path for entry in entries if entry.inode() in linked)
+        return others
 
     def matching(self, globs: frozenset[str]) -> list[str]:
         """Return the paths of the last search that match these globs, directories before what is in them.
