@@ -6,7 +6,8 @@ grammar, and whether each thinking block still stands behind what it was made fo
 
 import hashlib
 import json
-from typing import Any
+from itertools import takewhile
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -176,24 +177,33 @@ def failed(reason="overloaded", too_long=False):
 
 
 class Judge:
-    """Judges every view as the API would, whatever fact came last."""
+    """Judges every view as the API would, whatever fact came last.
+
+    Most facts add to the view: then only its end is judged, and what stands before is known to be sound.
+    """
 
     def __init__(self, binds):
         self.binds = binds
         self.made = {}  # (seq, index) of a thinking block -> the digest of what stood before it, its place
         self.judged = []  # the messages that were found sound
+        self.standing = []  # of each of them: Standing
         self.read = {}  # id of a message -> the message, which never changes, and how `read_message` reads it
 
     def after(self, folded, fact):
         view = list(folded.view)
-        if view == self.judged and not isinstance(fact, Reply):
+        pairs = zip(view, self.judged, strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], pairs))
+        if same == len(view) == len(self.judged) and not isinstance(fact, Reply):
             return  # what was sent is unchanged
-        bodies = [self.body(message) for message in folded.view]
-        stands = standing(folded.view, bodies)
+        reads = [self.body(message) for message in view]
+        del self.standing[same:]
+        for message, read in zip(view[same:], reads[same:], strict=True):
+            self.standing.append(Standing.after(self.standing[-1:], message, read))
+        stands = {key: place for each in self.standing for key, place in each.thinking.items()}
         if isinstance(fact, Reply):
             self.made.update((key, place) for key, place in stands.items() if key[0] == fact.seq)
-        messages = [body for body, _ in bodies]
-        assert grammar(folded.view, messages) + self.moved(stands, turns(messages)) == []
+        found = grammar(*end_of(view, reads, same)) + repeated_ids(reads)
+        assert found + self.moved(stands, self.standing[-1].turn if view else 0) == []
         self.judged = view
 
     def body(self, message):
@@ -213,11 +223,51 @@ class Judge:
         return found
 
 
+class Standing(NamedTuple):
+    """What stands in a view up to the end of a message, and where the thinking of the message stands.
+
+    digest    of all blocks so far
+    place     the number of thinking blocks so far in the turn
+    turn      its number
+    thinking  (seq, index) of each thinking block -> digest of all before it, its place, its turn
+    """
+
+    digest: Any
+    place: int
+    turn: int
+    thinking: dict[tuple[int, int], tuple[bytes, int, int]]
+
+    @classmethod
+    def after(cls, before, message, read):
+        digest, place, turn = hashlib.blake2b(), 0, 0
+        if before:
+            digest, place, turn = before[0].digest.copy(), before[0].place, before[0].turn
+        thinking = {}
+        for part, block, piece in zip(message.parts, read.body["content"], read.blocks, strict=True):
+            if message.role == "user" and block["type"] != "tool_result":
+                place, turn = 0, turn + 1
+            if part.kind is PartKind.THINKING:
+                thinking[part.seq, part.index] = (digest.digest(), place, turn)
+                place += 1
+            digest.update(piece)
+        return cls(digest, place, turn, thinking)
+
+
+class ReadMessage(NamedTuple):
+    """A message as sent, the bytes of each of its blocks, with its role, for a digest, and its calls."""
+
+    body: dict[str, Any]
+    blocks: list[bytes]
+    calls: list[str]  # their ids
+    is_served: bool  # it has calls that the API runs
+
+
 def read_message(message):
-    """Return a message as sent, and the bytes of each of its blocks, with its role, for a digest."""
     body = json.loads(encode_message(message))
-    role = message.role.encode()
-    return body, [role + json.dumps(block, sort_keys=True).encode() for block in body["content"]]
+    role, content = message.role.encode(), body["content"]
+    blocks = [role + json.dumps(block, sort_keys=True).encode() for block in content]
+    calls = [block["id"] for block in content if block["type"] == "tool_use"]
+    return ReadMessage(body, blocks, calls, any(block["type"] == "server_tool_use" for block in content))
 
 
 def grammar(view, messages):
@@ -229,24 +279,21 @@ def grammar(view, messages):
     return [*violations(messages), *problems(view)]
 
 
-def standing(view, bodies) -> dict[tuple[int, int], tuple[bytes, int, int]]:
-    """Of each thinking block: digest of all before it, its place in its turn, the number of the turn."""
-    digest, place, turn = hashlib.blake2b(), 0, 0
-    found: dict[tuple[int, int], tuple[bytes, int, int]] = {}
-    for message, (body, encoded) in zip(view, bodies, strict=True):
-        for part, block, piece in zip(message.parts, body["content"], encoded, strict=True):
-            if message.role == "user" and block["type"] != "tool_result":
-                place, turn = 0, turn + 1
-            if part.kind is PartKind.THINKING:
-                found[part.seq, part.index] = (digest.digest(), place, turn)
-                place += 1
-            digest.update(piece)
-    return found
+def end_of(view, reads, same):
+    """Return a view and its messages without what stands before the last reply of those that are the same.
+
+    The first prompt stays. Nothing is left out if the API runs calls of a reply: their results may come in
+    the next reply.
+    """
+    at = next((at for at in range(min(same, len(view)) - 1, 0, -1) if view[at].role == "assistant"), 0)
+    if at == 0 or any(read.is_served for read in reads[:at]):
+        return view, [read.body for read in reads]
+    return [view[0], *view[at:]], [reads[0].body, *(read.body for read in reads[at:])]
 
 
-def turns(messages):
-    blocks = (block for body in messages if body["role"] == "user" for block in body["content"])
-    return sum(block["type"] != "tool_result" for block in blocks)
+def repeated_ids(reads):
+    ids = [ident for read in reads for ident in read.calls]
+    return ids if len(ids) != len(set(ids)) else []
 
 
 def bodies(folded):
