@@ -98,6 +98,39 @@ def test_a_copy_sends_what_its_original_sent_although_the_file_masks_it(tmp_path
     copy.close("left")
 
 
+def test_a_copy_of_an_agents_session_is_one_of_the_user(tmp_path: Path) -> None:
+    repository = SessionRepository(tmp_path, keep=True, tell=pytest.fail, key=SessionKey.new())
+    session = repository.new()
+    session.open(("system",), ())
+    session.user((TextBlock("look"),))
+    nested = repository.copy_for_agent(session, {})
+    copies = [
+        repository.copy(session),
+        repository.copy(nested),
+        repository.fork(repository.records.path_of(nested.sid)),
+    ]
+    assert nested.folded.opened is not None and nested.folded.opened.parent == session.sid
+    for copy in copies:
+        assert copy.folded.opened is not None and copy.folded.opened.parent is None
+        copy.close("left")
+    assert {each.sid for each in repository.listed()} == {session.sid, *(each.sid for each in copies)}
+    nested.close("left")
+    session.close("left")
+
+
+def test_a_copy_gets_the_id_that_was_asked_for(tmp_path: Path) -> None:
+    repository = SessionRepository(tmp_path, keep=True, tell=pytest.fail, key=SessionKey.new())
+    session, original = recorded(repository)
+    repository.first_sid = "mine"
+    copy = repository.fork(original)
+    assert copy.sid == "mine"
+    copy.close("left")
+    again = repository.reopen(repository.records.path_of("mine"))
+    assert again.sid == "mine"
+    again.close("left")
+    session.close("left")
+
+
 def test_a_copy_of_a_damaged_transcript_is_whole(tmp_path: Path) -> None:
     told = list[str]()
     repository = SessionRepository(tmp_path, keep=True, tell=told.append, key=SessionKey.new())
