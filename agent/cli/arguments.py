@@ -129,7 +129,7 @@ def parse(argv: Sequence[str]) -> Options:
     values["prompt"] = " ".join(values["prompt"])
     if values["permission_mode"] == "auto":
         values["permission_mode"] = "manual"
-        values["remarks"] += ("--permission-mode auto is not supported; using default",)
+        values["remarks"] += ("--permission-mode auto is not supported; using manual",)
     values["permission_mode"] = "bypassPermissions" if values.pop("skip") else values["permission_mode"]
     for name in ("allowed_tools", "disallowed_tools"):
         values[name] = _rules(made, values, name)
