@@ -72,6 +72,37 @@ def test_an_emptied_repository_is_put_back_whole(project: Path, packed: bool) ->
     assert state(project) == before
 
 
+UNREADABLE = [
+    *(
+        (name, kind)
+        for name in ("index", "packed-refs", "refs/heads/main")
+        for kind in ("text", "pipe", "link")
+    ),
+    *(("HEAD", kind) for kind in ("text", "pipe")),  # git can read one that is a link
+]
+
+
+@pytest.mark.parametrize(("name", "kind"), UNREADABLE)
+def test_a_file_that_git_cannot_read_is_replaced(project: Path, name: str, kind: str) -> None:
+    if name == "packed-refs":
+        git(project, "pack-refs", "--all")
+    before, backup = state(project), backup_of(project)
+    backup.keep()
+    file = project / ".git" / name
+    file.unlink()
+    if kind == "text":
+        file.write_text("text\n")
+    elif kind == "pipe":
+        os.mkfifo(file)
+    else:
+        file.symlink_to("/etc/hostname")
+    (line,) = backup.restore()
+    assert name in line and line.endswith("restored]")
+    assert file.is_file() and not file.is_symlink()
+    assert state(project) == before
+    assert backup.restore() == []
+
+
 @pytest.mark.parametrize("part", ["objects", "refs"])
 def test_a_directory_that_only_its_content_was_taken_from_is_put_back(project: Path, part: str) -> None:
     """The directory itself may be a mount, which stays."""

@@ -173,12 +173,16 @@ def is_damaged(top: int, path: str, known: Seen | None) -> bool:
     if _kind(path) not in ("HEAD", PACKED, "index", "refs"):
         return False
     with suppress(OSError):
-        if known is not None and _seen(os.stat(path, dir_fd=top, follow_symlinks=False)) == known:
+        state = os.stat(path, dir_fd=top, follow_symlinks=False)
+        if stat.S_ISLNK(state.st_mode):  # git itself may make HEAD a link, and scripts packed-refs
+            target = os.readlink(path, dir_fd=top)
+            return _kind(path) != "HEAD" and not target.endswith(PACKED)
+        if not stat.S_ISREG(state.st_mode):
+            return not stat.S_ISDIR(state.st_mode)  # git waits for a pipe forever
+        if _seen(state) == known:
             return False
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
         with os.fdopen(safe_open(path, flags, base=top), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return False
             return not _looks_right(path, file.read(_MAX_REFERENCE_BYTES), more=file.read(1))
     return False
 
