@@ -175,13 +175,16 @@ def test_what_a_command_destroys_comes_back(
 
 @pytest.mark.parametrize(
     "lines",
-    [
-        ("stash drop stash@{1}",),
-        ("stash drop stash@{2}", "stash drop stash@{0}"),
-        ("stash clear",),
-        ("stash drop stash@{1}", "cd . && echo new >stashed && git add stashed && git stash -q -m new"),
-        ("stash pop -q stash@{1} || true", "stash drop -q || true"),
-    ],
+    sampled(
+        [
+            ("stash drop stash@{1}", "cd . && echo new >stashed && git add stashed && git stash -q -m new"),
+            ("stash drop stash@{1}",),
+            ("stash clear",),
+            ("stash drop stash@{2}", "stash drop stash@{0}"),
+            ("stash pop -q stash@{1} || true", "stash drop -q || true"),
+        ],
+        every=2,
+    ),
 )
 def test_stash_entries_come_back_in_their_order(
     repository: Path, checkpoints: Checkpoints, git: Git, lines: tuple[str, ...]
