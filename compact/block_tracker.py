@@ -36,10 +36,9 @@ COVERED_CALLS = 1_200  # the newest calls, whose covered texts may be put back i
 REREAD_CALL_TOKENS = 750.0  # the price of a repeated call: 150 of output at five times the price of input
 _EARLY_CELLS = {
     Cell.READ: Cell.READ_BEFORE_EDITS,
-    Cell.READ_NAMED: Cell.READ_BEFORE_EDITS,
     Cell.OUTPUT: Cell.OUTPUT_BEFORE_EDITS,
 }
-_SUPERSEDED_CELLS = frozenset({Cell.READ, Cell.READ_NAMED, Cell.READ_PART, Cell.READ_EDITED, Cell.PUT_BACK})
+_SUPERSEDED_CELLS = frozenset({Cell.READ, Cell.READ_PART, Cell.READ_EDITED, Cell.PUT_BACK})
 
 
 class TrackedBlock(Struct, eq=False):
@@ -53,7 +52,6 @@ class TrackedBlock(Struct, eq=False):
     touched: int  # the call that touched it last
     path: str = ""  # of the file that it shows, as written in the call
     lines: tuple[int, int] = (0, 0)  # first and last line of the file that it shows; (0, 0): unknown
-    named: int = 0  # number of times that its file was named since
     needed_by: int = 0  # seq of the newest result that refers the model to it
 
 
@@ -184,9 +182,7 @@ class BlockTracker(Struct):
         used = names("\n".join(block_texts(exchange.fact.blocks)))
         self._use(used, is_reply=True)
         for file in {base_name(name) for name in used} & self._by_file.keys():
-            newest = self._by_file[file][-1]
-            newest.touched = self.calls
-            newest.named += 1
+            self._by_file[file][-1].touched = self.calls
         results = exchange.results
         for index, use in exchange.uses.items():
             result = results.get(index)
@@ -282,7 +278,6 @@ class BlockTracker(Struct):
             block.touched = self.calls
             if block.seq in still_needed:  # counts as read again
                 block.cell = Cell.READ
-                block.named = 0
                 block.needed_by = read.seq if read is not None else 0
             elif block.cell in _SUPERSEDED_CELLS and result is not None:
                 block.cell = _cell_after(block, touch.kind if is_done else "other", touch.lines)
@@ -431,7 +426,7 @@ def _cell_after(block: TrackedBlock, kind: ToolKind, lines: tuple[int, int]) -> 
     if kind == "writes":
         return Cell.READ_EDITED
     if kind != "reads":
-        return Cell.READ_NAMED if block.cell is Cell.READ and block.named >= 2 else block.cell
+        return block.cell
     first, last = block.lines
     begin, end = lines
     shared = min(last, end) - max(first, begin) + 1

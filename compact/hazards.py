@@ -74,20 +74,18 @@ class Cell(IntEnum):
 
     READ_BEFORE_EDITS = 0  # nothing was edited yet in the session
     READ = 1
-    READ_NAMED = 2  # its file was named twice or more since
-    READ_EDITED = 3  # its file was edited since
-    READ_PART = 4  # another part of its file was read since
-    READ_AGAIN = 5  # its file was edited, or most of its lines were shown, and it was read again since
-    OUTPUT_BEFORE_EDITS = 6
-    OUTPUT = 7  # of commands, searches and all other tools
-    OWN = 8  # the model's own new text
-    PUT_BACK = 9  # output with cleared text that was shown again; references as in 7 sessions
+    READ_EDITED = 2  # its file was edited since
+    READ_PART = 3  # another part of its file was read since
+    READ_AGAIN = 4  # its file was edited, or most of its lines were shown, and it was read again since
+    OUTPUT_BEFORE_EDITS = 5
+    OUTPUT = 6  # of commands, searches and all other tools
+    OWN = 7  # the model's own new text
+    PUT_BACK = 8  # output with cleared text that was shown again; references as in 7 sessions
 
 
 REFERENCE_RATES: Mapping[Cell, tuple[float, ...]] = {
     Cell.READ_BEFORE_EDITS: (147, 42, 14, 14, 14, 0),
     Cell.READ: (281, 44, 12, 8.8, 6.2, 0.8),
-    Cell.READ_NAMED: (9, 3, 6, 2.6, 0.4, 0.5),
     Cell.READ_EDITED: (65, 5, 2.4, 2.9, 0.7, 0),
     Cell.READ_PART: (112, 9, 7, 6, 1.7, 0.6),
     Cell.READ_AGAIN: (16, 3, 1.1, 1, 0.5, 0.3),
@@ -99,7 +97,6 @@ REFERENCE_RATES: Mapping[Cell, tuple[float, ...]] = {
 EDIT_RATES: Mapping[Cell, tuple[float, ...]] = {
     Cell.READ_BEFORE_EDITS: (7, 3, 1, 1.5, 0, 0),
     Cell.READ: (67, 7, 2.3, 1.2, 0.6, 0.1),
-    Cell.READ_NAMED: (1.6, 0, 0.3, 0, 0, 0),
     Cell.READ_EDITED: (25, 0.2, 0.8, 0.4, 0.1, 0),
     Cell.READ_PART: (14, 1.5, 0.5, 0.5, 0.1, 0),
     Cell.READ_AGAIN: (4.5, 0.4, 0.1, 0.1, 0, 0),

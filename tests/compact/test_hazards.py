@@ -90,10 +90,7 @@ def test_reads_outputs_and_own_text_are_distinguished_and_small_blocks_left_out(
         ([edit("src/a.py")], Cell.READ_EDITED),
         ([edit("src/a.py", error=True)], Cell.READ),
         ([read("src/a.py", "ok")], Cell.READ_AGAIN),
-        (
-            [bash("ok", "wc src/a.py"), bash("ok", "ls src/a.py"), edit("src/a.py", error=True)],
-            Cell.READ_NAMED,
-        ),
+        ([bash("ok", "wc src/a.py"), bash("ok", "ls src/a.py")], Cell.READ),
         ([edit("src/b.py")], Cell.READ),
     ],
 )
