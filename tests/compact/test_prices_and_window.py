@@ -3,7 +3,7 @@
 import pytest
 
 from agent.replay.policies import PRICE_TIERS
-from compact.prices import NEVER_PAYS_BACK, PRICES_BY_MODEL, PriceList, Prices, RewriteBill
+from compact.prices import NEVER_PAYS_BACK, PRICES_BY_MODEL, PriceList, Prices, RewriteBill, Spending
 from compact.settings import CompactSettings, ContextWindow, WindowState
 from tests.tables import each_row
 from transcripts.messages import Usage
@@ -53,6 +53,7 @@ def test_a_change_pays_back_by_what_is_not_read_any_more():
     assert bill.extra(prices) == pytest.approx(1_150)
     assert bill.pays_back(prices) == 5
     assert RewriteBill(0, 1_000, 2_299).pays_back(prices) == 6
+    assert RewriteBill(0, 0, 2_300).pays_back(prices) == 0, "nothing is written again"
     assert RewriteBill(0, 1_000, 0).pays_back(prices) == NEVER_PAYS_BACK
     assert RewriteBill(0, 1_000_000, 1).pays_back(prices) == NEVER_PAYS_BACK
     assert bill.warm(prices) == pytest.approx(1_250 * 3 / 1_000_000)
@@ -101,3 +102,8 @@ def test_the_state_of_the_window(tokens, automatic, state):
 )
 def test_the_size_at_which_a_summary_is_due(window, settings, trigger):
     assert CompactSettings(**settings).trigger_in(window) == trigger
+
+
+def test_spending_adds_up_and_one_unknown_price_makes_the_sum_unknown():
+    total = Spending(Usage(1), dollars=0.25) + Spending(Usage(2, 3), dollars=0.5, unpriced=True)
+    assert total == Spending(Usage(3, 3), dollars=0.75, unpriced=True)
