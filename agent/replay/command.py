@@ -1,7 +1,7 @@
 """Compare the cost of compaction policies on recorded sessions, without a model.
 
-Replays the files under each policy and writes the figures as a table or as JSON, and with --dump the request
-bodies. Files that cannot be read are reported and skipped, and the exit code is 2.
+Replays the files under each policy and writes the figures as a table, as JSON or as an HTML page, and with
+--dump the request bodies. Files that cannot be read are reported and skipped, and the exit code is 2.
 """
 
 import argparse
@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import NoReturn
 
 from msgspec import Struct
@@ -21,7 +22,7 @@ from tools.text import pluralize
 from transcripts.importers import UnreadableRecording, describe_skipped, import_session
 
 from .comparisons import comparison_planner
-from .figures import Run, as_json, as_markdown, as_text
+from .figures import Run, as_json, as_markdown
 from .policies import (
     COMPARISON_POLICIES,
     DEFAULT_POLICIES,
@@ -31,9 +32,11 @@ from .policies import (
     ReplayTerms,
     setup_of,
 )
+from .report_page import html_page
 from .request_dump import dump_path, dump_to, frame_of
 from .simulation import Baselines, Recording, baselines, recording, replay
 
+TABLE = "agent.replay.terminal_table:draw_table"  # by name: the 60 ms of rich are only needed for the table
 REPLAYABLE_SUFFIXES = (".jsonl", ".json", ".traj")  # of the files to read in a directory
 ALL_TIERS = "all"
 # A bug in makeroom that one recording reveals must not cost the figures of the others.
@@ -49,6 +52,7 @@ class ReplayOptions(Struct, frozen=True):
     policies: tuple[str, ...]
     prices: str
     json: bool
+    html: Path | None
     dump: Path | None
     over: int
     terms: ReplayTerms = DEFAULT_TERMS
@@ -64,8 +68,9 @@ def main(argv: Sequence[str]) -> int:
     """Run the command. Returns 0, or 2 if a file could not be replayed or the command line is wrong."""
     try:
         options = parse_options(argv)
-        if options.dump is not None:
-            _make_folder(options.dump)
+        for path in (options.html, options.dump / "-" if options.dump else None):
+            if path is not None:
+                _check_writable(path)
     except ReplayUsageError as error:
         return _complain([str(error)])
     counter = load_counter()
@@ -96,6 +101,7 @@ def parse_options(argv: Sequence[str]) -> ReplayOptions:
     add_tokens = partial(add, type=_tokens, metavar="TOKENS")
     add_tokens("--over", default=0, help="skip sessions of up to TOKENS tokens")
     add("--json", action="store_true", help="print the figures as JSON")
+    add("--html", type=Path, metavar="FILE", help="write an HTML page with the table and charts")
     add("--dump", type=Path, metavar="DIR", help="write the request bodies to DIR, one JSON object per line")
     default = DEFAULT_TERMS
     own = f"{OWN_OVERHEAD_TOKENS:,}"
@@ -121,8 +127,8 @@ def parse_options(argv: Sequence[str]) -> ReplayOptions:
     files = [*found.files, *more]
     if not files:
         raise ReplayUsageError("no files; use makeroom replay FILE...")
-    if found.prices == ALL_TIERS and (found.json or found.dump):
-        raise ReplayUsageError("--prices all cannot be used with --json or --dump")
+    if found.prices == ALL_TIERS and (found.json or found.html or found.dump):
+        raise ReplayUsageError("--prices all cannot be used with --json, --html or --dump")
     if found.half == "both" and found.prices != ALL_TIERS:
         raise ReplayUsageError("--half both requires --prices all")
     if min(found.window, found.max_output, found.overhead) < 1:
@@ -133,6 +139,7 @@ def parse_options(argv: Sequence[str]) -> ReplayOptions:
         policies=policies,
         prices=found.prices,
         json=found.json,
+        html=found.html,
         dump=found.dump,
         over=found.over,
         terms=ReplayTerms(found.window, max_output=found.max_output, overhead=found.overhead),
@@ -265,12 +272,16 @@ def _write_output(
 
 
 def _write_runs(options: ReplayOptions, runs: Sequence[Run]) -> None:
+    window = options.terms.window
+    if options.html is not None:
+        options.html.write_text(html_page(runs, options.prices, window), encoding="utf-8")
     if options.json:
         sys.stdout.write(as_json(runs) + "\n")
         return
-    sys.stdout.write(as_text(runs, options.prices))
-    if options.dump is not None:
-        sys.stdout.write(f"requests: {options.dump}\n")
+    sys.stdout.write(resolve_name(TABLE)(runs, options.prices, window, sys.stdout))
+    for what, path in (("page", options.html), ("requests", options.dump)):
+        if path is not None:
+            sys.stdout.write(f"{what}: {path}\n")
 
 
 def _groups(options: ReplayOptions, recordings: Sequence[Recording]) -> list[set[str]]:
@@ -282,12 +293,14 @@ def _groups(options: ReplayOptions, recordings: Sequence[Recording]) -> list[set
     return [half for half in halves if half]
 
 
-def _make_folder(path: Path) -> None:
-    """Create a directory for output. Raises ReplayUsageError."""
+def _check_writable(path: Path) -> None:
+    """Create the file and its directory, or only the directory for a file "-". Raises ReplayUsageError."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.name != "-":
+            path.touch()
     except OSError as error:
-        raise ReplayUsageError(f"cannot write to {path}: {error.strerror}") from error
+        raise ReplayUsageError(f"cannot write to {path.parent}: {error.strerror}") from error
 
 
 def _show_progress(done: int, of: int) -> None:

@@ -21,9 +21,6 @@ from statistics import fmean
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from agent.ui import one_line
-from tools.text import pluralize
-
 OUTPUT_PRICE = 5.0  # of an output token in input tokens, for all known models
 LENGTHS = (100, 200)  # calls of a session, at which another column of the table by length begins
 
@@ -133,14 +130,7 @@ FIGURE_ROWS: tuple[tuple[str, Callable[[ReplayFigures], str]], ...] = (
     ("refused requests", lambda f: f"{f.refused_requests}"),
     ("invalid views", lambda f: f"{f.invalid_views}"),
 )
-"""The names and formats of the figures in the text table."""
-
-_LEGEND = """\
-A reference is a later use of text that was removed from the context. It is recoverable if an id in the
-context leads to the text, and lost otherwise. An edit is out of view if the text that it replaces was
-removed. A cache break is a request that rewrites cached history. A view is invalid if the API would
-reject it, which is a bug in makeroom. The policy `summary` only summarizes.
-"""
+"""The names and formats of the figures in the terminal and on the page."""
 
 
 class Run(Struct, frozen=True):
@@ -191,30 +181,6 @@ def as_json(runs: Sequence[Run]) -> str:
         results.append({**named, **asdict(run.figures)})
     totals = [{"policy": policy, **asdict(figures)} for policy, figures in figures_by_policy(runs).items()]
     return json.dumps({"results": results, "totals": totals}, ensure_ascii=False)
-
-
-def as_text(runs: Sequence[Run], tier: str) -> str:
-    """Return the figures as text: a line for each of several sessions, then the policies side by side."""
-    sums = figures_by_policy(runs)
-    files = list(dict.fromkeys(run.file for run in runs))
-    text = ""
-    if len(files) > 1:
-        rows = [["file", "calls", *sums]]
-        for file in files:
-            own = [run for run in runs if run.file == file]
-            costs = (f"{run.figures.cost_ratio:.2f} ({run.figures.cost_with_rereads:.2f})" for run in own)
-            rows.append([one_line(file), str(own[0].totals.calls), *costs])
-        text = f"cost of each session, in parentheses with re-reads\n{_aligned(rows)}\n"
-    rows = [["", *sums], *([name, *map(show, sums.values())] for name, show in FIGURE_ROWS)]
-    title = f"{pluralize(len(files), 'session')} at {tier} prices; cost relative to no compaction"
-    return f"{text}{title}\n{_aligned(rows)}\n{_LEGEND}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows with aligned columns: the first to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows)
-    return "".join(f"{'  '.join(line).rstrip()}\n" for line in lines)
 
 
 MARKDOWN_COLUMNS: tuple[tuple[str, Callable[[ReplayFigures], str]], ...] = (

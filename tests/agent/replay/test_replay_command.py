@@ -1,19 +1,22 @@
-"""`makeroom replay`: argv in, a table, JSON or request bodies out, and errors that name the fix."""
+"""`makeroom replay`: argv in, a table, JSON, a page or request bodies out, and errors that name the fix."""
 
 import json
 import re
 import subprocess
 import sys
+from html.parser import HTMLParser
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from agent.app.context_building import overheads
 from agent.model_port import RequestSettings
-from agent.replay.command import ReplayUsageError, main, parse_options
+from agent.replay.command import ReplayUsageError, main, parse_options, read_recordings, replay_all
 from agent.replay.figures import Run, Totals, as_markdown
 from agent.replay.policies import OWN_OVERHEAD_TOKENS, PRICE_TIERS
 from agent.replay.simulation import baselines, recording
+from agent.replay.terminal_table import PIPE_COLUMNS, draw_table
 from agent.session.system_prompts import system_prompt
 from compact.tokens import load_counter
 from tools import BUILTIN
@@ -81,12 +84,13 @@ def test_a_short_session_costs_what_appending_costs_and_stays_valid(session, cap
         assert result["peak_tokens"] > 12_000
 
 
-def test_the_table_puts_the_policies_side_by_side(session, capsys):
+def test_the_table_puts_the_policies_side_by_side_over_a_chart(session, capsys):
     assert main([str(session)]) == 0
     out = capsys.readouterr().out
     assert re.search(r"thrifty.*classic.*off.*summary", out)
     for row in ("cost with re-reads", "references lost", "cache breaks per 100", "invalid views"):
         assert row in out
+    assert "context size by call" in out and "▁" in out
     explained = ("An edit is out of view if", "A view is invalid if", "The policy `summary`")
     assert all(words in " ".join(out.split()) for words in explained)
     assert not any(line.endswith(" ") for line in out.splitlines())
@@ -101,14 +105,37 @@ def test_several_files_get_a_line_each(session, tmp_path, capsys):
     assert "one.jsonl" in out and "[red]two.jsonl" in out and "2 sessions" in out
 
 
+LONG_NAMES = ("3f2b8c1e-7d6a-4e5f-9a8b-1c2d3e4f5a6b.jsonl", "3f2b8c1e-7d6a-4e5f-9a8b-1c2d3e4f5a6c.jsonl")
+COST = r"\d\.\d\d \(\d\.\d\d\)"
+
+
 def test_the_costs_of_sessions_with_long_names_are_shown_whole(session, tmp_path, capsys):
-    names = ["3f2b8c1e-7d6a-4e5f-9a8b-1c2d3e4f5a6b.jsonl", "3f2b8c1e-7d6a-4e5f-9a8b-1c2d3e4f5a6c.jsonl"]
-    for name in names:
-        (tmp_path / name).write_bytes(session.read_bytes())
-    main([str(tmp_path / name) for name in names])
-    rows = [line for line in capsys.readouterr().out.splitlines() if ".jsonl" in line]
-    cost = r"\d\.\d\d \(\d\.\d\d\)"
-    assert [re.sub(cost, "-", row).split() for row in rows] == [[name, "5", *"----"] for name in names]
+    names = [session.rename(tmp_path / LONG_NAMES[0]), tmp_path / LONG_NAMES[1]]
+    names[1].write_bytes(names[0].read_bytes())
+    main([*map(str, names)])
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("│ 3f2b8c1e-")]
+    assert [len(re.findall(COST, row)) for row in rows] == [4, 4]
+    assert [row.split("│")[2].strip() for row in rows] == ["5", "5"]  # calls
+    shown = [row.split("│")[1].strip() for row in rows]
+    assert shown[0].endswith("5a6b.jsonl") and shown[1].endswith("5a6c.jsonl") and "…" in shown[0]
+    assert {len(row) for row in rows} == {PIPE_COLUMNS}
+
+
+class Screen(StringIO):
+    def isatty(self):
+        return True
+
+
+def test_in_a_narrow_terminal_the_costs_of_each_session_are_below_each_other(session, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    other = tmp_path / LONG_NAMES[0]
+    other.write_bytes(session.read_bytes())
+    counter, options = load_counter(), parse_options([str(session), str(other)])
+    recordings, _ = read_recordings(options.files, counter)
+    runs = replay_all(options, recordings, "standard", counter)
+    table, _, _ = draw_table(runs, "standard", 200_000, Screen()).partition("2 sessions at")
+    assert re.search(rf"^{LONG_NAMES[0]}\n  calls    5\n  thrifty  {COST}\n", table, re.MULTILINE)
+    assert len(re.findall(COST, table)) == 8 and "…" not in table
 
 
 def test_a_directory_stands_for_the_recordings_in_it(session, tmp_path, capsys):
@@ -234,6 +261,34 @@ def test_only_sessions_over_a_size_are_taken_when_asked(session, capsys):
     assert "lower --over" in capsys.readouterr().err
 
 
+class Page(HTMLParser):
+    """Tags and addresses of a page."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.addresses = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.addresses += [value for name, value in attrs if name in ("src", "href")]
+
+
+def test_the_page_is_self_contained_and_fits_phones_and_the_dark(session, tmp_path, capsys):
+    named = tmp_path / "<i>x</i>.jsonl"
+    named = tmp_path / "a&b<i>.jsonl"
+    named.write_bytes(session.read_bytes())
+    html = tmp_path / "out" / "page.html"
+    assert main([str(named), "--html", str(html)]) == 0
+    text = html.read_text()
+    page = Page()
+    page.feed(text)
+    assert page.tags.count("svg") == 1 and page.tags.count("polyline") == 4 and "table" in page.tags
+    assert "i" not in page.tags and "script" not in page.tags and "link" not in page.tags
+    assert page.addresses == [] and "http" not in text and "url(" not in text
+    assert "width=device-width" in text and "prefers-color-scheme:dark" in text
+    assert str(html) in capsys.readouterr().out
+
+
 def test_the_dump_holds_every_request_as_it_would_be_sent(session, tmp_path, capsys):
     folder = tmp_path / "dump"
     assert main([str(session), "--dump", str(folder), "--policy", "off", "classic", "--json"]) == 0
@@ -271,7 +326,7 @@ def test_files_of_one_name_are_dumped_apart(session, tmp_path):
 def test_a_place_that_cannot_be_written_is_said_before_anything_is_replayed(session, tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert main([str(session), "--dump", str(tmp_path / "file" / "d")]) == 2
-    assert f"cannot write to {tmp_path / 'file' / 'd'}" in capsys.readouterr().err
+    assert f"cannot write to {tmp_path / 'file'}" in capsys.readouterr().err
 
 
 def test_all_tiers_make_one_markdown_table(session, capsys):
