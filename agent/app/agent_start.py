@@ -42,8 +42,8 @@ def give_agents(services: Services, session: Session, context: TurnContext) -> N
     if any(about.get("background") for about in notes):
         home = services.repository.home
         reports = runner().undelivered_reports(session, home, services.counter, pool.notify)
-        for seq, report in reports.items():
-            tools.inbox.post(report, f"report {seq}", seq)
+        for report in reports:
+            tools.inbox.post(report.block, report.label, report.since)
 
 
 def _spawning(services: Services, pool: AgentPool) -> Callable[[SpawnRequest], Awaitable[SpawnResult]]:

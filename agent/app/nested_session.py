@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -158,7 +158,9 @@ class NestedRun(Struct):
         else:
             self._open(skills)
         begun: dict[str, Any] = {"number": agent.number, "agent": agent.name, "task": agent.task}
-        begun |= {"session": agent.sid, **({"background": True} if agent.background else {})}
+        begun |= {"session": agent.sid}
+        if agent.background:  # it may be noted after the next prompt, so the reply with its call is noted too
+            begun |= {"background": True, "reply": agent.place[0]}
         begun |= {"since": self.since} if call.forked else {}
         call.parent.add_metadata(AGENT_TOPIC, begun)
         agent.doing = "starting"
@@ -288,18 +290,26 @@ def _remarks_on(folded: Folded, label: str, since: int) -> Iterator[tuple[str, s
             )
 
 
+class UndeliveredReport(NamedTuple):
+    """The report of a background agent whose call stands in the reply `since`."""
+
+    label: str
+    since: int
+    block: TextBlock
+
+
 def undelivered_reports(
     session: Session, home: Path, counter: TokenCounter, tell: Callable[[str], None]
-) -> dict[int, TextBlock]:
+) -> list[UndeliveredReport]:
     """Return the reports of background agents that ended with or in an earlier run and were not delivered.
 
-    The keys are the seqs of the notes about their starts. `tell` takes a line for the user about each agent
-    that was cut off before it could report.
+    `tell` takes a line for the user about each agent that was cut off before it could report.
     """
     notes = {note.seq: note.about for note in session.folded.metadata if note.topic == AGENT_TOPIC}
     delivered = _late_reports(session)
-    reports = dict[int, TextBlock]()
+    reports = list[UndeliveredReport]()
     for seq, about in notes.items():
+        began = int(about.get("reply") or seq)
         label = f"{about.get('agent')} #{about.get('number')}"
         head = f"{LATE_HEAD.format(label)} "
         if not about.get("background") or any(text.startswith(head) for text in delivered):
@@ -307,7 +317,8 @@ def undelivered_reports(
         try:
             facts = read_transcript(ProjectRecords(home).path_of(str(about.get("session")))).facts
         except StoreError as error:
-            reports[seq] = late_report(label, str(about.get("task")), f"(no report: {error})")
+            report = late_report(label, str(about.get("task")), f"(no report: {error})")
+            reports.append(UndeliveredReport(label, began, report))
             continue
         since = int(about.get("since") or 0)
         how = "it ended in an earlier run of makeroom"
@@ -317,8 +328,9 @@ def undelivered_reports(
             last = " Its last message:" if text else ""
             text = f"(no report: it was cut off before it could report.{last})\n{text}"
             tell(f"{label} ({about.get('task')}) was cut off before it could report, in an earlier run")
-        report = f"{text.rstrip()}\n[{how}; its session is {about.get('session')}]"
-        reports[seq] = late_report(label, str(about.get("task")), report)
+        text = f"{text.rstrip()}\n[{how}; its session is {about.get('session')}]"
+        report = late_report(label, str(about.get("task")), text)
+        reports.append(UndeliveredReport(label, began, report))
     return reports
 
 

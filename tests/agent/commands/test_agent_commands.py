@@ -137,7 +137,7 @@ def test_an_agent_that_was_cut_off_before_it_could_report_is_reported_as_such_af
         await run.do("/rewind 1 conversation", "again")
         assert "cut off" not in str(run.server.requests[-1])  # its start was rewound
 
-    run_controller(tmp_path, work, respond=respond, faults=(stall,), verified=False, sandbox_known=False)
+    run_controller(tmp_path, work, respond=respond, faults=(stall,), verified=False)
 
 
 def test_the_question_of_an_agent_in_the_background_waits_for_the_user(tmp_path: Path) -> None:
