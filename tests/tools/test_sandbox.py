@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.narrowing import present
 from tools.processes.session_shell import last_folder
 from tools.sandbox.command_socket import SupervisorLost
 
@@ -110,9 +111,11 @@ def test_a_server_within_the_sandbox_is_reached_within_the_sandbox(used: Sandbox
 
 def test_a_sandboxed_command_never_runs_open(sandboxed: SandboxedSession) -> None:
     supervisor = sandboxed.runner.run(sandboxed.commands.supervisor())
+    spawner = present(supervisor.sandboxed)
     supervisor.sandboxed = None
     with pytest.raises(SupervisorLost, match="no sandbox"):
         sandboxed.prints("touch open")
+    supervisor.sandboxed = spawner  # which is closed with the supervisor
     assert not (sandboxed.folder / "open").exists()
 
 

@@ -58,6 +58,9 @@ class HeldWays:
         moved = [way for way in self._held if not self._is_in_place(way)]  # outer ones first
         return [line for way in moved if (line := self._move_back(way))]
 
+    def __del__(self) -> None:
+        self.close()
+
     def close(self) -> None:
         for descriptor in self._held.values():
             os.close(descriptor)
