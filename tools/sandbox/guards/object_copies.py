@@ -18,7 +18,6 @@ import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -34,6 +33,7 @@ MAX_READ_BYTES = 64 << 20  # of an object that is compared
 _MAX_COPIED_BYTES = 32 << 20  # of one object
 _MAX_BYTES = 64 << 20  # of all copies
 _MAX_BYTES_AT_ONCE = 8 << 20
+_MAX_COPIES = 10_000  # git packs more than 6,700 loose objects by itself
 _MAX_LOOKED_AT = 1_500  # objects at once: 3 µs each
 _Stamp = tuple[int, int, int, int]
 
@@ -60,29 +60,45 @@ class ObjectCopies(Struct):
 
     def add(self, git: int, most: int) -> bool:
         """Copy new objects, loose ones first; return whether there are more. Raises OSError."""
-        left = most
-        room = _MAX_BYTES_AT_ONCE
-        for name in self._changed(git):
-            with suppress(OSError), closing(safe_open(f"objects/{name}", LISTED_FOLDER, base=git)) as folder:
-                changed = os.fstat(folder).st_ctime_ns
-                present = {f"{name}/{each}" for each in object_names(folder)}
-                for path in [path for path in self._copies if path.startswith(f"{name}/")]:
-                    if path not in present:
-                        del self._copies[path]
-                new = sorted(present - self._copies.keys())
-                for path in islice(new, left):
-                    room -= self._add(folder, path)
-                    left -= 1
-                    if room <= 0:
+        if not (changed := self._changed(git)):
+            return False
+        self.kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (0 if self._size else os.O_TRUNC)
+        with closing(os.open(self.kept, flags, 0o600)) as kept:
+            room = _MAX_BYTES_AT_ONCE
+            for name in changed:
+                with (
+                    suppress(OSError),
+                    closing(safe_open(f"objects/{name}", LISTED_FOLDER, base=git)) as folder,
+                ):
+                    time_of_change = os.fstat(folder).st_ctime_ns
+                    new = self._new_objects(folder, name)
+                    for path in new[:most]:
+                        room -= self._add(folder, path, kept)
+                        most -= 1
+                        if room <= 0:
+                            return True
+                    if len(self._copies) >= _MAX_COPIES:
+                        return False
+                    if new and most <= 0:
                         return True
-                if len(new) > 0 and left <= 0:
-                    return True
-                self._listed[name] = changed
+                    self._listed[name] = time_of_change
         return False
+
+    def _new_objects(self, folder: int, name: str) -> list[str]:
+        """Return the paths of objects of an open directory that have no copy; drop copies of removed ones."""
+        present = {f"{name}/{each}" for each in object_names(folder)}
+        if name in self._listed:
+            for path in [path for path in self._copies if path.startswith(f"{name}/")]:
+                if path not in present:
+                    del self._copies[path]
+        return sorted(present - self._copies.keys())[: _MAX_COPIES - len(self._copies)]
 
     def _changed(self, git: int) -> list[str]:
         """Return the directories that have changed since their objects were copied, loose ones first."""
-        found = []
+        found = list[str]()
+        if len(self._copies) >= _MAX_COPIES:
+            return found
         with closing(os.open("objects", LISTED_FOLDER, dir_fd=git)) as objects:
             for name in (*sorted(filter(LOOSE_FOLDER.fullmatch, os.listdir(objects))), "pack"):
                 with suppress(OSError):
@@ -91,8 +107,8 @@ class ObjectCopies(Struct):
                         found.append(name)
         return found
 
-    def _add(self, folder: int, path: str) -> int:
-        """Copy an object of an open directory; return the number of bytes."""
+    def _add(self, folder: int, path: str, kept: int) -> int:
+        """Copy an object of an open directory to the open file `kept`; return the number of bytes."""
         try:
             with os.fdopen(safe_open(path[path.index("/") + 1 :], _READING, base=folder), "rb") as file:
                 state = os.fstat(file.fileno())
@@ -101,12 +117,9 @@ class ObjectCopies(Struct):
                 if not stat.S_ISREG(state.st_mode) or state.st_size > most:
                     return 0
                 content = file.read(state.st_size)
-            self.kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (0 if self._size else os.O_TRUNC)
-            with closing(os.open(self.kept, flags, 0o600)) as kept:
-                if os.pwrite(kept, content, self._size) == len(content) == state.st_size:
-                    copied.at = self._size
-                    self._size += len(content)
+            if os.pwrite(kept, content, self._size) == len(content) == state.st_size:
+                copied.at = self._size
+                self._size += len(content)
             return len(content)
         except OSError:
             return 0
