@@ -30,6 +30,8 @@ def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int | None:
 
 
 def _plan(situation: Situation) -> tuple[Proposal, ...]:
+    if not situation.reaches(situation.settings.min_compact_in(situation.window), messages_only=True):
+        return ()  # clearing alone leaves little enough
     uncleared = situation.uncleared or situation
     enough = MAX_LEFT_SHARE * uncleared.tokens
     if situation.tokens <= enough or not _is_due(uncleared):

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -199,6 +199,7 @@ class Watched(Session):
 
 @pytest.mark.parametrize("policy", ["thrifty", "classic"])
 @settings(max_examples=2, deadline=None)
+@example(seed=8370, made_for_it=False)  # clearing leaves less after a long pause than a summary needs
 @given(seed=st.integers(0, 2**32), made_for_it=st.booleans())
 def test_a_layer_that_is_passed_by_for_the_size_would_have_done_nothing(policy, seed, made_for_it):
     session = Watched(seed, policy, made_for_it)
