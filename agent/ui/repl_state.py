@@ -67,7 +67,7 @@ class InputQueue:
 
     @property
     def running(self) -> bool:
-        return self._task is not None
+        return self._task is not None and not self._task.done()
 
     def add(self, item: QueuedInput) -> None:
         """Queue an item; a read-only command runs immediately, alongside a running turn."""
