@@ -20,7 +20,7 @@ from typing import NamedTuple
 from agent.app import RunSetup, claude_rules, offered_rules, permission_store
 from agent.errors import UsageError
 from agent.extensions.agents import BUILTIN_AGENTS, AgentPlaces, known_agents
-from agent.extensions.mcp import read_entry
+from agent.extensions.mcp import read_entry, with_project
 from tools.sandbox import short_path
 from tools.text import escaped, pluralize
 
@@ -92,7 +92,7 @@ def _servers(setup: RunSetup) -> Iterator[Offer]:
         found = files.entries_of_claude(Path.home())
     except ValueError as error:
         raise UsageError(str(error)) from error
-    environ = {**setup.environ, "CLAUDE_PROJECT_DIR": str(setup.folder)}
+    environ = with_project(setup.environ, setup.folder)
     for scope, entries in found.items():
         for name, raw in entries.items():
             if not files.has(scope, name):

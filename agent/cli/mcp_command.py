@@ -49,6 +49,7 @@ from agent.extensions.mcp import (
     open_browser,
     read_entry,
     server_item,
+    with_project,
 )
 from tools.text import escaped, pluralize
 
@@ -188,7 +189,7 @@ def add_server(setup: RunSetup, given: argparse.Namespace) -> int:
 
 def _add(setup: RunSetup, given: argparse.Namespace, raw: Mapping[str, Any]) -> int:
     scope: FileScope = given.scope or "local"
-    entry = read_entry(given.name, raw, scope, {**setup.environ, "CLAUDE_PROJECT_DIR": str(setup.folder)})
+    entry = read_entry(given.name, raw, scope, with_project(setup.environ, setup.folder))
     if entry.problem and "needs the variable" not in entry.problem:
         raise UsageError(f"cannot add {given.name}: {entry.problem}")
     path = files_of(setup).path(scope)
