@@ -198,12 +198,14 @@ def object_names(folder: int) -> Iterator[str]:
 
 def link_objects(folder: int, names: Iterable[str], target: int) -> None:
     """Link objects of an open directory into another, except those that are not files. Raises OSError."""
-    for name in names:
-        os.link(name, name, src_dir_fd=folder, dst_dir_fd=target, follow_symlinks=False)
-    with os.scandir(target) as entries:  # faster than a call for each
-        others = [entry.name for entry in entries if not entry.is_file(follow_symlinks=False)]
-    for name in others:
-        os.unlink(name, dir_fd=target)
+    try:
+        for name in names:
+            os.link(name, name, src_dir_fd=folder, dst_dir_fd=target, follow_symlinks=False)
+    finally:
+        with os.scandir(target) as entries:  # faster than a call for each
+            others = [entry.name for entry in entries if not entry.is_file(follow_symlinks=False)]
+        for name in others:
+            os.unlink(name, dir_fd=target)
 
 
 def put_aside_if_replaced(top: int, name: str) -> None:

@@ -16,7 +16,7 @@ import hashlib
 import os
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -64,35 +64,34 @@ class ObjectCopies(Struct):
             return False
         self.kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (0 if self._size else os.O_TRUNC)
+        size = self._size
         with closing(os.open(self.kept, flags, 0o600)) as kept:
-            room = _MAX_BYTES_AT_ONCE
-            for name in changed:
-                with (
-                    suppress(OSError),
-                    closing(safe_open(f"objects/{name}", LISTED_FOLDER, base=git)) as folder,
-                ):
-                    time_of_change = os.fstat(folder).st_ctime_ns
-                    new = self._new_objects(folder, name)
-                    for path in new[:most]:
-                        room -= self._add(folder, path, kept)
-                        most -= 1
-                        if room <= 0:
-                            return True
-                    if len(self._copies) >= _MAX_COPIES:
-                        return False
-                    if new and most <= 0:
-                        return True
-                    self._listed[name] = time_of_change
+            for folder, path in self._new_objects(git, changed):
+                if most <= 0 or self._size - size >= _MAX_BYTES_AT_ONCE:
+                    return True
+                with suppress(OSError):
+                    self._add(folder, path, kept)
+                most -= 1
         return False
 
-    def _new_objects(self, folder: int, name: str) -> list[str]:
-        """Return the paths of objects of an open directory that have no copy; drop copies of removed ones."""
-        present = {f"{name}/{each}" for each in object_names(folder)}
-        if name in self._listed:
-            for path in [path for path in self._copies if path.startswith(f"{name}/")]:
-                if path not in present:
-                    del self._copies[path]
-        return sorted(present - self._copies.keys())[: _MAX_COPIES - len(self._copies)]
+    def _new_objects(self, git: int, names: Iterable[str]) -> Iterator[tuple[int, str]]:
+        """Yield objects without a copy, each with its open directory, while there may be more copies.
+
+        Copies of objects that are gone are dropped.
+        """
+        for name in names:
+            with suppress(OSError), closing(safe_open(f"objects/{name}", LISTED_FOLDER, base=git)) as folder:
+                time_of_change = os.fstat(folder).st_ctime_ns
+                present = {f"{name}/{each}" for each in object_names(folder)}
+                if name in self._listed:
+                    for path in [path for path in self._copies if path.startswith(f"{name}/")]:
+                        if path not in present:
+                            del self._copies[path]
+                for path in sorted(present - self._copies.keys()):
+                    if len(self._copies) >= _MAX_COPIES:
+                        return
+                    yield folder, path
+                self._listed[name] = time_of_change
 
     def _changed(self, git: int) -> list[str]:
         """Return the directories that have changed since their objects were copied, loose ones first."""
@@ -107,22 +106,19 @@ class ObjectCopies(Struct):
                         found.append(name)
         return found
 
-    def _add(self, folder: int, path: str, kept: int) -> int:
-        """Copy an object of an open directory to the open file `kept`; return the number of bytes."""
-        try:
-            with os.fdopen(safe_open(path[path.index("/") + 1 :], _READING, base=folder), "rb") as file:
-                state = os.fstat(file.fileno())
-                copied = self._copies[path] = _Copy(_stamp(state))
-                most = min(_MAX_COPIED_BYTES, self.max_bytes - self._size)
-                if not stat.S_ISREG(state.st_mode) or state.st_size > most:
-                    return 0
-                content = file.read(state.st_size)
-            if os.pwrite(kept, content, self._size) == len(content) == state.st_size:
-                copied.at = self._size
-                self._size += len(content)
-            return len(content)
-        except OSError:
-            return 0
+    def _add(self, folder: int, path: str, kept: int) -> None:
+        """Copy an object of an open directory to the open file `kept`. Raises OSError."""
+        opened = safe_open(path[path.index("/") + 1 :], _READING, base=folder)
+        with os.fdopen(opened, "rb") as file:
+            state = os.fstat(file.fileno())
+            copied = self._copies[path] = _Copy(_stamp(state))
+            most = min(_MAX_COPIED_BYTES, self.max_bytes - self._size)
+            if not stat.S_ISREG(state.st_mode) or state.st_size > most:
+                return
+            content = file.read(state.st_size)
+        if os.pwrite(kept, content, self._size) == len(content) == state.st_size:
+            copied.at = self._size
+            self._size += len(content)
 
     def overwritten(self, git: int) -> list[str]:
         """Return the paths of objects that were written to. Of very many, some are looked at each time."""
