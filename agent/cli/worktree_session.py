@@ -62,11 +62,9 @@ def enter_worktree(options: Options, folder: Path) -> tuple[Options, Path]:
     if worktrees is None:
         raise UsageError(f"--worktree requires a git repository; {folder} is not in one")
     name = options.worktree or ""
-    worktree, warnings = _with_git(worktrees.project, lambda git: _opened(worktrees, git, name))
     inside = worktrees.inside(folder)
+    worktree, warnings = _with_git(worktrees.project, lambda git: _opened(worktrees, git, name, inside))
     place = worktree.path / inside
-    if not place.is_dir():
-        raise UsageError(f"the worktree {worktree.name} has no directory {inside}")
     if session_holder(place / RECORDS_FOLDER) is not None:
         warnings.append(
             f"another session is open in the worktree {worktree.name}; both change the same files"
@@ -75,10 +73,22 @@ def enter_worktree(options: Options, folder: Path) -> tuple[Options, Path]:
     return options, place
 
 
-async def _opened(worktrees: Worktrees, git: GitRunner, name: str) -> tuple[Worktree, list[str]]:
-    """Return the worktree of that name, and warnings; about a new one also what it does not contain."""
+async def _opened(
+    worktrees: Worktrees, git: GitRunner, name: str, inside: Path
+) -> tuple[Worktree, list[str]]:
+    """Return the worktree of that name, and warnings; about a new one also what it does not contain.
+
+    Raises UsageError, also if it lacks the directory `inside`; then no new one is left.
+    """
     is_new = not (name and Worktree(worktrees.project, name).exists)
     worktree, warnings = await worktrees.open(git, name)
+    if not (worktree.path / inside).is_dir():
+        if not is_new:
+            raise UsageError(f"the worktree {worktree.name} has no directory {inside}")
+        await worktree.discard(git, worktrees.project)
+        raise UsageError(
+            f"the last commit has no directory {inside}; commit it first, or start in {worktrees.project}"
+        )
     if is_new and (count := await worktrees.left_behind(git, worktree)):
         changes = f"uncommitted changes in {pluralize(count, 'file')}"
         warnings.append(f"the new worktree begins at the last commit: {changes} of the project are not in it")

@@ -80,6 +80,17 @@ def test_a_new_worktree_names_the_changes_that_are_not_in_it(
     assert told not in run("--worktree", "parser", "-p", "help").stderr  # it is not new now
 
 
+def test_a_directory_that_is_not_committed_leaves_no_worktree_behind(
+    project: Path, run: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    (project / "new").mkdir()
+    done = run("-p", "--worktree", "", "hello", folder=project / "new")
+    assert done.returncode == 2
+    assert f"the last commit has no directory new; commit it first, or start in {project}" in done.stderr
+    assert Worktrees(project).listed() == []
+    assert git(project, "branch", "--format=%(refname:short)").split() == ["main"]
+
+
 def test_a_session_works_and_commits_in_its_worktree(
     project: Path, run: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
