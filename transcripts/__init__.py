@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from .folding import *
     from .listing import *
     from .load import *
-    from .load_cache import *
     from .messages import *
     from .originals import *
     from .patches import *
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from .recovery import *
     from .render_text import *
     from .server_calls import *
+    from .session_files import *
     from .session_key import *
     from .session_lock import *
     from .store import *
@@ -45,10 +45,7 @@ __getattr__ = lazy_door(
         "file_states": "RECORD_FOLDERS",
         "folding": "FactTrail Folded RequestSize fold",
         "listing": "FORK_TOPIC ProjectRecords SessionSummary",
-        "load": (
-            "KnownStart LazyResults LoadedTranscript ReadStart read_transcript without_garbage_collection"
-        ),
-        "load_cache": "CacheThread link_pieces read_known_start",
+        "load": "LazyResults LoadedTranscript read_transcript without_garbage_collection",
         "messages": (
             "attached Block block_from_json blocks_from_json "
             "CacheMiss ChannelBlock DataTag "
@@ -66,6 +63,7 @@ __getattr__ = lazy_door(
             "INVISIBLE JOINERS block_text content_text fact_text first_words format_age is_harmless"
         ),
         "server_calls": "finished_results server_call_of",
+        "session_files": "SessionFiles",
         "session_key": "SessionKey",
         "session_lock": "RECORDS_FOLDER ensure_private_folder lock_holder",
         "store": "Store",

@@ -127,18 +127,6 @@ class KnownStart(Struct):
     lazy: list[int] = field(default_factory=list)
 
 
-class ReadStart(Struct):
-    """The known start of the transcript that is resumed, read once by all that open it.
-
-    stamp    of the file when it was read
-    own      the stamp of the file when it was found to be written on this machine
-    """
-
-    stamp: tuple[int, ...] = ()
-    start: KnownStart | None = None
-    own: tuple[int, ...] = ()
-
-
 class LoadedTranscript(Struct):
     """The content of a session transcript.
 

@@ -23,7 +23,6 @@ from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from threading import Event, Thread
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -298,38 +297,3 @@ def _remove_orphans(folder: Path) -> None:
     for piece in folder.iterdir():
         if not (folder.parent / f"{piece.name.rpartition('.')[0]}.jsonl").exists():
             piece.unlink(missing_ok=True)
-
-
-class CacheThread:
-    """Writes the pieces of a session's transcript in the background without delaying its end."""
-
-    def __init__(self) -> None:
-        self._over = Event()
-        self._thread: Thread | None = None
-        self._known: dict[Path, CachedEnd] = {}
-        self._looked_at: dict[Path, int] = {}  # size of each transcript when a thread began
-
-    def know(self, path: Path, start: KnownStart) -> None:
-        """Note that pieces stand for the start of a transcript."""
-        self._known[path] = CachedEnd(start.size, start.facts[-1].seq)
-        self._looked_at[path] = start.size
-
-    def begin(self, path: Path, key: SessionKey) -> None:
-        """Start writing if there may be a new piece, unless the thread is already running."""
-        if self._thread is not None and self._thread.is_alive():
-            return
-        with suppress(OSError):
-            size = path.stat().st_size
-            if size - self._looked_at.get(path, 0) >= PIECE_BYTES:
-                self._looked_at[path] = size
-                self._thread = Thread(target=self._write, args=(path, key), name="load cache", daemon=True)
-                self._thread.start()
-
-    def _write(self, path: Path, key: SessionKey) -> None:
-        cached = self._known.get(path, CachedEnd())
-        with suppress(OSError):
-            self._known[path] = write_pieces(path, key, self._over.is_set, cached)
-
-    def end(self) -> None:
-        """Stop soon, without waiting."""
-        self._over.set()

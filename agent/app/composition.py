@@ -40,7 +40,7 @@ from compact import TokenCounter, load_counter
 from tools import BUILTIN, CONDITIONAL
 from tools.base import SMALL_WINDOW_TOKENS, Tool
 from tools.registry import BuiltinTools, join_tools
-from transcripts import ReadStart, RecordsGuard
+from transcripts import RecordsGuard, SessionFiles
 
 from .memory_approval import approved_memory
 from .project_approval import settle_project_items
@@ -517,6 +517,9 @@ def make_services(
     def tell(text: str) -> None:
         emit(Notice(text, "warning"))
 
+    files = setup.session_files if keep else SessionFiles()
+    if keep:
+        files.key = setup.session_key(tell)
     repository = SessionRepository(
         setup.folder,
         keep=keep,
@@ -526,9 +529,8 @@ def make_services(
         masks=setup.masks,
         guard=RecordsGuard(setup.folder, places=setup.spare_places, tell=tell) if keep else None,
         first_sid=setup.options.session_id,
-        key=setup.session_key(tell) if keep else None,
+        files=files,
         state_dir=setup.config.state_dir,
-        read_start=ReadStart() if setup.read_start is None else setup.read_start,
     )
     services = Services(
         setup,

@@ -15,7 +15,7 @@ from agent.permissions import Mode, SandboxSettings
 from agent.ports import Clock, Hooks, SystemClock, ToolSource
 from compact import CompactSettings
 from tools.files import path_outside
-from transcripts import ReadStart, SessionKey
+from transcripts import SessionFiles, SessionKey
 from transcripts.secrets import SecretMasks, secret_values
 
 from .config import Config
@@ -32,7 +32,7 @@ class RunSetup(Struct, frozen=True):
     hooks           hooks of an embedding program; they run before those of the settings
     variables       approved ones of settings files, for commands, hooks and servers
     why_no_project  the reason why the directory is not a project, which keeps it read-only; "" otherwise
-    read_start      the start of the transcript to resume, which the choice of the session has read
+    session_files   opens transcripts; the choice of the session to resume has read its start
     key_names       names of the keys by action; the screen replaces them with the user's own key bindings,
                     and without a screen they are ""
     """
@@ -47,7 +47,7 @@ class RunSetup(Struct, frozen=True):
     hooks: Hooks | None = None
     variables: Mapping[str, str] = {}
     why_no_project: str = ""
-    read_start: ReadStart | None = None
+    session_files: SessionFiles = field(default_factory=SessionFiles)
     key_names: dict[str, str] = field(default_factory=lambda: {**KEY_NAMES})
 
     @property

@@ -28,8 +28,9 @@ def with_session(setup: RunSetup) -> RunSetup | None:
     Raises UsageError, StoreError, ChoiceCancelled.
     """
     options = setup.options
-    key = setup.session_key(lambda text: None)  # warned of when the session begins
-    repository = SessionRepository(setup.folder, keep=True, tell=lambda text: None, key=key)
+    files = setup.session_files
+    files.key = setup.session_key(lambda text: None)  # warned of when the session begins
+    repository = SessionRepository(setup.folder, keep=True, tell=lambda text: None, files=files)
     if options.resume and repository.is_recording(options.resume):
         return setup
     if options.continue_:
@@ -37,10 +38,10 @@ def with_session(setup: RunSetup) -> RunSetup | None:
     else:
         path = repository.named(options.resume or _pick(repository, setup))
     found = replace(options, continue_=False, resume=path.stem)
-    chosen = replace(setup, options=found, read_start=repository.read_start)
+    chosen = replace(setup, options=found)
     if not options.from_elsewhere:
         try:
-            repository.require_own(path)
+            files.require_own(path)
         except FromElsewhere as error:
             return _resolve_foreign(chosen, error)
     pid = None if options.fork_session else lock_holder(path)

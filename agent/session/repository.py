@@ -29,23 +29,19 @@ from transcripts import (
     RECORDS_FOLDER,
     TAIL_TOPIC,
     Block,
-    CacheThread,
     ChannelBlock,
     Fact,
     Folded,
-    FromElsewhere,
-    KnownStart,
     LazyResults,
     LoadedTranscript,
     Metadata,
     Opened,
     Originals,
     ProjectRecords,
-    ReadStart,
     RecordsGuard,
     Reply,
     Result,
-    SessionKey,
+    SessionFiles,
     SessionSummary,
     Store,
     StoreError,
@@ -53,8 +49,6 @@ from transcripts import (
     Usage,
     User,
     fold,
-    link_pieces,
-    read_known_start,
     read_transcript,
     search,
     without_garbage_collection,
@@ -79,9 +73,8 @@ class SessionRepository(Struct):
     masks      secrets that no transcript may contain
     guard      protects transcripts from commands that could reach them
     first_sid  the id of the first new session
-    key        signs transcripts, and recognizes those from elsewhere; None: they are not signed
+    files      opens the transcripts
     state_dir  our own files, which checkpoints leave out if the directory is in the project
-    read_start  the start of the transcript that the run resumes, if it was read before
     home       the directory that contains .transcripts and .task_outputs
     """
 
@@ -93,12 +86,10 @@ class SessionRepository(Struct):
     masks: SecretMasks = field(default_factory=SecretMasks)
     guard: RecordsGuard | None = None
     indexing: search.IndexThread | None = None
-    caching: CacheThread = field(default_factory=CacheThread)
+    files: SessionFiles = field(default_factory=SessionFiles)
     first_sid: str | None = None
-    key: SessionKey | None = None
     state_dir: Path | None = None
     home: Path = Path()
-    read_start: ReadStart = field(default_factory=ReadStart)
     _held: list[str] | None = None  # lines for the user, while a thread opens a session
 
     def __post_init__(self) -> None:
@@ -151,13 +142,7 @@ class SessionRepository(Struct):
         return session
 
     def _reopened(self, path: Path) -> Session:
-        self.require_own(path)
-        start = self._known_start(path)
-        self.read_start.stamp = ()
-        self.read_start.start = None  # the session has its facts from now on
-        if start is not None:
-            self.caching.know(path, start)
-        store, loaded = Store.resume(path, self._tell, key=self.key, start=start)
+        store, loaded = self.files.resume(path, self._tell)
         if torn := loaded.torn_size:
             self._tell(f"moved an incomplete last line of the transcript ({torn} bytes) to {loaded.sid}.torn")
         if bad := loaded.damaged:
@@ -173,8 +158,8 @@ class SessionRepository(Struct):
 
     def cache_start(self, session: Session) -> None:
         """Begin to keep what loading the transcript of a session yields, if it has grown by much."""
-        if self.keep and self.key is not None:
-            self.caching.begin(self.records.path_of(session.sid), self.key)
+        if self.keep:
+            self.files.cache_growth(self.records.path_of(session.sid))
 
     def _separate_tails(self, session: Session, path: Path) -> None:
         """Make a session of each second tail of a transcript, and note in that where the tail is."""
@@ -192,7 +177,7 @@ class SessionRepository(Struct):
 
     def fork(self, path: Path, at: int | None = None) -> Session:
         """Return a copy of a recorded session, up to fact `at`. Raises StoreError and UsageError."""
-        self.require_own(path)
+        self.files.require_own(path)
         if at is None and (copy := self._copy_of_file(path)) is not None:
             return copy
         loaded = read_transcript(path)
@@ -254,43 +239,14 @@ class SessionRepository(Struct):
             f" and the other is now session {fork.sid}"
         )
 
-    def require_own(self, path: Path) -> None:
-        """Raise FromElsewhere if a transcript was not written on this machine."""
-        try:
-            start = self._known_start(path)
-            size = start.size if start is not None else 0
-            stamp = _stamp(path)
-            if self.read_start.own == stamp:
-                return
-            is_foreign = self.key is not None and self.key.is_from_elsewhere(path, size)
-        except OSError as error:
-            raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
-        if is_foreign:
-            raise FromElsewhere(path.stem)
-        self.read_start.own = stamp
-
-    def _known_start(self, path: Path) -> KnownStart | None:
-        """Return the start of a transcript from the cache, read once for each state of the file.
-
-        Raises OSError if there is no such file.
-        """
-        if self.key is None:
-            return None
-        if self.read_start.stamp != (stamp := _stamp(path)):
-            self.read_start.stamp = stamp
-            self.read_start.start = read_known_start(path, self.key)
-        return self.read_start.start
-
     def _copy_of_file(self, path: Path) -> Session | None:
         """Return a session that begins with the lines of a file, None if they cannot be used as they are.
 
         In a large transcript it would take seconds to decode, encode and sign all lines.
         """
-        if self.key is not None and path.name in self.key.adopted:
-            return None  # some lines are not signed
-        loaded = read_transcript(path, defer=True, start=self._known_start(path))
-        self.read_start.stamp = ()
-        self.read_start.start = None
+        if not self.files.is_signed(path):
+            return None
+        loaded = self.files.read(path)
         loaded.require_known_format()
         is_nested = any(isinstance(fact, Opened) and fact.parent is not None for fact in loaded.facts)
         is_plain = not (is_nested or loaded.damaged or loaded.second_tails) and loaded.ends_with_newline
@@ -298,14 +254,13 @@ class SessionRepository(Struct):
             return None
         note = Metadata(loaded.facts[-1].seq + 1, self.now(), FORK_TOPIC, {"of": loaded.sid})
         sid = unused_sid(self)
-        store = Store.create(self.home, sid, self._tell, key=self.key)
+        store = self.files.create(self.home, sid, self._tell)
         try:
-            store.begin_with(path, loaded.whole_size, note)
+            self.files.begin_copy(store, path, loaded.whole_size, note)
         except OSError:
             store.close()
             self.first_sid = sid
             return None
-        link_pieces(path, store.path)
         self._take(store)
         with without_garbage_collection():
             session = Session(store.sid, store, fold([*loaded.facts, note]), self.counter, self.now)
@@ -333,7 +288,7 @@ class SessionRepository(Struct):
             session.add_metadata("name", {"name": self.copy_name(name)})
 
     def _with_facts(self, facts: Sequence[Fact]) -> Session:
-        store = Store.create(self.home, unused_sid(self), self._tell, key=self.key)
+        store = self.files.create(self.home, unused_sid(self), self._tell)
         self._take(store)
         for fact in facts:
             store.append(fact)
@@ -428,15 +383,9 @@ class SessionRepository(Struct):
             self.guard.close()
         if self.indexing is not None:
             self.indexing.end(wait=not self.keep)
-        self.caching.end()
+        self.files.close()
         if not self.keep:
             shutil.rmtree(self.home, ignore_errors=True)
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    """Return numbers that change with a file. Raises OSError if there is none."""
-    found = path.stat()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _read_all(folded: Folded) -> None:

@@ -104,7 +104,7 @@ async def two_sessions(run: ControllerRun, go: threading.Event) -> str:
     await run.do("hello")
     old = run.controller.in_use[0].sid
     await run.do("/clear")
-    run.controller.services.repository.key = WaitingKey(key=bytes(32), go=go)
+    run.controller.services.repository.files.key = WaitingKey(key=bytes(32), go=go)
     return old
 
 

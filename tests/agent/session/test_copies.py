@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,12 @@ from agent.session.session import Session
 from transcripts.facts import Clear, User
 from transcripts.messages import TextBlock, ToolUseBlock, Usage
 from transcripts.secrets import SecretMasks
+from transcripts.session_files import SessionFiles
 from transcripts.session_key import SessionKey
+
+
+def signing_repository(folder: Path, tell: Callable[[str], None] = pytest.fail) -> SessionRepository:
+    return SessionRepository(folder, keep=True, tell=tell, files=SessionFiles(SessionKey.new()))
 
 
 def test_a_copy_is_charged_for_rewound_requests_too_even_if_they_cost_the_same(tmp_path: Path) -> None:
@@ -62,7 +68,7 @@ def recorded(repository: SessionRepository) -> tuple[Session, Path]:
 
 
 def test_a_copy_begins_with_the_lines_of_its_original_and_needs_it_no_more(tmp_path: Path) -> None:
-    repository = SessionRepository(tmp_path, keep=True, tell=pytest.fail, key=SessionKey.new())
+    repository = signing_repository(tmp_path)
     session, original = recorded(repository)
     copies = [repository.copy(session), repository.fork(original)]
     copies.append(repository.fork(repository.records.path_of(copies[0].sid)))
@@ -76,7 +82,7 @@ def test_a_copy_begins_with_the_lines_of_its_original_and_needs_it_no_more(tmp_p
         copy.close("left")
         path = repository.records.path_of(copy.sid)
         assert path.read_bytes().startswith(before)
-        repository.require_own(path)
+        repository.files.require_own(path)
         again = repository.reopen(path)
         assert again.sid == copy.sid
         load_deferred(again)
@@ -99,7 +105,7 @@ def test_a_copy_sends_what_its_original_sent_although_the_file_masks_it(tmp_path
 
 
 def test_a_copy_of_an_agents_session_is_one_of_the_user(tmp_path: Path) -> None:
-    repository = SessionRepository(tmp_path, keep=True, tell=pytest.fail, key=SessionKey.new())
+    repository = signing_repository(tmp_path)
     session = repository.new()
     session.open(("system",), ())
     session.user((TextBlock("look"),))
@@ -119,7 +125,7 @@ def test_a_copy_of_an_agents_session_is_one_of_the_user(tmp_path: Path) -> None:
 
 
 def test_a_copy_gets_the_id_that_was_asked_for(tmp_path: Path) -> None:
-    repository = SessionRepository(tmp_path, keep=True, tell=pytest.fail, key=SessionKey.new())
+    repository = signing_repository(tmp_path)
     session, original = recorded(repository)
     repository.first_sid = "mine"
     copy = repository.fork(original)
@@ -133,7 +139,7 @@ def test_a_copy_gets_the_id_that_was_asked_for(tmp_path: Path) -> None:
 
 def test_a_copy_of_a_damaged_transcript_is_whole(tmp_path: Path) -> None:
     told = list[str]()
-    repository = SessionRepository(tmp_path, keep=True, tell=told.append, key=SessionKey.new())
+    repository = signing_repository(tmp_path, told.append)
     session, original = recorded(repository)
     session.close("left")
     lines = original.read_bytes().splitlines(keepends=True)
@@ -147,7 +153,7 @@ def test_a_copy_of_a_damaged_transcript_is_whole(tmp_path: Path) -> None:
 def test_a_copy_is_complete_on_file_systems_that_copy_nothing_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    repository = SessionRepository(tmp_path, keep=True, tell=pytest.fail, key=SessionKey.new())
+    repository = signing_repository(tmp_path)
     session, original = recorded(repository)
     copy_some = os.copy_file_range
     copied = list[int]()

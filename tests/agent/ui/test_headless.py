@@ -473,7 +473,7 @@ def test_a_session_to_continue_is_read_and_checked_once(here: Run, monkeypatch: 
         checked.append(path)
         return is_from_elsewhere(key, path, start)
 
-    monkeypatch.setattr("agent.session.repository.read_known_start", read_and_count)
+    monkeypatch.setattr("transcripts.session_files.read_known_start", read_and_count)
     monkeypatch.setattr(SessionKey, "is_from_elsewhere", check_and_count)
     with Server(ScriptedModel(["one", "two"])) as server:
         here(server, "go")
