@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,6 +57,47 @@ def test_new_files_that_control_git_are_put_aside(project: Path, name: str, rest
     assert [line.partition(", which controls git: renamed to ")[0] for line in told] == [
         f"[a sandboxed command or another process created {top}.git/{shown}" for top in ("", "part/")
     ]
+
+
+@pytest.mark.parametrize("restores", [False, True])
+def test_new_files_that_the_configuration_names_are_put_aside(project: Path, restores: bool) -> None:
+    """A directory for hooks, and included files, also if another one includes them."""
+    git(project, "config", "core.hooksPath", "lnk/hooks")
+    git(project, "config", "include.path", "../team.cfg")
+    git(project, "config", "includeIf.gitdir:**.path", "../own.cfg")
+    (project / "team.cfg").write_text("[include]\n\tpath = more.cfg\n")
+    (project / "lnk").symlink_to("deep")
+    guard = project_guard(project, project.parent)
+    guard.restores = restores
+
+    async def main() -> list[str]:
+        await guard.begin()
+        plant(project / "deep/hooks/pre-commit")
+        for name in ("own.cfg", "more.cfg", "other.cfg"):
+            plant(project / name)
+        await guard.end()
+        return guard.take_reports()
+
+    told = "\n".join(asyncio.run(main()))
+    names = ("deep/hooks", "more.cfg", "own.cfg")
+    assert all(re.search(f"created {name}(, which controls git: renamed|: removed)", told) for name in names)
+    assert not any((project / name).exists() for name in names) and (project / "other.cfg").exists()
+
+
+@pytest.mark.parametrize("restores", [False, True])
+def test_a_changed_configuration_puts_no_file_of_the_user_aside(project: Path, restores: bool) -> None:
+    guard = project_guard(project, project.parent)
+    guard.restores = restores
+
+    async def main() -> None:
+        await guard.begin()
+        git(project, "config", "core.hooksPath", "deep")
+        git(project, "init", "-q", "new")
+        git(project / "new", "config", "core.hooksPath", "../deep")
+        await guard.end()
+
+    asyncio.run(main())
+    assert (project / "deep/er/down/below").is_dir()
 
 
 def test_a_new_repository_is_reported_and_left(project: Path) -> None:

@@ -334,7 +334,7 @@ def test_what_else_may_be_written_is_watched_as_well(project: Path) -> None:
         await guard.end()
         assert (other / ".git/config").read_text() == before
         assert not (other / ".git/hooks/post-commit").exists()
-        planted, new, changed, made = guard.take_reports()
+        planted, changed, made, new = guard.take_reports()
         assert planted.startswith("[check src/.git: ")
         assert f"changed {other}/.git/config: restored" in changed
         assert f"created {other}/.git/hooks/post-commit: removed" in made

@@ -20,8 +20,8 @@ __getattr__ = lazy_door(
         "secret_names": "may_be_secret sounds_secret",
         "secret_search": "MAX_MATCHING search_of_project",
         "places": (
-            "git_folders guarded_elsewhere guarded_in_project linked_in secrets_of_home steers_git "
-            "worktree_places"
+            "git_folders guarded_elsewhere guarded_in_project linked_in named_by_git secrets_of_home "
+            "steers_git worktree_places"
         ),
     },
 )

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from itertools import chain, islice
@@ -349,14 +349,31 @@ def _parts_below(top: str) -> Iterator[str]:
             waiting += (entry.path for entry in folders if entry.name not in passed_over)
 
 
-def _named_in_configuration(gits: Iterable[str], checkout: str) -> list[str]:
+def named_by_git(folder: str, is_trusted: Callable[[str], bool]) -> set[str]:
+    """Return the real paths that the git configuration of a directory's checkout names, as git acts on them.
+
+    They need not exist. Only configurations that `is_trusted` are read: others can name any file of the user.
+    """
+    found = git_folders(folder)
+    if found is None:
+        return set()
+    named = _named_in_configuration((found.own, found.shared), found.checkout, is_trusted)
+    for part in islice(_parts_below(f"{found.shared}/modules"), _MAX_GIT_FOLDERS):
+        if leading := _leading_to(part):
+            named += _named_in_configuration([part], os.path.dirname(leading), is_trusted)
+    return {links_on_way(path)[-1] for path in named}
+
+
+def _named_in_configuration(
+    gits: Iterable[str], checkout: str, is_trusted: Callable[[str], bool] = lambda path: True
+) -> list[str]:
     """Return the hooks directories that configurations of a checkout or the user name, and included files."""
     files = [f"{git}/{name}" for git in gits for name in ("config", "config.worktree")]
     files += map(os.path.expanduser, _OWN_CONFIGURATIONS)
     hooks = list[str]()
     own = len(files)
     for file in files:
-        text = beginning(file)
+        text = beginning(file) if is_trusted(file) else b""
         hooks += (_named_path(name, checkout) for name in _HOOKS_PATH.findall(text))
         included = (_named_path(name, os.path.dirname(file)) for name in _INCLUDED_PATH.findall(text))
         new = (path for path in dict.fromkeys(included) if path not in files)

@@ -60,14 +60,14 @@ _CONFIGURED_SCRIPT = lazy_bytes_pattern(
 )
 
 
-def put_aside_git_control(folder: int, path: str, known: Container[str]) -> str:
-    """Rename a new file that controls a repository of `known` guarded paths; return its new name, else "".
-
-    `path` is relative to the directory that is open as `folder`. Raises OSError.
-    """
+def controls_git(path: str, known: Container[str]) -> bool:
+    """Return whether a path in a project is that of a file by which a repository of `known` is controlled."""
     found = _CONTROLS_GIT.fullmatch(path)
-    if found is None or not any(f"{found[1]}{name}" in known for name in ("config", "commondir")):
-        return ""
+    return found is not None and any(f"{found[1]}{name}" in known for name in ("config", "commondir"))
+
+
+def put_aside(folder: int, path: str) -> str:
+    """Rename a file below the directory that is open as `folder`; return its new name. Raises OSError."""
     above, name = os.path.split(path)
     aside = f"{name}.put-aside-{os.urandom(4).hex()}"
     with closing(safe_open(above or ".", FOLDER_FLAGS, base=folder)) as here:

@@ -16,7 +16,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
@@ -24,6 +24,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from tools.files import FILE_TIMEOUT_S, FOLDER_FLAGS, FileError, closing, in_thread, one_line_path, safe_open
+from tools.guarded import named_by_git
 from tools.sandbox.blocked_access import short_path
 from transcripts import RECORDS_FOLDER
 from transcripts.storage import project_key
@@ -39,7 +40,7 @@ from .guarded_state import (
 )
 from .hard_links import report_changed_links
 from .held_ways import HeldWays
-from .planted_files import put_aside_git_control, report_planted
+from .planted_files import controls_git, put_aside, report_planted
 
 _MAX_REPORTS = 20  # reported one by one
 _MAX_REPOSITORIES = 10  # in a project that are backed up: 1 ms each for a command
@@ -289,27 +290,46 @@ def _find_new(place: _Place, before: GuardedState, reported: set[str]) -> list[s
     replaced = set(_replaced_ways(place, before))
     below = tuple(f"{way}/" for way in replaced)
     found = {way for way in replaced if (place.path / way).is_symlink()}
-    lines = []
-    for change in changes_since(before, now):
+    changes = changes_since(before, now)
+    changed = {change.path for change in changes}
+    aside = _put_aside(
+        place, [change.path for change in changes if change.what == "new"], before, reported, changed
+    )
+    for change in changes:
         path = change.path
-        if change.what == "new" and (line := _put_aside(place, path, before, reported)):
-            lines.append(line)
-            continue
         old = before.entries.get(change.path)
         lost = path.startswith(below) or (old is not None and old.kind == "link")
-        if change.what == "new" or (change.what == "changed" and lost):
+        if (change.what == "new" and path not in aside) or (change.what == "changed" and lost):
             found.add(path)
     new = (place.before_paths + path for path in sorted(found))
-    return _shortened([*lines, *_report_new(new, reported)])
+    return _shortened([*aside.values(), *_report_new(new, reported)])
 
 
-def _put_aside(place: _Place, path: str, before: GuardedState, reported: set[str]) -> str:
-    """Rename a new file that controls a repository known before; return a line about it, or "" if not."""
-    with suppress(OSError), closing(safe_open(str(place.path), FOLDER_FLAGS)) as root:
-        if aside := put_aside_git_control(root, path, before.entries):
+def _put_aside(
+    place: _Place, new: Sequence[str], before: GuardedState, reported: set[str], changed: Container[str] = ()
+) -> dict[str, str]:
+    """Rename new files that control a repository known before; return a line about each, by path.
+
+    Configurations that were `changed` meanwhile do not count, since they may name files of the user.
+    """
+    lines: dict[str, str] = {}
+    named: set[str] = set()
+    if new:
+        top = f"{before.root}/"
+
+        def is_trusted(path: str) -> bool:
+            inner = path.removeprefix(top)
+            return inner == path or (inner in before.entries and inner not in changed)
+
+        named = named_by_git(before.root, is_trusted)
+    for path in new:
+        if not controls_git(path, before.entries) and f"{before.root}/{path}" not in named:
+            continue
+        with suppress(OSError), closing(safe_open(str(place.path), FOLDER_FLAGS)) as root:
+            aside = put_aside(root, path)
             reported.add(place.before_paths + path)
-            return f"[{BY_WHOM} created {place.shown(path)}, which controls git: renamed to {aside}]"
-    return ""
+            lines[path] = f"[{BY_WHOM} created {place.shown(path)}, which controls git: renamed to {aside}]"
+    return lines
 
 
 def _replaced_ways(place: _Place, before: GuardedState) -> Iterator[str]:
@@ -347,19 +367,20 @@ def _put_back(place: _Place, before: GuardedState, reported: set[str], kept: Pat
         now = place.state(before)
         undo = _Undo(root, place=place, before=before, now=now, kept=kept)
         whole: set[str] = set()  # new or removed directories, whose contents are not listed
+        new: list[str] = []
         for change in changes_since(before, now):
             path = change.path
             if change.what == "new" and not change.within:
-                if line := _put_aside(place, path, before, reported):
-                    lines.append(line)
-                    continue
-                lines += _report_new([place.before_paths + path], reported)
+                new.append(path)
                 continue
             line = undo(change)
             if os.path.dirname(path) not in whole:
                 lines.append(line)
             if change.what != "changed" or before.entries[path].kind != now.entries[path].kind:
                 whole.add(path)
+    aside = _put_aside(place, new, before, reported)  # by configurations that have been restored
+    lines += aside.values()
+    lines += _report_new([place.before_paths + path for path in new if path not in aside], reported)
     return _shortened(lines)
 
 
