@@ -108,6 +108,11 @@ def _decoder() -> msgspec.msgpack.Decoder[_Piece]:
 
 
 @cache
+def _fact_decoder() -> msgspec.msgpack.Decoder[KnownFact]:
+    return msgspec.msgpack.Decoder(KnownFact)
+
+
+@cache
 def _defaults(made: type[Struct]) -> tuple[str | None, tuple[tuple[str, Any], ...]]:
     """Return the tag of a type, and the name and default of each of its fields."""
     made_by = ((each.name, each.default_factory, each.default) for each in fields(made))
@@ -243,22 +248,34 @@ def write_pieces(
         while os.fstat(record).st_size - known.size >= PIECE_BYTES and not is_over():
             start = known.size
             piece = _read_piece(path, key, start)
-            if piece is None or not _is_same(record, piece):
-                piece = _make_piece(record, key, start=start, last=known.seq)
-                if piece is None or is_over() or (body := _encoded(piece)) is None:
-                    break
-                replace_file(_piece_path(path, start), _mac(key, path, body) + body)
-            known = CachedEnd(piece.end, piece.facts[-1].seq)
+            if piece is not None and _is_same(record, piece):
+                known = CachedEnd(piece.end, piece.facts[-1].seq)
+                continue
+            new = _make_piece(record, key, start=start, last=known.seq)
+            if new is None or is_over():
+                break
+            replace_file(_piece_path(path, start), _mac(key, path, new.body) + new.body)
+            known = new.end
     return known
 
 
-def _make_piece(record: int, key: SessionKey, *, start: int, last: int) -> _Piece | None:
-    """Return the piece of the next lines of a transcript, behind the fact `last`; None if there is none."""
-    facts: list[Any] = []
+class _NewPiece(NamedTuple):
+    """The bytes of a piece that is not in a file yet, and the end of what it stands for."""
+
+    body: bytes
+    end: CachedEnd
+
+
+def _make_piece(record: int, key: SessionKey, *, start: int, last: int) -> _NewPiece | None:
+    """Return the piece of the next lines of a transcript, behind the fact `last`; None if there is none.
+
+    Each fact is encoded as soon as it is read: all facts of a piece together would take 17 MB of memory.
+    """
+    facts: list[msgspec.Raw] = []
     lazy: list[int] = []
     end = start
     sid = ""
-    with os.fdopen(os.dup(record), "rb", buffering=1 << 20) as file:
+    with os.fdopen(os.dup(record), "rb", buffering=1 << 16) as file:
         file.seek(start)
         while end - start < PIECE_BYTES:
             line = file.readline(MAX_LINE_BYTES)
@@ -272,23 +289,27 @@ def _make_piece(record: int, key: SessionKey, *, start: int, last: int) -> _Piec
             is_tail = isinstance(fact, Metadata) and fact.topic == TAIL_TOPIC
             if is_tail or isinstance(fact, UnknownFact) or fact.seq <= last:
                 return None
+            if (encoded := _encoded(fact)) is None:
+                return None
             if without is not None:
                 lazy += (fact.seq, end, len(line))
-            facts.append(fact)
+            facts.append(encoded)
             last = fact.seq
             sid = found
             end += len(line)
     digest = _sha256(record, start, end)
-    count = len(facts)
-    return _Piece(_form(), sid=sid, start=start, end=end, lines=count, sha256=digest, facts=facts, lazy=lazy)
+    made = (_form(), sid, start, end, len(facts), digest, facts, lazy)  # the fields of a _Piece
+    with suppress(ValueError):  # a lone surrogate in the id
+        return _NewPiece(msgspec.msgpack.encode(made), CachedEnd(end, last))
+    return None
 
 
-def _encoded(piece: _Piece) -> bytes | None:
-    """Return the piece as bytes; None if a value in it cannot be stored so, or is decoded to another one."""
+def _encoded(fact: Any) -> msgspec.Raw | None:
+    """Return a fact as bytes; None if a value in it cannot be stored so, or is decoded to another one."""
     with suppress(ValueError, OverflowError, msgspec.MsgspecError):  # large numbers, lone surrogates
-        body = msgspec.msgpack.encode(_row(piece))
-        if _decoder().decode(body) == piece:
-            return body
+        body = msgspec.msgpack.encode(_row(fact))
+        if _fact_decoder().decode(body) == fact:
+            return msgspec.Raw(body)
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from random import Random
 
@@ -10,11 +11,11 @@ import pytest
 from compact.block_tracker import BlockTracker, tracker_of
 from transcripts import load_cache
 from transcripts.codec import encode_fact
-from transcripts.facts import Fact, UnknownFact, User
+from transcripts.facts import Fact, Reply, Result, UnknownFact, User
 from transcripts.folding import Folded, fold
 from transcripts.load import KnownStart, LoadedTranscript, read_transcript
 from transcripts.load_cache import read_known_start, write_pieces
-from transcripts.messages import TextBlock
+from transcripts.messages import TextBlock, ToolUseBlock, Usage
 from transcripts.session_key import SessionKey
 
 from .random_histories import history
@@ -223,6 +224,27 @@ def test_only_what_is_new_is_written_and_what_belongs_to_no_session_is_removed(t
     write_pieces(path, KEY)
     after = {piece: piece.stat().st_ino for piece in pieces(path)}
     assert after.items() > before.items() and before and not orphan.exists()
+
+
+def test_writing_a_piece_takes_less_memory_than_its_facts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_cache, "PIECE_BYTES", 200_000)
+    path = tmp_path / ".transcripts" / "s.jsonl"
+    facts = list[Fact]()
+    for seq in range(1, 1_200, 2):
+        call = ToolUseBlock(f"toolu_{seq}", "read", {"file_path": f"file_{seq}", "offset": seq})
+        facts.append(Reply(seq, 1.5, (call,), (9,), Usage(1, 2, 3), "tool_use", True, "model", 0))
+        about = {"path": f"file_{seq}", "sha256": f"{seq:064}"}
+        facts.append(Result(seq + 1, 1.5, seq, 0, (TextBlock(f"line {seq}"),), (3,), about=about))
+    write(path, facts)
+    write_pieces(path, KEY)  # the decoders are made
+    pieces(path)[0].unlink()
+    tracemalloc.start()
+    write_pieces(path, KEY)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert pieces(path) and peak < 3 * load_cache.PIECE_BYTES
 
 
 def test_a_small_session_has_no_cache(tmp_path: Path) -> None:
