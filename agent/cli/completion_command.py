@@ -18,6 +18,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from agent.extensions.mcp import FILE_SCOPES
 from agent.model import CATALOG
 from agent.permissions import MODES
 from tools import BUILTIN, CONDITIONAL
@@ -26,8 +27,8 @@ from .arguments import COMMAND_HELP, parser
 from .client_flags import SETTING_SOURCES
 from .command_words import asks_for_help
 from .import_command import SOURCES
-from .mcp_command import MCP_ACTIONS
-from .sessions_command import ACTIONS
+from .mcp_command import MCP_ACTIONS, TRANSPORTS
+from .sessions_command import ACTIONS, FORMATS
 
 
 class Values(Struct, frozen=True):
@@ -46,6 +47,28 @@ SUBCOMMAND_WORDS: Mapping[str, tuple[str, ...]] = {
     "permissions": ("check",),
     "sessions": tuple(ACTIONS),
 }
+# Flags after a subcommand; None: without a value. No flag of makeroom has the same name and other values.
+SUBCOMMAND_FLAGS: Mapping[str, Mapping[str, Values | None]] = {
+    "import": {"--yes": None},
+    "mcp": {
+        "-s": Values(FILE_SCOPES),
+        "--scope": Values(FILE_SCOPES),
+        "-t": Values(TRANSPORTS),
+        "--transport": Values(TRANSPORTS),
+    },
+    "permissions": {"--sandboxed": Values(("on", "off"))},
+    "recall": {
+        "--scope": Values(("session", "project")),
+        "--session": Values(found="sessions"),
+        "--limit": Values(),
+        "--json": None,
+        "--queries": Values(found="files"),
+        "-C": Values(found="directories"),
+    },
+    "sessions": {"--format": Values(FORMATS)},
+    "verify": {"-C": Values(found="directories")},
+}
+TAKES_FILES = "replay"
 TAKES_FLAGS = "acp"  # a subcommand with the flags of makeroom
 _MODELS = Values((*CATALOG.aliases, *(model.id for model in CATALOG.models)))
 _TOOLS = Values((*BUILTIN, *CONDITIONAL))
@@ -66,8 +89,8 @@ _VALUES_BY_METAVAR = {
     "FILE": Values(found="files"),
     "FILE|JSON": Values(found="files"),
 }
-# Subcommands, and a word after one, that take the id of a session.
-_TAKE_SESSIONS: Mapping[str, tuple[str, ...]] = {"sessions": ("show", "export"), "verify": ()}
+# Words after a subcommand, or itself, that the id of a session follows.
+_TAKE_SESSIONS: Mapping[str, tuple[str, ...]] = {"sessions": ("show", "export"), "verify": ("verify",)}
 
 
 def run_completion(words: Sequence[str]) -> int:
@@ -94,6 +117,17 @@ def values_of(action: argparse.Action) -> Values:
     named = (_VALUES[name] for name in action.option_strings if name in _VALUES)
     by_metavar = _VALUES_BY_METAVAR.get(str(action.metavar), Values())
     return Values(tuple(map(str, action.choices))) if action.choices else next(named, by_metavar)
+
+
+def values_after(subcommand: str) -> Iterator[tuple[str, Values]]:
+    """Yield each word after which a subcommand takes known values, and the values."""
+    if words := SUBCOMMAND_WORDS.get(subcommand):
+        yield subcommand, Values(words)
+    for word in _TAKE_SESSIONS.get(subcommand, ()):
+        yield word, Values(found="sessions")
+    for flag, values in SUBCOMMAND_FLAGS.get(subcommand, {}).items():
+        if values is not None:
+            yield flag, values
 
 
 # Print the sessions of the directory, one line each: id, tab, description. Where a session is wanted, files
@@ -129,16 +163,19 @@ def _bash() -> Iterator[str]:
         if action.nargs == "?":
             reply = f"if [[ $current != -* ]]; then {reply}; fi"
         yield f"        {names}) {reply} ;;"
-    for name, actions in _TAKE_SESSIONS.items():
-        reply = f"{_bash_values(Values(found='sessions'))}; return"
-        yield f"        {'|'.join(actions or (name,))}) {reply} ;;"
     yield "    esac"
     yield '    for word in "${COMP_WORDS[@]:1:COMP_CWORD - 1}"; do'
     yield "        case $word in"
     yield f"            {TAKES_FLAGS}) if [[ $current == -* ]]; then break; fi; return ;;"
     for name in (name for name in SUBCOMMAND_HELP if name != TAKES_FLAGS):
-        words = " ".join(SUBCOMMAND_WORDS.get(name, ()))
-        yield f'            {name}) COMPREPLY=($(compgen -W "{words}" -- "$current")); return ;;'
+        yield f"            {name})"
+        yield "                case $before:$current in"
+        for before, values in values_after(name):
+            yield f"                    {before}:*) {_bash_values(values)} ;;"
+        if flags := " ".join(SUBCOMMAND_FLAGS.get(name, ())):
+            yield f'                    *:-*) COMPREPLY=($(compgen -W "{flags}" -- "$current")) ;;'
+        yield "                esac"
+        yield "                return ;;"
     yield "        esac"
     yield "    done"
     flags = " ".join(name for action in shown_flags() for name in action.option_strings)
@@ -181,9 +218,26 @@ def _zsh() -> Iterator[str]:
     yield "    _describe worktree found"
     yield "}"
     yield "_makeroom() {"
-    yield "    local context state line"
-    yield "    local -a commands words_of"
+    yield "    local context state line word before=$words[CURRENT-1]"
+    yield "    local -a commands"
     yield "    typeset -A opt_args"
+    yield '    for word in "${(@)words[2,CURRENT-1]}"; do'
+    yield "        case $word in"
+    yield f"            {TAKES_FLAGS}) break ;;"
+    for name in (name for name in SUBCOMMAND_HELP if name != TAKES_FLAGS):
+        yield f"            {name})"
+        yield "                case $before:$PREFIX in"
+        for word, values in values_after(name):
+            offer = _zsh_values(values).strip()
+            offer = f"compadd -- {offer[1:-1]}" if offer.startswith("(") else offer
+            yield f"                    {word}:*) {offer} ;;"
+        if flags := " ".join(SUBCOMMAND_FLAGS.get(name, ())):
+            yield f"                    *:-*) compadd -- {flags} ;;"
+        yield "                    *) _files ;;"
+        yield "                esac"
+        yield "                return ;;"
+    yield "        esac"
+    yield "    done"
     yield "    commands=("
     for name, text in SUBCOMMAND_HELP.items():
         yield f"        {shlex.quote(f'{name}:{text}')}"
@@ -197,21 +251,8 @@ def _zsh() -> Iterator[str]:
             value = f":{optional}{_value_name(action)}:{_zsh_values(values_of(action))}"
         for name in action.option_strings:
             yield f"        {shlex.quote(f'{name}[{help_text}]{value}')} \\"
-    yield "        '1: :->first' '*: :->rest'"
-    yield "    case $state in"
-    yield "        first) _describe command commands ;;"
-    yield "        rest)"
-    yield "            case $line[1]:$line[2] in"
-    for name, actions in _TAKE_SESSIONS.items():
-        for word in actions or ("*",):
-            yield f"                {name}:{word}) _makeroom_sessions; return ;;"
-    yield "            esac"
-    yield "            case $line[1] in"
-    for name, words in SUBCOMMAND_WORDS.items():
-        yield f"                {name}) words_of=({' '.join(words)}); _describe word words_of ;;"
-    yield "                *) _files ;;"
-    yield "            esac ;;"
-    yield "    esac"
+    yield "        '1: :->first' '*:file:_files'"
+    yield "    if [[ $state == first ]]; then _describe command commands; fi"
     yield "}"
     yield 'if [ "$funcstack[1]" = _makeroom ]; then _makeroom "$@"; else compdef _makeroom makeroom; fi'
 
@@ -240,21 +281,23 @@ def _fish() -> Iterator[str]:
     yield "complete -c makeroom -f"
     for name, text in SUBCOMMAND_HELP.items():
         yield f"complete -c makeroom -n __fish_use_subcommand -a {name} -d {_fish_quoted(text)}"
-    for name, words in SUBCOMMAND_WORDS.items():
-        condition = _fish_quoted(
-            f"__fish_seen_subcommand_from {name}; and test (count (commandline -opc)) -eq 2"
-        )
-        yield f"complete -c makeroom -n {condition} -a {_fish_quoted(' '.join(words))}"
-    for name, actions in _TAKE_SESSIONS.items():
-        condition = f"__fish_seen_subcommand_from {name}"
-        if actions:
-            condition += f"; and __fish_seen_subcommand_from {' '.join(actions)}"
-        yield f"complete -c makeroom -k -n {_fish_quoted(condition)} -a '(__makeroom_sessions)'"
+    for name in (name for name in SUBCOMMAND_HELP if name != TAKES_FLAGS):
+        seen = f"__fish_seen_subcommand_from {name}"
+        for word, values in values_after(name):
+            if word.startswith("-"):
+                continue
+            after = _fish_quoted(f"{seen}; and test (commandline -opc)[-1] = {word}")
+            kind, found = _fish_values(values)
+            yield f"complete -c makeroom{kind.replace(' -x', '')} -n {after} -a {_fish_quoted(found)}"
+        for flag, flag_values in SUBCOMMAND_FLAGS.get(name, {}).items():
+            kind, found = _fish_values(flag_values) if flag_values is not None else ("", "")
+            offer = f" -a {_fish_quoted(found)}" if found else ""
+            yield f"complete -c makeroom -n {_fish_quoted(seen)} {_fish_option(flag)}{kind}{offer}"
+    others = " ".join(name for name in SUBCOMMAND_HELP if name != TAKES_FLAGS)
+    no_other = _fish_quoted(f"not __fish_seen_subcommand_from {others}")
+    yield f"complete -c makeroom -n '__fish_seen_subcommand_from {TAKES_FILES}' -F"
     for action in shown_flags():
-        names = [
-            f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in action.option_strings
-        ]
-        option = f"complete -c makeroom {' '.join(names)}"
+        option = f"complete -c makeroom -n {no_other} {' '.join(map(_fish_option, action.option_strings))}"
         kind = ""
         if action.nargs != 0:
             kind, found = _fish_values(values_of(action))
@@ -276,6 +319,10 @@ def _fish_values(values: Values) -> tuple[str, str]:
             return " -x", "(ls .makeroom/worktrees 2>/dev/null)"
         case _:
             return " -x", " ".join(values.words)
+
+
+def _fish_option(name: str) -> str:
+    return f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"
 
 
 def _fish_quoted(text: str) -> str:

@@ -58,6 +58,8 @@ from .command_words import OneLineParser, asks_for_help
 from .launch import run_setup, with_errors_reported
 from .recall_command import print_text
 
+TRANSPORTS = ("stdio", "http", "sse")
+
 
 def run_mcp(words: list[str]) -> int:
     """Run `mcp` with these words. Returns 0, 1 if a server fails, 2 for a usage error."""
@@ -85,7 +87,7 @@ def _parsed(action: str, words: list[str]) -> argparse.Namespace:
     if action == "add-json":
         parser.add_argument("json")
     if action == "add":
-        parser.add_argument("-t", "--transport", choices=("stdio", "http", "sse"))
+        parser.add_argument("-t", "--transport", choices=TRANSPORTS)
         parser.add_argument("-e", "--env", action="append", default=[])
         parser.add_argument("-H", "--header", action="append", default=[])
         parser.add_argument("target", nargs="*")

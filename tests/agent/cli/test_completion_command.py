@@ -7,11 +7,13 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
+from agent.__main__ import SUBCOMMANDS
 from agent.cli.arguments import COMMAND_HELP
-from agent.cli.completion_command import SUBCOMMAND_WORDS, run_completion, shown_flags
+from agent.cli.completion_command import SUBCOMMAND_FLAGS, SUBCOMMAND_WORDS, run_completion, shown_flags
 from agent.menus import session_line
 from transcripts import SessionSummary
 from transcripts.secrets import SecretMasks
@@ -75,6 +77,11 @@ def completed(text: str, words: Sequence[str], folder: Path) -> list[str]:
         (["--permission-mode", "="], ["manual", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]),
         (["--permission-mode", "=", "p"], ["plan"]),
         (["--worktree", "--sand"], ["--sandbox"]),
+        (["sessions", "export", "x", "--format", ""], ["md", "html", "json", "jsonl", "claude-code"]),
+        (["sessions", "export", "x", "--"], ["--format"]),
+        (["mcp", "add", ""], []),
+        (["mcp", "add", "x", "--scope", "u"], ["user"]),
+        (["recall", "x", "--scope", ""], ["session", "project"]),
     ],
 )
 def test_bash_completes(
@@ -175,6 +182,10 @@ def test_other_shells_complete(shell: str, tmp_path: Path, capsys: pytest.Captur
         "makeroom verify ": {SHORT},
         "makeroom verify READ": {"README.md"},
         "makeroom completion z": {"zsh"},
+        "makeroom sessions export x --format j": {"json", "jsonl"},
+        "makeroom sessions export x --f": {"--format"},
+        "makeroom mcp add x -t ": {"stdio", "http", "sse"},
+        "makeroom replay READ": {"README.md"},
     }.items():
         assert offered_by(shell, line, tmp_path, environ) == offered, line
 
@@ -209,6 +220,15 @@ def test_fish_describes_flags_and_not_their_values(
     ran = subprocess.run(argv, cwd=tmp_path, env=environ, capture_output=True, text=True, check=True)
     flag, value = ran.stdout.splitlines()
     assert flag.startswith("--model\tuse this model") and value == "haiku"
+
+
+def test_the_flags_after_subcommands_are_in_their_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, flags in SUBCOMMAND_FLAGS.items():
+        assert resolve_name(SUBCOMMANDS[name])(["--help"]) == 0
+        shown = capsys.readouterr().out
+        short = {"--scope": "-s", "--transport": "-t"} if name == "mcp" else {}
+        for flag in flags:
+            assert f"{short.get(flag, flag)} " in shown, (name, flag)
 
 
 def test_an_unknown_shell_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
