@@ -73,15 +73,12 @@ def _is_guarded(path: str, context: Workspace) -> bool:
     return found.st_nlink > 1 and any(os.path.samestat(found, each) for each in guarded)
 
 
-_MAX_GUARDED_FILES = 2_000  # in the directories below
-
-
 def _guarded_files(root: Path) -> Iterator[os.stat_result]:
     """Yield the guarded files below a root that a hard link may also name, up to a limit."""
     walks = (os.walk(root / name) for name in _LINKABLE_FOLDERS)
     files = (Path(folder, file) for walk in walks for folder, _, names in walk for file in names)
     named = (root / name for name in _LINKABLE_FILES)
-    for file in chain(named, islice(files, _MAX_GUARDED_FILES)):
+    for file in chain(named, islice(files, 2_000)):
         with suppress(OSError):
             yield file.stat()
 

@@ -217,13 +217,10 @@ def _advice(end: CommandEnd, line: str, text: str, context: CommandContext) -> s
     return f"[hint: {found}]" if may_hint and (found := hint(line, text)) else None
 
 
-_MAX_SCREEN_CHARS = 10_000  # for the user, if a file has all of it
-
-
 def _for_user(spool: Spool, context: CommandContext) -> dict[str, Any]:
     """Return the end of the output; if it is longer, the number of lines `above` and the `file` with all."""
     stored = spool.stored(context.folder)
-    most = max(_MAX_SCREEN_CHARS, 0 if stored else shown_chars(context.environ)[0])
+    most = max(10_000, 0 if stored else shown_chars(context.environ)[0])
     text = as_drawn(decoded_output(spool.tail(), _codec_of(spool)))
     if spool.whole and len(text) <= most:
         return {"text": escaped(text)}

@@ -374,12 +374,11 @@ def _simple_size(simple: Callable[[str], str], text: str, characters: int) -> in
 
 
 _MAX_PIECES = 40  # of one size, searched for at most
-_MAX_SOUGHT_CHARS = 2_000  # of a text, cut into such pieces
 
 
 def _likely_place(line: str, wanted: str) -> int:
     """Find the likely start of the text in the line, by its rarest piece there; 0 if none occurs."""
-    wanted = wanted[:_MAX_SOUGHT_CHARS]
+    wanted = wanted[:2_000]
     for size in _PIECE_CHARS:
         starts = range(0, max(1, len(wanted) - size + 1), 1 + len(wanted) // _MAX_PIECES)
         counts = [(count, at) for at in starts if (count := line.count(wanted[at : at + size]))]

@@ -13,7 +13,6 @@ from tools.path_suggestions import suggestions
 from .base import ToolError
 
 _GLOB_CHARS = frozenset("*?")
-TEMPORARY_FOLDERS = ("/tmp/", "/var/tmp/")
 _ADVICE = {
     errno.EACCES: ("permission denied", "Ask the user to change its permissions, or use another file"),
     errno.EPERM: ("the system does not permit it", "Ask the user; the file may be marked immutable"),
@@ -51,7 +50,7 @@ def os_errors_explained(path: str, root: Path) -> Iterator[None]:
             near = " or ".join(one_line_path(each, root) for each in suggestions(path, root))
             hint = f"Did you mean {near}?" if near else "Check the path; glob finds files by name."
             tools = "" if near else "glob"
-            if path.startswith(TEMPORARY_FOLDERS) and not path.startswith(f"{root}/"):
+            if path.startswith(("/tmp/", "/var/tmp/")) and not path.startswith(f"{root}/"):
                 hint = "Sandboxed commands have a private /tmp: use bash to read files there."
                 tools = "bash"
             if _GLOB_CHARS.intersection(name):

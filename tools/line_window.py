@@ -135,7 +135,6 @@ class _HashingReader(io.RawIOBase):
 
 
 _SCAN_CHARS = 64 * 1024  # of a large file, read at once
-_MAX_TAIL_LINES = 20_000  # at the end of a large file, within which a window may begin
 
 
 def _scan(
@@ -148,7 +147,7 @@ def _scan(
 ) -> LineWindow:
     """Read the lines and keep the wanted ones. A huge file is read no further than these."""
     offset, limit = wanted
-    kept: deque[tuple[str, int]] = deque(maxlen=min(-offset, _MAX_TAIL_LINES) if offset < 0 else None)
+    kept: deque[tuple[str, int]] = deque(maxlen=min(-offset, 20_000) if offset < 0 else None)
     line = 1
     start = ""
     length = 0
@@ -215,17 +214,13 @@ def _form_of(sample: bytes) -> TextForm | None:
     return found and found[1]
 
 
-_MIN_DATA_LETTERS = 20
-_SHOWN_DATA_CHARS = 100
-
-
 def _shown_width(line: str) -> int:
     """Return the number of characters of a line to show; fewer if the line is encoded data."""
     if len(line) < MAX_WIDTH_CHARS:
         return MAX_WIDTH_CHARS
     data = _ENCODED_DATA.search(line, 0, MAX_WIDTH_CHARS)
-    is_data = data is not None and len(set(data[0])) >= _MIN_DATA_LETTERS
-    return min(MAX_WIDTH_CHARS, data.start() + _SHOWN_DATA_CHARS) if is_data and data else MAX_WIDTH_CHARS
+    is_data = data is not None and len(set(data[0])) >= 20
+    return min(MAX_WIDTH_CHARS, data.start() + 100) if is_data and data else MAX_WIDTH_CHARS
 
 
 def _shown(lines: list[str], max_bytes: int, lengths: list[int] | None = None) -> list[str]:

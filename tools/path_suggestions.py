@@ -15,7 +15,6 @@ from tools.files import names_in
 from tools.search import list_project
 from transcripts.patterns import lazy_pattern
 
-_MIN_NAME_LIKENESS = 0.7  # difflib's ratio of names without their extensions
 _NOT_OF_PATH = lazy_pattern(r"(?::\d+(?:[:-]\d+)?|#L\d+(?:-L?\d+)?)?[\s'\"]*\Z")  # a.py:12, a.py#L3, a space
 _GUESSED_NAMES = lazy_pattern(r"|__init__\.py|index\.\w+|README.*", re.IGNORECASE)  # too common
 
@@ -27,7 +26,7 @@ def suggestions(path: str, root: Path) -> list[str]:
     by_stem: dict[str, list[str]] = {}  # compared without extensions, which are often the same
     for each in names_in(folder):
         by_stem.setdefault(_stem(each), []).append(each)
-    stems = get_close_matches(_stem(name), by_stem, 3, _MIN_NAME_LIKENESS)
+    stems = get_close_matches(_stem(name), by_stem, 3, 0.7)
     near = [each for stem in stems for each in _by_extension(by_stem[stem], name)[:2]]
     found = [os.path.join(folder, each) for each in near]
     parts = path.split("/")
@@ -46,12 +45,9 @@ def _by_extension(names: list[str], wanted: str) -> list[str]:
     return sorted(names, key=lambda name: os.path.splitext(name.casefold())[1] != ending)
 
 
-_LOOK_LIMIT_S = 0.15  # for files of the same name elsewhere in the project; it keeps the screen waiting
-
-
 def _of_same_name(root: Path, name: str) -> list[str]:
     """Return files of that name anywhere in a project, as far as a short search finds them."""
-    until = monotonic() + _LOOK_LIMIT_S
+    until = monotonic() + 0.15  # it keeps the screen waiting
     names = list_project(root, lambda: monotonic() > until)
     same = (each for each in names if each.rpartition("/")[2].casefold() == name.casefold())
     return [os.path.join(root, each) for each in islice(same, 3)]

@@ -56,9 +56,6 @@ def _access(arguments: FetchArguments, context: ToolContext) -> tuple[Access, ..
     return (Access("network", address.place, outside=address.is_local),)
 
 
-_PDF_LIMIT_S = 30.0  # a page takes about 10 ms
-
-
 async def fetch_page(arguments: FetchArguments, call: ToolCall) -> ToolResult:
     from .web import PDF, WebError, document_text, fetch_document, readable_bytes  # h11 and ssl: 20 ms
 
@@ -67,7 +64,7 @@ async def fetch_page(arguments: FetchArguments, call: ToolCall) -> ToolResult:
     try:
         document = await fetch_document(address, context.environ, readable_bytes)
         if document.kind == PDF:
-            return await in_thread(_PDF_LIMIT_S, partial(_pages, document, call))
+            return await in_thread(30.0, partial(_pages, document, call))  # a page takes about 10 ms
         text = await document_text(context, document)
     except WebError as error:
         problem, _, remedy = str(error).partition("\n")

@@ -186,14 +186,11 @@ def _piece_path(path: Path, start: int) -> Path:
     return _folder_of(path) / f"{path.stem}.{start}"
 
 
-_MAX_PIECE_BYTES = 1 << 28
-
-
 def _read_piece(path: Path, key: SessionKey, start: int) -> _Piece | None:
     """Return the piece that begins at a byte, if there is one that this version wrote on this machine."""
     try:
         with opened_unread(_piece_path(path, start)) as fd:
-            size = min(os.fstat(fd).st_size, _MAX_PIECE_BYTES)
+            size = min(os.fstat(fd).st_size, 1 << 28)
             data = b"".join(read_pieces(fd, 0, size))
         body = data[_MAC_BYTES:]
         if data[:_MAC_BYTES] != _mac(key, path, body):

@@ -20,8 +20,6 @@ from .spare_copy import Restored, SpareCopy, is_ours, lock_folder
 from .spare_files import SpareFile
 from .storage.disk import DISK, opened_fd, project_key, read_pieces, replace_and_open
 
-MAX_LEFT_S = 30 * 86_400.0  # age at which the abandoned copy of another project is removed
-
 
 def recover_transcripts(home: Path, places: Iterable[Path]) -> Restored:
     """Restore the transcripts that commands changed before the process that ran them was killed."""
@@ -30,7 +28,7 @@ def recover_transcripts(home: Path, places: Iterable[Path]) -> Restored:
     for folder in [each for place in places for each in _folders_in(place)]:
         is_here = folder.name.startswith(project_key(home))
         with suppress(OSError):
-            if not is_here and time.time() - folder.stat().st_mtime < MAX_LEFT_S:
+            if not is_here and time.time() - folder.stat().st_mtime < 30 * 86_400.0:
                 continue
             copy = SpareCopy(home, folder, lock_folder(folder))
             if is_here and (folder / "running").exists():

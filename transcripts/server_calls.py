@@ -14,21 +14,19 @@ from .entries import Entry, Exchange
 from .messages import Block, UnknownBlock
 from .view import Part
 
-CALL_TYPE = "server_tool_use"
-RESULT_ENDING = "_tool_result"  # web_search_tool_result, web_fetch_tool_result, ...
 PAUSED = "pause_turn"
 
 
 def call_id(block: Block) -> str | None:
     """Return the id of a call that the API runs; None for every other block."""
-    if not isinstance(block, UnknownBlock) or block.raw.get("type") != CALL_TYPE:
+    if not isinstance(block, UnknownBlock) or block.raw.get("type") != "server_tool_use":
         return None
     return str(block.raw.get("id"))
 
 
 def answered_id(block: Block) -> str | None:
     """Return the id of the call that a result of the API answers; None for every other block."""
-    if not isinstance(block, UnknownBlock) or not str(block.raw.get("type")).endswith(RESULT_ENDING):
+    if not isinstance(block, UnknownBlock) or not str(block.raw.get("type")).endswith("_tool_result"):
         return None
     return str(block.raw.get("tool_use_id"))
 

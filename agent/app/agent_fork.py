@@ -15,9 +15,6 @@ from transcripts import TextBlock
 
 from .nested_context import NestedCall
 
-FORK_REQUESTS = 10  # expected of an agent
-REREAD_TOKENS = 8_000  # expected to be looked up again by an agent without the conversation
-
 
 def fork_pays(tokens: int, prefix: int, prices: Prices) -> bool:
     """Return whether a fork of a conversation of `tokens` costs less than a fresh session.
@@ -26,10 +23,10 @@ def fork_pays(tokens: int, prefix: int, prices: Prices) -> bool:
     tokens once and reads it afterwards. It looks up again what it needs, half-way through on average, and so
     carries that in half of its requests.
     """
-    requests = FORK_REQUESTS
+    requests = 10  # expected of an agent
     copy = requests * tokens * prices.read
     own = (prices.write + (requests - 1) * prices.read) * prefix
-    return copy <= own + REREAD_TOKENS * (prices.write + requests / 2 * prices.read)
+    return copy <= own + 8_000 * (prices.write + requests / 2 * prices.read)  # it looks up that much again
 
 
 def works_as_fork(call: NestedCall) -> bool:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 GIVEN_NONE = GivenSettings()
 SWITCHED_OFF = ("0", "false", "no", "off")  # values that switch an environment variable off
-SWITCHED_ON = ("1", "true", "yes", "on")
 
 
 class Config(Struct, frozen=True):
@@ -358,7 +357,7 @@ def _switches_compaction_off(environ: Mapping[str, str]) -> str | None:
     """
     for name in ("MAKEROOM_AUTO_COMPACT", "CLAUDE_AUTO_COMPACT"):
         if text := (_value(environ, name) or "").lower():
-            if text not in (*SWITCHED_OFF, *SWITCHED_ON):
+            if text not in (*SWITCHED_OFF, "1", "true", "yes", "on"):
                 raise ConfigError(f"{name}={text!r}: must be true or false")
             return name if text in SWITCHED_OFF else None
     disabling = ("DISABLE_COMPACT", "DISABLE_AUTO_COMPACT")

@@ -126,12 +126,9 @@ async def preloaded_skills(call: NestedCall, context: TurnContext) -> list[Block
     return blocks
 
 
-MAX_AGENT_REQUESTS = 50  # per agent
-
-
 def _most_requests(call: NestedCall) -> int:
     of_definition = call.definition.max_turns if call.definition is not None else None
-    return min(filter(None, (MAX_AGENT_REQUESTS, call.request.max_turns, of_definition)))
+    return min(filter(None, (50, call.request.max_turns, of_definition)))
 
 
 def _system(call: NestedCall, tools: Mapping[str, Tool]) -> tuple[str, ...]:

@@ -25,7 +25,6 @@ from tools.processes import filter_environment
 from transcripts import Block, ImageBlock, TextBlock
 from transcripts.storage import make_private_folders, replace_file
 
-MAX_PASTED_PATHS = 10  # images that are dropped at once
 IMAGES_FOLDER = "images"  # for images from the clipboard, in the state directory
 
 
@@ -47,7 +46,7 @@ def named_images(text: str) -> list[PastedImage]:
     a file that is not an image of a supported format.
     """
     paths = list(_paths(text.strip()))
-    if not 0 < len(paths) <= MAX_PASTED_PATHS or not all(path.is_absolute() for path in paths):
+    if not 0 < len(paths) <= 10 or not all(path.is_absolute() for path in paths):
         return []
     if not all(path.is_file() for path in paths) or any('"' in str(path) for path in paths):
         return []

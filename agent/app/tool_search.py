@@ -21,7 +21,6 @@ from transcripts import to_json_bytes
 from .setup import RunSetup
 from .web_tools import serves_web_tools
 
-MAX_LOADED_SHARE = 0.1  # of the window, for tools of MCP servers; more are deferred
 SEARCH_TOOL: Mapping[str, Any] = {
     "type": "tool_search_tool_bm25_20251119",
     "name": "tool_search_tool_bm25",
@@ -41,7 +40,8 @@ def defers_tools(setup: RunSetup, tools: Iterable[Tool], window: int, counter: T
     if not serves_web_tools(setup):
         return False
     foreign = [tool for tool in tools if tool.name.startswith(FOREIGN_PREFIX)]
-    return counter.text(to_json_bytes(list(definitions(foreign))).decode()) > window * MAX_LOADED_SHARE
+    # If they take more, they are deferred.
+    return counter.text(to_json_bytes(list(definitions(foreign))).decode()) > window * 0.1
 
 
 def sent_definitions(tools: Iterable[Tool]) -> tuple[Mapping[str, Any], ...]:

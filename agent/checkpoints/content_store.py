@@ -16,8 +16,6 @@ from transcripts.storage import replace_file
 from .large_contents import LargeContents
 from .store_folder import make_store_folder, prune
 
-MAX_CONTENT_BYTES = 128 << 20  # of one that is not in the large store: a file of 16 MB, or a reflog
-
 
 class ContentStore(Struct):
     """Compressed contents below `folder`, at most `max_bytes` in total; those of large files are beside it.
@@ -68,7 +66,7 @@ class ContentStore(Struct):
 
     def get(self, digest: str) -> bytes | None:
         """Return contents by their hash; None if they are missing, damaged or too large for memory."""
-        content = self._read(self._path(digest), MAX_CONTENT_BYTES)
+        content = self._read(self._path(digest), 128 << 20)  # a file of 16 MB, or a reflog
         if content is None or hashlib.sha256(content).hexdigest() != digest:
             return self.large.read(digest)
         return content

@@ -139,14 +139,11 @@ def _written_in_place(checkpoints: Checkpoints, made: Iterable[RestoreStep]) -> 
     return found
 
 
-_MAX_DIFFED_LINES = 4_000  # of both contents together; above, moved lines are not recognized
-
-
 def line_counts(old: bytes, new: bytes) -> tuple[int, int]:
     """Return (lines added, lines removed) between two contents."""
     before = old.splitlines()
     after = new.splitlines()
-    if len(before) + len(after) > _MAX_DIFFED_LINES:
+    if len(before) + len(after) > 4_000:  # then moved lines are not recognized
         had = Counter(before)
         has = Counter(after)
         return (has - had).total(), (had - has).total()

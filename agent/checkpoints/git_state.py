@@ -48,7 +48,6 @@ _MAX_ENTRIES = 20_000  # looked at to see whether a repository has changed
 _Stamp = tuple[str, int, int, int]  # a path in the git directory: time, inode number, size
 _Object = tuple[str, int, int]  # a path in the git directory: inode number, size
 _LOG_LINE = lazy_bytes_pattern(rb"[0-9a-f]{40,64} [0-9a-f]{40,64} [^\n]*\n")
-_MAX_LOGS = 100  # reflogs that are kept
 _MAX_LOG_BYTES = 1 << 20  # of one
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
 
@@ -268,7 +267,7 @@ def reflogs(top: Path) -> dict[str, str]:
     for folder, start, only in places:
         with suppress(OSError), closing(safe_open(os.path.realpath(folder), _FOLDER_FLAGS)) as git:
             waiting = [start]
-            while waiting and len(found) < _MAX_LOGS:
+            while waiting and len(found) < 100:
                 name = waiting.pop()
                 with suppress(OSError), closing(safe_open(name, _FOLDER_FLAGS, base=git)) as here:
                     for entry in sorted(os.listdir(here)):  # noqa: PTH208 - a descriptor

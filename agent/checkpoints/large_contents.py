@@ -24,7 +24,6 @@ from tools.files import closing, safe_open
 from .store_folder import make_store_folder, prune
 
 PIECE_BYTES = 1 << 20
-FREE_DISK_SHARE = 10  # copies may use one part in this many of the free disk space
 
 
 class LargeContents(Struct):
@@ -91,7 +90,7 @@ class LargeContents(Struct):
             with suppress(OSError):
                 used = prune(self.folder, self.max_bytes // 2)
                 free = shutil.disk_usage(self.folder).free
-                self._left_bytes = min(self.max_bytes - used, free // FREE_DISK_SHARE)
+                self._left_bytes = min(self.max_bytes - used, free // 10)
 
     @contextmanager
     def opened(self, digest: str) -> Iterator[int]:

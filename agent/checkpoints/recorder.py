@@ -38,10 +38,8 @@ from .snapshot import (
     shown_paths,
 )
 
-MANY_BYTES = 256 << 20  # after reading this much, stamps are saved for later sessions
 MAX_INCOMPLETE_SCANS = 3  # scans that reached a limit; after these, commands are no longer covered
 
-AFTER_SHARE = 0.25  # of the time for contents, used after a command, which has changed few of them
 UNSEEN_CHANGES = (
     "this project is too large for checkpoints: /rewind may not undo all changes that commands make. In"
     " manual mode such commands need your approval"
@@ -101,7 +99,7 @@ class SharedRecording(Struct):
         if self.unread is None:
             self.scanner.store.measure()  # first: it may remove what the stamps are about
             self.scanner.stamps = self.log.load_stamps()
-        share = 1.0 if self.before is None or self.unread is None else AFTER_SHARE
+        share = 1.0 if self.before is None or self.unread is None else 0.25  # a command has changed few files
         snapshot = self.scanner.scan(share)
         if self.scanner.abandoned:
             return snapshot
@@ -113,7 +111,7 @@ class SharedRecording(Struct):
         self.newly_read += snapshot.read
         self.newly_read_bytes += snapshot.read_bytes
         many_files = 10 * MANY_FILES if self.unread else MANY_FILES
-        if self.newly_read > many_files or self.newly_read_bytes > MANY_BYTES:
+        if self.newly_read > many_files or self.newly_read_bytes > 256 << 20:
             self.newly_read = 0
             self.newly_read_bytes = 0
             # A later session tries to store the other files again.

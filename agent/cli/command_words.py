@@ -55,9 +55,7 @@ ELSEWHERE = {
 OWN_WORDS = ("help", "version")  # commands without a module
 USAGE_CODE = 2  # the exit code of every usage error
 OF_THE_LIBRARY = ("argument ", "unknown option ", "the following ")  # messages without a remedy
-UNKNOWN_WORDS = "unrecognized arguments: "  # the start of the message of argparse
 HEADLESS_FLAGS = frozenset(("-p", "--print", "--input-format"))
-CD_FLAGS = ("-C", "--cd")
 _WANTS_RESULT = lazy_pattern(r"--(?:in|out)put-format[= ](?:stream-)?json\b")
 # Commands that take a command line, whose options are not those of makeroom.
 TAKE_COMMAND_LINES = ("mcp", "permissions")
@@ -81,7 +79,7 @@ class OneLineParser(argparse.ArgumentParser):
         (file or sys.stdout).write(self.format_help())
 
     def error(self, message: str) -> NoReturn:
-        wrong = message.removeprefix(UNKNOWN_WORDS)
+        wrong = message.removeprefix("unrecognized arguments: ")
         if wrong != message and (flag := wrong.split()[0].partition("=")[0]).startswith("-"):
             shown = (each for each in self._actions if each.help != argparse.SUPPRESS)
             flags = {name.lstrip("-"): name for each in shown for name in each.option_strings}
@@ -182,7 +180,7 @@ def _take_folder(words: list[str]) -> str:
     at = 0
     while at < len(words) and words[at] != "--":
         name, given, value = words[at].partition("=")
-        if name in CD_FLAGS and (given or at + 1 < len(words)):
+        if name in ("-C", "--cd") and (given or at + 1 < len(words)):
             folder = value if given else words[at + 1]
             del words[at : at + 1 + (not given)]
         else:

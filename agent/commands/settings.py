@@ -320,7 +320,8 @@ async def _change_named(controller: Controller, name: str, value: str, listed: s
 
 async def _change_setting(controller: Controller, name: str, value: str = "") -> Event | None:
     """Change a setting for this session if possible; without a value, show it or choose a value."""
-    if name in CHANGED_BY and (value or controller.chooser is not None or name not in SCREEN_SETTINGS):
+    # The commands of these two do not show the value.
+    if name in CHANGED_BY and (value or controller.chooser is not None or name not in ("theme", "editing")):
         changed = await CHANGED_BY[name](controller, value)
         if isinstance(changed, Notice) and changed.code:  # it shows the usage of the other command
             text = f"cannot set {name} to {value!r}: it must be {form_of(name)}"
@@ -372,7 +373,6 @@ async def _set_mode(controller: Controller, value: str) -> Event | None:
     return await set_permissions(controller, f"mode {value}" if value else "")
 
 
-SCREEN_SETTINGS = ("theme", "editing")  # whose commands do not show the value
 # Setting -> the function that changes it for this session; without a value, it shows a menu.
 CHANGED_BY: Mapping[str, Callable[[Controller, str], Awaitable[Event | None]]] = {
     "model": set_model,

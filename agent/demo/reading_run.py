@@ -17,7 +17,6 @@ from transcripts.patterns import lazy_pattern
 
 from .conversation import Answer, Step, calls_in, own_text, tool_call
 
-PAGE_FILES = 100  # listed at a time
 _READ_ALL = (
     r"(?i)\b(read|look at|go through) (every|each|all)( of)?( the)? (?P<what>[\w.*+#-]*?)\s*files?\b"
     r"( (in|under|inside|within|from|of|below) (the )?(?P<where>`[^`]+`|'[^']+'|\"[^\"]+\"|[^\s,;:!?]+))?"
@@ -49,7 +48,7 @@ class ReadingRun(Struct, frozen=True):
         """Return the command that prints a page of paths from number `start` on, and the total number."""
         where = shlex.quote(self.where)
         pattern = shlex.quote(self.pattern)
-        pages = f"{start},{start + PAGE_FILES - 1}p;$="
+        pages = f"{start},{start + 99}p;$="
         return (
             f"find {where} -type f -name {pattern} -not -path '*/.[!.]*' | LC_ALL=C sort | sed -n '{pages}'"
         )

@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from tools.sandbox import short_path
 
-MIN_GROUPED_FILES = 4  # fewer are listed one by one
-
 
 class IgnoredPart(NamedTuple):
     """A part of a file that has no effect, with the reason."""
@@ -37,7 +35,7 @@ def ignored_by_place(parts: Iterable[IgnoredPart]) -> list[IgnoredPlace]:
         alike.setdefault(tuple(part._replace(path=Path()) for part in found), []).append(path)
     places: list[IgnoredPlace] = []
     for paths in alike.values():
-        if len(paths) >= MIN_GROUPED_FILES:
+        if len(paths) >= 4:  # fewer are listed one by one
             folder = os.path.commonpath([path.parent for path in paths])
             place = f"{len(paths)} files in {short_path(folder)}"
             places.append(IgnoredPlace(place, of_files[paths[0]]))

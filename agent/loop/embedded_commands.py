@@ -13,7 +13,6 @@ from .changed_files import checkpointed
 from .context import TurnContext
 from .leaving import Leaving
 
-EMBEDDED_TIMEOUT_S = 10.0
 MAX_EMBEDDED_CHARS = 10_000  # of the output of one line
 RUNNING_TOOL = "bash"
 
@@ -30,7 +29,7 @@ async def embedded_output(context: TurnContext, emit: Emit, line: str, ident: st
     tool = context.tools.get(RUNNING_TOOL)
     if tool is None:
         return f"[not run: {line}: {RUNNING_TOOL} is not available here]"
-    given = {"command": line, "timeout": int(EMBEDDED_TIMEOUT_S * 1000)}
+    given = {"command": line, "timeout": 10_000}
     try:
         call = parse_call(context, ToolUseBlock(ident, name=RUNNING_TOOL, input=given), tool)
         permission = await ask_permission(context, emit, call)

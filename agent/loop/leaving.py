@@ -38,8 +38,6 @@ from .context import TurnContext
 WHY = "The command already ran partially; approving runs it again."
 WAITING = "The command is running, and its connection is waiting for your answer."
 
-_DIRECT = ("ssh", "scp", "sftp", "rsync")  # programs that no proxy connects, so allowing a host does not help
-
 
 class Passage(Struct, frozen=True):
     """An access that the sandbox can allow: to "write" or "read" the path `target`, or to "reach" that host.
@@ -209,7 +207,8 @@ def passage_for(refusal: BlockedAccess, profile: SandboxProfile, home: Path) -> 
     """
     target = Path(refusal.target)
     if refusal.action == "reach":
-        return None if refusal.program in _DIRECT else _way_to_host(refusal.target)
+        # No proxy connects them, so allowing a host does not help.
+        return None if refusal.program in ("ssh", "scp", "sftp", "rsync") else _way_to_host(refusal.target)
     if any(target.is_relative_to(place) for place in (*profile.records, *profile.read_only)):
         return None
     if refusal.action == "read":

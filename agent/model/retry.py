@@ -29,7 +29,6 @@ MAX_WAIT_S = 60.0
 MAX_PATIENT_WAIT_S = 2.0  # so that a server that has restarted is soon found
 MAX_RETRY_AFTER_S = 600.0
 MAX_HEADER_CHARS = 100  # of a header with a number or a date
-MAX_JITTER = 0.25  # share by which a wait may be reduced
 
 
 class Retry(Struct, frozen=True):
@@ -74,7 +73,7 @@ class Failures(Struct):
         asked = error.retry_after or 0.0
         if asked > MAX_RETRY_AFTER_S:
             return None
-        backoff = min(MAX_WAIT_S, FIRST_WAIT_S * 2.0 ** (failed - 1)) * (1 - MAX_JITTER * jitter)
+        backoff = min(MAX_WAIT_S, FIRST_WAIT_S * 2.0 ** (failed - 1)) * (1 - 0.25 * jitter)
         if error.patience_s is not None and self.patient:
             return _patient_retry(failed, backoff, self._since + error.patience_s - now)
         tries = self.most

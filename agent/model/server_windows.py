@@ -28,7 +28,6 @@ WINDOW_FIELDS = (
 )
 
 MAX_SUGGESTED_MODELS = 5
-MAX_MODEL_ID_CHARS = 200  # of a model in a server's list; ids are shown, recorded and sent
 
 Get = Callable[[str], Awaitable[Any]]
 """Gets the JSON value at a path below the root of a server, None if there is none."""
@@ -42,7 +41,7 @@ def listed_models(answer: Any) -> list[dict[str, Any]]:
 
 
 def _is_model_id(value: Any) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= MAX_MODEL_ID_CHARS and value.isprintable()
+    return isinstance(value, str) and 0 < len(value) <= 200 and value.isprintable()
 
 
 def facts_from_list(known: ModelFacts, entries: list[dict[str, Any]]) -> ModelFacts:

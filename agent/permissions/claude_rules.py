@@ -32,8 +32,6 @@ _PATH_TOOLS = {
     **dict.fromkeys(("read", "grep", "glob", "ls", "notebookread"), READING),
     **dict.fromkeys(("edit", "write", "multiedit", "notebookedit"), EDITING),
 }
-_WITHOUT_ARGUMENTS = ("task", "agent")  # whose arguments no rule matches here
-_MAX_VARIANTS = 16  # of the words of a command
 
 
 class UnreadableRule(ValueError):
@@ -56,7 +54,7 @@ def translate_rule(text: str, folder: str) -> tuple[Rule, ...]:
         rules = list(_about_commands(pattern))
     elif pattern and lower in _PATH_TOOLS:
         rules = [Rule(_PATH_TOOLS[lower], each) for each in path_patterns(pattern, folder)]
-    elif pattern and lower in _WITHOUT_ARGUMENTS:
+    elif pattern and lower in ("task", "agent"):  # whose arguments no rule matches here
         raise ValueError("makeroom does not match the types of agents")
     else:
         rules = list(_about_others(name, pattern))
@@ -80,7 +78,7 @@ def _about_commands(pattern: str) -> Iterator[Rule]:
         return
     words = (rule.pattern or "").split()
     choices = [list(_spread(word, at, len(words) - 1)) for at, word in enumerate(words)]
-    for chosen in islice(product(*choices), _MAX_VARIANTS):
+    for chosen in islice(product(*choices), 16):
         yield replace(rule, pattern=" ".join(chosen))
     if pattern.endswith(":*") and len(words) > 1:
         yield replace(rule, pattern=f"{rule.pattern}:*")

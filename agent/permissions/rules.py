@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 REPLACED = "it runs a program of the project that has changed since you allowed this line outside the sandbox"
 NO_SANDBOX = "the settings require a sandbox, and none is available here"
 NOT_IN_PLAN_MODE = "plan mode is on, and it allows no changes"
-_MAX_READABLE_CHARS = 10_000  # no one reads a longer line before allowing it
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 
@@ -220,7 +219,7 @@ def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
 def _exact_rule(access: Access) -> Rule | None:
     """Return the rule for exactly the line of an access, None if it is too long to be read first."""
     line = access.target
-    return exact_rule(RUNNING, line) if len(line) <= _MAX_READABLE_CHARS else None
+    return exact_rule(RUNNING, line) if len(line) <= 10_000 else None  # no one reads a longer line
 
 
 def _judge_without_ask_rules(tool: str, access: Access, rules: PermissionRules) -> Verdict:

@@ -148,12 +148,9 @@ def parse_options(argv: Sequence[str]) -> ReplayOptions:
     )
 
 
-MAX_DIGITS = 12  # of a number of tokens
-
-
 def _tokens(text: str) -> int:
     """Return the number of tokens in an argument. Raises ArgumentTypeError."""
-    if not (text.isdecimal() and len(text) <= MAX_DIGITS):
+    if not (text.isdecimal() and len(text) <= 12):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of tokens such as 100000")
     return int(text)
 

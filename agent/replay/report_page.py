@@ -14,7 +14,6 @@ from .figures import FIGURE_ROWS, ReplayFigures, Run, figures_by_policy
 
 CHART_WIDTH = 640
 CHART_HEIGHT = 160  # in the units of the chart
-LINE_COLOURS = ("--one", "--two", "--three", "--four")
 
 
 def html_page(runs: Sequence[Run], tier: str, window: int) -> str:
@@ -52,7 +51,7 @@ def _chart(runs: Sequence[Run], window: int) -> str:
     top = max([window, *(run.totals.peak for run in runs)]) * 1.05
     lines = []
     names = []
-    for run, colour in zip(runs, cycle(LINE_COLOURS), strict=False):
+    for run, colour in zip(runs, cycle(("--one", "--two", "--three", "--four")), strict=False):
         points = " ".join(
             f"{CHART_WIDTH * at / max(1, calls - 1):.1f},{CHART_HEIGHT * (1 - request.view_tokens / top):.1f}"
             for at, request in enumerate(run.requests)

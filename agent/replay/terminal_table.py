@@ -15,7 +15,6 @@ from agent.ui import one_line
 from .figures import FIGURE_ROWS, Run, figures_by_policy
 
 PIPE_COLUMNS = 100
-MIN_COLUMNS = 40
 
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -29,7 +28,7 @@ def draw_table(runs: Sequence[Run], tier: str, window: int, out: TextIO) -> str:
     columns = shutil.get_terminal_size((PIPE_COLUMNS, 24)).columns if colour else PIPE_COLUMNS
     console = Console(
         file=text,
-        width=max(MIN_COLUMNS, columns),
+        width=max(40, columns),
         force_terminal=colour,
         no_color=None if colour else True,
         highlight=False,
@@ -71,18 +70,14 @@ def _side_by_side(runs: Sequence[Run], tier: str, files: int) -> Table:
     return table
 
 
-MIN_NAME_CELLS = 16  # of a file name in the table; with less space, rows are printed as lines
-BORDER_CELLS = 3  # of each column besides its text; the table itself has one more
-
-
 def _by_file(runs: Sequence[Run], files: Sequence[str], width: int) -> Table | Text:
     """Return the costs of each session, a row each. Figures are never cut, long names in the middle."""
     title = "cost of each session, in parentheses with re-reads"
     heads = ["calls", *dict.fromkeys(run.policy for run in runs)]
     rows = [(one_line(file), _costs(run for run in runs if run.file == file)) for file in files]
     widths = [max(map(len, column)) for column in zip(heads, *(cells for _, cells in rows), strict=True)]
-    room = width - 1 - BORDER_CELLS * (len(widths) + 1) - sum(widths)
-    if room < MIN_NAME_CELLS:
+    room = width - 1 - 3 * (len(widths) + 1) - sum(widths)  # each column has a border and two spaces
+    if room < 16:  # too little for the names of files
         return Text("\n".join([title, *(line for row in rows for line in _below(*row, heads))]) + "\n")
     table = Table(title=Text(title), title_justify="left")
     table.add_column("file", overflow="ellipsis", no_wrap=True, max_width=room)

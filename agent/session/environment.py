@@ -56,7 +56,6 @@ MODEL_HEADING = "# Model"
 _MODEL_LINE = "Model: "
 PLAN_KEY = "plan mode"  # of news about it
 _COMMAND_TEXTS = (*COMMAND_TEXTS, OPEN_TEXT)
-RECORDING_LAYERS = ("summary", "ledger")  # whose summaries contain the pins of that time
 _TELLS_OF_COMMANDS = ("[Background", COMMANDS_HEADING)
 _COMMAND_ENDED = lazy_pattern(r"^(?:\[|- )?Background command (b\d+) \(", re.MULTILINE)
 BRANCH_INTERVAL_S = 2.0  # between two looks for the status line
@@ -194,7 +193,7 @@ def news_of_pins(folded: Folded) -> list[str]:
     """Return the changes to the pins since a summary or a prompt last showed them to the model."""
     if not any(note.topic == "pin" for note in folded.metadata):
         return []
-    made = (each for each in in_force(folded) if each.layer in RECORDING_LAYERS)
+    made = (each for each in in_force(folded) if each.layer in ("summary", "ledger"))
     records = (each.seq for each in made if any(isinstance(edit, Fold) for edit in each.edits))
     shown = (seq for seq, text in own_words_sent(folded) if text.startswith(PINS_HEADING))
     since = max((*records, *shown), default=0)

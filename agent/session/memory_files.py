@@ -188,15 +188,12 @@ class _Rules(NamedTuple):
     cut: bool
 
 
-MAX_RULE_FOLDERS = 1_000
-
-
 def _rules(folder: Path) -> _Rules:
     """Return the rules of a `.claude`. Links to directories are followed, each directory once."""
     seen = set[tuple[int, int]]()
     paths: list[Path] = []
     for number, (place, folders, names) in enumerate(os.walk(folder / "rules", followlinks=True)):
-        if number == MAX_RULE_FOLDERS or len(paths) > MAX_RULE_FILES:  # a link may lead to a large tree
+        if number == 1_000 or len(paths) > MAX_RULE_FILES:  # a link may lead to a large tree
             return _Rules(sorted(paths[:MAX_RULE_FILES]), cut=True)
         with suppress(OSError):
             state = Path(place).stat()

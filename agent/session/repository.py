@@ -61,8 +61,6 @@ from .plan_and_todo import newest_plan, newest_todos
 from .session import CHARGE_TOPIC, Session
 from .skill_texts import skills_in_use
 
-RECORDING_SUFFIXES = (".jsonl", ".traj", ".json")
-
 
 class SessionRepository(Struct):
     """The transcripts of a project.
@@ -338,7 +336,7 @@ class SessionRepository(Struct):
     def is_recording(self, wanted: str) -> bool:
         """Return whether `wanted` is a file other than this directory's sessions, which is to be copied."""
         path = Path(wanted).expanduser()
-        if "/" not in wanted and path.suffix not in RECORDING_SUFFIXES:
+        if "/" not in wanted and path.suffix not in (".jsonl", ".traj", ".json"):
             return False
         return path.is_file() and self._own_file(wanted) is None
 

@@ -13,7 +13,6 @@ from tools.text import escaped, mark_stray_bytes, pluralize
 from transcripts import DataTag, TextBlock, quoted
 
 MAX_FILES = 8
-MAX_COMMITS = 5
 MAX_LINE_CHARS = 100
 LIMIT_S = 1.0  # the first request waits for it
 # `git status` may run the filters that a repository's own settings define, so it is skipped if there are any;
@@ -38,9 +37,7 @@ async def git_state(context: CommandContext, window: int) -> list[TextBlock]:
         return []
     share = 2 if window <= SMALL_WINDOW_TOKENS else 1  # half as much is shown in a small window
     try:
-        output = await run_git_script(
-            context, context.folder, _SCRIPT, [str(MAX_COMMITS // share)], limit_s=LIMIT_S
-        )
+        output = await run_git_script(context, context.folder, _SCRIPT, [str(5 // share)], limit_s=LIMIT_S)
     except GitFailed:
         return []
     return [TextBlock(quoted("\n".join(_lines(output, MAX_FILES // share)), DataTag.GIT_STATE))]

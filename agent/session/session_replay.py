@@ -69,9 +69,6 @@ def show_rewound(session: Session, tools: Mapping[str, Tool], emit: Emit, policy
         emit(Notice("the conversation is now empty: the model sees none of the messages above"))
 
 
-MAX_EARLIER_ENTRIES = 400  # shown by a key; `makeroom sessions show` prints all
-
-
 def _show_recent(
     session: Session,
     tools: Mapping[str, Tool],
@@ -82,7 +79,7 @@ def _show_recent(
     entries = session.folded.entries
     first = recent_start(entries, prompts)
     newest = next((at for at in range(len(entries) - 1, -1, -1) if _is_prompt(entries[at])), first)
-    if before := entries[max(0, first - MAX_EARLIER_ENTRIES) : first]:
+    if before := entries[max(0, first - 400) : first]:  # `makeroom sessions show` prints all
         earlier = sum(map(_is_message, entries[: min(first, newest)]))
         emit(EarlierMessages(earlier, tuple(_events(before, session, tools))))
     if newest < first:  # a long turn: its end, below the prompt
@@ -187,14 +184,11 @@ def _prompt_events(prompt: Prompt) -> Iterator[Event]:
         yield Notice(f"{'listed' if attachment.kind == 'Folder' else 'read'} {attachment.name}")
 
 
-MAX_PROMPT_LINES = 20  # of one prompt; a longer one is cut to SHOWN_PROMPT_LINES
-
-
 def _cut_prompt(text: str, seq: int) -> str:
     """Return the first lines of a long prompt, with labels for what was pasted into it."""
     text = with_paste_labels(text)
     lines = text.strip("\n").split("\n")
-    if len(lines) <= MAX_PROMPT_LINES:
+    if len(lines) <= 20:
         return _cut(text, seq)
     head = "\n".join(lines[:SHOWN_PROMPT_LINES])
     left = len(lines) - SHOWN_PROMPT_LINES

@@ -22,8 +22,6 @@ from transcripts import (
 )
 
 SKILLS_HEAD = "# Skills\n"
-MAX_SECTION_SHARE = 0.02  # of the window, for the list of skills
-MAX_LISTED_CHARS = 250  # of a description
 LIST_INTRODUCTION = """\
 A skill is a set of instructions for one kind of work, written by the user or for this project. Where one of \
 these fits, load it with the skill tool before you begin, and follow it: treat what that tool returns as \
@@ -47,9 +45,9 @@ def skills_section(skills: Iterable[ListedSkill], window: int, count: Callable[[
 
     `count` returns the tokens of a text.
     """
-    lines = [f"- {one.name}: {one.description[:MAX_LISTED_CHARS].strip()}" for one in skills]
+    lines = [f"- {one.name}: {one.description[:250].strip()}" for one in skills]
     head = f"{SKILLS_HEAD}{LIST_INTRODUCTION}"
-    left = int(window * MAX_SECTION_SHARE) - count(head)
+    left = int(window * 0.02) - count(head)
     if not lines or left < 0:
         return ""
     sizes = [count(line) + 1 for line in lines]
@@ -115,14 +113,11 @@ def kept_chars(window: int) -> int:
     return int(window * MAX_KEPT_SHARE * KEPT_CHARS_PER_TOKEN)
 
 
-MAX_KEPT_CHARS = 20_000  # of one skill's instructions
-
-
 def kept_instructions(folded: Folded, window: int) -> Iterator[str]:
     """Yield the instructions in use as a compaction keeps them, newest first, in their share of a window."""
     left = kept_chars(window)
     for name, (seq, text) in skills_in_use(folded).items():
-        most = min(left, MAX_KEPT_CHARS)
+        most = min(left, 20_000)  # of one skill
         if len(text) > most:
             text = f"{text[:most]}\n[{len(text) - most:,} more characters; read them with recall r{seq}]"
         yield f"{text}\n(end of the instructions of {name}, r{seq})"

@@ -88,7 +88,6 @@ RECORDS_TEXT = """\
 (grep --exclude-dir, find -prune)."""
 SANDBOX_AND_RECORDS_TEXT = f"{SANDBOX_TEXT}\n{RECORDS_TEXT.partition(chr(10))[2]}"
 COMMAND_TEXTS = (SANDBOX_TEXT, RECORDS_TEXT, SANDBOX_AND_RECORDS_TEXT)
-OPEN_MODE = "bypassPermissions"  # in which commands run open whether there is a sandbox or not
 
 
 def command_text(sandboxed: bool, hides_records: bool) -> str:
@@ -103,7 +102,8 @@ def command_text(sandboxed: bool, hides_records: bool) -> str:
 
 def text_in_mode(text: str, mode: str) -> str:
     """Return the text about commands in a permission mode; `text` is that of the sandbox."""
-    if mode != OPEN_MODE or text not in COMMAND_TEXTS:
+    # In which commands run open whether there is a sandbox or not.
+    if mode != "bypassPermissions" or text not in COMMAND_TEXTS:
         return text
     return command_text(sandboxed=False, hides_records=text == SANDBOX_TEXT)
 

@@ -39,7 +39,6 @@ from .vital_places import Places, Scene, name_fits, scenes
 _CACHES = word_set(
     "__pycache__ .tox .nox .mypy_cache .pytest_cache .ruff_cache .hypothesis .cache .gradle .DS_Store"
 )
-_MAX_POSSIBLE = 200  # directories in which a command may run whose directory is unknown
 _REPOSITORIES = word_set(".git .hg .svn .jj")
 _REMOVERS = word_set("rm grm unlink shred srm trash trash-put rmtrash rimraf del rd gio")
 _FINDERS = word_set("find gfind fd fdfind")
@@ -138,7 +137,7 @@ def _possible(scene: Scene, places: Places, folders: Sequence[str]) -> Iterator[
     if scene.here is not None:
         yield scene
         return
-    above = {posixpath.dirname(name) for name in folders[:_MAX_POSSIBLE]}
+    above = {posixpath.dirname(name) for name in folders[:200]}
     for name in sorted({"", *above}):
         yield replace(scene, here=posixpath.join(places.folder, name).rstrip("/"))
 

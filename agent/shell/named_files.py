@@ -50,7 +50,6 @@ _SHOWING = word_set(
     "sed awk gawk mawk perl grep egrep fgrep zgrep rg jq yq cp dd install split tar zip curl wget nc"
     " scp rsync openssl gpg bash sh source ."
 )
-_NAMED_IN_FILES = ("--files0-from", "--files-from", "-T")  # options for lists of files
 # The last letter of an option, or the option, for the directory in which a program starts.
 _STARTING_IN = lazy_pattern(r"-\w*[CD]|--(?:chdir|directory|cwd|work-tree|prefix)")
 _LINKS_OF_A_PROCESS = lazy_pattern(r"/+proc/+[^/]+/+(cwd|root)(?=/|$)")
@@ -131,7 +130,7 @@ def _named(path: str, files: Collection[str], *, reads_below: bool) -> Iterator[
 
 def _unknown(word: str, scene: Scene, files: Collection[str]) -> Iterator[str]:
     """Yield the files that a word may mean of which a part is unknown, such as `conf/$x.yml` or `$f`."""
-    is_list = any(word.startswith(option) for option in _NAMED_IN_FILES)
+    is_list = any(word.startswith(option) for option in ("--files0-from", "--files-from", "-T"))
     if len(word) > _MAX_WORD_CHARS or not (is_list or ANY in word or SPLIT in word):
         return
     if is_list or is_open(word.replace("/", "")):

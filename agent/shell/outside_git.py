@@ -22,7 +22,6 @@ _VALUE_OPTIONS = word_set(
 _KEEPS_APART = word_set(
     "--no-track --no-guess --detach -d --orphan -D --delete -l --list -r -a --merged --contains"
 )
-_MAX_REFS = 5_000  # that are looked at
 _TRUE = ("true", "yes", "on", "1", "")
 
 Settings = Mapping[str, Sequence[str]]  # the values of each setting, the last of which is in force
@@ -100,7 +99,7 @@ def _refs(seen: Standpoint) -> list[str]:
     packed = (line.partition(" ")[2] for line in seen.files.text(f"{git}/packed-refs").splitlines())
     found = {line for line in packed if line.startswith("refs/")}
     waiting = ["refs/heads", "refs/remotes", "refs/tags"]
-    while waiting and len(found) < _MAX_REFS:
+    while waiting and len(found) < 5_000:
         place = waiting.pop()
         found.add(place)
         waiting += (f"{place}/{each}" for each in seen.files.file_names(f"{git}/{place}"))

@@ -78,7 +78,6 @@ _WORKING: Mapping[str, frozenset[str]] = {
     "aws": word_set("configure"),
     "journalctl": word_set("--file --directory -D"),
 }
-_HOST_OPTIONS = ("-h", "--host")
 _GPG_WORKING = word_set("--dearmor --enarmor --print-md --gen-random --list-packets --homedir")
 _LOCAL = lazy_pattern(r"localhost|127\.[\d.]+|::1|0\.0\.0\.0|/.*", re.IGNORECASE)
 _REMOTE_PATH = lazy_pattern(r"(?:[\w.-]+@)?[\w.-]+:.*|rsync://.*")
@@ -202,7 +201,7 @@ def _need_of_client(arguments: Sequence[str]) -> str:
     """Return the need of a client of a database, whose server is on another machine."""
     for at, word in enumerate(arguments):
         option, equals, value = word.partition("=")
-        if option in _HOST_OPTIONS:
+        if option in ("-h", "--host"):
             value = value if equals else "".join(arguments[at + 1 : at + 2])
         elif word.startswith("-h") and len(word) > 2:
             value = word[2:]

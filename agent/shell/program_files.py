@@ -21,7 +21,6 @@ from .reading_programs import Reading
 from .steering_digests import steering_digests
 
 _MAX_NAMES = 10_000  # of one directory
-_MAX_DIGESTED_BYTES = 256 << 20  # 0.3 s
 
 
 class ProjectPrograms:
@@ -194,7 +193,7 @@ def _file_digest(path: str) -> bytes:
     try:
         with open(_open_regular(path), "rb") as file:
             state = os.fstat(file.fileno())
-            if state.st_size > _MAX_DIGESTED_BYTES:
+            if state.st_size > 256 << 20:  # it would take longer than 0.3 s
                 return repr((state.st_dev, state.st_ino, state.st_size, state.st_ctime_ns)).encode()
             return hashlib.file_digest(file, "sha256").digest()
     except OSError as error:

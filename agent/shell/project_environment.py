@@ -27,7 +27,6 @@ _NEVER_READABLE = ("/proc", "/sys", "/dev")  # even if the project is the root d
 # A quoted character, a special one, other text.
 _QUOTED_CHARACTER = lazy_pattern(r"\[([*?[])\]")
 _GLOB_PARTS = lazy_pattern(r"\[([*?[])\]|([*?[])|([^*?[]+)")
-_MAX_MATCHES = 5_000  # names matched with one glob
 # The number of entries that are checked in a directory which is searched, nearest first, where files with
 # secrets usually are. Checking more takes too long for a verdict.
 _MAX_SEARCHED = 1_500
@@ -185,7 +184,7 @@ def _matches(word: str, folder: str) -> list[str]:
         pattern = re.compile(_step_pattern(step), re.DOTALL)
         names = [(path, name) for path in found for name in _names(path)]
         compared += len(names)
-        if compared > _MAX_MATCHES:
+        if compared > 5_000:
             raise NotProved(f"{word} may match too many files")
         names = [(path, name) for path, name in names if pattern.fullmatch(name)]
         if word.startswith(step) and any(name.startswith("-") for _, name in names):

@@ -45,17 +45,14 @@ _SHELLS = word_set("sh bash dash zsh ksh ash")
 _SHELL_VALUES = word_set("-o +o -O +O --rcfile --init-file")
 _SHEBANG = lazy_pattern(r"#!\s*\S*?(?:/env\s+(?:-S\s+)?)?(?:\S*/)?(?:sh|bash|dash|zsh|ksh|ash)(?:\s.*)?")
 _MAX_DEPTH = 3  # scripts that run scripts
-_MAX_LINES = 200
 # A command may write these files, and variables in variables grow without limit.
 _MAX_FILE_CHARS = 200_000
 _MAX_TEXT_CHARS = 10_000
-_MAX_SCRIPT_CHARS = 50_000
 _MAX_VALUE_CHARS = 2_000
 _ASSIGNMENT = lazy_pattern(r"(?:(?:export|override)\s+)?([\w.-]+)\s*([:?+!]{0,3})=\s*(.*)")
 _VARIABLE = lazy_pattern(r"\$(?:\(([\w.@-]+)\)|\{([\w.@-]+)\}|([@A-Za-z]))")
 _INCLUDE = lazy_pattern(r"^ {0,8}[-s]?include[ \t]+(.+)$", re.MULTILINE)
 _PATTERN = lazy_pattern(r"[*?\[]")
-_MAX_INCLUDED = 40  # files of a makefile
 _CALL = lazy_pattern(r"\$\((?!shell\b)[^()]*\)|\$\{[^{}]*\}|\$[<^?*+|%]")
 
 
@@ -71,7 +68,7 @@ def lines_behind(line: str, places: Places, files: ProgramFiles) -> Iterator[tup
     """Yield the command lines of the project's scripts that a line runs, each with its directories."""
     waiting = [(line, places, 0)]
     count = 0
-    while waiting and count < _MAX_LINES:
+    while waiting and count < 200:
         text, here, depth = waiting.pop()
         if depth > 0:
             count += 1
@@ -97,7 +94,7 @@ def _script_lines(scene: Scene, files: ProgramFiles) -> Iterator[tuple[str, str]
     elif scene.program == "rake":
         yield from _rake_lines(scene, here, files)
     elif path := _script_of_shell(scene):
-        text = files.text(posixpath.join(here, path))[:_MAX_SCRIPT_CHARS]
+        text = files.text(posixpath.join(here, path))[:50_000]
         is_named = scene.program in _SHELLS or scene.program in (".", "source")
         first = text.partition("\n")[0]
         is_shell = is_named or _SHEBANG.fullmatch(first) or not first.startswith("#!")
@@ -175,7 +172,7 @@ def _with_included(text: str, here: str, files: ProgramFiles) -> str:
         variables = _parsed(content, {}).variables if found else {}
         words = [word for row in found for word in _expanded(row.partition("#")[0], variables).split()]
         for name in [name for word in words for name in _matching(word, here, files)]:
-            if name not in seen and len(seen) < _MAX_INCLUDED:
+            if name not in seen and len(seen) < 40:
                 seen.add(name)
                 more = files.text(posixpath.join(here, name))[:_MAX_FILE_CHARS]
                 waiting.append(more)

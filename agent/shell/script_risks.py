@@ -29,7 +29,6 @@ from .line_reading import Invocation, LineReading, read_line
 DOWNLOADS_AND_RUNS = "downloads and runs code"
 DELETES = "deletes"
 SENDS = "sends data"
-MAX_READ_LINES = 2_000  # of a script; what follows is only read as part of the whole
 
 _DOWNLOADERS = word_set("curl wget aria2c axel fetch http https xh lwp-request")
 _SHELLS = word_set("sh bash dash zsh ksh ash fish eval source .")
@@ -67,7 +66,7 @@ def risky_lines(script: str) -> tuple[RiskyLine, ...]:
     certain = {*_effects(whole_script), *_runs_of_downloads(whole_script)}
     lines = script.split("\n")
     found = []
-    for number, line in enumerate(islice(lines, MAX_READ_LINES), 1):
+    for number, line in enumerate(islice(lines, 2_000), 1):
         reading = read_line(line)
         effects = dict.fromkeys((*_effects(reading), *_runs_of_downloads(reading)))
         found += [RiskyLine(number, effect) for effect in effects if effect in certain or whole_script.opaque]

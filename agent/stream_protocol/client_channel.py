@@ -116,9 +116,6 @@ def start_reading(descriptor: int, deliver: Callable[[bytes | None], None]) -> N
     threading.Thread(target=read, name="makeroom-client", daemon=True).start()
 
 
-MAX_INPUT_LINE_BYTES = 256 * 1024 * 1024  # images are part of a line
-
-
 def read_lines(descriptor: int) -> Iterator[bytes]:
     """Yield the lines of a descriptor; one that is too long is cut, which makes it invalid JSON."""
     pieces: list[bytes] = []
@@ -133,7 +130,7 @@ def read_lines(descriptor: int) -> Iterator[bytes]:
             yield b"".join((*pieces, line))
             pieces = []
             size = 0
-        if rest and size <= MAX_INPUT_LINE_BYTES:
+        if rest and size <= 256 * 1024 * 1024:  # images are part of a line
             pieces.append(rest)
             size += len(rest)
         if not data:

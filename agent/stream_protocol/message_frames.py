@@ -31,8 +31,6 @@ from transcripts import (
 
 TESTED_CLIENT_VERSION = "2.1.330"  # the version of Claude Code whose clients these lines were tested with
 MAX_FRAME_CHARS = 1_000_000  # of the 1,048,576 that the SDK accepts; masking may lengthen a line
-AGENT_TASK_TYPE = "local_agent"  # Claude Code's name for it
-_CUT_SIZES = (200_000, 20_000, 2_000, 200)  # characters kept of a long text: the largest size that fits
 
 
 def init_frame(status: Status, tools: Iterable[str], details: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,7 +179,7 @@ class NestedFrames:
         agent = progress.agent
         if agent.session and agent.label not in self._begun:
             self._begun.add(agent.label)
-            yield {**_task_frame("task_started", agent), "task_type": AGENT_TASK_TYPE}
+            yield {**_task_frame("task_started", agent), "task_type": "local_agent"}
         for frame in self._frames_of(agent, progress.event):
             yield {**frame, "parent_tool_use_id": agent.call or None}
         if agent.ended and agent.label in self._begun:
@@ -282,7 +280,7 @@ class StreamJsonFormat(OutputFormat):
 def fitting_line(frame: Mapping[str, Any], most: int = MAX_FRAME_CHARS) -> str:
     """Return a frame as one line of at most `most` characters, with long texts shortened as needed."""
     line = json_line(frame)
-    for size in _CUT_SIZES:
+    for size in (200_000, 20_000, 2_000, 200):
         if len(line) <= most:
             break
         line = json_line(map_strings(_without_images(frame), _shortener(size), keys=False))

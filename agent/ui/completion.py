@@ -57,12 +57,9 @@ def _score(typed: str, name: str) -> tuple[int, int] | None:
     return (3, at)
 
 
-MAX_TYPED_PATH_CHARS = 4_096  # PATH_MAX: a longer word before the cursor is not a path
-
-
 def word_before_cursor(text: str) -> str:
     """Return the last word of a line, including escaped spaces, without a leading `!`."""
-    typed = text[-MAX_TYPED_PATH_CHARS:]
+    typed = text[-4_096:]  # PATH_MAX
     start = len(typed)
     while start and (not typed[start - 1].isspace() or _is_escaped(typed, start - 1)):
         start -= 1

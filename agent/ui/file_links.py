@@ -41,9 +41,6 @@ def _linked_file(folder: str, found: re.Match[str]) -> str:
     return linked(found[0], file_link(found[1], folder)) if inside else found[0]
 
 
-MIN_LINKING_VTE = 5000  # version 0.50; earlier versions showed garbage
-
-
 def shows_links(environ: Mapping[str, str]) -> bool:
     """Return whether the environment names a terminal that opens links; FORCE_HYPERLINK overrides it."""
     if forced := environ.get("FORCE_HYPERLINK", ""):
@@ -56,5 +53,5 @@ def shows_links(environ: Mapping[str, str]) -> bool:
         any(map(environ.get, marks))
         or environ.get("TERM_PROGRAM") in ("iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "Tabby")
         or environ.get("TERM", "").startswith(("xterm-kitty", "foot", "alacritty", "xterm-ghostty"))
-        or (vte.isdigit() and int(vte) >= MIN_LINKING_VTE)
+        or (vte.isdigit() and int(vte) >= 5000)  # version 0.50; earlier versions showed garbage
     )

@@ -26,11 +26,8 @@ _CERTAIN_WIDTH = lazy_pattern(
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60]*"
 )
 _CODES = lazy_pattern(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x07\x1b]*(?:\x07|\x1b\\)")
-_WHOLE_ROW_MARKS = ("\x1b[K", "\x1b]8;")  # in rows that are only rewritten whole: filled ones and links
-_RESETS = ("\x1b[0m", "\x1b[m")
 MIN_KEPT_END = 8  # equal characters at the end of a row that are worth not rewriting
 ERASE_TO_END = "\x1b[K"
-MAX_LINE_FEEDS = 3  # that are shorter than a code that moves down
 
 
 class Frame(Struct, frozen=True):
@@ -51,7 +48,7 @@ class _Pen:
         """Move to a row that is on the screen already."""
         down = row - self.row
         self.row = row
-        if 0 <= down <= MAX_LINE_FEEDS and not column:
+        if 0 <= down <= 3 and not column:  # that are shorter than a code that moves down
             self.write("\r" + "\n" * down)
             return
         if down:
@@ -166,7 +163,7 @@ def _alike(first: Sequence[str], second: Sequence[str]) -> int:
 def row_change(old: str, new: str) -> tuple[int, str]:
     """Return the column and the text to write there that turn one row into the other."""
     rows = (old, new)
-    filled = any(mark in row for row in rows for mark in _WHOLE_ROW_MARKS)
+    filled = any(mark in row for row in rows for mark in ("\x1b[K", "\x1b]8;"))
     if filled or not all(_CERTAIN_WIDTH.fullmatch(_CODES.sub("", row)) for row in rows):
         # Erased before it is written: after a full row, erasing would take the last cell.
         return 0, (ERASE_TO_END if old else "") + new
@@ -205,5 +202,5 @@ def _held_codes(text: str) -> str:
     """Return the SGR codes in force at the end of the text."""
     held = ""
     for code in _CODES.findall(text):
-        held = "" if code in _RESETS else held + code
+        held = "" if code in ("\x1b[0m", "\x1b[m") else held + code
     return held

@@ -20,7 +20,6 @@ from .paste_chips import ChipLabels
 from .repl_state import QueuedInput, ReplState
 from .terminal_text import one_line
 
-MAX_PATHS_CHARS = 8_192  # a longer paste is not a list of paths
 _ENDS_AS_IMAGE = lazy_pattern(r"(?i)\.(?:png|jpe?g|gif|webp)['\"]?\s*\Z")
 REPEAT_S = 2.0  # within which a second Ctrl-C or Ctrl-D leaves
 
@@ -47,7 +46,7 @@ def take_clipboard(state: ReplState) -> None:
 
 def take_paste(state: ReplState, pasted: str) -> None:
     """Insert a paste into the input; images that it names become chips."""
-    if _ENDS_AS_IMAGE.search(pasted[-MAX_PATHS_CHARS:]):
+    if _ENDS_AS_IMAGE.search(pasted[-8_192:]):
         _take_images_soon(state, pasted)
     else:
         state.editor.paste(pasted)

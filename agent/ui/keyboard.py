@@ -18,8 +18,6 @@ from transcripts.patterns import lazy_pattern
 from .key_codes import BEGUN_SEQUENCE, ESCAPE_KEY, SEQUENCE, as_sent
 
 ESCAPE_TIMEOUT_S = 0.05  # without a byte, after which a single ESC is the key
-BEGUN_TIMEOUT_S = 0.5  # after which the start of a sequence counts as typed; a slow line may cut one
-PASTE_TIMEOUT_S = 1.0  # without a byte, after which a paste counts as complete
 # Responses of terminals (OSC, DCS and APC), which are not keys.
 _ANSWER_START = lazy_pattern(r"\x1b(?:[]P_]|\Z)")
 _ANSWER_HEAD = r"\x1b(?:\]\d+;|P[>!01][|$+]|_G)[^\x00-\x1f\x7f]{0,200}"
@@ -27,7 +25,6 @@ _ANSWER = lazy_pattern(rf"{_ANSWER_HEAD}(?:\x07|\x1b\\)", re.ASCII)
 _BEGUN_ANSWER = lazy_pattern(rf"\x1b(?:\]\d*|P[>!01]?|_)?|{_ANSWER_HEAD}\x1b?", re.ASCII)
 _HEX = "([0-9a-fA-F]+)"
 _GROUND = lazy_pattern(f"\x1b]11;rgba?:{_HEX}/{_HEX}/{_HEX}(?:/{_HEX})?(?:\x07|\x1b\\\\)")
-PASTE_START = "\x1b[200~"
 PASTE_END = "\x1b[201~"
 # Focus reports of the terminal are delivered as keys that no keyboard has.
 FOCUS_IN = Keys.ControlF23
@@ -66,7 +63,7 @@ class PasteParser:
         """Parse input; return the rest after the end of a paste, which is still to be parsed."""
         if self._pasting:
             return self._collect(data) if data else ""
-        before, mark, rest = (self.held + data).partition(PASTE_START)
+        before, mark, rest = (self.held + data).partition("\x1b[200~")
         begun = None if mark else BEGUN_SEQUENCE.search(before)
         self.held = begun[0] if begun else ""
         self._inner.feed(SEQUENCE.sub(self._known, before.removesuffix(self.held)))
@@ -84,7 +81,7 @@ class PasteParser:
             self._inner.feed(held)
             self._inner.flush()
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(PASTE_TIMEOUT_S, self._give_up)
+            self._timer = asyncio.get_running_loop().call_later(1.0, self._give_up)  # without a byte
 
     def _known(self, found: re.Match[str]) -> str:
         """Return the keys of a sequence, "" for an unknown one."""
@@ -150,7 +147,7 @@ class GroundParser:
         while text:
             text = self._feed_first(text)
         begun = len(self._held or self._inner.held) > 1
-        self._set_timeout(BEGUN_TIMEOUT_S if begun else ESCAPE_TIMEOUT_S)
+        self._set_timeout(0.5 if begun else ESCAPE_TIMEOUT_S)  # a slow line may cut one
 
     def _feed_first(self, text: str) -> str:
         """Parse a response, or the input before the next one; return the rest."""

@@ -120,16 +120,13 @@ def _doubles(keys: Mapping[str, tuple[KeySequence, ...]]) -> Iterator[str]:
             yield f"{' and '.join(names)} have the same key, {key}; give one of them another key"
 
 
-MAX_KEYMAP_BYTES = 64 * 1024
-
-
 def _entries(path: Path, troubles: list[str]) -> Iterator[tuple[str, Any]]:
     if not path.is_file():
         return
     import tomllib
 
     try:
-        text = path.read_bytes()[:MAX_KEYMAP_BYTES].decode("utf-8-sig")
+        text = path.read_bytes()[: 64 * 1024].decode("utf-8-sig")
         yield from tomllib.loads(text).items()
     except (OSError, ValueError) as error:
         why = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error

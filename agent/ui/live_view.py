@@ -33,7 +33,6 @@ REDRAW_INTERVAL_S = 0.1  # between two drawings of the running work
 THOUGHT_LINES = 3
 TODO_MARKS = {"completed": ("☒", "dim"), "in_progress": ("▸", "accent"), "pending": ("☐", "")}
 MAX_PROGRESS_CHARS = 20_000  # kept of a running call's output
-MAX_THOUGHT_CHARS = 200_000
 
 
 class RunningCall(Struct):
@@ -100,7 +99,7 @@ class LiveView(Struct):
                 self.answered = True
             case events.ThinkingDelta(text):
                 self.label = "Thinking"
-                self.thought = (self.thought + text)[-MAX_THOUGHT_CHARS:]
+                self.thought = (self.thought + text)[-200_000:]
                 if self.thinking_since is None:
                     self.thinking_since = now
             case events.RequestStarted(trigger):

@@ -63,9 +63,6 @@ _STYLES = RichTheme(
 )
 
 
-MIN_TEXT_COLUMNS = 6  # after the indents of quotes and lists
-
-
 def draw_markdown(text: str, columns: int, theme: Theme) -> str:
     """Draw the text in `columns`, lines joined by newlines; control characters are shown as symbols."""
     safe = expand_tabs(escape_prose(text), CODE_TAB_CELLS)
@@ -80,7 +77,7 @@ def draw_markdown(text: str, columns: int, theme: Theme) -> str:
             child.content = held.hold(child.content)
     # rich drops text that has no room after its indents, so it gets enough columns; lines that are then too
     # wide for the terminal are wrapped again
-    room = max(columns, deepest_indent(document.parsed) + MIN_TEXT_COLUMNS)
+    room = max(columns, deepest_indent(document.parsed) + 6)
     lines = map(held.restore, _draw(document, room, theme))
     return "\n".join(row for line in lines for row in wrap_painted(line, columns))
 

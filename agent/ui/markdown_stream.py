@@ -11,7 +11,6 @@ from transcripts.patterns import lazy_pattern
 
 MAX_UNFINISHED_LINES = 60  # of a fence or a list, after which it is cut
 MAX_UNFINISHED_CHARS = 12_000  # of any block: rich takes up to 0.5 s for this much
-MAX_SCREEN_CHARS = 1_000_000  # of the text of one reply
 TOO_LONG_TO_SHOW = "…\n\n(The rest is too long for the screen. Run /export to write it to a file.)\n"
 _FENCE = lazy_pattern(r"^( *(?:[-*+] +|\d+[.)] +)?)(`{3,}|~{3,})(.*)$")
 _HEADING = lazy_pattern(r"^#{1,6}(\s|$)")
@@ -51,7 +50,7 @@ class MarkdownStream:
         return "\n".join([*self._lines, "".join(self._pieces)]).strip("\n")
 
     def feed(self, text: str) -> list[MarkdownChunk]:
-        room = MAX_SCREEN_CHARS - self._total
+        room = 1_000_000 - self._total
         self._total += len(text)
         if len(text) > room:
             text = text[:room] + TOO_LONG_TO_SHOW if room > 0 else ""

@@ -13,11 +13,8 @@ from .terminal_text import one_line
 
 Activity = Literal["idle", "working", "asking"]
 MIN_TURN_S = 10.0  # duration from which the end of a turn is announced
-_REPORT_FOCUS = "\x1b[22;0t\x1b[?1004h"  # save the title, report the focus
-_RESTORE_TITLE = "\x1b[?1004l\x1b[23;0t"
 _MARKS: Mapping[Activity, str] = {"idle": "", "working": "… ", "asking": "? "}
 _MAX_TEXT_CHARS = 120
-_QUIET_TERMINALS = ("dumb", "linux", "")
 
 
 class Notifications:
@@ -35,13 +32,13 @@ class Notifications:
     def start(self) -> None:
         """Start the focus reports and set the title."""
         self._started = True
-        self._send(_REPORT_FOCUS + self._title())
+        self._send("\x1b[22;0t\x1b[?1004h" + self._title())  # save the title, report the focus
 
     def stop(self) -> None:
         """Restore the terminal, at the end or before a shell or an editor uses it."""
         if self._started:
             self._started = False
-            self._send(_RESTORE_TITLE)
+            self._send("\x1b[?1004l\x1b[23;0t")
 
     def show(self, activity: Activity) -> None:
         """Show the current activity in the title."""
@@ -79,7 +76,7 @@ class Notifications:
 
 def wants_notifications(setting: bool, environ: Mapping[str, str]) -> bool:
     """Return whether to set titles and notify: not in CI, and not on terminals that print the codes."""
-    return setting and not environ.get("CI") and environ.get("TERM", "") not in _QUIET_TERMINALS
+    return setting and not environ.get("CI") and environ.get("TERM", "") not in ("dumb", "linux", "")
 
 
 def _desktop_notification(text: str, environ: Mapping[str, str]) -> str:

@@ -17,8 +17,6 @@ from transcripts import DataTag, paste_label, quoted, split_pastes
 
 from .terminal_text import escape_strict
 
-MAX_INLINE_LINES = 8  # a paste with more lines becomes a chip
-MAX_INLINE_CHARS = 1000  # so does one with more characters
 # Chips are characters of a private use plane.
 Pastes = tuple[tuple[int, int], ...]  # (begin, end) of each in a text
 _FIRST_CHIP = 0x10F000
@@ -40,7 +38,7 @@ class PasteChips:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         lines = text.count("\n")
         is_chip = "\n" in text.strip() and text.lstrip().startswith(("!", "/"))
-        if len(text) <= MAX_INLINE_CHARS and lines < MAX_INLINE_LINES and not is_chip:
+        if len(text) <= 1000 and lines < 8 and not is_chip:
             return "".join(char for char in text if char not in self._texts)
         return self._new_chip(text)
 

@@ -142,14 +142,11 @@ def _head(state: PickerState, ctx: RenderContext) -> tuple[list[str], tuple[int,
     return [*titles, search], (len(titles), len(label) + len(typed))
 
 
-MIN_ROWS_WITH_FACTS = 8  # on a shorter screen rows show only their titles
-
-
 def _body(state: PickerState, ctx: RenderContext, room: int) -> tuple[list[str], int]:
     """Draw the selected row and as many rows around it as fit; return their number too."""
     if not state.found:
         return [], 1
-    facts = room >= MIN_ROWS_WITH_FACTS
+    facts = room >= 8  # on a shorter screen rows show only their titles
     low = high = state.at
     lines = _row(state, low, ctx, facts)[:room]
     grows = True

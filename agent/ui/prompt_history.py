@@ -21,9 +21,7 @@ from transcripts.storage import append_line, make_private_folders, opened_regula
 
 from .paste_chips import Pastes
 
-MAX_HISTORY_ENTRIES = 2000
 MAX_HISTORY_BYTES = 4 * 1024 * 1024  # read from the end of the file
-MAX_DRAFT_BYTES = 4 * 1024 * 1024  # taken over from a session that was killed
 MAX_ENTRY_CHARS = 256 * 1024  # a longer prompt is not kept
 WARNED_MARK = b'{"note": "what is damaged above was told"}'  # a line of the history; older ones have it too
 AUTOSAVE_DELAY_S = 0.5  # between a change of the draft and its file
@@ -62,7 +60,7 @@ class PromptHistory(History):
         self.pastes |= {text: pastes for line in lines for text, pastes in _pastes_of(line)}
         texts = [text for text in read if text]
         found = [text for at, text in enumerate(texts) if at == 0 or text != texts[at - 1]]
-        return found[::-1][:MAX_HISTORY_ENTRIES]
+        return found[::-1][:2000]
 
     def store_string(self, string: str) -> None:
         if len(string) > MAX_ENTRY_CHARS:
@@ -124,7 +122,7 @@ class UnsentInput:
                 return ""
             newest = max(left, key=lambda path: path.stat().st_mtime)
             with opened_regular(newest) as file:
-                text = file.read(MAX_DRAFT_BYTES).decode("utf-8", "replace")
+                text = file.read(4 * 1024 * 1024).decode("utf-8", "replace")
             newest.unlink()
             return text
         except OSError as error:

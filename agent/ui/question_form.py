@@ -232,9 +232,6 @@ class QuestionForm:
             self._answer.set_result(answers)
 
 
-MIN_QUESTION_ROWS = 3
-
-
 def draw_form(state: FormState, ctx: RenderContext, rows: int) -> tuple[list[str], tuple[int, int]]:
     """Draw the question in at most `rows` lines; return the cursor's (row, column) too.
 
@@ -252,7 +249,7 @@ def draw_form(state: FormState, ctx: RenderContext, rows: int) -> tuple[list[str
             return [clip_painted(line, ctx.columns) for line in lines], (len(head) + len(body) - 1, column)
     foot = foot if rows >= MIN_ROWS_WITH_MORE else []
     room = rows - len(foot)
-    kept = max(room - min(len(asked), MIN_QUESTION_ROWS), 1)
+    kept = max(room - min(len(asked), 3), 1)
     marked = sum(map(len, answers[: state.marked]))
     first = max(0, min(marked - (kept > 2), len(body) - kept))
     shown = body[first : first + kept]

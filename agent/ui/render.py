@@ -181,9 +181,6 @@ def call_rows(name: str, title: str, ctx: RenderContext, *, role: str, most: int
     return [call_title(name, rows[0], ctx, role=role), *(" " * indent + row for row in rows[1:])]
 
 
-MAX_TITLE_ROWS = 40  # of the title of a finished call, with Ctrl-O
-
-
 def render_call(event: events.ToolCallFinished, ctx: RenderContext) -> str:
     """Draw the title of a finished call, and its shortened result below."""
     if is_look(event):
@@ -193,7 +190,7 @@ def render_call(event: events.ToolCallFinished, ctx: RenderContext) -> str:
         role = "warning"
     elif event.result.error:
         role = "bad"
-    most = MAX_TITLE_ROWS if ctx.full else 1
+    most = 40 if ctx.full else 1
     title = call_rows(event.name, event.title, ctx, role=role, most=most)
     return "\n".join([*title, *render_result(event, ctx)])
 
@@ -249,9 +246,6 @@ def _search_figures(searches: Sequence[events.ToolCallFinished]) -> Iterator[str
         yield f"{pluralize(sum(found), 'file')} found"
 
 
-SHORT_DIFF_LINES = 40  # of a diff without Ctrl-O
-
-
 def render_result(event: events.ToolCallFinished, ctx: RenderContext) -> list[str]:
     """Draw a finished call's shortened result, without its title."""
     if ctx.columns <= len(BRANCH) + 2:
@@ -262,7 +256,7 @@ def render_result(event: events.ToolCallFinished, ctx: RenderContext) -> list[st
     inner = replace(ctx, columns=ctx.columns - len(BRANCH))
     if human.get("diff"):
         summary = _result_summary(event, human)
-        body = render_diff(str(human["diff"]), inner, MAX_RESULT_LINES if ctx.full else SHORT_DIFF_LINES)
+        body = render_diff(str(human["diff"]), inner, MAX_RESULT_LINES if ctx.full else 40)
         body = [*(inner.wrapped("dim", summary) if summary else ()), *body]
     else:
         body = _shortened(event, inner)

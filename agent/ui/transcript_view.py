@@ -36,7 +36,6 @@ from .terminal import Terminal
 from .terminal_text import RenderContext
 
 MARKDOWN_BUDGET_S = 0.5  # of CPU time at once, after which text is only wrapped
-MAX_REPRINTED_RESULTS = 40  # of a turn that are kept for Ctrl-O
 _NOTICES = (events.Notice, events.ContextCompacted)  # without blank lines between them
 _ENDS_TEXT = (events.ReplyFinished, events.StreamAborted, events.ToolCallStarted, events.TurnFinished)
 
@@ -79,7 +78,7 @@ class TranscriptView:
         self._stream = MarkdownStream()
         self._deltas: list[events.TextDelta | events.ThinkingDelta] = []
         self._looks: list[events.ToolCallFinished] = []  # consecutive ones, to be shown on one line
-        self._results = deque[events.ToolCallFinished | events.EarlierMessages](maxlen=MAX_REPRINTED_RESULTS)
+        self._results = deque[events.ToolCallFinished | events.EarlierMessages](maxlen=40)
         self._ticking: asyncio.Task[None] | None = None
         self.turn_ended = False  # whether there was a TurnFinished since `begin`
         self._echoed: str | None = ""  # a TurnStarted with another text, from a command, is echoed

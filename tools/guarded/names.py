@@ -36,7 +36,6 @@ LOCAL_MEMORY_NAME = "CLAUDE.local.md"
 # Reading these needs approval: secrets, and other sessions. Other files are read all the time.
 SECRET_FOLDERS = word_set(".makeroom .transcripts .ssh .aws .gnupg .kube .docker")
 SECRET_CONFIG_FOLDERS = word_set("makeroom")
-OWN_STATE_FOLDER = "makeroom"  # in .local/state: approvals and drafts
 # In a home directory, in addition to SECRET_FOLDERS.
 HOME_SECRETS = [
     ".netrc",
@@ -135,7 +134,7 @@ def _guards(above: str, name: str, kind: str) -> bool:
     if name in folders:
         return True
     above = plain_name(above)
-    return (above == ".config" and name in settings) or (above == "state" and name == OWN_STATE_FOLDER)
+    return (above == ".config" and name in settings) or (above == "state" and name == "makeroom")
 
 
 def repositories_in_index(data: bytes, hash_bytes: int) -> Iterator[bytes]:

@@ -25,7 +25,6 @@ from transcripts.patterns import lazy_pattern
 
 _BRACES = lazy_pattern(r"\{([^{}]*,[^{}]*)\}")  # the innermost
 _MAX_ALTERNATIVES = 500  # globs that one with braces stands for
-_MAX_DOUBLE_STARS = 3  # `/**/` of a glob that are also read as no directory
 
 
 class PathGlobs(Struct, frozen=True):
@@ -81,7 +80,7 @@ def _forms(glob: str) -> Iterable[str]:
 
 
 def _forms_of_stars(glob: str) -> Iterable[str]:
-    parts = glob.split("/**/", _MAX_DOUBLE_STARS)
+    parts = glob.split("/**/", 3)
     for joints in product(("/**/", "/"), repeat=len(parts) - 1):
         form = parts[0] + "".join(joint + part for joint, part in zip(joints, parts[1:], strict=True))
         yield form

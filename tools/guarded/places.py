@@ -44,7 +44,6 @@ _MAX_DEPTH = 3  # of directories below a project's root
 _MAX_FOLDERS = 2_000  # of a project that are listed
 _SETTLED_NS = 2_000_000_000  # of file systems' clocks: two changes within it may have the same time
 _MAX_ENTRIES = 2_000  # of guarded directories that are checked for links
-_MAX_CONFIGURATIONS = 50  # of one checkout
 _MAX_HELD_BYTES = 256 << 20  # of an index
 _MAX_GIT_FOLDERS = 500  # of submodules, and of worktrees
 _PASSED_OVER = word_set(
@@ -377,7 +376,7 @@ def _named_in_configuration(
         hooks += (_named_path(name, checkout) for name in _HOOKS_PATH.findall(text))
         included = (_named_path(name, os.path.dirname(file)) for name in _INCLUDED_PATH.findall(text))
         new = (path for path in dict.fromkeys(included) if path not in files)
-        files += islice(new, max(0, _MAX_CONFIGURATIONS - len(files)))
+        files += islice(new, max(0, 50 - len(files)))
     return [*hooks, *files[own:]]
 
 

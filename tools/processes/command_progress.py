@@ -13,7 +13,6 @@ from .inbox import Inbox
 from .output_text import from_first_character
 
 _MAX_PROGRESS_BYTES = 8_192  # of new output shown at once while a command runs
-_PROGRESS_INTERVAL_S = 0.1
 MAX_LINE_NEWS_CHARS = 1_000  # of new lines of a command in one request, as in Claude Code's monitor
 
 
@@ -32,7 +31,7 @@ class ProgressThrottle:
             self._decoder.reset()
             self._new = from_first_character(self._new[-_MAX_PROGRESS_BYTES:])
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_PROGRESS_INTERVAL_S, self._flush)
+            self._timer = asyncio.get_running_loop().call_later(0.1, self._flush)
 
     def _flush(self) -> None:
         self._timer = None

@@ -23,7 +23,6 @@ _STEERING = word_set(
     "BASH_ENV ENV SHELLOPTS BASHOPTS CDPATH GLOBIGNORE POSIXLY_CORRECT PWD EXECIGNORE FIGNORE"
     " LESSOPEN LESSCLOSE RIPGREP_CONFIG_PATH GREP_OPTIONS PS_PERSONALITY CMD_ENV GIT_EXTERNAL_DIFF"
 )
-_PR_SET_DUMPABLE = 4  # linux/prctl.h
 _ENV_START_FIELD = 47  # env_start in /proc/<pid>/stat, counted after the program's name, see proc(5)
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Requests for news, which would ask the user about a host that the command itself does not need.
@@ -102,7 +101,7 @@ def hide_own_environment() -> None:
 
         with suppress(OSError, ValueError, IndexError):
             _overwrite_secrets(*_environment_place())
-        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
 
 
 def _environment_place() -> tuple[int, int]:

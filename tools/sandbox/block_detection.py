@@ -41,7 +41,6 @@ _REFUSED = lazy_pattern(
 _MOVED = lazy_pattern(r"cross-device|busy|EXDEV|EBUSY|error (?:18|16)\)", re.IGNORECASE)
 _REDIRECTION = lazy_pattern(r"(?:[^\s:]*/)?(?:ba|z|da)?sh: (?:line )?\d+: ")  # a shell about its own `>`
 _PATHLESS_OF_GIT = lazy_pattern(r"\berror: unable to create temporary file:")
-_UNCHANGED_SETTINGS = "warning: Update of config-file failed"  # of git, which deleted a branch all the same
 _UNPACKED = lazy_pattern(r"^error: remote unpack failed: unable to create temporary object directory")
 _PUSHED_TO = lazy_pattern(r"To (/.*|\.\.?/.*)")
 # A line of a stack trace names code and no path that was blocked: of Python, Node and Ruby.
@@ -150,7 +149,8 @@ def _refused_service(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess |
 
 def _refused_path(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess | None:
     found = [at for at, line in enumerate(lines) if _REFUSED.search(line) or _UNPACKED.search(line)]
-    found = [at for at in found if _UNCHANGED_SETTINGS not in lines[at + 1 : at + 2]]
+    # Git deleted the branch all the same.
+    found = [at for at in found if "warning: Update of config-file failed" not in lines[at + 1 : at + 2]]
     for at in found[:50]:
         for name in (*_objects_of_git(lines, at, run.cwd), *_named_paths(lines, at)):
             path = _real_path(name, run.cwd)

@@ -17,8 +17,6 @@ from tools.sandbox.proxy.relaying import ClientEnd, close_writer, pass_on
 from .command_socket import SupervisorLost
 from .supervisor_client import Supervisor
 
-LOOPBACK = "127.0.0.1"
-
 
 class PublishedPorts:
     """The published ports. Belongs to one event loop."""
@@ -36,7 +34,7 @@ class PublishedPorts:
     async def publish(self, port: int, outside: int) -> None:
         """Forward the port `outside` of this machine to a port in the sandbox. Raises OSError."""
         await self.withdraw(port)
-        self._servers[port] = await asyncio.start_server(partial(self._accept, port), LOOPBACK, outside)
+        self._servers[port] = await asyncio.start_server(partial(self._accept, port), "127.0.0.1", outside)
 
     async def withdraw(self, port: int) -> bool:
         """Stop publishing a port, and close its connections; return whether it was published."""

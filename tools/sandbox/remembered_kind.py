@@ -22,7 +22,6 @@ from .supervisor import installed_bwrap
 
 _MAX_BYTES = 4_096
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_NAMESPACES = ("/proc/self/ns/mnt", "/proc/self/ns/user")  # others within a container
 
 
 class SandboxKind(Struct, frozen=True):
@@ -63,7 +62,8 @@ class KindMemory(Struct, frozen=True):
         found.append(self.environ.get("MAKEROOM_NAMESPACE", ""))
         with suppress(OSError):  # other systems have none of these
             found.append(_BOOT_ID.read_text())
-            found += map(os.readlink, _NAMESPACES)
+            # Others within a container.
+            found += map(os.readlink, ("/proc/self/ns/mnt", "/proc/self/ns/user"))
         return tuple(found)
 
 

@@ -31,7 +31,6 @@ from .supervisor import CANNOT_ENCLOSE, boot
 
 _START_LIMIT_S = 10.0  # for a supervisor's first message; it takes 0.05
 _CLOSE_LIMIT_S = 5.0  # for a supervisor to end everything; it takes 0.6 if TERM is ignored
-_LOOPBACK = ("127.0.0.1", "::1")  # a server that listens on "localhost" may use either
 _SCRATCH = "walled"
 _STAGE = "stage"  # in the private directory: the mount point for files of sandboxed commands
 
@@ -121,7 +120,7 @@ class Supervisor:
         Each sandbox of bwrap has a network of its own, and a job may run in an earlier sandbox.
         """
         for spawner in (self.sandboxed, *reversed(self._retired)):
-            for host in _LOOPBACK:
+            for host in ("127.0.0.1", "::1"):  # a server on "localhost" may use either
                 with suppress(OSError):
                     if spawner is not None:
                         return await spawner.connect(host, port)

@@ -36,7 +36,6 @@ from .program import SEARCH_LIMIT_S, find_program, run_program, safe_path
 from .project_files import IDLE_FOLDERS
 
 _ENCODING_NAMES = (("cp866", "ibm866"), ("cp932", "shift_jis"), ("cp874", "windows-874"), ("cp", "windows-"))
-_MIN_LARGE_BYTES = 1024 * 1024  # of a file that is checked before it is searched, since it may be binary
 _MAX_WIDE_FILES = 50  # of a search that are checked
 _SIFT_LIMIT_S = 1.0
 # Begins a line of a text in UTF-16 without a byte order mark, of letters that ASCII has.
@@ -160,7 +159,7 @@ async def _known_files(folder: str, names: Sequence[str]) -> Mapping[str, os.sta
 
 def _large_binaries(folder: str, states: Mapping[str, os.stat_result]) -> list[str]:
     """Return the large binary files. ripgrep skips them itself, except if they are named."""
-    large = (name for name, state in states.items() if state.st_size >= _MIN_LARGE_BYTES)
+    large = (name for name, state in states.items() if state.st_size >= 1024 * 1024)  # it may be binary
     return [name for name in large if begins_binary(f"{folder}/{name}")]
 
 

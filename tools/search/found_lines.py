@@ -17,7 +17,6 @@ from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
 
 MAX_SEARCH_BYTES = 8 * 1024 * 1024  # of lines that a search keeps; results up to then are shown
 MAX_FOUND_LINE_BYTES = 16 * 1024 * 1024  # of the JSON of one line up to the end of its first match
-_LINE_COST_BYTES = 150  # of memory for a line besides its text
 _KEPT_HEAD_BYTES = 32_768  # of a line that is too long, which includes the path (possibly in base64)
 _KEPT_TAIL_BYTES = 128  # the maximum length of the markers searched for in the JSON
 # In JSON strings quotes are escaped, so these patterns only match outside of strings.
@@ -149,7 +148,7 @@ class FoundReader:
             return
         for line in lines:
             self._found[name].append(line)
-            self.room -= len(line.text) + _LINE_COST_BYTES
+            self.room -= len(line.text) + 150  # of memory besides its text
 
     def _keep_oversized(self, raw: bytes) -> None:
         head = raw[:_KEPT_HEAD_BYTES].decode("utf-8", "replace")

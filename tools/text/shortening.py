@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 NO_OUTPUT = "[no output]"  # for the model, of a command that printed nothing
 _UNCUT_CHARS = 30_000  # of an output that is shown completely, as in Claude Code
-_UNCUT_VARIABLE = "BASH_MAX_OUTPUT_LENGTH"  # sets it, as in Claude Code
 _MOST_UNCUT_CHARS = 150_000
 _HEAD_SHARE = 2 / 15
 _TAIL_SHARE = 5 / 6  # of a longer one; with the notes it stays below that number
@@ -16,7 +15,7 @@ _FOUND_LEAD_CHARS = 100  # shown before the match
 
 def shown_chars(environ: Mapping[str, str]) -> tuple[int, tuple[int, int]]:
     """Return the maximum length of an uncut output, and the lengths of both ends of a longer one."""
-    wanted = environ.get(_UNCUT_VARIABLE, "").strip()
+    wanted = environ.get("BASH_MAX_OUTPUT_LENGTH", "").strip()
     uncut = min(int(wanted), _MOST_UNCUT_CHARS) if wanted.isascii() and wanted.isdigit() else _UNCUT_CHARS
     return uncut, (int(uncut * _HEAD_SHARE), max(1, int(uncut * _TAIL_SHARE)))
 

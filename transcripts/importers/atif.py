@@ -13,13 +13,11 @@ from ..messages import Block, TextBlock, ThinkingBlock, ToolUseBlock
 from .openai_items import content_parts, image_at, readable_calls, tool_call
 from .recording import ImportedSession, ParsedFile, Skip, parse_time, read_parts
 
-_VERSION_START = "ATIF-v"
-
 
 def recognizes(file: ParsedFile) -> bool:
     """Return whether the file is one object that names a version of the format."""
     version = file.whole.get("schema_version") if isinstance(file.whole, Mapping) else None
-    return isinstance(version, str) and version.startswith(_VERSION_START)
+    return isinstance(version, str) and version.startswith("ATIF-v")
 
 
 def read_session(file: ParsedFile, session: ImportedSession) -> None:

@@ -54,11 +54,8 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
                 )
 
 
-_VERSION = 1
-
-
 def _is_message(raw: Mapping[str, Any]) -> bool:
-    return raw.get("v") == _VERSION and raw.get("type") in _MESSAGE_TYPES and "content" in raw
+    return raw.get("v") == 1 and raw.get("type") in _MESSAGE_TYPES and "content" in raw
 
 
 def _raw_blocks(content: Any) -> list[Any]:

@@ -12,13 +12,11 @@ from ..messages import Block, ThinkingBlock, ToolUseBlock
 from .openai_items import chat_calls, content_parts, reasoning, tool_call
 from .recording import UNREADABLE_CALLS, UNREADABLE_PARTS, ImportedSession, ParsedFile, Skip, parse_time
 
-_FORMAT_START = "mini-swe-agent"
-
 
 def recognizes(file: ParsedFile) -> bool:
     """Return whether the file is one object that names the format."""
     named = file.whole.get("trajectory_format") if isinstance(file.whole, Mapping) else None
-    return isinstance(named, str) and named.startswith(_FORMAT_START)
+    return isinstance(named, str) and named.startswith("mini-swe-agent")
 
 
 def read_session(file: ParsedFile, session: ImportedSession) -> None:

@@ -23,7 +23,6 @@ _REFUSAL_START = "The user doesn't want to "
 _ANSWERS_END = " You can now continue"
 _ZSTD_START = b"\x28\xb5\x2f\xfd"
 _TYPE_NAME = lazy_pattern(r"[\w.:-]{1,40}")
-_UNUSABLE_TYPES = (None, "text", "tool_use", "tool_result")
 
 Count = Callable[[tuple[Block, ...]], tuple[int, ...]]
 """Counts the tokens of blocks, one number each."""
@@ -216,12 +215,9 @@ def _said_in(result: str, use: Block, error: bool, note: Any) -> dict[str, Any]:
     return about_remarks(*((each, text) for (_, each), text in zip(places, words, strict=True)))
 
 
-_REFUSAL_NOTE = "User rejected tool use"
-
-
 def _tells_refusal(note: Any) -> bool:
     """Return whether the note on an error, if there is one, says that the user denied the call."""
-    starts = (_REFUSAL_START, _REFUSAL_NOTE)
+    starts = (_REFUSAL_START, "User rejected tool use")
     return note is None or (isinstance(note, str) and note.removeprefix("Error: ").startswith(starts))
 
 
@@ -242,7 +238,7 @@ def content_blocks(content: Any, skip: Skip) -> tuple[Block, ...] | None:
 
 def _content_block(raw: Mapping[str, Any]) -> tuple[Block, ...] | None:
     block = block_from_json(raw)
-    if isinstance(block, UnknownBlock) and block.raw.get("type") in _UNUSABLE_TYPES:
+    if isinstance(block, UnknownBlock) and block.raw.get("type") in (None, "text", "tool_use", "tool_result"):
         return None
     return (block,)
 

@@ -49,7 +49,6 @@ _ASSIGNED = lazy_pattern(
     r"|[^\s\"',;#<>(){}\[\]`|&]{1,400}(?=[\s\"',;#}|&]|\]|\Z)))"
 )  # the value is only looked at, since in "a.env:12:PASSWORD=..." it contains an assignment
 
-_ENVIRONMENT_NAME = r"[A-Z][A-Z0-9_]+"
 _NAME_TAIL = r"(?:_?(?:\d+|B(?:ASE)?64|HEX|OLD|NEW|VALUE))*"
 
 
@@ -74,7 +73,7 @@ def assigned_secrets(text: str, *, in_settings: bool = False) -> Iterator[tuple[
             continue  # in PHP: define('DB_PASSWORD', '...')
         if not (is_surely_named(name, _NAME_TAIL) and is_secret(name, value) and is_literal(value)):
             continue
-        is_variable = sign == "=" and re.fullmatch(_ENVIRONMENT_NAME, name) is not None
+        is_variable = sign == "=" and re.fullmatch(r"[A-Z][A-Z0-9_]+", name) is not None
         if (
             (in_settings and _may_be_password(name, value))
             or is_variable
@@ -134,7 +133,6 @@ def is_literal(value: str) -> bool:
     return "${" not in value and "..." not in value and not is_placeholder(value)
 
 
-MIN_LONG_CHARS = 36  # of an unquoted value with letters of both cases
 MIN_CHANGES = 3  # between letters and digits in an unquoted value, which sha256 or base64url does not have
 
 
@@ -146,11 +144,7 @@ def _looks_secret(name: str, value: str, *, quoted: bool) -> bool:
         return looks_random(value) or (is_password and re.search(r"\d", value) is not None)
     if is_attribute(value):
         return False
-    if (
-        len(value) >= MIN_LONG_CHARS
-        and len(re.findall("[A-Z]", value)) > 2
-        and len(re.findall("[a-z]", value)) > 2
-    ):
+    if len(value) >= 36 and len(re.findall("[A-Z]", value)) > 2 and len(re.findall("[a-z]", value)) > 2:
         return looks_random(value)
     changes = re.findall(r"[A-Za-z](?=\d)|\d(?=[A-Za-z])", value)
     return looks_random(value) and len(changes) >= MIN_CHANGES

@@ -21,7 +21,6 @@ from msgspec import Struct
 
 MIN_SECRET_CHARS = 8  # a shorter value would occur in innocent text
 MIN_RANDOM_CHARS = 12  # of a value whose name is also used for other things, such as SORT_KEY
-MIN_MIXED_CHARS = 5  # of a run of letters and digits in it: h0rse, not v1 or x2
 MAX_WORD_CHARS = 19  # of a plain word
 MIN_ADDRESS_KEY_CHARS = 16  # of a key instead of a user name: https://KEY@host
 
@@ -311,7 +310,7 @@ def looks_random(text: str) -> bool:
 
     It has a run of letters mixed with digits, or a very long run of letters of both cases.
     """
-    stretches = re.findall(rf"[A-Za-z0-9]{{{MIN_MIXED_CHARS},}}", text)
+    stretches = re.findall(r"[A-Za-z0-9]{5,}", text)  # h0rse, not v1 or x2
     return len(text) >= MIN_RANDOM_CHARS and any(
         (re.search("[A-Za-z]", stretch) and re.search("[0-9]", stretch))
         or (len(stretch) > MAX_WORD_CHARS and not stretch.islower() and not stretch.isupper())

@@ -43,9 +43,6 @@ NAMES = ServerNames(
 )
 
 
-MAX_MESSAGE_MARKS = 2  # the API takes four: one is on the system prompt, one on the last message
-
-
 def encode_request(request: ModelRequest) -> bytes:
     """Return the body of a streamed request."""
     if FORMAT in request.encoded:
@@ -56,7 +53,8 @@ def encode_request(request: ModelRequest) -> bytes:
     form = message_form(settings)
     pieces = [message.encoded.get(form.key) or encode_message(message, form) for message in view]
     if mark is not None and view:
-        for index in {*request.cache_marks[-MAX_MESSAGE_MARKS:], len(view) - 1}:
+        # The API takes four: one is on the system prompt, one on the last message.
+        for index in {*request.cache_marks[-2:], len(view) - 1}:
             pieces[index] = encode_message(view[index], form, mark)
     if request.instruction and not request.compacts:
         if view:

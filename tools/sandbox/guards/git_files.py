@@ -29,9 +29,7 @@ Seen = tuple[int, int, int]  # of a copied file: inode, size, time of change
 
 _STATE_FILES = ("HEAD", PACKED, "index", "shallow", "gitdir", "info/exclude", ALTERNATES)
 _WORKTREE_FILES = ("HEAD", "index", "gitdir", "commondir")
-_MAX_WORKTREES = 100
 _STATE_FOLDERS = ("refs", "reftable")
-_MAX_REFERENCES = 5_000  # loose references that are copied
 _MAX_FOLDERS = 5_000  # of loose references
 _MAX_DEPTH = 16  # of directories of loose references
 _MAX_REFERENCE_BYTES = 4096  # git's own limit for a symbolic reference is lower
@@ -97,11 +95,11 @@ def state_files(top: int) -> list[str]:
     """Return the paths of the files with the state of an open git directory, including references."""
     names = list(_STATE_FILES)
     with suppress(OSError):
-        trees = islice(names_in(top, WORKTREES), _MAX_WORKTREES)
+        trees = islice(names_in(top, WORKTREES), 100)
         names += [f"{WORKTREES}/{tree}/{name}" for tree in trees for name in _WORKTREE_FILES]
     found = [name for name in names if _is_file(top, name)]
     loose = (path for name in _STATE_FOLDERS for path in _files_below(top, name))
-    return [*found, *islice(loose, _MAX_REFERENCES)]
+    return [*found, *islice(loose, 5_000)]
 
 
 def _is_file(top: int, name: str) -> bool:

@@ -23,9 +23,6 @@ from tools.files import FOLDER_FLAGS, closing, safe_open
 from tools.guarded import guarded_elsewhere, guarded_in_project
 
 _MAX_KEPT_BYTES = 1 << 20  # of a file whose content is kept; changes of larger ones are reported, not undone
-_MAX_STATE_BYTES = 16 << 20  # of all contents together
-_MAX_GUARDED_ENTRIES = 5_000  # that are checked in a project
-_MAX_GUARDED_DEPTH = 8  # of directories within a guarded one
 CLOCK_STEP_NS = 50_000_000  # of file systems' clocks: two changes within it may have the same time
 LISTED_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -82,8 +79,8 @@ def guarded_state(
     state = GuardedState({}, ways={}, root=folder)
     earlier = before.entries if before is not None else {}
     with closing(os.open(folder, FOLDER_FLAGS)) as root:
-        for _ in range(_MAX_GUARDED_DEPTH):
-            left = _MAX_GUARDED_ENTRIES - len(state.entries)
+        for _ in range(8):
+            left = 5_000 - len(state.entries)
             layer = list(_look_at_layer(state, root, layer[: max(0, left)], earlier))
     return state
 
@@ -95,7 +92,7 @@ def _look_at_layer(
 
     Directories on the way must not be links.
     """
-    room = _MAX_STATE_BYTES - sum(len(entry.data or b"") for entry in state.entries.values())
+    room = (16 << 20) - sum(len(entry.data or b"") for entry in state.entries.values())
     for way, inside in groupby(paths, os.path.dirname):
         with suppress(OSError), closing(safe_open(way or ".", FOLDER_FLAGS, base=root)) as above:
             for path in inside:

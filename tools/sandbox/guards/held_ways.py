@@ -22,7 +22,6 @@ from tools.files import FOLDER_FLAGS, closing, one_line_path, safe_open
 
 from .git_backup import BY_WHOM
 
-MAX_HELD = 256  # directories that stay open, those nearest to the root first
 _PASSING = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -38,7 +37,7 @@ class HeldWays:
 
         With `first`, no command runs yet that could have moved others.
         """
-        wanted = sorted(ways, key=lambda way: (len(way.parts), way))[:MAX_HELD]
+        wanted = sorted(ways, key=lambda way: (len(way.parts), way))[:256]
         if first:
             self._shown.clear()
             for way in self._held.keys() - set(wanted):

@@ -31,9 +31,6 @@ from .git_files import link_objects, names_in, object_names, put_aside_if_replac
 from .guarded_state import CLOCK_STEP_NS, LISTED_FOLDER
 from .object_copies import LOOSE_FOLDER, MAX_READ_BYTES, ObjectCopies, is_object
 
-_MAX_SAMPLED = 500  # objects of a pack that are looked for in others
-_PRUNED_AFTER_S = 14 * 24 * 3600  # git's default for gc.pruneExpire
-
 
 class ObjectLinks(Struct):
     """Links to the objects of a repository in our own directory `kept`.
@@ -207,7 +204,7 @@ class ObjectLinks(Struct):
                 index = _read_index(fd, stem, opened)
             except (OSError, ValueError):
                 return False
-            ids = index.sample(_MAX_SAMPLED)
+            ids = index.sample(500)
             found = sum(any(each.has(id) for each in others) or _is_loose(git, id) for id in ids)
             return found == len(ids) or (is_repacked and 2 * found >= len(ids))
 
@@ -218,7 +215,7 @@ class ObjectLinks(Struct):
         ids = {path: bytes.fromhex(path.replace("/", "")) for path in lost}
         packed = {path for path, id in ids.items() if any(index.has(id) for index in indexes.values())}
         collected = any(indexes[name].has(ids[path]) for path in packed for name in new)
-        oldest = time.time() - _PRUNED_AFTER_S if collected else 0.0
+        oldest = time.time() - 14 * 24 * 3600 if collected else 0.0  # gc.pruneExpire
         damaged = {}
         for path, replaced in lost.items():
             is_pruned = may_prune or (self.kept / path).lstat().st_mtime < oldest

@@ -43,7 +43,6 @@ from .held_ways import HeldWays
 from .planted_files import controls_git, put_aside, report_planted
 
 _MAX_REPORTS = 20  # reported one by one
-_MAX_REPOSITORIES = 10  # in a project that are backed up: 1 ms each for a command
 _MAX_LINKED = 60_000  # loose objects at once: 1 s. git packs more than 6,700 after the next commit
 
 
@@ -122,7 +121,7 @@ class ProjectGuard(Struct):
                 looked = [place for place in places if first or place not in earlier]
                 states = {place: place.state(earlier.get(place)) for place in looked}
                 states = states if first else earlier | states
-                within = islice(_repositories_in(states[places[0]]), _MAX_REPOSITORIES)
+                within = islice(_repositories_in(states[places[0]]), 10)  # each takes 1 ms for a command
                 self._keep_repositories([place.path for place in places[1:]], [*within], first=first)
                 self._ways.hold(self._ways_to_protected(held, states), first=first)
                 return states

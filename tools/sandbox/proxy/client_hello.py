@@ -9,7 +9,6 @@ from __future__ import annotations
 HANDSHAKE_RECORD = 22  # the first byte of a TLS connection
 RECORD_HEADER_BYTES = 5
 MAX_RECORD_BYTES = 16_384 + 256
-MAX_HELLO_BYTES = 65_536  # messages with post-quantum keys have about 2,000
 _CLIENT_HELLO = 1
 _SERVER_NAME = 0
 _ENCRYPTED_HELLO = 0xFE0D  # extensions
@@ -54,7 +53,7 @@ def hello_length(handshake: bytes) -> int:
     if handshake[:1] not in (b"", bytes([_CLIENT_HELLO])):
         raise NotAClientHello("no ClientHello")
     length = 4 + int.from_bytes(handshake[1:4]) if len(handshake) >= 4 else 4
-    if length > MAX_HELLO_BYTES:
+    if length > 65_536:  # with post-quantum keys it has about 2,000
         raise NotAClientHello("too large")
     return length
 

@@ -16,8 +16,6 @@ from pathlib import Path
 from .host_connection import HostConnection
 from .relaying import ClientEnd, close_writer, pass_on
 
-_ADDRESSES = ("127.0.0.1", "::1")  # a server that listens on "localhost" may use either
-
 
 class LocalPorts:
     """The sockets for allowed ports, in a private directory. Belongs to one event loop."""
@@ -61,7 +59,7 @@ class LocalPorts:
     async def _join(self, port: int, client: ClientEnd) -> None:
         """Join one connection to the port until both ends are done. It is closed if nothing listens there."""
         try:
-            for address in _ADDRESSES:
+            for address in ("127.0.0.1", "::1"):  # a server on "localhost" may use either
                 with suppress(ConnectionRefusedError):
                     reader, writer = await asyncio.open_connection(address, port)
                     try:

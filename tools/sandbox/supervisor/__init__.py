@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import os
 
-_BWRAP = ("/usr/bin/bwrap", "/bin/bwrap")  # only root can install programs there
 CANNOT_ENCLOSE = 77  # exit status: namespaces are not available, so start it again with "refused"
 
 
@@ -38,4 +37,5 @@ def boot(module: str, function: str) -> str:
 
 def installed_bwrap() -> str | None:
     """Return the path of bwrap, None if it is not installed."""
-    return next((path for path in _BWRAP if os.access(path, os.X_OK)), None)
+    # Only root can install programs there.
+    return next((path for path in ("/usr/bin/bwrap", "/bin/bwrap") if os.access(path, os.X_OK)), None)

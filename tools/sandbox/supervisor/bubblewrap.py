@@ -32,7 +32,6 @@ _TEMPORARY_PLACES = {  # and their maximum sizes in bytes
     "/var/tmp": MAX_TEMPORARY_BYTES,
     "/dev/shm": MAX_SHARED_BYTES,
 }
-_SECRET_FILE = "secret-file"  # in the private directory: empty and unreadable
 _STDERR = 2
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
@@ -45,7 +44,7 @@ def exec_bwrap(profile: dict[str, Any], end: socket.socket, writer: int, hello: 
     bwrap = installed_bwrap()
     if bwrap is None:
         raise OSError(errno.ENOENT, "bwrap is not installed")
-    secret = os.path.join(profile["private"], _SECRET_FILE)
+    secret = os.path.join(profile["private"], "secret-file")  # empty and unreadable
     if not os.path.exists(secret):
         os.close(os.open(secret, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0))
     environ = {**usual_variables(profile), **private_caches(profile["caches"], [])}

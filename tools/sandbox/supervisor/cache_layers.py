@@ -12,7 +12,6 @@ from contextlib import suppress
 
 from .system_calls import NO_DEVICES, NO_SETUID, mount
 
-_MAX_LAYERS = 8  # of one project: for concurrent sessions and widened sandboxes
 _PRIVATE = "/tmp/.caches"  # used without a layer; removed with the session
 # Variables for caches by their usual directories, and variables for building without a network, which are
 # only set if there is no such directory.
@@ -27,7 +26,7 @@ def reserve_layer(folder: str | None) -> str | None:
     """
     import fcntl
 
-    for number in range(_MAX_LAYERS if folder else 0):
+    for number in range(8 if folder else 0):
         layer = os.path.join(folder or "", str(number))
         with suppress(OSError):
             os.makedirs(layer, mode=0o700, exist_ok=True)

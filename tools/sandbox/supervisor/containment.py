@@ -27,7 +27,6 @@ from .system_calls import (
 _GROUPS = "/sys/fs/cgroup"
 _GROUP_NAME = "makeroom-"
 _MEMORY_SHARE = (3, 4)  # of the machine's memory
-_NEW_GROUP_S = 60  # for a group to be joined
 MAX_PROCESSES = 4096  # of all commands together, if the kernel can count them separately
 
 
@@ -115,7 +114,7 @@ def _remove_leftovers(parent: str) -> None:
     """Remove the groups of killed supervisors, except new ones, which may not have been joined yet."""
     with os.scandir(parent) as entries:
         for entry in entries:
-            if entry.name.startswith(_GROUP_NAME) and time.time() - entry.stat().st_ctime > _NEW_GROUP_S:
+            if entry.name.startswith(_GROUP_NAME) and time.time() - entry.stat().st_ctime > 60:
                 remove_memory_group(entry.path)
 
 

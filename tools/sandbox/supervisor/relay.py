@@ -16,7 +16,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-_MAX_CONNECTIONS = 256  # at the same time; more are closed immediately
 _NEVER_PROXIED = "localhost,127.0.0.1,::1"
 # Listeners on loopback ports by descriptor, each with the path of the socket that its connections go to.
 OpenPorts = dict[int, tuple[socket.socket, str]]
@@ -125,7 +124,7 @@ class _Relay:
             inner, (_, port) = listener.accept()
             outer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
-                if len(self.ends) >= 2 * _MAX_CONNECTIONS:
+                if len(self.ends) >= 2 * 256:  # more connections are closed immediately
                     raise OSError("too many connections")
                 outer.connect(target)
             except OSError:
