@@ -5,7 +5,8 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from compact.pipeline import dry_run
+from compact.context_figures import context_report
+from compact.pipeline import _fold_preview, dry_run
 from compact.prices import PriceList, Prices
 from compact.report import (
     compaction_notice,
@@ -16,7 +17,8 @@ from compact.report import (
 from compact.settings import CompactSettings
 from compact.shown_blocks import ShownBlock, largest_blocks, largest_blocks_sentence
 from transcripts.facts import Clear, Compacted, Fold, Opened
-from transcripts.messages import Usage
+from transcripts.messages import TextBlock, Usage
+from transcripts.view import PartKind
 
 from .worlds import World
 
@@ -32,14 +34,14 @@ def compacted():
 
 def test_what_came_is_what_the_next_request_could_not_read_from_the_cache():
     world, made = compacted()
-    read = 1_000
+    read = made.report["after"] // 2
     usage = Usage(input=7, cache_read=read, cache_written=made.report["after"] - read, output=1)
     world.reply("looked", usage=usage)
     said = predicted_and_real_cost(world.folded, made, PriceList())
     predicted, came = (float(found) for found in re.findall(r"\$([\d.]+)", said))
     assert said.endswith(f"({usage.cache_written + 7:,})")
     assert predicted == round(made.report["predicted_cost_usd"], 3)
-    assert abs(came - (1.25 * usage.cache_written + 7) * 3 / 1_000_000) < 0.001
+    assert came == round((1.25 * usage.cache_written + 7) * 3 / 1_000_000, 3)
 
 
 def test_no_dollars_are_shown_for_a_model_whose_price_is_unknown():
@@ -263,3 +265,38 @@ def test_a_compaction_of_what_was_never_sent_is_charged_with_nothing():
     world.reply("looked", usage=Usage(cache_written=900, output=1))
     told = predicted_and_real_cost(world.folded, made, PriceList())
     assert told == "estimated $0.000 (0 tokens written): it changed nothing that had been sent before"
+
+
+def test_a_preview_says_how_many_messages_become_a_summary_of_which_size():
+    world = session(thinks="")
+    view = world.folded.view
+    blocks = (TextBlock("s" * 400), TextBlock("f" * 1_200))
+    fold = Fold(6, 31, blocks, 400)
+    first = view.index_of(6)
+    last = view.index_of(31)
+    tokens = view.tokens_before(last + 1) - view.tokens_before(first)
+    assert _fold_preview(world.situation, fold) == (
+        f"  r6 to r31 ({last - first + 1} messages, {tokens:,} tokens) become a summary of about 100 tokens"
+        " and 300 tokens of files shown again"
+    )
+    assert "and" not in _fold_preview(world.situation, replace(fold, blocks=blocks[:1]))
+
+
+def test_the_context_is_reported_with_its_compactions_newest_first():
+    world = session(thinks="")
+    for exchange in range(3):
+        proposal = proposed(world, clear(world, exchange))
+        world.add(Compacted, "micro", "auto", proposal.edits, report=proposal.report)
+    world.undo()
+    made = world.folded.compactions
+    report = context_report(world.situation, PriceList(), newest=2)
+    assert [(each.made, each.undone) for each in report.compactions] == [(made[2], True), (made[1], False)]
+    assert all(each.cost.startswith("estimated $") for each in report.compactions) and report.earlier == 1
+    assert context_report(world.situation, PriceList(), newest=5).earlier == 0
+    whole = context_report(world.situation, PriceList())
+    assert len(whole.compactions) == 3 and whole.earlier == 0
+    assert whole.tokens == world.situation.tokens and whole.overhead == pytest.approx(1_000, rel=0.01)
+    assert whole.kinds[PartKind.RESULT] == 10_000 and len(whole.kinds) == len(PartKind)
+    assert whole.blocks[0].tokens == pytest.approx(1_000, rel=0.05)
+    empty = World(overhead=1_000, judged=False)
+    assert context_report(empty.situation, PriceList()).overhead == empty.situation.tokens == 1_000

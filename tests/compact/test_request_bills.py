@@ -4,10 +4,23 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from compact.prices import Prices
-from compact.request_bills import BilledAgain, explain_requests
+from compact.request_bills import UNUSED_SUMMARY, BilledAgain, explain_requests
 from tests.narrowing import present
 from tests.transcripts.random_histories import histories
-from transcripts.facts import Compacted, Fold, Instructed, Metadata, Opened, Reply, RequestSent, Result
+from transcripts.facts import (
+    Compacted,
+    Failed,
+    Fold,
+    Instructed,
+    Metadata,
+    Opened,
+    Reply,
+    RequestSent,
+    Result,
+    Rewound,
+    Undone,
+    User,
+)
 from transcripts.folding import fold
 from transcripts.messages import CacheMiss, TextBlock, ToolUseBlock, Usage
 
@@ -142,3 +155,71 @@ def test_the_extra_cost_is_that_of_writing_instead_of_reading():
     assert abs(requests.last.extra_dollars(prices) - 20_000 * 1.15 * 4 / 1e6) < 1e-9
     small = replace(present(requests.last), again=0, new=0)
     assert small.extra_dollars(prices) == 0
+
+
+def test_the_reasons_that_the_screen_names_are_these():
+    names = "model system tools pause settings edit rewind short uncached block unknown"
+    assert [str(reason) for reason in BilledAgain] == names.split()
+    requests = sent_once()
+    for miss, agrees in (("model_changed", False), ("messages_changed", True)):
+        requests.add(Rewound, 6)
+        requests.send(written=21_000, miss=CacheMiss(miss))
+        assert (requests.last.reason, requests.last.agrees) == (BilledAgain.REWIND, agrees)
+    requests.send(written=21_000, miss=CacheMiss("messages_changed"))
+    assert (requests.last.reason, requests.last.agrees) == (BilledAgain.UNKNOWN, None)
+
+
+def test_a_prompt_that_shrinks_was_sent_before_as_a_whole():
+    requests = sent_once()
+    requests.send(read=9_000, written=3_000)
+    assert (requests.last.new, requests.last.again) == (0, 3_000)
+    requests.add(Compacted, "micro", "auto", (Fold(4, 5, (TextBlock("x"),)),))
+    requests.send(read=9_000, written=60_000)
+    assert (requests.last.new, requests.last.again) == (48_000, 12_000), "no more than was sent before"
+
+
+def test_our_count_of_what_is_new_is_scaled_to_the_server_s():
+    requests = sent_once()
+    requests.add(Compacted, "micro", "auto", (Fold(4, 5, (TextBlock("x"),)),))
+    requests.add(User, (TextBlock("on"),), (500,))
+    requests.send(read=10_000, written=10_000, raw=10_000)
+    assert (requests.last.new, requests.last.again) == (2 * (10 + 1_000 + 500), 6_980)
+
+
+def test_an_entry_lasts_as_long_as_the_settings_of_the_request_before_say():
+    for lifetime, pause, reason in (
+        (300.0, 280.0, BilledAgain.UNKNOWN),
+        (300.0, 281.0, BilledAgain.PAUSE),
+    ):
+        requests = sent_once()
+        requests.now += pause
+        requests.send(written=21_000)
+        assert explain_requests(fold(requests.facts), lifetime)[-1].reason is reason
+    for lifetime, pause, reason in (
+        (300.0, 3_580.0, BilledAgain.UNKNOWN),
+        (300.0, 3_581.0, BilledAgain.PAUSE),
+        (7_200.0, 3_581.0, BilledAgain.UNKNOWN),
+    ):
+        requests = Requests()
+        requests.send(written=20_000, cache="1h")
+        requests.now += pause
+        requests.send(written=21_000, cache="1h")
+        assert explain_requests(fold(requests.facts), lifetime)[-1].reason is reason
+
+
+def test_a_summary_is_compared_with_what_was_sent_when_it_was_requested():
+    requests = sent_once()
+    asked = requests.add(RequestSent, "summary", instructions="summarize")
+    requests.add(Undone, "c9", ())
+    requests.add(Compacted, "micro", "auto", (Fold(4, 5, (TextBlock("x"),)),))
+    requests.add(Failed, UNUSED_SUMMARY, "the history had changed", {"asked": asked.seq})
+    usage = {"input": 0, "output": 500, "cache_read": 15_000, "cache_written": 6_000}
+    requests.add(Metadata, "charge", {"model": "m", "usage": usage, "asked": asked.seq})
+    bill = requests.last
+    assert (bill.new, bill.again, bill.reason) == (1_000, 5_000, BilledAgain.UNKNOWN)
+    assert (bill.changes, bill.unused, bill.pause_s) == ((), "the history had changed", 0)
+    requests.add(Metadata, "charge", {"model": "m", "usage": usage, "session": "nested"})
+    requests.add(Metadata, "charge", {"model": "m", "usage": {"output": 5}})
+    assert requests.last is not None and requests.last.seq == bill.seq
+    requests.send(read=12_000, written=4_010, raw=16_010)
+    assert requests.last.changes == ("undone c9", f"c{asked.seq + 2}")

@@ -4,12 +4,13 @@ import gzip
 import random
 import struct
 from base64 import b64encode
+from threading import Semaphore
 
 import pytest
 
 from compact.estimate import Calibration, calibrate
 from compact.report import propose
-from compact.tokens import TokenCounter, load_counter
+from compact.tokens import LOADING_CHARS, TokenCounter, load_counter
 from tests.tables import each_row
 from transcripts.facts import Clear, Compacted, Edit, Fold, Result, Rewound
 from transcripts.messages import (
@@ -56,11 +57,33 @@ def test_a_table_that_is_not_the_genuine_one_is_ignored(tmp_path):
         assert counter.name == "characters"
 
 
+class NotedCounter(TokenCounter):
+    """A counter that notes that its table would be loaded."""
+
+    def __init__(self, table):
+        super().__init__(table)
+        self.loads = Semaphore(0)
+
+    def warm(self):
+        self.loads.release()
+
+
+def test_the_table_is_loaded_once_as_soon_as_much_text_was_counted(tmp_path):
+    counter = NotedCounter(tmp_path / "table")
+    for chars, loads in ((LOADING_CHARS - 1, False), (1, True), (LOADING_CHARS, False)):
+        counter.text("x" * chars)
+        assert counter.loads.acquire(timeout=5 if loads else 0) is loads
+    without = NotedCounter(None)
+    without.text("x" * LOADING_CHARS)
+    assert not without.loads.acquire(timeout=0)
+
+
 def test_the_genuine_table_counts_as_tiktoken_does_whatever_the_length():
     counter = load_counter()
     counter.warm()
     if counter.name == "characters":
         pytest.skip("no table on this machine")
+    assert counter.name == "cl100k"
     assert [counter.text(text) for text in ("", "hello world", " a a a", "def f(x):\n    return x")] == [
         0,
         2,
