@@ -1,5 +1,6 @@
 """Copies of sessions: what a fork takes from its original."""
 
+import asyncio
 import errno
 import os
 from collections.abc import Callable
@@ -170,3 +171,99 @@ def test_a_copy_is_complete_on_file_systems_that_copy_nothing_themselves(
     assert copied == [100] and repository.records.path_of(copy.sid).read_bytes().startswith(before)
     session.close("left")
     copy.close("left")
+
+
+def test_a_session_is_found_by_its_name_in_any_letter_case_and_a_copy_gets_a_free_one(tmp_path: Path) -> None:
+    repository = SessionRepository(tmp_path, keep=True, tell=pytest.fail)
+    with pytest.raises(UsageError, match="no session to continue in this directory"):
+        repository.newest(scripted=True)
+    session = repository.new()
+    session.user((TextBlock("go"),))
+    session.add_metadata("name", {"name": "Paint"})
+    sid = session.sid
+    copy = repository.copy(session)
+    assert copy.folded.name == "Paint (copy)"
+    session.close("left")
+    copy.close("left")
+    assert repository.holder_of("PAINT", but="") == sid == repository.holder_of(sid, but=copy.sid)
+    assert repository.holder_of("paint", but=sid) is None
+    assert repository.copy_name("paint (copy)") == "paint (copy 2)" == repository.copy_name("paint (copy 7)")
+    assert repository.copy_name("draw") == "draw (copy)"
+    path = repository.records.path_of(sid)
+    assert repository.named("paint") == repository.named(sid) == repository.named(str(path)) == path
+    with pytest.raises(UsageError):
+        repository.named("nothing")
+    assert {each.sid for each in repository.listed()} == {sid, copy.sid}
+
+
+def test_a_file_is_a_recording_unless_it_is_a_session_of_this_directory(tmp_path: Path) -> None:
+    repository = SessionRepository(tmp_path, keep=True, tell=pytest.fail)
+    session = repository.new()
+    session.user((TextBlock("go"),))
+    session.close("left")
+    own = repository.records.path_of(session.sid)
+    other = tmp_path / "other.jsonl"
+    other.write_bytes(own.read_bytes())
+    link = tmp_path / "link" / own.name
+    link.parent.mkdir()
+    link.symlink_to(own)
+    twin = tmp_path / own.name
+    twin.write_bytes(own.read_bytes())
+    plain = tmp_path / "plain"
+    plain.touch()
+    for path, is_recording in (
+        (own, False),
+        (link, False),
+        (other, True),
+        (twin, True),
+        (plain, True),
+        (tmp_path, False),
+        (tmp_path / "none.jsonl", False),
+        (Path("none"), False),
+    ):
+        assert repository.is_recording(str(path)) is is_recording, path
+
+
+def test_a_directory_that_keeps_nothing_has_no_checkpoints_and_is_removed(tmp_path: Path) -> None:
+    kept = SessionRepository(tmp_path, keep=True, tell=pytest.fail, state_dir=tmp_path / "state")
+    session = kept.new()
+    checkpoints = kept.checkpoints(session)
+    assert checkpoints is not None and kept.home == tmp_path
+    kept.close()
+    assert tmp_path.is_dir()
+    passing = SessionRepository(tmp_path, keep=False, tell=pytest.fail)
+    assert passing.checkpoints(passing.new()) is None
+    assert passing.home.is_dir() and passing.home != tmp_path
+    passing.close()
+    assert not passing.home.exists()
+
+
+def test_the_id_of_the_first_session_must_be_free(tmp_path: Path) -> None:
+    repository = SessionRepository(tmp_path, keep=True, tell=pytest.fail, first_sid="mine")
+    session = repository.new()
+    session.user((TextBlock("go"),))
+    session.close("left")
+    assert session.sid == "mine" and repository.new().sid != "mine"
+    repository.first_sid = "mine"
+    with pytest.raises(UsageError, match="session mine already exists; continue it with --resume mine"):
+        repository.new()
+
+
+def test_lines_about_a_session_that_a_thread_opens_are_shown_when_it_is_open(tmp_path: Path) -> None:
+    told: list[str] = []
+    repository = SessionRepository(tmp_path, keep=True, tell=told.append)
+    session = repository.new()
+    session.user((TextBlock("go"),))
+    session.close("left")
+    path = repository.records.path_of(session.sid)
+    path.write_bytes(path.read_bytes() + b'{"torn')
+
+    def reopened() -> Session:
+        found = repository.reopen(path)
+        assert told == []
+        return found
+
+    again = asyncio.run(repository.in_thread(reopened))
+    assert [fact for fact in again.folded.facts if isinstance(fact, User)]
+    assert told == [f"moved an incomplete last line of the transcript (6 bytes) to {session.sid}.torn"]
+    again.close("left")
