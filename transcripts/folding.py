@@ -244,21 +244,21 @@ class Sizes(Struct):
         if ours <= 0 or actual <= 0:
             return
         model = folded.opened.model if folded.opened else ""
-        last = None
-        grown = not self.edited
-        ids = 0
-        if self.requests:
-            last = self.requests[-1]
+        last = self.requests[-1] if self.requests else None
+        if last is not None and last.model != model:
             share = (actual / ours) / (last.tokens / last.raw)
             # The prompts of two models that count tokens alike differ by less.
-            if last.model != model and abs(share - 1) > 0.1:
+            if abs(share - 1) > 0.1:
                 self.requests = [one._replace(tokens=round(share * one.tokens)) for one in self.requests]
+        ids = 0
+        since = last.seq if last is not None else 0
         for entry in reversed(folded.conversation.entries):
-            if last is not None and entry.fact.seq < last.seq:
+            at = entry.fact.seq
+            if at < since:
                 break
-            if isinstance(entry, Exchange) and entry.fact.seq < seq and not entry.superseded:
+            if at < seq and type(entry) is Exchange and not entry.superseded:
                 ids += 2 * len(entry.calls)
-        grown = grown and last is not None and last.model == model
+        grown = last is not None and last.model == model and not self.edited
         if len(self.requests) == 2 * MAX_SIZES:
             del self.requests[1:-MAX_SIZES]
         self.requests.append(RequestSize(seq, model, ours, actual, ids, grown))

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import NODEFAULT, Struct
-from msgspec.structs import fields
+from msgspec.structs import fields, force_setattr
 
 from .codec import BadLine, decode_line
 from .facts import (
@@ -54,7 +54,7 @@ from .facts import (
 )
 from .file_states import CACHE_FOLDER
 from .load import MAX_LINE_BYTES, KnownStart, parse_without_content
-from .messages import BLOCK_TYPES, CacheMiss, Usage
+from .messages import BLOCK_TYPES, CacheMiss, ToolUseBlock, Usage
 from .session_key import SessionKey
 from .storage.disk import opened_unread, read_pieces, replace_file
 
@@ -145,7 +145,9 @@ def read_known_start(path: Path, key: SessionKey) -> KnownStart | None:
     with suppress(OSError), opened_unread(path) as record, ThreadPoolExecutor(1) as hashing:
         checks: list[tuple[_Piece, Future[bool]]] = []  # while decoding: hashing releases the GIL
         end = 0
+        strings: dict[Any, Any] = {}
         while (piece := _read_piece(path, key, end)) is not None:
+            _share_strings(piece.facts, strings)
             checks.append((piece, hashing.submit(_is_same, record, piece)))
             end = piece.end
         for piece, check in checks:
@@ -167,6 +169,20 @@ def link_pieces(path: Path, copy: Path) -> None:
         for piece in _folder_of(path).iterdir():
             if piece.name.startswith(prefix):
                 _piece_path(copy, int(piece.name.removeprefix(prefix))).hardlink_to(piece)
+
+
+def _share_strings(facts: list[KnownFact], known: dict[Any, Any]) -> None:
+    """Replace strings that most facts have by equal ones in `known`, before more facts take memory."""
+    share = known.setdefault
+    for fact in facts:
+        if type(fact) is Reply:
+            force_setattr(fact, "model", share(fact.model, fact.model))
+            force_setattr(fact, "stop", share(fact.stop, fact.stop))
+            for block in fact.blocks:
+                if type(block) is ToolUseBlock:
+                    force_setattr(block, "name", share(block.name, block.name))
+        elif type(fact) is RequestSent:
+            force_setattr(fact, "trigger", share(fact.trigger, fact.trigger))
 
 
 def _is_cacheable(path: Path, key: SessionKey) -> bool:

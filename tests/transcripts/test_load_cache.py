@@ -226,7 +226,7 @@ def test_only_what_is_new_is_written_and_what_belongs_to_no_session_is_removed(t
     assert after.items() > before.items() and before and not orphan.exists()
 
 
-def test_writing_a_piece_takes_less_memory_than_its_facts(
+def test_pieces_are_written_and_read_in_little_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(load_cache, "PIECE_BYTES", 200_000)
@@ -239,6 +239,10 @@ def test_writing_a_piece_takes_less_memory_than_its_facts(
         facts.append(Result(seq + 1, 1.5, seq, 0, (TextBlock(f"line {seq}"),), (3,), about=about))
     write(path, facts)
     write_pieces(path, KEY)  # the decoders are made
+    start = read_known_start(path, KEY)
+    assert start is not None
+    replies = [fact for fact in start.facts if isinstance(fact, Reply)]
+    assert len({id(fact.model) for fact in replies}) == len({id(fact.stop) for fact in replies}) == 1
     pieces(path)[0].unlink()
     tracemalloc.start()
     write_pieces(path, KEY)
