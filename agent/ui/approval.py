@@ -182,6 +182,7 @@ class ApprovalDialog:
         if self.panel is not None:
             self.panel.commented = None
             self.note_typing()
+            self.panel.listens_at = self._monotonic() + LISTEN_DELAY_S / 2  # Esc twice may be a slip
             self.on_change()
 
     def _choose(self, choice: ApprovalChoice) -> None:

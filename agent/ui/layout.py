@@ -15,7 +15,8 @@ from prompt_toolkit.layout.processors import HighlightIncrementalSearchProcessor
 from agent.formatting import format_count, whole_percent, with_keys
 from agent.ports import Status
 
-from .approval import ApprovalPanel, draw_approval
+from .approval import draw_approval
+from .approval_answers import ApprovalChoice
 from .frame_update import Frame
 from .input_drawing import INPUT_PROMPT, InputDrawing, draw_one_row
 from .live_view import draw_todos
@@ -189,7 +190,7 @@ class ScreenLayout:
     def __init__(self, state: ReplState) -> None:
         self._state = state
         self._reason = Buffer(multiline=False)  # the reason of a denial, or a remark
-        self._reasoned: ApprovalPanel | None = None  # the question that it belongs to
+        self._reasoned: ApprovalChoice | None = None  # the answer that it goes with
         self._search = SearchBufferControl()
         self._vi_mode: InputMode | None = None  # of the input, while a dialog replaces it
         control = BufferControl(
@@ -239,8 +240,10 @@ class ScreenLayout:
     def dialog_changed(self) -> None:
         """Focus the window of a dialog that appeared, disappeared, or asks for words, and redraw soon."""
         self._focus()
-        if self._reasoned is not self._state.approval.panel:
-            self._reasoned = self._state.approval.panel
+        panel = self._state.approval.panel
+        commented = panel.commented if panel is not None else None
+        if panel is None or (commented is not None and self._reasoned is not commented):
+            self._reasoned = commented
             self._reason.reset()
         self._state.terminal.invalidate()
 

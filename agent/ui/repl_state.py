@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 class QueuedInput(Struct, frozen=True):
     """A prompt or a command.
 
-    `text` may contain chips, `expanded` has their texts instead, `shown` is the echo. `typed` is the text
-    without pastes, None if nothing was pasted. `marked` is `expanded` with tags around its pastes, "" if
-    nothing was pasted.
+    `text` may contain chips and is "" for the command of a key, `expanded` has their texts instead, and
+    `shown` is the echo. `typed` is the text without pastes, None if nothing was pasted. `marked` is
+    `expanded` with tags around its pastes, "" if nothing was pasted.
     """
 
     text: str
@@ -256,7 +256,8 @@ async def run_input(state: ReplState, driver: Driver, item: QueuedInput) -> None
     """Run a prompt or a command to its end. A cancellation is shown as an interruption, not raised."""
     view = state.view
     if view.live_view.started_at is not None:  # alongside a running turn
-        view.print_prompt(item.shown)
+        if item.text:  # of a key, it is no line that the user wrote
+            view.print_prompt(item.shown)
         await _run_command(state, driver, item)
         return
     view.begin(item.shown, echo_turns=item.is_command)

@@ -82,15 +82,23 @@ class TranscriptView:
         self._ticking: asyncio.Task[None] | None = None
         self.turn_ended = False  # whether there was a TurnFinished since `begin`
         self._echoed: str | None = ""  # a TurnStarted with another text, from a command, is echoed
+        self._unprinted = ""  # the echo of a command that has no output yet
         self._after_notice = False
         self._tail = _TailDrawing()
 
     def begin(self, text: str, echo_turns: bool) -> None:
-        """Begin a prompt or a command, in the running event loop; `text` is its echo."""
+        """Begin a prompt, or a command with `echo_turns`, in the running event loop; `text` is its echo.
+
+        The echo of a command is printed with its first output: a cancelled dialog leaves nothing behind.
+        """
         self.live_view.start(time.monotonic())
         self.turn_ended = False
         self._echoed = text if echo_turns else None
-        self.print_prompt(text)
+        if echo_turns:
+            self._print_looks()
+            self._unprinted = text
+        else:
+            self.print_prompt(text)
         self._ticking = asyncio.ensure_future(self._tick())
 
     def finish(self) -> None:
@@ -99,6 +107,7 @@ class TranscriptView:
             self._ticking.cancel()
         self.flush_deltas()
         self._print_looks()
+        self._unprinted = ""
         self.live_view.stop()
         self._stream.end()
         self._tail.forget()
@@ -156,6 +165,8 @@ class TranscriptView:
         foot = draw_live_view(self.live_view, ctx, rows=rows, now=time.monotonic())
         if self._looks:
             foot = [render_looks(self._looks, ctx), *([""] if foot else []), *foot][-rows:]
+        if self._unprinted:
+            foot = [*render_prompt(self._unprinted, ctx).split("\n"), *([""] if foot else []), *foot][-rows:]
         size = self._terminal.size()
         tail = self._tail.lines(self._stream, ctx, room=rows - len(foot) - 1, size=size)
         return [*tail, *([""] if tail and foot else []), *foot]
@@ -219,6 +230,10 @@ class TranscriptView:
         """Print finished lines after a blank line, without one between consecutive notices."""
         if not strip_sequences(text).strip():
             return
+        if self._unprinted:
+            echo = self._unprinted
+            self._unprinted = ""
+            self.print_prompt(echo)
         self._print_looks()
         gap = "" if joined or (is_notice and self._after_notice) else "\n"
         self._after_notice = is_notice

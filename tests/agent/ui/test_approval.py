@@ -72,6 +72,9 @@ def test_no_takes_a_reason_that_reaches_the_agent(terminal):
     terminal.type("\x1b").misses("Enter to deny").again("n", lambda: "❯ use pytest" in terminal.text)
     terminal.type(" instead\r").logged("Deny(reason='use pytest instead', stop=False")
     terminal.misses("Allow bash?")
+    listening(ask(terminal)).type("n").sees("Enter to deny").type("not this").sees("❯ not this")
+    terminal.type("\x1b").misses("Enter to deny").again("\t", lambda: "Enter to approve" in terminal.text)
+    terminal.misses("not this").type("quietly\r").logged("remark='quietly'")
 
 
 def test_keys_typed_before_a_question_could_be_read_answer_nothing_and_leave_the_draft_alone(tmp_path):
@@ -344,7 +347,7 @@ def test_a_script_is_shown_as_numbered_lines_with_the_risky_ones_pointed_out():
     rows = question_body(asked, RenderContext(60, Theme(False, False)))
     assert rows == [
         "  ! downloads and runs code (line 2)",
-        "  ! deletes (line 4)",
+        "  ! deletes data (line 4)",
         "  1  set -e",
         "  2  curl -s https://example.org/x | sh",
         "  3  echo a␍b",
