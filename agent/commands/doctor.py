@@ -19,6 +19,7 @@ from agent.app import Controller, has_credentials
 from agent.errors import ConfigError
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions import ignored_by_place
+from agent.shell import missing_programs
 from agent.version import __version__
 from tools.sandbox import short_path
 from tools.text import pluralize
@@ -27,6 +28,7 @@ from transcripts.export import write_private
 from transcripts.secrets import mask
 from transcripts.storage import make_private_folders
 
+from .extensions import active_hooks
 from .settings import setting_lines
 
 # Programs on the PATH -> the remedy if they are missing.
@@ -122,6 +124,7 @@ def _findings(controller: Controller) -> Iterator[Finding]:
     if not warnings:
         yield Finding("settings", "valid")
     yield from _ignored_parts(controller)
+    yield from _broken_hooks(controller)
     yield from _failed_servers(controller)
     if not setup.options.offline:
         found_key = has_credentials(setup.config, setup.environ, Path.home())
@@ -141,6 +144,18 @@ def _ignored_parts(controller: Controller) -> Iterator[Finding]:
     for place, parts in ignored_by_place(controller.services.ignored_parts):
         names = "; ".join(f"{part.name} ({part.why})" for part in parts)
         yield Finding(place, f"without effect: {names}")
+
+
+def _broken_hooks(controller: Controller) -> Iterator[Finding]:
+    """Yield the hooks whose programs do not exist. An interpreter without its script may deny every call."""
+    setup = controller.setup
+    for entry in active_hooks(controller):
+        line = entry.line
+        for variable in ("${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR"):
+            line = line.replace(variable, str(setup.folder))
+        for name in missing_programs(line, str(setup.folder), setup.environ):
+            remedy = f"install it, or correct the hook in {short_path(entry.origin)}"
+            yield Finding(f"hook {entry.moment}", f"{short_path(name)} does not exist", remedy)
 
 
 def _failed_servers(controller: Controller) -> Iterator[Finding]:

@@ -211,12 +211,18 @@ def _with_condition(entry: HookEntry) -> str:
     return f"if {entry.condition}: {entry.run}" if entry.condition else entry.run
 
 
+def active_hooks(controller: Controller) -> tuple[HookEntry, ...]:
+    """Return the hooks that are in force: of makeroom's settings, approved ones, and those of plugins."""
+    services = controller.services
+    of_plugins = (entry for plugin in services.active_plugins for entry in plugin.hooks)
+    return (*controller.setup.config.hooks, *services.approved.hooks, *of_plugins)
+
+
 async def show_hooks(controller: Controller, argument: str) -> Event | None:
     """Run /hooks."""
     config = controller.setup.config
     services = controller.services
-    of_plugins = (entry for plugin in services.active_plugins for entry in plugin.hooks)
-    entries = (*config.hooks, *services.approved.hooks, *of_plugins)
+    entries = active_hooks(controller)
     moments = max((len(entry.moment) for entry in entries), default=0)
     matchers = max((len(entry.matcher) for entry in entries), default=0)
     lines = [

@@ -366,7 +366,8 @@ def _shown_setting(controller: Controller, name: str) -> str:
     """Return the value of a setting and where it was set, as in `theme = dark (default)`."""
     rows = (*_settings(controller), *_compaction_settings(controller, whole=True))
     value, origin = next((value, origin) for each, value, origin in rows if each == name)
-    return f"{name} = {_shown_value(name, value)} ({origin})"
+    shown = _shown_value(name, value)
+    return f"{name} is not set" if shown == "-" else f"{name} = {shown} ({origin})"
 
 
 async def _set_mode(controller: Controller, value: str) -> Event | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
+    from .absent_programs import *
     from .command_pattern import *
     from .destructive import *
     from .line_reading import *
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy_door(
     __name__,
     {
+        "absent_programs": "missing_programs",
         "command_pattern": "Certainty CommandPattern PipePattern",
         "destructive": "irreversible_commands irreversible_effect",
         "line_reading": "Invocation LineReading read_line",

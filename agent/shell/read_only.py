@@ -34,6 +34,11 @@ _LOOKING = word_set(
 )
 
 
+def is_builtin(name: str) -> bool:
+    """Return whether a name is that of a builtin of bash."""
+    return name in _OTHER_BUILTINS or name in BUILTINS
+
+
 class JudgedCommand(NamedTuple):
     """A simple command with the reason why it may not be read-only, "" if it is proved.
 
@@ -118,7 +123,7 @@ class _Shell(Struct):
         except SetTrap as trap:
             return JudgedCommand(words, str(trap), is_trap=True)
         except NotProved as doubt:
-            self.changed = words[0] if words[0] in _OTHER_BUILTINS or words[0] in BUILTINS else ""
+            self.changed = words[0] if is_builtin(words[0]) else ""
             trap_text = self._trap_for(words)
             return JudgedCommand(words, trap_text or str(doubt), is_trap=bool(trap_text))
         return JudgedCommand(words)

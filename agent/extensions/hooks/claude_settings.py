@@ -43,6 +43,8 @@ _INSTEAD: Mapping[str, str] = {
         "enable and disable servers with /trust",
     ),
 }
+# Variables of Claude Code for which makeroom has a setting.
+_SETTINGS_INSTEAD = {"ENABLE_TOOL_SEARCH": "set tool_search in makeroom's own settings"}
 # Entries without another check of their types, with the types that have an effect.
 _TYPES: Mapping[str, tuple[type, str]] = {
     "statusLine": (dict, "an object"),
@@ -218,6 +220,8 @@ def _ignored(raw: Mapping[str, Any], source: Source, table: HookTable) -> Iterat
     for name in variables if isinstance(variables, dict) else ():
         if _OF_THE_PROGRAM.fullmatch(name):
             yield f"env.{name}", "set it in the environment that makeroom starts in"
+        elif name in _SETTINGS_INSTEAD:
+            yield f"env.{name}", _SETTINGS_INSTEAD[name]
     yield from ((f"hooks.{name}", "makeroom does not have this event") for name in table.unknown)
     yield from (("hooks", remark) for remark in table.remarks)
 

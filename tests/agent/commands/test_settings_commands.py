@@ -398,6 +398,7 @@ def test_config_reports_where_each_setting_was_set(tmp_path: Path) -> None:
         assert rows["permission_mode"] == "dontAsk  (Shift+Tab or /permissions)"
         assert rows["effort"] == "max  (/effort)" and rows["cache"] == "5m  (default)"
         assert "PreToolUse  Bash  if Bash(rm *): guard.sh  (" in await run.do("/hooks")
+        assert "!!  hook PreToolUse: guard.sh does not exist" in await run.do("/doctor")
 
     run_controller(tmp_path, work)
 
@@ -472,7 +473,7 @@ def test_every_setting_is_listed_and_reported_with_what_it_takes(tmp_path: Path)
         assert names >= KNOWN_SETTINGS.keys() - {"compact"}
         for name in sorted(names - SECRET_SETTINGS.keys()):
             assert await run.do(f"/config {name}"), name
-        assert "hooks = - (default); it takes a table" in await run.do("/config hooks")
+        assert "hooks is not set; it takes a table" in await run.do("/config hooks")
         assert "micro_min_chars = 120 (default); it takes an integer" in await run.do(
             "/config micro_min_chars"
         )

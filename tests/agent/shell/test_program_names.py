@@ -11,6 +11,7 @@ import pytest
 
 from agent.permissions.explanation import explain_line
 from agent.permissions.rule_syntax import parse_rules
+from agent.shell.absent_programs import missing_programs
 from agent.shell.git_files import parse_settings
 from agent.shell.option_syntax import NotProved
 from agent.shell.program_names import own_programs_of
@@ -183,3 +184,26 @@ def test_programs_of_the_project_are_known_by_where_they_lead_and_what_they_hold
         assert now not in seen and now == own_programs_of(f"{line} 2>x", folder, files)
         seen.append(now)
     assert own_programs_of("bash a.sh", str(made.root / "src"), files) == ""
+
+
+@each_row(
+    "line, missing",
+    [
+        ("true && ./tool x", []),
+        ("./absent x", ["./absent"]),
+        ("absent-program | cat", ["absent-program"]),
+        ("python3 hooks/absent.py", ["hooks/absent.py"]),
+        ("~/tool; ~/absent", ["HOME/absent"]),
+        ("cd hooks && ./absent", []),
+        ("test -x absent && ./absent", []),
+        ("f() { true; }; f", []),
+        ("$TOOL x; [ -f x ]; export A=b", []),
+    ],
+)
+def test_programs_that_a_line_runs_and_that_do_not_exist(
+    line: str, missing: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "tool").write_text("")
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    found = missing_programs(line, str(tmp_path), environ)
+    assert found == [name.replace("HOME", str(tmp_path)) for name in missing]
