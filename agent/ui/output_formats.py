@@ -137,6 +137,7 @@ class RunOutput:
         self._last: Reply | None = None
         self._denials: list[dict[str, Any]] = []
         self._code: int | None = None
+        self._retried = ""  # the reason of the last line, if that was about a retry
 
     def begin(self, status: Callable[[], Status], tools: Sequence[str] = (), **details: Any) -> None:
         """Begin with the session, which the first line of output names; later calls have no effect."""
@@ -168,7 +169,13 @@ class RunOutput:
             failed_json = self.form != "text" and event.reason != "done"  # clients rely on the exit code
             self._code = event.code or int(failed_json)
         self._sum_up(event)
-        if line := stderr_line(event):
+        line = stderr_line(event)
+        if isinstance(event, events.Retrying):
+            line = retrying_message(event, again=event.reason == self._retried)
+            self._retried = event.reason
+        elif line:
+            self._retried = ""
+        if line:
             if self.answers_command and not isinstance(event, events.TurnFinished | events.Retrying):
                 self._answer_with(event, line)
             else:

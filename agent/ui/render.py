@@ -126,10 +126,14 @@ def earlier_message(event: events.EarlierMessages, key: str) -> str:
     return f"{what} · {f'{key} to show · ' if key else ''}/rewind to go back to a prompt"
 
 
-def retrying_message(event: events.Retrying) -> str:
-    """Describe a retry, for faces that print lines; live_view shows a running clock instead."""
+def retrying_message(event: events.Retrying, *, again: bool = False) -> str:
+    """Describe a retry, for faces that print lines; live_view shows a running clock instead.
+
+    With `again`, the reason is left out: the line before names the same one.
+    """
     when = f"in {event.seconds:.0f} s" if event.seconds >= 0.5 else "now"
-    return f"{one_line(event.reason)}; retrying {when} ({_attempts(event)})"
+    reason = "" if again else f"{one_line(event.reason)}; "
+    return f"{reason}retrying {when} ({_attempts(event)})"
 
 
 def _attempts(event: events.Retrying) -> str:

@@ -116,9 +116,9 @@ def _installed(cloud: Cloud) -> Cloud:
     except ModuleNotFoundError:  # its parent package is missing
         is_there = False
     if not is_there:
-        raise AuthenticationError(
-            f"{cloud.name} needs {cloud.library.replace('.', '-')}: pip install 'makeroom[{cloud.name}]'"
-        )
+        library = cloud.library.replace(".", "-")
+        remedy = f"pip install 'makeroom[{cloud.name}]'"
+        raise AuthenticationError(f"{cloud.name.capitalize()} needs {library}: {remedy}")
     return cloud
 
 

@@ -16,7 +16,7 @@ from .raw_server import HEAD, raw, sse
 
 PEM = Path(__file__).with_name("untrusted.pem")
 
-NO_SERVER = "nothing is listening there; start the server, or correct the base URL"
+NO_SERVER = "nothing is listening there (start the server, or correct the base URL)"
 
 
 def failure(url: str, key: str | None = "key", **more: Any) -> ModelError:
@@ -90,7 +90,7 @@ def test_a_proxy_that_is_not_there_is_what_is_named(
         monkeypatch.delenv(each, raising=False)
         monkeypatch.delenv(each.upper(), raising=False)
     monkeypatch.setenv(name, said)
-    what = "nothing is listening there; correct the proxy variable"
+    what = "nothing is listening there (correct the proxy variable)"
     told = f"cannot connect to the proxy http://127.0.0.1:1 for http://1.2.3.4: {what}"
     found = failure("http://1.2.3.4")
     assert isinstance(found, TransientError) and (found.cause, found.patience_s) == ("refused", 60.0)

@@ -64,7 +64,9 @@ def test_a_missing_extra_is_named(environ: dict[str, str], library: str) -> None
         found = cloud_of(environ)
         assert found is not None and found.name == name
         return
-    with pytest.raises(AuthenticationError, match=rf"needs {library}.*makeroom\[{name}\]"):
+    with pytest.raises(
+        AuthenticationError, match=rf"^{name.capitalize()} needs {library}.*makeroom\[{name}\]"
+    ):
         cloud_of(environ)
 
 

@@ -389,16 +389,22 @@ NOT_LISTENING = "nothing is listening there"
             (FAILED, ConnectionRefusedError("refused")),
             "http://p:1",
             TransientError,
-            f"cannot connect to the proxy http://p:1 for {PLACE}: {NOT_LISTENING};"
-            " correct the proxy variable",
+            f"cannot connect to the proxy http://p:1 for {PLACE}: {NOT_LISTENING}"
+            " (correct the proxy variable)",
         ),
         (
             (FAILED, ConnectionRefusedError("refused")),
             "",
             TransientError,
-            f"cannot connect to {PLACE}: {NOT_LISTENING}; start the server, or correct the base URL",
+            f"cannot connect to {PLACE}: {NOT_LISTENING} (start the server, or correct the base URL)",
         ),
         ((FAILED, OSError("no route")), "", TransientError, f"cannot connect to {PLACE}: no route"),
+        (
+            (FAILED, OSError(-2, "Name unknown")),
+            "",
+            TransientError,
+            f"cannot connect to {PLACE}: Name unknown",
+        ),
         ((FAILED, OSError()), "", TransientError, f"cannot connect to {PLACE}: OSError"),
         ((FAILED,), "", TransientError, f"cannot connect to {PLACE}: all attempts failed"),
     ],

@@ -85,6 +85,13 @@ def test_text_puts_only_the_final_answer_on_stdout():
     assert run.output.finish() == 0
 
 
+def test_the_reason_of_repeated_retries_is_reported_once():
+    again = events.Retrying("busy", 2.0, attempt=3, tries=9)
+    run = Run("text").show(again, again, events.Notice("so"), again)
+    line = "retrying in 2 s (3 of 9)\n"
+    assert run.err.getvalue() == f"busy; {line}{line}so\nbusy; {line}"
+
+
 EVIL = "\x1b]52;c;ZXZpbA==\x07\x9b31m\u202e"
 HIDDEN = EVIL + "\x7f\U000e0041\u2066\u200b\ufeff"
 
