@@ -58,7 +58,7 @@ def _files_changed(local_summary: LocalSummary) -> dict[str, str]:
     edits = dict[str, list[FileEdit]]()
     for edit in local_summary.edits:
         edits.setdefault(edit.path, []).append(edit)
-    gone = {f"{path} (gone)": score for path, score in local_summary.gone.items()}
+    gone = {f"{path} (deleted)": score for path, score in local_summary.gone.items()}
     rows = dict[str, str]()
     for path in _ranked({**local_summary.changed, **gone}):
         made = edits.get(path, [])

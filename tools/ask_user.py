@@ -69,7 +69,8 @@ async def ask_user(arguments: QuestionArguments, call: ToolCall) -> ToolResult:
     answers = list(_answers(arguments, answer.input))
     lines = [f"{question} {text or '(no answer)'}" for question, text in answers]
     message = "\n".join(["The user answered:", *lines])
-    return decision_result(message, human={"text": "\n".join(lines)}, about=about_remarks(*answers))
+    shown = lines if len(answers) > 1 else [answers[0][1] or "(no answer)"]  # the title is the question
+    return decision_result(message, human={"text": "\n".join(shown)}, about=about_remarks(*answers))
 
 
 def _answers(arguments: QuestionArguments, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -25,8 +25,8 @@ _Piece = tuple[bytes, bytes]
 class FileDifference(Struct, frozen=True):
     """One changed path. `text` is a unified diff, or "" if `why` gives the reason why there is none.
 
-    how  new, changed or gone; theirs for changes that others made between or after the session's changes of
-         this path, which the session's own diff does not contain
+    how  new, changed or deleted; theirs for changes that others made between or after the session's changes
+         of this path, which the session's own diff does not contain
     why  the reason, or a change of kind such as `file -> directory`
     """
 
@@ -61,7 +61,7 @@ def _of_path(checkpoints: Checkpoints, changes: Sequence[FileChange]) -> list[Fi
     ended = kind if end is None or end.kind == "unseen" else end.kind
     if {change.after for change in changes} == {THEIRS}:
         return [FileDifference(path, "theirs", why="another session recorded this change as well")]
-    how = "gone" if ended == "none" else "changed"
+    how = "deleted" if ended == "none" else "changed"
     if before.kind == "none":
         how = "new"
     swapped = _swapped(*kinds)

@@ -110,10 +110,15 @@ async def show_diff(controller: Controller, argument: str) -> Event | None:
         where = f" to {path}" if path else ""
         controller.emit(Notice(f"no changes{where} recorded in this session"))
     left = 600  # lines
+    heads: list[str] = []
     for one in shown:
         figures = one.why or f"+{one.added} -{one.removed}"
-        controller.emit(CommandOutput(f"{one.how:<8} {one_line_path(one.path)}  {figures}"))
-        lines = one.text.splitlines() if path or one.how != "gone" else []  # a line is enough for each
+        heads.append(f"{one.how:<8} {one_line_path(one.path)}  {figures}")
+        lines = one.text.splitlines() if path or one.how != "deleted" else []  # a line is enough for each
+        if not lines and one is not shown[-1]:
+            continue
+        controller.emit(CommandOutput("\n".join(heads)))
+        heads = []
         allowed = left if path else min(left, 60)  # one of several files may not use all lines
         if lines[:allowed]:
             controller.emit(CommandOutput("\n".join(lines[:allowed]) + "\n", "diff"))

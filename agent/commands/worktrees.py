@@ -32,4 +32,6 @@ async def show_worktrees(controller: Controller, argument: str) -> Event:
         note = "  (this session)" if here else "  (open in another session)" if is_open else ""
         lines.append(escaped(f"{each.name:<20}  {state}{note}"))
     controller.emit(CommandOutput("\n".join(lines)))
-    return Notice(f"run {program_name()} --worktree NAME to continue in one; exit it to merge or remove it")
+    return Notice(
+        f"run {program_name()} --worktree NAME to continue in one; exit that session to merge or remove it"
+    )

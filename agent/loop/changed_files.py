@@ -88,12 +88,12 @@ def with_changed_files(result: ToolResult, changes: Sequence[FileChange], told: 
     result = replace(result, about={**result.about, **about_changed(dict(own[:100]))})
     if not told:
         return result
-    shown = ", ".join(f"{kind} {_names(names, 3)}" for kind, names in found.items())
+    shown = ", ".join(f"{_shown(kind)} {_names(names, 3)}" for kind, names in found.items())
     note = str(result.human.get("note", ""))
     human = {**result.human, "note": f"{note}; {shown}" if note else shown}
     if sum(map(len, found.values())) > MAX_TOLD_FILES:
         return replace(result, human=human)
-    line = "; ".join(f"{kind} {_names(names, MAX_TOLD_FILES)}" for kind, names in found.items())
+    line = "; ".join(f"{_shown(kind)} {_names(names, MAX_TOLD_FILES)}" for kind, names in found.items())
     return replace(result, human=human, content=(*result.content, TextBlock(f"[files: {line}]")))
 
 
@@ -114,6 +114,11 @@ def _by_kind(changes: Sequence[FileChange]) -> Mapping[str, list[str]]:
                 kind = "gone" if after == "none" else "changed"
             found.setdefault(kind, []).append(change.path)
     return {kind: found[kind] for kind in ("changed", "new", "gone", _BY_OTHERS) if kind in found}
+
+
+def _shown(kind: str) -> str:
+    """Return the word for a kind; transcripts contain the kind itself."""
+    return "deleted" if kind == "gone" else kind
 
 
 def _names(names: Sequence[str], most: int) -> str:

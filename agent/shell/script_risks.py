@@ -27,7 +27,7 @@ from .launched_commands import is_interpreter
 from .line_reading import Invocation, LineReading, read_line
 
 DOWNLOADS_AND_RUNS = "downloads and runs code"
-DELETES = "deletes"
+DELETES = "deletes data"
 SENDS = "sends data"
 
 _DOWNLOADERS = word_set("curl wget aria2c axel fetch http https xh lwp-request")

@@ -29,7 +29,7 @@ def draw_script(script: str, ctx: RenderContext) -> list[str]:
 
 
 def _warnings(risks: tuple[RiskyLine, ...], is_numbered: bool) -> list[str]:
-    """Return one warning for each effect: `deletes (lines 3, 9)`."""
+    """Return one warning for each effect: `deletes data (lines 3, 9)`."""
     warnings = []
     for effect in dict.fromkeys(risk.effect for risk in risks):
         numbers = [str(risk.number) for risk in risks if risk.effect == effect and risk.number]

@@ -78,7 +78,7 @@ def test_what_commands_changed_counts_and_what_they_removed_is_reported_as_gone(
     assert list(local_summary(world).changed) == ["/p/unmade.py", "a.py", "b.py"]
     shown = local_summary_text(local_summary(world), COUNT, 500).partition("\nCommands")[0].splitlines()
     assert shown[0] == "Files changed:" and set(shown[1:]) == {
-        "- /p/unmade.py (r6.0)", "- a.py", "- b.py", "- made.py (gone)", "- c.py (gone)"
+        "- /p/unmade.py (r6.0)", "- a.py", "- b.py", "- made.py (deleted)", "- c.py (deleted)"
     }  # fmt: skip
     world.call("write", "ok", file_path="/p/made.py")
     assert list(local_summary(world).gone) == ["c.py"] and "/p/made.py" in local_summary(world).changed

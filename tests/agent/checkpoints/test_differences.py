@@ -33,7 +33,7 @@ def test_each_path_is_compared_with_what_it_was_before_its_first_change(
     run(checkpoints, (root / "gone").unlink)
     assert found(checkpoints) == {
         "a": ("changed", "+1 -1"),
-        "gone": ("gone", "+0 -1"),
+        "gone": ("deleted", "+0 -1"),
         "new/b": ("new", "+1 -0"),
     }
     assert "-two\n+2\n" in differences(checkpoints)[0].text
@@ -108,7 +108,7 @@ def test_a_file_that_others_created_again_was_removed_by_the_session(
     run(checkpoints, (root / "a").unlink)
     (root / "a").write_text("two\n")
     assert [(one.how, one.added, one.removed) for one in differences(checkpoints)] == [
-        ("gone", 0, 1),
+        ("deleted", 0, 1),
         ("theirs", 1, 0),
     ]
 
@@ -135,7 +135,7 @@ def test_an_empty_file_is_called_so(root: Path, checkpoints: Checkpoints) -> Non
 
     run(checkpoints, command)
     assert [(one.path, one.how, one.why) for one in differences(checkpoints)] == [
-        ("gone", "gone", "an empty file"),
+        ("gone", "deleted", "an empty file"),
         ("link", "changed", "link -> file"),
         ("new", "new", "an empty file"),
     ]
@@ -172,9 +172,9 @@ def test_what_took_the_place_of_something_else_is_shown(root: Path, checkpoints:
     assert found(checkpoints) == {
         "a": ("changed", "file -> directory"),
         "d1": ("changed", "directory -> file"),
-        "d1/b": ("gone", "+0 -1"),
+        "d1/b": ("deleted", "+0 -1"),
         "d2": ("changed", "directory -> link"),
-        "d2/b": ("gone", "+0 -1"),
+        "d2/b": ("deleted", "+0 -1"),
         "pipe": ("new", "pipe, socket or device"),
     }
     texts = {one.path: one.text for one in differences(checkpoints)}

@@ -134,7 +134,7 @@ def test_diff_shows_what_the_session_changed_and_no_more(tmp_path: Path) -> None
         await run.do("run `rm -f b.txt c.txt; mkdir d; seq 500 > d/long.txt`")
         text = await run.do("/diff")
         assert "new      d/long.txt  +500 -0" in text and "run /diff d/long.txt to see" in text
-        assert "gone     c.txt  +0 -1" in text and "-there" not in text
+        assert "deleted  c.txt  +0 -1" in text and "-there" not in text
         assert "-there" in await run.do("/diff c.txt")
         assert "+500" in await run.do("/diff ./d") and "+499\n" in run.text()
         assert "a.txt" not in run.text()
@@ -150,11 +150,11 @@ def test_diff_shows_what_the_session_changed_and_no_more(tmp_path: Path) -> None
 
 def test_a_name_of_several_lines_stays_on_its_row(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
-        await run.do("run `echo x >$'a\\ngone     b.txt'`")
-        assert "new      a␊gone     b.txt  +1 -0" in await run.do("/diff")
-        assert "+++ b/a␊gone     b.txt\n" in run.text()
-        assert "a␊gone     b.txt" in await run.do("/rewind 1 files")
-        assert "\ngone" not in run.text()
+        await run.do("run `echo x >$'a\\ndeleted  b.txt'`")
+        assert "new      a␊deleted  b.txt  +1 -0" in await run.do("/diff")
+        assert "+++ b/a␊deleted  b.txt\n" in run.text()
+        assert "a␊deleted  b.txt" in await run.do("/rewind 1 files")
+        assert "\ndeleted" not in run.text()
 
     run_controller(tmp_path, work)
 

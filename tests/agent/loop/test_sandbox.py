@@ -335,8 +335,8 @@ def test_a_command_needs_no_question_and_what_it_changed_is_listed(shell: Sandbo
     many, guarded = "touch f{1..9}", "mkdir .vscode && echo {} >.vscode/tasks.json"
     shell.run(["echo a >new; mkdir d; echo b >'d/b c'; echo c >old; rm away; echo one", many, guarded])
     assert shell.world.approver.questions == []
-    assert "one" in shell.texts and "[files: changed old; new d/b c new; gone away]" in shell.texts
-    assert shell.notes[0].endswith("changed old, new d/b c new, gone away")
+    assert "one" in shell.texts and "[files: changed old; new d/b c new; deleted away]" in shell.texts
+    assert shell.notes[0].endswith("changed old, new d/b c new, deleted away")
     (first, *_) = (fact for fact in shell.world.record.facts if isinstance(fact, Result))
     assert first.about["changed"] == {"old": "changed", "new": "new", "d/b c": "new", "away": "gone"}
     assert (shell.folder / "new").read_text() == "a\n"

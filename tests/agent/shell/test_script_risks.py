@@ -3,7 +3,7 @@
 from agent.shell import RiskyLine, risky_lines
 from tests.tables import each_row
 
-FETCHES, DELETES, SENDS = "downloads and runs code", "deletes", "sends data"
+FETCHES, DELETES, SENDS = "downloads and runs code", "deletes data", "sends data"
 
 
 @each_row(
