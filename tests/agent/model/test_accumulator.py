@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import RequestRejected
-from agent.events import TextDelta, ThinkingDelta, ToolCallDelta
+from agent.events import Notice, TextDelta, ThinkingDelta, ToolCallDelta
 from agent.model.anthropic.accumulator import MessageAccumulator
 from agent.model_port import IncomingReply
 from tests.tables import each_row
@@ -332,3 +332,70 @@ def test_a_mark_of_our_own_in_a_block_of_a_server_is_dropped() -> None:
     """It would decide which blocks are sent back."""
     (text,) = fed([start(), *block(0, {"type": "text", "text": "x", UNSIGNED: "thinking"})]).blocks
     assert UNSIGNED not in text.to_json()
+
+
+@each_row(
+    "details, told",
+    [
+        ({"type": "refusal", "category": "cyber", "explanation": "an\n exploit"}, "cyber: an exploit"),
+        ({"type": "refusal", "explanation": "x" * 600}, "x" * 500),
+        ({"type": "refusal", "category": 3, "explanation": ""}, None),
+        ({"type": "other", "category": "cyber"}, None),
+        ("refusal", None),
+    ],
+)
+def test_the_reason_for_a_refusal_is_a_warning(details: Any, told: str | None) -> None:
+    delta = {"stop_reason": "refusal", "stop_details": details}
+    notice = MessageAccumulator().feed({"type": "message_delta", "delta": delta})
+    wanted = Notice(f"the provider's reason for the refusal: {told}", "warning")
+    assert notice == (wanted if told else None)
+
+
+def test_the_usage_of_several_steps_is_their_sum() -> None:
+    steps = [{"input_tokens": 5, "output_tokens": 1}, "?", {"input_tokens": 7, "cache_read_input_tokens": 2}]
+    usage = {"input_tokens": 7, "output_tokens": 3, "iterations": steps}
+    assert fed([start(usage)]).usage == Usage(input=12, output=1, cache_read=2)
+    assert fed([start({**usage, "iterations": ["?"]})]).usage == Usage(input=7, output=3)
+
+
+def test_a_compaction_of_the_api_and_citations_are_kept_with_their_block() -> None:
+    deltas: list[dict[str, Any]] = [{"type": "compaction_delta", "content": "all", "more": 1}]
+    cited = [{"type": "citations_delta", "citation": {"at": at}} for at in (1, 2)]
+    summary, text = fed(
+        [start(), *block(0, {"type": "compaction"}, *deltas), *block(1, {"type": "text"}, *cited)]
+    ).blocks
+    assert summary == UnknownBlock({"type": "compaction", "content": "all", "more": 1})
+    assert text.to_json() == {"type": "text", "text": "", "citations": [{"at": 1}, {"at": 2}]}
+
+
+@each_row(
+    "raw, error",
+    [
+        ({"type": "tool_use", "id": "t"}, "tool call without a name"),
+        ({"type": "redacted_thinking"}, "redacted thinking without data"),
+        ({"type": "redacted_thinking", "data": ""}, "redacted thinking without data"),
+        ({"type": "redacted_thinking", "data": 3}, "redacted thinking without data"),
+        ({"type": 3}, "the type of a block is not a string"),
+    ],
+)
+def test_a_block_that_could_not_be_used_is_an_error(raw: dict[str, Any], error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        fed([start(), *block(0, raw)])
+
+
+def test_only_unsigned_thinking_of_a_server_that_wants_it_back_is_marked() -> None:
+    def thinking(signature: str, text: str, marks: bool) -> dict[str, Any]:
+        accumulator = MessageAccumulator(marks_unsigned=marks)
+        raw = {"type": "thinking", "thinking": text, "signature": signature}
+        for event in [start(), *block(0, raw)]:
+            accumulator.feed(event)
+        return accumulator.reply.blocks[0].to_json()
+
+    assert thinking("", "hm", True) == {
+        "type": "thinking",
+        "thinking": "hm",
+        "signature": "",
+        UNSIGNED: "thinking",
+    }
+    for signature, text, marks in (("s", "hm", True), ("", "", True), ("", "hm", False)):
+        assert UNSIGNED not in thinking(signature, text, marks)

@@ -3,11 +3,12 @@
 import json
 from typing import Any
 
+from agent.model.anthropic.messages import markable_part
 from agent.model.anthropic.request import encode_request
 from agent.model_port import ModelRequest, RequestSettings
 from transcripts.facts import Reply, Result, User
 from transcripts.folding import Folded, fold
-from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
+from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock
 
 SETTINGS = RequestSettings(
     "m", 100, ("be good", "memory"), ({"name": "read", "input_schema": {}, "kind": "reads"},), thinking=True
@@ -83,3 +84,38 @@ def test_a_request_never_ends_with_the_assistant() -> None:
 def test_a_tool_is_sent_as_the_model_sees_it_and_no_more() -> None:
     (tool,) = parsed(encode(SETTINGS, conversation(1).view))["tools"]
     assert tool == {"name": "read", "input_schema": {}}
+
+
+def test_a_question_without_a_conversation_is_a_message_of_its_own() -> None:
+    assert parsed(encode(RequestSettings("m", 100), [], ask="why?"))["messages"] == [
+        {"role": "user", "content": [{"type": "text", "text": "why?"}]}
+    ]
+
+
+def test_tools_that_a_search_found_are_sent_back_while_they_are_offered() -> None:
+    def searched(content: Any, *names: str) -> Any:
+        asked = UnknownBlock({"type": "server_tool_use", "id": "s", "name": "search", "input": {}})
+        block = UnknownBlock({"type": "tool_search_tool_result", "tool_use_id": "s", "content": content})
+        blocks = (asked, block, TextBlock("found"))
+        view = fold([User(1, 0.0, (TextBlock("go"),)), Reply(2, 0.0, blocks)]).view
+        tools = tuple({"name": name, "defer_loading": True} for name in names)
+        body = encode(RequestSettings("m", 100, tools=tools), [*view, *view[:1]])
+        return parsed(body)["messages"][1]["content"][1]["content"]
+
+    references: list[Any] = [{"tool_name": "a"}, {"tool_name": "b"}, "c"]
+    content = {"type": "found", "tool_references": references}
+    assert searched(content, "b", "d") == {"type": "found", "tool_references": [{"tool_name": "b"}]}
+    for other in ({"type": "error", "tool_references": "none"}, {"type": "error"}, ["x"]):
+        assert searched(other, "b") == other
+
+
+def test_a_mark_goes_to_the_last_part_that_is_neither_thinking_nor_unknown() -> None:
+    thinking = ThinkingBlock("hm", "s")
+    text = TextBlock("x")
+    for blocks, index in (
+        ((text, thinking, UnknownBlock({"type": "new"})), 0),
+        ((thinking, text, text), 2),
+        ((thinking, UnknownBlock({"type": "new"})), None),
+    ):
+        view = fold([User(1, 0.0, (TextBlock("go"),)), Reply(2, 0.0, blocks)]).view
+        assert markable_part(view[1]) == index
