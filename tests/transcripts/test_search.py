@@ -395,24 +395,6 @@ def test_what_was_rewound_is_found_last_and_says_so(
     assert hits[1].to_json(NOON)["rewound"] is True
 
 
-@pytest.mark.parametrize("kept", ["index", "no index"])
-def test_a_decision_precedes_later_searches_for_it(
-    project: Path, monkeypatch: pytest.MonkeyPatch, kept: str
-) -> None:
-    if kept == "no index":
-        monkeypatch.setattr(database_file, "SCHEMA", "CREATE VIRTUAL TABLE words USING nothing();")
-    recall = ToolUseBlock("t2", "recall", {"query": "retention of audit logs"})
-    decision = "We keep audit logs for ninety days, which is the retention that the auditors accept."
-    write(
-        project,
-        "d",
-        User(1, NOON, (TextBlock(decision),)),
-        Reply(2, NOON, (recall,)),
-        Result(3, NOON, 2, 0, (TextBlock("retention of audit logs: r1"),)),
-    )
-    assert found(project, "retention of audit logs", "d") == ["d1", "d3"]
-
-
 def test_hits_of_other_sessions_name_their_session(project: Path) -> None:
     def hits(scope: Literal["session", "project"]) -> list[str]:
         here = Originals(fold(SECOND), project / OUTPUTS_FOLDER, sid="b", home=project, project=project)

@@ -1,4 +1,4 @@
-"""Locate the terms of a query in a text, and measure how close together they are. Pure."""
+"""Locate the terms of a query in a text. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ MAX_MATCHES = 100  # of a term in a text; later ones have no influence
 
 
 class Placed(NamedTuple):
-    """The stems in a text, the largest share of the query in one place, and the offset of its best term."""
+    """The share of a query in a text, in which rare words count more, and the offset of the best match."""
 
-    stems: frozenset[str]
-    closest: float
+    share: float
     start: int
 
 
@@ -64,7 +63,7 @@ class Matcher:
                 yield start
 
     def place(self, text: str) -> Placed:
-        """Find the narrowest span of at most 300 characters with the largest share of the query."""
+        """Find the best term in the narrowest span of at most 300 characters with most of the query."""
         inside = dict.fromkeys(self._weights, 0)
         placed = self.matches(text)
         best = total = 0.0
@@ -86,11 +85,8 @@ class Matcher:
                 narrowest = at - begins
                 span = slice(first, number)
         start, _ = max(placed[span], key=lambda each: self._weights[each[1]], default=(0, ""))
-        return Placed(frozenset(stem for _, stem in placed), closest=best / self._whole, start=start)
-
-    def share(self, stems: Iterable[str]) -> float:
-        """Return the share of the query's weight that these stems have, from 0 to 1."""
-        return sum(self._weights[stem] for stem in stems) / self._whole
+        share = sum(self._weights[stem] for stem in {stem for _, stem in placed}) / self._whole
+        return Placed(share, start=start)
 
 
 def _spans(stem: str, text: str) -> Iterator[tuple[int, int]]:

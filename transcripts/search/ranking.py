@@ -26,24 +26,21 @@ from ..messages import ToolUseBlock
 from ..render_text import indexed_text
 from ..storage.disk import opened_regular
 from ..stored_outputs import OUTPUTS_FOLDER
-from ..tool_kinds import tool_kind
 from .filling import IndexFiller
 from .index import Place, SearchIndex
 from .index_file import IndexUnavailable, open_database, record_path
-from .placing import Matcher
+from .placing import Matcher, Placed
 from .words import MIN_PART_CHARS, QueryTerm, query_terms
 
 # The weights were chosen on the questions in tests/bench/recorded_questions.py and the dialogues of LoCoMo.
 MAX_READ = 12  # facts read from the transcripts
-MAX_READ_FOR_NAME = 60  # for a query that is one name, until NAMED_HITS facts contain it
-NAMED_HITS = 8
+MAX_READ_FOR_NAME = 60  # for a query that is one name
 MIN_RANKED = 100  # facts among which the neighbours of one are looked for
 NEIGHBOUR_WEIGHTS = {1: 0.15, 2: 0.1}  # of the better fact at this distance
 SHARE_WEIGHT = 0.15  # of the share of the query that a fact contains; the best score by FTS5 counts as 1
 RESULT_WEIGHT = 0.08  # of a result of a call: more often the source than what was said about it
-NAME_WEIGHT = 1.0  # of a fact that contains the name that was asked for, as it is written
+NAME_WEIGHT = 1.0  # of a fact with the name that was asked for; twice for a result, which shows what it is
 REWOUND_WEIGHT = 0.5  # of a fact that a rewind removed from the conversation
-RECALL_WEIGHT = 0.5  # of the result of an earlier recall
 MAX_TERMS_WITH_SLIPS = 8  # misspellings are corrected only in queries with at most this many terms
 UPDATE_S = 2.0  # spent on indexing recently appended facts; the rest is not found yet
 
@@ -65,32 +62,10 @@ class Found(Struct, frozen=True):
     folder: str = ""
     rewound: bool = False
 
-    def rewound_if(self, is_rewound: bool) -> Found:
-        """Return it unchanged, or marked as rewound with a lower score."""
-        return replace(self, score=self.score * REWOUND_WEIGHT, rewound=True) if is_rewound else self
-
-    def naming(self, name: str) -> Found:
-        """Return it with a higher score if it contains a name as it is written, and where.
-
-        A result shows what the name stands for; the conversation only mentions it.
-        """
-        if not name or (start := self.text.find(name)) < 0:
-            return self
-        weight = 2 * NAME_WEIGHT if isinstance(self.fact, Result) else NAME_WEIGHT
-        return replace(self, score=self.score + weight, start=start)
-
     def with_origin(self, reply: Fact | None, opened: Fact | None) -> Found:
-        """Return it with the call that it answers, and the directory of its session at that time.
-
-        The result of an earlier recall repeats words of its query and of other facts, so it counts less.
-        """
+        """Return it with the call that it answers, and the directory of its session at that time."""
         call = self.fact.call_in(reply) if isinstance(self.fact, Result) else None
-        score = self.score
-        if call is not None:
-            is_recall = tool_kind(call.name) == "recalls"
-            score = score * RECALL_WEIGHT if is_recall else score + RESULT_WEIGHT
-        folder = opened.folder if isinstance(opened, Opened) else ""
-        return replace(self, call=call, folder=folder, score=score)
+        return replace(self, call=call, folder=opened.folder if isinstance(opened, Opened) else "")
 
 
 class SearchResult(Struct, frozen=True):
@@ -107,18 +82,11 @@ class _FactReader:
         self._home = home
         self._files = files
         self._opened = dict[str, BinaryIO]()
-        self._read = dict[Place, Fact | None]()
 
     def fact_at(self, place: Place | None) -> Fact | None:
         """Return the fact at a place; None if the transcript has changed meanwhile."""
         if place is None:
             return None
-        where = place._replace(score=0.0)
-        if where not in self._read:
-            self._read[where] = self._read_fact(place)
-        return self._read[where]
-
-    def _read_fact(self, place: Place) -> Fact | None:
         with suppress(OSError, BadLine):
             file = self._opened.get(place.sid)
             if file is None:
@@ -164,15 +132,15 @@ def search_facts(outputs: Path, query: str, sid: str, facts: Sequence[Fact], lim
     for fact in facts:
         text = indexed_text(fact, outputs)
         placed = matcher.place(text)
-        if placed.stems:
-            one = _judged(fact, text, sid, matcher, placed.closest).naming(_one_name(query))
-            judged.append(one.rewound_if(any(fact.seq in stretch for stretch in stretches)))
+        if placed.share:
+            is_rewound = any(fact.seq in stretch for stretch in stretches)
+            judged.append(_judged(fact, text, sid, placed, placed.share, _one_name(query), is_rewound))
     found = list[Found]()
-    for one in nlargest(2 * limit, judged, key=_merit):
+    for one in nlargest(limit, judged, key=_merit):
         opened = (fact for fact in reversed(facts) if isinstance(fact, Opened) and fact.seq < one.fact.seq)
         reply = by_seq.get(one.fact.of) if isinstance(one.fact, Result) else None
         found.append(one.with_origin(reply, next(opened, None)))
-    return tuple(nlargest(limit, found, key=_merit))
+    return tuple(found)
 
 
 def _one_name(query: str) -> str:
@@ -198,41 +166,36 @@ def _ranked(
     total = index.count()
     weights = {term: _weight(total, count) for term, count in counts.items()}
     matcher = Matcher(weights)
-    unknown = max(0, len(terms) - len(counts)) * _weight(total, 0)
-    known_share = sum(weights.values()) / (sum(weights.values()) + unknown)
     order = {sid: at for at, sid in enumerate(sids)}
-    best = dict[tuple[int, float, str], tuple[Found, Place]]()
     ranked = _weighed(index, counts, ids, 3 * limit)
     if name:  # those with all of its parts come first
         whole = index.rank(counts, ids, MAX_READ_FOR_NAME, every=True)
         ranked = [*whole, *(place for place in ranked if place.id not in {each.id for each in whole})]
     places = [place for place in ranked if place.sid in order]
-    named = 0
-    for read, place in enumerate(places):
-        enough = not name or named >= NAMED_HITS or read >= MAX_READ_FOR_NAME
-        if enough and len(best) >= max(limit, MAX_READ):
+    best = dict[tuple[int, float, str], tuple[Found, Place]]()
+    for place in places:
+        if len(best) >= max(limit, MAX_READ_FOR_NAME if name else MAX_READ):
             break
         fact = reader.fact_at(place)
         if fact is None:
             continue
         text = indexed_text(fact, home / OUTPUTS_FOLDER)
-        one = _judged(fact, text, place.sid, matcher, place.score / places[0].score)
-        named += bool(name) and name in text
-        one = one.naming(name)
-        one = replace(one, share=one.share * known_share)
-        one = one.rewound_if(index.is_rewound(place.file, place.seq))
+        score = place.score / places[0].score
+        is_rewound = index.is_rewound(place.file, place.seq)
+        one = _judged(fact, text, place.sid, matcher.place(text), score, name, is_rewound)
         # If a session and its copies share a fact, keep that of the first session.
         key = (fact.seq, fact.ts, text)
         if key not in best or order[one.sid] < order[best[key][0].sid]:
             best[key] = one, place
-    made = list[Found]()
-    for one, place in nlargest(2 * limit, best.values(), key=lambda each: _merit(each[0])):
-        reply = opened = None
+    known = sum(weights.values())
+    unknown = max(0, len(terms) - len(counts)) * _weight(total, 0)
+    found = list[Found]()
+    for one, place in nlargest(limit, best.values(), key=lambda each: _merit(each[0])):
         if isinstance(one.fact, Result):
             reply = reader.fact_at(index.place_before(place, one.fact.of))
-            opened = reader.fact_at(index.opening_before(place))
-        made.append(one.with_origin(reply, opened))
-    return tuple(nlargest(limit, made, key=_merit))
+            one = one.with_origin(reply, reader.fact_at(index.opening_before(place)))
+        found.append(replace(one, share=one.share * known / (known + unknown)))
+    return tuple(found)
 
 
 def _weighed(index: SearchIndex, counts: dict[QueryTerm, int], ids: range, most: int) -> list[Place]:
@@ -248,12 +211,20 @@ def _weighed(index: SearchIndex, counts: dict[QueryTerm, int], ids: range, most:
     return sorted(weighed, key=lambda place: -place.score)
 
 
-def _judged(fact: Fact, text: str, sid: str, matcher: Matcher, score: float) -> Found:
-    """Return a fact with its score by FTS5, relative to the best one, and that of its text."""
-    placed = matcher.place(text)
-    share = matcher.share(placed.stems)
-    merit = score + SHARE_WEIGHT * share
-    return Found(sid=sid, fact=fact, text=text, start=placed.start, score=merit, share=share)
+def _judged(
+    fact: Fact, text: str, sid: str, placed: Placed, score: float, name: str, is_rewound: bool
+) -> Found:
+    """Return a fact with its final score; `score` is that of its words, relative to the best fact."""
+    start = placed.start
+    is_result = isinstance(fact, Result)
+    score += SHARE_WEIGHT * placed.share + is_result * RESULT_WEIGHT
+    if name and (at := text.find(name)) >= 0:
+        start = at
+        score += (1 + is_result) * NAME_WEIGHT
+    score *= REWOUND_WEIGHT if is_rewound else 1.0
+    return Found(
+        sid=sid, fact=fact, text=text, start=start, score=score, share=placed.share, rewound=is_rewound
+    )
 
 
 def _weight(facts: int, count: int) -> float:
@@ -274,12 +245,11 @@ def _counts(index: SearchIndex, terms: Sequence[QueryTerm], ids: range) -> dict[
     for term in terms:
         count = index.count_with(term, ids)
         if not count and len(term.text) >= 4:
-            longer = replace(term, is_prefix=True)
-            count = index.count_with(longer, ids)
-            if count:
-                term = longer
-            elif len(terms) <= MAX_TERMS_WITH_SLIPS and not index.count_with(longer, range(1 << 62)):
-                # A term that another session contains is not a misspelling.
+            term = replace(term, is_prefix=True)
+            count = index.count_with(term, ids)
+            # A term that another session contains is not a misspelling.
+            is_known = count or index.count_with(term, range(1 << 62))
+            if not is_known and len(terms) <= MAX_TERMS_WITH_SLIPS:
                 term = QueryTerm(_slip_for(index, term.text) or term.text, is_prefix=True)
                 count = index.count_with(term, ids)
         if count:
