@@ -1,9 +1,9 @@
 """Keep what loading a large transcript yields in files next to it, which may be deleted at any time.
 
-A transcript is only appended to, so the facts of its beginning stay the same. Every 4 MB of whole lines are
+A transcript is only appended to, so the facts of its beginning stay the same. Every MB of whole lines are
 a piece, with a file of its own in `.transcripts/cache`, named after the session and the piece's first byte:
 
-    <sid>.0  <sid>.4194816  <sid>.8390004  ...
+    <sid>.0  <sid>.1048910  <sid>.2098024  ...
 
 A piece holds the facts of its lines, large results without their content, and where these are in the
 transcript. It is used if the keyed hash of the file is right (session_key.py), if this version of makeroom
@@ -58,7 +58,7 @@ from .messages import BLOCK_TYPES, CacheMiss, ToolUseBlock, Usage
 from .session_key import SessionKey
 from .storage.disk import opened_unread, read_pieces, replace_file
 
-PIECE_BYTES = 4 << 20  # of the transcript; reading as much takes 60 ms
+PIECE_BYTES = 1 << 20  # of the transcript; reading as much takes 15 ms
 _MAC_BYTES = 32
 
 KnownFact = (
