@@ -6,13 +6,12 @@ constraints, what the assistant promised, decided and gave up, and the names tha
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from enum import IntEnum
 from math import log
 from typing import Literal
 
 from msgspec import Struct, field
 
-from transcripts import Entry, Prompt, Result, TextBlock, ToolKind, ToolUseBlock, User, own_words
+from transcripts import Entry, Exchange, Prompt, Result, TextBlock, ToolKind, ToolUseBlock, User, own_words
 from transcripts.patterns import lazy_pattern
 
 from .commitments import Commitment, commitments
@@ -77,14 +76,6 @@ class FileEdit(Struct, frozen=True):
     announced: str
 
 
-class Age(IntEnum):
-    """The age of an account that a summary covers, by the calls after it."""
-
-    RECENT = 0
-    FADED = 1  # its names, numbers and definitions no longer count
-    DISTANT = 2  # only its files, edits and the user's words do
-
-
 class ListedParts(Struct):
     """The ordered lists of a local summary: of a stretch of the conversation, or of one entry.
 
@@ -134,7 +125,7 @@ class EntryAccount(ListedParts):
     the file that the text is about, calls so far, words, weight), `definitions` (path, names), `pages` the
     newest text of files, `called` (calls so far, names of a call). `outcomes` are (what was called, its error
     or "" if it succeeded). A faded account lacks names, numbers, definitions and what results say: all that
-    fades with the calls after it. A distant one has only files, edits and the user's words.
+    fades with the calls after it.
     """
 
     made_of: MadeOf = (0, 0, ())
@@ -145,7 +136,7 @@ class EntryAccount(ListedParts):
     pages: dict[str, str] = field(default_factory=dict)
     called: list[tuple[int, CallNames]] = field(default_factory=list)
     outcomes: list[tuple[str, str]] = field(default_factory=list)
-    age: Age = Age.RECENT
+    faded: bool = False
 
 
 def composition_of(entry: Entry, kind_of: Callable[[str], ToolKind]) -> MadeOf:
@@ -155,20 +146,14 @@ def composition_of(entry: Entry, kind_of: Callable[[str], ToolKind]) -> MadeOf:
     return len(entry.results), blocks, tuple(kind_of(use.name) for use in entry.uses.values())
 
 
-def account_of(
-    entry: Entry,
-    made_of: MadeOf,
-    pages: Mapping[str, str],
-    age: Age = Age.RECENT,
-) -> EntryAccount:
+def account_of(entry: Entry, made_of: MadeOf, pages: Mapping[str, str], faded: bool = False) -> EntryAccount:
     """Return the account of an entry; `pages` are the newest texts of files before it."""
-    account = EntryAccount(made_of=made_of, age=age)
+    account = EntryAccount(made_of=made_of, faded=faded)
     if isinstance(entry, Prompt):
         account.constraints.extend(_constraints(entry.fact))
         account.attached.extend(_attached(entry.fact))
         account.uses.extend(("read", 0, {path: 1.0}) for path, _ in account.attached)
-        if age < Age.DISTANT:
-            account.mentions.append(("", 0, frozenset(_names_of_user(entry.fact)), 1.0))
+        account.mentions.append(("", 0, frozenset(_names_of_user(entry.fact)), 1.0))
         return account
     said = ""
     uses = entry.uses
@@ -183,14 +168,13 @@ def account_of(
         account.calls += 1
         result = results.get(index)
         _add_call(account, use, kinds[index], result)
-        if age is Age.RECENT:
+        if not faded:
             _add_definitions(account, use, kinds[index], result, {**pages, **account.pages})
         if kinds[index] == "writes" and (path := file_path_of(use)) and not (result and result.error):
             account.edits.append(FileEdit(path, f"r{entry.seq}.{index}", _announcement(said)))
     for result in results.values():
-        sentences = (each for _, text in result.remarks for each in _lasting_sentences(text))
-        account.constraints.extend((each, f"r{result.seq}") for each in sentences)
-    for index, block in enumerate(entry.fact.blocks if age < Age.DISTANT else ()):
+        account.constraints.extend(_constraints_in_remarks(result))
+    for index, block in enumerate(entry.fact.blocks):
         if isinstance(block, TextBlock):
             _add_text(account, block.text, f"r{entry.seq}.{index}", acts=bool(uses))
     return account
@@ -198,13 +182,13 @@ def account_of(
 
 def _add_text(account: EntryAccount, text: str, ident: str, acts: bool) -> None:
     """Account for a text of the model; `acts` is set if its reply calls tools."""
-    if account.age is Age.RECENT:
+    if not account.faded:
         numbers = {number for number in _NUMBER.findall(text) if len(number) >= 3}
         counts = whole_name_counts(text)
         account.uses.append(("names", account.calls, dict.fromkeys(counts, SAID_WEIGHT)))
         account.uses.append(("numbers", account.calls, dict.fromkeys(numbers, SAID_WEIGHT)))
         account.mentions.append(("", account.calls, frozenset(_parts(counts)), SAID_WEIGHT))
-    if not (account.age is Age.FADED and acts):  # mostly next steps; the summary has the other promises
+    if not (account.faded and acts):  # mostly next steps; the summary has the other promises
         account.commitments.extend((each, ident) for each in commitments(text, acts=acts))
     if not acts and text.strip():
         account.closings.append((_beginning(text), ident))
@@ -272,11 +256,8 @@ def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: 
     for path, how in files.items():
         weight = min(1.0, FULLY_WEIGHED_FILES / len(files))
         account.uses.append(("gone" if how == "gone" else "changed", at, {path: weight}))
-    if account.age is Age.DISTANT:
-        return
-    is_recent = account.age is Age.RECENT
-    text = joined_text(result.content) if result is not None and is_recent else ""
-    if is_recent:
+    text = joined_text(result.content) if result is not None and not account.faded else ""
+    if not account.faded:
         account.called.append((at, CallNames(use, result)))
     line = use.input.get("command") if kind == "runs" else None
     command = " ".join(line.split()) if isinstance(line, str) else ""
@@ -329,6 +310,13 @@ def _constraints(fact: User) -> Iterator[tuple[str, str]]:
                 yield each, f"r{fact.seq}.{index}"
 
 
+def _constraints_in_remarks(result: Result) -> Iterator[tuple[str, str]]:
+    """Yield the same of what the user said to a call."""
+    for _, text in result.remarks:
+        for each in _lasting_sentences(text):
+            yield each, f"r{result.seq}"
+
+
 def _lasting_sentences(text: str) -> Iterator[str]:
     for each in weighed_sentences(text):
         if each.weight >= LASTING and each.end - each.start <= MAX_CONSTRAINT_CHARS:
@@ -343,3 +331,64 @@ def _attached(fact: User) -> Iterator[tuple[str, str]]:
                 yield attachment.name, f"r{fact.seq}.{index - 1}"
             elif path := attachment.name.rpartition(" (")[0]:
                 yield path, f"r{fact.seq}.{index}"
+
+
+class DistantAccount(ListedParts):
+    """The account of the oldest `entries` of a session, from which a local summary needs little.
+
+    It lacks commands, errors and what the assistant said: newer ones take their place in a local summary.
+    `read`, `changed` and `gone` have the number of the newest call with each file, of `calls`.
+    """
+
+    entries: int = 0
+    calls: int = 0
+    read: Scores = field(default_factory=dict)
+    changed: Scores = field(default_factory=dict)
+    gone: Scores = field(default_factory=dict)
+
+    def add(self, entry: Entry, kind_of: Callable[[str], ToolKind]) -> None:
+        """Add the next entry, in a fifth of the time that `account_of` takes."""
+        self.entries += 1
+        if isinstance(entry, Prompt):
+            attached = list(_attached(entry.fact))
+            self.constraints.extend(_constraints(entry.fact))
+            self.attached.extend(attached)
+            self.read.update((path, self.calls) for path, _ in attached)
+            return
+        results = entry.results
+        for index, use in entry.uses.items():
+            self.calls += 1
+            self._add_call(entry, index, use, kind_of(use.name), results.get(index))
+        for result in entry.answers:
+            self.constraints.extend(_constraints_in_remarks(result))
+
+    def _add_call(
+        self, entry: Exchange, index: int, use: ToolUseBlock, kind: ToolKind, result: Result | None
+    ) -> None:
+        path = file_path_of(use)
+        if path and kind != "searches" and not (result and result.error):
+            if kind == "writes":
+                self._add_changed(path)
+                before = reversed(entry.fact.blocks[:index])
+                said = next((block.text for block in before if isinstance(block, TextBlock)), "")
+                self.edits.append(FileEdit(path, f"r{entry.seq}.{index}", _announcement(said)))
+            else:
+                self.read[path] = self.calls
+        if result is not None and kind != "writes" and (files := result.changed_files):
+            for path, how in files.items():
+                if how == "gone":
+                    self.gone[path] = self.calls
+                    drop_path(self.changed, path)
+                else:
+                    self._add_changed(path)
+
+    def _add_changed(self, path: str) -> None:
+        self.changed[path] = self.calls
+        drop_path(self.gone, path)
+
+
+def drop_path(scores: Scores, path: str) -> None:
+    """Remove a file, whether it was named by its full path or relative to the project."""
+    same = [name for name in scores if f"/{name}".endswith(f"/{path}") or path.endswith(f"/{name}")]
+    for name in same:
+        del scores[name]

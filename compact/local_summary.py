@@ -22,14 +22,15 @@ from msgspec import Struct, field
 from transcripts import Entry, Folded, Metadata, Prompt
 
 from .entry_account import (
-    Age,
     CallNames,
+    DistantAccount,
     EntryAccount,
     ListedParts,
     ScoreKind,
     Scores,
     account_of,
     composition_of,
+    drop_path,
 )
 
 MAX_MISSING_ACCOUNTS = 50  # that are not worth making in advance: 10 ms
@@ -66,20 +67,6 @@ class LocalSummary(ListedParts):
     @property
     def numbers(self) -> Scores:
         return _sum(self.numbered)
-
-
-class DistantAccount(ListedParts):
-    """The account of the first `entries` of a session, which summaries cover and DISTANT_CALLS follow.
-
-    It lacks commands, errors and what the assistant said: newer ones take their place in a local summary.
-    `read`, `changed` and `gone` have the number of the newest call with each file, of `calls`.
-    """
-
-    entries: int = 0
-    calls: int = 0
-    read: Scores = field(default_factory=dict)
-    changed: Scores = field(default_factory=dict)
-    gone: Scores = field(default_factory=dict)
 
 
 class EntryAccounts(Struct):
@@ -179,24 +166,8 @@ def _distant_steps(folded: Folded, count: int) -> Iterator[None]:
     while distant.entries < count:
         entry = folded.entries[distant.entries]
         accounts.by_seq.pop(entry.seq, None)
-        _add_distant(distant, account_of(entry, composition_of(entry, kind_of), {}, Age.DISTANT))
-        distant.entries += 1
+        distant.add(entry, kind_of)
         yield
-
-
-def _add_distant(distant: DistantAccount, account: EntryAccount) -> None:
-    for kind, offset, found in account.uses:
-        newest = dict.fromkeys(found, float(distant.calls + offset))
-        if kind == "read":
-            distant.read |= newest
-        elif kind == "changed":
-            distant.changed |= newest
-            _drop(distant.gone, found)
-        else:
-            distant.gone |= newest
-            _drop(distant.changed, found)
-    distant.calls += account.calls
-    distant.extend(account)
 
 
 def results_read(folded: Folded) -> Iterator[int]:
@@ -225,11 +196,10 @@ def _accounted(folded: Folded, entries: Sequence[Entry]) -> Iterator[tuple[Entry
         made_of = composition_of(entry, kind_of)
         later_calls -= len(made_of[2])
         faded = later_calls > FADED_CALLS and folded.edits.covering(entry.seq) is not None
-        age = Age.FADED if faded else Age.RECENT
         account = accounts.get(entry.seq)
-        is_new = account is None or (account.made_of, account.age) != (made_of, age)
+        is_new = account is None or (account.made_of, account.faded) != (made_of, faded)
         if account is None or is_new:
-            account = accounts[entry.seq] = account_of(entry, made_of, pages, age)
+            account = accounts[entry.seq] = account_of(entry, made_of, pages, faded)
         pages |= account.pages
         yield account, is_new
 
@@ -293,10 +263,12 @@ def _add_use(local_summary: LocalSummary, kind: ScoreKind, found: Mapping[str, f
             _add(local_summary.read, found, weight)
         case "changed":
             _add(local_summary.changed, found, weight)
-            _drop(local_summary.gone, found)
+            for path in found:
+                drop_path(local_summary.gone, path)
         case "gone":
             _add(local_summary.gone, found, weight)
-            _drop(local_summary.changed, found)
+            for path in found:
+                drop_path(local_summary.changed, path)
 
 
 def _score_definitions(
@@ -334,14 +306,6 @@ def _sum(uses: Iterable[tuple[Mapping[str, float], float]]) -> Scores:
     for found, weight in uses:
         _add(scores, found, weight)
     return scores
-
-
-def _drop(scores: Scores, paths: Iterable[str]) -> None:
-    """Remove these files, whether they were named by their full path or relative to the project."""
-    for path in paths:
-        same = [name for name in scores if f"/{name}".endswith(f"/{path}") or path.endswith(f"/{name}")]
-        for name in same:
-            del scores[name]
 
 
 def pins_of(notes: Iterable[Metadata]) -> dict[int, str]:
