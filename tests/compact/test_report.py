@@ -9,7 +9,9 @@ from compact.context_figures import context_report
 from compact.pipeline import _fold_preview, dry_run
 from compact.prices import PriceList, Prices
 from compact.report import (
+    COLD_RETURN,
     compaction_notice,
+    is_announced,
     predicted_and_real_cost,
     propose,
     rewrite_note,
@@ -300,3 +302,58 @@ def test_the_context_is_reported_with_its_compactions_newest_first():
     assert whole.blocks[0].tokens == pytest.approx(1_000, rel=0.05)
     empty = World(overhead=1_000, judged=False)
     assert context_report(empty.situation, PriceList()).overhead == empty.situation.tokens == 1_000
+
+
+@pytest.mark.parametrize("policy", ["thrifty", "classic"])
+def test_compactions_that_free_little_by_themselves_are_not_announced(policy):
+    thrifty = policy == "thrifty"
+    for layer, before, after, announced in (
+        ("micro", 30_000, 28_000, thrifty),
+        ("micro", 30_000, 28_001, False),
+        ("micro", 100_000, 95_000, thrifty),
+        ("micro", 100_000, 95_001, False),
+        ("summary", 100_000, 99_999, True),
+        ("ledger", 100_000, 99_999, True),
+        ("reactive", 100_000, 99_999, True),
+    ):
+        assert is_announced([made(layer, before, after)], policy) is announced, (layer, before, after)
+    asked = replace(made("micro", 30_000, 29_999), trigger="manual")
+    assert is_announced([made("micro", 30_000, 29_999), asked], policy)
+    halves = [made("micro", 30_000, 29_000), made("snip", 29_000, 28_000)]
+    assert is_announced(halves, policy) is thrifty
+
+
+def test_the_notice_names_what_was_shortened_or_dropped_and_why():
+    def notice(layer, cost=0.0, **report):
+        one = made(layer, cost=cost)
+        return compaction_notice([replace(one, report={**one.report, **report})])
+
+    start = "[auto compact] 168k -> 999 tokens (-99%): "
+    end = "; undo with /uncompact"
+    plain = f" without a model call{end}"
+    edits = {"results": 1, "pasted": 2}
+    words = "results were shortened and your longest messages were cut in the middle"
+    assert notice("reactive", edits=edits) == f"{start}{words}{plain}"
+    assert notice("ledger", edits={"inputs": 1}) == f"{start}tool inputs were shortened{plain}"
+    assert notice("ledger", edits={"folds": 1}) == f"{start}older messages were summarized{plain}"
+    assert notice("reactive") == f"{start}results were shortened{plain}"
+    assert notice("drop", dropped="r4 (ls)") == f"{start}dropped r4 (ls) as c1{end}"
+    assert notice("other") == f"{start}other{plain}"
+    assert notice("micro", because="it is old") == f"{start}old tool output was cleared (it is old){plain}"
+    cold = notice("micro", because="the cache had expired", why=COLD_RETURN)
+    assert cold == f"{start}the cache had expired{end}"
+    assert "costs ~$0.05 more" in notice("summary", cost=0.05) and "$" not in notice("summary", cost=0.049)
+    assert "costs ~$0.07 more" in notice("summary", cost=0.2, extra_cost_usd=0.07)
+    assert "(-0%)" in compaction_notice([made("micro", 0, 0)])
+    assert "999 -> 998 tokens" in compaction_notice([made("micro", 999, 998)])
+
+
+def test_a_long_prompt_costs_more():
+    prices = Prices(2, output=10, long=1_000)
+    assert prices.for_prompt(1_000) is prices
+    assert prices.for_prompt(1_001) == replace(prices, input=4, output=15)
+    usage = Usage(cache_written=1_000, cache_written_hour=400, cache_read=100, input=10, output=7, searches=2)
+    full_price = 10 + 0.1 * 100 + 1.25 * 600 + 2 * 400
+    assert prices.plain(usage) == full_price
+    assert prices.cost(usage) == pytest.approx(full_price * 2e-6 + 7 * 10e-6 + 0.02)
+    assert prices.caching and not replace(prices, read=1.0).caching
