@@ -38,11 +38,11 @@ __getattr__ = lazy_door(
     {
         "breakpoints": "cache_breakpoints",
         "clearing": "call_label clear_candidates placeholder_edit",
-        "context_figures": "ContextReport context_report",
+        "context_figures": "ContextReport",
         "dropping": "plan_drop",
         "estimate": "Calibration",
         "identifiers": "MIN_LINE_CHARS OLD_TEXT_ARGUMENTS block_texts joined_text names strings",
-        "invariants": "fact_at problems",
+        "invariants": "problems",
         "layers.summary": "SUMMARY_LAYER",
         "local_summary": ("AccountsMissing pins_of without_long_accounts"),
         "patches": "old_texts patched_text",
@@ -52,18 +52,18 @@ __getattr__ = lazy_door(
         "prices": "NEVER_PAYS_BACK PriceList Prices Spending",
         "replacement": "COMMANDS_HEADING DIRECTORY_HEADING PINS_HEADING",
         "report": "COLD_RETURN ANNOUNCED_LAYERS compaction_notice is_announced propose rewrite_note",
-        "request_bills": "UNUSED_SUMMARY BilledAgain RequestBill explain_requests",
+        "request_bills": "UNUSED_SUMMARY BilledAgain RequestBill",
         "restoring": "FileTouch NeededText PutBackRules",
         "server_cache": "learned_prices",
         "settings": "POLICY_NAMES CompactSettings ContextWindow WindowState",
-        "shown_blocks": "ShownBlock largest_blocks largest_blocks_sentence",
+        "shown_blocks": "ShownBlock",
         "situation": (
             "BackgroundSummary CannotChange CompactionPlan Flow Proposal Situation SummaryReply "
             "SummaryRequest Trigger finish_plan"
         ),
         "summary_prompt": "summary_messages summary_usage",
-        "tokens": "TokenCounter load_counter",
+        "tokens": "TokenCounter",
         "trim": "trim_page",
-        "uncompact": "Evicted evicted in_force plan_undo",
+        "uncompact": "Evicted in_force plan_undo",
     },
 )

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from transcripts import (
-    PUT_BACK_START,
     Block,
     Clear,
     Entry,
@@ -26,7 +25,6 @@ from transcripts import (
 from .clearing import MIN_CLEARED_TOKENS, PLACEHOLDER_TOKENS, clearable_fields, is_placeholder
 from .hazards import EDIT_WEIGHT, GROUPS, OLDEST_AGE, Cell, Curves, Evidence, Group, HazardCurves
 from .identifiers import MIN_LINE_CHARS, OLD_TEXT_ARGUMENTS, base_name, block_texts, joined_text, names
-from .invariants import fact_at
 from .page_references import lines_shown, pages_referred_to
 from .patches import files_of, is_patch, old_texts, patched_text, shown_file
 from .prices import Prices
@@ -368,7 +366,7 @@ def _covered_touch(folded: Folded, use: ToolUseBlock, result: Result | None, fil
 
 def _shown_text(folded: Folded, block: TrackedBlock) -> str:
     """Return the text of a result or of a field of a call; of a patch, the text left in its files."""
-    fact = fact_at(folded, block.seq)
+    fact = folded.fact_at(block.seq)
     if isinstance(fact, Result):
         return joined_text(fact.content)
     use = fact.blocks[block.index] if isinstance(fact, Reply) else None
@@ -415,9 +413,9 @@ def _files_put_back(content: Sequence[Block]) -> set[str]:
     """Return the names of the files of which cleared text was shown again with a result or a prompt."""
     texts = (block.injected_text or block.text for block in content if isinstance(block, TextBlock))
     return {
-        base_name(text[len(PUT_BACK_START) : text.find(",")].strip())
+        base_name(text[len(TextBlock.PUT_BACK_START) : text.find(",")].strip())
         for text in texts
-        if text.startswith(PUT_BACK_START)
+        if text.startswith(TextBlock.PUT_BACK_START)
     }
 
 
@@ -441,7 +439,7 @@ def _pages_meant(folded: Folded, read: Result) -> set[int]:
     found = pages_referred_to(read.content)
     if isinstance(same, int) and not isinstance(same, bool):
         found.add(same)
-    facts = [fact_at(folded, seq) for seq in found]
+    facts = [folded.fact_at(seq) for seq in found]
     return found.union(*(pages_referred_to(fact.content) for fact in facts if isinstance(fact, Result)))
 
 

@@ -36,7 +36,6 @@ from transcripts import (
 
 from .directives import REQUEST, Sentence, weighed_sentences
 from .identifiers import PATH_ARGUMENTS, joined_text
-from .invariants import fact_at
 from .situation import File, Situation
 from .tokens import TokenCounter
 
@@ -122,7 +121,7 @@ def placeholder_edit(folded: Folded, part: Part, field: str, counter: TokenCount
 
     Its `saves` is relative to the original, whatever an earlier edit shows there now.
     """
-    fact = fact_at(folded, part.seq)
+    fact = folded.fact_at(part.seq)
     if isinstance(fact, Result) and field == "content":
         tokens = sum(fact.tokens)
         what = call_label(part.use) if part.use is not None else "a result"
@@ -154,7 +153,7 @@ def preview_edit(situation: Situation, part: Part, characters: int) -> tuple[Cle
     No file is returned for an output that is stored already, and for a tool that pages by itself. The edit is
     None if a preview is not shorter.
     """
-    fact = fact_at(situation.folded, part.seq)
+    fact = situation.folded.fact_at(part.seq)
     if not isinstance(fact, Result):
         return None, ()
     text = joined_text(fact.content)
@@ -186,7 +185,7 @@ def is_paging(folded: Folded, part: Part) -> bool:
 
 def user_block_edit(folded: Folded, part: Part, characters: int, counter: TokenCounter) -> Clear | None:
     """Return the edit that shows a long text of the user by its ends and directives, an image by a line."""
-    fact = fact_at(folded, part.seq)
+    fact = folded.fact_at(part.seq)
     if not isinstance(fact, User) or part.index >= len(fact.blocks):
         return None
     original = fact.blocks[part.index]

@@ -11,7 +11,7 @@ from transcripts import Compacted, PartKind
 from .prices import PriceList
 from .report import predicted_and_real_cost
 from .settings import WindowState
-from .shown_blocks import ShownBlock, largest_blocks
+from .shown_blocks import ShownBlock
 from .situation import Situation
 
 
@@ -42,27 +42,29 @@ class ContextReport(Struct, frozen=True):
     compactions: tuple[ListedCompaction, ...]
     earlier: int
 
-
-def context_report(situation: Situation, prices: PriceList, newest: int | None = None) -> ContextReport:
-    """Report the context, with at most `newest` compactions (None: all)."""
-    folded = situation.folded
-    view = situation.view
-    calibration = situation.calibration
-    tokens = situation.tokens
-    overhead = min(tokens, calibration.overhead_tokens(folded, situation.overhead)) if view.tokens else tokens
-    earlier = max(0, len(folded.compactions) - newest) if newest else 0
-    listed = (
-        ListedCompaction(
-            made, undone=made.id in folded.undone, cost=predicted_and_real_cost(folded, made, prices)
+    @classmethod
+    def of(cls, situation: Situation, prices: PriceList, newest: int | None = None) -> ContextReport:
+        """Report the context, with at most `newest` compactions (None: all)."""
+        folded = situation.folded
+        view = situation.view
+        calibration = situation.calibration
+        tokens = situation.tokens
+        overhead = (
+            min(tokens, calibration.overhead_tokens(folded, situation.overhead)) if view.tokens else tokens
         )
-        for made in reversed(folded.compactions[earlier:])
-    )
-    return ContextReport(
-        state=situation.window.state(tokens, situation.settings),
-        tokens=tokens,
-        overhead=overhead,
-        kinds={kind: view.tally[kind] for kind in PartKind},
-        blocks=tuple(largest_blocks(view, calibration.text_slope(folded))),
-        compactions=tuple(listed),
-        earlier=earlier,
-    )
+        earlier = max(0, len(folded.compactions) - newest) if newest else 0
+        listed = (
+            ListedCompaction(
+                made, undone=made.id in folded.undone, cost=predicted_and_real_cost(folded, made, prices)
+            )
+            for made in reversed(folded.compactions[earlier:])
+        )
+        return cls(
+            state=situation.window.state(tokens, situation.settings),
+            tokens=tokens,
+            overhead=overhead,
+            kinds={kind: view.tally[kind] for kind in PartKind},
+            blocks=tuple(ShownBlock.largest(view, calibration.text_slope(folded))),
+            compactions=tuple(listed),
+            earlier=earlier,
+        )

@@ -6,7 +6,7 @@ from transcripts import Folded, PartKind, ToolUseBlock
 
 from .clearing import is_placeholder, is_replaced, strike_edits
 from .report import propose
-from .shown_blocks import ShownBlock, largest_blocks
+from .shown_blocks import ShownBlock
 from .situation import CannotChange, Proposal, Situation
 from .uncompact import in_force
 
@@ -14,7 +14,7 @@ from .uncompact import in_force
 def plan_drop(situation: Situation, name: str) -> Proposal | CannotChange:
     """Plan to drop the block with this id, which is the id in the list or the one that recalls it."""
     folded = situation.folded
-    blocks = largest_blocks(situation.view, situation.calibration.text_slope(folded))
+    blocks = ShownBlock.largest(situation.view, situation.calibration.text_slope(folded))
     found = (each for each in blocks if name in (each.id, each.recall_id, f"r{each.part.seq}"))
     block = next(found, None)
     if block is None:

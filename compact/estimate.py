@@ -48,7 +48,7 @@ from itertools import pairwise
 
 from msgspec import Struct, field
 
-from transcripts import CALL_ID_TOKENS, MESSAGE_TOKENS, Folded, RequestSize, ToolUseBlock
+from transcripts import Folded, Message, RequestSize, ToolUseBlock
 
 MIN_SLOPE = 0.3
 MAX_SLOPE = 4.0  # no tokenizer is outside this range
@@ -93,7 +93,7 @@ class Calibration(Struct, frozen=True):
         reply = folded.last_reply
         if reply is not None and reply.asked == last.seq and reply.usage.prompt:
             calls = sum(isinstance(block, ToolUseBlock) for block in reply.blocks)
-            behind -= sum(reply.tokens) + MESSAGE_TOKENS + calls * CALL_ID_TOKENS
+            behind -= sum(reply.tokens) + Message.FRAME_TOKENS + calls * Message.CALL_ID_TOKENS
             ids -= calls
             tokens = reply.usage.total
         return max(0, tokens + round(rates.of(behind, ids)))
@@ -128,7 +128,7 @@ class _Rates(Struct, frozen=True):
 
     def of(self, raw: float, ids: float) -> float:
         """Return the model's tokens for `raw` of our count, which include those of the ids."""
-        return self.text * (raw - ids * CALL_ID_TOKENS) + self.ids * ids
+        return self.text * (raw - ids * Message.CALL_ID_TOKENS) + self.ids * ids
 
 
 class TokenFit(Struct):
@@ -172,7 +172,7 @@ def _fitted(sizes: list[RequestSize], calibration: Calibration) -> _Rates:
         if size.grown and MIN_SLOPE * raw <= grown <= MAX_SLOPE * raw:
             weight = 1 / max(50, raw)  # smaller growth weighs no more
             ids = size.ids
-            text = raw - ids * CALL_ID_TOKENS
+            text = raw - ids * Message.CALL_ID_TOKENS
             text_text += weight * text * text
             text_ids += weight * text * ids
             ids_ids += weight * ids * ids

@@ -9,18 +9,15 @@ The fold ensures pairing, order and non-empty messages. Edits must take care of 
 Thinking that is already hidden counts as well, because undoing a compaction may show it again.
 """
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from transcripts import (
-    UNSIGNED,
     Block,
     Clear,
     Compacted,
     Edit,
     Exchange,
-    Fact,
     Fold,
     Folded,
     Message,
@@ -86,15 +83,8 @@ def _first_behind(folded: Folded, edit: Edit) -> int:
     """Return the first seq whose reply comes after the edit; a result has the position of its call."""
     if not isinstance(edit, Clear):
         return edit.first
-    fact = fact_at(folded, edit.seq)
+    fact = folded.fact_at(edit.seq)
     return fact.of + 1 if isinstance(fact, Result) else edit.seq
-
-
-def fact_at(folded: Folded, seq: int) -> Fact | None:
-    """Return the fact with this seq, or None."""
-    at = bisect_left(folded.facts, seq, key=lambda fact: fact.seq)
-    found = folded.facts[at] if at < len(folded.facts) else None
-    return found if found is not None and found.seq == seq else None
 
 
 def changed_span(edits: Iterable[Edit]) -> tuple[int, int] | None:
@@ -175,7 +165,7 @@ def _faults(role: str, blocks: list[Block]) -> Iterator[str]:
                 yield "a result without content"
             case ToolUseBlock() if role != "assistant":
                 yield "a call by the user"
-            case ThinkingBlock(signature="") if UNSIGNED not in block.extra:
+            case ThinkingBlock(signature="") if ThinkingBlock.UNSIGNED not in block.extra:
                 yield "thinking without its signature"
             case _ if role == "user" and block.is_thinking:
                 yield "thinking of the user"

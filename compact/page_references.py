@@ -33,7 +33,6 @@ from transcripts import (
 from transcripts.patterns import lazy_pattern
 
 from .identifiers import joined_text
-from .invariants import fact_at
 
 RESULT_ID_START = "[this result: r"
 _RESULT_ID_LINE = lazy_pattern(r"^\[this result: r(\d+)\]$", re.MULTILINE)
@@ -114,7 +113,7 @@ def resolved_references(folded: Folded, count: Callable[[str], int]) -> tuple[Cl
         for part in message.parts:
             if not _may_refer(part) or part.use is None or not isinstance(part.block, ToolResultBlock):
                 continue
-            result = fact_at(folded, part.seq)
+            result = folded.fact_at(part.seq)
             if folded.kind_of(part.use.name) not in _REFERRING_KINDS or not isinstance(result, Result):
                 continue
             shown = _results_shown(view) if shown is None else shown

@@ -34,7 +34,7 @@ from .clearing import clear_candidates, placeholder_edit
 from .folding import Shrink, shrink_blocks, shrink_to
 from .report import propose
 from .settings import CompactSettings, ContextWindow
-from .shown_blocks import largest_blocks, largest_blocks_sentence
+from .shown_blocks import ShownBlock
 from .situation import (
     BackgroundSummary,
     CompactionPlan,
@@ -158,7 +158,7 @@ def _reactive_ladder(situation: Situation, rung: int) -> Flow:
             proposal = fallback_summary(situation, "reactive", "rung 2")
         if proposal is not None and is_acceptable(situation, proposal):
             return CompactionPlan((proposal,), failures)
-    named = largest_blocks_sentence(situation.view, situation.slope)
+    named = ShownBlock.largest_sentence(situation.view, situation.slope)
     return CompactionPlan((), failures=failures, note=f"nothing more can be cleared. {named}")
 
 
@@ -205,7 +205,7 @@ def dry_run(situation: Situation, trigger: Trigger, focus: str = "") -> Compacti
     for proposal in planned.proposals:
         then = then.with_edits(proposal.edits)
     slope = situation.slope
-    remaining = largest_blocks(then.view, slope)[:PREVIEWED_BLOCKS] if planned.proposals else []
+    remaining = ShownBlock.largest(then.view, slope)[:PREVIEWED_BLOCKS] if planned.proposals else []
     return replace(planned, removed=tuple(removed), remaining=tuple(f"  {block.line}" for block in remaining))
 
 

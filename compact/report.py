@@ -21,7 +21,7 @@ from .breakpoints import cached_messages
 from .invariants import changed_span, with_dropped_thinking
 from .page_references import refers_to_a_page, resolved_references
 from .prices import PriceList, RewriteBill
-from .shown_blocks import NAMED_BLOCKS, largest_blocks
+from .shown_blocks import NAMED_BLOCKS, ShownBlock
 from .situation import CompactionReport, File, Proposal, ReportDetails, Situation, Trigger
 
 MIN_SHARE_TOLD = 0.05  # of the context: an automatic compaction that frees less is not announced
@@ -89,7 +89,7 @@ def propose(
         "calls": situation.folded.conversation.reply_count,
         "kinds": kinds,
         "edits": dict(Counter(map(_edit_label, edits))),
-        "biggest": [block.line for block in largest_blocks(then, situation.slope)[:NAMED_BLOCKS]],
+        "biggest": [block.line for block in ShownBlock.largest(then, situation.slope)[:NAMED_BLOCKS]],
         **more,
     }
     return Proposal(layer, trigger=trigger, edits=edits, report=report, files=files)

@@ -113,6 +113,14 @@ class RequestBill(Struct, frozen=True):
         paid = prices.plain(self.usage) - prices.read * self.read
         return prices.dollars(self.again * (paid / rest - prices.read))
 
+    @classmethod
+    def all_of(cls, folded: Folded, lifetime_s: float) -> list[RequestBill]:
+        """Return a bill for each request of the conversation, oldest first; rewound requests have none.
+
+        `lifetime_s` is how long cache entries last where the transcript does not show it.
+        """
+        return list(_bills(folded.facts, lifetime_s))
+
 
 class _Sent(Struct, frozen=True):
     """A request whose prompt was billed, with the circumstances that a cache entry depends on."""
@@ -138,14 +146,6 @@ class _Progress(Struct):
     caches: set[str] = set()  # the models of which a request read or wrote an entry
     changes: list[Fact] = []
     added: int = 0  # our count of the facts since the request before that the next prompt contains
-
-
-def explain_requests(folded: Folded, lifetime_s: float) -> list[RequestBill]:
-    """Return a bill for each request of the conversation, oldest first; rewound requests have none.
-
-    `lifetime_s` is how long cache entries last where the transcript does not show it.
-    """
-    return list(_bills(folded.facts, lifetime_s))
 
 
 def _bills(facts: Sequence[Fact], lifetime_s: float) -> Iterator[RequestBill]:

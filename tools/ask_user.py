@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, to_builtins
 
 from tools.parameters import Arguments
-from transcripts import about_remarks
+from transcripts import Result
 
 from .base import (
     SMALL_WINDOW_TOKENS,
@@ -64,13 +64,13 @@ async def ask_user(arguments: QuestionArguments, call: ToolCall) -> ToolResult:
         raise ToolError(NOBODY_TO_ASK)
     if answer.decision == "no":
         message = f"{DECLINED}\nThe user said: {answer.reason}" if answer.reason else DECLINED
-        about = about_remarks((arguments.questions[0].question, answer.reason))
+        about = Result.about_remarks((arguments.questions[0].question, answer.reason))
         return decision_result(message, human={"note": "declined"}, about=about)
     answers = list(_answers(arguments, answer.input))
     lines = [f"{question} {text or '(no answer)'}" for question, text in answers]
     message = "\n".join(["The user answered:", *lines])
     shown = lines if len(answers) > 1 else [answers[0][1] or "(no answer)"]  # the title is the question
-    return decision_result(message, human={"text": "\n".join(shown)}, about=about_remarks(*answers))
+    return decision_result(message, human={"text": "\n".join(shown)}, about=Result.about_remarks(*answers))
 
 
 def _answers(arguments: QuestionArguments, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -292,45 +292,43 @@ class Tool(Struct, frozen=True):
             return {name: name in required for name in schema.get("properties", ())}
         return self.arguments.parameters()
 
+    def parse(self, given: Mapping[str, Any]) -> Any:
+        """Return the input of a call as the arguments of its tool. Raises ToolError with a line per problem.
 
-def parse_arguments(tool: Tool, given: Mapping[str, Any]) -> Any:
-    """Return the input of a call as the arguments of its tool. Raises ToolError with a line per problem.
+        Harmless mistakes are understood: "5" counts as 5, and a value that was encoded as JSON is decoded.
+        """
+        arguments, problems = _validated(self, dict(given))
+        if not problems:
+            return arguments
+        decoded = dict(given)
+        for name in {str(problem.path[0]) for problem in problems if problem.path}:
+            if isinstance(decoded.get(name), str):
+                with suppress(ValueError, RecursionError):
+                    value = json.loads(decoded[name])
+                    check_shape(value)
+                    decoded[name] = value
+        arguments, others = _validated(self, decoded)
+        if not others:
+            return arguments
+        described = (f"{name} (required)" if needed else name for name, needed in self.parameters().items())
+        problem_lines = dict.fromkeys(_problem_line(self, problem) for problem in problems)
+        lines = [f"{self.name} could not be called:", *problem_lines]
+        raise ToolError("\n".join([*lines, f"Its parameters are: {', '.join(described)}."]))
 
-    Harmless mistakes are understood: "5" counts as 5, and a value that was itself encoded as JSON is decoded.
-    """
-    arguments, problems = _validated(tool, dict(given))
-    if not problems:
-        return arguments
-    decoded = dict(given)
-    for name in {str(problem.path[0]) for problem in problems if problem.path}:
-        if isinstance(decoded.get(name), str):
-            with suppress(ValueError, RecursionError):
-                value = json.loads(decoded[name])
-                check_shape(value)
-                decoded[name] = value
-    arguments, others = _validated(tool, decoded)
-    if not others:
-        return arguments
-    described = (f"{name} (required)" if needed else name for name, needed in tool.parameters().items())
-    problem_lines = dict.fromkeys(_problem_line(tool, problem) for problem in problems)
-    lines = [f"{tool.name} could not be called:", *problem_lines]
-    raise ToolError("\n".join([*lines, f"Its parameters are: {', '.join(described)}."]))
+    def with_own_names(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the input of a call with other programs' names for our parameters replaced by ours.
 
-
-def with_own_names(tool: Tool, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the input of a call with other programs' names for our parameters replaced by ours.
-
-    Call this before anything judges the input, since hooks and rules look for our names.
-    """
-    if isinstance(tool.arguments, Mapping):
-        return given
-    parameters = tool.parameters()
-    names: dict[str, str] = {}
-    for name in given:
-        own = _OWN_PARAMETERS.get(name.replace("_", "").lower(), name) if name not in parameters else name
-        taken = own in given or own in names.values()
-        names[name] = own if own in parameters and not taken else name
-    return {names[name]: value for name, value in given.items()}
+        Call this before anything judges the input, since hooks and rules look for our names.
+        """
+        if isinstance(self.arguments, Mapping):
+            return given
+        parameters = self.parameters()
+        names: dict[str, str] = {}
+        for name in given:
+            own = _OWN_PARAMETERS.get(name.replace("_", "").lower(), name) if name not in parameters else name
+            taken = own in given or own in names.values()
+            names[name] = own if own in parameters and not taken else name
+        return {names[name]: value for name, value in given.items()}
 
 
 def _validated(tool: Tool, given: dict[str, Any]) -> tuple[Any, list[WrongValue]]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from tools.parameters import Arguments
-from transcripts import about_remarks
+from transcripts import Result
 
 from .base import Tool, ToolCall, ToolContext, ToolError, ToolResult, decision_result, no_access, text_result
 from .user_answer import NOBODY_THERE
@@ -35,7 +35,7 @@ async def show_plan(arguments: PlanArguments, call: ToolCall) -> ToolResult:
         message = (
             f"The user did not approve the plan{wanted}\nStay in plan mode, revise it and show it again."
         )
-        about = {"approved": False, **about_remarks(("", answer.reason))}
+        about = {"approved": False, **Result.about_remarks(("", answer.reason))}
         return decision_result(message, human={"note": f"not approved{wanted.rstrip('.')}"}, about=about)
     mode.leave_plan()
     plan = str(answer.input.get("plan") or arguments.plan)

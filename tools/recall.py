@@ -10,7 +10,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from tools.parameters import DETAIL, Arguments
-from transcripts import RECALLED_KEY, Originals, TextBlock
+from transcripts import Originals, Result, TextBlock
 
 from .base import Tool, ToolCall, ToolError, ToolResult, no_access, text_result
 
@@ -41,10 +41,10 @@ async def recall_original(arguments: RecallArguments, call: ToolCall) -> ToolRes
     if arguments.id is not None and arguments.id.strip():
         most = min(arguments.limit, MAX_PAGE_CHARS, call.context.page_bytes())
         found = _original(originals, arguments.id.strip().strip("[]"), arguments.offset, most)
-        return replace(found, about={RECALLED_KEY: True})
+        return replace(found, about={Result.RECALLED: True})
     if arguments.query is not None and arguments.query.strip():
         found = await _search(originals, arguments, f"r{call.reply_seq}")
-        return replace(found, about={RECALLED_KEY: True})
+        return replace(found, about={Result.RECALLED: True})
     raise ToolError(
         "Neither `id` nor `query` was given.\nGive the id from a placeholder, or words to search for."
     )

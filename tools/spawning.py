@@ -37,24 +37,22 @@ class SpawnResult(Struct, frozen=True):
     left: str = ""  # one line about the commands that it left running
     remarks: tuple[tuple[str, str], ...] = ()  # by the user about its calls: (which one, words)
 
+    def figures(self) -> str:
+        """Return the figures of a run in a few words."""
+        if not self.session:
+            return f"{self.label} runs in the background"
+        cost = f", ${self.dollars:.4f}" if self.dollars else ""
+        return f"{self.label}: {pluralize(self.turns, 'request')}, {self.tokens:,} tokens{cost}"
 
-def report_text(ended: SpawnResult) -> str:
-    """Return the report of an agent for the model: shortened, with the id of the full text."""
-    notes = [f"[{ended.label} ended early: {ended.error}]"] if ended.error else []
-    if ended.place:
-        notes.append(f"[{ended.place}]")
-    if ended.left:
-        notes.append(f"[{ended.left}]")
-    if ended.recall:
-        notes.append(f"[{spawn_figures(ended)}; truncated: recall {ended.recall} for the full report]")
-    elif ended.session:
-        notes.append(f"[{spawn_figures(ended)}; its session is {ended.session}]")
-    return "\n".join(filter(None, (ended.text, *notes)))
-
-
-def spawn_figures(ended: SpawnResult) -> str:
-    """Return the figures of a run in a few words."""
-    if not ended.session:
-        return f"{ended.label} runs in the background"
-    cost = f", ${ended.dollars:.4f}" if ended.dollars else ""
-    return f"{ended.label}: {pluralize(ended.turns, 'request')}, {ended.tokens:,} tokens{cost}"
+    def report(self) -> str:
+        """Return the report of an agent for the model: shortened, with the id of the full text."""
+        notes = [f"[{self.label} ended early: {self.error}]"] if self.error else []
+        if self.place:
+            notes.append(f"[{self.place}]")
+        if self.left:
+            notes.append(f"[{self.left}]")
+        if self.recall:
+            notes.append(f"[{self.figures()}; truncated: recall {self.recall} for the full report]")
+        elif self.session:
+            notes.append(f"[{self.figures()}; its session is {self.session}]")
+        return "\n".join(filter(None, (self.text, *notes)))

@@ -7,8 +7,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from tools.parameters import Arguments
-from tools.spawning import SpawnRequest, SpawnResult, report_text, spawn_figures
-from transcripts import about_remarks
+from tools.spawning import SpawnRequest, SpawnResult
+from transcripts import Result
 
 from .base import SMALL_WINDOW_TOKENS, Tool, ToolCall, ToolError, ToolResult, no_access, text_result
 
@@ -54,10 +54,10 @@ async def run_task(arguments: TaskArguments, call: ToolCall) -> ToolResult:
 def task_result(ended: SpawnResult) -> ToolResult:
     """Return the result about an agent that has ended or runs in the background."""
     return text_result(
-        report_text(ended),
+        ended.report(),
         error=bool(ended.error) and not ended.text,
-        human={"text": ended.whole or ended.text if ended.session else "", "note": spawn_figures(ended)},
-        about={"session": ended.session, **about_remarks(*ended.remarks)},
+        human={"text": ended.whole or ended.text if ended.session else "", "note": ended.figures()},
+        about={"session": ended.session, **Result.about_remarks(*ended.remarks)},
         ends_turn=ended.stops,
     )
 

@@ -38,22 +38,22 @@ __getattr__ = lazy_door(
         "entries": "Entry Exchange Prompt",
         "errors": "FromElsewhere SessionInUse StoreError",
         "facts": (
-            "Clear Closed Compacted Edit Fact Failed Fold Instructed Metadata NEWS_TOPIC Opened Reply "
-            "TAIL_TOPIC "
-            "RequestSent Result Rewound Started StoredOutput Undone Unthink User about_changed about_remarks"
+            "Clear Closed Compacted Edit Fact Failed Fold Instructed Metadata Opened Reply "
+            ""
+            "RequestSent Result Rewound Started StoredOutput Undone Unthink User"
         ),
         "file_states": "RECORD_FOLDERS",
         "folding": "FactTrail Folded RequestSize fold",
-        "listing": "FORK_TOPIC ProjectRecords SessionSummary",
+        "listing": "ProjectRecords SessionSummary",
         "load": "LazyResults LoadedTranscript read_transcript without_garbage_collection",
         "messages": (
             "attached Block block_from_json blocks_from_json "
             "CacheMiss ChannelBlock DataTag "
-            "check_shape hook_words ImageBlock injected INVALID_JSON "
+            "check_shape hook_words ImageBlock injected "
             "map_strings own_words paste_label "
-            "PUT_BACK_START quoted RedactedThinkingBlock replace_surrogates blocks_of_user "
+            "quoted RedactedThinkingBlock replace_surrogates blocks_of_user "
             "SKILL_START split_pastes TextBlock ThinkingBlock ToolResultBlock ToolUseBlock UnknownBlock "
-            "unquoted_data PHASE UNSIGNED Usage with_paste_labels without_injected"
+            "unquoted_data Usage with_paste_labels without_injected"
         ),
         "originals": "NOTHING_SAID Originals Scope is_recall_id",
         "patches": "PATCH_START file_patches",
@@ -68,9 +68,7 @@ __getattr__ = lazy_door(
         "session_lock": "RECORDS_FOLDER ensure_private_folder lock_holder",
         "store": "Store",
         "stored_outputs": "OutputsFolder",
-        "tool_kinds": (
-            "RECALLED_KEY ToolKind is_deferred_tool is_server_tool same_tools tool_kind visible_definition"
-        ),
-        "view": "CALL_ID_TOKENS MESSAGE_TOKENS Message Part PartKind View to_json_bytes",
+        "tool_kinds": ("ToolKind is_deferred_tool is_server_tool same_tools tool_kind visible_definition"),
+        "view": "Message Part PartKind View to_json_bytes",
     },
 )

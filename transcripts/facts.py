@@ -16,10 +16,6 @@ from .messages import Block, CacheMiss, TextBlock, ToolUseBlock, Usage, empty_ma
 
 REMARKS_KEY = "said"  # a key of `Result.about`, see `Result.remarks`
 CHANGED_KEY = "changed"  # a key of `Result.about`, see `Result.changed_files`
-NEWS_TOPIC = "news"  # a topic of metadata: a note of an inbox, which refers to facts of its session by number
-
-# A topic of metadata: bytes `start` to `end` of the file are another continuation, now the session `session`.
-TAIL_TOPIC = "second tail"
 
 
 class Clear(Struct, frozen=True, array_like=True, tag=True, gc=False):
@@ -204,6 +200,8 @@ class Result(Fact, frozen=True):
     (path, hash, lines, exit code), and `stored` locates the full output.
     """
 
+    RECALLED: ClassVar = "recalled"  # a key of `Result.about`: the result shows earlier text again
+
     of: int
     block: int
     content: tuple[Block, ...]
@@ -234,6 +232,17 @@ class Result(Fact, frozen=True):
         """(question, words) of each answer of the user to the call; "": the call itself was the question."""
         pairs = self.about.get(REMARKS_KEY, ())
         return tuple((str(pair[0]), str(pair[1])) for pair in pairs if len(pair) == 2)
+
+    @staticmethod
+    def about_remarks(*pairs: tuple[str, str]) -> dict[str, Any]:
+        """Return the entries of `Result.about` that `Result.remarks` reads; {} if the user said nothing."""
+        answers = [list(pair) for pair in pairs if pair[1].strip()]
+        return {REMARKS_KEY: answers} if answers else {}
+
+    @staticmethod
+    def about_changed(files: Mapping[str, str]) -> dict[str, Any]:
+        """Return the entries of `Result.about` for changed files, as `Result.changed_files` reads them."""
+        return {CHANGED_KEY: dict(files)}
 
 
 _LAYER_LABELS = {
@@ -293,6 +302,11 @@ class Rewound(Fact, frozen=True):
 class Metadata(Fact, frozen=True):
     """State outside the conversation, by topic: a pin, a name, a permission mode, a checkpoint of files."""
 
+    NEWS: ClassVar = "news"  # a topic: a note of an inbox, which refers to facts of its session by number
+    FORK: ClassVar = "fork"  # a topic: {"of": the copied session, "at": its last copied fact, or absent}
+    # A topic: bytes `start` to `end` of the file are another continuation, now the session `session`.
+    TAIL: ClassVar = "second tail"
+
     topic: str
     about: Mapping[str, Any] = field(default_factory=empty_mapping)
 
@@ -326,17 +340,6 @@ FACT_TYPES: dict[str, type[Fact]] = {
     "closed": Closed,
 }
 """The types of facts by their kind in the transcript."""
-
-
-def about_remarks(*pairs: tuple[str, str]) -> dict[str, Any]:
-    """Return the entries of `Result.about` that `Result.remarks` reads; {} if the user said nothing."""
-    answers = [list(pair) for pair in pairs if pair[1].strip()]
-    return {REMARKS_KEY: answers} if answers else {}
-
-
-def about_changed(files: Mapping[str, str]) -> dict[str, Any]:
-    """Return the entries of `Result.about` for changed files, as `Result.changed_files` reads them."""
-    return {CHANGED_KEY: dict(files)}
 
 
 def name_of(notes: Iterable[Metadata]) -> str:

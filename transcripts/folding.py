@@ -450,6 +450,12 @@ class Folded(Struct):
         if seq is not None and self._first_changed:
             self._first_changed = min(self._first_changed, self.conversation.index_of(seq))
 
+    def fact_at(self, seq: int) -> Fact | None:
+        """Return the fact with this seq, or None."""
+        at = bisect_left(self.facts, seq, key=lambda fact: fact.seq)
+        found = self.facts[at] if at < len(self.facts) else None
+        return found if found is not None and found.seq == seq else None
+
 
 class FactTrail(Struct):
     """A memo of the folded facts that reads each of them once; it has read the first `looked_at`."""

@@ -26,7 +26,6 @@ from .stored_outputs import OUTPUTS_FOLDER
 MAX_HEAD_BYTES = 1 << 21  # read from the beginning, to find the first prompt
 MAX_LISTING_BYTES = 64 << 20  # total size of the files that one listing reads whole
 MAX_CLOCK_SKEW_S = 300.0  # between the clocks of machines that share a directory
-FORK_TOPIC = "fork"  # a topic of metadata: {"of": the copied session, "at": its last copied fact, or absent}
 _KIND_BYTES = 200  # the kind of a line is within its first bytes
 _USER_KIND = b'"kind":"user"'
 
@@ -213,7 +212,7 @@ def _summary(path: Path, found: os.stat_result, is_whole: bool) -> SessionSummar
         return None
     nested = opened is not None and opened.parent is not None
     notes = sorted((fact for fact in facts if isinstance(fact, Metadata)), key=lambda fact: fact.seq)
-    forks = [note.about.get("of") for note in notes if note.topic == FORK_TOPIC]
+    forks = [note.about.get("of") for note in notes if note.topic == Metadata.FORK]
     prompts = {fact.seq: fact for fact in facts if isinstance(fact, User) and fact.source == "user"}
     task = agent_task(opened) if opened else ""
     return SessionSummary(

@@ -27,18 +27,7 @@ from transcripts.patterns import lazy_bytes_pattern
 
 from .codec import FORMAT_VERSION, BadLine, decode_line, fact_from_json, parse_line
 from .errors import NoSuchSession, StoreError, TranscriptTooNew, Unreadable
-from .facts import (
-    FACT_TYPES,
-    TAIL_TOPIC,
-    Compacted,
-    Fact,
-    Metadata,
-    Opened,
-    Result,
-    Rewound,
-    Undone,
-    UnknownFact,
-)
+from .facts import FACT_TYPES, Compacted, Fact, Metadata, Opened, Result, Rewound, Undone, UnknownFact
 from .folding import Folded, fold, replace_facts
 from .storage.disk import DISK, Disk, opened_fd
 
@@ -278,7 +267,9 @@ def fact_at_end(line: bytes) -> bytes | None:
 
 def _leave_out_known_tails(loaded: LoadedTranscript, places: list[tuple[int, int]]) -> None:
     """Remove the facts of second tails that have become sessions of their own."""
-    notes = [fact.about for fact in loaded.facts if isinstance(fact, Metadata) and fact.topic == TAIL_TOPIC]
+    notes = [
+        fact.about for fact in loaded.facts if isinstance(fact, Metadata) and fact.topic == Metadata.TAIL
+    ]
     for note in notes:
         start, end = note.get("start"), note.get("end")
         if not (isinstance(start, int) and isinstance(end, int)):
@@ -311,7 +302,7 @@ def _is_in_order(facts: list[Fact]) -> bool:
     """Return whether facts were appended one after the other, with no second tail among them."""
     if any(after.seq <= before.seq for before, after in pairwise(facts)):
         return False
-    return all(not isinstance(fact, Metadata) or fact.topic != TAIL_TOPIC for fact in facts)
+    return all(not isinstance(fact, Metadata) or fact.topic != Metadata.TAIL for fact in facts)
 
 
 def _differs(fact: Fact, before: Mapping[int, Fact]) -> bool:

@@ -33,7 +33,6 @@ from msgspec.structs import fields, force_setattr
 from .codec import BadLine, decode_line
 from .facts import (
     FACT_TYPES,
-    TAIL_TOPIC,
     Clear,
     Closed,
     Compacted,
@@ -299,7 +298,7 @@ def _make_piece(record: int, key: SessionKey, *, start: int, last: int) -> _NewP
                 fact, found = without or decode_line(line)
             except BadLine:
                 return None
-            is_tail = isinstance(fact, Metadata) and fact.topic == TAIL_TOPIC
+            is_tail = isinstance(fact, Metadata) and fact.topic == Metadata.TAIL
             if is_tail or isinstance(fact, UnknownFact) or fact.seq <= last:
                 return None
             if (encoded := _encoded(fact)) is None:

@@ -26,15 +26,9 @@ ATTACHED_LINE = "(attached by makeroom: the prompt mentions it)"  # the first li
 SKILL_OPENING_TAG = "<skill-instructions>"
 SKILL_CLOSING_TAG = "</skill-instructions>"
 HOOK_OPENING_TAG = "<hook>"
-PUT_BACK_START = "[put back:"  # begins text that an earlier result showed; the file's path follows
 SKILL_START = "Instructions of the skill "  # begins the text of a skill; its name and directory follow
-INVALID_JSON = "INVALID_JSON"  # the key of a tool input that is not a JSON object
 MAX_INPUT_VALUES = 50_000  # in the input of one tool call, excluding keys
 MAX_INPUT_DEPTH = 100  # nesting of lists and objects
-# Names the field of thinking that a server does not sign and expects back unchanged.
-UNSIGNED = "unsigned"
-# Says of a text from OpenAI whether it is the answer or an intermediate comment; only OpenAI gets it back.
-PHASE = "phase"
 _EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
 JsonValue = TypeVar("JsonValue")
 
@@ -122,6 +116,10 @@ class BaseBlock(Struct, frozen=True, array_like=True, tag=True, gc=False):
 class TextBlock(BaseBlock, frozen=True):
     """A text; `extra` has the fields that this version does not know, here and in the other blocks."""
 
+    # Says of a text from OpenAI whether it is the answer or an intermediate comment; goes back only there.
+    PHASE: ClassVar = "phase"
+    PUT_BACK_START: ClassVar = "[put back:"  # of text that an earlier result showed; the file's path follows
+
     text: str
     extra: Mapping[str, Any] = field(default_factory=empty_mapping)
 
@@ -135,7 +133,7 @@ class TextBlock(BaseBlock, frozen=True):
 
     @property
     def is_put_back(self) -> bool:
-        return self.text.startswith(PUT_BACK_START)
+        return self.text.startswith(self.PUT_BACK_START)
 
     @property
     def attachment(self) -> Attached | None:
@@ -168,6 +166,9 @@ class ChannelBlock(TextBlock, frozen=True):
 class ThinkingBlock(BaseBlock, frozen=True):
     """Reasoning of the model; `signature` covers the messages before it, `thinking` may be empty."""
 
+    # Names the field of thinking that a server does not sign and expects back unchanged.
+    UNSIGNED: ClassVar = "unsigned"
+
     thinking: str
     signature: str
     extra: Mapping[str, Any] = field(default_factory=empty_mapping)
@@ -190,7 +191,9 @@ class RedactedThinkingBlock(BaseBlock, frozen=True):
 
 
 class ToolUseBlock(BaseBlock, frozen=True):
-    """A call of a tool. `input` is always an object; input of another type is its value for INVALID_JSON."""
+    """A call of a tool. `input` is always an object; input of another type is under INVALID_JSON."""
+
+    INVALID_JSON: ClassVar = "INVALID_JSON"  # the key of a tool input that is not a JSON object
 
     id: str
     name: str
@@ -448,7 +451,8 @@ def block_from_json(raw: Mapping[str, Any]) -> Block:
             return TextBlock(text, _extra(raw, "type", "text"))
         case {"type": "tool_use", "id": ident, "name": name, "input": arguments}:
             if not isinstance(arguments, Mapping):
-                arguments = {INVALID_JSON: arguments if isinstance(arguments, str) else repr(arguments)}
+                invalid = arguments if isinstance(arguments, str) else repr(arguments)
+                arguments = {ToolUseBlock.INVALID_JSON: invalid}
             return ToolUseBlock(str(ident), str(name), arguments, _extra(raw, "type", "id", "name", "input"))
         case {"type": "tool_result", "tool_use_id": ident}:
             with suppress(TypeError, ValueError):

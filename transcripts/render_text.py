@@ -33,7 +33,7 @@ from .messages import (
     without_injected,
 )
 from .stored_outputs import OutputsFolder
-from .tool_kinds import RECALLED_KEY, tool_kind
+from .tool_kinds import tool_kind
 
 MAX_TITLE_OF_SESSION_CHARS = 80  # of its first prompt
 MAX_SHOWN_CHARS = 20_000  # of one text in a Markdown or HTML export
@@ -114,7 +114,7 @@ def _searchable_text(fact: Fact, outputs: Path) -> str:
             return OutputsFolder(outputs).read(fact.stored) or fact_text(fact)
         case Reply():
             return "\n\n".join(_searchable_block(block) for block in fact.blocks if not _repeats(block))
-        case Result() if not fact.about.get(RECALLED_KEY):
+        case Result() if not fact.about.get(Result.RECALLED):
             return content_text(without_injected(fact.content))
     return ""
 

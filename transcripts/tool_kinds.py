@@ -17,7 +17,6 @@ instructs: loads instructions that apply from then on, so that its results are n
 other: none of these."""
 TOOL_KINDS: tuple[ToolKind, ...] = get_args(ToolKind)
 
-RECALLED_KEY = "recalled"  # a key of `Result.about`: the result shows earlier text again
 _DEFERRED_KEY = "defer_loading"
 _VISIBLE_KEYS = ("name", "description", "input_schema", _DEFERRED_KEY)  # the kind is only in the transcript
 _KIND_BY_NAME: dict[str, ToolKind] = {

@@ -10,7 +10,7 @@ import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from msgspec import Struct, field
 
@@ -31,8 +31,6 @@ class PartKind(IntEnum):
 Tally = tuple[int, ...]
 """Tokens of the parts of each kind, indexed by the value of PartKind."""
 NO_TOKENS: Tally = (0,) * len(PartKind)
-CALL_ID_TOKENS = 24  # of the id of a call or result: 30 random characters
-MESSAGE_TOKENS = 4  # role and framing of one message, as in tiktoken's recipe
 
 
 class Part(Struct, frozen=True):
@@ -56,6 +54,9 @@ class Message(Struct, frozen=True, eq=False):
     `encoded` caches the bytes of the message in each model adapter's format, by the name of the format.
     """
 
+    CALL_ID_TOKENS: ClassVar = 24  # of the id of a call or result: 30 random characters
+    FRAME_TOKENS: ClassVar = 4  # role and framing of one message, as in tiktoken's recipe
+
     role: Literal["user", "assistant"]
     parts: tuple[Part, ...]
     first: int
@@ -74,7 +75,8 @@ class Message(Struct, frozen=True, eq=False):
 
     @property
     def tokens(self) -> int:
-        return sum(part.tokens for part in self.parts) + ids_in(self.parts) * CALL_ID_TOKENS + MESSAGE_TOKENS
+        ids = ids_in(self.parts) * self.CALL_ID_TOKENS
+        return sum(part.tokens for part in self.parts) + ids + self.FRAME_TOKENS
 
 
 def ids_in(parts: Iterable[Part]) -> int:
@@ -162,7 +164,7 @@ class View(list[Message]):
         self.append(message)
         self._tallies.append(tuple(counts))
         self._ids.append(ids)
-        self._tokens.append(sum(counts) + len(self) * MESSAGE_TOKENS + ids * CALL_ID_TOKENS)
+        self._tokens.append(sum(counts) + len(self) * Message.FRAME_TOKENS + ids * Message.CALL_ID_TOKENS)
         return not is_joined
 
     def copy(self) -> View:

@@ -20,7 +20,6 @@ from .entries import Entry, Exchange, Prompt
 from .facts import Clear, Fold, Reply, User
 from .images import MAX_IMAGE_TOKENS
 from .messages import (
-    UNSIGNED,
     Block,
     ChannelBlock,
     ImageBlock,
@@ -151,7 +150,9 @@ def _reply_parts(exchange: Exchange, with_thinking: bool) -> list[Part]:
             block = uses[index]
             kind = PartKind.INPUT
         elif block.is_thinking:
-            unusable = isinstance(block, ThinkingBlock) and not (block.signature or UNSIGNED in block.extra)
+            unusable = isinstance(block, ThinkingBlock) and not (
+                block.signature or block.UNSIGNED in block.extra
+            )
             if unusable or not with_thinking:
                 continue
             kind = PartKind.THINKING

@@ -45,7 +45,7 @@ from agent.ports import Status
 from agent.session import Session
 from agent.ui import plain_chart, retrying_message
 from compact import is_result_id
-from tools.base import Access, ToolError, parse_arguments
+from tools.base import Access, ToolError
 from tools.files import FileError
 from transcripts import (
     Block,
@@ -140,7 +140,7 @@ def described_call(use: ToolUseBlock, context: TurnContext) -> DescribedCall:
         return DescribedCall(meant_call(use.name, dict(use.input)).name, "other")
     access: Sequence[Access] = ()
     try:
-        arguments = parse_arguments(tool, use.input)
+        arguments = tool.parse(use.input)
         title = tool.title(arguments)
         access = tool.access(arguments, context.tool_context)
     except (ToolError, FileError, OSError):

@@ -15,7 +15,7 @@ from agent.loop import Agent, AgentPool, Place, TurnContext
 from agent.permissions import Mode, PermissionRules, PermissionStore, SandboxSettings
 from agent.ports import Allow, Approver, Deny, HookAnswer, HookEvent, Hooks, PermissionQuestion
 from agent.session import Session
-from tools.base import Access, ToolContext, ToolError, parse_arguments
+from tools.base import Access, ToolContext, ToolError
 from tools.files import FileError
 from tools.guarded import worktree_places
 from tools.processes import filter_environment
@@ -182,7 +182,7 @@ def _refused_to(session: Session, context: TurnContext, since: int) -> set[Place
             if use.id not in denied or tool is None:
                 continue
             try:
-                access = tool.access(parse_arguments(tool, use.input), context.tool_context)
+                access = tool.access(tool.parse(use.input), context.tool_context)
             except (FileError, ToolError):
                 continue
             found |= _places(access)

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from agent.errors import ConfigError, UnknownModel, UsageError
 from agent.events import Emit, Event, Notice, ToolCallStarted
 from agent.extensions import Approvals, IgnoredPart, mcp, skills
-from agent.extensions.agents import BUILTIN_AGENTS, AgentDefinition, AgentPlaces, known_agents
-from agent.extensions.hooks import ApprovedSettings, approved_settings
-from agent.extensions.plugins import Plugin, PluginPlaces, find_plugins
-from agent.extensions.skills import SkillLibrary, load_library
+from agent.extensions.agents import BUILTIN_AGENTS, AgentDefinition, AgentPlaces
+from agent.extensions.hooks import ApprovedSettings
+from agent.extensions.plugins import Plugin, PluginPlaces
+from agent.extensions.skills import SkillLibrary
 from agent.menus import Menu, MenuRow
 from agent.model import (
     CATALOG,
@@ -36,7 +36,7 @@ from agent.model_port import Model, ModelRequest
 from agent.ports import Approver, Chooser, CommandSummary, ToolSource, WaitingPrompts
 from agent.session import SessionRepository
 from agent.settings_files import claude_folder
-from compact import TokenCounter, load_counter
+from compact import TokenCounter
 from tools import BUILTIN, CONDITIONAL
 from tools.base import SMALL_WINDOW_TOKENS, Tool
 from tools.registry import BuiltinTools, join_tools
@@ -200,12 +200,14 @@ class Services(Struct):
         folder = self.setup.folder
         environ = self.setup.environ
         sources = self.setup.options.setting_sources
-        self.approved = await asyncio.to_thread(approved_settings, self.approvals, folder, environ, sources)
+        self.approved = await asyncio.to_thread(
+            ApprovedSettings.read, self.approvals, folder, environ, sources
+        )
         self.setup = replace(self.setup, variables=self.approved.variables)
         self.repository.masks = self.setup.masks
         given = () if self.setup.options.safe_mode else self.setup.options.plugin_dirs
         places_of_plugins = PluginPlaces(folder, environ, sources=sources, given=given)
-        self.plugins = tuple(await asyncio.to_thread(find_plugins, places_of_plugins))
+        self.plugins = tuple(await asyncio.to_thread(places_of_plugins.plugins))
         places = AgentPlaces(
             folder=folder,
             environ=environ,
@@ -215,7 +217,7 @@ class Services(Struct):
             plugins=self.active_plugins,
         )
         try:
-            loaded = await asyncio.to_thread(known_agents, places, self.approvals.allows)
+            loaded = await asyncio.to_thread(places.agents, self.approvals.allows)
         except ValueError as error:
             raise UsageError(f"--agents: {error}") from error
         self.agents = loaded.agents
@@ -405,7 +407,7 @@ class Services(Struct):
         """Find commands and skills, or find them again."""
         setup = self.setup
         self.skills = await asyncio.to_thread(
-            load_library,
+            SkillLibrary.load,
             setup.folder,
             setup.environ,
             setup.config.user_dir,
@@ -511,7 +513,7 @@ def make_services(
     structured = structured_output(setup.options.json_schema)
     further = setup.sources if structured is None else (*setup.sources, structured)
     sources = (*(make() for make in TOOL_SOURCES), *further)
-    counter = load_counter()
+    counter = TokenCounter.load()
     keep = not setup.options.no_session
 
     def tell(text: str) -> None:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from msgspec import ValidationError, convert
 from msgspec.structs import replace
 
-from agent.extensions.hooks import HookTable, read_hooks, status_command
+from agent.extensions.hooks import HookTable, status_command
 from agent.permissions import MODES, SANDBOX_MODES, Rule, parse_rules, sandbox_entries
 from compact import CompactSettings, Prices
 
@@ -49,7 +49,7 @@ def _rules(restricting: bool, value: Any) -> tuple[Rule, ...]:
 
 
 def _hooks(table: Any) -> HookTable:
-    found = read_hooks(table)
+    found = HookTable.read(table)
     if found.problems:
         raise ValueError(found.problems[0])
     return found

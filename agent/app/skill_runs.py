@@ -28,7 +28,7 @@ from agent.session import Session, instructions_text
 from compact import joined_text
 from tools.base import ToolError, ToolResult
 from tools.files import FileError
-from tools.spawning import SpawnRequest, report_text
+from tools.spawning import SpawnRequest
 from tools.task import DEFAULT_AGENT
 from transcripts import ChannelBlock
 
@@ -250,7 +250,7 @@ class _Use:
         ended = await spawn(SpawnRequest(text, agent=agent, task=task, call=ident))
         if ended.stops:
             raise StoppedByUser
-        return f"The skill {skill.name} ran in a session of its own. Its report:\n\n{report_text(ended)}"
+        return f"The skill {skill.name} ran in a session of its own. Its report:\n\n{ended.report()}"
 
     def _at_turn_end(self, restore: Callable[[], None]) -> None:
         self.skills.services.turn_ends.append(restore)

@@ -12,16 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import UsageError
-from tools.base import (
-    Tool,
-    ToolCall,
-    ToolError,
-    ToolResult,
-    UncheckableSchema,
-    no_access,
-    parse_arguments,
-    text_result,
-)
+from tools.base import Tool, ToolCall, ToolError, ToolResult, UncheckableSchema, no_access, text_result
 
 TOOL_NAME = "StructuredOutput"
 MAX_REMINDERS = 5  # then the run fails
@@ -55,7 +46,7 @@ class StructuredOutput:
         if self._tool.arguments.get("type", "object") != "object":  # type: ignore[union-attr]
             raise UsageError('--json-schema: "type" must be "object"')
         try:
-            parse_arguments(self._tool, {})
+            self._tool.parse({})
         except UncheckableSchema as error:
             raise UsageError(f"--json-schema: {error}") from error
         except ToolError:

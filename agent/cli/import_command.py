@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from agent.app import RunSetup, claude_rules, offered_rules, permission_store
 from agent.errors import UsageError
-from agent.extensions.agents import BUILTIN_AGENTS, AgentPlaces, known_agents
+from agent.extensions.agents import BUILTIN_AGENTS, AgentPlaces
 from agent.extensions.mcp import read_entry, with_project
 from tools.sandbox import short_path
 from tools.text import escaped, pluralize
@@ -108,7 +108,7 @@ def _not_copied(setup: RunSetup) -> Iterator[str]:
     unusable = claude_rules(setup.environ, setup.folder).unusable
     yield from (f"skipped {line}" for line in unusable)
     places = AgentPlaces(setup.folder, setup.environ, user_dir=setup.config.user_dir)
-    known = known_agents(places, lambda item: True)
+    known = places.agents(lambda item: True)
     for name, agent in known.agents.items():
         if agent is not BUILTIN_AGENTS.get(name):
             in_project = Path(agent.origin).is_relative_to(setup.folder)

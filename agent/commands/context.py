@@ -25,11 +25,7 @@ from compact import (
     Situation,
     WindowState,
     block_texts,
-    context_report,
     dry_run,
-    evicted,
-    fact_at,
-    largest_blocks,
     pins_of,
     plan_drop,
     plan_undo,
@@ -82,7 +78,7 @@ async def show_context(controller: Controller, argument: str) -> Event | None:
     session, context = controller.in_use
     compaction = context.compaction
     newest = None if argument == "all" else 8
-    report = context_report(situation_of(session, context), session.prices, newest)
+    report = ContextReport.of(situation_of(session, context), session.prices, newest)
     ours = overheads(context.settings, compaction.counter)
     parts = {PART_LABELS[kind]: count for kind, count in report.kinds.items()}
     rows = [*_in_all(ours, report.overhead), *_in_all(parts, report.tokens - report.overhead)]
@@ -254,7 +250,7 @@ async def drop_block(controller: Controller, argument: str) -> Event | None:
         if controller.chooser is None:
             return usage_notice("drop", "name a block by its id; /context lists the largest")
         folded = session.folded
-        largest = largest_blocks(folded.view, Calibration.of(folded).text_slope(folded))
+        largest = ShownBlock.largest(folded.view, Calibration.of(folded).text_slope(folded))
         menu = _blocks_menu(largest)
         if not menu.rows:
             return Notice("nothing to drop yet")
@@ -337,7 +333,7 @@ async def _search(controller: Controller, words: str, scope: Scope) -> Event:
 
 def _evicted_lines(folded: Folded, originals: Originals | None) -> list[str]:
     """List blocks that are no longer in the context, up to MAX_EVICTED_LINES, and how to show them."""
-    found = evicted(folded)
+    found = Evicted.all_of(folded)
     slope = Calibration.of(folded).text_slope(folded)
     if not found:
         return ["Nothing was cleared or summarized yet.", "/recall WORDS searches the whole transcript."]
@@ -356,7 +352,7 @@ def _evicted_lines(folded: Folded, originals: Originals | None) -> list[str]:
 def _evicted_label(one: Evicted, folded: Folded, originals: Originals | None) -> str:
     """Describe a block, a result with its first words; the labels of other blocks contain theirs already."""
     seq = int(one.id.removeprefix("r").partition(".")[0])
-    if originals is None or not isinstance(fact_at(folded, seq), Result):
+    if originals is None or not isinstance(folded.fact_at(seq), Result):
         return one.what
     try:
         return _with_beginning(one.what, originals.original(one.id))

@@ -10,7 +10,7 @@ from agent.events import CommandOutput, Event
 from agent.formatting import format_duration, whole_percent
 from agent.model import OPENAI_URL
 from agent.session import Session
-from compact import BilledAgain, RequestBill, explain_requests
+from compact import BilledAgain, RequestBill
 from tools.text import pluralize
 from transcripts import Usage
 
@@ -44,7 +44,7 @@ async def show_cost(controller: Controller, argument: str) -> Event | None:
     session, context = controller.in_use
     words = argument.split()
     if words in (["why"], ["why", "all"]):
-        bills = explain_requests(session.folded, context.compaction.settings.cache_ttl_s)
+        bills = RequestBill.all_of(session.folded, context.compaction.settings.cache_ttl_s)
         newest = len(bills) if "all" in words else MAX_LISTED_REQUESTS
         return CommandOutput("\n".join(_explained(session, bills, newest)))
     if words:

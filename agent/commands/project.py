@@ -25,7 +25,7 @@ from agent.session import (
 )
 from agent.settings_files import claude_folder
 from compact import joined_text
-from tools.base import Advice, ToolCall, ToolError, ToolInterrupted, ToolResult, parse_arguments
+from tools.base import Advice, ToolCall, ToolError, ToolInterrupted, ToolResult
 from tools.files import FileError, one_line_path
 from tools.guarded import MEMORY_NAMES
 from tools.processes import BackgroundJob, Inbox, command_runner, move_to_background
@@ -164,7 +164,7 @@ async def run_own_command(controller: Controller, line: str) -> Event | None:
     controller.emit(ToolCallStarted(NO_REPLY, block=number, name=tool.name, title=command))
     call = ToolCall(context.tool_context, f"own.{number}", progress=show)
     try:
-        return finish(await tool.run(parse_arguments(tool, {"command": command}), call))
+        return finish(await tool.run(tool.parse({"command": command}), call))
     except (FileError, ToolError) as error:
         return Notice(str(error), "error")
     except ToolInterrupted as interrupted:

@@ -12,7 +12,7 @@ from agent.session import Session
 from tools.base import ToolError, ToolInterrupted, text_result
 from tools.files import FileError
 from tools.processes import Inbox
-from tools.spawning import SpawnRequest, SpawnResult, report_text
+from tools.spawning import SpawnRequest, SpawnResult
 from tools.text import pluralize
 from transcripts import DataTag, TextBlock, quoted
 
@@ -168,7 +168,7 @@ class AgentPool(Struct, eq=False):
     async def _run_in_background(self, agent: Agent, request: SpawnRequest) -> None:
         """Run an agent in the background; its report is put into the inbox."""
         try:
-            report = report_text(await self._run(agent, request))
+            report = (await self._run(agent, request)).report()
         except (FileError, ToolError) as error:
             report = str(error)
         self.inbox.post(late_report(agent.label, agent.task, report), agent.label, agent.place[0])

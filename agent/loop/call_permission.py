@@ -14,7 +14,7 @@ from agent.errors import AgentError
 from agent.events import Emit, Notice
 from agent.permissions import MODES, Mode, PermissionStore, Rule, Verdict, judge_call, parse_rules
 from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionQuestion, PermissionUpdate
-from tools.base import Access, Tool, ToolError, parse_arguments, with_own_names
+from tools.base import Access, Tool, ToolError
 from tools.files import FileError
 from transcripts import ToolUseBlock
 
@@ -63,8 +63,8 @@ class Permission(Struct, frozen=True):
 def parse_call(context: TurnContext, use: ToolUseBlock, tool: Tool) -> ParsedCall:
     """Read the input of a call. Raises ToolError."""
     if not use.input.keys() <= tool.parameters().keys():
-        use = replace(use, input=with_own_names(tool, use.input))
-    arguments = parse_arguments(tool, use.input)
+        use = replace(use, input=tool.with_own_names(use.input))
+    arguments = tool.parse(use.input)
     title = tool.title(arguments)
     return ParsedCall(
         use, tool=tool, title=title, arguments=arguments, access=tool.access(arguments, context.tool_context)

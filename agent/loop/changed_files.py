@@ -15,7 +15,7 @@ from agent.events import Emit, Notice
 from tools.base import ToolContext, ToolResult
 from tools.search import run_git_script
 from tools.text import pluralize
-from transcripts import TextBlock, about_changed
+from transcripts import Result, TextBlock
 
 _T = TypeVar("_T")
 SLOW_S = 1.0  # after which the user sees what a command waits for
@@ -85,7 +85,7 @@ def with_changed_files(result: ToolResult, changes: Sequence[FileChange], told: 
     if not found:
         return result
     own = [(path, kind) for kind, paths in found.items() if kind != _BY_OTHERS for path in paths]
-    result = replace(result, about={**result.about, **about_changed(dict(own[:100]))})
+    result = replace(result, about={**result.about, **Result.about_changed(dict(own[:100]))})
     if not told:
         return result
     shown = ", ".join(f"{_shown(kind)} {_names(names, 3)}" for kind, names in found.items())

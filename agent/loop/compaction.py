@@ -40,13 +40,13 @@ from compact import (
     CompactionPlan,
     Flow,
     Proposal,
+    ShownBlock,
     Situation,
     SummaryReply,
     SummaryRequest,
     Trigger,
     compaction_notice,
     is_announced,
-    largest_blocks_sentence,
     plan,
     without_long_accounts,
 )
@@ -515,5 +515,5 @@ async def compact_reactively(
         if outcome.ids or state.window != before or because != TOO_LARGE:
             return
     folded = session.folded
-    named = largest_blocks_sentence(folded.view, Calibration.of(folded).text_slope(folded))
+    named = ShownBlock.largest_sentence(folded.view, Calibration.of(folded).text_slope(folded))
     raise PromptTooLong(f"{error}. {named}", error.actual, error.limit)

@@ -30,7 +30,6 @@ from agent.model_port import IncomingReply, ModelRequest
 from agent.session import Session
 from compact import Calibration, ContextWindow, cache_breakpoints
 from transcripts import (
-    UNSIGNED,
     Block,
     Clear,
     ImageBlock,
@@ -253,8 +252,8 @@ def _repair(session: Session, context: TurnContext, error: ModelError, repairs: 
 
 
 def _holds_unsigned(session: Session) -> bool:
-    parts = (part for message in session.folded.view for part in message.parts)
-    return any(isinstance(part.block, ThinkingBlock) and UNSIGNED in part.block.extra for part in parts)
+    blocks = (part.block for message in session.folded.view for part in message.parts)
+    return any(isinstance(block, ThinkingBlock) and block.UNSIGNED in block.extra for block in blocks)
 
 
 _DROPPED_FEATURE = "the server does not support {}, which is no longer sent"

@@ -23,15 +23,7 @@ from agent.session import Session, note_news
 from compact import NeededText, joined_text
 from tools.base import Tool, ToolCall, ToolError, ToolInterrupted, ToolResult, text_result
 from tools.files import FileError
-from transcripts import (
-    INVALID_JSON,
-    ChannelBlock,
-    Reply,
-    TextBlock,
-    ToolUseBlock,
-    about_remarks,
-    replace_surrogates,
-)
+from transcripts import ChannelBlock, Reply, Result, TextBlock, ToolUseBlock, replace_surrogates
 
 from .asking import ask_user
 from .call_permission import ParsedCall, Permission, ask_permission, parse_call
@@ -133,8 +125,8 @@ async def _prepare_group(
 async def _prepare(batch: CallBatch, index: int, use: ToolUseBlock, tool: Tool | None) -> PreparedCall:
     if tool is None:
         return _refused(index, use, tool, answer_unknown(use.name, batch.context.tools))
-    if INVALID_JSON in use.input:
-        given = str(use.input[INVALID_JSON])[:200]
+    if ToolUseBlock.INVALID_JSON in use.input:
+        given = str(use.input[ToolUseBlock.INVALID_JSON])[:200]
         return _refused(index, use, tool, f"The input was not a valid JSON object: {given}")
     title = ""
     asked = (use, tool)
@@ -178,7 +170,7 @@ def _denied(batch: CallBatch, call: PreparedCall, permission: Permission) -> Pre
     )
     text = "\n".join((permission.refusal, *permission.notes, permission.hint))
     shown = permission.shown or permission.refusal
-    about = about_remarks(("", permission.reason))
+    about = Result.about_remarks(("", permission.reason))
     human = {"text": shown, **({"denied": permission.why} if permission.why else {})}
     result = text_result(text, error=True, human=human, about=about)
     denied = replace(call, result=result, denied=True)
@@ -239,7 +231,7 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
         if leaving.reason:
             words = ChannelBlock(f"{SAID_ABOUT_LEAVING} {leaving.reason}", in_place=True)
             result = replace(result, content=(*result.content, words))
-        if remarks := about_remarks(("", call.remark), ("", leaving.remark), ("", leaving.reason)):
+        if remarks := Result.about_remarks(("", call.remark), ("", leaving.remark), ("", leaving.reason)):
             result = replace(result, about={**result.about, **remarks})
         seconds = batch.context.clock.monotonic() - began - leaving.waited
         _finish(batch, call, result, seconds, needed)

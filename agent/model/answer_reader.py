@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 
 from agent.errors import RequestRejected, TransientError
-from transcripts import INVALID_JSON, check_shape, replace_surrogates
+from transcripts import ToolUseBlock, check_shape, replace_surrogates
 from transcripts.secrets import mask
 
 from .error_mapping import ended_early, invalid_response, quote, unreadable
@@ -255,8 +255,8 @@ def parsed_input(text: str, initial: Any = None) -> Mapping[str, Any]:
         value = json.loads(text)
         check_shape(value)
     except (ValueError, RecursionError):
-        return {INVALID_JSON: text}
-    return value if isinstance(value, dict) else {INVALID_JSON: text}
+        return {ToolUseBlock.INVALID_JSON: text}
+    return value if isinstance(value, dict) else {ToolUseBlock.INVALID_JSON: text}
 
 
 def reply_label(value: Any) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from agent.model import markable_part
-from transcripts import CALL_ID_TOKENS, MESSAGE_TOKENS, Message, Usage, to_json_bytes
+from transcripts import Message, Usage, to_json_bytes
 
 LOOK_BACK_POSITIONS = 20
 MAX_BREAKPOINTS = 4
@@ -119,12 +119,12 @@ def _positions_of(message: Message) -> tuple[list[tuple[int, int]], int | None]:
     positions: list[tuple[int, int]] = []
     ends: list[int] = []  # the position of each part
     before = ""
-    framing = MESSAGE_TOKENS
+    framing = Message.FRAME_TOKENS
     for part in message.parts:
         raw = part.block.to_json()
         kind = str(raw.get("type"))
         key = hash((message.role, to_json_bytes(raw)))
-        size = part.tokens + (CALL_ID_TOKENS if kind in _JOINED_TYPES else 0)
+        size = part.tokens + (Message.CALL_ID_TOKENS if kind in _JOINED_TYPES else 0)
         if kind in _JOINED_TYPES and kind == before:
             joined, tokens = positions.pop()
             positions.append((hash((joined, key)), tokens + size))

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.replay.policies import PRICE_TIERS
-from compact import TokenCounter, load_counter
+from compact import TokenCounter
 from tools.text import pluralize
 from transcripts.importers import UnreadableRecording, describe_skipped, import_session
 
@@ -73,7 +73,7 @@ def main(argv: Sequence[str]) -> int:
                 _check_writable(path)
     except ReplayUsageError as error:
         return _complain([str(error)])
-    counter = load_counter()
+    counter = TokenCounter.load()
     counter.warm()
     files = [
         file for file in options.files if options.half in ("whole", "both", half_of(file.name, options.files))

@@ -27,7 +27,6 @@ from compact import (
     MIN_LINE_CHARS,
     OLD_TEXT_ARGUMENTS,
     block_texts,
-    fact_at,
     in_force,
     joined_text,
     names,
@@ -149,7 +148,7 @@ def judge_reference(
 
 def says(folded: Folded, seq: int, name: str) -> bool:
     """Return whether result `seq` of `folded` contains a name."""
-    fact = fact_at(folded, seq)
+    fact = folded.fact_at(seq)
     return isinstance(fact, Result) and name in joined_text(fact.content)
 
 
@@ -251,7 +250,7 @@ def is_in_view(
 
 def _lines_shown(seq: int, folded: Folded) -> set[str]:
     """Return the normalized lines of a result that is shown, and of the pages in view that it refers to."""
-    fact = fact_at(folded, seq)
+    fact = folded.fact_at(seq)
     if not isinstance(fact, Result) or not folded.edits.shows(seq, 0, "content"):
         return set()
     pages = (_lines_shown(page, folded) for page in pages_referred_to(fact.content))

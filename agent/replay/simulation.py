@@ -34,7 +34,6 @@ from compact import (
     SummaryRequest,
     Trigger,
     cache_breakpoints,
-    fact_at,
     finish_plan,
     joined_text,
     learned_prices,
@@ -361,7 +360,7 @@ def _charge_unseen(state: _Replay, edits: Iterable[Edit]) -> None:
     """Charge a call for each result that these edits cut before the model saw it."""
     for edit in edits:
         if isinstance(edit, Clear) and edit.seq > state.folded.last_reply_seq and edit.seq not in state.cut:
-            fact = fact_at(state.folded, edit.seq)
+            fact = state.folded.fact_at(edit.seq)
             if isinstance(fact, Result):
                 state.cut[edit.seq] = True
                 _charge_call(state, sum(fact.tokens))

@@ -22,7 +22,6 @@ from tools.files import FileError, canonical_path, load_file
 from tools.processes import Inbox
 from tools.search import Checkout
 from transcripts import (
-    NEWS_TOPIC,
     Block,
     Channel,
     FactTrail,
@@ -207,7 +206,7 @@ def news_of_pins(folded: Folded) -> list[str]:
 def note_news(session: Session, inbox: Inbox) -> None:
     """Record what became of late news, for the next run of makeroom."""
     for about in inbox.notes():
-        session.add_metadata(NEWS_TOPIC, replace_surrogates(about))
+        session.add_metadata(Metadata.NEWS, replace_surrogates(about))
 
 
 class _TellingTrail(FactTrail):
@@ -234,7 +233,7 @@ def telling_facts(folded: Folded) -> Sequence[Result | Metadata]:
 
 def restore_news(folded: Folded, inbox: Inbox) -> None:
     """Fill the inbox with the notes of earlier runs, and the commands that ended with them."""
-    notes = [note for note in folded.metadata if note.topic == NEWS_TOPIC]
+    notes = [note for note in folded.metadata if note.topic == Metadata.NEWS]
     inbox.restore(note.about for note in notes)
     if inbox.waiting:
         _forget_sent(folded, notes, inbox)

@@ -23,11 +23,9 @@ from msgspec.structs import asdict, replace
 
 from agent.checkpoints import Checkpoints, copy_log
 from agent.errors import UsageError
-from compact import TokenCounter, load_counter
+from compact import TokenCounter
 from transcripts import (
-    FORK_TOPIC,
     RECORDS_FOLDER,
-    TAIL_TOPIC,
     Block,
     ChannelBlock,
     Fact,
@@ -79,7 +77,7 @@ class SessionRepository(Struct):
     project: Path
     keep: bool
     tell: Callable[[str], None]
-    counter: TokenCounter = field(default_factory=load_counter)
+    counter: TokenCounter = field(default_factory=TokenCounter.load)
     now: Callable[[], float] = time.time
     masks: SecretMasks = field(default_factory=SecretMasks)
     guard: RecordsGuard | None = None
@@ -167,7 +165,7 @@ class SessionRepository(Struct):
             earlier = [fact for fact in loaded.facts if fact.seq < at]
             fork = self._copy(session.sid, [*earlier, *tail.facts], at)
             fork.close("left")
-            session.add_metadata(TAIL_TOPIC, {"start": tail.start, "end": tail.end, "session": fork.sid})
+            session.add_metadata(Metadata.TAIL, {"start": tail.start, "end": tail.end, "session": fork.sid})
             self._tell(
                 f"two processes continued this session from r{at}: it continues with the first, and the"
                 f" second is now session {fork.sid}"
@@ -230,7 +228,7 @@ class SessionRepository(Struct):
         pairs = zip(session.folded.facts, facts, strict=False)
         at = next((one.seq for one, other in pairs if one != other), len(facts))
         fork = self._with_facts(facts)
-        fork.add_metadata(FORK_TOPIC, {"of": session.sid, "at": at})
+        fork.add_metadata(Metadata.FORK, {"of": session.sid, "at": at})
         fork.close("left")
         self._tell(
             f"two processes continued this session from r{at}: it continues with the one that wrote last,"
@@ -250,7 +248,7 @@ class SessionRepository(Struct):
         is_plain = not (is_nested or loaded.damaged or loaded.second_tails) and loaded.ends_with_newline
         if not (loaded.facts and is_plain):
             return None
-        note = Metadata(loaded.facts[-1].seq + 1, self.now(), FORK_TOPIC, {"of": loaded.sid})
+        note = Metadata(loaded.facts[-1].seq + 1, self.now(), Metadata.FORK, {"of": loaded.sid})
         sid = unused_sid(self)
         store = self.files.create(self.home, sid, self._tell)
         try:
@@ -271,7 +269,7 @@ class SessionRepository(Struct):
     def _copy(self, original: str, facts: Sequence[Fact], at: int | None = None) -> Session:
         """Return a session with these facts (up to `at`), its original's checkpoints and a new name."""
         session = self._with_facts(_of_a_user(facts))
-        session.add_metadata(FORK_TOPIC, {"of": original} if at is None else {"of": original, "at": at})
+        session.add_metadata(Metadata.FORK, {"of": original} if at is None else {"of": original, "at": at})
         self._inherit(session, original)
         return session
 

@@ -20,9 +20,8 @@ from agent.events import (
 )
 from agent.formatting import shorten
 from compact import compaction_notice, is_announced
-from tools.base import Tool, ToolError, parse_arguments
+from tools.base import Tool, ToolError
 from transcripts import (
-    FORK_TOPIC,
     DataTag,
     Entry,
     Exchange,
@@ -97,7 +96,7 @@ def _show_recent(
 
 def _of_which(notes: Sequence[Metadata]) -> str:
     """Describe the session that this one is a copy of, and its last message; "" if it is not a copy."""
-    fork = next((note.about for note in reversed(notes) if note.topic == FORK_TOPIC), None)
+    fork = next((note.about for note in reversed(notes) if note.topic == Metadata.FORK), None)
     if fork is None:
         return ""
     end = f" up to r{fork['at']}" if fork.get("at") else ""
@@ -216,6 +215,6 @@ def _call(use: ToolUseBlock, tools: Mapping[str, Tool]) -> str:
 def _title(use: ToolUseBlock, tools: Mapping[str, Tool]) -> str:
     """Return the title of a call as it was shown when it ran."""
     try:
-        return tools[use.name].title(parse_arguments(tools[use.name], use.input))
+        return tools[use.name].title(tools[use.name].parse(use.input))
     except (KeyError, ToolError):
         return next((value for value in use.input.values() if isinstance(value, str)), "")

@@ -19,9 +19,9 @@ from agent.app import Options, RunSetup
 from agent.errors import UsageError
 from agent.events import Emit, Notice
 from agent.extensions.agents import BUILTIN_AGENTS, given_agents
-from agent.extensions.hooks import AskedHooks, HookEntry, about_session, read_hooks
+from agent.extensions.hooks import AskedHooks, HookEntry, HookTable, about_session
 from agent.extensions.mcp import McpServer, ServerFiles
-from agent.extensions.skills import SkillLibrary, load_library
+from agent.extensions.skills import SkillLibrary
 from agent.model import CATALOG
 from agent.ports import Approver
 from agent.ui import RunOutput
@@ -148,7 +148,7 @@ class StreamInput:
         await asyncio.gather(*(server.begin() for server in self.servers))
         setup = self.setup
         places = (setup.folder, setup.environ, setup.config.user_dir, setup.options.setting_sources)
-        self.skills = await asyncio.to_thread(load_library, *places)
+        self.skills = await asyncio.to_thread(SkillLibrary.load, *places)
         self.channel.write(success(request.ident, greeting(setup.options.agents, self.skills)))
         self.begun.set()
 
@@ -160,7 +160,7 @@ class StreamInput:
         self.servers = servers_within([*in_client, *map(str, names)], self.channel)
 
     def _know_hooks(self, registered: Any) -> None:
-        table = read_hooks(registered, "the client")
+        table = HookTable.read(registered, "the client")
         self.hook_entries = table.entries
         for problem in table.all_lines:
             self.warn(f"hooks: {problem}")

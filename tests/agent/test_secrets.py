@@ -21,7 +21,7 @@ from agent.errors import UsageError
 from agent.model_port import IncomingReply as Reply
 from agent.session.session import Session
 from agent.ui.prompt_history import PromptHistory, UnsentInput
-from compact.tokens import load_counter
+from compact.tokens import TokenCounter
 from tests.agent.loop.world import Memory, TestClock
 from tests.agent.ui.headless_run import ROOT, credentials
 from tests.narrowing import narrow
@@ -144,7 +144,7 @@ def test_a_record_is_whole_whatever_stands_for_a_credential(tmp_path: Path, name
     store = Store.create(tmp_path, "20261121-093012-aaaa", pytest.fail)
     own = load_config({name: value}, tmp_path, tmp_path).secrets
     store.hide(SecretMasks((*own, *secret_values({name: value}))))
-    session = Session("s", store, Folded(), load_counter(), TestClock().now)
+    session = Session("s", store, Folded(), TokenCounter.load(), TestClock().now)
     session.user((TextBlock(value),))
     session.compacted("summary", "auto", (), {"reason": value})
     assert read_transcript(store.path).facts == session.folded.facts
@@ -170,7 +170,7 @@ def tool_results(messages: list[dict[str, Any]]) -> Iterator[Any]:
 def test_every_kind_of_fact_is_recorded_without_own_credentials_and_stays_unchanged(tmp_path: Path) -> None:
     store = Store.create(tmp_path, "20261121-093012-aaaa", pytest.fail)
     store.hide(SecretMasks((KEY,)))
-    session = Session("s", store, Folded(), load_counter(), TestClock().now)
+    session = Session("s", store, Folded(), TokenCounter.load(), TestClock().now)
     session.open((f"system {KEY}",), (), model=KEY, window=1, folder="/w")
     session.user((TextBlock(f"a {KEY}", {"citations": [KEY]}), UnknownBlock({"type": "new", "data": [KEY]})))
     reply = Reply(
@@ -193,7 +193,7 @@ def test_every_kind_of_fact_is_recorded_without_own_credentials_and_stays_unchan
 def test_thinking_is_recorded_unchanged_because_its_signature_covers_it(tmp_path: Path) -> None:
     store = Store.create(tmp_path, "20261121-093012-aaaa", pytest.fail)
     store.hide(SecretMasks((KEY,)))
-    session = Session("s", store, Folded(), load_counter(), TestClock().now)
+    session = Session("s", store, Folded(), TokenCounter.load(), TestClock().now)
     thinking = ThinkingBlock(f"the key is {KEY}", "signed")
     session.user((TextBlock("hi"),))
     session.reply(Reply(blocks=[thinking, TextBlock(KEY)], complete=True, stop="end_turn"), 1)
@@ -204,7 +204,7 @@ def test_thinking_is_recorded_unchanged_because_its_signature_covers_it(tmp_path
 
 @pytest.mark.parametrize("suffix", EXPORTERS)
 def test_an_export_shows_neither_known_shapes_nor_what_secret_variables_hold(suffix: str) -> None:
-    session = Session("s", Memory(), Folded(), load_counter(), TestClock().now)
+    session = Session("s", Memory(), Folded(), TokenCounter.load(), TestClock().now)
     session.open((NAMED,), (), model="m", window=1, folder="/w")
     session.user((TextBlock(f"{NAMED} & {CLOUD} <{KEY}>"),))
     reply = Reply(
@@ -228,7 +228,9 @@ def test_the_sessions_command_shows_no_secret(
     from transcripts.store import Store
 
     monkeypatch.setenv("MY_TOKEN", NAMED)
-    session = Session("s1", Store.create(tmp_path, "s1", print), Folded(), load_counter(), TestClock().now)
+    session = Session(
+        "s1", Store.create(tmp_path, "s1", print), Folded(), TokenCounter.load(), TestClock().now
+    )
     session.open((), (), model="m", window=1, folder=str(tmp_path))
     session.user((TextBlock(f"words {NAMED} and {CLOUD}"),))
     session.close("left")

@@ -13,7 +13,7 @@ from compact.pipeline import plan
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import Situation
-from compact.tokens import load_counter
+from compact.tokens import TokenCounter
 from transcripts.codec import encode_fact
 from transcripts.facts import Reply, RequestSent, Result, User
 from transcripts.folding import Folded
@@ -53,7 +53,7 @@ def measure(messages: int) -> float:
         100,
         calibrate(()),
         True,
-        load_counter(),
+        TokenCounter.load(),
     )
     while len(folded.view) < messages:
         one_exchange(folded, situation)

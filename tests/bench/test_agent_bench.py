@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from compact.tokens import load_counter
+from compact.tokens import TokenCounter
 from transcripts.codec import encode_fact
 from transcripts.facts import Fact, Opened, Reply, RequestSent, Result, Started, User
 from transcripts.messages import TextBlock, ToolUseBlock, Usage
@@ -180,7 +180,7 @@ def session(folder: Path, messages: int) -> str:
     place.mkdir(mode=0o700)
     # makeroom was used before: the session is ours
     (home_of(folder) / ".local/state/makeroom").mkdir(parents=True)
-    count = load_counter()
+    count = TokenCounter.load()
     facts: list[Fact] = [
         Opened(1, 0.0, ("s",), (), "makeroom-offline", 1_000_000, str(folder)),
         User(2, 0.0, (TextBlock("begin"),), (1,)),

@@ -26,7 +26,6 @@ from compact import (
     SummaryReply,
     TokenCounter,
     finish_plan,
-    load_counter,
     plan,
 )
 from compact.estimate import LARGE_CUT
@@ -162,7 +161,7 @@ class _Session:
 
 @pytest.mark.skipif(not FOLDER, reason="MAKEROOM_RECORDINGS names no folder of recordings")
 def test_the_estimate_is_near_another_count_on_recordings_of_each_source() -> None:
-    counter = load_counter()
+    counter = TokenCounter.load()
     counter.warm()
     errors: dict[tuple[str, str], list[float]] = defaultdict(list)
     for path in sorted(Path(FOLDER).glob("*.jsonl")):

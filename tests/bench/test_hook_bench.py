@@ -17,7 +17,7 @@ import pytest
 
 from agent.app.own_commands import commands_within
 from agent.extensions.hooks import command_hooks
-from agent.extensions.hooks.table import read_hooks
+from agent.extensions.hooks.table import HookTable
 from agent.loop.session_sandbox import SessionSandbox
 from agent.permissions import PermissionRules, PermissionStore
 from agent.ports import HookEvent
@@ -58,8 +58,8 @@ def test_a_hook_costs_little_beyond_its_command(tmp_path: Path, level: str, caps
         await sandbox.warm()
         if level == "open":
             sandbox.permissions.set_mode("bypassPermissions")
-        one = read_hooks({"PreToolUse": [{"hooks": [{"command": GUARD}]}]}).entries
-        four = read_hooks(
+        one = HookTable.read({"PreToolUse": [{"hooks": [{"command": GUARD}]}]}).entries
+        four = HookTable.read(
             {"PreToolUse": [{"hooks": [{"command": f"{GUARD}; : {n}"} for n in range(4)]}]}
         ).entries
         made = [command_hooks(entries, commands_within(sandbox), dict, print) for entries in (one, four)]

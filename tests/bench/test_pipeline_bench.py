@@ -18,7 +18,7 @@ from compact.layers.summary import fallback_summary
 from compact.local_summary import accounting_steps
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import Situation
-from compact.tokens import TokenCounter, load_counter
+from compact.tokens import TokenCounter
 from tests.compact.worlds import World
 from transcripts.facts import Compacted
 from transcripts.folding import Folded, fold
@@ -80,7 +80,7 @@ def compact(folded: Folded, counter: TokenCounter) -> float:
 
 @pytest.mark.skipif("MAKEROOM_RECORDINGS" not in os.environ, reason="needs recordings")
 def test_compact_without_a_model_takes_at_most_200_ms_at_500_facts():
-    counter = load_counter()
+    counter = TokenCounter.load()
     counter.warm()
     files = sorted(Path(os.environ["MAKEROOM_RECORDINGS"]).glob("*.jsonl"))
     recordings, rows = read_recordings(files, counter, "recorded")[0], []
@@ -98,7 +98,7 @@ def test_compact_without_a_model_takes_at_most_200_ms_at_500_facts():
 
 @pytest.mark.skipif("MAKEROOM_RECORDINGS" not in os.environ, reason="needs recordings")
 def test_a_local_summary_is_ready_within_50_ms_where_the_accounts_are_current():
-    counter = load_counter()
+    counter = TokenCounter.load()
     counter.warm()
     files = sorted(Path(os.environ["MAKEROOM_RECORDINGS"]).glob("*.jsonl"))
     times = []

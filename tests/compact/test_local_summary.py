@@ -18,7 +18,7 @@ from compact.local_summary import (
 )
 from compact.local_summary_text import CLOSINGS_TITLE, commitments_text, coverage, local_summary_text
 from tests.tables import each_row
-from transcripts.facts import Compacted, Fold, Instructed, Result, Undone, about_remarks
+from transcripts.facts import Compacted, Fold, Instructed, Result, Undone
 from transcripts.folding import fold
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock, attached
 
@@ -51,7 +51,7 @@ def test_what_failed_or_was_refused_changed_and_read_nothing_and_the_reason_is_n
     world.call("edit", "File has not been read yet", error=True, file_path="a.py")
     world.call("read", "no such file\nthe nearest:\n11\timport b", error=True, file_path="b.py")
     reply = world.reply(ToolUseBlock("t", "edit", {"file_path": "c.py"}))
-    said = about_remarks(("", "No. Never edit c.py by hand. It is nice."))
+    said = Result.about_remarks(("", "No. Never edit c.py by hand. It is nice."))
     refused = world.result(reply, 0, "The user denied this call: No.", error=True, about=said)
     made = local_summary(world)
     assert made.changed == {} == made.read and {"a.py", "b.py", "c.py"} <= made.names.keys()

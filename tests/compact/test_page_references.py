@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from agent.app.context_building import shows
 from compact.dropping import plan_drop
-from compact.invariants import fact_at
 from compact.page_references import pages_referred_to, with_resolved_references, with_result_id
 from compact.settings import CompactSettings, Policy
 from compact.situation import Proposal
@@ -44,7 +43,7 @@ def dangling(folded: Folded) -> list[str]:
     found = [f"r{ident}" for text in texts for ident in ABOVE.findall(text) if ident not in shown]
     for part, text in zip(parts, texts, strict=True):
         if "since the user attached it above" in text:
-            result = narrow(fact_at(folded, part.seq), Result)
+            result = narrow(folded.fact_at(part.seq), Result)
             if not shows(folded, result.about["unchanged"]):
                 found.append(f"r{result.about['unchanged']}, a prompt")
     return found
@@ -184,7 +183,7 @@ def test_dropping_a_page_rewrites_the_reference_and_undoing_that_restores_it(tmp
 
 def test_a_recalled_page_refers_to_what_is_in_view_or_can_be_recalled(tmp_path: Path) -> None:
     world, first, second = opened_with_two_pages(tmp_path)
-    content = narrow(fact_at(world.folded, second), Result).content
+    content = narrow(world.folded.fact_at(second), Result).content
     assert with_resolved_references(world.folded, content) == content
     world.add(Compacted, "micro", "auto", (Clear(first, 0, "content", "[cleared: it]"),))
     (line, *_) = block_text(with_resolved_references(world.folded, content)[0]).split("\n")
@@ -194,7 +193,7 @@ def test_a_recalled_page_refers_to_what_is_in_view_or_can_be_recalled(tmp_path: 
 @pytest.mark.parametrize("repeats", [True, False])
 def test_a_recalled_page_may_refer_to_one_that_a_summary_repeats(tmp_path: Path, repeats: bool) -> None:
     world, first, second = opened_with_two_pages(tmp_path)
-    content = narrow(fact_at(world.folded, second), Result).content
+    content = narrow(world.folded.fact_at(second), Result).content
     summary = f"[summarized]\n[this result: r{first}]" if repeats else "[summarized]"
     fold = Fold(world.folded.entries[0].seq, first, blocks=(TextBlock(summary),), tokens=5)
     world.add(Compacted, "summary", "manual", (fold,))

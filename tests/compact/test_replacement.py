@@ -17,7 +17,7 @@ from compact.situation import FoldLimits, replacement_limit
 from compact.user_messages import directives_within, request_within, user_messages
 from tests.narrowing import present
 from tests.tables import each_row
-from transcripts.facts import Opened, about_remarks
+from transcripts.facts import Opened, Result
 from transcripts.messages import (
     INJECTED_CLOSING_TAG,
     INJECTED_OPENING_TAG,
@@ -326,7 +326,7 @@ def test_text_blocks_alone_are_shown():
 def answered(world, name, *said, text="it was refused", **arguments):
     """A call, and what the user said to it: (question, words) each."""
     reply = world.reply(ToolUseBlock(f"t{world.folded.last_seq}", name, arguments))
-    return world.result(reply, 0, text, error=True, about=about_remarks(*said))
+    return world.result(reply, 0, text, error=True, about=Result.about_remarks(*said))
 
 
 def test_answers_to_calls_stand_where_they_were_given_and_the_newest_message_stays_the_request():

@@ -5,7 +5,7 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from compact.context_figures import context_report
+from compact.context_figures import ContextReport
 from compact.pipeline import _fold_preview, dry_run
 from compact.prices import PriceList, Prices
 from compact.report import (
@@ -17,7 +17,7 @@ from compact.report import (
     rewrite_note,
 )
 from compact.settings import CompactSettings
-from compact.shown_blocks import ShownBlock, largest_blocks, largest_blocks_sentence
+from compact.shown_blocks import ShownBlock
 from transcripts.facts import Clear, Compacted, Fold, Opened
 from transcripts.messages import TextBlock, Usage
 from transcripts.view import PartKind
@@ -231,12 +231,12 @@ def test_blocks_are_named_by_their_call_or_their_kind():
     world = session(1)
     labels = [ShownBlock(part, 0).label for message in world.folded.view for part in message.parts]
     assert labels == ["user", "thinking", "call of bash make part0", "bash make part0"]
-    assert largest_blocks(world.folded.view, 1.0)[0].line == "bash make part0, 1,000 tokens (r4)"
+    assert ShownBlock.largest(world.folded.view, 1.0)[0].line == "bash make part0, 1,000 tokens (r4)"
     few = World()
     few.user("go")
-    assert [block.line for block in largest_blocks(few.folded.view, 1.0)] == ["user, 1 token (r1.0)"]
-    assert largest_blocks_sentence(World(judged=False).folded.view, 1.0) == "The conversation is empty"
-    assert largest_blocks_sentence(world.folded.view, 2.0).startswith(
+    assert [block.line for block in ShownBlock.largest(few.folded.view, 1.0)] == ["user, 1 token (r1.0)"]
+    assert ShownBlock.largest_sentence(World(judged=False).folded.view, 1.0) == "The conversation is empty"
+    assert ShownBlock.largest_sentence(world.folded.view, 2.0).startswith(
         "Largest blocks: bash make part0, 2,000"
     )
 
@@ -291,17 +291,17 @@ def test_the_context_is_reported_with_its_compactions_newest_first():
         world.add(Compacted, "micro", "auto", proposal.edits, report=proposal.report)
     world.undo()
     made = world.folded.compactions
-    report = context_report(world.situation, PriceList(), newest=2)
+    report = ContextReport.of(world.situation, PriceList(), newest=2)
     assert [(each.made, each.undone) for each in report.compactions] == [(made[2], True), (made[1], False)]
     assert all(each.cost.startswith("estimated $") for each in report.compactions) and report.earlier == 1
-    assert context_report(world.situation, PriceList(), newest=5).earlier == 0
-    whole = context_report(world.situation, PriceList())
+    assert ContextReport.of(world.situation, PriceList(), newest=5).earlier == 0
+    whole = ContextReport.of(world.situation, PriceList())
     assert len(whole.compactions) == 3 and whole.earlier == 0
     assert whole.tokens == world.situation.tokens and whole.overhead == pytest.approx(1_000, rel=0.01)
     assert whole.kinds[PartKind.RESULT] == 10_000 and len(whole.kinds) == len(PartKind)
     assert whole.blocks[0].tokens == pytest.approx(1_000, rel=0.05)
     empty = World(overhead=1_000, judged=False)
-    assert context_report(empty.situation, PriceList()).overhead == empty.situation.tokens == 1_000
+    assert ContextReport.of(empty.situation, PriceList()).overhead == empty.situation.tokens == 1_000
 
 
 @pytest.mark.parametrize("policy", ["thrifty", "classic"])

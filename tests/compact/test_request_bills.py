@@ -4,7 +4,7 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from compact.prices import Prices
-from compact.request_bills import UNUSED_SUMMARY, BilledAgain, explain_requests
+from compact.request_bills import UNUSED_SUMMARY, BilledAgain, RequestBill
 from tests.narrowing import present
 from tests.transcripts.random_histories import histories
 from transcripts.facts import (
@@ -30,7 +30,7 @@ LIFETIME_S = 300.0
 @given(histories)
 def test_the_parts_of_all_requests_add_up_to_the_billed_tokens(facts):
     folded = fold(facts)
-    bills = explain_requests(folded, LIFETIME_S)
+    bills = RequestBill.all_of(folded, LIFETIME_S)
     for bill in bills:
         assert bill.read + bill.new + bill.again == bill.usage.prompt
         assert min(bill.new, bill.again) >= 0 or bill.usage.prompt < bill.read
@@ -62,7 +62,7 @@ class Requests:
 
     @property
     def last(self):
-        return explain_requests(fold(self.facts), LIFETIME_S)[-1]
+        return RequestBill.all_of(fold(self.facts), LIFETIME_S)[-1]
 
 
 def sent_once():
@@ -194,7 +194,7 @@ def test_an_entry_lasts_as_long_as_the_settings_of_the_request_before_say():
         requests = sent_once()
         requests.now += pause
         requests.send(written=21_000)
-        assert explain_requests(fold(requests.facts), lifetime)[-1].reason is reason
+        assert RequestBill.all_of(fold(requests.facts), lifetime)[-1].reason is reason
     for lifetime, pause, reason in (
         (300.0, 3_580.0, BilledAgain.UNKNOWN),
         (300.0, 3_581.0, BilledAgain.PAUSE),
@@ -204,7 +204,7 @@ def test_an_entry_lasts_as_long_as_the_settings_of_the_request_before_say():
         requests.send(written=20_000, cache="1h")
         requests.now += pause
         requests.send(written=21_000, cache="1h")
-        assert explain_requests(fold(requests.facts), lifetime)[-1].reason is reason
+        assert RequestBill.all_of(fold(requests.facts), lifetime)[-1].reason is reason
 
 
 def test_a_summary_is_compared_with_what_was_sent_when_it_was_requested():

@@ -10,7 +10,7 @@ import pytest
 
 from compact.estimate import Calibration, calibrate
 from compact.report import propose
-from compact.tokens import LOADING_CHARS, TokenCounter, load_counter
+from compact.tokens import LOADING_CHARS, TokenCounter
 from tests.tables import each_row
 from transcripts.facts import Clear, Compacted, Edit, Fold, Result, Rewound
 from transcripts.messages import (
@@ -79,7 +79,7 @@ def test_the_table_is_loaded_once_as_soon_as_much_text_was_counted(tmp_path):
 
 
 def test_the_genuine_table_counts_as_tiktoken_does_whatever_the_length():
-    counter = load_counter()
+    counter = TokenCounter.load()
     counter.warm()
     if counter.name == "characters":
         pytest.skip("no table on this machine")

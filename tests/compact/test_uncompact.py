@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from compact.clearing import PLACEHOLDER_TOKENS
 from compact.settings import ContextWindow
 from compact.situation import CannotChange
-from compact.uncompact import Exemptions, UndoPlan, evicted, exemptions, in_force, plan_undo
+from compact.uncompact import Evicted, Exemptions, UndoPlan, exemptions, in_force, plan_undo
 from tests.narrowing import narrow
 from transcripts.facts import Clear, Compacted, Fold, Undone
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock
@@ -54,7 +54,7 @@ def test_what_left_is_listed_by_what_the_user_typed():
     world = World(window=40_000, judged=False)
     world.user("<hook>\nhook day\n</hook>", "<surroundings>\nmain\n</surroundings>", "paint it green")
     fold(world, 1, 1)
-    assert [each.what for each in evicted(world.folded)] == ["user: paint it green"]
+    assert [each.what for each in Evicted.all_of(world.folded)] == ["user: paint it green"]
 
 
 def test_an_id_that_cannot_be_undone_is_reported_with_those_that_can():
@@ -178,16 +178,16 @@ def test_what_left_the_context_is_listed_newest_compaction_first_largest_first()
         report={},
     )
     newer = world.folded.compactions[-1]
-    listed = [(each.id, each.tokens, each.by) for each in evicted(world.folded)]
+    listed = [(each.id, each.tokens, each.by) for each in Evicted.all_of(world.folded)]
     assert listed == [
         ("r10", 1_000, newer.id),
         ("r9.0", 5 + PLACEHOLDER_TOKENS, newer.id),
         ("r4", 1_000, older.id),
         ("r7", 1_000, older.id),
     ]
-    assert evicted(world.folded)[0].what == "bash make part2"
+    assert Evicted.all_of(world.folded)[0].what == "bash make part2"
     world.undo(newer.id)
-    assert {each.by for each in evicted(world.folded)} == {older.id}
+    assert {each.by for each in Evicted.all_of(world.folded)} == {older.id}
 
 
 def test_blocks_that_left_are_labelled_by_their_own_text_and_listed_once():
@@ -196,12 +196,12 @@ def test_blocks_that_left_are_labelled_by_their_own_text_and_listed_once():
     world.reply("seen")
     cut = tuple(Clear(1, block, "content", "[cleared]", 5) for block in (0, 1))
     world.add(Compacted, "micro", "auto", cut, report={})
-    assert [(each.id, each.what) for each in evicted(world.folded)] == [
+    assert [(each.id, each.what) for each in Evicted.all_of(world.folded)] == [
         ("r1.0", "user: a log"),
         ("r1.1", "user: a trace"),
     ]
     fold(world, 1, world.folded.last_seq)
-    assert [each.id for each in evicted(world.folded)] == ["r1", "r3"]
+    assert [each.id for each in Evicted.all_of(world.folded)] == ["r1", "r3"]
 
 
 def test_what_a_fold_left_out_is_listed_fact_by_fact_under_its_first_words():
@@ -212,11 +212,12 @@ def test_what_a_fold_left_out_is_listed_fact_by_fact_under_its_first_words():
     world.reply("said this")
     made = fold(world, 1, world.folded.last_seq)
     assert [
-        (each.id, each.what, each.by) for each in sorted(evicted(world.folded), key=lambda e: int(e.id[1:]))
+        (each.id, each.what, each.by)
+        for each in sorted(Evicted.all_of(world.folded), key=lambda e: int(e.id[1:]))
     ] == [
         ("r1", ("user: do this now " + "x" * 100)[: 6 + 59] + "\u2026", made.id),
         ("r3", "assistant: bash ls", made.id),
         ("r4", "bash ls", made.id),
         ("r6", "assistant: said this", made.id),
     ]
-    assert isinstance(world.add(Undone, made.id, ()), Undone) and evicted(world.folded) == []
+    assert isinstance(world.add(Undone, made.id, ()), Undone) and Evicted.all_of(world.folded) == []

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.forked import start_forked
 from tools import edit, read, write
-from tools.base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, parse_arguments
+from tools.base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult
 from tools.files import FileError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -60,7 +60,7 @@ class FileSession:
     async def act(self, name: str, **given: Any) -> ToolResult:
         """Judge and run one call, as the executor does."""
         tool = TOOLS[name]
-        arguments = parse_arguments(tool, given)
+        arguments = tool.parse(given)
         tool.access(arguments, self.context)
         return await tool.run(arguments, ToolCall(self.context))
 
@@ -84,7 +84,7 @@ class FileSession:
 
     def judge(self, name: str, file_path: str) -> Access:
         """Return the accesses of a call with this path; nothing is run."""
-        arguments = parse_arguments(TOOLS[name], {"file_path": file_path, **OTHER_ARGUMENTS[name]})
+        arguments = TOOLS[name].parse({"file_path": file_path, **OTHER_ARGUMENTS[name]})
         (access,) = TOOLS[name].access(arguments, self.context)
         return access
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tests.tables import each_row
 from tools import ask_user, exit_plan
-from tools.base import Tool, ToolCall, ToolContext, ToolError, ToolResult, parse_arguments
+from tools.base import Tool, ToolCall, ToolContext, ToolError, ToolResult
 from tools.user_answer import UserAnswer
 
 from .bash_session import text
@@ -38,7 +38,7 @@ def result_of(tool: Tool, answer: UserAnswer | None, mode: Planning | None, **gi
 
     context = replace(ToolContext(PLACE, PLACE, PLACE, PLACE), plan_mode=mode)
     call = ToolCall(context, ask=say if answer is not None else None)
-    return asyncio.run(run_tool(tool, parse_arguments(tool, given), call))
+    return asyncio.run(run_tool(tool, tool.parse(given), call))
 
 
 @each_row(
@@ -93,7 +93,7 @@ def test_what_cannot_be_asked_is_refused() -> None:
         [{**ASKED, "options": OPTIONS * 3}],
     ):
         with pytest.raises(ToolError, match="ask_user could not be called"):
-            parse_arguments(ask_user.TOOL, {"questions": questions})
+            ask_user.TOOL.parse({"questions": questions})
 
 
 def test_a_plan_ends_plan_mode_once_it_is_approved_and_is_as_the_user_changed_it() -> None:
@@ -107,4 +107,4 @@ def test_a_plan_ends_plan_mode_once_it_is_approved_and_is_as_the_user_changed_it
             result_of(exit_plan.TOOL, UserAnswer("yes"), over, plan="# Do it")
     result = result_of(exit_plan.TOOL, UserAnswer("yes"), Planning(), plan="\n## Do it\n")
     assert text(result) == "The user approved the plan. Carry it out."
-    assert exit_plan.TOOL.title(parse_arguments(exit_plan.TOOL, {"plan": "\n## Do it\n"})) == "Do it"
+    assert exit_plan.TOOL.title(exit_plan.TOOL.parse({"plan": "\n## Do it\n"})) == "Do it"

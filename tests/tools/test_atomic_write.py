@@ -537,7 +537,7 @@ def test_a_cancelled_write_that_waits_for_a_lock_is_called_off(
 
 
 def test_the_checkpoint_is_made_before_the_file_changes(files: FileSession):
-    from tools.base import ToolCall, parse_arguments
+    from tools.base import ToolCall
 
     from .file_session import TOOLS
 
@@ -549,10 +549,10 @@ def test_the_checkpoint_is_made_before_the_file_changes(files: FileSession):
         kept.append(real.read_bytes())
 
     for name, more in (("edit", {"old_string": "old", "new_string": "mid"}), ("write", {"content": "new\n"})):
-        arguments = parse_arguments(TOOLS[name], {"file_path": "f", **more})
+        arguments = TOOLS[name].parse({"file_path": "f", **more})
         asyncio.run(run_tool(TOOLS[name], arguments, ToolCall(files.context, checkpoint=keep)))
     assert kept == [b"old\n", b"mid\n"]
-    failing = parse_arguments(TOOLS["edit"], {"file_path": "f", "old_string": "none", "new_string": "x"})
+    failing = TOOLS["edit"].parse({"file_path": "f", "old_string": "none", "new_string": "x"})
     with pytest.raises(Exception, match="not found"):
         asyncio.run(run_tool(TOOLS["edit"], failing, ToolCall(files.context, checkpoint=keep)))
     assert len(kept) == 2

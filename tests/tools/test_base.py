@@ -12,34 +12,34 @@ from msgspec.structs import asdict
 
 from tests.tables import each_row
 from tools import bash, edit, grep, read, todo
-from tools.base import Tool, ToolCall, ToolError, ToolResult, parse_arguments, text_result, with_own_names
+from tools.base import Tool, ToolCall, ToolError, ToolResult, text_result
 
 from .file_session import ROOT
 
 
 def test_harmless_forms_of_input_are_understood():
-    assert asdict(parse_arguments(read.TOOL, {"file_path": "f", "offset": "5", "limit": 7.0})) == {
+    assert asdict(read.TOOL.parse({"file_path": "f", "offset": "5", "limit": 7.0})) == {
         "file_path": "f",
         "offset": 5,
         "limit": 7,
     }
     given = {"file_path": "f", "old_string": "a", "new_string": "b", "replace_all": "true"}
-    assert parse_arguments(edit.TOOL, given).replace_all
-    assert parse_arguments(read.TOOL, {"file_path": "f", "offset": '"5"'}).offset == 5
-    assert parse_arguments(read.TOOL, {"file_path": "f", "offset": "null"}).offset is None
+    assert edit.TOOL.parse(given).replace_all
+    assert read.TOOL.parse({"file_path": "f", "offset": '"5"'}).offset == 5
+    assert read.TOOL.parse({"file_path": "f", "offset": "null"}).offset is None
     given = {"file_path": "f", "old_string": "5", "new_string": "[1]"}
-    assert parse_arguments(edit.TOOL, given).old_string == "5"
+    assert edit.TOOL.parse(given).old_string == "5"
 
 
 @each_row("text", ["[" * 2_500, "[" * 5_000 + "]" * 5_000, '[{"content": NaN}]', "Infinity"])
 def test_a_string_of_json_that_no_request_can_hold_is_not_decoded(text: str):
     with pytest.raises(ToolError, match="todo could not be called"):
-        parse_arguments(todo.TOOL, {"todos": text})
+        todo.TOOL.parse({"todos": text})
 
 
 def test_wrong_input_is_named_with_what_is_possible():
     with pytest.raises(ToolError) as caught:
-        parse_arguments(read.TOOL, {"path": "f", "offset": "x", "colour": 1})
+        read.TOOL.parse({"path": "f", "offset": "x", "colour": 1})
     told = str(caught.value)
     assert told.startswith("read could not be called:\n")
     assert "The required parameter `file_path` is missing." in told
@@ -48,19 +48,19 @@ def test_wrong_input_is_named_with_what_is_possible():
     assert "`offset` is 'x'" in told
     assert told.endswith("Its parameters are: file_path (required), offset, limit.")
     with pytest.raises(ToolError, match="content"):
-        parse_arguments(edit.TOOL, {"file_path": "f", "old_string": "a", "new_string": {"content": 1}})
+        edit.TOOL.parse({"file_path": "f", "old_string": "a", "new_string": {"content": 1}})
 
 
 def test_parameters_that_other_programs_call_otherwise_are_known_by_our_names():
     given = {"path": "f", "oldText": "a", "new_str": "b", "replaceAll": True}
     own = {"file_path": "f", "old_string": "a", "new_string": "b", "replace_all": True}
-    assert with_own_names(edit.TOOL, given) == own
-    assert with_own_names(grep.TOOL, {"query": "x", "path": "src"}) == {"pattern": "x", "path": "src"}
+    assert edit.TOOL.with_own_names(given) == own
+    assert grep.TOOL.with_own_names({"query": "x", "path": "src"}) == {"pattern": "x", "path": "src"}
     both = {"file_path": "f", "path": "g"}  # which is meant cannot be known
-    assert with_own_names(read.TOOL, both) == both
-    assert with_own_names(foreign(ROUTE), {"path": "x"}) == {"path": "x"}
+    assert read.TOOL.with_own_names(both) == both
+    assert foreign(ROUTE).with_own_names({"path": "x"}) == {"path": "x"}
     with pytest.raises(ToolError, match="`cwd` was provided"):
-        parse_arguments(bash.TOOL, {"command": "ls", "cwd": "src"})
+        bash.TOOL.parse({"command": "ls", "cwd": "src"})
 
 
 async def run(arguments: Any, call: ToolCall) -> ToolResult:
@@ -93,14 +93,14 @@ ROUTE = {
 def test_input_is_checked_against_a_json_schema():
     tool = foreign(ROUTE)
     given = {"from": "here", "stops": ["there"], "speed": 30, "by": {"car": True}}
-    assert parse_arguments(tool, given) == given
-    assert parse_arguments(tool, {"from": "here", "speed": "30", "stops": '["a"]'}) == {
+    assert tool.parse(given) == given
+    assert tool.parse({"from": "here", "speed": "30", "stops": '["a"]'}) == {
         "from": "here",
         "speed": 30,
         "stops": ["a"],
     }
     with pytest.raises(ToolError) as caught:
-        parse_arguments(tool, {"form": 1, "stops": ["a", 2], "speed": 0, "by": {"cart": 1}})
+        tool.parse({"form": 1, "stops": ["a", 2], "speed": 0, "by": {"cart": 1}})
     assert str(caught.value).split("\n") == [
         "mcp__maps__route could not be called:",
         "The parameter `stops.1` is 2: 2 is not of type 'string'.",
@@ -125,15 +125,14 @@ def test_input_is_checked_against_a_json_schema():
 )
 def test_a_schema_that_cannot_be_used_is_an_error_of_the_call_and_asks_no_server(schema: dict[str, Any]):
     with pytest.raises(ToolError, match="mcp__maps__route declares a parameter schema that cannot be used: "):
-        parse_arguments(foreign(schema), {"a": "x"})
+        foreign(schema).parse({"a": "x"})
 
 
 def test_the_schema_library_is_loaded_only_for_a_tool_that_needs_it():
     code = """
 import sys
 from tools import read
-from tools.base import parse_arguments
-parse_arguments(read.TOOL, {"file_path": "f"})
+read.TOOL.parse({"file_path": "f"})
 assert "jsonschema" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
@@ -146,5 +145,5 @@ def test_a_tool_has_a_name_that_rules_can_say_and_a_known_kind(name: str, kind: 
 
 
 def test_a_tool_is_run_with_what_was_parsed():
-    arguments = parse_arguments(foreign(ROUTE), {"from": "x"})
+    arguments = foreign(ROUTE).parse({"from": "x"})
     assert asyncio.run(foreign(ROUTE).run(arguments, None)).content[0].text == "{'from': 'x'}"  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tests.sampling import sampled
 from tools import glob, grep, read
-from tools.base import Access, Tool, ToolCall, ToolError, ToolResult, parse_arguments
+from tools.base import Access, Tool, ToolCall, ToolError, ToolResult
 from tools.files import FileError
 from tools.search import engine, regex_search
 from tools.search.found_lines import FoundReader
@@ -63,7 +63,7 @@ def hide_ripgrep(project: BashSession) -> None:
 
 def do(session: BashSession, tool: Tool, **given: Any) -> ToolResult:
     """Judge and run one call, as the executor does."""
-    arguments = parse_arguments(tool, given)
+    arguments = tool.parse(given)
     tool.access(arguments, session.context)
     return session.runner.run(tool.run(arguments, ToolCall(session.context)))  # type: ignore[arg-type]
 
@@ -249,7 +249,7 @@ def test_a_pattern_that_takes_for_ever_is_ended_with_all_of_its_processes(
     if engine == "python":
         hide_ripgrep(project)
     (project.folder / "trap").write_text("a" * 60 + "!\n")
-    arguments = parse_arguments(grep.TOOL, {"pattern": "(?=(a+)+$)b", "path": "trap"})
+    arguments = grep.TOOL.parse({"pattern": "(?=(a+)+$)b", "path": "trap"})
     call = ToolCall(project.context)
     result = project.runner.run(grep.search(arguments, call, limit_s=0.3))
     assert result.error and "the search was stopped: it took longer than 0.3 s" in text(result)
@@ -295,7 +295,7 @@ def test_what_a_rule_denies_is_not_searched(project: BashSession) -> None:
 @pytest.mark.parametrize("tool", [grep.TOOL, glob.TOOL])
 def test_the_place_is_judged_as_a_read(project: BashSession, tool: Tool) -> None:
     def judged(**given: Any) -> Access:
-        (access,) = tool.access(parse_arguments(tool, {"pattern": "x", **given}), project.context)
+        (access,) = tool.access(tool.parse({"pattern": "x", **given}), project.context)
         return access
 
     folder = str(project.folder)
@@ -307,7 +307,7 @@ def test_the_place_is_judged_as_a_read(project: BashSession, tool: Tool) -> None
 
 
 def test_a_pattern_can_lead_to_another_directory_and_that_is_judged(project: BashSession) -> None:
-    arguments = parse_arguments(glob.TOOL, {"pattern": "/etc/ssh/*_key"})
+    arguments = glob.TOOL.parse({"pattern": "/etc/ssh/*_key"})
     assert glob.TOOL.access(arguments, project.context) == (Access("read", "/etc/ssh", outside=True),)
     assert globbed(project, f"{project.folder}/src/**/*.ts") == ["src/deep/util.ts"]
     assert globbed(project, "deep/*.ts", path="src") == ["src/deep/util.ts"]
@@ -332,7 +332,7 @@ def test_a_hostile_glob_is_quick(project: BashSession, tmp_path: Path) -> None:
 
 def test_other_names_of_options_are_understood_or_named() -> None:
     def read(**given: Any) -> Any:
-        return parse_arguments(grep.TOOL, {"pattern": "x", **given})
+        return grep.TOOL.parse({"pattern": "x", **given})
 
     assert read(output_mode="content", **{"-A": 2, "-B": "10"}).around == (10, 2)
     assert read(output_mode="content", **{"-C": 3, "-A": 1}).around == (3, 1)

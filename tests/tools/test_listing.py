@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tools import glob, grep
-from tools.base import ToolCall, parse_arguments
+from tools.base import ToolCall
 from tools.search.git_listing import list_with_git
 from tools.search.git_script import GitFailed
 from tools.search.listing import Listing, file_states, list_folder
@@ -56,7 +56,7 @@ def listed(session: BashSession, folder: Path | None = None) -> set[str]:
 def searched(
     session: BashSession, tool: object = grep.TOOL, pattern: str = "needle", **given: object
 ) -> set[str]:
-    arguments = parse_arguments(tool, {"pattern": pattern, **given})  # type: ignore[arg-type]
+    arguments = tool.parse({"pattern": pattern, **given})  # type: ignore[attr-defined]
     result = session.runner.run(tool.run(arguments, ToolCall(session.context)))  # type: ignore[attr-defined]
     return set(text(result).splitlines())
 

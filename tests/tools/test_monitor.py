@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from tools.base import ToolCall, ToolResult, parse_arguments
+from tools.base import ToolCall, ToolResult
 from tools.monitor import TOOL
 from tools.processes.command_progress import MAX_LINE_NEWS_CHARS, LineNews
 from tools.processes.foreground import move_to_background
@@ -17,7 +17,7 @@ from .tool_run import run_tool
 
 def watch(shell: BashSession, command: str, **given: Any) -> ToolResult:
     call = ToolCall(shell.context, "m.0")
-    arguments = parse_arguments(TOOL, {"command": command, **given})
+    arguments = TOOL.parse({"command": command, **given})
     return shell.runner.run(run_tool(TOOL, arguments, call))
 
 

@@ -14,13 +14,12 @@ import transcripts.originals
 from tests.narrowing import block_text
 from tests.tables import each_row
 from tools import compact, recall
-from tools.base import Access, ToolCall, ToolContext, ToolError, ToolResult, parse_arguments
+from tools.base import Access, ToolCall, ToolContext, ToolError, ToolResult
 from tools.recall import MAX_PAGE_CHARS
-from transcripts.facts import Clear, Fold, User
+from transcripts.facts import Clear, Fold, Result, User
 from transcripts.folding import fold
 from transcripts.messages import TextBlock
 from transcripts.search import Hit, SearchHits
-from transcripts.tool_kinds import RECALLED_KEY
 
 from .file_session import text
 from .tool_run import run_tool
@@ -56,7 +55,7 @@ async def asked(originals: Originals | None, page_bytes: int = MAX_PAGE_CHARS, *
     lookup: Any = None if originals is None else lambda: originals
     context = ToolContext(Path("/"), Path("/"), NOWHERE, NOWHERE, lookup=lookup)
     context.page_bytes = lambda: page_bytes
-    return await run_tool(recall.TOOL, parse_arguments(recall.TOOL, given), ToolCall(context, "99.0"))
+    return await run_tool(recall.TOOL, recall.TOOL.parse(given), ToolCall(context, "99.0"))
 
 
 def ask(originals: Originals | None, **given: Any) -> ToolResult:
@@ -109,7 +108,7 @@ def test_words_are_looked_for():
     assert found.endswith("[8 shown, more available; continue with offset=8]")
     assert text(ask(originals, query="apple", offset=20)).count("apple") == 5
     assert "project hit" in text(ask(originals, query="apple", scope="project"))
-    assert ask(originals, query="apple").about == ask(originals, id="r7").about == {RECALLED_KEY: True}
+    assert ask(originals, query="apple").about == ask(originals, id="r7").about == {Result.RECALLED: True}
     assert ask(originals, query="apple").human == {"note": "8 found, more available"}
     assert ask(originals, query="apple", offset=20).human == {"note": "5 found"}
     assert text(ask(originals, query="apple", offset=25)) == "[offset 25 is past the end: 25 found]"
@@ -153,10 +152,10 @@ def test_compact_answers_with_what_will_happen():
         return f"kept: {focus}"
 
     context = ToolContext(Path("/"), Path("/"), NOWHERE, NOWHERE, compact=ask_to_compact)
-    arguments = parse_arguments(compact.TOOL, {"focus": " the parser "})
+    arguments = compact.TOOL.parse({"focus": " the parser "})
     result = asyncio.run(run_tool(compact.TOOL, arguments, ToolCall(context)))
     assert text(result) == "kept: the parser"
-    assert compact.TOOL.title(parse_arguments(compact.TOOL, {})) == "free context"
+    assert compact.TOOL.title(compact.TOOL.parse({})) == "free context"
     alone = ToolContext(Path("/"), Path("/"), NOWHERE, NOWHERE)
     result = asyncio.run(run_tool(compact.TOOL, arguments, ToolCall(alone)))
     assert text(result) == "This session is not compacted."
@@ -165,4 +164,4 @@ def test_compact_answers_with_what_will_happen():
 def test_neither_needs_permission():
     context = ToolContext(Path("/"), Path("/"), NOWHERE, NOWHERE)
     for tool in (compact.TOOL, recall.TOOL):
-        assert tool.access(parse_arguments(tool, {}), context) == (Access("none"),)
+        assert tool.access(tool.parse({}), context) == (Access("none"),)

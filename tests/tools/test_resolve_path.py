@@ -14,7 +14,7 @@ from typing import Literal
 import pytest
 
 from tests.narrowing import block_text, present
-from tools.base import ToolCall, ToolError, parse_arguments
+from tools.base import ToolCall, ToolError
 from tools.files import FileError
 from tools.files.opening import safe_open
 from tools.files.paths import canonical_path, expanded_path
@@ -108,7 +108,7 @@ def test_a_tilde_is_expanded_once_and_the_rest_is_literal(files: FileSession):
     assert files.judge("read", "$HOME/f").target == f"{files.folder}/$HOME/f"
     assert files.judge("read", "~nobody-of-that-name/f").target == f"{files.folder}/~nobody-of-that-name/f"
     assert expanded_path("~root/f") == str(Path("~root/f").expanduser()) != "~root/f"
-    given = parse_arguments(TOOLS["read"], {"file_path": "~/f"})
+    given = TOOLS["read"].parse({"file_path": "~/f"})
     assert TOOLS["read"].title(given) == str(Path("~/f").expanduser())
 
 
@@ -150,7 +150,7 @@ GIVEN = {
 
 async def call_unless_outside(files: FileSession, name: str) -> bool:
     """Judge and run one call as the executor does; whether it was done."""
-    arguments = parse_arguments(TOOLS[name], {"file_path": "f", **GIVEN[name]})
+    arguments = TOOLS[name].parse({"file_path": "f", **GIVEN[name]})
     (access,) = TOOLS[name].access(arguments, files.context)
     if access.outside:  # the user would be asked
         return False
@@ -227,7 +227,7 @@ def test_what_was_approved_is_what_is_changed(files: FileSession, tool: str):
     files.seen("f", b"one\ntwo\n")
     given = {"file_path": "f"}
     given |= {"old_string": "two", "new_string": "2"} if tool == "edit" else {"content": "new\n"}
-    arguments = parse_arguments(TOOLS[tool], given)
+    arguments = TOOLS[tool].parse(given)
     shown = present(TOOLS[tool].preview)(arguments, files.context)
     assert "-two" in shown["diff"]
     files.put("f", b"ONE\ntwo\n")  # while the user reads
@@ -237,7 +237,7 @@ def test_what_was_approved_is_what_is_changed(files: FileSession, tool: str):
 
 
 def test_a_file_that_appears_during_the_approval_is_not_overwritten(files: FileSession):
-    arguments = parse_arguments(TOOLS["write"], {"file_path": "f", "content": "mine"})
+    arguments = TOOLS["write"].parse({"file_path": "f", "content": "mine"})
     present(TOOLS["write"].preview)(arguments, files.context)
     files.put("f", b"theirs")
     with pytest.raises((FileError, ToolError), match="read"):
@@ -264,7 +264,7 @@ def test_strange_names_are_shown_escaped(files: FileSession):
     for name in ("a\nb", "a\x1b[2Jb", "a\u202eb", "n" * 255):
         files.do("write", file_path=name, content="x")
         assert files.path(name).read_text() == "x"
-        given = parse_arguments(TOOLS["read"], {"file_path": name})
+        given = TOOLS["read"].parse({"file_path": name})
         title = TOOLS["read"].title(given)
         assert not any(char in title for char in "\n\x1b\u202e")
     assert "too long" in files.refused("write", file_path="n" * 256, content="x")

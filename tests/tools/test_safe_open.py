@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tools import read
-from tools.base import ToolCall, parse_arguments
+from tools.base import ToolCall
 from tools.files.errors import FileError
 from tools.files.opening import in_thread
 
@@ -145,7 +145,7 @@ def test_a_file_system_that_never_answers_is_given_up(files: FileSession):
     server = os.open("/dev/fuse", os.O_RDWR)
     try:
         with mounted("fuse", files.path("dead"), f"fd={server},rootmode=40000,user_id=0,group_id=0"):
-            arguments = parse_arguments(read.TOOL, {"file_path": "dead/f"})
+            arguments = read.TOOL.parse({"file_path": "dead/f"})
             arguments._path = str(files.path("dead/f"))
             with pytest.raises(FileError, match="did not respond"):
                 asyncio.run(read.read_file(arguments, ToolCall(files.context), timeout_s=0.5))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.tables import each_row
-from tools.base import ToolCall, ToolContext, ToolError, parse_arguments
+from tools.base import ToolCall, ToolContext, ToolError
 from tools.registry import definitions
 from tools.todo import MAX_TODOS, TOOL
 
@@ -23,9 +23,9 @@ def item(content: str, status: str = "pending", **more: Any) -> dict[str, Any]:
 
 def test_a_list_is_taken_with_what_other_programs_add_to_an_item() -> None:
     given = [item("a", "completed", id="1"), item("Run tests", "in_progress", activeForm="Running tests")]
-    arguments = parse_arguments(TOOL, {"todos": given})
+    arguments = TOOL.parse({"todos": given})
     assert TOOL.title(arguments) == "1 of 2 done: Running tests"
-    assert TOOL.title(parse_arguments(TOOL, {"todos": []})) == "nothing to do"
+    assert TOOL.title(TOOL.parse({"todos": []})) == "nothing to do"
     result = asyncio.run(run_tool(TOOL, arguments, ToolCall(CONTEXT)))
     assert not result.error and result.human == {"silent": True}
 
@@ -44,12 +44,12 @@ def test_a_list_is_taken_with_what_other_programs_add_to_an_item() -> None:
 )
 def test_what_is_not_a_list_is_an_error_that_names_the_item(todos: Any, told: str) -> None:
     with pytest.raises(ToolError, match="todo could not be called") as error:
-        parse_arguments(TOOL, {"todos": todos})
+        TOOL.parse({"todos": todos})
     assert told in str(error.value)
 
 
 def test_a_list_of_essays_is_refused() -> None:
-    arguments = parse_arguments(TOOL, {"todos": [item("x" * 9_000), item("y" * 9_000)]})
+    arguments = TOOL.parse({"todos": [item("x" * 9_000), item("y" * 9_000)]})
     with pytest.raises(ToolError, match="longer than 10,000 characters"):
         asyncio.run(run_tool(TOOL, arguments, ToolCall(CONTEXT)))
 

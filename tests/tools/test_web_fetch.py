@@ -16,7 +16,7 @@ from tests.narrowing import block_text
 from tests.sampling import sampled
 from tests.tables import each_row
 from tools import web_fetch
-from tools.base import Access, ToolCall, ToolContext, ToolError, ToolResult, parse_arguments
+from tools.base import Access, ToolCall, ToolContext, ToolError, ToolResult
 from tools.files import FileError
 from tools.processes import command_runner
 from tools.sandbox.proxy.host_connection import HostConnection, connect_to_host
@@ -56,7 +56,7 @@ def context_in(folder: Path, **more: Any) -> ToolContext:
 
 
 async def fetched(context: ToolContext, url: str) -> ToolResult:
-    arguments = parse_arguments(web_fetch.TOOL, {"url": url})
+    arguments = web_fetch.TOOL.parse({"url": url})
     web_fetch.TOOL.access(arguments, context)
     return await web_fetch.TOOL.run(arguments, ToolCall(context, "7.1"))
 
@@ -360,7 +360,7 @@ def test_tls_is_verified_against_the_trusted_authorities(tls_of_host: tuple[ssl.
     ],
 )
 def test_a_call_needs_approval_for_its_host(tmp_path: Path, url: str, place: str, outside: bool) -> None:
-    arguments = parse_arguments(web_fetch.TOOL, {"url": url})
+    arguments = web_fetch.TOOL.parse({"url": url})
     found = web_fetch.TOOL.access(arguments, context_in(tmp_path))
     assert found == (Access("network", place, outside=outside),)
 
@@ -387,14 +387,14 @@ def test_a_call_needs_approval_for_its_host(tmp_path: Path, url: str, place: str
     ],
 )
 def test_other_urls_are_refused_before_anything_is_asked(tmp_path: Path, url: str) -> None:
-    arguments = parse_arguments(web_fetch.TOOL, {"url": url})
+    arguments = web_fetch.TOOL.parse({"url": url})
     with pytest.raises((ToolError, FileError), match="cannot be fetched: "):
         web_fetch.TOOL.access(arguments, context_in(tmp_path))
 
 
 def test_the_name_of_this_machine_is_given_for_its_address() -> None:
     with pytest.raises(ToolError, match="Use localhost for this machine"):
-        parse_arguments(web_fetch.TOOL, {"url": "http://127.0.0.1:8000/x"}).address()
+        web_fetch.TOOL.parse({"url": "http://127.0.0.1:8000/x"}).address()
 
 
 def test_what_is_sent_is_one_line_of_plain_characters() -> None:
@@ -403,5 +403,5 @@ def test_what_is_sent_is_one_line_of_plain_characters() -> None:
 
 
 def test_the_parameters_of_claude_codes_tool_are_understood() -> None:
-    arguments = parse_arguments(web_fetch.TOOL, {"url": "https://x.example/", "prompt": "What is new?"})
+    arguments = web_fetch.TOOL.parse({"url": "https://x.example/", "prompt": "What is new?"})
     assert arguments.url == "https://x.example/"

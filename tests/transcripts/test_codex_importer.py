@@ -9,7 +9,7 @@ from transcripts.facts import Fact, Reply, Result, User
 from transcripts.folding import fold
 from transcripts.importers import import_session
 from transcripts.importers.recording import ImportedSession
-from transcripts.messages import INVALID_JSON, Block, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
+from transcripts.messages import Block, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
 
 PIXEL = "iVBORw0KGgo="
 
@@ -196,7 +196,7 @@ def test_calls_of_other_tools_and_damaged_arguments_stay_as_they_are() -> None:
     )
     assert [(use.name, use.input) for use in uses(made)] == [
         ("update_plan", {"plan": []}),
-        ("mcp__web__fetch", {INVALID_JSON: "{"}),
+        ("mcp__web__fetch", {ToolUseBlock.INVALID_JSON: "{"}),
         ("read", {"file_path": "/w/p.py"}),
         ("bash", {"command": "git log 'a b'", "type": "exec"}),
         ("exec", {"input": "text(1)"}),

@@ -24,7 +24,7 @@ from transcripts.facts import (
 )
 from transcripts.folding import MAX_SIZES, Charge, Folded, RequestSize, fold, replace_facts
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock, Usage
-from transcripts.view import CALL_ID_TOKENS, MESSAGE_TOKENS, ids_in
+from transcripts.view import Message, ids_in
 
 from .api_rules import as_sent, bytes_sent, violations
 from .random_histories import RandomParts, histories, lossy_histories, seeds
@@ -94,8 +94,8 @@ def test_the_view_after_each_fact_is_the_one_folded_from_the_beginning(facts: li
 def test_the_tally_of_a_view_is_the_sum_of_its_parts(facts: list[Fact]) -> None:
     view = fold(facts).view
     parts = [part for message in view for part in message.parts]
-    ids = ids_in(parts) * CALL_ID_TOKENS
-    assert view.tokens == sum(part.tokens for part in parts) + len(view) * MESSAGE_TOKENS + ids
+    ids = ids_in(parts) * Message.CALL_ID_TOKENS
+    assert view.tokens == sum(part.tokens for part in parts) + len(view) * Message.FRAME_TOKENS + ids
     assert view.tokens == sum(message.tokens for message in view)
 
 

@@ -7,10 +7,10 @@ import pytest
 from tests.narrowing import block_text, narrow
 from tests.tables import each_row
 from transcripts.codec import encode_fact
-from transcripts.facts import NEWS_TOPIC, Compacted, Metadata, Opened, Reply, Result, Rewound, Unthink, User
+from transcripts.facts import Compacted, Metadata, Opened, Reply, Result, Rewound, Unthink, User
 from transcripts.folding import fold
 from transcripts.importers import IMPORT_FORMATS, UnreadableRecording, detect_format, import_session
-from transcripts.messages import INVALID_JSON, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
+from transcripts.messages import ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
 
 
 def count(blocks):
@@ -323,7 +323,7 @@ def test_a_swe_agent_history_turns_actions_into_calls_and_observations_into_resu
     assert first.blocks[0] == TextBlock("I look.")
     assert narrow(first.blocks[1], ToolUseBlock).input == {"command": "ls\n"}
     assert narrow(second.blocks[1], ToolUseBlock).id == "t1"
-    assert narrow(third.blocks[0], ToolUseBlock).input == {INVALID_JSON: "{"}
+    assert narrow(third.blocks[0], ToolUseBlock).input == {ToolUseBlock.INVALID_JSON: "{"}
 
 
 def test_a_swe_agent_file_without_history_is_read_from_its_steps():
@@ -345,7 +345,7 @@ def test_our_own_transcripts_lose_compactions_and_what_was_rewound_and_keep_pins
         Result(4, 7.0, 3, 0, (TextBlock("x"),)),
         Compacted(5, 7.0, "micro", "auto", (Unthink(3, 3),)),
         Metadata(6, 7.0, "pin", {"text": "never push"}),
-        Metadata(7, 7.0, NEWS_TOPIC, {"key": "#0", "since": 3, "text": "b1 ended", "told": 2}),
+        Metadata(7, 7.0, Metadata.NEWS, {"key": "#0", "since": 3, "text": "b1 ended", "told": 2}),
         User(8, 8.0, (TextBlock("wrong"),)),
         Rewound(9, 9.0, 8),
         Reply(10, 9.0, (TextBlock("done"),)),

@@ -9,19 +9,7 @@ from msgspec.structs import replace
 
 from transcripts.codec import decode_line, encode_fact, seal
 from transcripts.errors import NoSuchSession, Unreadable
-from transcripts.facts import (
-    TAIL_TOPIC,
-    Clear,
-    Compacted,
-    Fact,
-    Fold,
-    Metadata,
-    Reply,
-    Result,
-    Rewound,
-    Undone,
-    User,
-)
+from transcripts.facts import Clear, Compacted, Fact, Fold, Metadata, Reply, Result, Rewound, Undone, User
 from transcripts.folding import Folded, fold
 from transcripts.load import MIN_LAZY_LINE_BYTES, read_transcript
 from transcripts.messages import TextBlock, ToolUseBlock
@@ -303,7 +291,7 @@ def test_a_second_continuation_is_kept_apart(path: Path) -> None:
         (tail,) = loaded.second_tails
         assert (loaded.facts, loaded.damaged, tail.line) == (FACTS, (), len(FACTS) + 1)
         assert list(tail.facts) == longer and tail.end == path.stat().st_size == loaded.whole_size
-    note = Metadata(FACTS[-1].seq + 1, 10.0, TAIL_TOPIC, {"start": tail.start, "end": tail.end})
+    note = Metadata(FACTS[-1].seq + 1, 10.0, Metadata.TAIL, {"start": tail.start, "end": tail.end})
     path.write_bytes(path.read_bytes() + b"".join(lines_of([note])))
     loaded = read_transcript(path)
     assert (loaded.facts, loaded.second_tails, loaded.damaged) == ([*FACTS, note], (), ())

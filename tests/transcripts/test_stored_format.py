@@ -12,7 +12,7 @@ from transcripts.codec import encode_fact
 from transcripts.facts import FACT_TYPES
 from transcripts.folding import Folded
 from transcripts.load import read_transcript
-from transcripts.view import CALL_ID_TOKENS, View
+from transcripts.view import Message, View
 
 from .api_rules import as_sent
 
@@ -60,7 +60,7 @@ def test_its_counts_are_what_they_were() -> None:
     usage = folded.usage
     assert (usage.input, usage.output, usage.cache_read) == (11_700, 250, 10_400)
     assert (usage.cache_written, usage.cache_written_hour) == (300, 100)
-    assert folded.view.tokens == 256 + 6 * CALL_ID_TOKENS
+    assert folded.view.tokens == 256 + 6 * Message.CALL_ID_TOKENS
 
 
 def test_it_holds_every_kind_of_fact_edit_and_block() -> None:

@@ -7,7 +7,7 @@ a replay produces its own.
 from msgspec.structs import replace
 
 from ..codec import BadLine, decode_line
-from ..facts import NEWS_TOPIC, Metadata, Reply, Result, User
+from ..facts import Metadata, Reply, Result, User
 from ..folding import Folded
 from .recording import ImportedSession, ParsedFile
 
@@ -39,7 +39,7 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
                 facts.append(replace(fact, seq=seq, tokens=count(fact.blocks), asked=None))
             case Result() if fact.of in numbers:
                 facts.append(replace(fact, seq=seq, of=numbers[fact.of], tokens=count(fact.content)))
-            case Metadata() if fact.topic != NEWS_TOPIC:
+            case Metadata() if fact.topic != Metadata.NEWS:
                 facts.append(replace(fact, seq=seq))
             case _:
                 del numbers[fact.seq]

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ..facts import Fact, Reply, Result, User, about_remarks
+from ..facts import Fact, Reply, Result, User
 from ..messages import Block, TextBlock, ToolResultBlock, ToolUseBlock, UnknownBlock, block_from_json
 from ..patterns import lazy_pattern
 
@@ -202,7 +202,7 @@ def _said_in(result: str, use: Block, error: bool, note: Any) -> dict[str, Any]:
         return {}
     if error:
         is_refusal = result.startswith(_REFUSAL_START) and _tells_refusal(note)
-        return about_remarks(("", result.partition(_REASON_START)[2].strip() if is_refusal else ""))
+        return Result.about_remarks(("", result.partition(_REASON_START)[2].strip() if is_refusal else ""))
     if use.name != "AskUserQuestion":
         return {}
     asked = use.input.get("questions")
@@ -212,7 +212,7 @@ def _said_in(result: str, use: Block, error: bool, note: Any) -> dict[str, Any]:
     ends = [*(at for at, _ in places[1:]), (result + _ANSWERS_END).index(_ANSWERS_END)]
     answers = (result[at + len(each) + 4 : end] for (at, each), end in zip(places, ends, strict=False))
     words = (each.removesuffix(", ").removesuffix(".").removesuffix('"') for each in answers)
-    return about_remarks(*((each, text) for (_, each), text in zip(places, words, strict=True)))
+    return Result.about_remarks(*((each, text) for (_, each), text in zip(places, words, strict=True)))
 
 
 def _tells_refusal(note: Any) -> bool:

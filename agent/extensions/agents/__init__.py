@@ -2,7 +2,7 @@
 
 from .builtin import AGENTS_HEAD, BUILTIN_AGENTS, FORK, REPORT_RULES, agents_section, find_agent
 from .definitions import AgentDefinition, given_agents, narrower_mode
-from .files import AgentPlaces, agent_items, known_agents
+from .files import AgentPlaces, agent_items
 
 __all__ = [
     "AGENTS_HEAD",
@@ -15,6 +15,5 @@ __all__ = [
     "agents_section",
     "find_agent",
     "given_agents",
-    "known_agents",
     "narrower_mode",
 ]

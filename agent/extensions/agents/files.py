@@ -57,6 +57,38 @@ class AgentPlaces(Struct, frozen=True):
     given: str = ""
     plugins: Sequence[Plugin] = ()
 
+    def agents(self, allowed: Callable[[ProjectItem], bool]) -> KnownAgents:
+        """Return all agents. For each name the last one wins: built in, the user's, the project's, given.
+
+        Blocks on the disk.
+        """
+        agents = dict(BUILTIN_AGENTS)
+        problems: list[str] = []
+        ignored: list[IgnoredPart] = []
+        for file in _files(self, ignored):
+            if file.item is not None and not allowed(file.item):
+                continue
+            try:
+                text = parse_markdown(file.content)
+                if not text.fields:  # such as a README
+                    ignored.append(IgnoredPart(file.path, "text", "it does not define an agent"))
+                    continue
+                read = read_agent(file.path.stem, text.fields, text.body, str(file.path))
+            except ValueError as error:
+                ignored.append(IgnoredPart(file.path, "agent", str(error)))
+                continue
+            definition = read.definition
+            if file.plugin is not None:
+                name = f"{file.plugin.name}:{definition.name}"
+                prompt = definition.prompt.replace("${CLAUDE_PLUGIN_ROOT}", str(file.plugin.root))
+                definition = replace(definition, name=name, prompt=prompt)
+            agents[definition.name] = definition
+            problems += (f"the agent in {file.path}: {remark}" for remark in read.remarks)
+            ignored += ignored_fields(text.fields, file.path, IGNORED_FIELDS)
+        for definition in _given(self.given, problems):
+            agents[definition.name] = definition
+        return KnownAgents(agents, problems, ignored)
+
 
 class KnownAgents(NamedTuple):
     """The agents by name.
@@ -73,39 +105,6 @@ class KnownAgents(NamedTuple):
 def agent_items(folder: Path, environ: Mapping[str, str]) -> list[ProjectItem]:
     """Return the definitions of a project that need approval; see approvals.ItemSource."""
     return [found.item for found in _project_files(folder, environ, []) if found.item is not None]
-
-
-def known_agents(places: AgentPlaces, allowed: Callable[[ProjectItem], bool]) -> KnownAgents:
-    """Return all agents. For each name the last definition wins: built in, the user's, the project's, given.
-
-    Blocks on the disk.
-    """
-    agents = dict(BUILTIN_AGENTS)
-    problems: list[str] = []
-    ignored: list[IgnoredPart] = []
-    for file in _files(places, ignored):
-        if file.item is not None and not allowed(file.item):
-            continue
-        try:
-            text = parse_markdown(file.content)
-            if not text.fields:  # such as a README
-                ignored.append(IgnoredPart(file.path, "text", "it does not define an agent"))
-                continue
-            read = read_agent(file.path.stem, text.fields, text.body, str(file.path))
-        except ValueError as error:
-            ignored.append(IgnoredPart(file.path, "agent", str(error)))
-            continue
-        definition = read.definition
-        if file.plugin is not None:
-            name = f"{file.plugin.name}:{definition.name}"
-            prompt = definition.prompt.replace("${CLAUDE_PLUGIN_ROOT}", str(file.plugin.root))
-            definition = replace(definition, name=name, prompt=prompt)
-        agents[definition.name] = definition
-        problems += (f"the agent in {file.path}: {remark}" for remark in read.remarks)
-        ignored += ignored_fields(text.fields, file.path, IGNORED_FIELDS)
-    for definition in _given(places.given, problems):
-        agents[definition.name] = definition
-    return KnownAgents(agents, problems, ignored)
 
 
 def _given(text: str, problems: list[str]) -> Iterator[AgentDefinition]:

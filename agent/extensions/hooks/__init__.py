@@ -21,12 +21,12 @@ __getattr__ = lazy_door(
     {
         "answers": "HookFailed hook_answer",
         "asking": "AskedHooks JoinedHooks",
-        "claude_settings": "HOOK_KINDS ApprovedSettings approved_settings settings_items",
+        "claude_settings": "HOOK_KINDS ApprovedSettings settings_items",
         "commands": "RunCommand command_hooks",
         "entries": "HookEntry",
         "file_digest": "named_files",
         "inputs": "about_session",
         "notices": "IdleNotices NotifyingApprover",
-        "table": "HookTable read_hooks status_command",
+        "table": "HookTable status_command",
     },
 )

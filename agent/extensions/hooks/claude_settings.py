@@ -25,7 +25,7 @@ from transcripts.storage import is_foreign, read_regular
 
 from .entries import HookEntry
 from .file_digest import named_files
-from .table import HookTable, read_hooks, status_command
+from .table import HookTable, status_command
 
 HOOK_KINDS = ("hook", "hook file")  # of the items to approve
 Source = Literal["user", "project", "local"]
@@ -104,48 +104,52 @@ class ApprovedSettings(Struct, frozen=True):
     ignored: tuple[IgnoredPart, ...] = ()
     files: Mapping[str, str] = {}
 
+    @classmethod
+    def read(
+        cls,
+        approvals: Approvals,
+        folder: Path,
+        environ: Mapping[str, str],
+        sources: Sequence[str] | None = None,
+    ) -> ApprovedSettings:
+        """Return the approved part of the files of these sources (None for all). Blocks on the disk."""
+        hooks: list[HookEntry] = []
+        problems: list[str] = []
+        named: dict[str, str] = {}
+        status_line = ""
+        output_style = ""
+        variables: dict[str, str] = {}
+        model = ""
+        files = [each for each in _read_files(folder, environ) if sources is None or each.source in sources]
+        for found in files:
+            allowed = [part for part in _parts(found, folder, environ) if approvals.allows(part.item)]
+            for part in allowed:
+                hooks += () if found.hooks_off else part.hooks
+                status_line = part.status_line or status_line
+                variables |= part.variables
+                model = part.model or model
+                for line in (*(entry.run for entry in part.hooks), part.status_line):
+                    named |= {line: part.files} if part.files else {}
+            output_style = found.output_style or output_style
+            problems += found.problems if allowed or (found.source == "user" and not found.acts) else ()
+        if any(each.hooks_off and each.source == "user" for each in files):
+            hooks = []
+        return cls(
+            hooks=tuple(hooks),
+            status_line=status_line,
+            output_style=output_style,
+            variables=variables,
+            model=model,
+            problems=tuple(problems),
+            ignored=tuple(entry for each in files for entry in each.ignored),
+            files=named,
+        )
+
 
 def settings_items(folder: Path, environ: Mapping[str, str]) -> list[ProjectItem]:
     """Return the items of all files that need approval; see approvals.ItemSource."""
     found = (part.item for each in _read_files(folder, environ) for part in _parts(each, folder, environ))
     return list(dict.fromkeys(found))
-
-
-def approved_settings(
-    approvals: Approvals, folder: Path, environ: Mapping[str, str], sources: Sequence[str] | None = None
-) -> ApprovedSettings:
-    """Return the approved part of the files of these sources (None for all). Blocks on the disk."""
-    hooks: list[HookEntry] = []
-    problems: list[str] = []
-    named: dict[str, str] = {}
-    status_line = ""
-    output_style = ""
-    variables: dict[str, str] = {}
-    model = ""
-    files = [each for each in _read_files(folder, environ) if sources is None or each.source in sources]
-    for found in files:
-        allowed = [part for part in _parts(found, folder, environ) if approvals.allows(part.item)]
-        for part in allowed:
-            hooks += () if found.hooks_off else part.hooks
-            status_line = part.status_line or status_line
-            variables |= part.variables
-            model = part.model or model
-            for line in (*(entry.run for entry in part.hooks), part.status_line):
-                named |= {line: part.files} if part.files else {}
-        output_style = found.output_style or output_style
-        problems += found.problems if allowed or (found.source == "user" and not found.acts) else ()
-    if any(each.hooks_off and each.source == "user" for each in files):
-        hooks = []
-    return ApprovedSettings(
-        hooks=tuple(hooks),
-        status_line=status_line,
-        output_style=output_style,
-        variables=variables,
-        model=model,
-        problems=tuple(problems),
-        ignored=tuple(entry for each in files for entry in each.ignored),
-        files=named,
-    )
 
 
 def _read_files(folder: Path, environ: Mapping[str, str]) -> list[ClaudeSettings]:
@@ -165,7 +169,7 @@ def _read_files(folder: Path, environ: Mapping[str, str]) -> list[ClaudeSettings
 
 def _read_toml(path: Path, source: Source) -> ClaudeSettings:
     try:
-        table = read_hooks(read_settings(path).get("hooks"), str(path))
+        table = HookTable.read(read_settings(path).get("hooks"), str(path))
     except ConfigError:  # reported where settings are loaded
         return ClaudeSettings(path, source)
     return ClaudeSettings(path, source, hooks=table.entries, problems=_labelled(path, table.all_lines))
@@ -178,7 +182,7 @@ def _read_json(path: Path, source: Source) -> ClaudeSettings:
         return ClaudeSettings(path, source, problems=(f"{path}: {error} (its hooks are ignored)",))
     if not isinstance(raw, dict):
         return ClaudeSettings(path, source, problems=(f"{path}: not a JSON object (its hooks are ignored)",))
-    table = read_hooks(raw.get("hooks"), str(path))
+    table = HookTable.read(raw.get("hooks"), str(path))
     style = raw.get("outputStyle")
     model = raw.get("model")
     variables = raw.get("env")

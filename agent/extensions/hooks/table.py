@@ -53,22 +53,22 @@ class HookTable(Struct, frozen=True):
         """All lines, for a table that was written for another program or by someone else."""
         return (*self.problems, *self.remarks, *self.unknown.values())
 
-
-def read_hooks(raw: object, origin: str = "") -> HookTable:
-    """Return the hooks of a settings file or of a client."""
-    if raw is None:
-        return HookTable()
-    if not isinstance(raw, Mapping):
-        return HookTable(problems=("must be a table of events",))
-    reading = _Reading(origin)
-    for name, groups in raw.items():
-        reading.read_event(str(name), groups)
-    return HookTable(
-        tuple(reading.entries),
-        problems=tuple(reading.problems),
-        remarks=tuple(reading.remarks),
-        unknown=reading.unknown,
-    )
+    @classmethod
+    def read(cls, raw: object, origin: str = "") -> HookTable:
+        """Return the hooks of a settings file or of a client."""
+        if raw is None:
+            return cls()
+        if not isinstance(raw, Mapping):
+            return cls(problems=("must be a table of events",))
+        reading = _Reading(origin)
+        for name, groups in raw.items():
+            reading.read_event(str(name), groups)
+        return cls(
+            tuple(reading.entries),
+            problems=tuple(reading.problems),
+            remarks=tuple(reading.remarks),
+            unknown=reading.unknown,
+        )
 
 
 class _Matcher(NamedTuple):

@@ -10,15 +10,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from agent.permissions import FOREIGN_PREFIX
-from tools.base import (
-    Access,
-    Tool,
-    ToolCall,
-    ToolContext,
-    ToolError,
-    ToolResult,
-    parse_arguments,
-)
+from tools.base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult
 from tools.text import printable
 
 from .failures import ServerFailed
@@ -99,7 +91,7 @@ class CheckedCall(NamedTuple):
 def checked_call(tool: Tool, given: Mapping[str, Any]) -> CheckedCall:
     """Return a call with arguments that match the tool's schema. Raises ToolError with the schema."""
     try:
-        return CheckedCall(tool, parse_arguments(tool, given))
+        return CheckedCall(tool, tool.parse(given))
     except ToolError as error:
         raise ToolError(f"{error}\nIts schema: {schema_text(tool.arguments)}") from None
 

@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 __getattr__ = lazy_door(
     __name__,
-    {"contents": "Plugin", "installed": "PluginPlaces find_plugins plugin_items"},
+    {"contents": "Plugin", "installed": "PluginPlaces plugin_items"},
 )

@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.extensions.approvals import ProjectItem
-from agent.extensions.hooks import HookEntry, read_hooks
+from agent.extensions.hooks import HookEntry, HookTable
 from tools.text import escaped, pluralize, printable
 from transcripts.storage import read_regular
 
@@ -244,7 +244,7 @@ class _Reading:
                     yield _object(path)
 
     def _read_hooks(self, raw: object) -> None:
-        table = read_hooks(raw, str(self._root))
+        table = HookTable.read(raw, str(self._root))
         start = f"export CLAUDE_PLUGIN_ROOT={shlex.quote(str(self._root))}; "
         self.hooks += (replace(entry, start=start) for entry in table.entries)
         self.ignored += ((f"hooks.{name}", "makeroom does not have this event") for name in table.unknown)

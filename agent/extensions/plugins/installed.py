@@ -36,6 +36,28 @@ class PluginPlaces(Struct, frozen=True):
     sources: Sequence[str] | None = None
     given: Sequence[str] = ()
 
+    def plugins(self) -> list[Plugin]:
+        """Return all plugins, enabled or not. Blocks on the disk."""
+        settings = _enabled(self)
+        installed = _installed(self) if self.sources is None or "user" in self.sources else {}
+        found = []
+        for id in sorted({*installed, *(id for id, setting in settings.items() if setting.enabled)}):
+            setting = settings.get(id, _Setting(enabled=False, source="user"))
+            entry = _Marketplace.of(claude_folder(self.environ), id)
+            root = installed.get(id) or entry.root
+            plugin = Plugin(id, root or Path(), source=setting.source, enabled=setting.enabled)
+            if root is None or not root.is_dir():
+                plugin = replace(plugin, problem=NOT_INSTALLED, missing_from=setting.path)
+            elif root.resolve().is_relative_to(self.folder):
+                plugin = replace(plugin, problem="in the project itself; use --plugin-dir to load it")
+            found.append(_read(plugin, entry.fields))
+        for text in self.given:
+            root = (self.folder / Path(text).expanduser()).resolve()
+            problem = "" if root.is_dir() else "no such directory"
+            plugin = Plugin(root.name, root, source="flag", problem=problem)
+            found.append(_read(plugin, {}))
+        return found
+
 
 class _Setting(NamedTuple):
     """The entry of a plugin in enabledPlugins, with the settings file it is from."""
@@ -47,33 +69,11 @@ class _Setting(NamedTuple):
 
 def plugin_items(folder: Path, environ: Mapping[str, str]) -> list[ProjectItem]:
     """Return the enabled plugins, which need approval; see approvals.ItemSource."""
-    found = find_plugins(PluginPlaces(folder, environ))
+    found = PluginPlaces(folder, environ).plugins()
     return [plugin.item for plugin in found if plugin.enabled and not plugin.problem]
 
 
 NOT_INSTALLED = "not on this machine; install it with Claude Code"
-
-
-def find_plugins(places: PluginPlaces) -> list[Plugin]:
-    """Return all plugins, enabled or not. Blocks on the disk."""
-    settings = _enabled(places)
-    installed = _installed(places) if places.sources is None or "user" in places.sources else {}
-    found = []
-    for id in sorted({*installed, *(id for id, setting in settings.items() if setting.enabled)}):
-        setting = settings.get(id, _Setting(enabled=False, source="user"))
-        entry = _Marketplace.of(claude_folder(places.environ), id)
-        root = installed.get(id) or entry.root
-        plugin = Plugin(id, root or Path(), source=setting.source, enabled=setting.enabled)
-        if root is None or not root.is_dir():
-            plugin = replace(plugin, problem=NOT_INSTALLED, missing_from=setting.path)
-        elif root.resolve().is_relative_to(places.folder):
-            plugin = replace(plugin, problem="in the project itself; use --plugin-dir to load it")
-        found.append(_read(plugin, entry.fields))
-    for text in places.given:
-        root = (places.folder / Path(text).expanduser()).resolve()
-        plugin = Plugin(root.name, root, source="flag", problem="" if root.is_dir() else "no such directory")
-        found.append(_read(plugin, {}))
-    return found
 
 
 def _read(plugin: Plugin, entry: Mapping[str, Any]) -> Plugin:

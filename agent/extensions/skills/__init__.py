@@ -19,7 +19,7 @@ __getattr__ = lazy_door(
     {
         "approval": "open_skill skill_items",
         "files": "Skill",
-        "library": "SkillLibrary load_library",
+        "library": "SkillLibrary",
         "output_styles": "StylePlaces style_in_use style_text",
         "places": "SkillKind",
         "substitution": "CommandLine",

@@ -116,6 +116,32 @@ class SkillLibrary:
         near = difflib.get_close_matches(words.lower(), list(scores), 3, 0.6)
         return [*found, *(self.skills[name] for name in near if not scores[name])]
 
+    @classmethod
+    def load(
+        cls,
+        folder: Path,
+        environ: Mapping[str, str],
+        user_dir: Path | None,
+        sources: Sequence[str] | None = None,
+        plugins: Sequence[Plugin] = (),
+    ) -> SkillLibrary:
+        """Return all for a directory, or only those of some `sources`, and of plugins. Blocks on the disk."""
+        library = cls()
+        for place in skill_places(folder, environ, user_dir):
+            if sources is None or ("user" if place.top is None else "project") in sources:
+                for skill in read_skills(place, library.unusable):
+                    library.add(skill, place)
+                if place.kind == "skill":
+                    library.unusable += misplaced_skills(place.folder)
+        for plugin in plugins:
+            for skill in read_plugin_skills(plugin, library.unusable):
+                library.add_from_plugin(skill)
+        # A directory is often a link to another place.
+        parts = library.unusable[::-1]
+        by_place = {(os.path.realpath(part.path.parent), part.path.name): part for part in parts}
+        library.unusable = list(by_place.values())[::-1]
+        return library
+
 
 def _score(skill: Skill, wanted: set[str]) -> int:
     return 3 * len(wanted & _words(skill.name)) + len(wanted & _words(skill.description))
@@ -123,27 +149,3 @@ def _score(skill: Skill, wanted: set[str]) -> int:
 
 def _words(text: str) -> set[str]:
     return set(re.findall(r"\w+", text.lower()))
-
-
-def load_library(
-    folder: Path,
-    environ: Mapping[str, str],
-    user_dir: Path | None,
-    sources: Sequence[str] | None = None,
-    plugins: Sequence[Plugin] = (),
-) -> SkillLibrary:
-    """Return all for a directory, or only those of some `sources`, and of plugins. Blocks on the disk."""
-    library = SkillLibrary()
-    for place in skill_places(folder, environ, user_dir):
-        if sources is None or ("user" if place.top is None else "project") in sources:
-            for skill in read_skills(place, library.unusable):
-                library.add(skill, place)
-            if place.kind == "skill":
-                library.unusable += misplaced_skills(place.folder)
-    for plugin in plugins:
-        for skill in read_plugin_skills(plugin, library.unusable):
-            library.add_from_plugin(skill)
-    # A directory is often a link to another place.
-    by_place = {(os.path.realpath(part.path.parent), part.path.name): part for part in library.unusable[::-1]}
-    library.unusable = list(by_place.values())[::-1]
-    return library

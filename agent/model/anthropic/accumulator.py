@@ -27,7 +27,15 @@ from agent.model.answer_reader import (
 )
 from agent.model_port import IncomingReply, PendingBlock
 from tools.text import printable
-from transcripts import UNSIGNED, Block, CacheMiss, Usage, block_from_json, check_shape, replace_surrogates
+from transcripts import (
+    Block,
+    CacheMiss,
+    ThinkingBlock,
+    Usage,
+    block_from_json,
+    check_shape,
+    replace_surrogates,
+)
 
 # delta type -> (the field with its text, the kind of its block)
 _DELTAS: dict[str, tuple[str, Literal["text", "thinking", "tool input"]]] = {
@@ -185,7 +193,7 @@ def _check_block(raw: Mapping[str, Any]) -> None:
 def _finished(block: _OpenBlock, marks_unsigned: bool) -> Block:
     raw = block.raw
     text = "".join(block.pieces)
-    raw.pop(UNSIGNED, None)  # a mark of our own, which no server sets
+    raw.pop(ThinkingBlock.UNSIGNED, None)  # a mark of our own, which no server sets
     match raw["type"]:
         case "text":
             raw["text"] = text
@@ -193,7 +201,7 @@ def _finished(block: _OpenBlock, marks_unsigned: bool) -> Block:
             raw["thinking"] = raw.get("thinking", "") + text
             raw["signature"] = (raw.get("signature") or "") + "".join(block.signature)
             if marks_unsigned and raw["thinking"] and not raw["signature"]:
-                raw[UNSIGNED] = "thinking"
+                raw[ThinkingBlock.UNSIGNED] = "thinking"
         case "tool_use" | "server_tool_use":
             raw["input"] = parsed_input(text, raw.get("input"))
     return block_from_json(replace_surrogates(raw))

@@ -20,14 +20,13 @@ from msgspec.structs import replace
 from agent.errors import BlockRejected
 from agent.model_port import RequestSettings
 from transcripts import (
-    PHASE,
-    UNSIGNED,
     Block,
     Channel,
     ChannelBlock,
     DataTag,
     Message,
     TextBlock,
+    ThinkingBlock,
     ToolResultBlock,
     UnknownBlock,
     is_deferred_tool,
@@ -37,7 +36,7 @@ from transcripts import (
 
 FORMAT = "anthropic messages"  # the name of the encoding, and the key of what `Message.encoded` keeps for it
 _FOUND_TOOLS = "tool_search_tool_result"
-_LABELS = (UNSIGNED, PHASE)  # our marks in blocks of other services
+_LABELS = (ThinkingBlock.UNSIGNED, TextBlock.PHASE)  # our marks in blocks of other services
 _DATA = tuple(f"<{tag}" for tag in DataTag)
 
 
@@ -120,7 +119,7 @@ def as_sent(message: Message, form: MessageForm) -> SentMessage:
     if message.role == "assistant":
         blocks = [SentBlock(at, block, block.to_json()) for at, block in parts]
         if form.omits_unsigned:
-            blocks = [each for each in blocks if UNSIGNED not in each.raw]
+            blocks = [each for each in blocks if ThinkingBlock.UNSIGNED not in each.raw]
         if any(label in each.raw for each in blocks for label in _LABELS):
             blocks = [_without_labels(each) for each in blocks]
         if any(each.raw.get("type") == _FOUND_TOOLS for each in blocks):

@@ -14,7 +14,6 @@ from agent.errors import Feature
 from agent.model.error_mapping import ServerNames
 from agent.model_port import ModelRequest, RequestSettings
 from transcripts import (
-    UNSIGNED,
     Block,
     Channel,
     ImageBlock,
@@ -121,7 +120,7 @@ def _encode_reply(blocks: list[Block], rejected: frozenset[Feature]) -> Iterator
     reply: dict[str, Any] = {"role": "assistant", "content": text or None}
     if "unsigned thinking" not in rejected:
         for block in blocks:
-            if isinstance(block, ThinkingBlock) and (name := block.extra.get(UNSIGNED)):
+            if isinstance(block, ThinkingBlock) and (name := block.extra.get(ThinkingBlock.UNSIGNED)):
                 reply[name] = reply.get(name, "") + block.thinking
     if calls and "reasoning gaps" in rejected:
         reply.setdefault("reasoning_content", " ")  # missing in replies of another model

@@ -23,14 +23,7 @@ from agent.model.answer_reader import (
     usage_figure,
 )
 from agent.model_port import IncomingReply, PendingBlock
-from transcripts import (
-    UNSIGNED,
-    Block,
-    Usage,
-    block_from_json,
-    check_shape,
-    replace_surrogates,
-)
+from transcripts import Block, ThinkingBlock, Usage, block_from_json, check_shape, replace_surrogates
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")  # DeepSeek, Kimi, llama.cpp; OpenRouter, vLLM, Groq
 _STOPS = {
@@ -186,7 +179,12 @@ def _finished(block: _ChatBlock, number: int) -> Block:
             raw = {"type": "tool_use", "id": block.id or f"call_{number}", "name": block.name}
             raw["input"] = parsed_input(block.text)
         case "thinking":
-            raw = {"type": "thinking", "thinking": block.text, "signature": "", UNSIGNED: block.name}
+            raw = {
+                "type": "thinking",
+                "thinking": block.text,
+                "signature": "",
+                ThinkingBlock.UNSIGNED: block.name,
+            }
         case _:
             raw = {"type": "text", "text": block.text}
     return block_from_json(replace_surrogates(raw))

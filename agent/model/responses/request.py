@@ -16,7 +16,6 @@ from agent.model.error_mapping import ServerNames
 from agent.model.openai_models import reasons
 from agent.model_port import ModelRequest, RequestSettings
 from transcripts import (
-    PHASE,
     Block,
     Channel,
     ImageBlock,
@@ -154,7 +153,7 @@ def _encode_reply(blocks: Iterable[Block], sends_reasoning: bool) -> Iterator[di
                 continue
             case TextBlock():
                 item = {"role": "assistant", "content": block.text}
-                if phase := block.extra.get(PHASE):
+                if phase := block.extra.get(TextBlock.PHASE):
                     item["phase"] = phase
             case ToolUseBlock():
                 arguments = json.dumps(dict(block.input), ensure_ascii=False)

@@ -22,7 +22,7 @@ from agent.model.answer_reader import (
     usage_figure,
 )
 from agent.model_port import IncomingReply, PendingBlock
-from transcripts import INVALID_JSON, PHASE, Block, Usage, block_from_json, replace_surrogates
+from transcripts import Block, TextBlock, ToolUseBlock, Usage, block_from_json, replace_surrogates
 
 from .request import ReasoningItem
 
@@ -203,7 +203,7 @@ def _finished(kind: str, item: Mapping[str, Any], text: str) -> Block | None:
         case "tool input":
             _check_call(item)
             cut = item.get("status") == "incomplete"
-            given = {INVALID_JSON: text} if cut else parsed_input(text)
+            given = {ToolUseBlock.INVALID_JSON: text} if cut else parsed_input(text)
             raw = {"type": "tool_use", "id": item["call_id"], "name": item["name"], "input": given}
         case "thinking":
             encrypted = item.get("encrypted_content")
@@ -214,7 +214,7 @@ def _finished(kind: str, item: Mapping[str, Any], text: str) -> Block | None:
         case "text":
             raw = {"type": "text", "text": text}
             if isinstance(phase := item.get("phase"), str):
-                raw[PHASE] = reply_label(phase)
+                raw[TextBlock.PHASE] = reply_label(phase)
         case _:
             return None
     return block_from_json(replace_surrogates(raw))

@@ -9,7 +9,7 @@ import pytest
 
 from agent.cli.sessions_command import in_tree_order
 from agent.session.session import Session
-from compact.tokens import load_counter
+from compact.tokens import TokenCounter
 from tests.agent.loop.world import Memory
 from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment, run_here, start_makeroom
 from tests.strict_api.faults import Fault
@@ -24,7 +24,7 @@ from .agent_session import parts, task
 
 
 def session_of(record: LoadedTranscript) -> Session:
-    return Session(record.sid, Memory(), fold(record.facts), load_counter(), lambda: 0.0)
+    return Session(record.sid, Memory(), fold(record.facts), TokenCounter.load(), lambda: 0.0)
 
 
 def test_a_kill_leaves_whole_records_and_every_cost_that_was_paid(

@@ -14,7 +14,7 @@ import pytest
 
 from agent.app.own_commands import commands_within
 from agent.extensions.hooks import asking, command_hooks
-from agent.extensions.hooks.table import read_hooks
+from agent.extensions.hooks.table import HookTable
 from agent.loop.session_sandbox import SessionSandbox
 from agent.permissions import PermissionRules, PermissionStore, parse_rules
 from agent.ports import HookAnswer, HookEvent
@@ -82,7 +82,7 @@ def ask(
     """Answers of hooks, both commands and objects of a settings file, and the notices about them."""
     told: list[str] = []
     entries = [{"type": "command", "command": each} if isinstance(each, str) else each for each in hooks]
-    table = read_hooks({event: [{"hooks": entries}]}, origin)
+    table = HookTable.read({event: [{"hooks": entries}]}, origin)
     made = command_hooks(table.entries, commands_within(sandbox), lambda: {"session_id": "s"}, told.append)
     return session.runner.run(made.run(event, about)), told
 
@@ -90,7 +90,7 @@ def ask(
 def stopping(session: SandboxedSession, sandbox: SessionSandbox, command: str) -> Asked:
     """The answer of a command that our settings list under an older name."""
     told: list[str] = []
-    table = read_hooks({"stop": command})
+    table = HookTable.read({"stop": command})
     hooks = command_hooks(table.entries, commands_within(sandbox), dict, told.append)
     about = {"answer": 'it\'s "done"', "again": False, "é": 1}
     return session.runner.run(hooks.run(HookEvent.STOP, about)), told
@@ -272,7 +272,7 @@ def test_further_blocks_of_a_hook_are_reported_briefly(
     session: SandboxedSession, sandbox: SessionSandbox, outside: Path
 ) -> None:
     told: list[str] = []
-    table = read_hooks({"Stop": [{"hooks": [{"type": "command", "command": f"touch {outside}/log"}]}]})
+    table = HookTable.read({"Stop": [{"hooks": [{"type": "command", "command": f"touch {outside}/log"}]}]})
     hooks = command_hooks(table.entries, commands_within(sandbox), dict, told.append)
     for _ in range(3):
         session.runner.run(hooks.run(HookEvent.STOP, {"answer": "done", "again": False}))
@@ -296,7 +296,7 @@ def test_a_guard_without_anything_to_run_it_lets_nothing_through() -> None:
     async def run(line: str, given: str) -> Any:
         raise OSError(str(SupervisorLost("the supervisor is gone")))
 
-    table = read_hooks({"pre_tool": "true", "post_tool": "true"})
+    table = HookTable.read({"pre_tool": "true", "post_tool": "true"})
     told: list[str] = []
     hooks = command_hooks(table.entries, run, dict, told.append)
     assert "gone" in str(asyncio.run(hooks.run(HookEvent.PRE_TOOL, BASH)).veto)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from agent.app.agent_start import give_skills
 from agent.events import TurnFinished
-from agent.extensions.skills import load_library, skill_items
+from agent.extensions.skills import SkillLibrary, skill_items
 from agent.permissions import judge_call
 from agent.ports import CommandSummary
 from agent.session.skill_texts import skills_in_use
@@ -20,7 +20,7 @@ from tests.agent.ui.headless_run import run_here
 from tests.narrowing import present
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
-from tools.base import Access, ToolError, parse_arguments
+from tools.base import Access, ToolError
 from transcripts.facts import Compacted, User
 from transcripts.messages import TextBlock
 
@@ -180,7 +180,7 @@ def test_the_model_loads_a_skill_which_a_compaction_keeps(tmp_path: Path) -> Non
         assert f"Use {tmp_path}/.claude/skills/pdf/x." in loaded
         assert loaded.endswith("ARGUMENTS: some words")
         offered = run.controller.services.tools["skill"]
-        access = offered.access(parse_arguments(offered, {"name": "/PDF"}), context.tool_context)
+        access = offered.access(offered.parse({"name": "/PDF"}), context.tool_context)
         assert judge_call("skill", access, context.permissions.rules).answer == "allow"
         await run.do("/permissions deny Skill(pdf)")
         assert judge_call("skill", access, context.permissions.rules).answer == "deny"
@@ -333,10 +333,10 @@ def test_a_command_in_a_skill_leaves_the_current_directory_as_it_was(tmp_path: P
 
 def test_a_client_is_informed_of_commands_before_anything_is_loaded(tmp_path: Path) -> None:
     project(tmp_path)
-    library = load_library(tmp_path, {"HOME": str(tmp_path / "home")}, None)
+    library = SkillLibrary.load(tmp_path, {"HOME": str(tmp_path / "home")}, None)
     told = {each["name"]: each for each in greeting("", library)["commands"]}
     assert told["review"] == {
         "name": "review", "description": "Review the changes (project)", "argumentHint": "[what]",
     }  # fmt: skip
     assert {"clear", "compact", "pdf"} <= told.keys()
-    assert load_library(tmp_path / "home", {"HOME": str(tmp_path / "home")}, None).summaries() == []
+    assert SkillLibrary.load(tmp_path / "home", {"HOME": str(tmp_path / "home")}, None).summaries() == []

@@ -19,7 +19,7 @@ from agent.errors import FieldRejected
 from agent.model.anthropic.request import NAMES
 from agent.model.error_mapping import map_error
 from agent.model_port import RequestSettings
-from compact import load_counter
+from compact import TokenCounter
 from tests.agent.extensions.mcp.test_server import SCRIPT
 from tests.agent.ui.headless_run import run_here
 from tests.strict_api.reply import Reply, calls, says, thinks
@@ -61,9 +61,9 @@ def test_many_tools_of_servers_are_deferred_where_the_service_can_search_them(
     config: Config = replace(load_config(environ, tmp_path, tmp_path), tool_search=wanted)
     setup = RunSetup(Options(), config, tmp_path, environ)
     tools = [tool("bash", 100_000, deferred=False), tool("mcp__a__b", words)]
-    assert defers_tools(setup, tools, 200_000, load_counter()) is expected
+    assert defers_tools(setup, tools, 200_000, TokenCounter.load()) is expected
     offline = replace(setup, options=Options(offline=True))
-    assert not defers_tools(offline, tools, 200_000, load_counter())
+    assert not defers_tools(offline, tools, 200_000, TokenCounter.load())
 
 
 def test_a_server_without_the_search_is_sent_neither_it_nor_the_deferred_tools() -> None:

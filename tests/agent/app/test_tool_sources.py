@@ -19,7 +19,7 @@ from agent.errors import ConfigError
 from agent.events import Event, Notice
 from agent.model_port import RequestSettings
 from agent.session.session import record_opening
-from compact.tokens import load_counter
+from compact.tokens import TokenCounter
 from tests.agent.loop.world import Answers
 from tools import BUILTIN, recall
 from tools.base import Tool
@@ -96,7 +96,7 @@ def test_a_name_that_two_sources_use_is_an_error_that_names_both(tmp_path: Path)
 
 
 def test_what_the_tools_take_of_the_context_is_counted_without_what_only_the_record_keeps() -> None:
-    counter = load_counter()
+    counter = TokenCounter.load()
     definitions = tuple(load_definitions())
     kept = tuple({**tool, "kind": "reads"} for tool in definitions)
     counted = [overheads(RequestSettings("m", 1, tools=tools), counter) for tools in (definitions, kept)]

@@ -29,7 +29,7 @@ from tests.strict_api.scripted_model import ScriptedModel
 from tools import BUILTIN
 from transcripts.entries import Entry, Prompt
 from transcripts.facts import Compacted, Reply, Result
-from transcripts.messages import PUT_BACK_START, TextBlock
+from transcripts.messages import TextBlock
 
 from .controller_run import READ_ALL, ControllerRun, ScriptedChooser, files, run_controller
 
@@ -528,7 +528,7 @@ def test_a_resumed_session_knows_the_texts_that_left_the_context_before(tmp_path
         session, _ = run.controller.in_use
         words = (TextBlock("change task_0_7 in src/part_0.py"),)
         before, *_ = await prompt_blocks(session, run.controller.in_use[1], [], words)
-        assert f"{PUT_BACK_START} src/part_0.py" in joined_text([before])
+        assert f"{TextBlock.PUT_BACK_START} src/part_0.py" in joined_text([before])
         await run.do("what does task_3_7 do?", READ_ALL, "/compact")
         shown = joined_text([part.block for part in session.folded.view[0].parts])
         assert re.search(r"^- \S*src/part_3.py: .*\btask_3_7\b", shown, re.MULTILINE)

@@ -10,7 +10,7 @@ from agent.checkpoints.snapshot import SnapshotLimits
 from agent.commands.rewind import checkpoints_of
 from agent.events import CommandOutput, Notice, ToolCallProgress
 from agent.session.memory_files import MAX_MEMORY_CHARS, unread_memory
-from tools.base import ToolCall, parse_arguments
+from tools.base import ToolCall
 from tools.bash import run_bash
 from tools.processes.foreground import CommandLimits
 from tools.processes.runner import command_runner
@@ -214,7 +214,7 @@ def test_tasks_shows_background_commands_and_ends_them(tmp_path: Path) -> None:
         _, context = run.controller.in_use
         bash = context.tools["bash"]
         given = {"command": "echo up; sleep 777", "run_in_background": True}
-        await bash.run(parse_arguments(bash, given), ToolCall(context.tool_context, "t.1"))
+        await bash.run(bash.parse(given), ToolCall(context.tool_context, "t.1"))
         text = await run.do("/ps")
         assert "b1  echo up; sleep 777" in text and "running" in text
         assert "running: b1 (usage: /tasks [kill ID])" in await run.do("/tasks kill b9")

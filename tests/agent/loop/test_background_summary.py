@@ -17,7 +17,7 @@ from agent.events import ContextCompacted, Emit, Notice, RequestStarted, Retryin
 from agent.loop.compaction import CompactionRequest, begin_summary_if_due, compact_context, situation_of
 from agent.loop.summary_call import HISTORY_CHANGED, end_background_summary
 from agent.model_port import IncomingReply, Model, ModelRequest
-from compact.request_bills import UNUSED_SUMMARY, explain_requests
+from compact.request_bills import UNUSED_SUMMARY, RequestBill
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import CannotChange
 from compact.uncompact import plan_undo
@@ -167,7 +167,7 @@ def test_a_summary_of_messages_that_have_changed_is_not_used_and_its_cost_is_exp
         w.check()
         assert ("summary", "auto") not in compactions(w)
         assert unused(w) == [HISTORY_CHANGED] and charges(w) == [777]
-        bills = [bill for bill in explain_requests(w.session.folded, 300.0) if bill.is_summary]
+        bills = [bill for bill in RequestBill.all_of(w.session.folded, 300.0) if bill.is_summary]
         assert [bill.unused for bill in bills] == ([] if change == "rewind" else [HISTORY_CHANGED])
 
 

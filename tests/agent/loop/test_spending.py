@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent.session.session import Session
-from compact.tokens import load_counter
+from compact.tokens import TokenCounter
 from tests.agent.commands.controller_run import run_controller
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply as Answer
@@ -101,7 +101,7 @@ def test_the_cost_is_the_server_s_over_a_hundred_calls(tmp_path: Path, drops: bo
         # The server also charges what it made of a reply behind the part that arrived.
         assert w.session.cost == pytest.approx(expected, rel=0.006 if drops else 1e-9)
         assert w.session.cost <= expected * (1 + 1e-9)
-        again = Session("again", w.record, fold(w.record.facts), load_counter(), w.clock.now)
+        again = Session("again", w.record, fold(w.record.facts), TokenCounter.load(), w.clock.now)
         assert again.cost == pytest.approx(w.session.cost, rel=1e-9)
         w.check()
 

@@ -26,7 +26,7 @@ from tools.edit import TOOL as EDIT
 from tools.read import TOOL as READ
 from transcripts.facts import Clear, Result
 from transcripts.folding import fold
-from transcripts.messages import PUT_BACK_START, TextBlock
+from transcripts.messages import TextBlock
 
 from .world import World, world
 
@@ -59,7 +59,7 @@ def run(made: World, change: Callable[[], object] = bool) -> None:
 
 
 def put_back(made: World) -> list[str]:
-    return [text for text in made.texts() if text.startswith(PUT_BACK_START)]
+    return [text for text in made.texts() if text.startswith(TextBlock.PUT_BACK_START)]
 
 
 def looking(times: int = 1) -> Reply:
@@ -190,7 +190,7 @@ def test_a_prompt_that_names_a_file_has_its_cleared_text_before_it(tmp_path: Pat
             assert given is words[0]
             assert any(block.is_injected and TEXT.rstrip() in joined_text([block]) for block in before)
             *before, _ = await prompt_blocks(made.session, made.context, [], (TextBlock("thanks"),))
-            assert not any(PUT_BACK_START in joined_text([block]) for block in before)
+            assert not any(TextBlock.PUT_BACK_START in joined_text([block]) for block in before)
             await made.context.model.close()
 
         asyncio.run(whole())

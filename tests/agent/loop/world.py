@@ -22,7 +22,7 @@ from agent.ports import Allow, Deny, PermissionQuestion
 from agent.session.session import Session
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
-from compact.tokens import load_counter
+from compact.tokens import TokenCounter
 from tests.strict_api.scripted_model import ScriptedModel, Step
 from tests.strict_api.server import Server, ServerOptions
 from tools.base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
@@ -185,7 +185,7 @@ def world(steps: Iterable[Step], folder: Path, *answers: Allow | Deny, **options
     """A world whose model plays `steps`; `options` are ServerOptions."""
     with Server(ScriptedModel(steps), ServerOptions(**options)) as server:
         record, clock, approver = Memory(), TestClock(), Answers(*answers)
-        counter = load_counter()
+        counter = TokenCounter.load()
         session = Session("test", record, Folded(), counter, clock.now)
         ran: dict[str, list[str]] = {"echo": [], "act": []}
         tools = {

@@ -12,16 +12,7 @@ from agent.events import Notice, TextDelta, ThinkingDelta, ToolCallDelta
 from agent.model.anthropic.accumulator import MessageAccumulator
 from agent.model_port import IncomingReply
 from tests.tables import each_row
-from transcripts.messages import (
-    INVALID_JSON,
-    UNSIGNED,
-    CacheMiss,
-    TextBlock,
-    ThinkingBlock,
-    ToolUseBlock,
-    UnknownBlock,
-    Usage,
-)
+from transcripts.messages import CacheMiss, TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock, Usage
 
 
 def start(usage: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -106,7 +97,7 @@ def test_input_that_is_not_a_json_object_is_kept_as_invalid(text: str) -> None:
     reply = fed([start(), *block(0, TOOL, *json_deltas(text)), *end("tool_use")])
     use = reply.blocks[0]
     assert isinstance(use, ToolUseBlock)
-    assert use.input == {INVALID_JSON: text}
+    assert use.input == {ToolUseBlock.INVALID_JSON: text}
 
 
 def test_a_call_without_input_has_an_empty_object() -> None:
@@ -247,7 +238,7 @@ def nested(depth: int) -> str:
 )
 def test_an_input_that_no_one_could_handle_is_not_valid_json(text: str) -> None:
     (use,) = fed([start(), *block(0, TOOL, *json_deltas(text, 10_000)), *end("tool_use")]).blocks
-    assert isinstance(use, ToolUseBlock) and use.input == {INVALID_JSON: text}
+    assert isinstance(use, ToolUseBlock) and use.input == {ToolUseBlock.INVALID_JSON: text}
 
 
 def test_an_input_of_usual_depth_and_width_is_read() -> None:
@@ -330,8 +321,10 @@ def test_every_figure_of_the_usage_counts() -> None:
 
 def test_a_mark_of_our_own_in_a_block_of_a_server_is_dropped() -> None:
     """It would decide which blocks are sent back."""
-    (text,) = fed([start(), *block(0, {"type": "text", "text": "x", UNSIGNED: "thinking"})]).blocks
-    assert UNSIGNED not in text.to_json()
+    (text,) = fed(
+        [start(), *block(0, {"type": "text", "text": "x", ThinkingBlock.UNSIGNED: "thinking"})]
+    ).blocks
+    assert ThinkingBlock.UNSIGNED not in text.to_json()
 
 
 @each_row(
@@ -395,7 +388,7 @@ def test_only_unsigned_thinking_of_a_server_that_wants_it_back_is_marked() -> No
         "type": "thinking",
         "thinking": "hm",
         "signature": "",
-        UNSIGNED: "thinking",
+        ThinkingBlock.UNSIGNED: "thinking",
     }
     for signature, text, marks in (("s", "hm", True), ("", "", True), ("", "hm", False)):
-        assert UNSIGNED not in thinking(signature, text, marks)
+        assert ThinkingBlock.UNSIGNED not in thinking(signature, text, marks)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from agent.model.anthropic.request import encode_request
 from agent.model_port import IncomingReply, ModelRequest, RequestSettings
 from agent.session.session import Session
-from compact import SummaryRequest, cache_breakpoints, load_counter, summary_messages
+from compact import SummaryRequest, TokenCounter, cache_breakpoints, summary_messages
 from tests.agent.loop.world import Memory
 from tests.sampling import scaled
 from tests.strict_api.endpoint import Endpoint, Limits
@@ -43,7 +43,7 @@ class Talk:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.record = Memory()
-        self.session = Session("s", self.record, Folded(), load_counter(), lambda: 0.0)
+        self.session = Session("s", self.record, Folded(), TokenCounter.load(), lambda: 0.0)
         self.endpoint = Endpoint(Limits(), lambda: 0.0)
         self.settings = RequestSettings(
             "claude-sonnet-5-5",

@@ -40,15 +40,7 @@ from tests.sampling import sampled
 from tests.tables import each_row
 from transcripts.facts import Reply, User
 from transcripts.folding import fold
-from transcripts.messages import (
-    INVALID_JSON,
-    UNSIGNED,
-    RedactedThinkingBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolUseBlock,
-    Usage,
-)
+from transcripts.messages import RedactedThinkingBlock, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 
 from .chat_server import MODEL, ChatReply, ChatServer, Failure
 from .raw_server import raw, sse
@@ -119,7 +111,10 @@ def test_reasoning_is_thinking_of_its_field_and_comes_before_the_text() -> None:
         reply, events = read(
             delta(**{name: "hm, "}), delta(**{name: "yes"}), delta(content="Yes."), delta("stop")
         )
-        assert reply.blocks == [ThinkingBlock("hm, yes", "", {UNSIGNED: name}), TextBlock("Yes.")]
+        assert reply.blocks == [
+            ThinkingBlock("hm, yes", "", {ThinkingBlock.UNSIGNED: name}),
+            TextBlock("Yes."),
+        ]
         assert [type(event) for event in events] == [ThinkingDelta, ThinkingDelta, TextDelta]
     listed = [
         {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
@@ -179,7 +174,7 @@ def encoded(*facts: Any, official: bool = False, settings: RequestSettings = SET
 
 
 def test_a_request_is_as_plain_as_the_plainest_server_wants_it() -> None:
-    call = ToolUseBlock("a", "read", {INVALID_JSON: '{"p": '})
+    call = ToolUseBlock("a", "read", {ToolUseBlock.INVALID_JSON: '{"p": '})
     facts = [
         User(1, 0.0, (TextBlock("one"), TextBlock("two"))),
         Reply(2, 0.0, (RedactedThinkingBlock("x"), ThinkingBlock("signed", "abc"), call), stop="tool_use"),
@@ -195,7 +190,7 @@ def test_a_request_is_as_plain_as_the_plainest_server_wants_it() -> None:
     assert [body["messages"][at]["content"] for at in (0, 1, 2)] == ["One.\n\nTwo.", "one\n\ntwo", None]
     assert body["messages"][2].keys() == {"role", "content", "tool_calls"}
     arguments = body["messages"][2]["tool_calls"][0]["function"]["arguments"]
-    assert json.loads(arguments) == {INVALID_JSON: '{"p": '}
+    assert json.loads(arguments) == {ToolUseBlock.INVALID_JSON: '{"p": '}
     assert body["max_tokens"] == 8_000 and body["stream_options"] == {"include_usage": True}
 
 

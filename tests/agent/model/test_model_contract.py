@@ -27,14 +27,7 @@ from agent.model_port import IncomingReply, Model, ModelRequest
 from tests.agent.loop.world import Words, World, echo_tool, world
 from transcripts.facts import Fact, Opened, Reply, RequestSent, Result, Started, User
 from transcripts.folding import fold
-from transcripts.messages import (
-    INVALID_JSON,
-    Block,
-    ImageBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolUseBlock,
-)
+from transcripts.messages import Block, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from transcripts.view import Message
 
 from .providers import (
@@ -133,7 +126,7 @@ def test_several_calls_keep_their_order_and_have_ids_of_their_own(provider: Prov
 def test_input_that_is_not_a_json_object_is_kept_unchanged(scripted: Provider, text: str) -> None:
     reply, _ = said(scripted, Wanted("x", "", calls=(("read", text),)))
     (call,) = reply.blocks
-    assert isinstance(call, ToolUseBlock) and call.input == {INVALID_JSON: text}
+    assert isinstance(call, ToolUseBlock) and call.input == {ToolUseBlock.INVALID_JSON: text}
 
 
 def test_usage_counts_the_whole_prompt_and_what_a_cache_gave(provider: Provider) -> None:

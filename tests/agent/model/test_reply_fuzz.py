@@ -18,7 +18,7 @@ from agent.model.responses.stream import ItemReader
 from agent.model_port import IncomingReply, ModelRequest, RequestSettings
 from agent.session.session import Session
 from agent.ui.output_formats import json_line
-from compact.tokens import load_counter
+from compact.tokens import TokenCounter
 from tests.agent.loop.world import Memory, TestClock
 from transcripts.codec import decode_line, encode_fact
 from transcripts.folding import Folded, fold
@@ -145,7 +145,7 @@ def strict(text: str | bytes) -> Any:
 def check_usable(reply: IncomingReply) -> None:
     """The reply can be recorded, read again, shown, and sent back by each protocol."""
     record = Memory()
-    session = Session("s", record, Folded(), load_counter(), TestClock().now)
+    session = Session("s", record, Folded(), TokenCounter.load(), TestClock().now)
     session.open((), (), model="m", window=1_000, folder="/")
     session.user((TextBlock("go"),))
     fact = session.reply(reply, 1)

@@ -32,7 +32,7 @@ from tests.agent.loop.world import World, world
 from tests.tables import each_row
 from transcripts.facts import Reply, User
 from transcripts.folding import fold
-from transcripts.messages import INVALID_JSON, TextBlock, ThinkingBlock, ToolUseBlock
+from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
 
 from .raw_server import HEAD, raw
 from .responses_server import MODEL, TOO_LONG, Refusal, ResponsesServer, Said, spoken
@@ -202,7 +202,11 @@ def test_a_call_that_is_cut_off_never_runs(tmp_path: Path, arguments: str) -> No
     for stop, ends in (("max_output_tokens", "max_tokens"), ("content_filter", "refusal")):
         reply, _ = read(*events_of(replace(cut, stop=stop)))
         (call,) = (block for block in reply.blocks if isinstance(block, ToolUseBlock))
-        assert (reply.complete, reply.stop, call.input) == (True, ends, {INVALID_JSON: arguments})
+        assert (reply.complete, reply.stop, call.input) == (
+            True,
+            ends,
+            {ToolUseBlock.INVALID_JSON: arguments},
+        )
     with responses_world(tmp_path, cut, DONE) as (w, _):
         assert turns(w, "look") == ["done"]
         assert w.ran["echo"] == []

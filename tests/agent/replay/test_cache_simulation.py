@@ -4,7 +4,7 @@ import pytest
 
 from agent.replay.cache_simulation import FIVE_MINUTES_S, LOOK_BACK_POSITIONS, PromptLayout, SimulatedCache
 from transcripts.messages import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
-from transcripts.view import MESSAGE_TOKENS, Message, Part, PartKind
+from transcripts.view import Message, Part, PartKind
 
 OVERHEAD = 1_000
 
@@ -34,7 +34,11 @@ def send(cache, layout, messages, marks=None, now=0.0):
 
 def test_the_first_request_writes_everything_and_reads_nothing():
     served = send(SimulatedCache(), PromptLayout(OVERHEAD), [user(1)])
-    assert (served.cache_read, served.cache_written, served.input) == (0, OVERHEAD + 100 + MESSAGE_TOKENS, 0)
+    assert (served.cache_read, served.cache_written, served.input) == (
+        0,
+        OVERHEAD + 100 + Message.FRAME_TOKENS,
+        0,
+    )
 
 
 def test_a_request_that_only_grows_reads_what_the_one_before_left_and_writes_the_rest():
@@ -44,7 +48,7 @@ def test_a_request_that_only_grows_reads_what_the_one_before_left_and_writes_the
     talk += [assistant(2, TextBlock("hi")), user(3)]
     served = send(cache, layout, talk)
     assert served.cache_read == first.prompt
-    assert served.cache_written == 2 * (100 + MESSAGE_TOKENS)
+    assert served.cache_written == 2 * (100 + Message.FRAME_TOKENS)
     assert not cache.broke
 
 
@@ -54,7 +58,7 @@ def test_an_edit_behind_a_mark_that_stayed_reads_up_to_that_mark():
     send(cache, layout, talk, [0, 4])
     edited = [*talk[:2], user(3, "[cleared]", 10), *talk[3:]]
     served = send(cache, layout, edited, [0, 4])
-    assert served.cache_read == OVERHEAD + 100 + MESSAGE_TOKENS
+    assert served.cache_read == OVERHEAD + 100 + Message.FRAME_TOKENS
     assert cache.broke
 
 
@@ -71,7 +75,7 @@ def test_an_entry_further_back_than_the_look_back_is_not_found():
     talk = [user(1)]
     send(cache, layout, talk)
     near = [*talk, assistant(2, *(TextBlock(str(i)) for i in range(LOOK_BACK_POSITIONS - 1))), user(3)]
-    assert send(cache, layout, near).cache_read == 100 + MESSAGE_TOKENS
+    assert send(cache, layout, near).cache_read == 100 + Message.FRAME_TOKENS
     far = [*talk, assistant(4, *(TextBlock(f"{i}!") for i in range(LOOK_BACK_POSITIONS))), user(5)]
     assert send(cache, layout, far).cache_read == 0
 
@@ -83,15 +87,15 @@ def test_a_run_of_calls_or_of_results_is_one_position():
     uses = [ToolUseBlock(f"t{i}", "f", {}) for i in range(40)]
     results = tuple(part(ToolResultBlock(f"t{i}", (TextBlock("r"),)), 3 + i, 1) for i in range(40))
     talk += [assistant(2, *uses), Message("user", results, 3, 42)]
-    assert send(cache, layout, talk).cache_read == 100 + MESSAGE_TOKENS
+    assert send(cache, layout, talk).cache_read == 100 + Message.FRAME_TOKENS
 
 
 def test_a_mark_never_stands_on_thinking():
     cache, layout = SimulatedCache(), PromptLayout(0)
     talk = [user(1), assistant(2, TextBlock("a"), ThinkingBlock("hm", "s")), user(3)]
     served = send(cache, layout, talk, [1])
-    assert served.cache_written == 2 * (100 + MESSAGE_TOKENS)
-    assert served.input == 100 + 100 + MESSAGE_TOKENS
+    assert served.cache_written == 2 * (100 + Message.FRAME_TOKENS)
+    assert served.input == 100 + 100 + Message.FRAME_TOKENS
 
 
 def test_an_entry_lives_its_time_from_its_last_use_and_expiry_is_not_a_break():
@@ -110,7 +114,7 @@ def test_what_was_asked_behind_the_last_mark_is_neither_read_nor_written():
     talk = [user(1)]
     send(cache, layout, talk)
     served = send(cache, layout, [*talk, user(2)], [0])
-    assert (served.cache_written, served.input) == (0, 100 + MESSAGE_TOKENS)
+    assert (served.cache_written, served.input) == (0, 100 + Message.FRAME_TOKENS)
 
 
 def test_equal_content_in_new_messages_is_the_same_prefix():
@@ -125,9 +129,9 @@ def test_layout_lays_out_again_only_from_the_first_message_that_changed():
     talk = [user(1), assistant(2, TextBlock("a")), user(3)]
     assert layout.update(talk) == 0
     assert layout.update([*talk[:2], user(4)]) == 2
-    assert layout.tokens == OVERHEAD + 3 * (100 + MESSAGE_TOKENS)
+    assert layout.tokens == OVERHEAD + 3 * (100 + Message.FRAME_TOKENS)
     assert layout.update(talk[:1]) == 1
-    assert layout.tokens == OVERHEAD + 100 + MESSAGE_TOKENS
+    assert layout.tokens == OVERHEAD + 100 + Message.FRAME_TOKENS
 
 
 def test_more_breakpoints_than_the_api_takes_are_an_error():

@@ -18,7 +18,7 @@ from agent.replay.policies import OWN_OVERHEAD_TOKENS, PRICE_TIERS
 from agent.replay.simulation import baselines, recording
 from agent.replay.terminal_table import PIPE_COLUMNS, draw_table
 from agent.session.system_prompts import system_prompt
-from compact.tokens import load_counter
+from compact.tokens import TokenCounter
 from tools import BUILTIN
 from tools.registry import definitions, load_builtin_tools
 
@@ -130,7 +130,7 @@ def test_in_a_narrow_terminal_the_costs_of_each_session_are_below_each_other(ses
     monkeypatch.setenv("COLUMNS", "60")
     other = tmp_path / LONG_NAMES[0]
     other.write_bytes(session.read_bytes())
-    counter, options = load_counter(), parse_options([str(session), str(other)])
+    counter, options = TokenCounter.load(), parse_options([str(session), str(other)])
     recordings, _ = read_recordings(options.files, counter)
     runs = replay_all(options, recordings, "standard", counter)
     table, _, _ = draw_table(runs, "standard", 200_000, Screen()).partition("2 sessions at")
@@ -308,7 +308,7 @@ def test_the_dump_holds_every_request_as_it_would_be_sent(session, tmp_path, cap
 def test_system_and_tools_of_a_dump_are_the_tokens_that_replay_counts(session, tmp_path):
     main([str(session), "--dump", str(tmp_path / "d"), "--policy", "off", "--prices", "hour"])
     body = json.loads((tmp_path / "d" / "one.off.jsonl").read_text().splitlines()[0])
-    counter = load_counter()
+    counter = TokenCounter.load()
     counter.warm()
     tokens = counter.text(body["system"][0]["text"]) + counter.value(body["tools"])
     assert abs(tokens - 12_000) <= 20
@@ -376,7 +376,7 @@ def test_window_and_overhead_can_be_given(session, capsys):
 
 
 def test_our_own_system_and_tools_take_what_replay_says():
-    counter = load_counter()
+    counter = TokenCounter.load()
     counter.warm()
     settings = RequestSettings("m", 1, system_prompt((), BUILTIN), definitions(load_builtin_tools()))
     assert sum(overheads(settings, counter).values()) == pytest.approx(OWN_OVERHEAD_TOKENS, rel=0.2)

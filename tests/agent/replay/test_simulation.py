@@ -16,7 +16,7 @@ from tests.tables import each_row
 from transcripts.facts import Clear, Fold, Reply, Result, Unthink, User
 from transcripts.folding import Folded
 from transcripts.messages import TextBlock, ToolUseBlock
-from transcripts.view import CALL_ID_TOKENS
+from transcripts.view import Message
 
 from .sessions import Counted, count_text, session
 
@@ -68,7 +68,7 @@ def test_a_policy_that_never_acts_costs_exactly_the_baseline_at_every_tier(tier)
 def test_the_baseline_is_the_sum_that_pencil_and_paper_give():
     facts = session(2)
     first = OVERHEAD + 8 + 4
-    ids = 2 * CALL_ID_TOKENS  # a call and its result
+    ids = 2 * Message.CALL_ID_TOKENS  # a call and its result
     second = 20 + 4 + sum(facts[2].tokens) + 4 + ids
     third = 20 + 4 + sum(facts[4].tokens) + 4 + ids
     cost = 1.25 * first + (0.1 * first + 1.25 * second) + (0.1 * (first + second) + 1.25 * third)

@@ -7,7 +7,7 @@ from typing import Any
 
 from agent.session.repository import fetch_deferred, fetch_results, load_deferred
 from agent.session.session import Session
-from compact.tokens import load_counter
+from compact.tokens import TokenCounter
 from transcripts.facts import Compacted, Fold, Opened, Reply, Result, User
 from transcripts.folding import Folded, fold
 from transcripts.load import LazyResults, read_transcript
@@ -41,7 +41,7 @@ def resumed(folder: Path) -> Session:
     store.append(Compacted(43, 43.0, "ledger", "auto", edits))
     store.close()
     store, loaded = Store.resume(store.path, told.append)
-    session = Session(store.sid, store, fold(loaded.facts), load_counter(), lambda: 50.0)
+    session = Session(store.sid, store, fold(loaded.facts), TokenCounter.load(), lambda: 50.0)
     session.deferred = loaded.lazy_results
     assert len(session.deferred) == 20 and told == []
     return session

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.agent.commands.controller_run import ControllerRun, run_controller
-from tools.base import ToolCall, parse_arguments
+from tools.base import ToolCall
 from tools.processes.runner import command_runner
 from transcripts.facts import Result
 from transcripts.load import read_transcript
@@ -35,7 +35,7 @@ async def use(run: ControllerRun, name: str, sandboxed: bool = False, **given: A
     _, context = run.controller.in_use
     tool = context.tools[name]
     call = ToolCall(context.tool_context, f"t.{len(run.events)}{name}", sandboxed=sandboxed)
-    return await tool.run(parse_arguments(tool, given), call)
+    return await tool.run(tool.parse(given), call)
 
 
 def text_of(result: Any) -> str:

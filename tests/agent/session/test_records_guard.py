@@ -21,7 +21,7 @@ from tests.strict_api.reply import calls
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
 from tests.transcripts.sample_turn import SID, append_all, turn
-from tools.base import ToolCall, parse_arguments
+from tools.base import ToolCall
 from tools.processes.runner import command_runner
 from transcripts.load import read_transcript
 from transcripts.records_guard import RecordsGuard
@@ -46,7 +46,7 @@ async def bash(run: ControllerRun, command: str, **more: Any) -> str:
     _, context = run.controller.in_use
     tool = context.tools["bash"]
     call = ToolCall(context.tool_context, f"t.{len(run.events)}")
-    result = await tool.run(parse_arguments(tool, {"command": command, **more}), call)
+    result = await tool.run(tool.parse({"command": command, **more}), call)
     return "\n".join(getattr(block, "text", "") for block in result.content)
 
 

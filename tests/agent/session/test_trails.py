@@ -25,7 +25,7 @@ from tests.tables import each_row
 from tools.processes.inbox import Inbox
 from transcripts.channel import Channel
 from transcripts.entries import Entry, Prompt
-from transcripts.facts import NEWS_TOPIC, Fact, Metadata, Opened, Reply, Result, Rewound, User
+from transcripts.facts import Fact, Metadata, Opened, Reply, Result, Rewound, User
 from transcripts.folding import Folded, fold
 from transcripts.messages import Block, ChannelBlock, TextBlock, ToolUseBlock, injected
 from transcripts.store import Store
@@ -175,7 +175,7 @@ def test_news_that_an_earlier_run_sent_is_not_sent_again() -> None:
     before = Inbox()
     for news in ("ci failed", "deployed"):
         before.post(news, since=1)
-    notes = [Metadata(2 + at, 0.0, NEWS_TOPIC, about) for at, about in enumerate(before.notes())]
+    notes = [Metadata(2 + at, 0.0, Metadata.NEWS, about) for at, about in enumerate(before.notes())]
     for sent in (TextBlock("ci failed"), TextBlock(injected("ci failed"))):
         inbox = Inbox()
         restore_news(fold([Opened(1, 0.0), *notes, User(4, 0.0, (sent, TextBlock("go")))]), inbox)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agent.commands import find_command, use_without_screen
-from agent.extensions.hooks.table import read_hooks
+from agent.extensions.hooks.table import HookTable
 from agent.extensions.mcp import meant_call
 from agent.extensions.mcp.server import wait_for
 from agent.ports import Allow, Deny, HookEvent, PermissionQuestion, PermissionUpdate
@@ -197,7 +197,7 @@ def test_hooks_are_asked_by_event_and_tool_and_a_failure_blocks_only_where_it_sh
     told: list[str] = []
     client = Client(lambda request: "boom")
     hooks = client_hooks(
-        client.channel, read_hooks(registered).entries, lambda: {"session_id": "s"}, told.append
+        client.channel, HookTable.read(registered).entries, lambda: {"session_id": "s"}, told.append
     )
     about = {"tool": "bash", "input": {"command": "ls"}, "id": "t"}
     answer = asyncio.run(client.serve(hooks.run(HookEvent.PRE_TOOL, about)))

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from agent.extensions.agents.builtin import BUILTIN_AGENTS, agents_section, find_agent
 from agent.extensions.agents.definitions import AgentDefinition, narrower_mode, read_agent, tool_names
-from agent.extensions.agents.files import AgentPlaces, agent_items, known_agents
+from agent.extensions.agents.files import AgentPlaces, agent_items
 from agent.extensions.approvals import ProjectItem
 
 FILE = """---
@@ -42,7 +42,7 @@ def known(
 ) -> tuple[dict[str, AgentDefinition], list[str]]:
     places = AgentPlaces(folder / "p", {"HOME": str(folder / "home")}, folder / "ours", sources, given)
     (folder / "p").mkdir(exist_ok=True)
-    agents, problems, _ = known_agents(places, lambda item: item.content in allowed)
+    agents, problems, _ = places.agents(lambda item: item.content in allowed)
     return agents, problems
 
 
@@ -117,7 +117,7 @@ def test_what_cannot_be_used_is_reported_in_a_line_each(tmp_path: Path) -> None:
     (folder / "big.md").write_text("x" * 70_000)
     given = json.dumps({"Bad Name": {"description": "d", "prompt": "p"}, "none": {"description": "d"}})
     places = AgentPlaces(tmp_path, {"HOME": str(tmp_path / "home")}, tmp_path / "ours", given=given)
-    found, problems, ignored = known_agents(places, lambda item: True)
+    found, problems, ignored = places.agents(lambda item: True)
     assert found.keys() == {*BUILTIN_AGENTS, "good"} and found["good"].mode is None
     assert len(problems) == 4 and all("\n" not in line for line in problems)
     assert [part.path.name for part in ignored if part.name == "agent"] == ["big.md", "broken.md", "empty.md"]
@@ -175,7 +175,7 @@ def test_fields_of_claude_code_without_effect_are_named(tmp_path: Path) -> None:
     hooks = 'hooks:\n  PostToolUse:\n    - hooks:\n        - type: command\n          command: "check.sh"\n'
     path.write_text(path.read_text().replace("color: blue\n", f"color: blue\n{hooks}initialPrompt: /go\n"))
     places = AgentPlaces(tmp_path, {"HOME": str(tmp_path / "home")}, tmp_path / "ours")
-    found = known_agents(places, lambda item: True)
+    found = places.agents(lambda item: True)
     assert [(part.path, part.name) for part in found.ignored] == [(path, "hooks"), (path, "initialPrompt")]
     assert found.problems == [] and "settings file" in found.ignored[0].why
 
@@ -185,7 +185,7 @@ def test_a_list_of_tools_in_a_field_of_commands_is_named(tmp_path: Path, name: s
     path = put(tmp_path / "home/.claude/agents", "builder")
     path.write_text(path.read_text().replace("color: blue\n", f"color: blue\n{name}: Read\n"))
     places = AgentPlaces(tmp_path, {"HOME": str(tmp_path / "home")}, tmp_path / "ours")
-    (part,) = known_agents(places, lambda item: True).ignored
+    (part,) = places.agents(lambda item: True).ignored
     assert (part.path, part.name) == (path, name) and "`tools`" in part.why
 
 
@@ -196,7 +196,7 @@ def test_a_file_that_defines_no_agent_is_named_and_needs_no_approval(tmp_path: P
     (tmp_path / ".claude/agents/nothing.md").write_text("---\nname: nothing\n---\nwords")
     assert agent_items(tmp_path, {}) == []
     places = AgentPlaces(tmp_path, {"HOME": str(tmp_path / "home")}, tmp_path / "ours")
-    found = known_agents(places, lambda item: False)
+    found = places.agents(lambda item: False)
     assert found.problems == []
     assert [f"{part.path.name}: {part.why}" for part in found.ignored] == [
         "README.md: it does not define an agent",

@@ -11,7 +11,7 @@ from agent.app.config import load_config
 from agent.app.flag_settings import given_settings
 from agent.errors import ConfigError
 from agent.extensions.approvals import Approvals
-from agent.extensions.hooks.claude_settings import ApprovedSettings, approved_settings, settings_items
+from agent.extensions.hooks.claude_settings import ApprovedSettings, settings_items
 from tests.agent.commands.controller_run import ControllerRun, run_controller
 
 TOKEN = "q8Zk2Vt9Lw4Xn7Rb1Ds6"
@@ -39,7 +39,7 @@ class Places:
         return [f"{item.kind} {item.name}: {item.shows}" for item in items]
 
     def found(self, sources: tuple[str, ...] | None = None) -> ApprovedSettings:
-        return approved_settings(Approvals(self.state, self.project), self.project, self.environ, sources)
+        return ApprovedSettings.read(Approvals(self.state, self.project), self.project, self.environ, sources)
 
     def commands(self, sources: tuple[str, ...] | None = None) -> list[str]:
         return [entry.run for entry in self.found(sources).hooks]

@@ -6,7 +6,7 @@ from typing import Any
 from agent.extensions.hooks.answers import hook_answer
 from agent.extensions.hooks.entries import HOOK_TIMEOUT_S, chosen
 from agent.extensions.hooks.inputs import hook_input
-from agent.extensions.hooks.table import read_hooks
+from agent.extensions.hooks.table import HookTable
 from agent.ports import HookAnswer, HookEvent
 from tests.tables import each_row
 
@@ -14,7 +14,7 @@ CODES = "\x1b[31mone\x1b[0m\x07\n\u202etwo\U000e0041"  # as a linter that colour
 
 
 def matches(matcher: Any, tool: str) -> bool:
-    table = read_hooks({"PreToolUse": [{"matcher": matcher, "hooks": [{"command": "c"}]}]})
+    table = HookTable.read({"PreToolUse": [{"matcher": matcher, "hooks": [{"command": "c"}]}]})
     return bool(chosen(table.entries, HookEvent.PRE_TOOL, {"tool": tool}))
 
 
@@ -57,24 +57,26 @@ def test_a_matcher_is_exact_names_or_a_pattern(matcher: Any, yes: str, no: str) 
 def test_other_events_are_matched_by_what_they_are_about(
     event: str, about: dict[str, Any], matcher: str, yes: bool
 ) -> None:
-    table = read_hooks({event: [{"matcher": matcher, "hooks": [{"command": "c"}]}]})
+    table = HookTable.read({event: [{"matcher": matcher, "hooks": [{"command": "c"}]}]})
     assert bool(chosen(table.entries, HookEvent(event), about)) is yes
 
 
 def test_an_entry_has_its_time_and_a_guard_blocks_unless_it_says_otherwise() -> None:
     hooks = [{"command": "a", "timeout": 5}, {"command": "b", "onFailure": "continue"}, {"command": "a"}]
-    table = read_hooks({"PreToolUse": [{"hooks": hooks}], "Stop": [{"hooks": [{"command": "a"}]}]}, "here")
+    table = HookTable.read(
+        {"PreToolUse": [{"hooks": hooks}], "Stop": [{"hooks": [{"command": "a"}]}]}, "here"
+    )
     first, second, third, stop = table.entries
     assert (first.timeout, second.timeout, first.origin) == (5.0, HOOK_TIMEOUT_S, "here")
     assert (first.blocks, second.blocks, stop.blocks) == (True, False, False)
     assert chosen(table.entries, HookEvent.PRE_TOOL, {"tool": "bash"}) == (first, second), "each command once"
-    assert third == read_hooks({"PreToolUse": [{"hooks": [{"command": "a"}]}]}, "here").entries[0]
+    assert third == HookTable.read({"PreToolUse": [{"hooks": [{"command": "a"}]}]}, "here").entries[0]
 
 
 def test_a_command_blocks_if_any_of_its_entries_does_and_never_in_the_background() -> None:
     open_guard = {"command": "a", "onFailure": "continue"}
     hooks = [open_guard, {"command": "a"}, {"command": "b", "async": True, "onFailure": "block"}]
-    table = read_hooks({"PreToolUse": [{"hooks": hooks}]})
+    table = HookTable.read({"PreToolUse": [{"hooks": hooks}]})
     found = chosen(table.entries, HookEvent.PRE_TOOL, {"tool": "bash"})
     assert [(each.run, each.blocks, each.background) for each in found] == [
         ("a", True, False),
@@ -99,13 +101,13 @@ def test_a_command_blocks_if_any_of_its_entries_does_and_never_in_the_background
     ],
 )
 def test_what_is_not_a_hook_is_reported(raw: Any, problem: str) -> None:
-    (told,) = read_hooks(raw).all_lines
+    (told,) = HookTable.read(raw).all_lines
     assert problem in told
 
 
 def test_fields_of_a_command_without_effect_are_named_and_its_words_are_kept() -> None:
     fields = {"if": "Bash(git push:*)", "asyncRewake": True, "shell": "powershell"}
-    table = read_hooks({"Stop": [{"hooks": [{"type": "command", "command": "x.sh", **fields}]}]})
+    table = HookTable.read({"Stop": [{"hooks": [{"type": "command", "command": "x.sh", **fields}]}]})
     assert [remark.partition(" is ignored")[0] for remark in table.remarks] == [
         "the condition 'Bash(git push:*)' of a hook for Stop",
         "asyncRewake of a hook for Stop",
@@ -115,7 +117,7 @@ def test_fields_of_a_command_without_effect_are_named_and_its_words_are_kept() -
         "command": "${CLAUDE_PLUGIN_ROOT}/my run",
         "args": ["--at", "$HOME; ls", "${CLAUDE_PROJECT_DIR}/a b", ""],
     }
-    (entry,) = read_hooks({"Stop": [{"hooks": [{"type": "command", **words}]}]}).entries
+    (entry,) = HookTable.read({"Stop": [{"hooks": [{"type": "command", **words}]}]}).entries
     environ = {"CLAUDE_PLUGIN_ROOT": "/p q", "CLAUDE_PROJECT_DIR": "/d"}
     line = f"printf '%s|' {entry.run}"
     assert (
@@ -141,7 +143,7 @@ def test_a_condition_is_a_rule_that_the_call_has_to_meet(
     condition: str, tool: str, given: dict[str, str], runs: bool
 ) -> None:
     hooks = [{"type": "command", "command": "x.sh", "if": condition}, {"command": "always.sh"}]
-    table = read_hooks({"PostToolUse": [{"hooks": hooks}]})
+    table = HookTable.read({"PostToolUse": [{"hooks": hooks}]})
     found = chosen(table.entries, HookEvent.POST_TOOL, {"tool": tool, "input": given}, "/p")
     assert [entry.run for entry in found] == (["x.sh", "always.sh"] if runs else ["always.sh"])
     assert table.remarks == ()
@@ -149,13 +151,13 @@ def test_a_condition_is_a_rule_that_the_call_has_to_meet(
 
 def test_the_same_command_runs_if_one_of_its_conditions_is_met() -> None:
     hooks = [{"command": "x.sh", "if": f"Bash(git {word}:*)"} for word in ("commit", "push")]
-    table = read_hooks({"PreToolUse": [{"matcher": "Bash", "hooks": hooks}]})
+    table = HookTable.read({"PreToolUse": [{"matcher": "Bash", "hooks": hooks}]})
     called = {"tool": "bash", "input": {"command": "git push"}}
     assert len(chosen(table.entries, HookEvent.PRE_TOOL, called, "/p")) == 1
 
 
 def test_an_older_name_stands_for_its_events() -> None:
-    entries = read_hooks({"post_tool": "format.sh", "pre_tool": "guard.sh"}).entries
+    entries = HookTable.read({"post_tool": "format.sh", "pre_tool": "guard.sh"}).entries
     assert [(each.event, each.blocks) for each in entries] == [
         (HookEvent.POST_TOOL, False),
         (HookEvent.POST_TOOL_FAILURE, False),

@@ -24,7 +24,7 @@ from agent.extensions.mcp.session import McpSession, Message
 from agent.extensions.mcp.tool import mcp_tool, news_of
 from agent.permissions import PermissionRules, PermissionStore, parse_rules
 from agent.ports import Allow, HookAnswer, HookEvent
-from compact.tokens import load_counter
+from compact.tokens import TokenCounter
 from tests.agent.loop.world import World, world
 from tests.strict_api.reply import Reply, calls
 from tests.tables import each_row
@@ -413,7 +413,7 @@ def test_the_definition_is_small_and_the_same_whatever_is_connected() -> None:
 
     asyncio.run(run())
     assert to_json_bytes([*definitions([mcp_tool(servers)])]) == before
-    count = load_counter().text
+    count = TokenCounter.load().text
     assert count(before.decode()) + sum(count(news_of(server)) for server in servers) <= 450 + 5 * 20
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from agent.extensions.plugins import Plugin, PluginPlaces, find_plugins, plugin_items
+from agent.extensions.plugins import Plugin, PluginPlaces, plugin_items
 from agent.extensions.skills import StylePlaces, style_text
 from agent.extensions.skills.files import read_plugin_skills
 from tests.agent.commands.controller_run import ControllerRun, run_controller
@@ -46,7 +46,7 @@ class Places:
         self.write(self.claude / "settings.json", {"enabledPlugins": {ID: True}})
 
     def found(self, *given: str) -> list[Plugin]:
-        return find_plugins(PluginPlaces(self.project, self.environ, given=given))
+        return PluginPlaces(self.project, self.environ, given=given).plugins()
 
 
 @pytest.fixture
@@ -102,9 +102,9 @@ def test_the_most_specific_settings_enable_a_plugin_and_unknown_ones_are_reporte
     lost, tools = places.found()
     assert (lost.id, lost.problem) == ("lost@market", "not on this machine; install it with Claude Code")
     assert not tools.enabled and plugin_items(places.project, places.environ) == []
-    elsewhere = find_plugins(PluginPlaces(places.project, places.environ, sources=("user",)))
+    elsewhere = PluginPlaces(places.project, places.environ, sources=("user",)).plugins()
     assert [plugin.enabled for plugin in elsewhere] == [True]
-    assert find_plugins(PluginPlaces(places.project, places.environ, sources=())) == []
+    assert PluginPlaces(places.project, places.environ, sources=()).plugins() == []
 
 
 def test_an_entry_of_a_marketplace_can_replace_the_manifest(places: Places) -> None:

@@ -8,7 +8,7 @@ from msgspec.structs import asdict
 
 from agent.extensions.frontmatter import parse_markdown
 from agent.extensions.skills.approval import open_skill, skill_items
-from agent.extensions.skills.library import SkillLibrary, load_library
+from agent.extensions.skills.library import SkillLibrary
 from agent.extensions.skills.substitution import written_lines
 from agent.ports import CommandSummary
 from agent.session.skill_texts import skills_section
@@ -39,7 +39,7 @@ def skill(folder: Path, description: str, more: str = "") -> Path:
 
 
 def library(folder: Path, home: Path, sources: tuple[str, ...] | None = None) -> SkillLibrary:
-    return load_library(folder, {"HOME": str(home)}, home / ".config" / "makeroom", sources)
+    return SkillLibrary.load(folder, {"HOME": str(home)}, home / ".config" / "makeroom", sources)
 
 
 def test_they_are_found_in_all_places(project: Path, home: Path) -> None:
