@@ -50,10 +50,11 @@ class Menu(Struct, frozen=True):
 
     def keyed_lines(self) -> list[str]:
         """Return the rows with their keys, one line each; control characters are not escaped."""
-        return [
-            "  ".join((f"{self.key_of(place):>3}", *row.facts[:2], shorten(row.title, MAX_KEYED_TITLE_CHARS)))
-            for place, row in enumerate(self.rows)
-        ]
+        lines = []
+        for place, row in enumerate(self.rows):
+            line = f"{self.key_of(place):>3}  {shorten(row.title, MAX_KEYED_TITLE_CHARS)}"
+            lines.append(f"{line}  ({', '.join(row.facts[:2])})" if row.facts else line)
+        return lines
 
 
 def question_menu(title: str, **answers: str) -> Menu:

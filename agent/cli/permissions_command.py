@@ -1,11 +1,11 @@
 """`makeroom permissions check`: show whether command lines would be allowed, without running them.
 
-    permissions check [--sandboxed on|off] [OPTIONS]
+    permissions check [--sandboxed on|off] [OPTIONS] [COMMAND]
 
-Reads command lines from standard input and prints a JSON object for each: the command, the verdict ("allow",
-"ask" or "deny"), the reason, the rule that decided, the rule that "always allow" would add (null if there is
-none), and whether a sandbox is assumed (sessions usually have one). A line that is a JSON string is a command
-that may contain line breaks.
+Prints a JSON object: the command, the verdict ("allow", "ask" or "deny"), the reason, the rule that decided,
+the rule that "always allow" would add (null if there is none), and whether a sandbox is assumed (sessions
+usually have one). Without COMMAND, reads command lines from standard input and prints an object for each. A
+line that is a JSON string is a command that may contain line breaks.
 
     --sandboxed on|off           judge the lines with or without a sandbox (default: off)
     OPTIONS                      options of a session: -C DIR, --permission-mode, --allowedTools,
@@ -56,8 +56,6 @@ def check(words: list[str], lines: BinaryIO) -> int:
     made.add_argument("--sandboxed", "--wall", choices=("on", "off"), default="off")
     given, others = made.parse_known_args(words)
     options = parse(others)
-    if options.prompt:
-        raise UsageError(f"permissions check reads command lines from standard input, not {options.prompt!r}")
     setup = run_setup(options)
     for warning in setup.config.warnings:
         sys.stderr.write(f"{escaped(warning)}\n")
@@ -65,7 +63,7 @@ def check(words: list[str], lines: BinaryIO) -> int:
     required = setup.sandbox.mode == "require"
     rules = replace(permission_store(setup).rules, sandboxed=sandbox, sandbox_required=required)
     rules = _with_withheld_files(rules)
-    for command in _commands(lines):
+    for command in [options.prompt] if options.prompt else _commands(lines):
         print_text(json.dumps(_judged(command, rules)), raw=True)
     return 0
 

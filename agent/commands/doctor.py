@@ -142,7 +142,10 @@ def _findings(controller: Controller) -> Iterator[Finding]:
 def _ignored_parts(controller: Controller) -> Iterator[Finding]:
     """Yield the parts of extensions without effect, with the reasons."""
     for place, parts in ignored_by_place(controller.services.ignored_parts):
-        names = "; ".join(f"{part.name} ({part.why})" for part in parts)
+        named: dict[str, list[str]] = {}
+        for part in parts:
+            named.setdefault(part.why, []).append(part.name)
+        names = "; ".join(f"{', '.join(dict.fromkeys(names))} ({why})" for why, names in named.items())
         yield Finding(place, f"without effect: {names}")
 
 
@@ -154,7 +157,7 @@ def _broken_hooks(controller: Controller) -> Iterator[Finding]:
         for variable in ("${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR"):
             line = line.replace(variable, str(setup.folder))
         for name in missing_programs(line, str(setup.folder), setup.environ):
-            remedy = f"install it, or correct the hook in {short_path(entry.origin)}"
+            remedy = f"correct the hook in {short_path(entry.origin)}, or install the program"
             yield Finding(f"hook {entry.moment}", f"{short_path(name)} does not exist", remedy)
 
 

@@ -31,7 +31,7 @@ SHORT_KEY_HELP = (
     "  {interrupt} twice exits; {program} -c resumes the session",
 )
 PLAIN_KEY_HELP = (  # where there are only lines
-    "  Enter sends a line, @ mentions a file, ! runs a shell command, / a command of makeroom",
+    "  Enter sends a line, @ mentions a file, ! runs a shell command, / runs a makeroom command",
     "  Ctrl-C interrupts a turn, and exits when pressed twice; Ctrl-D exits",
     "  {program} -c resumes the session",
 )

@@ -36,8 +36,9 @@ _USED = {
 }  # fmt: skip
 # Entries for which makeroom has something else.
 _INSTEAD: Mapping[str, str] = {
-    "sandbox": "set it in makeroom's own settings",
-    "effortLevel": "set it in makeroom's own settings",
+    **dict.fromkeys(("sandbox", "effortLevel", "theme"), "set it in makeroom's own settings"),
+    "editorMode": "set editing in makeroom's own settings",
+    "preferredNotifChannel": "set notify in makeroom's own settings",
     **dict.fromkeys(
         ("enableAllProjectMcpServers", "enabledMcpjsonServers", "disabledMcpjsonServers"),
         "enable and disable servers with /trust",

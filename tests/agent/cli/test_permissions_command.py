@@ -100,15 +100,15 @@ def test_what_no_shell_can_take_is_denied_and_any_bytes_are_answered(checker: Ch
     assert [each["verdict"] for each in found] == ["deny", "deny", "deny", "allow", "ask"]
     assert found[0]["why"] == "The command contains a NUL byte, which shells do not accept."
     assert found[3]["command"] == "ls" and found[4]["command"] == "17"
+    assert [each["command"] for each in checker.check(b"pwd\n", "git push")] == ["git push"]
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("check", "ls"), "reads command lines from standard input, not 'ls'"),
         (("check", "--wall", "maybe"), "invalid choice: 'maybe'"),
         (("check", "--disallowedTools", "bash()"), "write bash for every use of bash"),
-        (("check", "-C", "/does/not/exist"), "choose another with -C"),
+        (("check", "-C", "/does/not/exist"), "cannot change to /does/not/exist: No such file"),
         (("list",), "unknown command 'permissions list'"),
     ],
 )

@@ -26,7 +26,11 @@ MANY = [changed(f"{number}.txt") for number in range(9)]
     "changes, note, line",
     [
         ([changed("a")], "changed a", "changed a"),
-        ([changed("a", "none"), changed("b", after="none"), changed("c")], "changed c; new a; gone b", None),
+        (
+            [changed("a", "none"), changed("b", after="none"), changed("c")],
+            "changed c; new a; deleted b",
+            None,
+        ),
         ([changed("a", after="theirs"), changed("b")], "changed b, by another session too a", None),
         ([changed("a", after="")], "changed a", "changed a"),
         ([changed("d", "dir", "none"), changed("e", "none", "dir")], "", ""),

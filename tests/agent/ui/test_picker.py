@@ -210,7 +210,7 @@ def test_a_question_shows_its_keys_and_all_of_its_words():
 
 def test_a_menu_line_by_line_has_keys_that_are_understood():
     menu = Menu("Which?", (MenuRow("b", "second", ("now",), key="7"), MenuRow("a", "first")))
-    assert menu.keyed_lines() == ["  7  now  second", "  2  first"]
+    assert menu.keyed_lines() == ["  7  second  (now)", "  2  first"]
     assert present(menu.row_for_key("7")).value == "b" and menu.row_for_key("1") is None
 
 
