@@ -10,7 +10,7 @@ from transcripts.patterns import lazy_pattern
 from .allow_rules import Coverage, CoveredCommand, coverage
 from .deny_rules import forbids_command, reading_for
 from .rule_syntax import REACHING, Rule
-from .rules import PermissionRules, judge_call
+from .rules import READ_ONLY, PermissionRules, judge_call
 from .withheld import barring_rule, reachable_hosts
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ class _Explanation:
             return ""  # the reason is another command, or how they are combined
         doubts = {each.doubt for each in self.covered.commands if each.rule is None}
         if self.verdict.answer == "allow" and (not reason or reason in doubts):
-            return "; ".join(filter(None, (reason, self.why)))
+            doubt = "" if self.why == READ_ONLY else reason  # as for a program outside the sandbox
+            return "; ".join(filter(None, (doubt, self.why)))
         if not reason and command.level and self.covered.commands:
             return "another command of the line runs it"
         return reason or self.covered.doubt
@@ -115,7 +116,7 @@ class _Explanation:
 def _covering(command: CoveredCommand) -> str:
     if command.rule is not None:
         return _allowed_by(command.rule)
-    return command.doubt or "it is read-only"
+    return command.doubt or READ_ONLY
 
 
 def _allowed_by(rule: Rule) -> str:

@@ -150,6 +150,9 @@ class PermissionRules(Struct, frozen=True):
         return shell.Standpoint(self.places(access), judge) if judge is not None else None
 
 
+READ_ONLY = "it is read-only"
+
+
 def _covers_edits(rule: Rule) -> bool:
     return rule.tool == EDITING and rule.pattern is None and not rule.granted
 
@@ -180,7 +183,7 @@ class Verdict(Struct, frozen=True):
             return f"the rule {self.rule} allows this"
         if mode == "bypassPermissions":
             return "the mode is bypassPermissions"
-        return "it runs in the sandbox" if self.sandboxed else "it is read-only"
+        return "it runs in the sandbox" if self.sandboxed else READ_ONLY
 
 
 def judge_call(tool: str, accesses: Sequence[Access], rules: PermissionRules) -> Verdict:

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent.permissions import Mode, PermissionRules, Rule, Verdict, judge_call, parse_rules
+from agent.permissions.explanation import explain_line
 from agent.shell import ProjectEnvironment
 from tests.tables import each_row
 from tools.base import Access
@@ -58,7 +59,13 @@ class Project:
         allow: tuple[Rule, ...] = (),
         git_settings_held: bool = False,
     ) -> Verdict:
-        rules = PermissionRules(
+        access = Access("run", line, cwd=str(self.folder))
+        return judge_call("bash", (access,), self.rules(mode, allow, git_settings_held))
+
+    def rules(
+        self, mode: Mode = "manual", allow: tuple[Rule, ...] = (), git_settings_held: bool = False
+    ) -> PermissionRules:
+        return PermissionRules(
             mode=mode,
             allow=allow,
             folder=str(self.folder),
@@ -67,7 +74,6 @@ class Project:
             git_settings_held=git_settings_held,
             reading=lambda: ProjectEnvironment(str(self.folder), self.environ),
         )
-        return judge_call("bash", (Access("run", line, cwd=str(self.folder)),), rules)
 
 
 @pytest.fixture
@@ -146,6 +152,8 @@ def test_what_only_reads_outside_the_sandbox_runs_there_unasked(project: Project
     verdict = project.judge(line)
     assert (verdict.answer, verdict.sandboxed) == ("allow", False)
     assert project.judge(line, "dontAsk").answer == "deny"
+    told = explain_line("bash", Access("run", line, cwd=str(project.folder)), project.rules())
+    assert all(row.endswith("it is read-only") and "not known" not in row for row in told)
 
 
 @each_row(
