@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from .situation import *
     from .summary_prompt import *
     from .tokens import *
-    from .trim import *
     from .uncompact import *
 
 __getattr__ = lazy_door(
@@ -63,7 +62,6 @@ __getattr__ = lazy_door(
         ),
         "summary_prompt": "summary_messages summary_usage",
         "tokens": "TokenCounter",
-        "trim": "trim_page",
         "uncompact": "Evicted in_force plan_undo",
     },
 )

@@ -1,11 +1,11 @@
 """The lines by which results refer to each other: write them, find them, and keep them true.
 
-A page of a file that repeats lines in view refers to the result that shows them, by its recall id. A repeated
-read of the same page is answered by a reference alone (tools/read.py):
+A repeated read of the same page is answered by a reference to the result that shows it, by its recall id
+(tools/read.py). In earlier versions, a page that repeated lines in view referred to them as well:
 
+    File unchanged since r6 above. That result is still current and in this conversation: ...
     [lines 1-60 are unchanged since r6 above]
     [lines 62-161 are unchanged since r6 above, where they are lines 61-160]
-    File unchanged since r6 above. That result is still current and in this conversation: ...
 
 So that the model finds that result, every page of a file ends with its own id: `[this result: r6]`. When a
 compaction removes that result from the view, it also rewrites the references that stay:
@@ -41,16 +41,10 @@ _REFERENCE_MARKS = ("unchanged since", "not repeated: as in")  # each reference 
 _FIRST_NUMBER = lazy_pattern(r" *(\d+)(?:→|\t)")
 _UNCHANGED_IDS = lazy_pattern(
     r"^\[lines (\d+-\d+) are (?:unchanged since r(\d+) above(?:, where they are lines \d+-\d+)?"
-    r"|not repeated: as in (?:lines \d+-\d+ of )?r(\d+) above)\]$",  # as earlier versions wrote it
+    r"|not repeated: as in (?:lines \d+-\d+ of )?r(\d+) above)\]$",
     re.MULTILINE,
 )
 _UNCHANGED_FILE = lazy_pattern(r"\AFile unchanged since (?:r(\d+)|the user attached it) above\.[^\n]*")
-
-
-def unchanged_lines(first: int, last: int, ident: str, there: int) -> str:
-    """Return the line that replaces lines first..last of a page; result `ident` shows them from `there`."""
-    moved = f", where they are lines {there}-{there + last - first}" if there != first else ""
-    return f"[lines {first}-{last} are unchanged since {ident} above{moved}]"
 
 
 def with_result_id(content: tuple[Block, ...], seq: int) -> tuple[Block, ...]:

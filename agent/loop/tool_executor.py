@@ -360,7 +360,7 @@ def _finish(
     needed: NeededText | None = None,
 ) -> None:
     tools = batch.context.tool_context
-    content = content_of(batch.session, batch.context.compaction, call.use, result)
+    content = content_of(batch.session, call.use, result)
     content = with_repeat_note(batch.session.folded, call.use, content)
     content = with_own_id(batch.session, call.use, result, content)
     if tools.inbox.waiting:

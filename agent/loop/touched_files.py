@@ -1,4 +1,4 @@
-"""The files that a call shows: leave out lines that are in view, and show cleared lines that are needed."""
+"""The files that a call shows: name their pages, and show cleared lines that are needed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from compact import (
     NeededText,
     Preparation,
     PutBackRules,
-    trim_page,
     with_resolved_references,
     with_result_id,
 )
@@ -58,23 +57,10 @@ MAX_FILE_BYTES = 1024 * 1024  # of a file that is read here
 LOOK_TIMEOUT_S = 2.0  # for all files together
 
 
-def content_of(
-    session: Session, state: CompactionState, use: ToolUseBlock, result: ToolResult
-) -> tuple[Block, ...]:
-    """Return the content of a result; a page of a file without the lines that pages in the view show.
-
-    In a recalled text, references to pages that are not in the view are rewritten.
-    """
-    if session.folded.kind_of(use.name) == "recalls":
-        return with_resolved_references(session.folded, result.content)
-    if (
-        result.error
-        or not result.content
-        or state.settings.policy != "thrifty"
-        or not state.settings.automatic
-    ):
-        return result.content
-    return trim_page(session.folded, use, result.content, str(result.about.get("path") or ""))
+def content_of(session: Session, use: ToolUseBlock, result: ToolResult) -> tuple[Block, ...]:
+    """Return the content of a result; a recalled one without references to pages that are not in the view."""
+    is_recalled = session.folded.kind_of(use.name) == "recalls"
+    return with_resolved_references(session.folded, result.content) if is_recalled else result.content
 
 
 def with_own_id(

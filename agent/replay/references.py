@@ -31,7 +31,6 @@ from compact import (
     joined_text,
     names,
     old_texts,
-    pages_referred_to,
     patched_text,
     strings,
 )
@@ -235,7 +234,7 @@ def is_in_view(
     """Return whether the text of an edit is shown, whole or in the `replacements` shown instead of history.
 
     `numbers` maps recorded seqs to those in `folded`. `trimmed` are results in `folded` that show less than
-    the recording did; they count by the lines that they show themselves or by the pages that they refer to.
+    the recording did; they count by the lines that they show.
     """
     if all(any(_is_shown(source, numbers, folded, trimmed) for source in need) for need in edit.needs):
         return True
@@ -249,12 +248,11 @@ def is_in_view(
 
 
 def _lines_shown(seq: int, folded: Folded) -> set[str]:
-    """Return the normalized lines of a result that is shown, and of the pages in view that it refers to."""
+    """Return the normalized lines of a result that is shown."""
     fact = folded.fact_at(seq)
     if not isinstance(fact, Result) or not folded.edits.shows(seq, 0, "content"):
         return set()
-    pages = (_lines_shown(page, folded) for page in pages_referred_to(fact.content))
-    return set(normalized(joined_text(fact.content)).split("\n")).union(*pages)
+    return set(normalized(joined_text(fact.content)).split("\n"))
 
 
 def _is_shown(source: Source, numbers: Mapping[int, int], folded: Folded, trimmed: Collection[int]) -> bool:

@@ -39,7 +39,6 @@ from compact import (
     learned_prices,
     problems,
     summary_messages,
-    trim_page,
 )
 from tools.processes import fold_output
 from transcripts import (
@@ -373,13 +372,17 @@ def _charge_call(state: _Replay, tokens: int) -> None:
 
 
 def _trimmed(result: Result, folded: Folded, setup: ReplaySetup) -> Result:
-    """Trim a result as a live session does: without repeated text."""
+    """Trim the output of a command as a live session does: without repeated text."""
     use = _call_of(result, folded)
-    if use is None or result.error or setup.settings.policy != "thrifty":
+    if (
+        use is None
+        or result.error
+        or setup.settings.policy != "thrifty"
+        or folded.kind_of(use.name) != "runs"
+    ):
         return result
-    content = trim_page(folded, use, result.content, "")
-    if folded.kind_of(use.name) == "runs":
-        content = tuple(_folded_output(block, str(use.input.get("command", ""))) for block in content)
+    command = str(use.input.get("command", ""))
+    content = tuple(_folded_output(block, command) for block in result.content)
     if content == result.content:
         return result
     return replace(result, content=content, tokens=setup.counter.blocks(content))

@@ -15,7 +15,6 @@ from compact.dropping import plan_drop
 from compact.page_references import pages_referred_to, with_resolved_references, with_result_id
 from compact.settings import CompactSettings, Policy
 from compact.situation import Proposal
-from compact.trim import trim_page
 from tests.narrowing import block_text, narrow
 from tests.sampling import scaled
 from tools.files import SeenFile
@@ -50,7 +49,7 @@ def dangling(folded: Folded) -> list[str]:
 
 
 class Reading(World):
-    """A session that reads real files, with pages trimmed and repeated reads answered by references."""
+    """A session that reads real files, with repeated reads answered by references."""
 
     def __init__(self, folder: Path, seed: int, window: int, policy: Policy):
         super().__init__(CompactSettings(policy=policy), window=window, overhead=window // 5, judged=False)
@@ -83,7 +82,7 @@ class Reading(World):
             path = use.input["file_path"]
             wanted = self.random.choice((None, None, (1, 60), (30, 90)))
             made = read_page(path, wanted, self.shown_page(path), threading.Event())
-            content = trim_page(self.folded, use, made.content, path)
+            content = made.content
             if "unchanged" not in made.about:
                 content = with_result_id(content, self.folded.last_seq + 1)
             result = self.result(reply, index, content, about=made.about)
@@ -153,13 +152,12 @@ def test_every_reference_resolves_within_the_request(
 
 
 def opened_with_two_pages(tmp_path: Path) -> tuple[Reading, int, int]:
-    """Return a session with a page and one that refers to it, and the seqs of both results."""
+    """Return a session with a page and one of an earlier version that refers to it; the seqs of both."""
     world = Reading(tmp_path, 0, 200_000, "thrifty")
     path = str(tmp_path / "f0.py")
     text = "\n".join(f"{at}\tvalue_{at} = call({at}, 'some words')" for at in range(1, 81))
     first = world.call("read", with_result_id((TextBlock(text),), world.folded.last_seq + 3), file_path=path)
-    use = ToolUseBlock("t", "read", {"file_path": path})
-    trimmed = trim_page(world.folded, use, (TextBlock(f"{text}\n81\tthe end"),), "")
+    trimmed = (TextBlock(f"[lines 1-80 are unchanged since r{first.seq} above]\n81\tthe end"),)
     second = world.call("read", with_result_id(trimmed, world.folded.last_seq + 3), file_path=path)
     assert pages_referred_to(second.content) == {first.seq}
     return world, first.seq, second.seq
@@ -168,8 +166,10 @@ def opened_with_two_pages(tmp_path: Path) -> tuple[Reading, int, int]:
 def test_dropping_a_page_rewrites_the_reference_and_undoing_that_restores_it(tmp_path: Path) -> None:
     world, first, second = opened_with_two_pages(tmp_path)
     before = world.texts
+    assert shows(world.folded, second)
     proposal = narrow(plan_drop(world.situation, f"r{first}"), Proposal)
     world.add(Compacted, proposal.layer, "manual", proposal.edits, report=proposal.report)
+    assert not shows(world.folded, second), "nor does the view show what it refers to"
     page = world.shown[-1]
     assert page.startswith(
         f"[lines 1-80 are unchanged since r{first}, which is no longer shown: "

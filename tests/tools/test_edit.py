@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from compact.clearing import head_and_tail
-from compact.page_references import unchanged_lines, with_result_id
+from compact.page_references import with_result_id
 from tests.narrowing import block_text
 from tests.tables import each_row
 from tools.base import ToolError
@@ -600,8 +600,8 @@ def test_a_file_that_has_a_placeholder_can_be_changed(files: FileSession, text: 
 
 
 def test_lines_that_compaction_shows_are_refused_and_text_that_speaks_of_them_written(files: FileSession):
-    line = unchanged_lines(1, 60, "r6", 1)
-    moved = unchanged_lines(1, 60, "r6", 3)
+    line = "[lines 1-60 are unchanged since r6 above]"
+    moved = "[lines 1-60 are unchanged since r6 above, where they are lines 3-62]"
     own = block_text(with_result_id((), 6)[0])
     cut = head_and_tail("a" * 2_000, 100, "r5.1").split("\n")[1]
     for each in (line, moved, own, cut):

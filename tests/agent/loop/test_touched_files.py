@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from agent.app.context_building import shows
 from agent.app.controller import prompt_blocks
 from agent.checkpoints.recorder import Checkpoints
 from agent.events import Notice
@@ -20,7 +19,6 @@ from agent.loop.touched_files import text_named, track_blocks
 from agent.session.session import Session
 from compact.block_tracker import tracker_of
 from compact.identifiers import joined_text
-from compact.settings import CompactSettings
 from tests.strict_api.reply import Reply, calls
 from tools.edit import TOOL as EDIT
 from tools.read import TOOL as READ
@@ -132,37 +130,8 @@ def test_a_repeated_call_is_noticed_although_the_first_added_text_back(tmp_path:
         assert sum("times in a row" in text for text in made.texts()) == 1
 
 
-def test_a_page_read_again_shows_what_changed_and_is_whole_again_when_the_first_is_cleared(
-    tmp_path: Path,
-) -> None:
-    changed = TEXT.replace("def small_9(): return 9\n", "def small_9(): return 10\n")
-    with cleared(tmp_path, READS, "done", READS, "done") as made:
-        file = tmp_path / "a.py"
-        file.write_text(TEXT * 3)
-
-        async def whole() -> None:
-            await made.turn("read it")
-            file.write_text(changed + TEXT * 2)
-            await made.turn("again")
-            first, second = (fact for fact in made.record.facts if isinstance(fact, Result))
-            assert shows(made.session.folded, second.seq)
-            made.session.compacted("micro", "auto", (Clear(first.seq, 0, "content", "[cleared: it]"),), {})
-            assert not shows(made.session.folded, second.seq), "what it refers to is not shown any more"
-            await made.turn("and again")
-            await made.context.model.close()
-
-        asyncio.run(whole())
-        _, second, third = (fact for fact in made.record.facts if isinstance(fact, Result))
-        shown = joined_text(second.content)
-        assert shown.count("are unchanged since r") == 2 and shown.count("def small_9(): return 10") == 1
-        assert joined_text(third.content).count("def small_") == 60
-        made.check()
-
-
-@pytest.mark.parametrize("settings", [CompactSettings(policy="classic"), CompactSettings(enabled=False)])
-def test_a_page_read_again_is_whole_where_nothing_is_saved(tmp_path: Path, settings: CompactSettings) -> None:
+def test_a_page_read_again_is_whole_and_names_its_own_result(tmp_path: Path) -> None:
     with cleared(tmp_path, READS, "done") as made:
-        made.context.compaction.settings = settings
 
         async def whole() -> None:
             await made.turn("read it")
