@@ -95,7 +95,11 @@ def test_a_summary_in_the_background_that_fails_or_frees_too_little_is_not_used(
     for reply, why in (
         (failed(), "overloaded"),
         (answered("<summary></summary>"), "the answer was empty"),
-        (answered(SUMMARY.replace("as told", "word " * 9_000)), FREED_TOO_LITTLE),
+        (answered(SUMMARY.replace("as told", "word " * 560)), FREED_TOO_LITTLE),
+        (
+            answered(SUMMARY.replace("as told", "word " * 9_000)),
+            "the summary is larger than what it replaces",
+        ),
     ):
         situation = in_background(full(), reply)
         planned = finish_background(situation, situation.background)
