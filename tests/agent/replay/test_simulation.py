@@ -9,7 +9,7 @@ from agent.replay.cache_simulation import PromptLayout, SimulatedCache
 from agent.replay.figures import ReplayedRequest, figures_by_policy
 from agent.replay.policies import PRICE_TIERS, setup_of
 from agent.replay.simulation import PAUSE_S, baseline, baselines, recording, replay
-from compact.settings import CompactSettings, ContextWindow
+from compact.settings import ContextWindow
 from compact.situation import CompactionPlan, CompactionReport, Proposal, SummaryReply, SummaryRequest
 from tests.narrowing import present
 from tests.tables import each_row
@@ -382,37 +382,3 @@ def test_text_that_comes_back_with_a_call_on_its_file_is_in_view_of_the_next_edi
     assert replay(recording("f", facts), "thrifty", made).totals.edits_out == 0
     without = replace(made, settings=replace(made.settings, put_back_max_tokens=0))
     assert replay(recording("f", facts), "thrifty", without).totals.edits_out == 1
-
-
-def test_a_page_that_repeats_another_is_sent_in_part_and_an_edit_needs_them_both():
-    rows = [f"{number}\tdef small_{number}(first, second): return first" for number in range(1, 61)]
-    read = ToolUseBlock("r1", "read", {"path": "src/a.py"})
-    old = "def small_30(first, second): return first\ndef small_31(first, second): return first"
-    edit = ToolUseBlock("e1", "edit", {"path": "src/a.py", "old_string": old})
-    facts = (
-        User(1, 0.0, (TextBlock("go"),), (1,)),
-        Reply(2, 0.0, (read,), (9,)),
-        Result(3, 0.0, 2, 0, (TextBlock("\n".join(rows[:30])),), (500,)),
-        Reply(4, 0.0, (read,), (9,)),
-        Result(5, 0.0, 4, 0, (TextBlock("\n".join(rows[:50])),), (800,)),
-        Reply(6, 0.0, (edit,), (9,)),
-    )
-
-    clearing = False
-
-    def planner(situation, trigger, focus, rung):
-        yield from ()  # it asks for no summary
-        clears = (
-            (Clear(4, 0, "content", "[cleared]", 490),)
-            if clearing and len(situation.folded.facts) > 6
-            else ()
-        )
-        return CompactionPlan((Proposal("micro", trigger, clears, NO_REPORT),) if clears else ())
-
-    made = replace(setup(planner), settings=CompactSettings(put_back_max_tokens=0))
-    sent = replay(recording("f", facts), "thrifty", made)
-    whole = replay(recording("f", facts), "off", replace(made, settings=CompactSettings(policy="off")))
-    assert sent.requests[-1].view_tokens < whole.requests[-1].view_tokens - 200
-    assert sent.totals.edits_out == 0, "its first line stands in one page, its second in the other"
-    clearing = True
-    assert replay(recording("f", facts), "thrifty", made).totals.edits_out == 1
