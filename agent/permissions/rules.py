@@ -295,8 +295,8 @@ def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
     if effect := _irreversible_effect(access, rules):
         why = f"it {effect}, and runs outside the sandbox: {needed}" if needed else f"it {effect}"
         return Verdict("ask", why, sandboxed=sandboxed and not needed, binding=True)
-    if needed and _may_read_outside(access, rules):
-        return Verdict("allow", "it only reads, and cannot work in the sandbox")
+    if sandboxed and (harmless := _harmless_outside(access, rules, needed)):
+        return Verdict("allow", harmless)
     if needed:
         warning = own_program_warning(access, rules)
         why = f"it cannot work in the sandbox: {needed}. Approving runs the line outside"
@@ -348,13 +348,22 @@ def own_program_warning(access: Access, rules: PermissionRules) -> str:
     return f"It runs {found.removeprefix(f'{rules.folder}/')} of the project" if found else ""
 
 
-def _may_read_outside(access: Access, rules: PermissionRules) -> bool:
-    """Return whether a line that cannot work in the sandbox may run outside of it, since it only reads."""
+def _harmless_outside(access: Access, rules: PermissionRules, needed: str) -> str:
+    """Return why a line that cannot work in the sandbox may run outside without a question, "" if it may not.
+
+    needed: the reason why it cannot work, if it has been found
+    """
     seen = rules.standpoint(access)
     judge = rules.judge
     if seen is None or judge is None or not rules.may_leave or rules.widened:
-        return False
-    return shell.reads_outside(access.target, seen, judge)
+        return ""
+    if needed:
+        reads = shell.reads_outside(access.target, seen, judge)
+        return "it only reads, and cannot work in the sandbox" if reads else ""
+    may_write = rules.git_settings_held and not rules.asks_sandboxed
+    if may_write and shell.adds_plain_settings(access.target, seen, judge):
+        return "it only adds plain settings of git, which the sandbox blocks"
+    return ""
 
 
 def _irreversible_effect(access: Access, rules: PermissionRules) -> str:

@@ -12,6 +12,7 @@ from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
     from .absent_programs import *
+    from .added_settings import *
     from .command_pattern import *
     from .destructive import *
     from .line_reading import *
@@ -33,6 +34,7 @@ __getattr__ = lazy_door(
     __name__,
     {
         "absent_programs": "missing_programs",
+        "added_settings": "adds_plain_settings",
         "command_pattern": "Certainty CommandPattern PipePattern",
         "destructive": "irreversible_commands irreversible_effect",
         "line_reading": "Invocation LineReading read_line",

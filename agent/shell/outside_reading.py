@@ -100,12 +100,8 @@ _STEERING: Mapping[str, Sequence[str]] = {
 
 def reads_outside(line: str, seen: Standpoint, judge: ReadingJudge) -> bool:
     """Return whether each command of a line only reads, in the project or from a service outside of it."""
-    places = seen.places
-    here = places.cwd or places.folder
-    if f"{places.home}/".startswith(f"{places.folder}/") or not places.home:
-        return False
-    path = seen.files.variable("PATH").split(":")
-    if not all(entry.startswith("/") and seen.files.is_outside(entry, here) for entry in path):
+    here = seen.places.cwd or seen.places.folder
+    if not may_run_outside(seen):
         return False
     judged = judge.judge(line, here)
     return judged is not None and all(
@@ -113,6 +109,16 @@ def reads_outside(line: str, seen: Standpoint, judge: ReadingJudge) -> bool:
         and (_reads_service(command.words, here, seen) if command.doubt else _filters(command.words))
         for command in judged
     )
+
+
+def may_run_outside(seen: Standpoint) -> bool:
+    """Return whether no sandboxed command chooses the programs and settings of lines outside the sandbox."""
+    places = seen.places
+    here = places.cwd or places.folder
+    if f"{places.home}/".startswith(f"{places.folder}/") or not places.home:
+        return False
+    path = seen.files.variable("PATH").split(":")
+    return all(entry.startswith("/") and seen.files.is_outside(entry, here) for entry in path)
 
 
 def _filters(words: Words) -> bool:

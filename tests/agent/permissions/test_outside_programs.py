@@ -58,16 +58,23 @@ class Project:
         mode: Mode = "manual",
         allow: tuple[Rule, ...] = (),
         git_settings_held: bool = False,
+        ask: tuple[Rule, ...] = (),
+        cwd: str = "",
     ) -> Verdict:
-        access = Access("run", line, cwd=str(self.folder))
-        return judge_call("bash", (access,), self.rules(mode, allow, git_settings_held))
+        access = Access("run", line, cwd=str(self.folder / cwd))
+        return judge_call("bash", (access,), self.rules(mode, allow, git_settings_held, ask))
 
     def rules(
-        self, mode: Mode = "manual", allow: tuple[Rule, ...] = (), git_settings_held: bool = False
+        self,
+        mode: Mode = "manual",
+        allow: tuple[Rule, ...] = (),
+        git_settings_held: bool = False,
+        ask: tuple[Rule, ...] = (),
     ) -> PermissionRules:
         return PermissionRules(
             mode=mode,
             allow=allow,
+            ask=ask,
             folder=str(self.folder),
             home=str(self.home),
             sandboxed=True,
@@ -216,6 +223,72 @@ def test_settings_that_a_variable_names_may_be_those_of_a_command(
     assert project.judge(line).answer == "allow"
     project.environ[name] = str(project.folder)
     assert project.judge(line).answer == "ask"
+
+
+@each_row(
+    "line",
+    [
+        "git config user.email a@example.org",
+        "git config --local user.name 'A B' && git config user.email a@example.org",
+        *("git config pull.rebase true", "git config merge.conflictStyle zdiff3"),
+    ],
+)
+def test_a_first_plain_value_of_a_git_setting_needs_no_question(project: Project, line: str) -> None:
+    verdict = project.judge(line, git_settings_held=True)
+    assert (verdict.answer, verdict.sandboxed) == ("allow", False)
+    assert project.judge(line, "plan", git_settings_held=True).answer == "deny"
+    assert project.judge(line, "dontAsk", git_settings_held=True).sandboxed
+    assert project.judge(line).sandboxed, "where the settings are not protected"
+    rule = Rule("bash", "git config *")
+    assert project.judge(line, git_settings_held=True, ask=(rule,)).answer == "ask"
+    (project.folder / "sub/.git").mkdir(parents=True, exist_ok=True)
+    assert project.judge(line, git_settings_held=True, cwd="sub").sandboxed
+
+
+@each_row(
+    "line",
+    [
+        *("git config core.hooksPath hooks", "git config core.fsmonitor true", "git config alias.st status"),
+        *(
+            "git config user.signingKey x",
+            "git config commit.gpgsign false",
+            "git config push.default simple",
+        ),
+        *("git config --global user.email a@b.c", "git config -f x user.email a@b.c"),
+        *(
+            "git -C . config user.email a@b.c",
+            "git -c a.b=c config user.email a@b.c",
+            "git config user.email",
+        ),
+        *("git config --add user.email a@b.c", "git config user.email a@b.c extra"),
+        *("git config user.email '!x'", "git config user.name 'a\nb'", "git config pull.rebase interactive"),
+        *("git config user.email $X", "git config user.email a@b.c > x", "A=b git config user.email a@b.c"),
+        *(
+            "git config user.email a@b.c; touch x",
+            "git config user.email a@b.c &",
+            "git config user.em* a@b.c",
+        ),
+        *(
+            "git config user.name A; git config user.name B",
+            "(git config user.name A)",
+            "./git config color.ui no",
+        ),
+        *("git config user.email a@b.c && git status", "cd sub && git config user.email a@b.c"),
+        *("git config remote.origin.url x", "git config core.bare false", "git config color.ui a"),
+    ],
+)
+def test_any_other_git_setting_stays_in_the_sandbox(project: Project, line: str) -> None:
+    assert project.judge(line, git_settings_held=True).sandboxed
+
+
+def test_a_git_setting_that_has_a_value_is_not_replaced_without_a_question(project: Project) -> None:
+    line = "git config user.email a@example.org"
+    with (project.folder / ".git/config").open("a") as file:
+        file.write("[User]\n\tEmail = b@example.org\n")
+    assert project.judge(line, git_settings_held=True).sandboxed
+    assert not project.judge("git config user.name A", git_settings_held=True).sandboxed
+    project.environ["GIT_DIR"] = "/x"
+    assert project.judge("git config user.name A", git_settings_held=True).sandboxed
 
 
 @pytest.mark.parametrize("line", ["echo hi > /etc/yy", "make && cp a /etc/yy", "printf x | tee /etc/yy"])
