@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.sandbox.guards.hard_links import changed_links
 from tools.sandbox.guards.planted_files import report_planted
 from tools.sandbox.guards.project_guard import project_guard
 
@@ -279,3 +280,18 @@ def test_a_sandboxed_command_leaves_no_control_of_git_behind(sandboxed: Sandboxe
     )
     assert sum("renamed to " in line for line in told) == len(CONTROL)
     assert not any((sandboxed.folder / ".git" / name).exists() for name in CONTROL)
+
+
+def test_directories_that_are_nested_deeper_than_any_project_are_passed_over(project: Path) -> None:
+    """To open one takes a step for each directory above it: thousands would take minutes."""
+    deep = project / "/".join("d" * 101)
+    plant(deep / "shallow/.envrc")
+    shallow = project / "/".join("d" * 99)
+    plant(shallow / ".envrc")
+    (line,) = report_planted(project, time.time() - 10, set())
+    assert "/shallow/" not in line and line.count(".envrc") == 1
+    (project / "one").write_text("x")
+    (shallow / "two").hardlink_to(project / "one")
+    assert changed_links(project, 0) == []
+    (deep / "three").hardlink_to(project / "one")
+    assert changed_links(project, 0) == ["one"], "one name of it was not found"

@@ -199,6 +199,31 @@ def test_hard_links_to_a_secret_are_secrets_too(tmp_path: Path) -> None:
     assert found(project) == {".env", "deep/copy.txt"}
 
 
+def test_hard_links_that_come_and_go_are_seen_and_other_directories_are_not_listed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = laid_out(tmp_path.resolve(), {".env": "A=b\n", "deep/notes.txt": "", "other/x": ""})
+    monkeypatch.setattr("tools.guarded.secret_search._SETTLED_NS", 0)
+    search = SecretSearch(str(project))
+    copy = project / "deep/copy.txt"
+    assert search.find() == [f"{project}/.env"]
+    copy.hardlink_to(project / ".env")
+    assert search.find() == [f"{project}/.env", str(copy)]
+    listed = list[str]()
+    scandir = os.scandir
+
+    def noting(folder: str) -> object:
+        listed.append(folder)
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", noting)
+    assert search.find() == [f"{project}/.env", str(copy)] and listed == []
+    copy.rename(project / "other/copy.txt")
+    assert search.find() == [f"{project}/.env", f"{project}/other/copy.txt"]
+    (project / "other/copy.txt").unlink()
+    assert search.find() == [f"{project}/.env"]
+
+
 def test_a_pipe_a_link_or_a_loop_holds_nothing_up(tmp_path: Path) -> None:
     project = tmp_path.resolve()
     os.mkfifo(project / "database.yml")

@@ -91,6 +91,14 @@ class _Listing(Struct, frozen=True):
     globs: PathGlobs
 
 
+class _Links(NamedTuple):
+    """The names of `wanted` files, by device and inode, in a directory with this listing."""
+
+    listing: _Listing
+    wanted: frozenset[tuple[int, int]]
+    paths: tuple[str, ...]
+
+
 class SecretSearch:
     """The search of one project, which remembers what it has seen. Sessions with other rules share it."""
 
@@ -101,6 +109,7 @@ class SecretSearch:
         self._listings: dict[str, _Listing] = {}
         self._judged: dict[str, tuple[Stamp | None, bool]] = {}
         self._index: tuple[Stamp | None, PathGlobs, tuple[str, ...]] = (None, self._globs, ())
+        self._linked: dict[str, _Links] = {}  # by directory
         self._matching: dict[frozenset[str], list[str]] = {}  # in the last search, one path more than allowed
 
     def look_for(self, globs: frozenset[str]) -> None:
@@ -122,17 +131,19 @@ class SecretSearch:
 
     def _other_names(self, found: Iterable[str]) -> list[str]:
         """Return the paths of hard links to secrets, which may have any name."""
-        linked = set[int]()
+        linked = set[tuple[int, int]]()  # by device and inode
         for path in found:
             with suppress(OSError):
                 state = os.lstat(path)
                 if stat.S_ISREG(state.st_mode) and state.st_nlink > 1:
-                    linked.add(state.st_ino)
-        others = list[str]()
-        for folder in self._listings if linked else ():
-            with suppress(OSError), os.scandir(folder) as entries:
-                others += (entry.path for entry in entries if entry.inode() in linked)
-        return others
+                    linked.add((state.st_dev, state.st_ino))
+        wanted = frozenset(linked)
+        self._linked = {
+            folder: _links(folder, listing, wanted, self._linked.get(folder))
+            for folder, listing in self._listings.items()
+            if wanted
+        }
+        return [path for links in self._linked.values() for path in links.paths]
 
     def matching(self, globs: frozenset[str]) -> list[str]:
         """Return the paths of the last search that match these globs, directories before what is in them.
@@ -292,6 +303,27 @@ def _listing(folder: str, stamp: Stamp, globs: PathGlobs) -> _Listing:
         matching=tuple(sorted(matching)),
         globs=globs,
     )
+
+
+def _links(
+    folder: str, listing: _Listing, wanted: frozenset[tuple[int, int]], known: _Links | None
+) -> _Links:
+    """Return the names of files in a directory; those `known` if it has not changed since."""
+    if (
+        known is not None
+        and known.listing is listing
+        and known.wanted == wanted
+        and listing.stamp is not None
+    ):
+        return known
+    inodes = {inode for _, inode in wanted}
+    paths: list[str] = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.inode() in inodes:
+                state = entry.stat(follow_symlinks=False)
+                paths += [entry.path] if (state.st_dev, state.st_ino) in wanted else []
+    return _Links(listing, wanted, tuple(paths))
 
 
 def _is_secret_folder(path: str) -> bool:

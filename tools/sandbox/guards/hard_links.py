@@ -16,6 +16,7 @@ from tools.files import closing, safe_open
 from transcripts import RECORD_FOLDERS
 
 from .guarded_state import LISTED_FOLDER
+from .planted_files import MAX_DEPTH
 
 _MAX_SEEN_FILES = 20_000  # files and directories, nearest to the top first: 0.1 s
 _MAX_NAMED = 5
@@ -39,8 +40,8 @@ def report_changed_links(folder: Path, since: float, reported: set[str]) -> list
 
 def changed_links(folder: Path, since: float) -> list[str]:
     """Return the paths of those files, relative to the directory."""
-    found: dict[int, list[str]] = defaultdict(list)
-    names: dict[int, int] = {}
+    found: dict[tuple[int, int], list[str]] = defaultdict(list)  # by device and inode
+    names: dict[tuple[int, int], int] = {}
     with suppress(OSError), closing(safe_open(str(folder), LISTED_FOLDER)) as top:
         for path, entry in _files(top):
             try:
@@ -48,9 +49,9 @@ def changed_links(folder: Path, since: float) -> list[str]:
             except FileNotFoundError:
                 continue  # it has just been removed
             if state.st_nlink > 1 and state.st_ctime > since - _CLOCK_S:
-                found[state.st_ino].append(path)
-                names[state.st_ino] = state.st_nlink
-    return sorted(paths[0] for inode, paths in found.items() if len(paths) < names[inode])
+                found[state.st_dev, state.st_ino].append(path)
+                names[state.st_dev, state.st_ino] = state.st_nlink
+    return sorted(paths[0] for file, paths in found.items() if len(paths) < names[file])
 
 
 def _files(top: int) -> Iterator[tuple[str, os.DirEntry[str]]]:
@@ -70,6 +71,6 @@ def _files(top: int) -> Iterator[tuple[str, os.DirEntry[str]]]:
                     return
                 path = os.path.normpath(f"{place}/{entry.name}")
                 if entry.is_dir(follow_symlinks=False):
-                    waiting += [path] if entry.name not in _UNSEEN else []
+                    waiting += [path] if entry.name not in _UNSEEN and path.count("/") < MAX_DEPTH else []
                 elif entry.is_file(follow_symlinks=False):
                     yield path, entry

@@ -28,6 +28,9 @@ from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
 from .git_files import names_in
 from .guarded_state import LISTED_FOLDER
 
+MAX_DEPTH = (
+    100  # of directories. Opening one takes a step for each above it, and a command can nest thousands
+)
 _MAX_SEEN_FILES = 20_000  # files and directories, nearest to the top first: 0.1 s
 _MAX_NAMED = 6
 _CLOCK_S = 0.02  # by which the time of a file may be behind the clock
@@ -122,7 +125,7 @@ def _planted(top: int, since: float) -> Iterator[str]:
             if name == ".git" and is_folder:
                 yield from _git_files(top, path, since)
             elif is_folder:
-                waiting += [path] if name not in _UNSEEN else []
+                waiting += [path] if name not in _UNSEEN and path.count("/") < MAX_DEPTH else []
             elif in_programs or in_run_later or name == ".git" or name in _RUN_FILES or path in scripts:
                 with suppress(FileNotFoundError):  # it has just been removed
                     if entry.stat(follow_symlinks=False).st_ctime > since - _CLOCK_S:
