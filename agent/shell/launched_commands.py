@@ -24,6 +24,7 @@ from .launcher_arguments import (
     run_shell,
     scripts_in_clusters,
     value_commands,
+    value_scripts,
 )
 from .launcher_tables import (
     COMMAND_OPTIONS,
@@ -95,7 +96,7 @@ def launched_by(words: Words, stdin: str | None) -> Launch:
     if "-c" in scripted:
         made.scripts += map(Script, scripts_in_clusters(words))
     for value in option_values(words, COMMAND_OPTIONS.get(name, frozenset())):
-        made.possible += value_commands(value)
+        made.add_value(value)
     _add_code(made, name, words, stdin)
     if name not in QUIET:
         _add_values(made, name, words)
@@ -115,6 +116,7 @@ def _add_guesses(made: Launch, words: Words) -> None:
     if "--" in words:
         made.possible.append(words[words.index("--") + 1 :])
     made.possible += (word.lstrip("!").split() for word in words[1:] if " " in word.strip())
+    made.values += (text for word in words[1:] for text in value_scripts(word))
     made.possible = [command for command in made.possible if command]
 
 
@@ -127,6 +129,7 @@ def _add_values(made: Launch, name: str, words: Words) -> None:
         if found[1] in STARTUP_FILES:
             made.possible.append([".", found[2]])
         made.possible += (command for command in value_commands(found[2]) if not is_unknown(command[0]))
+        made.values += value_scripts(found[2])
 
 
 def _run_subcommand(made: Launch, words: Words, subcommand: tuple[str, ...], operands: int) -> None:
@@ -359,7 +362,8 @@ def _run_git(made: Launch, words: Words, stdin: str | None) -> None:
         settings := [at for at, word in enumerate(words) if _GIT_PROGRAM.fullmatch(word)]
     ):
         value = "".join(words[settings[0] + 1 : settings[0] + 2])
-        made.possible += [*value_commands(value), ["git", *value.split()]]
+        made.add_value(value)
+        made.possible.append(["git", *value.split()])
     for value in option_values(words, frozenset({"-c"})):
         name, _, text = value.partition("=")
         if name.startswith("alias.") and not text.startswith("!"):

@@ -44,6 +44,7 @@ class Launch(Struct):
     commands  simple commands, one of which certainly runs
     possible  simple commands that may run
     scripts   shell texts that it runs
+    values    shell texts that it may run, since an option or a setting has them as its value
     files     paths of shell scripts that it runs, with their arguments
     texts     texts that may be expanded, so substitutions in them may run
     code      texts in other languages
@@ -53,10 +54,16 @@ class Launch(Struct):
     commands: list[Words] = field(default_factory=list)
     possible: list[Words] = field(default_factory=list)
     scripts: list[Script] = field(default_factory=list)
+    values: list[str] = field(default_factory=list)
     files: list[Script] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     code: list[str] = field(default_factory=list)
     unsure: bool = False
+
+    def add_value(self, value: str) -> None:
+        """Add what the value of an option or a setting may run."""
+        self.possible += value_commands(value)
+        self.values += value_scripts(value)
 
 
 def quoted(word: str) -> str:
@@ -83,7 +90,7 @@ def add_commands(made: Launch, words: Words, starts: set[int]) -> None:
     for start in sorted(starts - {len(words)}):
         made.commands.append(words[start:])
         if " " in words[start].strip():
-            made.possible += value_commands(words[start])
+            made.add_value(words[start])
             made.scripts.append(Script(words[start], tuple(words[start:])))
 
 
@@ -161,9 +168,20 @@ def scripts_in_clusters(words: Words) -> Iterator[str]:
 
 def value_commands(value: str) -> Iterator[Words]:
     """Yield the commands that the value of an option or a setting may name: `exec=cmd`, `alias.x=!cmd`."""
-    for text in {value, value.rpartition("=")[2], value.partition(":")[2]}:
-        if words := text.lstrip("!|").split():
+    for text in _texts_in(value):
+        if words := text.split():
             yield words
+
+
+def value_scripts(value: str) -> Iterator[str]:
+    """Yield the texts in a value that a shell may run as more than one command: `alias.x=!cd a && cmd`."""
+    yield from (text for text in _texts_in(value) if " " in text.strip() and not is_open(text))
+
+
+def _texts_in(value: str) -> list[str]:
+    """Return the texts in a value that may be commands."""
+    texts = {value, value.rpartition("=")[2], value.partition(":")[2], value.partition("=")[2]}
+    return sorted({text.lstrip("!|") for text in texts})
 
 
 def run_shell(made: Launch, words: Words, stdin: str | None) -> None:

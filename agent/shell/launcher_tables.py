@@ -164,7 +164,7 @@ COMMAND_OPTIONS = {
         ("ssh scp sftp", "-oSJ"),
         (
             "git",
-            "-xcO --exec --extcmd --upload-pack --receive-pack --open-files-in-pager --config-env --setup"
+            "-xcOu --exec --extcmd --upload-pack --receive-pack --open-files-in-pager --config-env --setup"
             " --tree-filter --index-filter --msg-filter --env-filter --commit-filter --tag-name-filter"
             " --parent-filter",
         ),

@@ -59,6 +59,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -75,7 +76,7 @@ from .launched_commands import (
     names_program,
     recipes,
 )
-from .launcher_arguments import Launch, Script, value_commands
+from .launcher_arguments import Launch, Script, value_commands, value_scripts
 from .parsed_text import (
     ANY,
     CLASS,
@@ -288,6 +289,7 @@ class _LineReader(Struct):
                 elif text.strip() and not is_unknown(text):
                     for words in value_commands(text):
                         self.found.append(Invocation(tuple(words), sure=False, level=scope.level + 1))
+                    self._read_values(value_scripts(text), replace(scope, level=scope.level + 1))
 
     def _add(self, invocation: Invocation, scope: _Scope) -> None:
         """Add a command and everything that it runs."""
@@ -319,7 +321,18 @@ class _LineReader(Struct):
         )
         for script in launch.scripts:
             self.read_script(script, scope)
+        self._read_values(launch.values, scope)
         self._run_files(invocation, launch, scope)
+
+    def _read_values(self, texts: Iterable[str], scope: _Scope) -> None:
+        """Add the commands of texts that are shell scripts or not: most values with spaces are plain text.
+
+        So what cannot be determined in them makes no line opaque.
+        """
+        opaque = self.opaque
+        for text in texts:
+            self.read_script(Script(text), replace(scope, values={}, sure=False))
+        self.opaque = opaque or len(self.found) >= MAX_COMMANDS
 
     def _note_written(self, invocation: Invocation) -> None:
         """Remember the text that is written to a file, since the line may run the file later."""

@@ -562,3 +562,34 @@ def test_a_script_in_an_option_is_seen_in_each_form_of_the_option(line: str) -> 
 def test_shortened_options_of_git_that_run_a_command_are_seen() -> None:
     for option in ("--exec", "--ex", "--exe", "-x"):
         assert said(f"git rebase {option} 'git push' main") is not Certainty.NO, option
+
+
+@each_row(
+    "line",
+    [
+        *("git -c alias.z='!{}' z", "git -c core.pager='{}' log", "git -c core.sshCommand='{}' fetch"),
+        *("git -c diff.external='{}' diff", "git -c sequence.editor='{}' rebase -i HEAD~1"),
+        *("git -c alias.z='!f() {{ {}; }}; f' z", "git config alias.z '!{}'", "git difftool -x '{}'"),
+        *("git filter-branch --tree-filter '{}'", "git grep -O'{}' y", "git clone -u '{}' a b"),
+        *("GIT_SSH_COMMAND='{}' git fetch", "PAGER='{}' git log", "EDITOR='{}' git commit"),
+        *("LESSOPEN='|{}' less a", "env GIT_PAGER='{}' git log", "export PAGER='{}'; git log"),
+        *("tar --checkpoint-action=exec='{}' -cf a b", "tar -I '{}' -cf a b", "rsync -e '{}' a h:b"),
+        *("ssh -o ProxyCommand='{}' h", "split --filter='{}' a", "unknown-program '{}'"),
+    ],
+)
+def test_every_command_of_a_script_in_a_value_is_seen(line: str) -> None:
+    for script in (
+        "true; git push",
+        "cd a && git push -f",
+        'sh -c "git push"',
+        "env A=b git push",
+        "a | git push",
+    ):
+        assert said(line.format(script)) is not Certainty.NO, script
+    for script in ("true; git log", 'sh -c "git log', "it's; git log", "a (b; $c"):
+        assert said(line.format(script.replace("'", "'\\''"))) is not Certainty.YES, script
+
+
+def test_text_in_a_value_that_is_no_script_leaves_a_line_certain() -> None:
+    for value in ("O'Brien; x", "a (b; $c", "a $(b"):
+        assert said(f"git -c user.name={shlex.quote(value)} commit") is Certainty.NO, value
