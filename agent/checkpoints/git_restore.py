@@ -242,13 +242,19 @@ while [ $# -gt 0 ]; do
     case $1 in
         ref) error=$("$0" update-ref -m 'makeroom: restored' "$2" "$3" "$4" 2>&1) ;;
         stash)
-            # Where the reflog has expired the newest entry is still the ref, and would not be added again.
-            entries=$("$0" reflog show refs/stash -- 2>/dev/null)
-            [ -n "$entries" ] || "$0" update-ref -d refs/stash "$3" 2>/dev/null
-            # Without the ref, a reflog that is left would contain each entry a second time.
-            "$0" rev-parse -q --verify refs/stash >/dev/null ||
-                rm -f "$("$0" rev-parse --git-path logs/refs/stash)"
-            error=$("$0" stash store -q -m "$2" "$3" 2>&1)
+            # Where the reflog has lost the newest entry, the ref still names it, and it would not be added
+            # again. Deleting the ref deletes the reflog too.
+            tip=$("$0" rev-parse -q --verify refs/stash)
+            place=$("$0" rev-parse --git-path logs/refs/stash)
+            if [ "$tip" = "$3" ] && { [ -f "$place" ] || [ -z "$("$0" reflog show refs/stash --)" ]; }; then
+                mv -f "$place" "$place.restored"
+                "$0" update-ref -d refs/stash "$3"
+            elif [ -z "$tip" ]; then
+                rm -f "$place"  # without the ref, it would contain each entry a second time
+            fi 2>/dev/null
+            error=$("$0" stash store -q -m "$2" "$3" 2>&1 &&
+                { [ ! -f "$place.restored" ] || cat "$place" >>"$place.restored"; } &&
+                { [ ! -f "$place.restored" ] || mv -f "$place.restored" "$place"; })
             ;;
         tag) error=$(printf %s "$2" | "$0" hash-object -t tag -w --stdin 2>&1 >/dev/null) ;;
         head) error=$("$0" symbolic-ref -m 'makeroom: restored' HEAD "$2" 2>&1) ;;

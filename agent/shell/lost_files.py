@@ -257,6 +257,20 @@ def _found_by_git(scene: Scene, places: Places, folders: Sequence[str]) -> Itera
         trees = option_values(words[:at], frozenset({"--work-tree"}))
         elsewhere = (replace(inner, here=next(iter(inner.paths(tree)), None)) for tree in trees)
         yield from _cleaned_by_git([inner, *elsewhere], places, folders)
+    if operands[:1] == ["stash"] and operands[1:2] in ([], ["push"], ["save"]) and _stash_loses_files(inner):
+        yield from (name for name in folders if posixpath.basename(name) not in _REPOSITORIES)
+
+
+def _stash_loses_files(stash: Scene) -> bool:
+    """Return whether `git stash` moves untracked files away, and the line itself may drop the entry.
+
+    Ignored files include whole directories of packages, which a user would miss until the entry is applied.
+    """
+    if stash.has_flag("a", "--all"):
+        return True
+    dropping = ({"stash", "drop"}, {"stash", "clear"}, {"reflog", "delete"}, {"reflog", "expire"})
+    drops = any(words <= {*each.words} for each in stash.line for words in dropping)
+    return drops and stash.has_flag("u", "--include-untracked")
 
 
 def _cleaned_by_git(possible: Sequence[Scene], places: Places, folders: Sequence[str]) -> Iterator[str]:

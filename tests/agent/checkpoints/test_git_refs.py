@@ -182,6 +182,7 @@ def test_what_a_command_destroys_comes_back(
             ("stash clear",),
             ("stash drop stash@{2}", "stash drop stash@{0}"),
             ("stash pop -q stash@{1} || true", "stash drop -q || true"),
+            ("reflog delete stash@{0}",),
         ],
         every=2,
     ),

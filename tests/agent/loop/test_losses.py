@@ -73,7 +73,20 @@ LINES: dict[str, Outcome] = {
     "rm -f *.img": "asked",
     ": >huge.img": "asked",
     "python3 -c \"open('huge.img', 'w')\"": "asked",
+    "cp /dev/null data/db.sqlite": "restored",
+    "sed -i.bak 's/./X/' many/*.txt && rm many/*.bak": "restored",
+    "find docs src -type f -exec sh -c ': >\"$1\"' _ {} \\;": "restored",
+    "mkdir -p t/src; echo x >t/src/a.py; tar cf t.tar -C t src; tar xf t.tar": "restored",
+    "mv -f many/1.txt many/2.txt; mv many src": "restored",
+    "split -b 1M data/db.sqlite data/part && rm data/db.sqlite": "restored",
+    "sort -o src/a.py package.json": "restored",
+    "cat package.json | tee src/a.py docs/d.md >many/1.txt": "restored",
+    "while read f; do rm $f; done < <(ls many/*)": "asked",
+    "find . -path ./.git -prune -o -name '*.md' -exec rm {} +": "asked",
     # Permissions, links and directories.
+    "ln -f package.json docs/d.md": "restored",
+    "chmod -R 000 docs src many": "restored",
+    "chmod -R u+x,go-rwx .": "asked",
     "chmod 400 src/a.py": "restored",
     "chmod -R a-w docs src": "restored",
     "rm link dirlink": "restored",
@@ -115,6 +128,13 @@ LINES: dict[str, Outcome] = {
     "rm .git/index": "asked",
     "rm -rf .git/logs/refs": "asked",
     "find . -name main -delete": "asked",
+    "git update-ref -d HEAD": "restored",
+    "git symbolic-ref HEAD refs/heads/none": "restored",
+    "git checkout -q --orphan fresh && git rm -rfq .": "restored",
+    "git reflog delete HEAD@{0}; git reflog delete stash@{0}": "restored",
+    "git stash -q -u && git stash drop -q": "asked",
+    "git stash -q --all": "asked",
+    "rm -f .git/objects/*/*": "asked",
     # Directories of packages, and caches.
     "rm -rf node_modules": "rebuilt",
     "rm -rf __pycache__ && find . -name '*.pyc' -delete": "rebuilt",
@@ -160,6 +180,17 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Template:
 # Lines that run in sweeps: each destroys the same kind of thing as one that always runs, but with another
 # program, in another number, or without what that one destroys besides.
 ALIKE = {
+    "cp /dev/null data/db.sqlite",
+    "sed -i.bak 's/./X/' many/*.txt && rm many/*.bak",
+    "find docs src -type f -exec sh -c ': >\"$1\"' _ {} \\;",
+    "mkdir -p t/src; echo x >t/src/a.py; tar cf t.tar -C t src; tar xf t.tar",
+    "mv -f many/1.txt many/2.txt; mv many src",
+    "split -b 1M data/db.sqlite data/part && rm data/db.sqlite",
+    "sort -o src/a.py package.json",
+    "cat package.json | tee src/a.py docs/d.md >many/1.txt",
+    "ln -f package.json docs/d.md",
+    "git symbolic-ref HEAD refs/heads/none",
+    "git checkout -q --orphan fresh && git rm -rfq .",
     "make clean",
     "git branch -D other; git stash clear; git reflog expire --expire=now --all; git gc -q --prune=now",
     "sed -i s/1/2/ many/*.txt",
@@ -285,7 +316,7 @@ def test_what_could_not_be_undone_is_asked_about_and_not_done(
     shell.run(lines, *[Deny("")] * len(lines))
     questions = shell.world.approver.questions
     assert [question.title for question in questions] == lines
-    assert all(question.why.startswith("/rewind could not restore ") for question in questions)
+    assert [question.why for question in questions if not question.why.startswith("/rewind could not ")] == []
     assert state(shell.folder) == before
 
 
@@ -403,6 +434,6 @@ def test_the_contents_of_locked_directories_are_asked_about(
     assert question.why == "/rewind could not restore docs"
 
 
-def test_there_are_eighty_lines_of_which_two_fifths_always_run() -> None:
-    assert len(LINES) >= 80 and LINES.keys() > ALIKE
+def test_there_are_a_hundred_lines_of_which_two_fifths_always_run() -> None:
+    assert len(LINES) >= 100 and LINES.keys() > ALIKE
     assert len(ALIKE) <= len(LINES) * 0.6

@@ -92,6 +92,13 @@ LOST = {
     "find src -fprint .venv/x": [".venv"],
     "python3 -m zipfile -e a.zip .venv": [".venv"],
     "awk '{print > \"node_modules/a\"}' x": ["node_modules"],
+    "git stash": ["data/huge.img"],
+    "git stash -u": ["data/huge.img"],
+    "git stash -k && git stash drop": ["data/huge.img"],
+    "git stash -a": [*CLEANED[:3], "data/huge.img"],
+    "git stash push --all -m x -- web": [*CLEANED[:3], "data/huge.img"],
+    "git stash -u && git stash drop": [*CLEANED[:3], "data/huge.img"],
+    "git stash save -u; git reflog delete stash@{0}": [*CLEANED[:3], "data/huge.img"],
     # Files that a search finds.
     "find web -name '*.js' -exec sed -i s/a/b/ {} +": ["web/node_modules"],
     "find web -name '*.js' | xargs sed -i s/a/b/": ["web/node_modules", "data/huge.img"],
