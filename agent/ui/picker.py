@@ -42,7 +42,7 @@ MARKER = "❯ "
 SEARCH_LABEL = "search: "
 FACT_INDENT = "    "
 MAX_QUESTION_LINES = 4
-ANSWER_DELAY_S = 0.3  # after a question appeared, before it can be answered
+ANSWER_DELAY_S = 0.3  # after a question appeared, before it can be answered; twice that after other keys
 TO_THE_END = 1 << 30  # rows
 ERASING_KEYS: Mapping[str, Callable[[str], str]] = {  # key -> the search words after it
     "backspace": lambda words: words.removesuffix(next(iter_graphemes_reverse(words), "")),
@@ -204,23 +204,27 @@ def _joined(facts: list[str], room: int) -> Iterator[str]:
 class Picker:
     """A ports.Chooser. `state` is the menu on the screen, or None; `drawn` is its last drawing.
 
-    `on_change` is called when a menu appears or disappears; keys redraw the screen anyway.
+    `on_change` is called when a menu appears or disappears; keys redraw the screen anyway. A question may
+    appear while the user types a prompt: keys of a text do not answer it.
     """
 
-    def __init__(self, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, on_change: Callable[[], None], monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self.state: PickerState | None = None
         self.drawn = NOT_DRAWN
         self.on_change = on_change
         self._one_at_a_time = asyncio.Lock()
         self._answer: asyncio.Future[MenuRow | None] | None = None
-        self._opened_at = 0.0
+        self._monotonic = monotonic
+        self._listens_at = 0.0  # when a question takes answers
 
     async def choose(self, menu: Menu) -> MenuRow | None:
         """Show the menu and wait; cancelling removes it from the screen."""
         async with self._one_at_a_time:
             self._answer = asyncio.get_running_loop().create_future()
             self.state = move_mark(search_menu(menu), menu.at)
-            self._opened_at = time.monotonic()
+            self._listens_at = self._monotonic() + ANSWER_DELAY_S
             self.on_change()
             try:
                 return await self._answer
@@ -253,6 +257,8 @@ class Picker:
             self.state = search_menu(state.menu, state.words + text)
         elif (row := state.menu.row_for_key(text)) is not None:
             self._take(row)
+        else:
+            self._listens_at = self._monotonic() + 2 * ANSWER_DELAY_S
 
     def erase(self, kept: Callable[[str], str]) -> None:
         """Replace the search words by what `kept` returns for them."""
@@ -270,7 +276,7 @@ class Picker:
             self._answer.set_result(row)
 
     def _take(self, row: MenuRow) -> None:
-        settled = time.monotonic() - self._opened_at >= ANSWER_DELAY_S
+        settled = self._monotonic() >= self._listens_at
         if settled or (self.state is not None and self.state.menu.filters):
             self.end(row)
 

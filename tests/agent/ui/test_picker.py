@@ -49,6 +49,25 @@ def pick(terminal, what, title):
     return terminal.type(f"pick {what}\r").sees(title, "Esc to cancel")
 
 
+def test_the_keys_of_a_prompt_do_not_answer_a_question_that_appears_meanwhile():
+    async def answered() -> str:
+        now = 1.0
+        picker = Picker(lambda: None, lambda: now)
+        asked = asyncio.ensure_future(picker.choose(question_menu("Sure?", yes="Yes", no="No")))
+        await asyncio.sleep(0)
+        now += 1.0
+        for key in "fix 2 bugs":
+            picker.type(key)
+        picker.enter()
+        await asyncio.sleep(0)
+        assert not asked.done()
+        now += 1.0
+        picker.type("2")
+        return present(await asked).value
+
+    assert asyncio.run(answered()) == "no"
+
+
 def test_keys_choose_or_cancel_without_a_trace(terminal):
     for count, (keys, expected) in enumerate(CHOICES, 1):
         pick(terminal, "fruits", "Which fruit?").type(keys)
