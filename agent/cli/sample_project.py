@@ -96,7 +96,8 @@ SAMPLE_WINDOW_TOKENS = 40_000  # of the demo: small enough to compact within a m
 def with_sample(options: Options) -> Options:
     """Create the sample project if needed; returns the options of a run in it. Raises UsageError."""
     folder = Path(options.folder or "") / SAMPLE_FOLDER
-    if (folder / "README.md").is_file():
+    resumes = options.continue_ or options.resume is not None
+    if not resumes and (folder / "README.md").is_file():
         remark = f"continuing in the sample project {folder}; delete it to begin with a new one"
         options = replace(options, remarks=(*options.remarks, remark))
     try:

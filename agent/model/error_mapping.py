@@ -283,7 +283,8 @@ def map_connection_error(place: str, host: str, error: BaseException, proxy: str
         patience_s = LOCAL_RESTART_S if is_local else None
         return TransientError(text, cause="refused", patience_s=patience_s)
     message = _first_words(causes[1:] or causes) or why  # the client's own message is always the same
-    message = re.sub(r"^\[Errno -?\d+\] ", "", message)
+    if message.startswith("[Errno "):
+        message = message.partition("] ")[2]
     return no_connection(f"cannot connect to {where}: {message}")
 
 

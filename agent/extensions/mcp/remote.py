@@ -176,6 +176,8 @@ def _error_line(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     text = str(error).strip().partition("\n")[0]
+    if text.startswith("[Errno "):  # a number that means nothing to the user
+        text = text.partition("] ")[2]
     return text or type(error).__name__
 
 

@@ -85,7 +85,7 @@ def test_choosing_none_leaves_no_trace_and_no_success(project: Path) -> None:
             assert terminal.text == "error: no session was chosen"
             assert terminal.modes == terminal.initial_modes
     with PtyTerminal(project, argv=forked_makeroom("--offline --resume --plain")) as terminal:
-        terminal.sees("  3  10 min ago  1 prompt  question 0", "Number (").type("\r")
+        terminal.sees("  3  question 0", "Number (").type("\r")
         assert terminal.ends() == 130
     assert files(project) == before
 

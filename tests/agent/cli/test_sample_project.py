@@ -37,6 +37,7 @@ def test_the_sample_project_is_made_once_and_its_program_runs(
     again = with_sample(Options(folder=str(tmp_path), context_window=9))
     assert again.context_window == 9 and options.remarks == ()
     assert again.remarks == (f"continuing in the sample project {folder}; delete it to begin with a new one",)
+    assert with_sample(Options(folder=str(tmp_path), continue_=True)).remarks == ()
     assert (options.window_flag, Options().window_flag) == ("--sample", "--context-window")
     assert (folder / "README.md").read_text() == "mine"
     monkeypatch.setattr("sys.argv", ["report.py", str(folder / "logs" / "station-1.txt")])

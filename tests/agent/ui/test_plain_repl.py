@@ -105,7 +105,7 @@ def test_line_mode_takes_what_is_typed_in_the_charset_of_the_locale(tmp_path):
 
 def test_line_by_line_a_number_chooses(tmp_path):
     with PtyTerminal(tmp_path, argv=scripted(tmp_path, "--plain")) as terminal:
-        terminal.sees(">").type("pick fruits\r").sees("Which fruit?", "  2  no. 1  banana", "Number (")
+        terminal.sees(">").type("pick fruits\r").sees("Which fruit?", "  2  banana  (no. 1)", "Number (")
         terminal.type("x\r").sees("'x' is not one of the numbers above")
         terminal.until(lambda: terminal.text.count("Number (") == 2)
         terminal.type("2\r").logged("picked 'banana'").type("pick question\r").sees("Sure?")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import urllib.request
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -72,7 +73,10 @@ def test_a_login_is_kept_privately_used_and_refreshed(tmp_path: Path) -> None:
 
 
 @pytest.mark.sweep
-def test_headers_are_sent_and_refusals_are_one_line(tmp_path: Path) -> None:
+def test_headers_are_sent_and_refusals_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: Any, **__: Any) -> None:
+        raise socket.gaierror(-2, "Name not known")
+
     async def run() -> None:
         source = source_in(tmp_path)
         await source.open(tmp_path, {})
@@ -91,6 +95,10 @@ def test_headers_are_sent_and_refusals_are_one_line(tmp_path: Path) -> None:
         gone = remote(source, url="http://127.0.0.1:9/mcp")
         await gone.begin()
         assert gone.failure == "All connection attempts failed"
+        monkeypatch.setattr("socket.getaddrinfo", unknown)
+        nowhere = remote(source, url="http://host.invalid/mcp")
+        await nowhere.begin()
+        assert nowhere.failure == "Name not known"
         await source.close()
 
     asyncio.run(run())
