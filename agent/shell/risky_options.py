@@ -292,7 +292,8 @@ def _inner_command(words: Words) -> int | None:
     at = 1
     while at < len(words) and (words[at].startswith("-") or "=" in words[at] or operands):
         word = words[at]
-        operands -= not word.startswith("-")
+        if operands and not word.startswith("-"):
+            operands -= 1
         if word.startswith("--") and len(word) > 2:
             return 0
         at += 2 if word.startswith("-") and word[1:] and word[-1] in valued else 1
