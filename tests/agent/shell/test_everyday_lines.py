@@ -8,8 +8,9 @@ import time
 import pytest
 
 from agent.permissions.rules import judge_call
-from tests.agent.shell.reading_project import ReadingProject, lines_of
 from tools.base import Access
+
+from .reading_project import ReadingProject, lines_of
 
 LINES = lines_of("everyday_lines.txt")
 MAX_ASKED_SHARE = 0.03
