@@ -169,6 +169,28 @@ def test_a_new_repository_makes_git_status_run_no_program(project: Path, setting
     assert (kept.read_text() if kept.exists() else None) == (None if left is None else SETTINGS + left)
 
 
+@pytest.mark.parametrize("is_new", [True, False])
+def test_settings_of_a_new_repository_at_the_top_run_no_program(tmp_path: Path, is_new: bool) -> None:
+    """The directory was none, or a part of the repository above it."""
+    project = tmp_path.resolve()
+    guard = project_guard(project, project.parent)
+    guard.restores = False
+
+    async def main() -> list[str]:
+        if not is_new:
+            git(project, "init", "-q")
+        await guard.begin()
+        git(project, "init", "-q")
+        with (project / ".git/config").open("a") as file:
+            file.write("[core]\n\tfsmonitor = touch ran\n")
+        await guard.end()
+        return await guard.look_at_links()
+
+    told = asyncio.run(main())
+    assert any("renamed to" in line for line in told) is is_new
+    assert ("fsmonitor" in (project / ".git/config").read_text()) is not is_new
+
+
 def test_settings_behind_a_link_or_beside_a_worktree_run_no_program(project: Path) -> None:
     guard = project_guard(project, project.parent)
     guard.restores = False

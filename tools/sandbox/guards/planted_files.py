@@ -78,14 +78,19 @@ def put_aside(folder: int, path: str) -> str:
     return aside
 
 
-def report_planted(folder: Path, since: float, reported: set[str]) -> list[str]:
-    """Return a line about files changed since a time that other programs run, unless `reported`. Blocks."""
+def report_planted(
+    folder: Path, since: float, reported: set[str], *, is_repository: bool = True
+) -> list[str]:
+    """Return a line about files changed since a time that other programs run, unless `reported`. Blocks.
+
+    is_repository: the directory had a `.git` of its own at that time, whose settings are protected otherwise
+    """
     try:
         top = safe_open(str(folder), LISTED_FOLDER)
     except OSError:
         return []
     with closing(top):
-        names = list(_planted(top, since))
+        names = list(_planted(top, since, is_repository))
         aside = {name: new for name in names if (new := _put_settings_aside(top, name))}
         found = Counter(name for name in names if name not in reported and name not in aside)
     reported.update(found)
@@ -106,7 +111,7 @@ def report_planted(folder: Path, since: float, reported: set[str]) -> list[str]:
     ]
 
 
-def _planted(top: int, since: float) -> Iterator[str]:
+def _planted(top: int, since: float, is_repository: bool) -> Iterator[str]:
     """Yield the changed files that other programs run, or their directory for directories of programs."""
     scripts = _configured_scripts(top)
     waiting = deque([""])
@@ -123,7 +128,7 @@ def _planted(top: int, since: float) -> Iterator[str]:
             path = f"{place}/{name}" if place else name
             is_folder = entry.is_dir(follow_symlinks=False)
             if name == ".git" and is_folder:
-                yield from _git_files(top, path, since)
+                yield from _git_files(top, path, since, is_protected=path == ".git" and is_repository)
             elif is_folder:
                 waiting += [path] if name not in _UNSEEN and path.count("/") < MAX_DEPTH else []
             elif in_programs or in_run_later or name == ".git" or name in _RUN_FILES or path in scripts:
@@ -131,7 +136,7 @@ def _planted(top: int, since: float) -> Iterator[str]:
                     if entry.stat(follow_symlinks=False).st_ctime > since - _CLOCK_S:
                         yield place if in_programs else path
         if place and _is_git_directory(names):
-            yield from _git_files(top, place, since)
+            yield from _git_files(top, place, since, is_protected=False)
 
 
 def _is_git_directory(names: Container[str]) -> bool:
@@ -150,13 +155,13 @@ def _entries(top: int, place: str) -> Iterator[os.DirEntry[str]]:
         yield from found
 
 
-def _git_files(top: int, git: str, since: float) -> Iterator[str]:
+def _git_files(top: int, git: str, since: float, *, is_protected: bool) -> Iterator[str]:
     """Yield the changed files of a git directory that git acts on, and an open rebase that runs commands.
 
-    Those of the project's own repository are protected otherwise.
+    Those of a repository that `is_protected` cannot have changed.
     """
     paths = []
-    if git != ".git":
+    if not is_protected:
         paths = [f"{git}/{name}" for name in _STEERING_NAMES]
         with suppress(OSError):
             hooks = names_in(top, f"{git}/hooks")

@@ -85,6 +85,7 @@ class ProjectGuard(Struct):
     _running: int = 0  # the number of sandboxed commands
     _reported_links: set[str] = field(default_factory=set)
     _since: float | None = None  # the start of the first command that `look_at_links` has not covered
+    _was_repository: bool = True  # the project had a `.git` then
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _ending: set[asyncio.Task[None]] = field(default_factory=set)
     _linking: asyncio.Task[None] | None = None
@@ -124,6 +125,8 @@ class ProjectGuard(Struct):
                 within = islice(_repositories_in(states[places[0]]), 10)  # each takes 1 ms for a command
                 self._keep_repositories([place.path for place in places[1:]], [*within], first=first)
                 self._ways.hold(self._ways_to_protected(held, states), first=first)
+                if self._since is None:
+                    self._was_repository = os.path.lexists(self.folder / ".git")
                 return states
 
             if first:
@@ -245,7 +248,10 @@ class ProjectGuard(Struct):
 
         def look() -> list[str]:
             self._reported_links |= self._reported
-            planted = report_planted(self.folder, since, self._reported_links)
+            planted = report_planted(
+                self.folder, since, self._reported_links, is_repository=self._was_repository
+            )
+            self._was_repository = os.path.lexists(self.folder / ".git")
             return [*planted, *report_changed_links(self.folder, since, self._reported_links)]
 
         return await in_thread(FILE_TIMEOUT_S, lambda _: look())
