@@ -271,7 +271,7 @@ class SessionSandbox(Struct):
             sandboxed=self.level != "none",
             sandbox_holds=holds,
             sandbox_required=required,
-            widened=bool(store.sandbox.write),
+            written=tuple(str(self._place(path)) for path in store.sandbox.write),
             git_settings_held=bool(runner.profile and runner.profile.holds_git_settings),
             withheld=(self._barred or self._find_barred()).withheld if restricted else (),
             real_path=os.path.realpath,

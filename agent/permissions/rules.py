@@ -36,7 +36,7 @@ class PermissionRules(Struct, frozen=True):
 
     sandboxed          commands run in a sandbox
     sandbox_holds      in the sandbox commands can write none of the user's files
-    widened            commands in the sandbox may also write to places outside the project
+    written            places outside the project to which commands in the sandbox may also write
     git_settings_held  they cannot change the settings of the project's repository
     sandbox_required   no command may run without a sandbox
     asks_sandboxed     sandboxed commands need approval too
@@ -58,7 +58,7 @@ class PermissionRules(Struct, frozen=True):
     home: str = ""
     sandboxed: bool = False
     sandbox_holds: bool = False
-    widened: bool = False
+    written: tuple[str, ...] = ()
     git_settings_held: bool = False
     sandbox_required: bool = False
     asks_sandboxed: bool = False
@@ -335,7 +335,7 @@ def _outside_need(access: Access, rules: PermissionRules) -> str:
     if not needed and rules.git_settings_held:
         needed = shell.git_settings_need(access.target, seen)
     # A directory that the user has opened in the sandbox may contain the system file.
-    return needed or ("" if rules.widened else shell.system_file_need(access.target, seen))
+    return needed or ("" if rules.written else shell.system_file_need(access.target, seen))
 
 
 def own_program_warning(access: Access, rules: PermissionRules) -> str:
@@ -355,13 +355,13 @@ def _harmless_outside(access: Access, rules: PermissionRules, needed: str) -> st
     """
     seen = rules.standpoint(access)
     judge = rules.judge
-    if seen is None or judge is None or not rules.may_leave or rules.widened:
+    if seen is None or judge is None or not rules.may_leave:
         return ""
     if needed:
-        reads = shell.reads_outside(access.target, seen, judge)
+        reads = not rules.written and shell.reads_outside(access.target, seen, judge)
         return "it only reads, and cannot work in the sandbox" if reads else ""
     may_write = rules.git_settings_held and not rules.asks_sandboxed
-    if may_write and shell.adds_plain_settings(access.target, seen, judge):
+    if may_write and shell.adds_plain_settings(access.target, seen, judge, rules.written):
         return "it only adds plain settings of git, which the sandbox blocks"
     return ""
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Mapping, Sequence
 
+from tools.files import is_inside
 from transcripts.patterns import lazy_pattern
 
 from .git_files import parse_settings
@@ -42,16 +43,31 @@ _PATTERNS = {name: lazy_pattern(pattern) for name, pattern in _VALUES.items()}
 _STEERING = ("GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_CONFIG", "GIT_CEILING_DIRECTORIES")
 
 
-def adds_plain_settings(line: str, seen: Standpoint, judge: ReadingJudge) -> bool:
-    """Return whether each command of a line adds a plain value to the settings of the project."""
+def adds_plain_settings(
+    line: str, seen: Standpoint, judge: ReadingJudge, written: Sequence[str] = ()
+) -> bool:
+    """Return whether each command of a line adds a plain value to the settings of the project.
+
+    written: places outside the project where a sandboxed command could put another program named git
+    """
     here = seen.places.cwd or seen.places.folder
     if not line.lstrip().startswith("git") or not may_run_outside(seen):
+        return False
+    if any(_may_steer(path, seen) for path in written):
         return False
     judged = judge.judge(line, here)
     if not judged or any(command.is_trap or not command.doubt for command in judged):
         return False
     added = [_added_setting(command.words) for command in judged]
     return "" not in added and len({*added}) == len(added) and _lacks(added, here, seen)
+
+
+def _may_steer(written: str, seen: Standpoint) -> bool:
+    """Return whether a writable place contains programs or the user's settings of git."""
+    path = seen.files.variable("PATH").split(":")
+    return is_inside(seen.places.home, written) or any(
+        is_inside(written, each) or is_inside(each, written) for each in path
+    )
 
 
 def _added_setting(words: Words) -> str:

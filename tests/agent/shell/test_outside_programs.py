@@ -241,6 +241,11 @@ def test_a_first_plain_value_of_a_git_setting_needs_no_question(project: Project
     assert project.judge(line).sandboxed, "where the settings are not protected"
     rule = Rule("bash", "git config *")
     assert project.judge(line, git_settings_held=True, ask=(rule,)).answer == "ask"
+    for written, inside in (("notes", False), ("", True), ("../bin", True), ("../bin/git", True)):
+        place = os.path.normpath(project.home / written)
+        rules = replace(project.rules(git_settings_held=True), written=(place,))
+        access = Access("run", line, cwd=str(project.folder))
+        assert judge_call("bash", (access,), rules).sandboxed is inside, place
     (project.folder / "sub/.git").mkdir(parents=True, exist_ok=True)
     assert project.judge(line, git_settings_held=True, cwd="sub").sandboxed
 
@@ -308,7 +313,7 @@ def test_a_system_file_is_asked_about_once_for_a_run_outside(project: Project, l
     outside = f"{why}, and runs outside the sandbox: the sandbox blocks writes to /etc/yy"
     assert judged(rules) == Verdict("ask", outside, binding=True)
     inside = Verdict("ask", why, sandboxed=True, binding=True)
-    assert judged(replace(rules, widened=True)) == inside  # the sandbox may write there
+    assert judged(replace(rules, written=("/x",))) == inside  # the sandbox may write there
     unprivileged = Unwritable(str(project.folder), project.environ)
     assert judged(replace(rules, reading=lambda: unprivileged)) == inside  # it fails everywhere
     assert judged(replace(rules, mode="dontAsk")).answer == "deny"
@@ -339,7 +344,7 @@ def test_nothing_is_read_outside_unasked_where_commands_may_write_its_settings(p
     call = (Access("run", "docker ps", cwd=str(project.folder)),)
     assert judge_call("bash", call, rules).answer == "allow"
     for changed in (
-        replace(rules, widened=True),
+        replace(rules, written=("/x",)),
         replace(rules, home=str(project.folder)),
         replace(rules, home=f"{project.folder}/home"),
         replace(rules, home=""),
