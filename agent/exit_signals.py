@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Coroutine
 from typing import Any
 
 
@@ -21,3 +22,13 @@ def cancel_on_signals(task: asyncio.Future[Any], signalled: list[int]) -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop, number)
+
+
+async def run_until_signal(work: Coroutine[Any, Any, int], signalled: list[int]) -> int:
+    """Return the exit code of a piece of work, or the one that follows from a signal that ended it."""
+    task = asyncio.ensure_future(work)
+    cancel_on_signals(task, signalled)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        return signalled[0] if signalled else 130

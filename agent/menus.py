@@ -96,25 +96,16 @@ def session_menu(summaries: list[SessionSummary], now: float, masks: SecretMasks
     return Menu("Resume which session?", rows)
 
 
-def in_use_menu(error: SessionInUse, leave: str) -> Menu:
-    """Return the menu for a session in use: view, fork, or leave, whose text is given."""
-    who = f"pid {error.pid}" if error.pid else "another process"
-    return question_menu(
-        f"Session {error.sid} is in use by {who}",
-        view="View: print the conversation so far",
-        fork="Fork: continue in a copy and leave the original unchanged",
-        leave=leave,
-    )
-
-
-def elsewhere_menu(error: FromElsewhere, leave: str) -> Menu:
-    """Return the menu for a session from elsewhere: view, adopt, or leave, whose text is given."""
-    return question_menu(
-        f"Session {error.sid} was not recorded on this machine",
-        view="View: print the conversation so far",
-        adopt="Continue: in a copy, without its system prompt and tools",
-        leave=leave,
-    )
+def copy_menu(error: SessionInUse | FromElsewhere, leave: str) -> Menu:
+    """Return the menu for a session that continues only in a copy: view, copy, or leave with this text."""
+    if isinstance(error, SessionInUse):
+        why = f"is in use by {f'pid {error.pid}' if error.pid else 'another process'}"
+        how = "Fork: continue in a copy and leave the original unchanged"
+    else:
+        why = "was not recorded on this machine"
+        how = "Continue: in a copy, without its system prompt and tools"
+    view = "View: print the conversation so far"
+    return question_menu(f"Session {error.sid} {why}", view=view, copy=how, leave=leave)
 
 
 def _size(size: int) -> str:

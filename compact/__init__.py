@@ -8,8 +8,6 @@ from transcripts.lazy_door import lazy_door
 if TYPE_CHECKING:
     from .breakpoints import *
     from .clearing import *
-    from .context_figures import *
-    from .dropping import *
     from .estimate import *
     from .identifiers import *
     from .invariants import *
@@ -37,8 +35,6 @@ __getattr__ = lazy_door(
     {
         "breakpoints": "cache_breakpoints",
         "clearing": "call_label clear_candidates placeholder_edit",
-        "context_figures": "ContextReport",
-        "dropping": "plan_drop",
         "estimate": "Calibration",
         "identifiers": "MIN_LINE_CHARS OLD_TEXT_ARGUMENTS block_texts joined_text names strings",
         "invariants": "problems",
@@ -49,8 +45,10 @@ __getattr__ = lazy_door(
         "pipeline": "REACTIVE_RUNGS dry_run plan quiet_below",
         "preparation": "Preparation",
         "prices": "NEVER_PAYS_BACK PriceList Prices Spending",
-        "replacement": "COMMANDS_HEADING DIRECTORY_HEADING PINS_HEADING",
-        "report": "COLD_RETURN ANNOUNCED_LAYERS compaction_notice is_announced propose rewrite_note",
+        "replacement": "EnvironmentHeading",
+        "report": (
+            "ANNOUNCED_LAYERS COLD_RETURN ContextReport compaction_notice is_announced propose rewrite_note"
+        ),
         "request_bills": "UNUSED_SUMMARY BilledAgain RequestBill",
         "restoring": "FileTouch NeededText PutBackRules",
         "server_cache": "learned_prices",
@@ -62,6 +60,6 @@ __getattr__ = lazy_door(
         ),
         "summary_prompt": "summary_messages summary_usage",
         "tokens": "TokenCounter",
-        "uncompact": "Evicted in_force plan_undo",
+        "uncompact": "Evicted in_force plan_drop plan_undo",
     },
 )

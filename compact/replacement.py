@@ -7,6 +7,7 @@ newest request is still being worked on, and where to continue.
 """
 
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from itertools import chain
 
 from msgspec.structs import replace
@@ -23,15 +24,19 @@ from .user_messages import alike, user_messages
 
 SUMMARY_HEADING = "## Model summary\n"  # which a pasted text, such as a pull request, will not contain
 STATE_HEADING = "## Current state"
-# Headings of environment texts that the replacement generates from live values instead.
-PINS_HEADING = "# Pins"
-COMMANDS_HEADING = "# Background commands"
-DIRECTORY_HEADING = "# Current directory"
 _FROM_FACT = lazy_pattern(r"[a-z -]+ \(r(\d+)\):")  # a line of the live state
 ENVIRONMENT_HEADING = "## Environment"
 WORDS_HEADING = "## All user messages, verbatim (newest last)"
 CONTINUE_BELOW = "Continue with the messages below."
 SUMMARY_RESERVE_TOKENS = 1_500  # that replacement and tail leave for a summary of usual size
+
+
+class EnvironmentHeading(StrEnum):
+    """The headings of environment texts that the replacement generates from live values instead."""
+
+    PINS = "# Pins"
+    COMMANDS = "# Background commands"
+    DIRECTORY = "# Current directory"
 
 
 def summary_reserve(room: int) -> int:
@@ -176,7 +181,7 @@ def _environment(situation: Situation, entries: Sequence[Entry], room: int) -> I
             if text is None or text.startswith(SKILL_START):
                 continue
             kind = text.strip().partition("\n")[0]
-            if kind not in (PINS_HEADING, COMMANDS_HEADING, DIRECTORY_HEADING):
+            if kind not in tuple(EnvironmentHeading):
                 newest[kind] = (entry.seq, text.strip())
     shown = dict[str, str]()
     for kind, (seq, text) in sorted(newest.items(), key=lambda item: len(item[1][1])):

@@ -3,6 +3,8 @@
 A compaction is a set of edits with an id. Undoing it removes these edits, whatever came later. The view is
 then as if it had never happened, without the thinking that was produced while it was in force, because that
 is bound to what was shown then.
+
+The opposite, dropping one block at the user's request, is planned here too.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from transcripts import (
     Fact,
     Fold,
     Folded,
+    PartKind,
     Reply,
     Result,
     ToolUseBlock,
@@ -27,11 +30,13 @@ from transcripts import (
     content_text,
 )
 
-from .clearing import PLACEHOLDER_TOKENS, call_label
+from .clearing import PLACEHOLDER_TOKENS, call_label, is_placeholder, is_replaced, strike_edits
 from .invariants import changed_span, dropped_by_undo
 from .page_references import resolved_references
+from .report import propose
 from .settings import CRITICAL_PERCENT
-from .situation import CannotChange, Situation
+from .shown_blocks import ShownBlock
+from .situation import CannotChange, Proposal, Situation
 
 MAX_BEGINNING_CHARS = 60  # of the beginning of a message
 MAX_BEGINNING_SOURCE_CHARS = 400  # of the text that the beginning is taken from
@@ -220,3 +225,33 @@ def _beginning(blocks: tuple[Block, ...]) -> str:
     text = content_text(tuple(block for block in blocks if not isinstance(block, ToolUseBlock)))
     line = " ".join((text[:MAX_BEGINNING_SOURCE_CHARS] or ", ".join(calls)).split())
     return line if len(line) <= MAX_BEGINNING_CHARS else f"{line[: MAX_BEGINNING_CHARS - 1]}…"
+
+
+def plan_drop(situation: Situation, name: str) -> Proposal | CannotChange:
+    """Plan to drop the block with this id, which is the id in the list or the one that recalls it."""
+    folded = situation.folded
+    blocks = ShownBlock.largest(situation.view, situation.calibration.text_slope(folded))
+    found = (each for each in blocks if name in (each.id, each.recall_id, f"r{each.part.seq}"))
+    block = next(found, None)
+    if block is None:
+        return CannotChange(f"cannot drop {name}: no block in the context has this id (see /context)")
+    edits = strike_edits(folded, block.part, situation.counter)
+    if not edits:
+        return CannotChange(f"cannot drop {block.id}: {_why_not(block, folded)}")
+    return propose(situation, "drop", "manual", edits, dropped=f"{block.recall_id} ({block.label})")
+
+
+def _why_not(block: ShownBlock, folded: Folded) -> str:
+    """Return the reason why a block cannot be dropped, with a remedy if there is one."""
+    part = block.part
+    fold = folded.edits.covering(part.seq)
+    made = next((made for made in reversed(in_force(folded)) if fold in made.edits), None)
+    if made is not None:
+        replaces = f"it ({block.label}) replaces messages that {made.id} summarized"
+        return f"{replaces}. /uncompact {made.id} shows these messages again"
+    values = part.block.input.values() if isinstance(part.block, ToolUseBlock) else ()
+    if is_replaced(part) or any(isinstance(value, str) and is_placeholder(value) for value in values):
+        return "it is no longer shown. /recall shows it"
+    if part.kind is PartKind.THINKING:
+        return "thinking cannot be dropped by itself"
+    return "it is shorter than a placeholder would be"

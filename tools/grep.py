@@ -128,7 +128,7 @@ async def search(arguments: GrepArguments, call: ToolCall, limit_s: float = SEAR
     notes: Sequence[str] = ()
     with os_errors_explained(root, context.folder):
         if arguments.glob is None and await in_thread(
-            FILE_TIMEOUT_S, lambda abandoned: _is_walked(root, context)
+            FILE_TIMEOUT_S, lambda abandoned: Path(root).is_dir() and can_search_folders(context, root)
         ):
             output = await search_folder(context, request, limit_s)
         if output.message:
@@ -139,10 +139,6 @@ async def search(arguments: GrepArguments, call: ToolCall, limit_s: float = SEAR
     if output.message:
         raise ToolError(_unusable(output.message, context))
     return _result(arguments, request, notes, context, output)
-
-
-def _is_walked(root: str, context: ToolContext) -> bool:
-    return Path(root).is_dir() and can_search_folders(context, root)
 
 
 def _unusable(message: str, context: ToolContext) -> str:

@@ -58,7 +58,7 @@ class RecordsGuard(Struct):
                 return
             for store in self._stores:
                 with suppress(OSError):
-                    store.keep_spare(copy.path_of(self._name(store)))
+                    store.keep_spare(copy.files.path_of(self._name(store)))
             if self._running or busy or self._unchecked:
                 self._tell_of(await asyncio.to_thread(copy.restore, self._live()))
             await asyncio.to_thread(copy.adopt, self._live())

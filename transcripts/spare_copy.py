@@ -71,10 +71,6 @@ class SpareCopy:
         self._copied_bytes = 0
         self._lines: list[bytes] = []  # of the index, for after a crash
 
-    def path_of(self, name: str) -> Path:
-        """Return the path of a file's copy, creating its directory. Raises OSError."""
-        return self.files.path_of(name)
-
     def newest_texts(self) -> list[str]:
         """Return the transcripts and outputs that are kept, most recently changed first."""
         folders = (kept for base, kept in self.index.items() if not base.startswith(WRITTEN_ONCE))

@@ -12,7 +12,7 @@ from agent.extensions.hooks import RunCommand, named_files
 from agent.loop import SessionSandbox
 from tools.access import command_access
 from tools.files import FileError
-from tools.processes import OwnCommand, OwnCommandEnd, command_runner, run_own_command
+from tools.processes import OwnCommandEnd, command_runner, run_own_command
 from tools.sandbox import SupervisorLost
 
 
@@ -34,9 +34,10 @@ def commands_within(
         await sandbox.check()
         access = command_access(line, sandbox.tools.folder)
         sandboxed = sandbox.level != "none" and not sandbox.permissions.rules.runs_open(access)
-        command = OwnCommand(line, given=given, variables={"CLAUDE_PROJECT_DIR": str(sandbox.tools.folder)})
+        runner = command_runner(sandbox.tools)
+        variables = {"CLAUDE_PROJECT_DIR": str(sandbox.tools.folder)}
         try:
-            return await run_own_command(command_runner(sandbox.tools), command, sandboxed=sandboxed)
+            return await run_own_command(runner, line, given, variables=variables, sandboxed=sandboxed)
         except (SupervisorLost, FileError) as error:
             raise OSError(str(error)) from error
 

@@ -235,10 +235,6 @@ class Worktree(Struct, frozen=True):
         left_out = _left_out(await self._copies(git))
         return (await _run(git, self.project, _WORK, str(self.path), base, *left_out)).rstrip()
 
-    async def discard(self, git: GitRunner, start: Path) -> None:
-        """Remove the worktree, in which nothing has changed, and its branch, which began in `start`."""
-        await self._remove(git, start)
-
     async def merge(self, git: GitRunner) -> None:
         """Commit the changes in the worktree, and merge its commits into the project's branch.
 
@@ -264,11 +260,12 @@ class Worktree(Struct, frozen=True):
         for name in records:
             _move_records(self.path / name, self.project / name)
         try:
-            await self._remove(git, self.project)
+            await self.discard(git, self.project)
         except UsageError as error:
             raise UsageError(f"cannot remove the worktree {self.name}: {error}") from error
 
-    async def _remove(self, git: GitRunner, start: Path) -> None:
+    async def discard(self, git: GitRunner, start: Path) -> None:
+        """Remove the worktree, in which nothing has changed, and its branch, which began in `start`."""
         copies = (f":(top,literal){name}" for name in await self._copies(git))
         await _run(git, start, _REMOVE, str(self.path), self.name, *copies)
 

@@ -166,17 +166,17 @@ def _step(checkpoints: Checkpoints, target: PathState, last: FileChange) -> Rest
     interrupted = last.after in (None, UNSEEN)
     changed_since = last.after is None or checkpoints.scanner.differ(last.path, last.after, now)
     new = store.get(target.value) if target.kind == "file" else b""
-    folder = {target.kind, now.kind} <= {"dir", "none"}
+    step = RestoreStep(
+        last.path,
+        action="restore",
+        added=0,
+        removed=0,
+        changed_since=changed_since,
+        target=target,
+        interrupted=interrupted,
+    )
     if not target.restorable or (new is None and target.value not in store.large):
-        return RestoreStep(
-            last.path,
-            action="lost",
-            added=0,
-            removed=0,
-            changed_since=changed_since,
-            target=target,
-            interrupted=interrupted,
-        )
+        return replace(step, action="lost")
     old = (store.get(now.value) if now.kind == "file" else None) or b""
     action: Action = "restore"
     if "none" in (target.kind, now.kind):
@@ -184,16 +184,8 @@ def _step(checkpoints: Checkpoints, target: PathState, last: FileChange) -> Rest
     elif (now.kind, now.value) == (target.kind, target.value):
         action = "mode"
     added, removed = line_counts(old, new) if new is not None else (0, 0)
-    return RestoreStep(
-        last.path,
-        action=action,
-        added=added,
-        removed=removed,
-        changed_since=changed_since,
-        target=target,
-        folder=folder,
-        interrupted=interrupted,
-    )
+    folder = {target.kind, now.kind} <= {"dir", "none"}
+    return replace(step, action=action, added=added, removed=removed, folder=folder)
 
 
 @contextmanager

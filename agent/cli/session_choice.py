@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from agent.app import Options, RunSetup
 from agent.errors import ChoiceCancelled, UsageError
-from agent.menus import Menu, MenuRow, elsewhere_menu, in_use_menu, session_menu
+from agent.menus import Menu, MenuRow, copy_menu, session_menu
 from agent.session import SessionRepository
 from agent.ui import at_screen, at_terminal, one_line
 from agent.version import program_name
@@ -43,9 +43,9 @@ def with_session(setup: RunSetup) -> RunSetup | None:
         try:
             files.require_own(path)
         except FromElsewhere as error:
-            return _resolve_foreign(chosen, error)
+            return _with_copy(chosen, error)
     pid = None if options.fork_session else lock_holder(path)
-    return chosen if pid is None else _resolve_in_use(chosen, SessionInUse(path.stem, pid or None))
+    return chosen if pid is None else _with_copy(chosen, SessionInUse(path.stem, pid or None))
 
 
 def _pick(repository: SessionRepository, setup: RunSetup) -> str:
@@ -64,29 +64,18 @@ def _pick(repository: SessionRepository, setup: RunSetup) -> str:
     return row.value
 
 
-def _resolve_in_use(setup: RunSetup, error: SessionInUse) -> RunSetup | None:
+def _with_copy(setup: RunSetup, error: SessionInUse | FromElsewhere) -> RunSetup | None:
+    """Let the user view a session that continues only in a copy, copy it, or quit."""
     if not can_ask(setup.options):
         raise error
-    row = choose_from(in_use_menu(error, "Quit"), setup.options)
+    row = choose_from(copy_menu(error, "Quit"), setup.options)
     match row.value if row else "leave":
         case "view":
             run_sessions(["show", error.sid], setup.folder)
             return None
-        case "fork":
+        case "copy" if isinstance(error, SessionInUse):
             return replace(setup, options=replace(setup.options, fork_session=True))
-        case _:
-            raise ChoiceCancelled(str(error))
-
-
-def _resolve_foreign(setup: RunSetup, error: FromElsewhere) -> RunSetup | None:
-    if not can_ask(setup.options):
-        raise error
-    row = choose_from(elsewhere_menu(error, "Quit"), setup.options)
-    match row.value if row else "leave":
-        case "view":
-            run_sessions(["show", error.sid], setup.folder)
-            return None
-        case "adopt":
+        case "copy":
             options = replace(setup.options, from_elsewhere=True, fork_session=False, at=None)
             return replace(setup, options=options)
         case _:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, get_args
+from collections.abc import Iterator, Sequence
+from typing import get_args
 
 from agent.app import Controller, choose_items, item_lines, project_items, record_decision, session_hooks
 from agent.events import CommandOutput, Event, Notice
@@ -172,7 +172,11 @@ async def show_agents(controller: Controller, argument: str) -> Event | None:
             int(noted.get("since") or 0),
         )
         return CommandOutput(text)
-    earlier = [_earlier_line(about) for about in notes if about.get("number") not in known]
+    earlier = [
+        f"#{about.get('number')}  {about.get('agent')}  {about.get('task')}  (in an earlier run)"
+        for about in notes
+        if about.get("number") not in known
+    ]
     lines = [*earlier, *map(agent_line, known.values())]
     controller.emit(CommandOutput("\n".join([*(lines or ["no agents yet"]), *_definition_lines(controller)])))
     await pool.let_ask()
@@ -201,10 +205,6 @@ def agent_line(agent: Agent) -> str:
     figures = f"{pluralize(agent.requests, 'request')}, {format_count(agent.tokens)} tokens"
     cost = f", ${agent.dollars:.4f}" if agent.dollars else ""  # prices may be unknown
     return f"#{agent.number}  {agent.name}  {agent.task}  ({state}; {figures}{cost})"
-
-
-def _earlier_line(about: Mapping[str, Any]) -> str:
-    return f"#{about.get('number')}  {about.get('agent')}  {about.get('task')}  (in an earlier run)"
 
 
 def _with_condition(entry: HookEntry) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from agent.app import Controller, claude_rules, offered_rules
 from agent.events import CommandOutput, Event, Notice
-from agent.permissions import Rule
 
 
 def import_rules(controller: Controller, wanted: str) -> Event:
@@ -30,8 +29,4 @@ def import_rules(controller: Controller, wanted: str) -> Event:
         return Notice(f"unknown rule {wanted!r}; run /permissions import to list the rules", "warning")
     for rule in chosen:
         store.allow_always(rule)
-    return Notice(f"always allowed in this project: {_listed(chosen)}")
-
-
-def _listed(rules: list[Rule]) -> str:
-    return ", ".join(map(str, rules))
+    return Notice(f"always allowed in this project: {', '.join(map(str, chosen))}")

@@ -16,7 +16,7 @@ from agent.errors import UsageError
 from agent.events import ClipboardCopy, CommandOutput, Event, Notice
 from agent.formatting import shorten, unquoted
 from agent.loop import show_resumed, tokens_when_cold
-from agent.menus import elsewhere_menu, in_use_menu, session_line, session_menu
+from agent.menus import copy_menu, session_line, session_menu
 from agent.ports import Chooser
 from agent.session import answers_of
 from agent.version import program_name
@@ -108,19 +108,17 @@ async def resume_session(controller: Controller, argument: str) -> Event | None:
     except (SessionInUse, FromElsewhere) as error:
         if chooser is None:
             raise
-        stay = "Stay in this session"
-        in_use = isinstance(error, SessionInUse)
-        menu = in_use_menu(error, stay) if isinstance(error, SessionInUse) else elsewhere_menu(error, stay)
-        row = await chooser.choose(menu)
+        row = await chooser.choose(copy_menu(error, "Stay in this session"))
         if row is not None and row.value == "view":
             folder = controller.setup.folder
             masks = controller.setup.masks
             text = await asyncio.to_thread(conversation_text, error.sid, folder, masks)
             return CommandOutput(text)
-        if row is None or row.value not in ("fork", "adopt"):
+        if row is None or row.value != "copy":
             return None
         factory = controller.factory
-        copy = await (factory.fork_of(error.sid) if in_use else factory.adopt(error.sid))
+        is_foreign = isinstance(error, FromElsewhere)
+        copy = await (factory.adopt(error.sid) if is_foreign else factory.fork_of(error.sid))
         await controller.use(*copy, source="fork")
     await show_resumed(*controller.in_use, controller.emit, tokens_when_cold)
     return None

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 
 from agent.errors import RequestRejected, TransientError
-from transcripts import ToolUseBlock, check_shape, replace_surrogates
+from transcripts import ToolUseBlock, Usage, check_shape, replace_surrogates
 from transcripts.secrets import mask
 
 from .error_mapping import ended_early, invalid_response, quote, unreadable
@@ -288,6 +288,25 @@ def usage_figure(usage: Any, name: str) -> int:
     """Return a figure of a reply's usage; 0 if it is missing or not a plausible number."""
     count = usage.get(name) if isinstance(usage, dict) else None
     return int(count) if isinstance(count, int | float) and 0 <= count <= MAX_USAGE_TOKENS else 0
+
+
+def openai_usage(given: Any, prompt_name: str, output_name: str) -> Usage:
+    """Return the usage of a reply in one of OpenAI's protocols; missing and invalid figures count as 0."""
+    given = given if isinstance(given, dict) else {}
+    details = given.get(f"{prompt_name}_details")
+    prompt = usage_figure(given, prompt_name)
+    output = usage_figure(given, output_name)
+    places = ((details, "cached_tokens"), (given, "prompt_cache_hit_tokens"), (given, "cached_tokens"))
+    cached = min(prompt, next(filter(None, (usage_figure(*place) for place in places)), 0))
+    written = min(prompt - cached, usage_figure(details, "cache_write_tokens"))
+    thinking = usage_figure(given.get(f"{output_name}_details"), "reasoning_tokens")
+    return Usage(
+        input=prompt - cached - written,
+        output=output,
+        cache_read=cached,
+        cache_written=written,
+        thinking=min(output, thinking),
+    )
 
 
 def too_large(what: str) -> RequestRejected:

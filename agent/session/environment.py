@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from agent.formatting import shorten
-from compact import COMMANDS_HEADING, DIRECTORY_HEADING, PINS_HEADING, block_texts, in_force, pins_of
+from compact import EnvironmentHeading, block_texts, in_force, pins_of
 from tools.files import FileError, canonical_path, load_file
 from tools.processes import Inbox
 from tools.search import Checkout
@@ -55,7 +55,7 @@ MODEL_HEADING = "# Model"
 _MODEL_LINE = "Model: "
 PLAN_KEY = "plan mode"  # of news about it
 _COMMAND_TEXTS = (*COMMAND_TEXTS, OPEN_TEXT)
-_TELLS_OF_COMMANDS = ("[Background", COMMANDS_HEADING)
+_TELLS_OF_COMMANDS = ("[Background", EnvironmentHeading.COMMANDS)
 _COMMAND_ENDED = lazy_pattern(r"^(?:\[|- )?Background command (b\d+) \(", re.MULTILINE)
 BRANCH_INTERVAL_S = 2.0  # between two looks for the status line
 MAX_HEAD_BYTES = 4_096  # of the file that names the branch
@@ -117,7 +117,7 @@ def _model_text(model: str) -> str:
 
 def _cwd_text(cwd: str) -> str:
     where = "the project directory" if cwd == "." else _name(cwd)
-    return f"{DIRECTORY_HEADING}\nCommands run in {where}."
+    return f"{EnvironmentHeading.DIRECTORY}\nCommands run in {where}."
 
 
 def _knows_model(folded: Folded, model: str) -> bool:
@@ -134,7 +134,9 @@ def _knows_model(folded: Folded, model: str) -> bool:
 def _knows_cwd(folded: Folded, cwd: str) -> bool:
     """Return whether results and prompts last named this as the directory of commands."""
     own_words = own_words_sent(folded) if folded.entries else []
-    last = next((text for _, text in reversed(own_words) if text.startswith(DIRECTORY_HEADING)), "")
+    last = next(
+        (text for _, text in reversed(own_words) if text.startswith(EnvironmentHeading.DIRECTORY)), ""
+    )
     return last == _cwd_text(cwd) if last else cwd == "."
 
 
@@ -194,13 +196,13 @@ def news_of_pins(folded: Folded) -> list[str]:
         return []
     made = (each for each in in_force(folded) if each.layer in ("summary", "ledger"))
     records = (each.seq for each in made if any(isinstance(edit, Fold) for edit in each.edits))
-    shown = (seq for seq, text in own_words_sent(folded) if text.startswith(PINS_HEADING))
+    shown = (seq for seq, text in own_words_sent(folded) if text.startswith(EnvironmentHeading.PINS))
     since = max((*records, *shown), default=0)
     before = pins_of(note for note in folded.metadata if note.seq < since).values()
     now = pins_of(folded.metadata).values()
     lines = [f"- pinned by the user; applies from now on: {text}" for text in now if text not in before]
     lines += [f"- no longer pinned; no longer applies: {text}" for text in before if text not in now]
-    return ["\n".join((PINS_HEADING, *lines))] if lines else []
+    return ["\n".join((EnvironmentHeading.PINS, *lines))] if lines else []
 
 
 def note_news(session: Session, inbox: Inbox) -> None:
@@ -276,7 +278,7 @@ def news_of_ended_commands(folded: Folded) -> tuple[int, str] | None:
         for job, line in running.items()
     ]
     first = min((begun[job] for job in running), default=0)
-    return (first, "\n".join((COMMANDS_HEADING, *lines))) if lines else None
+    return (first, "\n".join((EnvironmentHeading.COMMANDS, *lines))) if lines else None
 
 
 def _forget_ended(running: dict[str, str], blocks: Iterable[Block]) -> None:

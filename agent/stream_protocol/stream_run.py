@@ -6,7 +6,7 @@ import asyncio
 import sys
 
 from agent.app import RunSetup
-from agent.exit_signals import cancel_on_signals
+from agent.exit_signals import run_until_signal
 from agent.ui import RunOutput
 
 from .client_channel import start_reading
@@ -27,12 +27,7 @@ async def _run(setup: RunSetup, make_controller: MakeController) -> int:
     output = RunOutput("stream-json", setup.masks.text, setup.options.partial_messages)
     client = StreamInput(setup, output)
     start_reading(sys.stdin.fileno(), client.take)
-    task = asyncio.ensure_future(_conduct(client, make_controller, signalled))
-    cancel_on_signals(task, signalled)
-    try:
-        return await task
-    except asyncio.CancelledError:
-        return signalled[0] if signalled else 130
+    return await run_until_signal(_conduct(client, make_controller, signalled), signalled)
 
 
 async def _conduct(client: StreamInput, make_controller: MakeController, signalled: list[int]) -> int:

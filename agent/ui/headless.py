@@ -17,7 +17,7 @@ from typing import Any
 from agent.app import Controller, Options, RunSetup
 from agent.errors import AgentError, UsageError
 from agent.events import Emit, TurnFinished
-from agent.exit_signals import cancel_on_signals
+from agent.exit_signals import run_until_signal
 from agent.extensions.skills import style_in_use
 from agent.permissions import Rule
 from agent.ports import Approver, Deny, PermissionQuestion
@@ -58,19 +58,9 @@ MakeController = Callable[[Emit, Approver], Controller]
 
 def run_headless(setup: RunSetup, make_controller: MakeController) -> int:
     """Run one prompt to its end; return the exit code."""
-    prompt = _prompt(setup.options)
-    return asyncio.run(_run(setup, make_controller, prompt))
-
-
-async def _run(setup: RunSetup, make_controller: MakeController, prompt: str) -> int:
-    """Run to an exit code; a signal interrupts the run, and the same one again has its default effect."""
     signalled: list[int] = []
-    task = asyncio.ensure_future(_answer(setup, make_controller, prompt, signalled))
-    cancel_on_signals(task, signalled)
-    try:
-        return await task
-    except asyncio.CancelledError:
-        return signalled[0] if signalled else 130
+    work = _answer(setup, make_controller, _prompt(setup.options), signalled)
+    return asyncio.run(run_until_signal(work, signalled))
 
 
 async def _answer(setup: RunSetup, make_controller: MakeController, prompt: str, signalled: list[int]) -> int:

@@ -2,12 +2,12 @@
 
 from msgspec.structs import replace
 
-from compact.dropping import plan_drop
 from compact.layers.summary import FREED_TOO_LITTLE, finish_background
 from compact.pipeline import plan
 from compact.settings import CompactSettings
 from compact.situation import BackgroundSummary, CannotChange, CompactionPlan, Proposal, finish_plan
 from compact.summary_prompt import INSTRUCTION_TOKENS, summary_usage
+from compact.uncompact import plan_drop
 from tests.narrowing import narrow
 from transcripts.facts import Clear, Compacted, Fold
 from transcripts.messages import TextBlock, Usage

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from agent.app.context_building import shows
-from compact.dropping import plan_drop
 from compact.page_references import pages_referred_to, with_resolved_references, with_result_id
 from compact.settings import CompactSettings, Policy
 from compact.situation import Proposal
+from compact.uncompact import plan_drop
 from tests.narrowing import block_text, narrow
 from tests.sampling import scaled
 from tools.files import SeenFile

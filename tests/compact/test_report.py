@@ -5,11 +5,11 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from compact.context_figures import ContextReport
 from compact.pipeline import _fold_preview, dry_run
 from compact.prices import PriceList, Prices
 from compact.report import (
     COLD_RETURN,
+    ContextReport,
     compaction_notice,
     is_announced,
     predicted_and_real_cost,

@@ -22,7 +22,6 @@ from tools.processes import (
     CommandLimits,
     CommandRequest,
     HostQuestions,
-    OwnCommand,
     ProgressThrottle,
     Spool,
     command_runner,
@@ -392,7 +391,7 @@ def test_no_bash_of_the_project_runs_a_command(shell: BashSession) -> None:
     async def own() -> str:
         runner = command_runner(shell.context)
         try:
-            return (await run_own_command(runner, OwnCommand("echo fine", ""), sandboxed=False)).out
+            return (await run_own_command(runner, "echo fine", "", variables={}, sandboxed=False)).out
         finally:
             await runner.close()
 

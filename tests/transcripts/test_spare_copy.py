@@ -126,7 +126,7 @@ def test_the_record_of_the_running_session_is_put_back_and_continues(
     append_all(store, turn())
     copy = copy_of(project, place)
     name = f"{RECORDS_FOLDER}/{SID}.jsonl"
-    store.keep_spare(copy.path_of(name))
+    store.keep_spare(copy.files.path_of(name))
     copy.adopt([name])
     append_all(store, turn(6))
     run(project, DAMAGE[damage])
@@ -188,7 +188,7 @@ def test_after_a_kill_the_next_process_puts_the_records_back(project: Path, plac
     append_all(store, turn())
     copy = copy_of(project, place)
     name = f"{RECORDS_FOLDER}/{SID}.jsonl"
-    store.keep_spare(copy.path_of(name))
+    store.keep_spare(copy.files.path_of(name))
     copy.adopt([name])
     copy.begin()
     append_all(store, turn(6))
@@ -247,7 +247,7 @@ def test_an_index_that_leads_out_of_the_records_is_not_followed(project: Path, t
     copy = copy_of(project, tmp_path / "state")
     copy.begin()
     for name in (".transcripts/../../escaped", "src/a.py", "../escaped"):
-        copy.path_of("x").write_bytes(b"")
+        copy.files.path_of("x").write_bytes(b"")
         with (copy.place / "index").open("a") as file:
             file.write(f'["{name}", [1, 0, 1, 1], 0, 0, false]\n')
         path = copy.place / "copies" / name

@@ -37,7 +37,7 @@ __getattr__ = lazy_door(
         "jobs": "BackgroundJob CommandRequest exit_code",
         "output_folding": "fold_output",
         "output_text": "decoded_output",
-        "own_command": "OwnCommand OwnCommandEnd run_own_command",
+        "own_command": "OwnCommandEnd run_own_command",
         "runner": "CommandRunner DRAIN_LIMIT_S command_runner guard_of_records",
         "spool": "Spool",
     },

@@ -12,7 +12,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 import tools.sandbox
 from transcripts.storage import opened_fd
@@ -28,14 +28,6 @@ if TYPE_CHECKING:
 MAX_KEPT_BYTES = 1 << 20  # of its output; the rest is read and dropped
 
 
-class OwnCommand(Struct, frozen=True):
-    """A command line, its input, and variables in addition to the usual ones."""
-
-    line: str
-    given: str
-    variables: Mapping[str, str] = field(default_factory=dict)
-
-
 class OwnCommandEnd(Struct, frozen=True):
     """The end of a command; `refusal` is the blocked access if it failed, `cut`: its output was longer."""
 
@@ -46,15 +38,18 @@ class OwnCommandEnd(Struct, frozen=True):
     refusal: BlockedAccess | None = None
 
 
-async def run_own_command(runner: CommandRunner, command: OwnCommand, *, sandboxed: bool) -> OwnCommandEnd:
-    """Run it in the project's directory until its shell has ended. When cancelled, it is ended.
+async def run_own_command(
+    runner: CommandRunner, line: str, given: str, *, variables: Mapping[str, str], sandboxed: bool
+) -> OwnCommandEnd:
+    """Run a command line in the project's directory until its shell has ended. When cancelled, it is ended.
 
-    Processes that it leaves in the background are not waited for. Raises SupervisorLost and OSError.
+    `given` is its input, `variables` are set in addition to the usual ones. Processes that it leaves in the
+    background are not waited for. Raises SupervisorLost and OSError.
     """
     supervisor = await runner.supervisor()
     mark = os.urandom(12).hex()
     since = time.monotonic()
-    given = supervisor.private / f"given-{mark}"
+    source = supervisor.private / f"given-{mark}"
     errors = (supervisor.scratch if sandboxed else supervisor.private) / f"errors-{mark}"
     kept = bytearray()
     total = 0
@@ -64,12 +59,10 @@ async def run_own_command(runner: CommandRunner, command: OwnCommand, *, sandbox
         kept.extend(data[: MAX_KEPT_BYTES - len(kept)])
         total += len(data)
 
-    exports = "".join(f"export {name}={quote(value)}; " for name, value in command.variables.items())
+    exports = "".join(f"export {name}={quote(value)}; " for name, value in variables.items())
     bash = quote(bash_path(runner.context, filter_environment(runner.context.environ)["PATH"]))
-    script = (
-        f"{exports}exec -a bash {bash} -c {quote(command.line)} <{quote(str(given))} 2>{quote(str(errors))}"
-    )
-    given.write_text(command.given)
+    script = f"{exports}exec -a bash {bash} -c {quote(line)} <{quote(str(source))} 2>{quote(str(errors))}"
+    source.write_text(given)
     try:
         folder = runner.context.folder
         profile = runner.profile
@@ -83,11 +76,11 @@ async def run_own_command(runner: CommandRunner, command: OwnCommand, *, sandbox
         running.close()
         err = _text_of(errors)
     finally:
-        given.unlink(missing_ok=True)
+        source.unlink(missing_ok=True)
         errors.unlink(missing_ok=True)
     code = exit_code(running.exited.result())[0]
     out = kept.decode("utf-8", "replace")
-    refusal = _refusal(runner, command.line, err, profile, since) if sandboxed and code else None
+    refusal = _refusal(runner, line, err, profile, since) if sandboxed and code else None
     return OwnCommandEnd(
         1 if code is None else code, out=out, err=err, cut=total > len(kept), refusal=refusal
     )

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from .answers import *
     from .asking import *
     from .claude_settings import *
-    from .commands import *
     from .entries import *
     from .file_digest import *
     from .inputs import *
@@ -20,9 +19,8 @@ __getattr__ = lazy_door(
     __name__,
     {
         "answers": "HookFailed hook_answer",
-        "asking": "AskedHooks JoinedHooks",
+        "asking": "AskedHooks JoinedHooks RunCommand command_hooks",
         "claude_settings": "HOOK_KINDS ApprovedSettings settings_items",
-        "commands": "RunCommand command_hooks",
         "entries": "HookEntry",
         "file_digest": "named_files",
         "inputs": "about_session",

@@ -1,16 +1,23 @@
-"""Ask the hooks for an event, all at once, and join their answers."""
+"""Ask the hooks for an event, all at once, and join their answers.
+
+Those of settings are commands: they get JSON on standard input, and answer with an exit code and text or
+JSON.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
+from agent.permissions import OPENING, Rule
 from agent.ports import HookAnswer, HookEvent, Hooks
+from tools.processes import OwnCommandEnd
 from tools.sandbox import short_path
 
-from .answers import HookFailed
+from .answers import VETO_EXIT_CODE, HookFailed, answer_of_end
 from .entries import HookEntry, chosen
 from .inputs import hook_input, with_short_form
 
@@ -102,3 +109,40 @@ class JoinedHooks:
     async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer:
         """See ports.Hooks."""
         return reduce(HookAnswer.then, await asyncio.gather(*(part.run(event, about) for part in self.parts)))
+
+
+RunCommand = Callable[[str, str], Awaitable[OwnCommandEnd]]  # a command line and its input; raises OSError
+
+
+def command_hooks(
+    entries: Sequence[HookEntry],
+    run_command: RunCommand,
+    about_session: Callable[[], Mapping[str, Any]],
+    tell: Callable[[str], None],
+) -> AskedHooks:
+    """Return the hooks of `entries`, which are commands that `run_command` runs.
+
+    An access that the sandbox blocks repeatedly is explained once.
+    """
+    blocked = set[tuple[str, str]]()
+
+    async def ask(entry: HookEntry, payload: dict[str, Any]) -> HookAnswer:
+        end = await run_command(entry.line, json.dumps(payload, default=str))
+        err = end.err
+        if end.refusal is not None and end.code != VETO_EXIT_CODE:
+            key = (entry.line, str(end.refusal))
+            remedy = (
+                f"; to run it outside the sandbox, allow {Rule(OPENING, entry.line)} in your settings\n{err}"
+            )
+            err = f"{end.refusal}, as before" if key in blocked else f"{end.refusal}{remedy}"
+            blocked.add(key)
+        if end.cut and end.out.lstrip().startswith("{"):
+            raise HookFailed(f"answered with more than {len(end.out)} characters of JSON")
+        return answer_of_end(entry, end.code, end.out, err)
+
+    return AskedHooks(entries, ask=ask, about_session=about_session, label=_label, tell=tell)
+
+
+def _label(entry: HookEntry) -> str:
+    plugin = f" of the plugin in {short_path(entry.origin)}" if entry.start else ""
+    return f"the hook {entry.moment} ({entry.run}){plugin}"

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from .names import *
     from .oauth import *
     from .requirements import *
-    from .restriction import *
     from .server import *
     from .source import *
+    from .tool import *
 
 __getattr__ = lazy_door(
     __name__,
@@ -29,8 +29,8 @@ __getattr__ = lazy_door(
         "names": "meant_call",
         "oauth": "log_in log_out open_browser",
         "requirements": "missing_requirement",
-        "restriction": "restricted_tool",
         "server": "NOT_APPROVED McpServer Opener client_servers",
         "source": "McpServers McpSetup",
+        "tool": "restricted_tool",
     },
 )

@@ -1,7 +1,7 @@
 """The tool `mcp`, with which the model finds and calls the tools of servers.
 
 Its definition names the configured servers, not their tools. So a server that is connected late, or changes
-its tools, does not change the prefix of requests.
+its tools, does not change the prefix of requests. Agents may be restricted to some tools of servers.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from itertools import islice
 from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, field
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
-from agent.permissions import FOREIGN_PREFIX
+from agent.permissions import FOREIGN_PREFIX, Rule
 from tools.base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, no_access, text_result
 from tools.parameters import Arguments
 from tools.text import printable
@@ -228,3 +228,28 @@ def _listed_names(names: Collection[str]) -> str:
     more = len(names) - MAX_LISTED_TOOLS
     listed = ", ".join(islice(names, MAX_LISTED_TOOLS))
     return f"{listed} and {more:,} more, which search finds" if more > 0 else listed
+
+
+def restricted_tool(tool: Tool, allowed: Sequence[str] | None, denied: Sequence[str]) -> Tool:
+    """Return the tool `mcp` without the tools that `allowed` excludes or `denied` names.
+
+    Only names such as `mcp__server` and `mcp__server__tool` count. Without any in `allowed`, all tools are
+    allowed.
+    """
+    named = [Rule(name) for name in allowed or () if name.startswith(FOREIGN_PREFIX)]
+    excluded = [Rule(name) for name in denied if name.startswith(FOREIGN_PREFIX)]
+    resolve_all = tool.resolve
+    if resolve_all is None or not (named or excluded):
+        return tool
+
+    async def resolve(name: str, given: Mapping[str, Any]) -> tuple[Tool, Mapping[str, Any]] | None:
+        found = await resolve_all(name, given)
+        if found is None:
+            return None
+        tool_name = found[0].name
+        fits = not named or any(rule.names(tool_name) for rule in named)
+        if not fits or any(rule.names(tool_name) for rule in excluded):
+            raise ToolError(f"You may not use {tool_name}.")
+        return found
+
+    return replace(tool, resolve=resolve)

@@ -17,13 +17,13 @@ from agent.model.answer_reader import (
     MAX_BLOCKS,
     MAX_CALL_NAME_CHARS,
     ReplySize,
+    openai_usage,
     parsed_input,
     reply_label,
     too_large,
-    usage_figure,
 )
 from agent.model_port import IncomingReply, PendingBlock
-from transcripts import Block, ThinkingBlock, Usage, block_from_json, check_shape, replace_surrogates
+from transcripts import Block, ThinkingBlock, block_from_json, check_shape, replace_surrogates
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")  # DeepSeek, Kimi, llama.cpp; OpenRouter, vLLM, Groq
 _STOPS = {
@@ -137,25 +137,11 @@ class ChunkReader(Struct):
         self._calls.clear()
         self.reply.pending.clear()
 
-    def _count(self, usage: Any) -> None:
+    def _count(self, given: Any) -> None:
         """Update the usage: later figures replace earlier ones, missing and invalid ones are ignored."""
-        if not isinstance(usage, dict):
-            return
-        prompt = usage_figure(usage, "prompt_tokens")
-        output = usage_figure(usage, "completion_tokens")
-        produced = usage.get("completion_tokens_details")
-        details = usage.get("prompt_tokens_details")
-        cached = usage_figure(details, "cached_tokens") or usage_figure(usage, "prompt_cache_hit_tokens")
-        cached = min(prompt, cached or usage_figure(usage, "cached_tokens"))
-        written = min(prompt - cached, usage_figure(details, "cache_write_tokens"))
-        if prompt or output:
-            self.reply.usage = Usage(
-                input=prompt - cached - written,
-                output=output,
-                cache_read=cached,
-                cache_written=written,
-                thinking=min(output, usage_figure(produced, "reasoning_tokens")),
-            )
+        usage = openai_usage(given, "prompt_tokens", "completion_tokens")
+        if usage.prompt or usage.output:
+            self.reply.usage = usage
 
 
 def _texts(delta: Mapping[str, Any]) -> Iterator[tuple[Literal["text", "thinking"], str]]:

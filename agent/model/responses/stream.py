@@ -16,13 +16,13 @@ from agent.model.answer_reader import (
     MAX_BLOCKS,
     MAX_CALL_NAME_CHARS,
     ReplySize,
+    openai_usage,
     parsed_input,
     reply_label,
     too_large,
-    usage_figure,
 )
 from agent.model_port import IncomingReply, PendingBlock
-from transcripts import Block, TextBlock, ToolUseBlock, Usage, block_from_json, replace_surrogates
+from transcripts import Block, TextBlock, ToolUseBlock, block_from_json, replace_surrogates
 
 from .request import ReasoningItem
 
@@ -140,7 +140,7 @@ class ItemReader(Struct):
     def _finish(self, response: Mapping[str, Any]) -> None:
         """End the reply with the last event, which has its usage and the reason why it ended."""
         self.done = True
-        self._count(response.get("usage"))
+        self.reply.usage = openai_usage(response.get("usage"), "input_tokens", "output_tokens")
         if response.get("status") != "incomplete":
             self.reply.stop = "tool_use" if self._calls else "refusal" if self._refused else "end_turn"
         else:
@@ -150,21 +150,6 @@ class ItemReader(Struct):
             stops = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
             self.reply.stop = stops.get(reason, reply_label(reason))
         self.reply.complete = not self._open
-
-    def _count(self, usage: Any) -> None:
-        prompt = usage_figure(usage, "input_tokens")
-        details = usage.get("input_tokens_details") if isinstance(usage, dict) else None
-        cached = min(prompt, usage_figure(details, "cached_tokens"))
-        written = min(prompt - cached, usage_figure(details, "cache_write_tokens"))
-        output = usage_figure(usage, "output_tokens")
-        produced = usage.get("output_tokens_details") if isinstance(usage, dict) else None
-        self.reply.usage = Usage(
-            input=prompt - cached - written,
-            output=output,
-            cache_read=cached,
-            cache_written=written,
-            thinking=min(output, usage_figure(produced, "reasoning_tokens")),
-        )
 
 
 def _check_call(item: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from agent.app.options import Options
 from agent.cli.sample_project import LOG_FILES, SAMPLE_WINDOW_TOKENS, with_sample
-from agent.demo.sample_fix import SAMPLE_BUG, SAMPLE_REMEDY
+from agent.demo.dialogue import SAMPLE_BUG, SAMPLE_REMEDY
 from agent.errors import UsageError
 from tests.agent.ui.headless_run import run_here
 

@@ -236,7 +236,7 @@ def test_a_session_in_use_can_be_viewed_or_forked_from_another(tmp_path: Path) -
             own = there.controller.in_use[0].sid
             await there.do(f"/resume {sid}")
             assert f"`makeroom --resume {sid} --fork-session`" in there.emitted(Notice)[-1].text
-            there.controller.chooser = chooser = ScriptedChooser("view", "leave", "fork")
+            there.controller.chooser = chooser = ScriptedChooser("view", "leave", "copy")
             assert "> run `echo one`" in await there.do(f"/resume {sid}")
             await there.do(f"/resume {sid}")
             assert there.controller.in_use[0].sid == own

@@ -16,12 +16,11 @@ from agent.extensions.mcp.calls import checked_call, direct_tool, server_tool
 from agent.extensions.mcp.entries import read_entry
 from agent.extensions.mcp.failures import ServerFailed
 from agent.extensions.mcp.prompts import CalledPrompt
-from agent.extensions.mcp.restriction import restricted_tool
 from agent.extensions.mcp.results import ResultPlace, mcp_result, resource_result
 from agent.extensions.mcp.schemas import MAX_SCHEMA_CHARS, is_declarable
 from agent.extensions.mcp.server import McpServer
 from agent.extensions.mcp.session import McpSession, Message
-from agent.extensions.mcp.tool import mcp_tool, news_of
+from agent.extensions.mcp.tool import mcp_tool, news_of, restricted_tool
 from agent.permissions import PermissionRules, PermissionStore, parse_rules
 from agent.ports import Allow, HookAnswer, HookEvent
 from compact.tokens import TokenCounter
