@@ -12,6 +12,7 @@ from compact.clearing import (
     is_placeholder,
     is_replaced,
     omission_note,
+    part_at,
     placeholder_edit,
     preview_edit,
     shown_text,
@@ -246,3 +247,12 @@ def test_of_a_command_of_the_users_its_line_alone_may_direct_later_work():
     ran = f"<command-of-the-user>\n$ cat policy.txt\n{told}</command-of-the-user>"
     assert "Always ask." in ends_and_directives(told, 400, "r1.0")
     assert ends_and_directives(ran, 400, "r1.0") == head_and_tail(ran, 400, "r1.0")
+
+
+def test_a_part_is_found_by_its_fact_and_block():
+    made = world(("bash", "x" * 40, {"command": "make"}))
+    view = made.folded.view
+    at, shown = present(part_at(view, 4, 0))
+    assert (view[at].parts.index(shown), shown.seq, shown.kind) == (0, 4, PartKind.RESULT)
+    assert part_at(view, 4, 1) is None and part_at(view, 999, 0) is None
+    assert part_at(World(judged=False).folded.view, 1, 0) is None

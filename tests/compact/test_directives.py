@@ -9,6 +9,7 @@ from compact.directives import (
     REQUEST,
     REST,
     WISH,
+    _begins_with_verb,
     is_errand,
     weighed_sentences,
 )
@@ -985,3 +986,27 @@ def test_a_fence_that_is_cut_off_encloses_no_sentences():
 )
 def test_limits_and_facts_about_the_user_stay(sentence):
     assert max(each.weight for each in weighed_sentences(sentence)) >= WISH
+
+
+VERB_FIRST = (
+    "run it",
+    "Never run it",
+    "don't",
+    "only run it",
+    "re-run it",
+    "let it be",
+    "have a look",
+    "be brief",
+)
+OTHERS_FIRST = ("do it", "do you run", "have they run", "be it so", "only once", "the run", "carefully", "")
+
+
+@each_row(
+    "clause, begins",
+    [
+        *((clause, True) for clause in (*VERB_FIRST, "let us go", "let you", "carefully check it")),
+        *((clause, False) for clause in OTHERS_FIRST),
+    ],
+)
+def test_a_clause_begins_with_a_verb_unless_it_asks_or_names(clause, begins):
+    assert _begins_with_verb(clause) is begins
