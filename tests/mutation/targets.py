@@ -18,6 +18,7 @@ class Room:
     package: str
     modules: tuple[str, ...] = ()  # paths within the package; none stands for all of them
     users: tuple[str, ...] = ()  # packages whose tests run this room, without importing it
+    beside: tuple[str, ...] = ()  # packages whose tests are tests of this room as well
 
     def paths(self) -> list[str]:
         """Return the path of each module that is mutated."""
@@ -28,7 +29,7 @@ class Room:
 
     def tests(self) -> list[str]:
         """Return the test files of the room."""
-        return _test_files([self.package])
+        return _test_files([self.package, *self.beside])
 
     def tests_of_users(self) -> list[str]:
         """Return the test files of the room's users, and all that import the room or its helpers."""
@@ -52,7 +53,8 @@ ROOMS = (
     Room("agent/loop", users=(*_FACES, "agent/extensions")),
     Room("agent/model", users=("agent/app", "agent/loop")),
     Room("agent/permissions", users=("agent/shell", "agent/loop", *_FACES)),
-    Room("agent/shell", users=("agent/permissions", "agent/loop", *_FACES)),
+    # Most rules about command lines are read and judged in one test.
+    Room("agent/shell", users=("agent/loop", *_FACES), beside=("agent/permissions",)),
     Room("agent/checkpoints", users=("agent/loop", *_FACES)),
     Room("agent/session", users=("agent/loop", *_FACES)),
     Room("compact", users=("agent/loop",)),

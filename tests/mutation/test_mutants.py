@@ -153,7 +153,8 @@ def test_a_sample_is_in_order_and_the_same_for_the_same_seed() -> None:
 def test_each_room_has_modules_and_tests_and_a_wrong_name_is_refused() -> None:
     for room in ROOMS:
         assert all((ROOT / each).is_file() for each in room.paths())
-        assert all(each.startswith(f"tests/{room.package}/") for each in room.tests())
+        packages = (room.package, *room.beside)
+        assert all(each.startswith(tuple(f"tests/{name}/" for name in packages)) for each in room.tests())
         assert room.tests() and not {*room.tests()} & {*room.tests_of_users()}
     loop = ROOMS[0].tests_of_users()
     assert {"tests/agent/test_power.py", "tests/agent/ui/test_approval.py"} <= {*loop}
