@@ -170,6 +170,14 @@ class Journal:
             )
         self.synced_size = self.whole_size
 
+    def begin_behind(self, head: bytes, original: Path, start: int, end: int, line: bytes) -> None:
+        """Create the file with `head`, bytes of another transcript, and a line. Raises OSError."""
+        with opened_unread(original) as record:
+            pieces = chain((head,), read_pieces(record, start, end), (line,))
+            folders = record_folders(self.path)
+            self._fd, self.whole_size = replace_and_open(self.path, pieces, self.disk, *folders)
+        self.synced_size = self.whole_size
+
     def write(self, lines: list[bytes], durable: bool) -> None:
         """Append lines, each with one write that removes it from the list; with `durable`, sync them.
 

@@ -79,6 +79,12 @@ class LazyResults(dict[int, tuple[int, int]]):
             del others[seq]
         return others
 
+    def moved(self, path: Path, by: int) -> LazyResults:
+        """Return the same results in a copy of the file, in which their lines are `by` bytes further back."""
+        others = LazyResults(path)
+        others.update((seq, (offset + by, length)) for seq, (offset, length) in self.items())
+        return others
+
     def fetch(self, *seqs: int) -> Iterator[Fact]:
         """Yield the complete facts in the order given. Raises StoreError if the file has changed."""
         assert self.path is not None, "only results in a file are lazy"

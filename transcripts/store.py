@@ -26,7 +26,7 @@ from .load import MAX_LINE_BYTES, KnownStart, LoadedTranscript, read_transcript
 from .secrets.masking import SecretMasks
 from .session_key import SessionKey
 from .session_lock import new_sid, path_of
-from .storage.disk import DISK, Disk, read_regular
+from .storage.disk import DISK, Disk, opened_unread, read_regular
 from .view import to_json_bytes
 
 Warn = Callable[[str], None]
@@ -124,6 +124,22 @@ class Store:
         """
         self.journal.begin_with(original, size, self._line(fact))
         self.is_begun = True
+
+    def begin_as(self, opened: Opened, original: Path, size: int, fact: Fact) -> int:
+        """Begin like `begin_with`, but with `opened` in place of the first line.
+
+        Returns the number of bytes by which the other lines moved. Raises OSError, and Unreadable if the
+        first line is another fact.
+        """
+        with opened_unread(original) as record, os.fdopen(os.dup(record), "rb") as file:
+            first = file.readline(MAX_LINE_BYTES)
+        with suppress(BadLine):
+            if decode_line(first)[0].seq == opened.seq:
+                head = self._line(opened)
+                self.journal.begin_behind(head, original, len(first), size, self._line(fact))
+                self.is_begun = True
+                return len(head) - len(first)
+        raise Unreadable(f"cannot copy {original}: it does not begin with fact {opened.seq}")
 
     @property
     def written_size(self) -> int:

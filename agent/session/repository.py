@@ -39,6 +39,7 @@ from transcripts import (
     RecordsGuard,
     Reply,
     Result,
+    Rewound,
     SessionFiles,
     SessionSummary,
     Store,
@@ -192,11 +193,41 @@ class SessionRepository(Struct):
 
     def copy_for_agent(self, session: Session, about: Mapping[str, Any]) -> Session:
         """Copy a session in use for an agent, with `about` in its opening. Raises StoreError."""
+        facts = session.folded.facts
+        at, opened = next((at, fact) for at, fact in enumerate(facts) if isinstance(fact, Opened))
+        opened = replace(opened, parent=session.sid, about={**opened.about, **about})
+        if at == 0 and (copy := self._copy_of_lines(session, opened)) is not None:
+            return copy
         load_deferred(session)
         facts = list(session.folded.facts)
-        at, opened = next((at, fact) for at, fact in enumerate(facts) if isinstance(fact, Opened))
-        facts[at] = replace(opened, parent=session.sid, about={**opened.about, **about})
+        facts[at] = opened
         return self._with_facts(facts)
+
+    def _copy_of_lines(self, session: Session, opened: Opened) -> Session | None:
+        """Return a copy of a session in use whose first fact is `opened`; None if its file cannot be used.
+
+        Its lines are not encoded again, and what is not in memory stays in the file.
+        """
+        session.sync()
+        path = self.records.path_of(session.sid)
+        facts = session.folded.facts
+        is_plain = not any(isinstance(fact, Rewound) for fact in facts)  # what was rewound is in the file
+        is_plain = is_plain and all(note.topic != Metadata.TAIL for note in session.folded.metadata)
+        if not (session.is_in_file and is_plain and self.files.is_signed(path)):
+            return None
+        note = Metadata(session.folded.last_seq + 1, self.now(), Metadata.FORK, {"of": session.sid})
+        sid = unused_sid(self)
+        store = self.files.create(self.home, sid, self._tell)
+        self._take(store)
+        try:
+            moved = store.begin_as(opened, path, session.written_size, note)
+        except (OSError, StoreError):
+            store.close()
+            self.first_sid = sid
+            return None
+        copy = Session(store.sid, store, fold([opened, *facts[1:], note]), self.counter, self.now)
+        copy.deferred = session.deferred.moved(store.path, moved)
+        return copy
 
     def adopt(self, path: Path) -> Session:
         """Return a new session that begins with the session in a file, ours or another agent's.

@@ -250,7 +250,12 @@ class Session:
     @property
     def is_in_file(self) -> bool:
         """Return whether the transcript's file contains the session as it is now."""
-        return self._record.written_size > 0
+        return self.written_size > 0
+
+    @property
+    def written_size(self) -> int:
+        """The size of the transcript's file if it contains the session as it is now, else 0."""
+        return self._record.written_size
 
     def begin_sync(self) -> None:
         """Start to write everything appended so far to the disk, while other work continues."""

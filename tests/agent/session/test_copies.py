@@ -56,6 +56,13 @@ def test_a_fork_at_a_fact_that_the_session_lacks_names_its_last_one(tmp_path: Pa
 def recorded(repository: SessionRepository) -> tuple[Session, Path]:
     """Return a session in use with a large result, and its file."""
     session = repository.new()
+    exchange(session)
+    session.sync()
+    return session, repository.records.path_of(session.sid)
+
+
+def exchange(session: Session) -> None:
+    """Add a prompt and a call with a large result, which is then cleared."""
     session.user((TextBlock("look"),))
     asked = session.request_sent("turn", b"")
     reply = IncomingReply(
@@ -64,8 +71,6 @@ def recorded(repository: SessionRepository) -> tuple[Session, Path]:
     called = session.reply(reply, asked.seq)
     result = session.result(called.seq, 0, (TextBlock("line\n" * 5_000),))
     session.compacted("clear", "auto", (Clear(result.seq, 0, "content", "[cleared]", 5),), {})
-    session.sync()
-    return session, repository.records.path_of(session.sid)
 
 
 def test_a_copy_begins_with_the_lines_of_its_original_and_needs_it_no_more(tmp_path: Path) -> None:
@@ -121,6 +126,46 @@ def test_a_copy_of_an_agents_session_is_one_of_the_user(tmp_path: Path) -> None:
         assert copy.folded.opened is not None and copy.folded.opened.parent is None
         copy.close("left")
     assert {each.sid for each in repository.listed()} == {session.sid, *(each.sid for each in copies)}
+    nested.close("left")
+    session.close("left")
+
+
+def test_an_agents_copy_has_the_lines_of_its_original_behind_its_own_opening(tmp_path: Path) -> None:
+    repository = signing_repository(tmp_path)
+    session = repository.new()
+    session.open(("system",), ())
+    exchange(session)
+    session.close("left")
+    original = repository.records.path_of(session.sid)
+    session = repository.reopen(original)
+    assert session.deferred
+    nested = repository.copy_for_agent(session, {"task": "look"})
+    assert session.deferred and nested.deferred
+    assert repr(nested.folded.view) == repr(session.folded.view)
+    opening, _, lines = original.read_bytes().partition(b"\n")
+    path = repository.records.path_of(nested.sid)
+    assert lines in path.read_bytes() and opening not in path.read_bytes()
+    nested.user((TextBlock("more"),))
+    nested.close("left")
+    again = repository.reopen(path)
+    assert again.sid == nested.sid
+    for copy in (nested, again):
+        assert copy.folded.opened is not None and copy.folded.opened.parent == session.sid
+        assert repr(copy.folded.view) == repr(nested.folded.view)
+        load_deferred(copy)
+    load_deferred(session)
+    assert nested.folded.facts[1 : len(session.folded.facts)] == session.folded.facts[1:]
+    again.close("left")
+    session.close("left")
+
+
+def test_an_agents_copy_of_a_session_that_was_rewound_lacks_what_was_rewound(tmp_path: Path) -> None:
+    repository = signing_repository(tmp_path)
+    session = repository.new()
+    session.open(("system",), ())
+    session.rewound(session.user((TextBlock("forget this"),)).seq, {})
+    nested = repository.copy_for_agent(session, {})
+    assert b"forget this" not in repository.records.path_of(nested.sid).read_bytes()
     nested.close("left")
     session.close("left")
 
