@@ -157,7 +157,9 @@ async def show_agents(controller: Controller, argument: str) -> Event | None:
         one = known.get(int(rest)) if rest.isdecimal() else None
         if rest and one is None:
             return usage_notice("agents", f"no agent in this session has the number {rest!r}")
-        return Notice(f"stopped {pluralize(pool.interrupt(one), 'background agent')}")
+        count = pool.interrupt(one)
+        stopped = f"stopped {pluralize(count, 'background agent')}"
+        return Notice(stopped if count else "no background agent is running")
     notes = [note.about for note in session.folded.metadata if note.topic == AGENT_TOPIC]
     by_number = {about.get("number"): about for about in notes}
     if number := argument.removeprefix("#"):

@@ -21,10 +21,11 @@ from .running import usage_notice
 async def show_mcp(controller: Controller, argument: str) -> Event | None:
     """Run /mcp."""
     source = controller.services.mcp
-    if source is None:
+    if source is not None:
+        await source.settle_approvals()
+    if source is None or not source.servers:
         add = f"{program_name()} mcp add NAME -- COMMAND"
         return Notice(f"no MCP servers are configured; add one with {add}, then restart")
-    await source.settle_approvals()
     if not source.setup.attended:  # they have not been started yet
         await source.settle()
     action, _, name = argument.partition(" ")

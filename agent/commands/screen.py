@@ -153,7 +153,7 @@ async def set_theme(controller: Controller, argument: str) -> Event | None:
     config = replace(config, theme=argument, origins={**config.origins, "theme": "/theme"})
     controller.setup = replace(controller.setup, config=config)
     path = controller.setup.config.user_dir / "settings.toml"
-    return Notice(f'to keep this theme, add `theme = "{argument}"` to {path}')
+    return Notice(f'to keep it, add `theme = "{argument}"` to {path}')
 
 
 async def set_editing(controller: Controller, argument: str) -> Event | None:
@@ -165,7 +165,9 @@ async def set_editing(controller: Controller, argument: str) -> Event | None:
         return usage_notice("vim", f"unknown argument {argument!r}")
     config = replace(config, editing=wanted, origins={**config.origins, "editing": "/vim"})
     controller.setup = replace(controller.setup, config=config)
-    return ScreenSetting("editing", wanted)
+    controller.emit(ScreenSetting("editing", wanted))
+    path = controller.setup.config.user_dir / "settings.toml"
+    return Notice(f'to keep it, add `editing = "{wanted}"` to {path}')
 
 
 async def choose_editing(controller: Controller, value: str) -> Event | None:

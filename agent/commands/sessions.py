@@ -162,6 +162,8 @@ async def export_session(controller: Controller, argument: str) -> Event | None:
         return Notice(str(error), "warning")
     except FileExistsError:
         return Notice(f"cannot write {path}: the file exists; use another name", "warning")
+    except OSError as error:
+        return Notice(f"cannot write {path}: {error.strerror}", "error", code=1)
     return Notice(f"wrote {path}")
 
 

@@ -148,7 +148,7 @@ def _sandbox_lines(sandbox: SessionSandbox) -> Iterator[str]:
     if sandbox.level == "none":
         yield "         commands that are not read-only need your approval"
         return
-    yield f"project  {'writable' if profile.project_writable else 'read-only'}, {_protected(profile)}"
+    yield f"project  {f'writable{_protected(profile)}' if profile.project_writable else 'read-only'}"
     caches = f"; in private copies: {_named(profile.caches, folder)}" if profile.caches else ""
     yield f"write    $TMPDIR{''.join(f', {short_path(str(place))}' for place in profile.writable)}{caches}"
     own = (sandbox.home, profile.folder)
@@ -164,7 +164,7 @@ def _sandbox_lines(sandbox: SessionSandbox) -> Iterator[str]:
 
 def _protected(profile: SandboxProfile) -> str:
     names = _named(profile.read_only, str(profile.folder))
-    return f"except {names}" if names else "all of it"
+    return f", except {names}" if names else ""
 
 
 def _named(places: tuple[Path, ...], folder: str) -> str:

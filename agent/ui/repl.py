@@ -141,7 +141,7 @@ def _emit(state: ReplState, event: events.Event) -> None:
         state.view.notice(f"theme: {event.value}")
     else:
         state.terminal.set_editing(event.value)
-        state.view.notice(f"editing keys: {'vim' if state.terminal.vim_mode else 'Emacs'}")
+        state.view.notice(f"editing: {'vim' if state.terminal.vim_mode else 'emacs'}")
 
 
 async def _close(state: ReplState, code: int) -> None:

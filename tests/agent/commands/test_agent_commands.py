@@ -20,6 +20,7 @@ def test_agents_are_listed_looked_into_charged_and_their_changes_taken_back(tmp_
 
     async def work(run: ControllerRun) -> None:
         none, _, defined = (await run.do("/agents")).partition("\n\n")
+        assert await run.do("/agents stop") == "no background agent is running"
         assert none == "no agents yet" and "  explore  " in defined and "(built in)" in defined
         await run.do("go")
         assert (await run.do("/agents")).startswith("#1  general  do work  (done; 2 requests, ")

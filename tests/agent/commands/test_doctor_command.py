@@ -33,6 +33,14 @@ def test_the_doctor_names_mcp_servers_that_failed(tmp_path: Path) -> None:
     run_controller(tmp_path, work, mcp_config=(configured,))
 
 
+def test_a_file_without_servers_is_called_so(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        for line in ("/mcp", "/mcp on foo"):
+            assert (await run.do(line)).startswith("no MCP servers are configured; add one with ")
+
+    run_controller(tmp_path, work, mcp_config=('{"mcpServers": {}}',))
+
+
 def test_a_server_without_its_variable_needs_a_restart(tmp_path: Path) -> None:
     """Neither the environment nor an entry is read again before."""
     configured = '{"mcpServers": {"foo": {"command": "x", "env": {"KEY": "${NOT_SET}"}}}}'

@@ -131,7 +131,7 @@ def test_export_writes_a_file_of_the_asked_form(tmp_path: Path) -> None:
         await run.do("/export 'a b'.md")
         assert json.loads((tmp_path / "with space.json").read_text())["messages"]
         assert (tmp_path / "'a b'.md").exists(), "which are no quotes around it"
-        told = f"/export: {tmp_path}/nowhere/out.md: No such file or directory"
+        told = f"cannot write {tmp_path}/nowhere/out.md: No such file or directory"
         assert await run.do("/export nowhere/out.md") == told
         assert f"wrote {tmp_path.parent / 'up.md'}\n" in await run.do("/export ../up.md") + "\n"
 

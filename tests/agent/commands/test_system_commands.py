@@ -44,7 +44,7 @@ def test_sandbox_shows_what_is_allowed_and_changes_it(tmp_path: Path) -> None:
         assert "files.example is no longer allowed" in text
         assert stored_rules(kept) == () and not any(stored_places(kept).values())
         assert "cannot forget store: it is not allowed" in await run.do("/sandbox forget store")
-        assert "project  read-only" in await run.do("/sandbox project read-only") or (
+        assert "project  read-only\n" in await run.do("/sandbox project read-only") or (
             sandbox_of(run).level == "none"
         )
 

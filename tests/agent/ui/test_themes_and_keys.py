@@ -88,10 +88,10 @@ def test_a_diff_follows_the_background_and_the_theme_and_vim_has_its_keys(tmp_pa
         terminal.type("/theme light-blue\r").sees("unknown theme")
         terminal.type("/theme dark\r").sees("theme: dark").type("/diff\r").sees("1 file")
         assert "12301c" in grounds_of(terminal)
-        terminal.type("/vim\r").sees("editing keys: vim", "INSERT")
+        terminal.type("/vim\r").sees("editing: vim", "INSERT")
         terminal.type("alpha beta\x1b").sees("NORMAL").type("bdw").sees("❯ alpha").misses("beta")
         terminal.type("0iX").sees("❯ Xalpha", "INSERT").type("\x1b").sees("NORMAL").type("ddi/vim off\r")
-        terminal.sees("editing keys: Emacs").misses("NORMAL")
+        terminal.sees("editing: emacs").misses("NORMAL")
 
 
 def test_esc_leaves_each_of_the_modes_of_vim(tmp_path: Path) -> None:
