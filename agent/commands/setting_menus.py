@@ -31,7 +31,7 @@ MODE_WORDS: dict[str, str] = {
     "manual": "asks before edits, and before running a command outside the sandbox",
     "acceptEdits": "edits files of the project without asking",
     "plan": "reads and plans, but changes nothing",
-    "dontAsk": "denies everything that no rule allows, without asking",
+    "dontAsk": "denies what would need your approval, without asking",
     "bypassPermissions": "asks only before irreversible actions, and runs commands outside the sandbox",
 }
 # For the modes that differ without a sandbox.
