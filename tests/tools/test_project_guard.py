@@ -418,3 +418,26 @@ def test_all_objects_of_a_repository_are_backed_up_while_a_command_runs(project:
         assert linked(guard) == 0
 
     run(main())
+
+
+def test_directories_beyond_those_that_can_be_held_are_told_once(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tools.sandbox.guards.held_ways.MAX_HELD", 2)
+    held = [project / name for name in ("one", "two", "three")]
+    for folder in held:
+        folder.mkdir()
+
+    async def main() -> None:
+        guard = guard_of(project)
+        guard.restores = False
+        for _ in range(2):
+            await guard.begin(held=held)
+            (project / "one").rename(project / "moved")
+            await guard.end()
+        assert (project / "one").is_dir()
+        (line,) = (line for line in guard.take_reports() if "too many" in line)
+        assert line.startswith("[1 more directory on the way to protected files cannot be moved back")
+        await guard.close()
+
+    run(main())

@@ -22,6 +22,7 @@ from tools.files import FOLDER_FLAGS, closing, one_line_path, safe_open
 
 from .git_backup import BY_WHOM
 
+MAX_HELD = 256  # directories that stay open, those nearest to the root first
 _PASSING = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -31,13 +32,15 @@ class HeldWays:
     def __init__(self) -> None:
         self._held: dict[Path, int] = {}
         self._shown: dict[Path, str] = {}
+        self._is_full = False
 
-    def hold(self, ways: Mapping[Path, str], *, first: bool) -> None:
+    def hold(self, ways: Mapping[Path, str], *, first: bool) -> list[str]:
         """Keep these directories open; the values are their names in reports.
 
-        With `first`, no command runs yet that could have moved others.
+        With `first`, no command runs yet that could have moved others. Returns a line, the first time that
+        there are too many.
         """
-        wanted = sorted(ways, key=lambda way: (len(way.parts), way))[:256]
+        wanted = sorted(ways, key=lambda way: (len(way.parts), way))[:MAX_HELD]
         if first:
             self._shown.clear()
             for way in self._held.keys() - set(wanted):
@@ -51,6 +54,12 @@ class HeldWays:
                 if way in self._held:
                     os.close(self._held[way])
                 self._held[way] = opened
+        more = len(ways) - len(wanted)
+        if more <= 0 or self._is_full:
+            return []
+        self._is_full = True
+        count = f"{more:,} more directories" if more > 1 else "1 more directory"
+        return [f"[{count} on the way to protected files cannot be moved back after a command: too many]"]
 
     def move_back(self) -> list[str]:
         """Move directories back; return a line about each."""

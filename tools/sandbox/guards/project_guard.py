@@ -124,7 +124,7 @@ class ProjectGuard(Struct):
                 states = states if first else earlier | states
                 within = islice(_repositories_in(states[places[0]]), 10)  # each takes 1 ms for a command
                 self._keep_repositories([place.path for place in places[1:]], [*within], first=first)
-                self._ways.hold(self._ways_to_protected(held, states), first=first)
+                self.reports += self._ways.hold(self._ways_to_protected(held, states), first=first)
                 if self._since is None:
                     self._was_repository = os.path.lexists(self.folder / ".git")
                 return states
