@@ -10,9 +10,11 @@ import pytest
 
 from agent.errors import UsageError
 from agent.model_port import IncomingReply
-from agent.session.repository import SessionRepository, load_deferred
+from agent.session.repository import SessionRepository, _charged, load_deferred
 from agent.session.session import Session
-from transcripts.facts import Clear, User
+from compact.tokens import TokenCounter
+from transcripts.facts import Clear, Metadata, User
+from transcripts.folding import Folded
 from transcripts.messages import TextBlock, ToolUseBlock, Usage
 from transcripts.secrets import SecretMasks
 from transcripts.session_files import SessionFiles
@@ -51,6 +53,11 @@ def test_a_fork_at_a_fact_that_the_session_lacks_names_its_last_one(tmp_path: Pa
         repository.fork(path, at=99)
     copy = repository.fork(path, at=last)
     assert [fact.seq for fact in copy.folded.facts if isinstance(fact, User)] == [last]
+    forks = [note.about for note in copy.folded.metadata if note.topic == Metadata.FORK]
+    assert forks == [{"of": session.sid, "at": last}]
+    whole = repository.fork(path)
+    forks = [note.about for note in whole.folded.metadata if note.topic == Metadata.FORK]
+    assert forks == [{"of": session.sid}]
 
 
 def recorded(repository: SessionRepository) -> tuple[Session, Path]:
@@ -312,3 +319,64 @@ def test_lines_about_a_session_that_a_thread_opens_are_shown_when_it_is_open(tmp
     assert [fact for fact in again.folded.facts if isinstance(fact, User)]
     assert told == [f"moved an incomplete last line of the transcript (6 bytes) to {session.sid}.torn"]
     again.close("left")
+
+
+def test_a_copy_of_facts_alone_is_charged_for_what_they_lack(tmp_path: Path) -> None:
+    repository = SessionRepository(tmp_path, keep=True, tell=pytest.fail)
+    session = repository.new()
+    at = session.folded.last_seq
+    for usage in (Usage(100, 10), Usage(100, 10), Usage(7, 1)):
+        session.charge(usage, "m")
+    session.rewound(at, {})
+    session.charge(Usage(100, 10), "m")
+    charges = session.folded.charges
+    copy = _charged(repository._copy(session.sid, session.folded.facts), of=session)
+    assert sorted(map(repr, copy.folded.charges)) == sorted(map(repr, charges)) and len(charges) == 4
+    again = _charged(copy, of=session)
+    assert len(again.folded.charges) == 4
+    session.close("left")
+    copy.close("left")
+
+
+class NotedRecord:
+    """A record that notes what it is asked to make durable."""
+
+    failure = ""
+    written_size = 0
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def append(self, fact: object, durable: bool = False) -> None:
+        self.calls.append(f"append{' durable' * durable}")
+
+    def digest(self, body: bytes) -> str:
+        return ""
+
+    def sync(self) -> None:
+        self.calls.append("sync")
+
+    def begin_sync(self) -> None:
+        self.calls.append("begin")
+
+    def close(self) -> None: ...
+
+
+def test_only_facts_that_are_not_on_the_disk_are_synced() -> None:
+    record = NotedRecord()
+    session = Session("s", record, Folded(), TokenCounter(None), lambda: 1.0)
+    session.failed("hook", "go")
+    session.begin_sync()
+    session.sync()
+    session.sync()
+    session.begin_sync()
+    assert record.calls == ["append", "begin", "sync"]
+    record.calls.clear()
+    session.compacted("micro", "auto", (), {})
+    session.begin_sync()
+    session.sync()
+    asyncio.run(session.synced())
+    assert record.calls == ["append durable"]
+    session.failed("hook", "on")
+    asyncio.run(session.synced())
+    assert record.calls == ["append durable", "append", "begin", "sync"]

@@ -8,6 +8,7 @@ from tests.agent.commands.controller_run import ControllerRun, run_controller
 from tests.strict_api.reply import Body, Reply, calls, says
 from tests.tools.file_session import FileSession
 from tests.tools.sandbox_session import git
+from tools.base import SMALL_WINDOW_TOKENS
 from tools.processes import command_runner
 
 
@@ -78,7 +79,7 @@ def test_the_state_of_a_repository_is_bounded_whatever_its_names(tmp_path: Path)
     state = state_of(tmp_path)
     assert "30 changed files:" in state and "\n... and 22 more\n" in state and state.count("long") < 120
     assert len(state) < 1_800 and "\n# Environment" not in state
-    assert len(state_of(tmp_path, 8_192)) < 900
+    assert len(state_of(tmp_path, SMALL_WINDOW_TOKENS)) < 900
 
 
 def test_the_filters_of_a_repository_are_not_run(tmp_path: Path) -> None:

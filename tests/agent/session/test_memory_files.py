@@ -9,10 +9,15 @@ import pytest
 from agent.session.memory_files import (
     MAX_MEMORY_CHARS,
     MAX_RULE_FILES,
+    MEMORY_NOTE,
     _leads_away,
+    chars_left,
     find_memory,
     memory_above,
     memory_below,
+    memory_of,
+    memory_path_of,
+    memory_text,
     passed_over,
     replaced_memory,
     unread_memory,
@@ -293,3 +298,19 @@ def test_replaced_files_are_named_unless_they_refer_to_what_replaces_them(projec
     for text in ("Something else.", "@AGENTS.md\n\n## Releases\nNever push a tag.\n"):
         (project / "CLAUDE.md").write_text(text)
         assert list(replaced_memory(*places)) == [project / "CLAUDE.md", project / ".claude/rules/node.md"]
+
+
+def test_a_memory_file_that_is_cut_says_how_much_is_left_out() -> None:
+    head = f"Instructions from /p/AGENTS.md{MEMORY_NOTE}"
+    path = Path("/p/AGENTS.md")
+    for text, shown in (
+        ("abcd", "abcd"),
+        ("abcde", "abcd\n[1 more characters are left out; read the file for the rest]"),
+        ("ab\u200bd", "abd\n[1 invisible characters removed]"),
+    ):
+        made = memory_text(path, text, 4)
+        assert made == f"{head}\n\n{shown}"
+        assert memory_path_of(made) == "/p/AGENTS.md"
+        assert (chars_left(made) is None) == ("left out" not in shown)
+    assert memory_path_of("Other words") is None
+    assert memory_of(["Other words", made]) == {"/p/AGENTS.md": made}
