@@ -7,11 +7,22 @@ constraints, what the assistant promised, decided and gave up, and the names tha
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import log
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
 
-from transcripts import Entry, Exchange, Prompt, Result, TextBlock, ToolKind, ToolUseBlock, User, own_words
+from transcripts import (
+    Entry,
+    Exchange,
+    Prompt,
+    Result,
+    TextBlock,
+    ToolKind,
+    ToolUseBlock,
+    User,
+    file_patches,
+    own_words,
+)
 from transcripts.patterns import lazy_pattern
 
 from .commitments import Commitment, commitments
@@ -25,6 +36,7 @@ from .identifiers import (
     strings,
     whole_name_counts,
 )
+from .patches import is_patch, shown_file
 
 SAID_WEIGHT = 0.5
 SEEN_WEIGHT = 0.15  # of a name in a text of the model, in a result; in a tool input it is 1
@@ -167,11 +179,13 @@ def account_of(entry: Entry, made_of: MadeOf, pages: Mapping[str, str], faded: b
             continue
         account.calls += 1
         result = results.get(index)
+        touches = _touches(use, kinds[index], result)
+        account.uses.extend((each.how, account.calls, {each.path: each.weight}) for each in touches)
+        edited = (each.path for each in touches if each.edits)
+        account.edits.extend(FileEdit(path, f"r{entry.seq}.{index}", _announcement(said)) for path in edited)
         _add_call(account, use, kinds[index], result)
         if not faded:
             _add_definitions(account, use, kinds[index], result, {**pages, **account.pages})
-        if kinds[index] == "writes" and (path := file_path_of(use)) and not (result and result.error):
-            account.edits.append(FileEdit(path, f"r{entry.seq}.{index}", _announcement(said)))
     for result in results.values():
         account.constraints.extend(_constraints_in_remarks(result))
     for index, block in enumerate(entry.fact.blocks):
@@ -246,16 +260,10 @@ def _add_definitions(
 
 
 def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: Result | None) -> None:
-    """Account for the file, the names, the command and the error of a call."""
+    """Account for the names, the command and the error of a call."""
     path = file_path_of(use)
     at = account.calls
     failed = result is not None and result.error
-    if path and kind != "searches" and not failed:
-        account.uses.append(("changed" if kind == "writes" else "read", at, {path: 1.0}))
-    files = result.changed_files if result is not None and kind != "writes" else {}
-    for path, how in files.items():
-        weight = min(1.0, FULLY_WEIGHED_FILES / len(files))
-        account.uses.append(("gone" if how == "gone" else "changed", at, {path: weight}))
     text = joined_text(result.content) if result is not None and not account.faded else ""
     if not account.faded:
         account.called.append((at, CallNames(use, result)))
@@ -279,6 +287,41 @@ def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: 
     elif not result.remarks and not text.startswith("[interrupted"):  # a refusal is among the user's words
         shown = " ".join(filter(None, (use.name, path or command[:MAX_FAILED_COMMAND_CHARS])))
         account.outcomes.append((called, ": ".join(filter(None, (shown, telling)))[:MAX_ERROR_CHARS]))
+
+
+class _Touch(NamedTuple):
+    """A file that a call reads, changes or deletes; `edits` if the call itself is an edit of it."""
+
+    path: str
+    how: ScoreKind
+    weight: float = 1.0
+    edits: bool = False
+
+
+def _touches(use: ToolUseBlock, kind: ToolKind, result: Result | None) -> list[_Touch]:
+    """Return the files that a call touches.
+
+    Agents that have no tools for it read by commands and edit by patches.
+    """
+    found = list[_Touch]()
+    files = result.changed_files if result is not None and kind != "writes" else {}
+    edits = kind == "writes"
+    if kind != "searches" and not (result is not None and result.error):
+        if path := file_path_of(use):
+            found.append(_Touch(path, "changed" if edits else "read", edits=edits))
+        elif is_patch(use):
+            edits = True
+            changes = () if files else (each for text in strings(use.input) for each in file_patches(text))
+            for change in changes:
+                gone = change.action == "delete"
+                found.append(_Touch(change.path, "gone" if gone else "changed", edits=not gone))
+        elif kind == "runs" and (shown := shown_file(use)) is not None:
+            found.append(_Touch(shown.path, "read"))
+    weight = min(1.0, FULLY_WEIGHED_FILES / max(1, len(files)))
+    for path, how in files.items():
+        gone = how == "gone"
+        found.append(_Touch(path, "gone" if gone else "changed", weight, edits=edits and not gone))
+    return found
 
 
 def _announcement(text: str) -> str:
@@ -365,26 +408,19 @@ class DistantAccount(ListedParts):
     def _add_call(
         self, entry: Exchange, index: int, use: ToolUseBlock, kind: ToolKind, result: Result | None
     ) -> None:
-        path = file_path_of(use)
-        if path and kind != "searches" and not (result and result.error):
-            if kind == "writes":
-                self._add_changed(path)
+        for each in _touches(use, kind, result):
+            if each.how == "read":
+                self.read[each.path] = self.calls
+            elif each.how == "gone":
+                self.gone[each.path] = self.calls
+                drop_path(self.changed, each.path)
+            else:
+                self.changed[each.path] = self.calls
+                drop_path(self.gone, each.path)
+            if each.edits:
                 before = reversed(entry.fact.blocks[:index])
                 said = next((block.text for block in before if isinstance(block, TextBlock)), "")
-                self.edits.append(FileEdit(path, f"r{entry.seq}.{index}", _announcement(said)))
-            else:
-                self.read[path] = self.calls
-        if result is not None and kind != "writes" and (files := result.changed_files):
-            for path, how in files.items():
-                if how == "gone":
-                    self.gone[path] = self.calls
-                    drop_path(self.changed, path)
-                else:
-                    self._add_changed(path)
-
-    def _add_changed(self, path: str) -> None:
-        self.changed[path] = self.calls
-        drop_path(self.gone, path)
+                self.edits.append(FileEdit(each.path, f"r{entry.seq}.{index}", _announcement(said)))
 
 
 def drop_path(scores: Scores, path: str) -> None:

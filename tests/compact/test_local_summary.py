@@ -86,6 +86,33 @@ def test_what_commands_changed_counts_and_what_they_removed_is_reported_as_gone(
     assert local_summary(world).changed["f7.py"] < local_summary(world).changed["a.py"] / 5
 
 
+def test_files_that_patches_change_and_commands_print_are_known(monkeypatch):
+    def patch(*sections):
+        return "\n".join(("*** Begin Patch", *sections, "*** End Patch"))
+
+    world = started()
+    world.call("bash", "x = 1", command="cd /p && sed -n 1,80p read.py")
+    world.call("bash", "x = 1", command="cat one.py two.py")
+    sections = ("*** Add File: new.py", "+y = 1", "*** Update File: a.py", "@@", "-x", "+y")
+    patched = world.call("apply_patch", "Done", input=patch(*sections, "*** Delete File: old.py")).of
+    world.call("apply_patch", "no such line", error=True, input=patch("*** Update File: b.py", "@@", "-z"))
+    shell = f"apply_patch <<'EOF'\n{patch('*** Add File: c.py', '+z = 1')}\nEOF"
+    reply = world.reply(ToolUseBlock("t", "bash", {"command": shell}))
+    world.result(reply, 0, "Done", about={"exit": 0, "changed": {"/p/c.py": "new"}})
+    recent = local_summary(world)
+    monkeypatch.setattr(building, "DISTANT_CALLS", 1)
+    world.add(Compacted, "summary", "auto", (whole_fold(world.folded),), report={})
+    for number in range(3):
+        world.call("bash", "", command=f"make {number}")
+    for made in (recent, local_summary(world)):
+        assert list(made.read) == ["read.py"], "two files in one command are not told apart"
+        assert (list(made.changed), list(made.gone)) == (["new.py", "a.py", "/p/c.py"], ["old.py"])
+        ids = [(edit.path, edit.ident) for edit in made.edits]
+        new, changed = (f"r{patched}.0", f"r{reply.seq}.0")
+        assert ids == [("new.py", new), ("a.py", new), ("/p/c.py", changed)]
+    assert world.folded.memo(building.EntryAccounts).distant.entries > 0
+
+
 def test_files_that_a_prompt_attached_are_read_and_stand_with_their_ids():
     world = World(judged=False)
     file = attached("File", "src/a (1).py (lines 1-9 of 80)", "def a(): ...")
