@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -231,6 +232,14 @@ def test_a_pipe_a_link_or_a_loop_holds_nothing_up(tmp_path: Path) -> None:
     (project / "settings.json").symlink_to("nowhere")
     (project / "prod.env").symlink_to("/etc/hostname")
     assert found(project) == {"prod.env"}
+
+
+def test_a_busy_machine_hides_no_fewer_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between any two looks at the clock, other programs run for a tenth of a second."""
+    project = laid_out(tmp_path.resolve(), {f"part{number}/.env": "" for number in range(30)})
+    ticks = count()
+    monkeypatch.setattr("time.monotonic", lambda: next(ticks) / 10)
+    assert len(found(project, budget_s=1)) == 30
 
 
 def test_paths_that_match_globs_are_found_wherever_the_walk_has_got(tmp_path: Path) -> None:

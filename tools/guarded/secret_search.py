@@ -45,7 +45,7 @@ from .secret_names import (
     plain_name,
 )
 
-BUDGET_S = 1.0  # for directories that are listed and files that are read for the first time
+BUDGET_S = 1.0  # of CPU time, for directories that are listed for the first time
 MAX_FOLDERS = 20_000  # of a project that are remembered
 MAX_MATCHING = 10_000  # paths that match globs; each is a mount in the sandbox of every command
 _MAX_INDEX_BYTES = 64 << 20
@@ -119,8 +119,7 @@ class SecretSearch:
 
     def find(self, budget_s: float = BUDGET_S) -> list[str]:
         """Return the paths of all secrets found so far that still exist."""
-        until = time.monotonic() + budget_s
-        found = [path for path in self._walk(until) if self._is_secret(path)]
+        found = [path for path in self._walk(budget_s) if self._is_secret(path)]
         if not self.complete:
             tracked = (
                 path for path in self._tracked() if _may_be_secret(plain_name(path.rpartition("/")[2]))
@@ -173,8 +172,14 @@ class SecretSearch:
             listing.stamp if listing is not None and listing.stamp is not None else stamp_of(os.stat(place))
         )
 
-    def _walk(self, until: float) -> Iterator[str]:
-        """Yield the paths of possible secrets. New directories are listed until the time is over."""
+    def _walk(self, budget_s: float) -> Iterator[str]:
+        """Yield the paths of possible secrets. New directories are listed until the budget is spent.
+
+        That is CPU time, since otherwise a command could see more secrets on a busy machine. On a slow disk,
+        five times as much time may pass.
+        """
+        until = time.thread_time() + budget_s
+        latest = time.monotonic() + 5 * budget_s
         reached: dict[str, _Listing] = {}
         globs = self._globs
         self.complete = True
@@ -189,7 +194,8 @@ class SecretSearch:
                 listing = self._listings.get(place)
                 if listing is not None and listing.globs is not globs:
                     listing = None
-                if listing is None and (time.monotonic() > until or len(reached) >= MAX_FOLDERS):
+                is_over = time.thread_time() > until or time.monotonic() > latest
+                if listing is None and (is_over or len(reached) >= MAX_FOLDERS):
                     self.complete = False
                     continue
                 try:
