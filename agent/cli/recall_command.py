@@ -104,10 +104,10 @@ def _recall(given: argparse.Namespace, folder: Path | None) -> int:
 
 def _update_index(scope: RecallScope) -> None:
     """Update the index; print a notice if that takes long."""
-    paths = [path for path in ProjectRecords(scope.project).paths() if path.stem in scope.sids]
     quiet_until = time.monotonic() + 1.0  # a shorter update needs no notice
     is_there = scope.search.update_index(lambda: time.monotonic() > quiet_until)
     if is_there and time.monotonic() > quiet_until:
+        paths = ProjectRecords(scope.project).paths()
         size = sum(path.stat().st_size for path in paths if path.exists())
         sys.stderr.write(f"indexing {size / 1e6:,.1f} MB of transcripts (once) ...\n")
         scope.search.update_index(lambda: False)

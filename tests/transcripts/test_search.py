@@ -196,6 +196,34 @@ def test_a_slip_is_found_by_how_the_word_is_written_and_not_by_its_stem(project:
     assert found(project, word)[:1] == ["c1"]
 
 
+def test_many_sessions_are_indexed_in_one_transaction_and_none_after_the_time_is_over(project: Path) -> None:
+    for number in range(20):
+        write(project, f"20260103-{number:06d}-aaaaaaaa", *SECOND)
+    sids = recorded_sids(project)
+    statements: list[str] = []
+    with open_database(project) as database:
+        filler = filling.IndexFiller(project, database)
+        assert filler.update(sids, until=0.0) == sids
+        assert not database.execute("SELECT sid FROM files").fetchall()
+        sizes = [path.stat().st_size for path in (project / RECORDS_FOLDER).glob("*.jsonl")]
+        assert filler.unread_bytes(sids) == sum(sizes)
+        database.set_trace_callback(statements.append)
+        assert filler.update(sids, time.monotonic() + 60) == ()
+        assert filler.unread_bytes(sids) == 0
+    assert statements.count("BEGIN") == statements.count("COMMIT") == 1
+
+
+def test_a_record_that_cannot_be_read_does_not_keep_the_others_from_the_index(project: Path) -> None:
+    with open_database(project) as database:
+        (project / RECORDS_FOLDER / "unreadable.jsonl").mkdir()
+        filler = filling.IndexFiller(project, database)
+        assert filler.update(["unreadable", "a", "b"], time.monotonic() + 60) == ()
+        assert database.execute("SELECT sid FROM files WHERE size > 0 ORDER BY sid").fetchall() == [
+            ("a",),
+            ("b",),
+        ]
+
+
 def test_what_was_added_bit_by_bit_is_merged_in_the_background(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

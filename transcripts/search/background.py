@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,13 +21,16 @@ def update_index(home: Path, is_over: Callable[[], bool]) -> bool:
     """
     with suppress(IndexUnavailable, StoreError):
         sids = recorded_sids(home)
+        left: Sequence[str] = sids
         while not is_over():
             with open_database(home) as database:
                 until = time.monotonic() + 0.2
                 filler = IndexFiller(home, database)
                 if filler.forget_all_but(sids):
+                    left = sids
                     continue
-                if not filler.update(sids, until) and filler.merge(until):
+                left = filler.update(left, until)
+                if not left and filler.merge(until):
                     return True
         return True
     return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,7 +25,7 @@ from .words import USER_TERM, document_terms
 if TYPE_CHECKING:
     import sqlite3
 
-BATCH_BYTES = 4 << 20  # of a transcript, read in one transaction
+BATCH_BYTES = 4 << 20  # of a transcript, read without a look at the time
 MAX_TEXT_CHARS = 1_000_000  # of a fact; later text is not found
 MIN_MERGED_PAGES = 64  # of the words table; a smaller one is not merged
 MIN_STALE_FACTS = 1_000  # of removed transcripts; with fewer the index is not rebuilt
@@ -48,16 +48,31 @@ class IndexFiller:
         self._home = home
         self._db = database
 
-    def update(self, sids: Iterable[str], until: float) -> int:
-        """Index what was appended to these sessions until a monotonic time; return the bytes left to read."""
+    def update(self, sids: Sequence[str], until: float) -> Sequence[str]:
+        """Index what was appended to these sessions until a monotonic time; return those that are left.
+
+        All of it is one transaction: one for each session would take longer than reading a short one.
+        """
         stamps = dict(self._db.execute("SELECT sid, stamp FROM files"))
-        left = 0
+        with self._db:
+            self._db.execute("BEGIN")
+            for place, sid in enumerate(sids):
+                path = record_path(self._home, sid)
+                with suppress(OSError):  # one that was removed, or is another user's
+                    if stamps.get(sid) == _stamp(path.lstat()):
+                        continue
+                    if time.monotonic() > until or not self._update_one(sid, path, until):
+                        return sids[place:]
+        return ()
+
+    def unread_bytes(self, sids: Iterable[str]) -> int:
+        """Return the size of what was appended to these sessions and is not indexed."""
+        sizes = dict(self._db.execute("SELECT sid, size FROM files"))
+        unread = 0
         for sid in sids:
-            path = record_path(self._home, sid)
-            with suppress(FileNotFoundError):
-                if stamps.get(sid) != _stamp(path.lstat()):
-                    left += self._update_one(sid, path, until)
-        return left
+            with suppress(OSError):
+                unread += max(0, record_path(self._home, sid).lstat().st_size - sizes.get(sid, 0))
+        return unread
 
     def forget_all_but(self, sids: Collection[str]) -> bool:
         """Drop all other sessions; return True if so much is stale that the index must be rebuilt."""
@@ -85,20 +100,20 @@ class IndexFiller:
                 return False
         return True
 
-    def _update_one(self, sid: str, path: Path, until: float) -> int:
-        """Index the rest of one transcript; return the bytes left to read."""
+    def _update_one(self, sid: str, path: Path, until: float) -> bool:
+        """Index the rest of one transcript; return whether that is done."""
         with opened_unread(path) as fd:
             found = os.fstat(fd)
             indexed = self._known(sid, fd)
             while indexed.size < found.st_size:
                 if time.monotonic() > until:
-                    return found.st_size - indexed.size
+                    return False
                 before = indexed
                 indexed = self._read_batch(fd, indexed)
                 if indexed == before:
                     break  # its last line is incomplete
             self._db.execute("UPDATE files SET stamp = ? WHERE id = ?", (_stamp(found), indexed.id))
-            return 0
+            return True
 
     def _known(self, sid: str, fd: int) -> IndexedFile:
         """Return the indexed part of a transcript; an empty one if another file was indexed before."""
@@ -118,12 +133,11 @@ class IndexFiller:
         self._db.execute("DELETE FROM files WHERE id = ?", (file,))
 
     def _read_batch(self, fd: int, known: IndexedFile) -> IndexedFile:
-        """Index the next lines of a transcript in one transaction; return its indexed part."""
-        with os.fdopen(os.dup(fd), "rb") as file, self._db:
+        """Index the next lines of a transcript; return its indexed part."""
+        with os.fdopen(os.dup(fd), "rb") as file:
             file.seek(known.size)
             end = known.size
             batch = _Batch(self._db, known.id, self._home / OUTPUTS_FOLDER)
-            self._db.execute("BEGIN")
             while end - known.size < BATCH_BYTES:
                 line = file.readline(MAX_LINE_BYTES)
                 if not line.endswith(b"\n"):
@@ -137,7 +151,7 @@ class IndexFiller:
 
 
 class _Batch:
-    """Lines of a transcript that are read in one transaction."""
+    """Lines of a transcript that are read together."""
 
     def __init__(self, database: sqlite3.Connection, file: int, outputs: Path) -> None:
         self._db = database

@@ -110,7 +110,8 @@ def search_records(
         return SearchResult()
     try:
         with open_database(home) as database, ExitStack() as files:
-            unread = IndexFiller(home, database).update(sids, time.monotonic() + update_s)
+            filler = IndexFiller(home, database)
+            unread = filler.unread_bytes(filler.update(sids, time.monotonic() + update_s))
             index = SearchIndex(database)
             index.begin_reading()
             reader = _FactReader(home, files)
