@@ -396,7 +396,7 @@ def _judge_service(tool: str, access: Access, mode: Mode) -> Verdict:
     if access.kind == "server":
         if mode == "plan":
             return Verdict("deny", f"{NOT_IN_PLAN_MODE}: only servers that a rule allows may be used")
-        return Verdict("ask", why="a server can do anything", prefix=Rule(tool))
+        return Verdict("ask", why="MCP servers run outside the sandbox", prefix=Rule(tool))
     return Verdict("ask", why="it reaches the network", prefix=Rule(tool, access.target))
 
 

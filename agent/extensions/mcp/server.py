@@ -24,10 +24,14 @@ ServerState = Literal["pending", "connected", "failed", "disabled", "needs-auth"
 
 
 class ServerChange(NamedTuple):
-    """An event of a server. "changed": its lists have changed; "asked": it asked a question (declined)."""
+    """An event of a server. "changed": its lists have changed; "asked": it asked a question (declined).
+
+    `reconnects`: it failed and is reconnected automatically.
+    """
 
     kind: Literal["connected", "failed", "changed", "asked"]
     question: str = ""
+    reconnects: bool = False
 
 
 class Connection(Protocol):
@@ -227,11 +231,12 @@ class McpServer:
             return  # connecting reports it
         self.failure = why
         link.drop(why)
-        if self.enabled and self._reconnects < len(RECONNECT_WAITS_S):
+        reconnects = self.enabled and self._reconnects < len(RECONNECT_WAITS_S)
+        if reconnects:
             wait = RECONNECT_WAITS_S[self._reconnects]
             self._reconnects += 1
             self._connecting = asyncio.ensure_future(self._connect(wait))
-        self.changed(self, ServerChange("failed"))
+        self.changed(self, ServerChange("failed", reconnects=reconnects))
 
     def _notified(self, method: str, params: Message) -> None:
         if method == ELICITATION:

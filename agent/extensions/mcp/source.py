@@ -247,6 +247,8 @@ class McpServers:
         """Return the report of a change for the user, without the server's name; "" for none."""
         if change.kind == "failed" and server.entry.problem:
             return f": {server.failure}; restart makeroom after you correct this"
+        if change.reconnects:
+            return f": {server.failure}; reconnecting"
         if change.kind == "failed":
             retry = f"/mcp reconnect {server.entry.name} to try again"
             remedy = retry if self.setup.attended else "`makeroom mcp list` to test it"

@@ -1,6 +1,7 @@
 """Connections to servers in processes of their own, good ones and bad ones."""
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -120,6 +121,25 @@ def test_a_failure_is_reported_once_however_often_the_server_is_tried(tmp_path: 
 
     asyncio.run(run())
     assert len(lines) == 1 and "no-such-program" in lines[0]
+
+
+def test_a_lost_connection_that_comes_back_by_itself_needs_no_command(tmp_path: Path) -> None:
+    lines: list[str] = []
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"calc": script()}}))
+
+    async def run() -> None:
+        places = ServerFiles(tmp_path, tmp_path)
+        source = McpServers(
+            McpSetup(places, tmp_path / "state", approved=lambda item: True, tell=lines.append)
+        )
+        await source.open(tmp_path, ENVIRON)
+        (server,) = source.servers
+        await failure_of(server, "die")
+        assert await call(server, "echo", text="again") == "echo: again"
+        await source.close()
+
+    asyncio.run(run())
+    assert lines == ["MCP server calc: it exited with code 3: fatal: as was asked; reconnecting"]
 
 
 def test_calls_have_a_limit_can_be_given_up_and_survive_the_servers_death(tmp_path: Path) -> None:
