@@ -1,11 +1,16 @@
 """A view as the bytes of a request."""
 
+import asyncio
 import json
 from typing import Any
 
+from agent.model.anthropic.client import AnthropicModel
 from agent.model.anthropic.messages import markable_part
 from agent.model.anthropic.request import encode_request
 from agent.model_port import ModelRequest, RequestSettings
+from tests.strict_api.faults import Fault
+from tests.strict_api.scripted_model import ScriptedModel
+from tests.strict_api.server import Server
 from transcripts.facts import Reply, Result, User
 from transcripts.folding import Folded, fold
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock
@@ -119,3 +124,28 @@ def test_a_mark_goes_to_the_last_part_that_is_neither_thinking_nor_unknown() -> 
     ):
         view = fold([User(1, 0.0, (TextBlock("go"),)), Reply(2, 0.0, blocks)]).view
         assert markable_part(view[1]) == index
+
+
+def test_a_body_is_encoded_once() -> None:
+    request = ModelRequest(RequestSettings("m", 100), messages=conversation(1).view)
+    assert encode_request(request) is encode_request(request)
+
+
+def test_a_prompt_is_counted_by_a_server_that_counts() -> None:
+    with Server(ScriptedModel([])) as server:
+        model = AnthropicModel(server.base_url, "key")
+        prompt = (TextBlock("count these words"),)
+
+        async def counted() -> list[int | None]:
+            found = [await model.count_tokens("claude-sonnet-5-5", prompt)]
+            model.connect()
+            found.append(await model.count_tokens("claude-sonnet-5-5", prompt))
+            server.faults.add(Fault("no_count_tokens"))
+            found.append(await model.count_tokens("claude-sonnet-5-5", prompt))
+            await model.close()
+            return found
+
+        before, tokens, without = asyncio.run(counted())
+        assert before is None and without is None
+        assert tokens is not None and 3 <= tokens <= 30
+        assert list(server.refused) == []
