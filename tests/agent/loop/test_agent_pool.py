@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,8 +18,10 @@ from agent.loop.agent_pool import (
     Agent,
     AgentPool,
 )
-from tools.base import ToolError
+from tools.base import ToolError, ToolInterrupted, text_result
 from tools.spawning import SpawnRequest, SpawnResult
+from transcripts.facts import Reply
+from transcripts.messages import TextBlock, ToolUseBlock
 
 from .world import World, world
 
@@ -104,3 +107,146 @@ def test_an_agent_that_cannot_work_keeps_the_first_line_of_the_reason(w: World) 
         asyncio.run(pool.spawn(SpawnRequest("x", agent="general")))
     assert [agent.error for agent in pool.agents] == ["there is no such model"]
     assert pool.running == []
+
+
+def background(task: str = "look around") -> SpawnRequest:
+    return SpawnRequest("x", agent="explore", task=task, background=True)
+
+
+async def settle(done: Callable[[], bool]) -> None:
+    """Let other tasks run until something is so."""
+    while not done():
+        await asyncio.sleep(0)
+
+
+def test_an_agent_in_the_background_reports_to_the_inbox_and_the_user(w: World) -> None:
+    async def whole() -> None:
+        work = Work()
+        told: list[str] = []
+        states: list[tuple[str, bool]] = []
+        pool = AgentPool(
+            w.session,
+            None,
+            work.run,
+            tell=lambda agent: states.append((agent.label, agent.ended)),
+            notify=told.append,
+        )
+        started = await pool.spawn(background())
+        assert started.label == "explore #1" and started.text.startswith(
+            "explore #1 works in the background."
+        )
+        await settle(lambda: work.at_once == 1)
+        assert pool.in_background == pool.running == pool.agents and not pool.inbox.waiting
+        work.go.set()
+        await settle(lambda: not pool.running and bool(told))
+        [report] = pool.inbox.waiting.values()
+        assert report.text.startswith("<agent-report>\n") and report.text.endswith("</agent-report>")
+        start = (
+            "The agent explore #1 that you started in the background (look around) has ended. Its report:\n"
+        )
+        assert start in report.text and "done" in report.text
+        assert told == ["explore #1 has finished; its report is sent with the next request"]
+        assert states == [("explore #1", False), ("explore #1", True)]
+
+    asyncio.run(whole())
+
+
+def test_agents_in_the_background_are_interrupted_alone_or_all(w: World) -> None:
+    async def whole() -> None:
+        work = Work()
+        pool = AgentPool(w.session, None, work.run)
+        for task in ("one", "two", "three"):
+            await pool.spawn(background(task))
+        await settle(lambda: work.at_once == 3)
+        first, _, third = pool.agents
+        assert pool.interrupt(first) == 1
+        await settle(lambda: len(pool.inbox.waiting) == 1)
+        assert (first.error, first.stopped) == ("interrupted", True) and not third.stopped
+        assert pool.interrupt() == 2
+        await pool.close()
+        await settle(lambda: len(pool.inbox.waiting) == 3)
+        for news in pool.inbox.waiting.values():
+            assert "(no report: the user interrupted it)" in news.text
+        assert pool.running == [] and pool.interrupt() == 0
+
+    asyncio.run(whole())
+
+
+def test_an_agent_in_the_background_that_fails_reports_why(w: World) -> None:
+    async def fail(agent: Agent, request: SpawnRequest) -> SpawnResult:
+        if request.task == "crash":
+            raise RuntimeError("a fault within")
+        raise ToolError("there is no such model\nchoose another one")
+
+    async def whole() -> None:
+        pool = AgentPool(w.session, None, fail)
+        await pool.spawn(background("fail"))
+        await pool.spawn(background("crash"))
+        await settle(lambda: len(pool.inbox.waiting) == 2)
+        first, second = (block.text for block in pool.inbox.waiting.values())
+        assert "there is no such model\nchoose another one" in first
+        assert "(no report: internal error: RuntimeError('a fault within'))" in second
+
+    asyncio.run(whole())
+
+
+def test_questions_of_agents_in_the_background_wait_until_they_are_let(w: World) -> None:
+    async def whole() -> None:
+        work = Work()
+        pool = AgentPool(w.session, None, work.run)
+        for _ in range(2):
+            await pool.spawn(background())
+        await settle(lambda: work.at_once == 2)
+        asking, quiet = pool.agents
+        asking.asks = True
+        assert (asking.status.doing, quiet.status.doing) == ("waiting for your answer", quiet.doing)
+        let = asyncio.ensure_future(pool.let_ask())
+        await settle(asking.may_ask.is_set)
+        assert not let.done() and not quiet.may_ask.is_set()
+        asking.answered.set()
+        await let
+        await pool.close()
+
+    asyncio.run(whole())
+
+
+def test_an_agent_knows_the_call_that_started_it(w: World) -> None:
+    async def whole() -> None:
+        work = Work()
+        work.go.set()
+        pool = AgentPool(w.session, None, work.run)
+        blocks = (TextBlock("so"), ToolUseBlock("t9", "task", {}))
+        reply = Reply(w.session.folded.last_seq + 1, 0.0, blocks, (1, 1))
+        w.session._add(reply)
+        for call, place, ident in (
+            (f"{reply.seq}.1", (reply.seq, 1), "t9"),
+            (f"{reply.seq}.0", (reply.seq, 0), ""),
+            ("999.1", (999, 1), ""),
+            ("t9", (0, 0), ""),
+        ):
+            await pool.spawn(SpawnRequest("x", call=call))
+            agent = pool.agents[-1]
+            assert (agent.place, agent.call, agent.status.call) == (place, ident, ident)
+
+    asyncio.run(whole())
+
+
+def test_an_interrupted_call_names_the_session_of_its_agent(w: World) -> None:
+    async def whole() -> None:
+        work = Work()
+        pool = AgentPool(w.session, None, work.run)
+        for sid in ("s1", ""):
+            call = asyncio.ensure_future(pool.spawn(SpawnRequest("x", agent="explore")))
+            await settle(lambda: work.at_once == 1)
+            agent = pool.agents[-1]
+            agent.sid = sid
+            agent.requests = 2
+            call.cancel()
+            with pytest.raises(ToolInterrupted if sid else asyncio.CancelledError) as raised:
+                await call
+            if isinstance(raised.value, ToolInterrupted):
+                text = "[explore #1 was interrupted after 2 requests; its session is s1]"
+                assert raised.value.result == text_result(text, error=True)
+            assert (agent.error, agent.stopped, agent.ended) == ("interrupted", True, True)
+
+    asyncio.run(whole())
