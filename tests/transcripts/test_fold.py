@@ -20,6 +20,7 @@ from transcripts.facts import (
     Rewound,
     Started,
     Undone,
+    UnknownFact,
     User,
 )
 from transcripts.folding import MAX_SIZES, Charge, Folded, RequestSize, fold, replace_facts
@@ -132,6 +133,47 @@ def test_rewinding_restores_the_view_that_was_there(facts: list[Fact], data: st.
         return  # that place is no longer part of the conversation
     before = fold(facts[: to - 1])
     assert shown(fold([*facts, Rewound(last + 1, 0.0, to)])) == shown(before)
+
+
+@given(histories, st.booleans(), st.booleans())
+@quick
+def test_a_prompt_without_an_answer_is_removed_as_if_all_was_folded_again(
+    facts: list[Fact], thought: bool, rendered: bool
+) -> None:
+    seq = facts[-1].seq + 2 if facts else 2
+    answer = Reply(seq, 0.0, (TextBlock("hi"),), (1,), Usage(60, 3), asked=seq - 1)
+    facts = [*facts, RequestSent(seq - 1, 0.0, "turn", tokens=80, raw=70), answer]
+    added: list[Fact] = [User(seq + 1, 0.0, (TextBlock("forget this"),))]
+    added.append(RequestSent(seq + 2, 0.0, "turn", tokens=90, raw=80))
+    added.append(Metadata(seq + 3, 0.0, "note", {"usage": {"input": 5}}))
+    if thought:
+        thinking = (ThinkingBlock("hm", ""),)
+        added.append(Reply(seq + 4, 0.0, thinking, (1,), Usage(70, 3), complete=False, asked=seq + 2))
+    folded = fold([*facts, *added])
+    if rendered:
+        assert folded.view
+    last = folded.last_seq
+    folded.apply(Rewound(last + 1, 0.0, seq + 1))
+    whole = fold([*facts, *added])
+    unknown = UnknownFact(last + 1, 0.0, "odd", {})  # with which all facts are folded again
+    whole.apply(unknown)
+    whole.apply(Rewound(last + 1, 0.0, seq + 1))
+    assert grounds(folded) == grounds(whole)
+    assert whole.sizes.pairs == folded.sizes.pairs
+    for name in ("facts", "edits", "opened", "last_request", "last_reply", "usage", "charges", "metadata"):
+        assert getattr(folded, name) == getattr(whole, name), name
+    for name in ("requests", "edited"):
+        assert getattr(folded.sizes, name) == getattr(whole.sizes, name), name
+    for name in ("entries", "reply_count", "orphans", "asked", "groups", "tools_called", "_indexes"):
+        assert getattr(folded.conversation, name) == getattr(whole.conversation, name), name
+
+
+def test_a_prompt_without_an_answer_is_removed_without_folding_again() -> None:
+    folded = fold([HELLO, RequestSent(2, 0.0, "turn"), exchange(3, TextBlock("hi"))])
+    conversation = folded.conversation
+    folded.apply(User(4, 0.0, (TextBlock("forget this"),)))
+    folded.apply(Rewound(5, 0.0, 4))
+    assert folded.conversation is conversation and len(folded.entries) == 2
 
 
 def exchange(seq: int, *blocks: object) -> Reply:
