@@ -50,7 +50,7 @@ _VALUE = lazy_pattern(r"([-\w.:@]+)=(.+)", re.DOTALL)
 # Variables that name programs for other programs to run.
 _PROGRAM_VARIABLE = lazy_pattern(
     r"(?:\w*_)?(?:\w*PAGER|EDITOR|VISUAL|BROWSER|SHELL|COMMAND|CMD|ASKPASS|SSH|RSH|WRAPPER|RUNNER|LAUNCHER"
-    r"|TERMINAL|LESSOPEN|LESSCLOSE|PYTHON|NODE|CC|CXX|CPP|LD|AR|AS|MAKE|RUSTC|GOFLAGS|MAKEFLAGS|PS4|ENV)|GIT_\w+"
+    r"|TERMINAL|LESSOPEN|LESSCLOSE|PYTHON|NODE|CC|CXX|CPP|LD|AR|AS|MAKE|RUSTC|GOFLAGS|MAKEFLAGS|PS4|ENV)|GIT_\w+|npm_config_(?:script_)?shell"
 )
 _SPLIT_STRING = lazy_pattern(r"-[iv0]*S(.*)|--s[a-z-]*(?:=(.*))?", re.DOTALL)
 _ENV_ESCAPE = lazy_pattern(r"[\\$]")
@@ -364,6 +364,9 @@ def _run_git(made: Launch, words: Words, stdin: str | None) -> None:
         value = "".join(words[settings[0] + 1 : settings[0] + 2])
         made.add_value(value)
         made.possible.append(["git", *value.split()])
+    for word in words:
+        if "ext::" in word:  # a remote that is a command; in it, `% ` is a space
+            made.add_value(word.partition("ext::")[2].replace("% ", " "))
     for value in option_values(words, frozenset({"-c"})):
         name, _, text = value.partition("=")
         if name.startswith("alias.") and not text.startswith("!"):

@@ -166,8 +166,9 @@ COMMAND_OPTIONS = {
             "git",
             "-xcOu --exec --extcmd --upload-pack --receive-pack --open-files-in-pager --config-env --setup"
             " --tree-filter --index-filter --msg-filter --env-filter --commit-filter --tag-name-filter"
-            " --parent-filter",
+            " --parent-filter --sendmail-cmd --httpd",
         ),
+        ("ag", "--pager"),
         ("docker podman", "--entrypoint"),
         ("split", "--filter"),
         ("sort", "--compress-program"),

@@ -574,7 +574,9 @@ def test_shortened_options_of_git_that_run_a_command_are_seen() -> None:
         *("GIT_SSH_COMMAND='{}' git fetch", "PAGER='{}' git log", "EDITOR='{}' git commit"),
         *("LESSOPEN='|{}' less a", "env GIT_PAGER='{}' git log", "export PAGER='{}'; git log"),
         *("tar --checkpoint-action=exec='{}' -cf a b", "tar -I '{}' -cf a b", "rsync -e '{}' a h:b"),
-        *("ssh -o ProxyCommand='{}' h", "split --filter='{}' a", "unknown-program '{}'"),
+        *("git fetch 'ext::{}'", "git -c remote.a.url='ext::{}' fetch a", "git instaweb --httpd='{}'"),
+        *("git send-email --sendmail-cmd='{}' p", "npm_config_script_shell='{}' npm test"),
+        *("ssh -o ProxyCommand='{}' h", "ag --pager='{}' x", "split --filter='{}' a", "unknown-program '{}'"),
     ],
 )
 def test_every_command_of_a_script_in_a_value_is_seen(line: str) -> None:
