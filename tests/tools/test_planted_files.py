@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.guarded import guarded_in_project
 from tools.sandbox.guards.hard_links import changed_links
 from tools.sandbox.guards.planted_files import report_planted
 from tools.sandbox.guards.project_guard import project_guard
@@ -83,6 +84,52 @@ def test_new_files_that_the_configuration_names_are_put_aside(project: Path, res
     names = ("deep/hooks", "more.cfg", "own.cfg")
     assert all(re.search(f"created {name}(, which controls git: renamed|: removed)", told) for name in names)
     assert not any((project / name).exists() for name in names) and (project / "other.cfg").exists()
+
+
+SPELLINGS = {
+    r"my\\hooks": "my\\hooks",
+    "my\\\nhooks": "myhooks",
+    'my"ho"oks ; one': "myhooks",
+    '"my;hooks"#two': "my;hooks",
+    r'"my\"hooks"': 'my"hooks',
+}
+
+
+@pytest.mark.parametrize("value", SPELLINGS)
+def test_the_names_in_a_configuration_are_read_as_git_reads_them(project: Path, value: str) -> None:
+    with (project / ".git/config").open("a") as file:
+        file.write(f"[core] hooksPath = {value}\n")
+    guard = project_guard(project, project.parent)
+    guard.restores = False
+
+    async def main() -> None:
+        await guard.begin()
+        plant(project / SPELLINGS[value] / "pre-commit")
+        await guard.end()
+
+    asyncio.run(main())
+    assert not (project / SPELLINGS[value]).exists()
+
+
+def test_an_empty_name_in_a_configuration_is_no_path(project: Path) -> None:
+    """As that of the directory of the configuration, it would make all of `.git` read-only."""
+    with (project / ".git/config").open("a") as file:
+        file.write('[core] hooksPath =\n[include] path = ""\n[x] path = # y\n')
+    assert f"{project}/.git" not in guarded_in_project(str(project))[0]
+
+
+def test_a_new_configuration_of_the_user_is_put_aside(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(project / "own"))
+    guard = project_guard(project, project.parent)
+    guard.restores = False
+
+    async def main() -> None:
+        await guard.begin()
+        plant(project / "own")
+        await guard.end()
+
+    asyncio.run(main())
+    assert not (project / "own").exists()
 
 
 @pytest.mark.parametrize("restores", [False, True])

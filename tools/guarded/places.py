@@ -58,12 +58,11 @@ _SECRET = SECRET_FOLDERS - _ELSEWHERE
 _MEMORY = {name.lower() for name in (*MEMORY_NAMES, LOCAL_MEMORY_NAME)}
 _FIXED = (GUARDED_FILES | GUARDED_FOLDERS | _MEMORY | _ELSEWHERE) - {".git", *RECORD_FOLDERS}
 _NAMED = _SECRET | _FIXED | {".git"}
-_CONFIGURED = rb"(?:^|\])[ \t]*%b[ \t]*=[ \t]*\"?([^\n\"#;]*[^\s\"#;])"
+_CONFIGURED = rb"(?:^|\])[ \t]*%b[ \t]*=((?:[^\\\n]|\\[\s\S])*)"
 _HOOKS_PATH, _INCLUDED_PATH, _WORKTREE = (
     lazy_bytes_pattern(_CONFIGURED % name, re.IGNORECASE | re.MULTILINE)
     for name in (b"hookspath", b"path", b"worktree")
 )
-_OWN_CONFIGURATIONS = ("/etc/gitconfig", "~/.config/git/config", "~/.gitconfig")
 # In a git directory: files that name or are programs, or that refer git to another configuration.
 _GIT_STEERING = ("hooks", "config", "config.worktree", "info/attributes", "commondir")
 _OF_GIT_FOLDERS = word_set("objects refs logs hooks info branches lfs rebase-merge rebase-apply")
@@ -329,7 +328,7 @@ def _leading_to(part: str) -> str:
     """Return the `.git` file of the checkout that a submodule's or worktree's directory names."""
     named = _line_of(os.path.join(part, "gitdir"))
     if not named and (found := _WORKTREE.search(beginning(os.path.join(part, "config")))):
-        named = os.path.join(os.fsdecode(found[1]), ".git")
+        named = os.path.join(os.fsdecode(_unquoted(found[1])), ".git")
     path = os.path.normpath(os.path.join(part, named))
     return path if path.endswith("/.git") and "\0" not in path else ""
 
@@ -368,20 +367,46 @@ def _named_in_configuration(
 ) -> list[str]:
     """Return the hooks directories that configurations of a checkout or the user name, and included files."""
     files = [f"{git}/{name}" for git in gits for name in ("config", "config.worktree")]
-    files += map(os.path.expanduser, _OWN_CONFIGURATIONS)
+    own = _own_configurations()
+    files += own
     hooks = list[str]()
-    own = len(files)
+    given = len(files)
     for file in files:
         text = beginning(file) if is_trusted(file) else b""
-        hooks += (_named_path(name, checkout) for name in _HOOKS_PATH.findall(text))
-        included = (_named_path(name, os.path.dirname(file)) for name in _INCLUDED_PATH.findall(text))
+        hooks += _named_paths(_HOOKS_PATH.findall(text), checkout)
+        included = _named_paths(_INCLUDED_PATH.findall(text), os.path.dirname(file))
         new = (path for path in dict.fromkeys(included) if path not in files)
         files += islice(new, max(0, 50 - len(files)))
-    return [*hooks, *files[own:]]
+    return [*hooks, *own, *files[given:]]
 
 
-def _named_path(name: bytes, folder: str) -> str:
-    return os.path.normpath(os.path.join(folder, os.path.expanduser(os.fsdecode(name).replace("\0", ""))))
+def _own_configurations() -> list[str]:
+    """Return the paths of the system's and the user's configuration, which may be in the project."""
+    system = os.environ.get("GIT_CONFIG_SYSTEM", "/etc/gitconfig")
+    if (named := os.environ.get("GIT_CONFIG_GLOBAL")) is not None:
+        return [system, named]
+    settings = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return [system, f"{settings}/git/config", os.path.expanduser("~/.gitconfig")]
+
+
+def _named_paths(values: Iterable[bytes], folder: str) -> Iterator[str]:
+    for name in (os.fsdecode(_unquoted(value)).replace("\0", "") for value in values):
+        if name:
+            yield os.path.normpath(os.path.join(folder, os.path.expanduser(name)))
+
+
+def _unquoted(value: bytes) -> bytes:
+    """Return a value of a configuration as git reads it, without its quotes, escapes and comment."""
+    text = bytearray()
+    quoted = False
+    for part in re.findall(rb"\\.|.", value, re.DOTALL):
+        if part == b'"':
+            quoted = not quoted
+        elif part in (b"#", b";") and not quoted:
+            break
+        elif part != b"\\\n":  # which continues the line
+            text += {b"\\n": b"\n", b"\\t": b"\t"}.get(part, part.removeprefix(b"\\") or part)
+    return bytes(text.strip())
 
 
 def _secrets_of_claude(folder: str) -> Iterator[str]:
