@@ -139,7 +139,9 @@ def verify_transcript(path: Path, home: Path) -> Verified:
     for tail in loaded.second_tails:
         raise Difference(f"line {tail.line}: a second continuation from r{tail.facts[0].seq} begins here")
     if not loaded.facts:
-        raise Difference("the transcript is empty")
+        raise Difference(
+            "no line of the transcript is valid" if loaded.torn_size else "the transcript is empty"
+        )
     verified = Verified(torn=loaded.torn_size)
     _verify_requests(loaded.facts, verified)
     _verify_removed(home, loaded, verified)

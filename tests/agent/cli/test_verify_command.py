@@ -111,6 +111,10 @@ def empty(facts: list[Fact]) -> list[bytes]:
     return []
 
 
+def damage_all(facts: list[Fact]) -> list[bytes]:
+    return [encode_fact(fact, "s").replace(b'"ts"', b'"tz"') for fact in facts]
+
+
 def say_a_line_twice(facts: list[Fact]) -> list[bytes]:
     lines = [encode_fact(fact, "s") for fact in facts]
     again = replace(facts[5], ts=facts[5].ts + 1)
@@ -121,6 +125,7 @@ def say_a_line_twice(facts: list[Fact]) -> list[bytes]:
     ("spoil", "told"),
     [
         (empty, r"s: the transcript is empty$"),
+        (damage_all, r"s: no line of the transcript is valid$"),
         (say_a_line_twice, r"s: line 7 is damaged: fact 6 occurs again with different content"),
         (change_a_result, r"s: r\d+: a request of \d+ messages differs: \w{12} was sent, \w{12} was rebuilt"),
         (leave_out_a_prompt, r"s: r\d+: a request of \d+ message"),
