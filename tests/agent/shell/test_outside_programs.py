@@ -17,7 +17,10 @@ from tools.base import Access
 
 _PROGRAMS = (
     "ssh scp rsync sudo docker gh gpg systemctl crontab journalctl ssh-add ssh-keygen npm cargo twine psql"
-    " redis-cli apt-get dig ping kubectl aws security secret-tool"
+    " redis-cli apt-get dig ping kubectl aws security secret-tool sftp autossh mosh sshfs ssh-copy-id"
+    " ssh-keyscan nslookup traceroute tracepath mtr telnet whois doas su pkexec docker-compose podman"
+    " podman-compose nerdctl buildah hub loginctl busctl systemd-run hostnamectl keyring pass"
+    " kwallet-query gcloud gsutil az pnpm yarn poetry uv hatch gem"
 )
 _REMOTES = """\
 [remote "origin"]
@@ -125,6 +128,20 @@ def project(tmp_path: Path) -> Project:
         ("redis-cli -h cache.example.org ping", "direct network connection"),
         ("kubectl delete pods --all", "credentials"),
         ("dig example.org", "direct network connection"),
+        *((f"{name} host", "SSH keys") for name in ["sftp", "autossh", "mosh", "sshfs", "ssh-copy-id"]),
+        *((f"{name} host", "network connection") for name in ["ssh-keyscan", "nslookup", "traceroute"]),
+        *((f"{name} host", "network connection") for name in ["tracepath", "mtr", "telnet", "whois"]),
+        *((f"{name} ls", "privileges") for name in ("doas", "su", "pkexec")),
+        *((f"{name} up", "container engine") for name in ["docker-compose", "podman", "podman-compose"]),
+        *((f"{name} build", "container engine") for name in ("nerdctl", "buildah")),
+        ("hub pr", "login"),
+        *((f"{name} x", "D-Bus") for name in ["loginctl", "busctl", "systemd-run", "hostnamectl"]),
+        *((f"{name} get a b", "keychain") for name in ("keyring", "pass", "kwallet-query")),
+        *((f"{name} get a b", "credentials") for name in ("gcloud", "gsutil", "az", "aws")),
+        *((f"{name} publish", "registry") for name in ["pnpm", "yarn", "poetry", "uv", "hatch"]),
+        *((f"gem {name}", "registry") for name in ["push", "yank", "signin", "owner"]),
+        *((f"cargo {name}", "registry") for name in ["login", "logout", "yank", "owner"]),
+        ("twine upload x", "registry"),
     ],
 )
 def test_a_program_that_cannot_work_in_the_sandbox_is_asked_about(
