@@ -39,7 +39,7 @@ async def ask_for_folder_access(setup: RunSetup, chooser: Chooser | None, emit: 
         return replace(setup, why_no_project="")
     warning = f"{where} is {why}, not a project; it is read-only for commands, and edits need approval"
     if chooser is None:
-        remedy = "Choose a project directory, or run makeroom there in a terminal to decide."
+        remedy = "Start makeroom in a project directory, or run it here in a terminal to decide."
         emit(Notice(f"{warning}. {remedy}", "warning"))
         return setup
     emit(Notice(warning, "warning"))

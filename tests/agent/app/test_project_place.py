@@ -130,7 +130,7 @@ def test_no_answer_leaves_it_read_only_and_the_user_may_quit(tmp_path: Path) -> 
 def test_a_script_is_told_that_its_directory_is_read_only(tmp_path: Path) -> None:
     held, text = settled(setup_at(tmp_path, tmp_path), attended=False)
     assert held.why_no_project and text.endswith(
-        "Choose a project directory, or run makeroom there in a terminal to decide."
+        "Start makeroom in a project directory, or run it here in a terminal to decide."
     )
 
 
