@@ -20,15 +20,15 @@ from .recording import Count, ImportedSession, ParsedFile, UnreadableRecording, 
 MAX_RECORDING_BYTES = 1 << 30  # a recording is read into memory
 # Name -> description and module; tried in this order.
 IMPORT_FORMATS = {
-    "makeroom": ("makeroom transcripts (.transcripts/*.jsonl)", makeroom_record),
-    "swe-agent": ("SWE-agent trajectories (*.traj)", swe_agent),
-    "mini-swe-agent": ("mini-SWE-agent trajectories (*.traj.json)", mini_swe_agent),
-    "atif": ("ATIF trajectories of Harbor (trajectory.json)", atif),
-    "claude-code": ("Claude Code sessions (~/.claude/projects/*/*.jsonl)", claude_code),
-    "codex": ("Codex rollouts (~/.codex/sessions/**/rollout-*.jsonl)", codex),
-    "entire": ("compact transcripts of Entire (transcript.jsonl)", entire),
-    "pi": ("pi sessions (~/.pi/agent/sessions/*/*.jsonl)", pi),
-    "messages": ("plain messages of the Messages API, one per line", api_messages),
+    "makeroom": ("makeroom transcripts", makeroom_record),
+    "swe-agent": ("SWE-agent trajectories", swe_agent),
+    "mini-swe-agent": ("mini-SWE-agent trajectories", mini_swe_agent),
+    "atif": ("ATIF trajectories (Harbor)", atif),
+    "claude-code": ("Claude Code sessions", claude_code),
+    "codex": ("Codex rollouts", codex),
+    "entire": ("compact transcripts (Entire)", entire),
+    "pi": ("pi sessions", pi),
+    "messages": ("lines with messages of the Messages API", api_messages),
 }
 
 
@@ -42,7 +42,7 @@ def detect_format(raw: bytes) -> tuple[str, ParsedFile]:
         if module.recognizes(file):
             return name, file
     formats = ", ".join(what for what, _ in IMPORT_FORMATS.values())
-    raise UnreadableRecording(f"unknown format. Supported formats: {formats}")
+    raise UnreadableRecording(f"unknown format; supported: {formats}")
 
 
 def import_session(raw: bytes, count: Count) -> ImportedSession:
