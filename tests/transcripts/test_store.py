@@ -99,7 +99,7 @@ def test_a_linked_directory_is_refused(tmp_path: Path) -> None:
 def test_a_directory_of_another_user_is_refused(tmp_path: Path) -> None:
     (tmp_path / RECORDS_FOLDER).mkdir()
     os.chown(tmp_path / RECORDS_FOLDER, 12345, 12345)
-    with pytest.raises(Unreadable, match="another user"):
+    with pytest.raises(Unreadable, match=r"another user \(uid 12345\); change its owner, or move it away$"):
         Store.create(tmp_path, SID, ToldLines())
 
 
