@@ -49,8 +49,8 @@ def ensure_private_folder(folder: Path, disk: Disk = DISK) -> None:
         raise Unreadable(f"cannot store files in {folder}: it is not a directory; move it away")
     if found.st_uid != os.geteuid():
         raise Unreadable(
-            f"cannot store files in {folder}: it belongs to another user (uid {found.st_uid}); change its owner,"
-            " or move it away"
+            f"cannot store files in {folder}: it belongs to another user (uid {found.st_uid}); change its"
+            " owner, or move it away"
         )
     if stat.S_IMODE(found.st_mode) != 0o700:
         with suppress(PermissionError):  # some file systems have no modes

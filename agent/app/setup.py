@@ -82,8 +82,9 @@ class RunSetup(Struct, frozen=True):
         try:
             return SessionKey.load(self.config.state_dir, self.folder)
         except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
             tell(
-                f"cannot store the key of sessions in {self.config.state_dir}: {error}. Later runs will ask "
+                f"cannot store the key of sessions in {self.config.state_dir}: {why}. Later runs will ask "
                 "before they continue this session"
             )
             return SessionKey.new()

@@ -24,7 +24,7 @@ from agent.app import (
     load_config,
     with_prompt_files,
 )
-from agent.errors import AgentError, AuthenticationError, UsageError
+from agent.errors import AgentError, AuthenticationError, ConfigError, UsageError
 from agent.import_guard import import_nothing_from
 from agent.version import program_name
 from tools.files import path_outside
@@ -127,6 +127,7 @@ def run_setup(options: Options) -> RunSetup:
     # The user's editor and browser are looked for here, and run outside the sandbox.
     os.environ["PATH"] = path_outside(environ.get("PATH", os.defpath), str(folder))
     config = load_config(environ, folder, Path.home(), given)
+    require_access(config.state_dir)
     if options.safe_mode:  # settings and rules still apply: they may restrict the model
         config = replace(config, hooks=(), status_line="", output_style="")
         remarks = (*options.remarks, SAFE_MODE)
@@ -143,6 +144,22 @@ def run_setup(options: Options) -> RunSetup:
     else:
         logging.getLogger().addHandler(logging.NullHandler())
     return setup
+
+
+def require_access(state_dir: Path) -> None:
+    """Raise ConfigError if the state directory is in one of another user, such as root's after `sudo`.
+
+    Where there is none and it cannot be created, makeroom works without it.
+    """
+    try:
+        os.lstat(state_dir / "journals")
+    except PermissionError as error:
+        raise ConfigError(
+            f"cannot use {state_dir}: {error.strerror}; change the owner of the directory, or set"
+            " XDG_STATE_HOME to another one"
+        ) from error
+    except OSError:
+        pass  # it does not exist yet
 
 
 def _in_worktree(options: Options, folder: Path) -> tuple[Options, Path]:

@@ -85,7 +85,10 @@ def recover(folder: Path) -> list[str]:
     The journal of a file that cannot be read or written for now is kept.
     """
     restored: list[str] = []
-    for file in list(folder.glob("*.undo")):
+    journals: list[Path] = []
+    with suppress(OSError):  # a directory that does not exist, or is another user's
+        journals = [path for path in folder.iterdir() if path.suffix == ".undo"]
+    for file in journals:
         with suppress(OSError), opened_path(str(file), os.O_RDONLY | os.O_NONBLOCK) as descriptor:
             if not try_lock(descriptor):
                 continue  # its writer is running

@@ -14,7 +14,8 @@ from agent.app.permission_loading import permission_store
 from agent.app.project_place import ask_for_folder_access
 from agent.app.setup import RunSetup
 from agent.app.unusual_places import check_folder, is_on_network, why_no_project
-from agent.errors import ChoiceCancelled, UsageError
+from agent.cli.launch import require_access
+from agent.errors import ChoiceCancelled, ConfigError, UsageError
 from agent.events import Event, Notice
 from agent.permissions import judge_call
 from tests.agent.commands.controller_run import ScriptedChooser
@@ -24,6 +25,7 @@ from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
 from tests.tables import each_row
 from tools.base import Access
+from tools.files.write_recovery import recover
 
 
 def setup_at(folder: Path, home: Path, **options: object) -> RunSetup:
@@ -91,6 +93,29 @@ def test_a_directory_of_another_user_is_not_a_project() -> None:
             "a directory of another user"
         )
         assert why_no_project(folder, environ, Path("/elsewhere")) == ""  # for root
+
+
+@needs_root
+def test_a_state_directory_of_another_user_is_an_error_that_names_the_remedy() -> None:
+    """As after a run with sudo that kept HOME."""
+    with TemporaryDirectory(dir="/tmp") as name:
+        state = Path(name, "makeroom")
+        state.mkdir(0o700)
+        Path(name).chmod(0o755)
+
+        def use() -> str:
+            assert recover(state / "journals") == []
+            require_access(Path(name, "none", "makeroom"))  # one that does not exist is created later
+            try:
+                require_access(state)
+            except ConfigError as error:
+                return str(error)
+            return "no error"
+
+        assert as_another_user(use) == (
+            f"cannot use {state}: Permission denied; change the owner of the directory, or set XDG_STATE_HOME"
+            " to another one"
+        )
 
 
 @each_row(
