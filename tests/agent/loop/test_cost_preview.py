@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -39,7 +40,7 @@ def resume(made: World, *later: Fact, model: str = HERE, age: float = 0.0, promp
         Opened(1, NOW, settings.system, settings.tools, HERE),
         User(2, NOW, (TextBlock("go"),), (1,)),
         RequestSent(3, NOW - age, "turn"),
-        Reply(4, NOW - age, SAID, (1,), Usage(input=prompt), "end_turn", model=HERE, asked=3),
+        Reply(4, NOW - age, SAID, (1,), Usage(cache_written=prompt), "end_turn", model=HERE, asked=3),
         *later,
     ]
     return Session("test", made.record, fold(facts), made.context.compaction.counter, made.clock.now)
@@ -142,6 +143,17 @@ def test_a_cold_cache_is_reported_with_advice(
         notice = f"cold: {which} caches 40,000 tokens again (~${dollars}){advice and f'; {advice}'}"
         assert [each.text for each in made.told(Notice)] == ([notice] if told else [])
         assert made.context.compaction.billed == 3
+
+
+def test_what_is_still_cached_costs_a_tenth(tmp_path: Path) -> None:
+    with world([], tmp_path) as made:
+        made.context.compaction.prices = Prices()
+        session = resume(made, User(5, NOW, (TextBlock("on"),), (70_000,)), prompt=30_000)
+        asyncio.run(show_cold_cost(session, made.context, made.events.append, "cold", ""))
+        [notice] = made.told(Notice)
+        found = re.fullmatch(r"cold: this request caches ([\d,]+) tokens again \(~\$0.16\)", notice.text)
+        assert found is not None, notice.text
+        assert abs(int(found[1].replace(",", "")) - 40_000) < 500
 
 
 class CountingModel:
