@@ -404,15 +404,18 @@ MAX_MEMORY_BYTES = 1_000_000  # read of one memory file
 
 
 def _read_memory_file(path: Path) -> tuple[str, list[str], str]:
-    """Return (text without HTML comments, names of imports, reason why a readable file is ignored or "").
+    """Return (text without HTML comments, names of imports, reason why the file is ignored or "").
 
-    The path is real, and the text empty if the file cannot be read or a link was put into the path.
+    The path is real. The text is empty, without a reason, if there is no such file or a link was put into the
+    path.
     """
     try:
         with opened_file(str(path)) as (descriptor, _), open(descriptor, "rb", closefd=False) as file:
             data = file.read(MAX_MEMORY_BYTES)
-    except (OSError, FileError):
+    except (FileNotFoundError, NotADirectoryError, FileError):
         return "", [], ""
+    except OSError as error:
+        return "", [], f"cannot be read: {error.strerror}"
     text = data.decode("utf-8-sig", "replace")
     if "\0" in text or data.startswith(_UTF16_MARKS):
         wide = decode_text(data)

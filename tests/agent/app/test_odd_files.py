@@ -174,6 +174,16 @@ def test_a_memory_file_of_another_user_in_a_directory_above_is_not_followed(
     assert unread_memory(project, user) == [f"{home / 'AGENTS.md'} belongs to another user (ignored)"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_a_memory_file_that_cannot_be_read_is_named(home: Path) -> None:
+    user, project = home / "home" / ".config" / "makeroom", home / "project"
+    user.mkdir(parents=True, exist_ok=True)
+    (user / "AGENTS.md").symlink_to("/proc/self/mem")
+    assert read_memory(memory_files(project, user)) == []
+    (line,) = unread_memory(project, user)
+    assert line.startswith(f"{user / 'AGENTS.md'} cannot be read: ") and line.endswith("(ignored)")
+
+
 def test_a_link_of_another_user_is_not_a_memory_file(
     home: Path, give_away: Callable[[Path, Path], None]
 ) -> None:
