@@ -165,7 +165,7 @@ def _exit_code(controller: Controller, ended: TurnFinished) -> int:
 
 def _prompt(options: Options) -> str:
     """Return the prompt of the command line, of standard input, or of both."""
-    text = options.prompt
+    text = options.prompt if options.prompt.strip() else ""
     piped = _piped(bool(text))
     if not text and not piped.strip():
         takes_more = options.allowed_tools or options.disallowed_tools or options.remarks

@@ -136,6 +136,7 @@ def test_an_inherited_pipe_that_says_nothing_does_not_hang(here: Run) -> None:
     ("argv", "code", "says_so"),
     [
         ([], 2, "needs a prompt"),
+        ([" \n"], 2, "needs a prompt"),
         (["--allowedTools", "foo(bar)", "hi"], 2, "take all words after them as rules"),
         (["x", "--frobnicate"], 2, "unknown option"),
         (["x", "-r", "nowhere"], 2, "no session"),
