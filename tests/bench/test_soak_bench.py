@@ -38,10 +38,11 @@ class Brain:
         self.dice = random.Random(seed)
         self.calls = 0
         self.requests = 0
-        self.last = time.monotonic()
+        self.last = time.monotonic()  # of a request or a prompt
+        self.asked = self.last
 
     def __call__(self, body: Body) -> Reply:
-        self.last = time.monotonic()
+        self.last = self.asked = time.monotonic()
         self.requests += 1
         if not body.get("tools"):
             return Reply([says("## State\nThe soak goes on.\n## Next\nContinue.")])
@@ -125,10 +126,13 @@ def soak(folder: Path, brain: Brain, server: Server) -> list[Sample]:
         terminal.sees("❯")
         while brain.calls < CALLS:
             assert terminal.status is None, f"ended with {terminal.status}:\n{terminal.text}"
+            assert time.monotonic() - brain.asked < 60, f"takes no prompt any more:\n{terminal.text}"
             if brain.calls >= len(samples) * CALLS / SAMPLES:
                 samples.append(sample(terminal.child, folder, brain.calls))
             if time.monotonic() - brain.last > QUIET_S:
                 brain.last = time.monotonic()
+                if "Esc to cancel" in terminal.text:  # two interrupts in a row opened the menu of /rewind
+                    terminal.type("\x1b").drain(0.1)
                 terminal.type("go on\r")
             terminal.drain(dice.random())
             is_busy = time.monotonic() - brain.last < QUIET_S / 2 and brain.requests > interrupted + 1
