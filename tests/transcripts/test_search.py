@@ -343,6 +343,14 @@ def test_the_excerpt_of_a_pasted_log_shows_the_line_that_has_all_words(project: 
     assert rule.strip() in hit.excerpt
 
 
+def test_the_excerpt_of_a_long_paste_shows_the_line_that_has_all_words(project: Path) -> None:
+    lines = "".join(f"pasted line {number}\n" for number in range(400))
+    write(project, "c", User(1, NOON, (TextBlock(lines),)))
+    (best, *_) = search_records(project, "pasted line 399", ["c"], 5, 60).found
+    (hit,) = make_hits([best], "c", project)
+    assert "pasted line 399" in hit.excerpt
+
+
 def test_an_excerpt_shows_no_bare_tags_nor_what_was_added_to_a_result(project: Path) -> None:
     ran = "<command-of-the-user>\n$ make walrus\n</command-of-the-user>"
     news = TextBlock("<surroundings>\nplan of the walrus is over\n</surroundings>")

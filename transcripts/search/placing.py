@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from .words import QueryTerm, is_unspaced
 
-MAX_MATCHES = 100  # of a term in a text; later ones have no influence
+MAX_MATCHES = 100  # of a term in a text; of later ones only those count that are near a rarer term
+SPAN_CHARS = 300  # in which terms belong together
 
 
 class Placed(NamedTuple):
@@ -42,8 +43,12 @@ class Matcher:
     def matches(self, text: str) -> list[tuple[int, str]]:
         """Return (offset, stem) of each match in order; a short stem must begin a word, or be one."""
         folded = text.casefold()
-        found = [(start, stem) for stem in self._weights for start in self._starts(stem, folded)]
-        found.sort()
+        starts = {stem: list(self._starts(stem, folded)) for stem in self._weights}
+        rare = [start for each in starts.values() if len(each) < MAX_MATCHES for start in each]
+        for stem, each in starts.items():
+            if len(each) == MAX_MATCHES:
+                each += self._later_starts(stem, folded, each[-1], rare)
+        found = sorted((start, stem) for stem, each in starts.items() for start in each)
         if len(folded) > len(text):
             ends = list(accumulate(len(char.casefold()) for char in text))
             found = [(bisect_right(ends, start), stem) for start, stem in found]
@@ -62,8 +67,17 @@ class Matcher:
             if not any(char.isalnum() and not is_unspaced(char) for char in around):
                 yield start
 
+    def _later_starts(self, stem: str, folded: str, last: int, rare: Iterable[int]) -> set[int]:
+        """Return the offsets of a frequent stem behind `last` that are near one of the offsets `rare`."""
+        found = set[int]()
+        for at in rare:
+            begin = max(last + 1, at - SPAN_CHARS)
+            near = folded[begin : at + SPAN_CHARS]
+            found.update(begin + start for start in self._starts(stem, near))
+        return found
+
     def place(self, text: str) -> Placed:
-        """Find the best term in the narrowest span of at most 300 characters with most of the query."""
+        """Find the best term in the narrowest span of SPAN_CHARS with most of the query."""
         inside = dict.fromkeys(self._weights, 0)
         placed = self.matches(text)
         best = total = 0.0
@@ -74,7 +88,7 @@ class Matcher:
                 total += self._weights[stem]
             inside[stem] += 1
             begins, old = placed[first]
-            while begins < at - 300 or inside[old] > 1:  # too far away, or repeated later
+            while begins < at - SPAN_CHARS or inside[old] > 1:  # too far away, or repeated later
                 inside[old] -= 1
                 total -= 0.0 if inside[old] else self._weights[old]
                 first += 1
