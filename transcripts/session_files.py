@@ -27,11 +27,8 @@ class SessionFiles:
 
     def __init__(self, key: SessionKey | None = None) -> None:
         self.key = key
-        self._read: tuple[tuple[int, ...], KnownStart | None] = (
-            (),
-            None,
-        )  # the state of a file, and its start
-        self._own: tuple[int, ...] = ()  # the state of a file that was written on this machine
+        self._read: tuple[Stamp, KnownStart | None] = ((), None)  # a file, and the start read from its cache
+        self._own: Stamp = ()  # of a file that was written on this machine
         self._cached: dict[Path, CachedEnd] = {}
         self._looked_at: dict[Path, int] = {}  # the size of each transcript when a thread began
         self._thread: Thread | None = None

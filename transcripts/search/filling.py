@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -65,9 +65,9 @@ class IndexFiller:
                         return sids[place:]
         return ()
 
-    def unread_bytes(self, sids: Iterable[str]) -> int:
+    def unread_bytes(self, sids: Sequence[str]) -> int:
         """Return the size of what was appended to these sessions and is not indexed."""
-        sizes = dict(self._db.execute("SELECT sid, size FROM files"))
+        sizes = dict(self._db.execute("SELECT sid, size FROM files")) if sids else {}
         unread = 0
         for sid in sids:
             with suppress(OSError):

@@ -135,7 +135,16 @@ def search_facts(outputs: Path, query: str, sid: str, facts: Sequence[Fact], lim
         placed = matcher.place(text)
         if placed.share:
             is_rewound = any(fact.seq in stretch for stretch in stretches)
-            judged.append(_judged(fact, text, sid, placed, placed.share, _one_name(query), is_rewound))
+            one = _judged(
+                fact,
+                text,
+                sid=sid,
+                placed=placed,
+                score=placed.share,
+                name=_one_name(query),
+                is_rewound=is_rewound,
+            )
+            judged.append(one)
     found = list[Found]()
     for one in nlargest(limit, judged, key=_merit):
         opened = (fact for fact in reversed(facts) if isinstance(fact, Opened) and fact.seq < one.fact.seq)
@@ -181,9 +190,15 @@ def _ranked(
         if fact is None:
             continue
         text = indexed_text(fact, home / OUTPUTS_FOLDER)
-        score = place.score / places[0].score
-        is_rewound = index.is_rewound(place.file, place.seq)
-        one = _judged(fact, text, place.sid, matcher.place(text), score, name, is_rewound)
+        one = _judged(
+            fact,
+            text,
+            sid=place.sid,
+            placed=matcher.place(text),
+            score=place.score / places[0].score,
+            name=name,
+            is_rewound=index.is_rewound(place.file, place.seq),
+        )
         # If a session and its copies share a fact, keep that of the first session.
         key = (fact.seq, fact.ts, text)
         if key not in best or order[one.sid] < order[best[key][0].sid]:
@@ -213,7 +228,7 @@ def _weighed(index: SearchIndex, counts: dict[QueryTerm, int], ids: range, most:
 
 
 def _judged(
-    fact: Fact, text: str, sid: str, placed: Placed, score: float, name: str, is_rewound: bool
+    fact: Fact, text: str, *, sid: str, placed: Placed, score: float, name: str, is_rewound: bool
 ) -> Found:
     """Return a fact with its final score; `score` is that of its words, relative to the best fact."""
     start = placed.start

@@ -28,9 +28,8 @@ from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
 from .git_files import names_in
 from .guarded_state import LISTED_FOLDER
 
-MAX_DEPTH = (
-    100  # of directories. Opening one takes a step for each above it, and a command can nest thousands
-)
+# Of directories: opening one takes a step for each above it, and a command can nest thousands.
+MAX_DEPTH = 100
 _MAX_SEEN_FILES = 20_000  # files and directories, nearest to the top first: 0.1 s
 _MAX_NAMED = 6
 _CLOCK_S = 0.02  # by which the time of a file may be behind the clock
