@@ -78,6 +78,7 @@ def _guarded_files(root: Path) -> Iterator[os.stat_result]:
     walks = (os.walk(root / name) for name in _LINKABLE_FOLDERS)
     files = (Path(folder, file) for walk in walks for folder, _, names in walk for file in names)
     named = (root / name for name in _LINKABLE_FILES)
+    # More files in the directories below are not looked at.
     for file in chain(named, islice(files, 2_000)):
         with suppress(OSError):
             yield file.stat()

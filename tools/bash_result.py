@@ -220,6 +220,7 @@ def _advice(end: CommandEnd, line: str, text: str, context: CommandContext) -> s
 def _for_user(spool: Spool, context: CommandContext) -> dict[str, Any]:
     """Return the end of the output; if it is longer, the number of lines `above` and the `file` with all."""
     stored = spool.stored(context.folder)
+    # The user is shown this many characters if a file has all of the output.
     most = max(10_000, 0 if stored else shown_chars(context.environ)[0])
     text = as_drawn(decoded_output(spool.tail(), _codec_of(spool)))
     if spool.whole and len(text) <= most:

@@ -378,6 +378,7 @@ _MAX_PIECES = 40  # of one size, searched for at most
 
 def _likely_place(line: str, wanted: str) -> int:
     """Find the likely start of the text in the line, by its rarest piece there; 0 if none occurs."""
+    # Each piece is searched for, so a long text would take long.
     wanted = wanted[:2_000]
     for size in _PIECE_CHARS:
         starts = range(0, max(1, len(wanted) - size + 1), 1 + len(wanted) // _MAX_PIECES)

@@ -147,6 +147,7 @@ def _scan(
 ) -> LineWindow:
     """Read the lines and keep the wanted ones. A huge file is read no further than these."""
     offset, limit = wanted
+    # A window begins at most this many lines before the end of a large file.
     kept: deque[tuple[str, int]] = deque(maxlen=min(-offset, 20_000) if offset < 0 else None)
     line = 1
     start = ""

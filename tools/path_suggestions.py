@@ -26,6 +26,7 @@ def suggestions(path: str, root: Path) -> list[str]:
     by_stem: dict[str, list[str]] = {}  # compared without extensions, which are often the same
     for each in names_in(folder):
         by_stem.setdefault(_stem(each), []).append(each)
+    # The ratio of difflib for names without their extensions.
     stems = get_close_matches(_stem(name), by_stem, 3, 0.7)
     near = [each for stem in stems for each in _by_extension(by_stem[stem], name)[:2]]
     found = [os.path.join(folder, each) for each in near]

@@ -205,6 +205,7 @@ def _read_piece(path: Path, key: SessionKey, start: int) -> _Piece | None:
     """Return the piece that begins at a byte, if there is one that this version wrote on this machine."""
     try:
         with opened_unread(_piece_path(path, start)) as fd:
+            # No piece is larger.
             size = min(os.fstat(fd).st_size, 1 << 28)
             data = b"".join(read_pieces(fd, 0, size))
         body = data[_MAC_BYTES:]

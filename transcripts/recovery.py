@@ -28,6 +28,7 @@ def recover_transcripts(home: Path, places: Iterable[Path]) -> Restored:
     for folder in [each for place in places for each in _folders_in(place)]:
         is_here = folder.name.startswith(project_key(home))
         with suppress(OSError):
+            # An abandoned copy of another project is removed after a month.
             if not is_here and time.time() - folder.stat().st_mtime < 30 * 86_400.0:
                 continue
             copy = SpareCopy(home, folder, lock_folder(folder))

@@ -267,6 +267,7 @@ def reflogs(top: Path) -> dict[str, str]:
     for folder, start, only in places:
         with suppress(OSError), closing(safe_open(os.path.realpath(folder), _FOLDER_FLAGS)) as git:
             waiting = [start]
+            # At most so many reflogs are kept.
             while waiting and len(found) < 100:
                 name = waiting.pop()
                 with suppress(OSError), closing(safe_open(name, _FOLDER_FLAGS, base=git)) as here:

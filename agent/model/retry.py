@@ -73,6 +73,7 @@ class Failures(Struct):
         asked = error.retry_after or 0.0
         if asked > MAX_RETRY_AFTER_S:
             return None
+        # Jitter shortens a wait by up to a quarter.
         backoff = min(MAX_WAIT_S, FIRST_WAIT_S * 2.0 ** (failed - 1)) * (1 - 0.25 * jitter)
         if error.patience_s is not None and self.patient:
             return _patient_retry(failed, backoff, self._since + error.patience_s - now)

@@ -41,6 +41,7 @@ def listed_models(answer: Any) -> list[dict[str, Any]]:
 
 
 def _is_model_id(value: Any) -> bool:
+    # Ids are shown, recorded and sent.
     return isinstance(value, str) and 0 < len(value) <= 200 and value.isprintable()
 
 

@@ -78,6 +78,7 @@ def _about_commands(pattern: str) -> Iterator[Rule]:
         return
     words = (rule.pattern or "").split()
     choices = [list(_spread(word, at, len(words) - 1)) for at, word in enumerate(words)]
+    # A pattern with many alternatives would become too many rules.
     for chosen in islice(product(*choices), 16):
         yield replace(rule, pattern=" ".join(chosen))
     if pattern.endswith(":*") and len(words) > 1:

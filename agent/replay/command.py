@@ -150,6 +150,7 @@ def parse_options(argv: Sequence[str]) -> ReplayOptions:
 
 def _tokens(text: str) -> int:
     """Return the number of tokens in an argument. Raises ArgumentTypeError."""
+    # More digits are not a number of tokens.
     if not (text.isdecimal() and len(text) <= 12):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of tokens such as 100000")
     return int(text)

@@ -47,6 +47,7 @@ def skills_section(skills: Iterable[ListedSkill], window: int, count: Callable[[
     """
     lines = [f"- {one.name}: {one.description[:250].strip()}" for one in skills]
     head = f"{SKILLS_HEAD}{LIST_INTRODUCTION}"
+    # The list of skills takes at most this share of the window.
     left = int(window * 0.02) - count(head)
     if not lines or left < 0:
         return ""

@@ -137,6 +137,7 @@ def _possible(scene: Scene, places: Places, folders: Sequence[str]) -> Iterator[
     if scene.here is not None:
         yield scene
         return
+    # A command may run in each of them if its directory is unknown.
     above = {posixpath.dirname(name) for name in folders[:200]}
     for name in sorted({"", *above}):
         yield replace(scene, here=posixpath.join(places.folder, name).rstrip("/"))

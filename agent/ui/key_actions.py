@@ -46,6 +46,7 @@ def take_clipboard(state: ReplState) -> None:
 
 def take_paste(state: ReplState, pasted: str) -> None:
     """Insert a paste into the input; images that it names become chips."""
+    # A longer paste is not a list of paths.
     if _ENDS_AS_IMAGE.search(pasted[-8_192:]):
         _take_images_soon(state, pasted)
     else:

@@ -50,6 +50,7 @@ class MarkdownStream:
         return "\n".join([*self._lines, "".join(self._pieces)]).strip("\n")
 
     def feed(self, text: str) -> list[MarkdownChunk]:
+        # The screen shows this many characters of a reply.
         room = 1_000_000 - self._total
         self._total += len(text)
         if len(text) > room:

@@ -38,6 +38,7 @@ class PasteChips:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         lines = text.count("\n")
         is_chip = "\n" in text.strip() and text.lstrip().startswith(("!", "/"))
+        # A longer paste becomes a chip.
         if len(text) <= 1000 and lines < 8 and not is_chip:
             return "".join(char for char in text if char not in self._texts)
         return self._new_chip(text)

@@ -122,6 +122,7 @@ class UnsentInput:
                 return ""
             newest = max(left, key=lambda path: path.stat().st_mtime)
             with opened_regular(newest) as file:
+                # The draft of a session that was killed may be large.
                 text = file.read(4 * 1024 * 1024).decode("utf-8", "replace")
             newest.unlink()
             return text

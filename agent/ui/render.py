@@ -194,6 +194,7 @@ def render_call(event: events.ToolCallFinished, ctx: RenderContext) -> str:
         role = "warning"
     elif event.result.error:
         role = "bad"
+    # Rows of a title, with Ctrl-O and without.
     most = 40 if ctx.full else 1
     title = call_rows(event.name, event.title, ctx, role=role, most=most)
     return "\n".join([*title, *render_result(event, ctx)])

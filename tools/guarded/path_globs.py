@@ -80,6 +80,7 @@ def _forms(glob: str) -> Iterable[str]:
 
 
 def _forms_of_stars(glob: str) -> Iterable[str]:
+    # The first of them are also read as no directory; each doubles the forms.
     parts = glob.split("/**/", 3)
     for joints in product(("/**/", "/"), repeat=len(parts) - 1):
         form = parts[0] + "".join(joint + part for joint, part in zip(joints, parts[1:], strict=True))

@@ -376,6 +376,7 @@ def _named_in_configuration(
         hooks += _named_paths(_HOOKS_PATH.findall(text), checkout)
         included = _named_paths(_INCLUDED_PATH.findall(text), os.path.dirname(file))
         new = (path for path in dict.fromkeys(included) if path not in files)
+        # More configurations of a checkout are not read.
         files += islice(new, max(0, 50 - len(files)))
     return [*hooks, *own, *files[given:]]
 

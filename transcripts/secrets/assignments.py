@@ -144,6 +144,7 @@ def _looks_secret(name: str, value: str, *, quoted: bool) -> bool:
         return looks_random(value) or (is_password and re.search(r"\d", value) is not None)
     if is_attribute(value):
         return False
+    # A long unquoted value with letters of both cases.
     if len(value) >= 36 and len(re.findall("[A-Z]", value)) > 2 and len(re.findall("[a-z]", value)) > 2:
         return looks_random(value)
     changes = re.findall(r"[A-Za-z](?=\d)|\d(?=[A-Za-z])", value)

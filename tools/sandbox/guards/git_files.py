@@ -99,6 +99,7 @@ def state_files(top: int) -> list[str]:
         names += [f"{WORKTREES}/{tree}/{name}" for tree in trees for name in _WORKTREE_FILES]
     found = [name for name in names if _is_file(top, name)]
     loose = (path for name in _STATE_FOLDERS for path in _files_below(top, name))
+    # More loose references are not copied.
     return [*found, *islice(loose, 5_000)]
 
 

@@ -79,6 +79,7 @@ def guarded_state(
     state = GuardedState({}, ways={}, root=folder)
     earlier = before.entries if before is not None else {}
     with closing(os.open(folder, FOLDER_FLAGS)) as root:
+        # Directories within a guarded one are checked this deep, and so many entries in all.
         for _ in range(8):
             left = 5_000 - len(state.entries)
             layer = list(_look_at_layer(state, root, layer[: max(0, left)], earlier))
@@ -92,6 +93,7 @@ def _look_at_layer(
 
     Directories on the way must not be links.
     """
+    # Contents are kept up to this size in all.
     room = (16 << 20) - sum(len(entry.data or b"") for entry in state.entries.values())
     for way, inside in groupby(paths, os.path.dirname):
         with suppress(OSError), closing(safe_open(way or ".", FOLDER_FLAGS, base=root)) as above:

@@ -26,6 +26,7 @@ def reserve_layer(folder: str | None) -> str | None:
     """
     import fcntl
 
+    # Concurrent sessions, and sandboxes with more access, each use one of a project.
     for number in range(8 if folder else 0):
         layer = os.path.join(folder or "", str(number))
         with suppress(OSError):

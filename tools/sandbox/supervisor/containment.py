@@ -114,6 +114,7 @@ def _remove_leftovers(parent: str) -> None:
     """Remove the groups of killed supervisors, except new ones, which may not have been joined yet."""
     with os.scandir(parent) as entries:
         for entry in entries:
+            # A newer group may still be joined.
             if entry.name.startswith(_GROUP_NAME) and time.time() - entry.stat().st_ctime > 60:
                 remove_memory_group(entry.path)
 
