@@ -118,7 +118,8 @@ def run_setup(options: Options) -> RunSetup:
         options, folder = _in_worktree(options, folder)
     except OSError as error:
         where = options.folder or "the current directory"
-        raise UsageError(f"cannot change to {where}: {error.strerror}") from error
+        remedy = "" if options.folder else "; choose another with -C"
+        raise UsageError(f"cannot change to {where}: {error.strerror}{remedy}") from error
     for name in [name for name, value in os.environ.items() if not value.strip()]:
         if name.startswith("ANTHROPIC_"):  # the SDK reads them too, even if they are empty
             del os.environ[name]

@@ -14,7 +14,7 @@ from agent.app.permission_loading import permission_store
 from agent.app.project_place import ask_for_folder_access
 from agent.app.setup import RunSetup
 from agent.app.unusual_places import check_folder, is_on_network, why_no_project
-from agent.cli.launch import require_access
+from agent.cli.launch import require_access, run_setup
 from agent.errors import ChoiceCancelled, ConfigError, UsageError
 from agent.events import Event, Notice
 from agent.permissions import judge_call
@@ -93,6 +93,16 @@ def test_a_directory_of_another_user_is_not_a_project() -> None:
             "a directory of another user"
         )
         assert why_no_project(folder, environ, Path("/elsewhere")) == ""  # for root
+
+
+def test_a_current_directory_that_was_removed_is_an_error_that_names_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(UsageError, match=r"No such file or directory; choose another with -C$"):
+        run_setup(Options(prompt="x", headless=True))
 
 
 @needs_root
