@@ -35,8 +35,8 @@ def test_tests_that_passed_are_counted_and_what_failed_stays(lines: list[str]) -
 
 
 def test_check_marks_are_counted_as_what_they_are() -> None:
-    output = "\n".join(f"  ✓ keeps what it is given, case {number} (3 ms)" for number in range(40))
-    assert fold_output(output, "npx jest --verbose") == "[40 lines marked ✓]"
+    marked = "\n".join(f"  ✓ keeps what it is given, case {number} (3 ms)" for number in range(40))
+    assert fold_output(f"{marked}\nTests:  40 passed", "make") == "[40 lines marked ✓]\nTests:  40 passed"
 
 
 def test_a_test_that_started_last_is_not_counted_as_passed() -> None:
@@ -80,6 +80,15 @@ NOT_PROGRESS = {
     "build steps": "[ {p}%] Building CXX object src/part_{n}.o",
     "check marks with sizes": "  ✓ dist/chunk-{n}.js {p} kB",
     "falling shares": "Sampling host at {r}%",
+    "timings of a loop": "elapsed: 1.{p}s",
+    "waits that are measured": "Connection waiting: 1{p}ms",
+    "free space": "Space remaining: {p}.3G",
+    "counted benchmarks": "Benchmarking case {n}/10: {p}ms",
+    "sizes of counted parts": "Scanning bucket {n} of 10: {p} GB",
+    "sorted shares": "String similarity: {p}%",
+    "check marks without a summary of tests": "  ✓ build in {n}m2s (ID 178{p})",
+    "output of a test": "tests/test_a.py::test_{n} found {p} rows PASSED  [ {p}%]",
+    "throughput in TAP": "ok {n} - parses {p} rows/s",
 }
 
 

@@ -24,12 +24,12 @@ _SHOWS_FILES = lazy_pattern(  # at the beginning of a pipeline; after a pipe the
 )
 _PASSED = lazy_pattern(
     r"^(?:"
-    r"(?>\S+?::)\S.* PASSED(?:\s+\[\s*\d+%\])?"  # pytest -v
+    r"(?>\S+?::)[^\s\[]+(?:\[.*\])? PASSED(?:\s+\[\s*\d+%\])?"  # pytest -v, without output (-s)
     r"|\[gw\d+\](?: \[\s*\d+%\])? PASSED \S.*"  # pytest-xdist -v
     r"|test \S.* \.\.\. ok"  # cargo test
     r"|\w+ \(\S+\) ?\.\.\. ok"  # unittest -v
     r"|\s*=== (?:RUN|PAUSE|CONT|NAME) .*|\s*--- PASS: .*"  # go test -v
-    r"|ok \d+(?!.*#\s*(?i:skip|todo))(?: - .*)?"  # TAP
+    r"|ok \d+(?!.*(?:#\s*(?i:skip|todo)|\d ?%|/s\b))(?: - .*)?"  # TAP
     r"|ok +\t\S+\t(?:\(cached\)|[\d.]+s)"  # go test: packages that passed; one with coverage is kept
     r"|\s*\[ +(?:RUN|OK) +\] .*"  # googletest
     r")\s*$"
@@ -37,6 +37,9 @@ _PASSED = lazy_pattern(
 _STARTED = lazy_pattern(r"\s*(?:=== (?:RUN|PAUSE|CONT|NAME) |\[ +RUN +\])")
 _CHECKED = lazy_pattern(  # jest, mocha, vitest; anything in a line besides a name and a duration is kept
     r"^\s*[✓✔√] (?!.*(?:%|\||://|\b\d[\d.]*+ ?[kKMG]i?B\b|\d\.\d|tests?\)|(?i:skip|retr|warn|error|fail))).*$"
+)
+_TEST_SUMMARY = lazy_pattern(  # of jest, mocha, vitest, node
+    r"(?m)^\s*(?:Tests:? +\d+ \w+|\d+ passing\b|[ℹ#] pass \d+$)"
 )
 _REPORTS = lazy_pattern(  # failures, ends and measurements, which are never progress
     r"(?i)fail|error|warn|panic|traceback|exception|fatal|abort|exit|denied|refused|timed? ?out|kill|crash|"
@@ -51,9 +54,15 @@ _TIME = r"(?<![\w.])(?:\d+(?:\.\d+)?(?:ms|min|sec|[smh])){1,3}(?!\w)|(?<![\w:])\
 _SPEED = rf"{_NUMBER} ?(?:[kKMGT]i?)(?:B?/s|B)?(?!\w)"
 _HAS_BAR = lazy_pattern(_BAR)
 _FIRST_SHARE = lazy_pattern(_SHARE)
-_MOVING = lazy_pattern(f"{_BAR}|{_SHARE}|{_TIME}|{_SPEED}")
-_ACTIVITY = lazy_pattern(r"(?i)\b[a-z]+ing\b|\b(?:downloaded|uploaded|completed|progress|eta)\b")
-_WAIT = lazy_pattern(r"(?i)\b(?:still|waiting|elapsed|remaining|left)\b")
+_MOVING_BESIDE_BAR = lazy_pattern(f"{_BAR}|{_SHARE}|{_TIME}|{_SPEED}")
+_MOVING_BESIDE_SHARE = lazy_pattern(rf"{_NUMBER} ?(?:[kKMGT]i?)?B?/s(?!\w)|(?i:\beta:? )(?:{_TIME})")
+_MOVING_IN_WAIT = lazy_pattern(_TIME)
+_ACTIVITY = lazy_pattern(
+    r"(?i)\b(?:download|upload|transfer|receiv|send|fetch|pull|push|cop[iy]|mov|writ|read|load|sav|sync|extract|"
+    r"unpack|compress|decompress|resolv|count|install|updat|build|compil|link|index|scan|process|check|verify|"
+    r"convert|encod|generat|prepar|wait|complet|progress|clon|import|export|delet|remov)(?:ing|ed|y|e)?\b"
+)
+_WAIT = lazy_pattern(r"(?i)\bstill\b|\bwaiting (?:for|on|until)\b")
 
 
 class _Step(NamedTuple):
@@ -67,11 +76,12 @@ def fold_output(text: str, command: str) -> str:
     """Return the output of a command line with such lines folded, unchanged if that would save little."""
     if len(text) < MIN_SAVED_CHARS or _SHOWS_FILES.search(command):
         return text
-    made = "\n".join(_folded(text.split("\n")))
+    made = "\n".join(_folded(text.split("\n"), are_tests=bool(_TEST_SUMMARY.search(text))))
     return made if len(made) <= len(text) - MIN_SAVED_CHARS else text
 
 
-def _folded(lines: Sequence[str]) -> Iterator[str]:
+def _folded(lines: Sequence[str], *, are_tests: bool) -> Iterator[str]:
+    """Yield the lines with runs folded. `are_tests`: lines with a check mark are tests that passed."""
     at = 0
     while at < len(lines):
         line = lines[at]
@@ -82,7 +92,7 @@ def _folded(lines: Sequence[str]) -> Iterator[str]:
         elif (passed := _passed_run(lines, at)) >= MIN_PASSED_TESTS:
             yield f"[{passed} lines of passed tests]"
             count = passed
-        elif (checked := _run(lines, at, _CHECKED.match)) >= MIN_PASSED_TESTS:
+        elif are_tests and (checked := _run(lines, at, _CHECKED.match)) >= MIN_PASSED_TESTS:
             yield f"[{checked} lines marked {line.lstrip()[0]}]"
             count = checked
         elif (moving := _progress_run(lines, at)) >= MIN_PROGRESS_LINES:
@@ -119,19 +129,25 @@ def _progress_run(lines: Sequence[str], at: int) -> int:
 def _progress_step(line: str) -> _Step | None:
     """Return the step that a line of progress shows; None for every other line.
 
-    `Downloading 3 of 9` is a step. So is a line with a bar, or one that says how long something has been
-    waited for. A percentage alone is not: tables and measurements have them too.
+    `Downloading 3 of 9` is a step. So is a line with a bar, or one that says how long a wait has
+    lasted. A percentage alone is not: tables and measurements have them too. Neither is a line without a bar
+    that has a size or a time beside the share, such as `Scanning bucket 3 of 8: 12 GB`.
     """
     if len(line) > 300 or _REPORTS.search(line):
         return None
     share = _FIRST_SHARE.search(line)
-    text = " ".join(_MOVING.sub(" # ", line).split())
-    if share is None:
-        return _Step(text, None) if "#" in text and _WAIT.search(text) else None
-    if not (_HAS_BAR.search(line) or _ACTIVITY.search(text)):
-        return None
-    number = re.match(r"\d+(?:\.\d+)?", share[0])
-    return _Step(text, float(number[0]) if number else None)
+    if _HAS_BAR.search(line):
+        text = _MOVING_BESIDE_BAR.sub(" # ", line)
+    elif share is None:
+        text = _MOVING_IN_WAIT.sub(" # ", line)
+        if text == line or not _WAIT.search(text):
+            return None
+    else:
+        text = _MOVING_BESIDE_SHARE.sub(" # ", _FIRST_SHARE.sub(" # ", line, count=1))
+        if not _ACTIVITY.search(text):
+            return None
+    number = re.match(r"\d+(?:\.\d+)?", share[0]) if share else None
+    return _Step(" ".join(text.split()), float(number[0]) if number else None)
 
 
 def _run(lines: Sequence[str], at: int, fits: Callable[[str], object]) -> int:
