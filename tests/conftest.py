@@ -46,6 +46,11 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         gc.enable()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the check of the types, which takes longest."""
+    items.sort(key=lambda item: item.path.name != "test_types.py")
+
+
 def import_test_modules(session: pytest.Session) -> None:
     """In a worker, import the modules that will be collected; each worker begins at another one of them.
 
