@@ -19,7 +19,7 @@ from tools.text import pluralize
 from transcripts import INVISIBLE
 from transcripts.patterns import lazy_pattern
 
-from .patch import added_omission
+from .patch import added_omission, is_omission
 
 _MIN_LIKENESS = 0.6  # difflib's ratio, from which a block is worth showing
 _SLACK_LINES = 12  # by which the file's block may be longer than old_string
@@ -33,7 +33,9 @@ _CHUNK_CHARS = 1_024
 _MAX_COMPARED_CHARS = 2_000  # of a block, to name the characters that differ
 _MAX_NAMED_CHARS = 6
 _LINE_NUMBER = lazy_pattern(r"^ *\d+(?:\t|→|\|| \| |: ?)", re.MULTILINE)
-_DOTS = lazy_pattern(r"\s*(?:#|//|--|/\*)?\s*(?:\.{3}|…)\s*(?:\*/)?\s*")
+_DOTS = lazy_pattern(
+    r"\s*(?:\.{3}|…)\s*|\s*(?:#|//|--|/\*|<!--|;|%)\s*(?:(?:\.{3}|…).*|.*(?:\.{3}|…)\s*(?:\*/|-->)?\s*)"
+)
 _SPACE_OR_TAB = lazy_pattern(r"[ \t\r\f\v]+")
 _TYPOGRAPHY = str.maketrans("‘’‚‛“”„‟′″‐‑‒–—―−", "''''\"\"\"\"'\"-------")
 _UNSEEN_CHARS = lazy_pattern(f"[{INVISIBLE}]")
@@ -58,7 +60,7 @@ def diagnose_mismatch(flat: str, old: str, new: str) -> str:
     if omission := added_omission(old, flat):
         return (
             f"old_string contains {omission!r}, which is not in the file: it must match exactly. "
-            "Include the code that this stands for, or edit each part separately."
+            f"Include the code that this stands for, or edit each part separately.{_closest(flat, old)}"
         )
     if old.endswith("\n") and old.strip() and flat.endswith(old.rstrip("\n")):
         return "The file does not end with a newline: remove the one at the end of old_string."
@@ -150,6 +152,16 @@ def _named(text: str) -> str:
     ]
     more = ", ..." if len(names) > _MAX_NAMED_CHARS else ""
     return ", ".join(names[:_MAX_NAMED_CHARS]) + more
+
+
+def _closest(flat: str, old: str) -> str:
+    """Return a sentence with the lines that omitted code in old_string stands for, "" if none are similar."""
+    lines = flat.split("\n")
+    wanted = old.strip("\n").split("\n")
+    found = max(_alignments(lines, wanted), default=None, key=lambda found: found.likeness)
+    if found is None or found.likeness < _MIN_LIKENESS:
+        return ""
+    return f" The file has:\n{_excerpt(lines, found.first, found.last + 1, wanted)}"
 
 
 def _nearest(flat: str, old: str, new: str) -> str:
@@ -267,7 +279,7 @@ def _aligned(
     correspond to as many lines of the file, at most _MAX_UNLIKE_LINES.
     """
     index, own = anchor
-    dots = any(_DOTS.fullmatch(line) for line in wanted)
+    dots = any(_DOTS.fullmatch(line) or is_omission(line) for line in wanted)
     reach = len(wanted) + (_MAX_OMITTED_LINES if dots else _SLACK_LINES)
     near = range(max(0, index - reach), min(len(lines), index + reach + 1))
     theirs = [at for at in near if lines[at].strip()]

@@ -234,6 +234,11 @@ def added_omission(new: str, old: str) -> str:
     return next((each for each in added if each not in old), "")
 
 
+def is_omission(line: str) -> bool:
+    """Return whether a line may stand for omitted code."""
+    return bool(_OMISSION.search(line) or _PLAIN_OMISSION.search(line))
+
+
 def snippet(flat: str, start: int, end: int) -> str:
     """Return the lines of start..end with one before and one after, numbered, without the middle of many."""
     first = flat.count("\n", 0, start)
