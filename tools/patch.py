@@ -142,6 +142,20 @@ def splice(source: SourceText, places: list[int], old: str, new: str) -> bytes:
     return spliced
 
 
+def with_line_endings_of(before: str, new: str, common: str) -> str:
+    """Return `new` (with unified line endings) with those of the text that it replaces, line by line.
+
+    `common` is the most frequent one. It is used for all lines if too many differ to be compared.
+    """
+    kept = _lines(unify_newlines(before))
+    wanted = _lines(new)
+    start = _common(kept, wanted)
+    end = _common(kept[start:][::-1], wanted[start:][::-1])
+    if len(kept) + len(wanted) - 2 * (start + end) > _MAX_COMPARED_LINES:
+        return new.replace("\n", common)
+    return _with_newlines_of(before, new, common, common=common)
+
+
 def _byte_spans(source: SourceText, places: list[int], size: int) -> Iterator[tuple[int, int]]:
     """Return the byte spans of pieces of `flat`; each is checked to decode to the same text."""
     form = source.form

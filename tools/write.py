@@ -20,6 +20,7 @@ from tools.file_change import (
 )
 from tools.files import load_file, one_line_path
 from tools.parameters import FileArguments
+from tools.patch import with_line_endings_of
 from tools.text import TextForm, pluralize, unify_newlines
 
 from .base import ToolAdvice, ToolContext, ToolError
@@ -66,16 +67,16 @@ def _plan_write(arguments: WriteArguments, path: str, context: ToolContext) -> P
     check_placeholder(after, unify_newlines(before), "content")
     check_omission(after, unify_newlines(before), "content")
     check_encoding(path, form, after, before)
-    data = form.mark + _encoded(arguments.content, form, path)
+    data = form.mark + _encoded(arguments.content, before, form, path)
     return PlannedChange(file, data=data, before=unify_newlines(before), after=after, form=form)
 
 
-def _encoded(content: str, form: TextForm, path: str) -> bytes:
+def _encoded(content: str, before: str, form: TextForm, path: str) -> bytes:
     """Return the content in the form of the old file. Carriage returns written by the model are kept."""
     if form.mark:
         content = content.removeprefix("\ufeff")
-    if form.newline not in ("", "\n") and "\r" not in content:
-        content = content.replace("\n", form.newline)
+    if "\r" in before and "\r" not in content:
+        content = with_line_endings_of(before, content, form.newline or "\n")
     try:
         return form.encode(content)
     except UnicodeEncodeError as error:

@@ -241,6 +241,9 @@ def test_write_keeps_the_line_ends_of_what_it_replaces(files: FileSession):
     assert files.path("f").read_bytes() == b"x\r\ny\r\nz\r\n"
     files.do("write", file_path="f", content="x\r\ny\r\n")
     assert files.path("f").read_bytes() == b"x\r\ny\r\n"
+    files.seen("mixed", b"a\r\nb\nc\nd\r\ne\r\n")
+    files.do("write", file_path="mixed", content="a\nb\nb2\nc\nD\ne\n")
+    assert files.path("mixed").read_bytes() == b"a\r\nb\nb2\nc\nD\r\ne\r\n"
 
 
 def test_a_line_end_never_grows_together_with_its_neighbour(files: FileSession):
