@@ -31,7 +31,8 @@ class MenuRow(Struct, frozen=True):
 class Menu(Struct, frozen=True):
     """A title and its rows. `filters`: typing searches, as in a long list. `at`: the row selected at first.
 
-    `switches`: choosing a row toggles it, and the menu is shown again.
+    `switches`: choosing a row toggles it, and the menu is shown again. `appears_unasked`: the user may be
+    typing a prompt; words that match no row go into the input.
     """
 
     title: str
@@ -39,6 +40,7 @@ class Menu(Struct, frozen=True):
     filters: bool = True
     at: int = 0
     switches: bool = False
+    appears_unasked: bool = False
 
     def key_of(self, place: int) -> str:
         """Return the key for the row at a place (from 0)."""

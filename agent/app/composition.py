@@ -315,7 +315,8 @@ class Services(Struct):
             rows = tuple(MenuRow(id, id) for id in error.listed)
             problem = str(error) if setup.model_name else "the server has several models"
             why = problem[:1].upper() + problem[1:]
-            row = await self.chooser.choose(Menu(f"{why}. Choose one:", rows))
+            menu = Menu(f"{why}. Choose one:", rows, appears_unasked=True)
+            row = await self.chooser.choose(menu)
             if row is None:
                 raise
             origins = {**setup.config.origins, "model": "your choice at startup"}

@@ -121,14 +121,14 @@ async def _ask(approvals: Approvals, items: Sequence[ProjectItem], chooser: Choo
     if (more := len(items) - MAX_LISTED_ITEMS) > 0:
         lines.append(f"  and {more} more (list all with /trust)")
     emit(CommandOutput("\n".join([f"{_owner(items).capitalize()} defines {_counted(items)}:", *lines])))
-    # The first answer changes nothing, and text typed for the prompt is not an answer: it filters the rows.
+    # The first answer changes nothing, and text typed for the prompt is not an answer.
     rows = (
         MenuRow("choose", "Choose one by one"),
         MenuRow("all", "Enable all (asks again when they change)"),
         MenuRow("none", "Enable none (change later with /trust)"),
     )
     them = "this item" if len(items) == 1 else f"these {len(items)} items"
-    answer = await chooser.choose(Menu(f"Enable {them}?", rows))
+    answer = await chooser.choose(Menu(f"Enable {them}?", rows, appears_unasked=True))
     if answer is not None and answer.value != "choose":
         record_decision(approvals, items, answer.value == "all", emit)
     elif answer is not None and await choose_items(approvals, items, chooser, emit):

@@ -2,7 +2,8 @@
 
 The menu is pure data: keys make a new state, and a state is drawn as lines. Before a session there is no
 screen yet, so `run_picker` opens one for the menu. A question with few answers takes Enter and digits only
-after a pause, so that a key that was meant for the input does not answer it.
+after a pause, so that a key that was meant for the input does not answer it. Text that was typed while a
+menu appeared unasked goes into the input when the menu closes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 from prompt_toolkit.filters import Condition, FilterOrBool
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.input.typeahead import store_typeahead
+from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 from wcwidth import iter_graphemes_reverse
@@ -47,12 +49,14 @@ TO_THE_END = 1 << 30  # rows
 ERASING_KEYS: Mapping[str, Callable[[str], str]] = {  # key -> the search words after it
     "backspace": lambda words: words.removesuffix(next(iter_graphemes_reverse(words), "")),
     "c-w": lambda words: words.rstrip().rpartition(" ")[0],
-    "c-u": lambda words: "",
 }
 
 
 class PickerState(Struct, frozen=True):
-    """The menu, the search words, and the index of the selected row among the rows found."""
+    """The menu, the search words, and the index of the selected row among the rows found.
+
+    At a question, `words` are text for the input.
+    """
 
     menu: Menu
     found: tuple[int, ...]  # indexes in the menu of the rows that match the words
@@ -62,6 +66,13 @@ class PickerState(Struct, frozen=True):
     @property
     def marked(self) -> MenuRow | None:
         return self.menu.rows[self.found[self.at]] if self.found else None
+
+    @property
+    def for_input(self) -> str:
+        """Return the text that was not meant for the menu."""
+        if self.menu.filters and (self.found or not self.menu.appears_unasked):
+            return ""
+        return self.words if self.words.strip() else ""
 
 
 class DrawnPicker(Struct, frozen=True):
@@ -96,6 +107,9 @@ def draw_picker(state: PickerState, ctx: RenderContext, rows: int) -> DrawnPicke
     """Draw the menu in at most `rows` lines, which always include the selected row."""
     head, cursor = _head(state, ctx)
     foot = [_key_hint(state.menu, ctx)]
+    if state.for_input and not state.menu.filters:
+        label = "for the input: "
+        foot = [ctx.clipped("dim", label + longest_end(typed_line(state.words), ctx.columns - len(label)))]
     if rows < len(head) + len(foot) + 2:
         foot = []
     if rows < len(head) + 1:
@@ -132,7 +146,8 @@ def _head(state: PickerState, ctx: RenderContext) -> tuple[list[str], tuple[int,
     title = one_line(state.menu.title)
     if not state.menu.filters:  # a question has no search line
         return ctx.wrapped("bold", title)[:MAX_QUESTION_LINES], (0, 0)
-    none = "  no match, Ctrl-U to clear" if ctx.columns >= 60 else "  no match"
+    goes = "move it to the input" if state.menu.appears_unasked else "clear"
+    none = f"  no match, Ctrl-U to {goes}" if ctx.columns >= 60 else "  no match"
     place = f"  {state.at + 1} of {len(state.found)}" if state.found else none
     label = SEARCH_LABEL if ctx.columns >= len(SEARCH_LABEL) + len(place) + 4 else ""
     room = max(ctx.columns - len(label) - len(place) - 1, 1)
@@ -205,7 +220,7 @@ class Picker:
     """A ports.Chooser. `state` is the menu on the screen, or None; `drawn` is its last drawing.
 
     `on_change` is called when a menu appears or disappears; keys redraw the screen anyway. A question may
-    appear while the user types a prompt: keys of a text do not answer it.
+    appear while the user types a prompt: keys of a text do not answer it, and `give_back` gets the text.
     """
 
     def __init__(
@@ -214,6 +229,7 @@ class Picker:
         self.state: PickerState | None = None
         self.drawn = NOT_DRAWN
         self.on_change = on_change
+        self.give_back: Callable[[str], object] = lambda text: None
         self._one_at_a_time = asyncio.Lock()
         self._answer: asyncio.Future[MenuRow | None] | None = None
         self._monotonic = monotonic
@@ -229,6 +245,7 @@ class Picker:
             try:
                 return await self._answer
             finally:
+                self._give_back()
                 self.state = None
                 self._answer = None
                 self.on_change()
@@ -251,34 +268,49 @@ class Picker:
         state = self.state
         if state is None:
             return
+        row = state.menu.row_for_key(text)
         if state.menu.switches and text == " ":
             self.enter()
         elif state.menu.filters:
             self.state = search_menu(state.menu, state.words + text)
-        elif (row := state.menu.row_for_key(text)) is not None:
-            self._take(row)
+        elif row is not None and self._is_settled:
+            self.end(row)
         else:
+            self.state = replace(state, words=state.words + text)
             self._listens_at = self._monotonic() + 2 * ANSWER_DELAY_S
 
     def erase(self, kept: Callable[[str], str]) -> None:
-        """Replace the search words by what `kept` returns for them."""
-        if self.state is not None and self.state.words:
-            self.state = search_menu(self.state.menu, kept(self.state.words))
+        """Replace the typed words by what `kept` returns for them."""
+        state = self.state
+        if state is not None and state.words:
+            words = kept(state.words)
+            is_search = state.menu.filters
+            self.state = search_menu(state.menu, words) if is_search else replace(state, words=words)
+
+    def clear(self) -> None:
+        """Erase all words; those that were not meant for the search go into the input."""
+        if self.state is not None and self.state.menu.filters:
+            self._give_back()
+        self.erase(lambda words: "")
+
+    def _give_back(self) -> None:
+        if self.state is not None and (text := self.state.for_input):
+            self.give_back(text)
 
     def enter(self) -> None:
         """Choose the selected row."""
-        if self.state is not None and self.state.marked is not None:
-            self._take(self.state.marked)
+        state = self.state
+        if state is not None and state.marked is not None and (state.menu.filters or self._is_settled):
+            self.end(state.marked)
+
+    @property
+    def _is_settled(self) -> bool:
+        return self._monotonic() >= self._listens_at
 
     def end(self, row: MenuRow | None = None) -> None:
         """Close the menu with the chosen row, or without one."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(row)
-
-    def _take(self, row: MenuRow) -> None:
-        settled = self._monotonic() >= self._listens_at
-        if settled or (self.state is not None and self.state.menu.filters):
-            self.end(row)
 
 
 def add_picker_keys(bindings: KeyBindings, picker: Picker, active: FilterOrBool) -> None:
@@ -292,6 +324,7 @@ def add_picker_keys(bindings: KeyBindings, picker: Picker, active: FilterOrBool)
         "pageup": partial(picker.page, -1),
         "pagedown": partial(picker.page, 1),
         "enter": picker.enter,
+        "c-u": picker.clear,
         **{key: partial(picker.erase, kept) for key, kept in ERASING_KEYS.items()},
     }
     bind_dialog_keys(bindings, actions, picker.type, active)
@@ -306,7 +339,7 @@ def bind_dialog_keys(
     """Bind the keys of a dialog that replaces the input; `take` gets typed and pasted text."""
     for key, act in actions.items():
         bindings.add(key, filter=active)(lambda event, act=act: act())
-    bindings.add(Keys.BracketedPaste, filter=active)(lambda event: take(" ".join(event.data.splitlines())))
+    bindings.add(Keys.BracketedPaste, filter=active)(lambda event: take(event.data))
 
     @bindings.add(Keys.Any, filter=active)
     def _(event: KeyPressEvent) -> None:
@@ -319,10 +352,19 @@ def picker_window() -> Window:
     return Window(FormattedTextControl(focusable=True))
 
 
+def _type_later(terminal: Terminal, text: str) -> None:
+    """Leave a text to the next application that reads this terminal."""
+    store_typeahead(terminal.app.input, [KeyPress(Keys.BracketedPaste, text)])
+
+
 async def run_picker(menu: Menu, color: str) -> MenuRow | None:
-    """Show a menu while no session uses the screen. Raises SystemExit if a signal ends it."""
+    """Show a menu while no session uses the screen. Raises SystemExit if a signal ends it.
+
+    Text for the input becomes the first keys of the session's screen.
+    """
     terminal = Terminal(color)
     picker = Picker(terminal.invalidate)
+    picker.give_back = partial(_type_later, terminal)
     keys = KeyBindings()
     add_picker_keys(keys, picker, Condition(lambda: picker.state is not None))
     window = picker_window()

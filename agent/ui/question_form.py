@@ -168,7 +168,7 @@ class QuestionForm:
             self._choose(int(text) - 1)
         else:
             state.marked = len(state.options)
-            state.own.insert_text(text)
+            state.own.insert_text(" ".join(text.splitlines()))
 
     def enter(self) -> None:
         """Take the selected or written answer, and continue with the next question."""

@@ -186,6 +186,7 @@ class ReplState:
         self.editor = InputEditor(self.history, completer, self._save_soon)
         self.approval = ApprovalDialog(self.terminal.invalidate)
         self.picker = Picker(self.terminal.invalidate)
+        self.picker.give_back = self.editor.paste
         self.status_hint = StatusHint(self.terminal.invalidate)
         self.queue = InputQueue(self)
         wanted = wants_notifications(setup.config.notify, setup.environ)

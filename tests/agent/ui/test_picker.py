@@ -68,6 +68,43 @@ def test_the_keys_of_a_prompt_do_not_answer_a_question_that_appears_meanwhile():
     assert asyncio.run(answered()) == "no"
 
 
+SURE = question_menu("Sure?", yes="Yes", no="No")
+ENABLE = Menu("Enable?", (MenuRow("a", "All"),), appears_unasked=True)
+TYPED_AT_MENUS = (
+    (SURE, "fix 2 bugs", "fix 2 bugs"),
+    (SURE, "fix\n2 bugz\x7fs", "fix\n2 bugs"),
+    (SURE, "fix\x15 ", ""),
+    (ENABLE, "fix", "fix"),
+    (ENABLE, "fix\x15it", "fixit"),
+    (ENABLE, "fix\x7f\x7f\x7fal", ""),
+    (Menu("Which model?", (MenuRow("a", "All"),)), "fix\x15it", ""),
+)
+
+
+@each_row(("menu", "typed", "given"), TYPED_AT_MENUS)
+def test_text_that_was_typed_for_the_input_is_given_back_when_the_menu_closes(
+    menu: Menu, typed: str, given: str
+) -> None:
+    async def given_back() -> str:
+        texts = list[str]()
+        picker = Picker(lambda: None)
+        picker.give_back = texts.append
+        asked = asyncio.ensure_future(picker.choose(menu))
+        await asyncio.sleep(0)
+        for key in typed:
+            if key == "\x7f":
+                picker.erase(lambda words: words[:-1])
+            elif key == "\x15":
+                picker.clear()
+            else:
+                picker.type(key)
+        picker.end()
+        await asked
+        return "".join(texts)
+
+    assert asyncio.run(given_back()) == given
+
+
 def test_keys_choose_or_cancel_without_a_trace(terminal):
     for count, (keys, expected) in enumerate(CHOICES, 1):
         pick(terminal, "fruits", "Which fruit?").type(keys)
@@ -106,13 +143,15 @@ def test_pages_move_by_what_is_shown(terminal):
 def test_a_draft_stays_unchanged_and_words_go_into_the_search(terminal):
     terminal.type("wait gate;say ready\r").sees("Ctrl-C to interrupt").type("pick fruits\r").sees("1 queued")
     terminal.type("draft ").sees("❯ draft").open_gate().sees("Which fruit?")
-    terminal.type("one fig\x17\x0b\x01 \x1b[200~a\nb\x1b[201~").sees("search: one a b").type("\x1b")
+    terminal.type("one fig\x17\x0b\x01 \x1b[200~a\nb\x1b[201~").sees("search: one a ⏎ b").type("\x1b")
     terminal.logged("picked 'nothing'").type("goes on").sees("❯ draft goes on")
 
 
 def test_a_question_is_answered_by_its_digit_but_not_by_a_key_meant_for_something_else(terminal):
     pick(terminal, "question", "Sure?").again("2", lambda: "picked 'no'" in terminal.log).misses("Sure?")
     terminal.type("\x15pick question\r\r").sees("Sure?").again("\r", lambda: "picked 'yes'" in terminal.log)
+    pick(terminal, "question", "Sure?").type("fix \x1b[200~a\nb\x1b[201~").sees("for the input: fix a ⏎ b")
+    terminal.type("\x1b").sees("❯ fix a\n  b")
 
 
 def test_any_screen_shows_the_marked_row_also_after_a_resize(terminal):
