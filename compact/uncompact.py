@@ -62,14 +62,14 @@ def plan_undo(situation: Situation, id: str) -> UndoPlan | CannotChange:
     compactions = in_force(folded)
     if not id:
         if not compactions:
-            return CannotChange("cannot undo: this session has no compaction in force")
+            return CannotChange("cannot undo: no compaction is in effect")
         id = compactions[-1].id
     if id in folded.undone:
         return CannotChange(f"cannot undo {id}: it was already undone (r{folded.undone[id]})")
     target = next((made for made in compactions if made.id == id), None)
     if target is None:
         listed = ", ".join(made.id for made in compactions[-NAMED_COMPACTIONS:]) or "none"
-        return CannotChange(f"cannot undo {id}: not a compaction in force (in force: {listed})")
+        return CannotChange(f"cannot undo {id}: no such compaction is in effect (in effect: {listed})")
     before = situation.tokens
     hiding = _hiding(folded, target)
     edits = dropped_by_undo(folded, target, situation.binds, hiding[0].seq if hiding else None)
@@ -86,7 +86,7 @@ def plan_undo(situation: Situation, id: str) -> UndoPlan | CannotChange:
         within = f"it is covered by the later {later}, and without these " if hiding else ""
         return CannotChange(
             f"cannot undo {target.id}: {within}the conversation would have {after:,} tokens, {over:,} more "
-            f"than the context window of {situation.window.size:,}. Use /recall to see single blocks"
+            f"than the context window of {situation.window.size:,}. Use /recall ID to show single blocks"
         )
     name = f"{target.id} ({target.label})"
     if not hiding:

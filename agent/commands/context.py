@@ -222,10 +222,7 @@ async def undo_compaction(controller: Controller, argument: str) -> Event | None
     """Run /uncompact."""
     session, context = controller.in_use
     await fetch_deferred(session)
-    active = [made.id for made in session.folded.compactions if made.id not in session.folded.undone]
-    if not active:
-        return Notice("nothing to undo: no compaction is in effect")
-    planned = plan_undo(situation_of(session, context), argument or active[-1])
+    planned = plan_undo(situation_of(session, context), argument)
     if isinstance(planned, CannotChange):
         return Notice(planned.reason, "warning")
     session.undone(planned.id, planned.edits)
@@ -234,7 +231,7 @@ async def undo_compaction(controller: Controller, argument: str) -> Event | None
         return Notice(message)
     controller.emit(Notice(message))
     return Notice(
-        "the window is nearly full, so the next prompt will compact again; /recall ID shows single blocks",
+        "the window is nearly full, so the next prompt will compact again; use /recall ID to show single blocks",
         "warning",
     )
 
@@ -336,16 +333,16 @@ def _evicted_lines(folded: Folded, originals: Originals | None) -> list[str]:
     found = Evicted.all_of(folded)
     slope = Calibration.of(folded).text_slope(folded)
     if not found:
-        return ["Nothing was cleared or summarized yet.", "/recall WORDS searches the whole transcript."]
+        return ["Nothing was cleared or summarized yet.", "Use /recall WORDS to search the whole transcript."]
     shown = found if len(found) < MAX_EVICTED_LINES else found[: MAX_EVICTED_LINES - 2]
     lines = []
     for one in shown:
         label = _evicted_label(one, folded, originals)
         lines.append(f"{one.id:>7}  {round(slope * one.tokens):>8,} tokens  {one.by:>5}  {label}")
     if hidden := len(found) - len(shown):
-        lines.append(f"... and {hidden:,} more; find them with /recall WORDS")
+        lines.append(f"... and {hidden:,} more; use /recall WORDS to find them")
     first = found[0]
-    hint = f"/recall {first.id} shows this block, /recall {first.by} everything from {first.by}."
+    hint = f"Use /recall {first.id} to show this block, /recall {first.by} to show all of {first.by}."
     return [*lines, hint]
 
 

@@ -430,5 +430,7 @@ def _shown_value(name: str, value: Any) -> str:
         return "set"
     if name == "hooks":
         return f"{pluralize(len(value), 'hook')} (see /hooks)"
+    if isinstance(value, float):
+        return str(value).removesuffix(".0")
     text = ", ".join(dict.fromkeys(map(str, value))) if isinstance(value, tuple | Mapping) else str(value)
     return text.lower() if isinstance(value, bool) else text

@@ -15,7 +15,7 @@ from agent.formatting import format_count, format_duration
 from tools.text import as_drawn, pluralize
 from transcripts import tool_kind
 
-from .markdown_stream import table_head
+from .markdown_stream import table_head, with_table_rule
 from .render import BRANCH, MIN_SHOWN_SECONDS, below_title, call_rows, render_markdown
 from .terminal_text import (
     RenderContext,
@@ -265,4 +265,6 @@ def draw_unfinished(text: str, ctx: RenderContext, *, fence: str, rows: int) -> 
         *above, begun = text.removesuffix("\n".join(lines)).split("\n")
         if head := table_head([*above, begun + lines[0]]):
             lines = [*head, *lines[int(bool(begun) or lines[0] == head[1]) :]]  # whole rows
+    if not fence:
+        lines = with_table_rule(lines)
     return render_markdown("\n".join(lines), ctx).split("\n")[-rows:]

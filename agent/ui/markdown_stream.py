@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 
 from msgspec import Struct
 
@@ -15,6 +16,7 @@ TOO_LONG_TO_SHOW = "…\n\n(The rest is too long for the screen. Run /export to 
 _FENCE = lazy_pattern(r"^( *(?:[-*+] +|\d+[.)] +)?)(`{3,}|~{3,})(.*)$")
 _HEADING = lazy_pattern(r"^#{1,6}(\s|$)")
 _LIST_ITEM = lazy_pattern(r"^([-*+]|\d+[.)])\s")
+_CELL_END = lazy_pattern(r"(?<!\\)\|")
 _TABLE_RULE = lazy_pattern(r"\|?(?: *:?-+:? *\|)+(?: *:?-+:?)?")
 
 
@@ -156,6 +158,20 @@ class MarkdownStream:
         self._after_blank = False
         self._size = 0
         self._reopened = ""
+
+
+def with_table_rule(lines: list[str]) -> list[str]:
+    """Return the lines with a whole rule below the head of a table that has only begun at their end.
+
+    Without it, the head would be drawn as a text with bars until the rule has arrived.
+    """
+    rows = list(takewhile(lambda line: line.lstrip().startswith("|"), reversed(lines)))
+    if len(rows) != 1 and (len(rows) != 2 or rows[0].strip("|:- ")):
+        return lines
+    at = len(lines) - len(rows)
+    head = lines[at].strip()
+    columns = len(_CELL_END.split(head[1:].removesuffix("|")))
+    return [*lines[: at + 1], "|---" * columns + "|"] if head.strip("|:- ") else lines[:at]
 
 
 def table_head(lines: Sequence[str]) -> Sequence[str]:

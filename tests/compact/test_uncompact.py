@@ -42,7 +42,7 @@ def undo_plan(world, id):
 
 def test_the_newest_in_force_is_undone_where_none_is_named():
     world = session()
-    assert reason(world) == "cannot undo: this session has no compaction in force"
+    assert reason(world) == "cannot undo: no compaction is in effect"
     first, second = clear(world, 4), clear(world, 7)
     assert undo_plan(world, "").id == second.id
     world.undo()
@@ -66,10 +66,10 @@ def test_an_id_that_cannot_be_undone_is_reported_with_those_that_can():
         == f"cannot undo {made[0].id}: it was already undone (r{world.folded.last_seq})"
     )
     listed = ", ".join(each.id for each in made[-5:])
-    assert reason(world, "c999") == f"cannot undo c999: not a compaction in force (in force: {listed})"
+    assert reason(world, "c999") == f"cannot undo c999: no such compaction is in effect (in effect: {listed})"
     for each in made[1:]:
         world.undo(each.id)
-    assert reason(world, "c999").endswith("(in force: none)")
+    assert reason(world, "c999").endswith("(in effect: none)")
 
 
 def test_the_message_reports_the_layer_and_the_sizes():

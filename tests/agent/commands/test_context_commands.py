@@ -232,8 +232,8 @@ def test_what_left_the_context_is_recalled_by_id_and_by_words(tmp_path: Path) ->
         assert len(lines) == 20 and f" tokens  {made:>5}  read src/part_" in lines[0]
         assert re.search(r"  read src/part_\d+\.py: def task_\d+_0\(\): return", lines[0])
         assert (
-            "more; find them with /recall WORDS" in lines[-2]
-            and f"/recall {lines[0].split()[0]} shows" in lines[-1]
+            "more; use /recall WORDS to find them" in lines[-2]
+            and f"Use /recall {lines[0].split()[0]} to show" in lines[-1]
         )
         found = await run.do("/recall task_3_77")
         ident = found.split()[0]

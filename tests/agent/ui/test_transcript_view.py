@@ -265,6 +265,16 @@ def test_of_a_table_that_is_too_long_for_the_screen_the_end_is_drawn_as_a_table(
     assert draw_unfinished("a | b\n" * 40, ctx, fence="", rows=3) == ["a | b a | b"]  # no table
 
 
+def test_a_table_is_drawn_without_bars_from_its_first_cell_on():
+    text = "words\n\n| number | a \\| b |\n|-------:|------|\n| 1 | name |"
+    ctx = RenderContext(60, Theme(False, False))
+    for size in range(text.index("|"), len(text)):
+        drawn = draw_unfinished(text[:size].strip("\n"), ctx, fence="", rows=12)
+        assert "|" not in "".join(drawn).replace("a | b", "").replace("a |", ""), (text[:size], drawn)
+    art = "| |\n|o|\n| "
+    assert draw_unfinished(art, ctx, fence="", rows=12) == ["| | |o| |"]
+
+
 @each_row("step", [7, 997, 5000])
 def test_a_table_that_is_cut_continues_with_its_head_and_every_row_is_whole(step):
     chunks = blocks("before\n\n" + HEAD + "".join(ROWS) + "\nafter", step)
