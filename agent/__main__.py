@@ -62,6 +62,7 @@ def command() -> None:
     gc.disable()
     leave_root()
     _open_closed_streams()
+    os.umask(os.umask(0o077) & 0o077)  # with a umask of 777, we could not read our own files
     try:
         code = main()
     except (OSError, SystemExit) as error:

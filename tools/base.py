@@ -266,6 +266,7 @@ class Tool(Struct, frozen=True):
     record: Callable[[ToolResult, ToolContext, int], None] | None = None
     resolve: Resolve | None = None
     checked: Mapping[str, Any] | None = None  # the schema for checking arguments; None: `arguments`
+    shown_as: Callable[[Any], tuple[str, str]] | None = None  # name and title of a call of another tool
 
     def __post_init__(self) -> None:
         if not _TOOL_NAME.fullmatch(self.name) or self.kind not in get_args(ToolKind):
@@ -291,6 +292,11 @@ class Tool(Struct, frozen=True):
             required = schema.get("required", ())
             return {name: name in required for name in schema.get("properties", ())}
         return self.arguments.parameters()
+
+    def heading(self, given: Mapping[str, Any]) -> tuple[str, str]:
+        """Return the name and the title that the screen shows for a call. Raises ToolError."""
+        arguments = self.parse(given)
+        return self.shown_as(arguments) if self.shown_as is not None else (self.name, self.title(arguments))
 
     def parse(self, given: Mapping[str, Any]) -> Any:
         """Return the input of a call as the arguments of its tool. Raises ToolError with a line per problem.

@@ -148,9 +148,9 @@ def _events(entries: Sequence[Entry], session: Session, tools: Mapping[str, Tool
             for index, result in sorted(entry.results.items()):
                 use = uses[index]
                 shown = _without_content(result) if result.seq in session.deferred else result
-                title = _title(use, tools)
+                name, title = _heading(use, tools)
                 yield ToolCallFinished(
-                    entry.seq, block=index, name=use.name, title=title, result=shown, seconds=0.0
+                    entry.seq, block=index, name=name, title=title, result=shown, seconds=0.0
                 )
 
 
@@ -209,12 +209,13 @@ def _without_content(result: Result) -> Result:
 
 def _call(use: ToolUseBlock, tools: Mapping[str, Tool]) -> str:
     """Describe a call in a few words, so that the user can check its effect."""
-    return f"{use.name} {shorten(' '.join(_title(use, tools).split()), 80)}".rstrip()
+    name, title = _heading(use, tools)
+    return f"{name} {shorten(' '.join(title.split()), 80)}".rstrip()
 
 
-def _title(use: ToolUseBlock, tools: Mapping[str, Tool]) -> str:
-    """Return the title of a call as it was shown when it ran."""
+def _heading(use: ToolUseBlock, tools: Mapping[str, Tool]) -> tuple[str, str]:
+    """Return the name and the title of a call as they were shown when it ran."""
     try:
-        return tools[use.name].title(tools[use.name].parse(use.input))
+        return tools[use.name].heading(use.input)
     except (KeyError, ToolError):
-        return next((value for value in use.input.values() if isinstance(value, str)), "")
+        return use.name, next((value for value in use.input.values() if isinstance(value, str)), "")

@@ -34,7 +34,7 @@ def server_tool(server: McpServer, name: str) -> Tool:
         arguments=schema if isinstance(schema, dict) else OPEN_SCHEMA,
         checked=checked_schema(schema),
         kind="other",
-        title=_title,
+        title=call_title,
         access=partial(_access, server.offer.names[name]),
         run=partial(_call, server, name),
     )
@@ -96,7 +96,8 @@ def checked_call(tool: Tool, given: Mapping[str, Any]) -> CheckedCall:
         raise ToolError(f"{error}\nIts schema: {schema_text(tool.arguments)}") from None
 
 
-def _title(arguments: object) -> str:
+def call_title(arguments: object) -> str:
+    """Return the arguments of a call in one line."""
     return json.dumps(arguments, ensure_ascii=False, default=str)[:MAX_MCP_TITLE_CHARS]
 
 

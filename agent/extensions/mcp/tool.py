@@ -22,7 +22,7 @@ from tools.parameters import Arguments
 from tools.text import printable
 from transcripts import check_shape
 
-from .calls import CheckedCall, checked_call, description_of, resource_tool, server_tool
+from .calls import CheckedCall, call_title, checked_call, description_of, resource_tool, server_tool
 from .failures import ServerFailed
 from .names import meant_call
 from .schemas import schema_text
@@ -62,12 +62,19 @@ def mcp_tool(servers: Sequence[McpServer]) -> Tool:
         access=_access,
         run=partial(_run, servers),
         resolve=partial(_resolve, servers),
+        shown_as=_shown_as,
     )
 
 
 def _title(arguments: McpArguments) -> str:
     words = (arguments.action, arguments.server, arguments.tool or arguments.query or arguments.uri)
     return " ".join(filter(None, words))
+
+
+def _shown_as(arguments: McpArguments) -> tuple[str, str]:
+    """Return the name and title of a call as they are once it is resolved."""
+    name, given = meant_call("mcp", asdict(arguments))
+    return (name, _title(arguments)) if name == "mcp" else (name, call_title(given))
 
 
 def _access(arguments: McpArguments, context: ToolContext) -> tuple[Access, ...]:

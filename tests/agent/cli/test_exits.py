@@ -311,6 +311,14 @@ def test_the_command_leaves_without_taking_the_interpreter_apart(tmp_path: Path)
     assert ended.returncode == 0 and ended.stdout.startswith("makeroom ") and "apart" not in ended.stdout
 
 
+def test_with_any_umask_our_own_files_stay_readable(tmp_path: Path) -> None:
+    shown = "m.main = lambda: print(oct(os.umask(0))) or 0"
+    ended = ended_command(
+        tmp_path, f"import os, agent.__main__ as m; {shown}; os.umask(0o722); m.command()"
+    )
+    assert (ended.returncode, ended.stdout) == (0, "0o22\n"), ended
+
+
 def test_a_last_line_that_no_one_takes_is_an_error(tmp_path: Path) -> None:
     ended = ended_command(tmp_path, "import os; from agent.__main__ import command; os.close(1); command()")
     assert ended.returncode == 1

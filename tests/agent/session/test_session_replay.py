@@ -11,6 +11,7 @@ from agent.events import (
     PromptReplayed,
     ToolCallFinished,
 )
+from agent.extensions.mcp.tool import mcp_tool
 from agent.session.session import Session
 from agent.session.session_replay import MAX_ANSWER_CHARS, MAX_RECENT_CALLS, MAX_RECENT_CHARS, show_replayed
 from compact.tokens import TokenCounter
@@ -156,6 +157,22 @@ def test_a_call_that_never_ended_is_reported() -> None:
     one._add(Reply(2, 1.0, uses, (1,)))
     *_, warning, _ = replayed(one)
     assert isinstance(warning, Notice) and "interrupted during `bash make`;" in warning.text
+
+
+def test_a_call_of_a_servers_tool_is_named_as_it_was_when_it_ran() -> None:
+    one = session()
+    tools = {"mcp": mcp_tool([])}
+    uses = (
+        ToolUseBlock("t1", "mcp", {"action": "call", "server": "a b", "tool": "die", "arguments": {"n": 1}}),
+        ToolUseBlock("t2", "mcp", {"action": "search", "server": "a b", "query": "die"}),
+    )
+    one._add(Reply(1, 1.0, uses, (1, 1)))
+    for index in range(2):
+        one._add(Result(one.folded.last_seq + 1, 1.0, 1, index, (TextBlock("dead"),), (1,)))
+    told: list[Event] = []
+    show_replayed(one, tools, told.append)
+    shown = [(event.name, event.title) for event in told if isinstance(event, ToolCallFinished)]
+    assert shown == [("mcp__a_b__die", '{"n": 1}'), ("mcp", "search a b die")]
 
 
 def test_compactions_are_reported_again_where_they_were_made() -> None:
