@@ -180,6 +180,18 @@ class ModelNotFound(RequestRejected):
         self.listed = listed
 
 
+def unexpected(error: BaseException) -> str:
+    """Describe an error that nothing handles: a limit of the system with its remedy, or a defect of ours."""
+    if is_short_of_memory(error):
+        return "not enough memory or threads; raise the limits (ulimit -v, ulimit -u, or the container's)"
+    return f"internal error in makeroom: {type(error).__name__}: {error}"
+
+
+def is_short_of_memory(error: BaseException) -> bool:
+    """Return whether the system refused memory, or a thread, whose stack is memory too."""
+    return isinstance(error, MemoryError) or "can't start new thread" in str(error)
+
+
 def program_changed(error: ImportError) -> str:
     """Return the message for a module that is loaded on first use and can no longer be loaded."""
     remedy = f"Exit and resume with {program_name()} -c."

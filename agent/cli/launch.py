@@ -24,7 +24,14 @@ from agent.app import (
     load_config,
     with_prompt_files,
 )
-from agent.errors import AgentError, AuthenticationError, ConfigError, UsageError
+from agent.errors import (
+    AgentError,
+    AuthenticationError,
+    ConfigError,
+    UsageError,
+    is_short_of_memory,
+    unexpected,
+)
 from agent.import_guard import import_nothing_from
 from agent.version import program_name
 from tools.files import path_outside
@@ -66,6 +73,12 @@ def with_errors_reported(
         return 1
     except KeyboardInterrupt:
         return 130
+    except (MemoryError, RuntimeError) as error:
+        if not is_short_of_memory(error):
+            raise
+        sys.stderr.write(f"error: {unexpected(error)}\n")
+        report(unexpected(error))
+        return 1
 
 
 def _begin(options: Options) -> int:

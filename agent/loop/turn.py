@@ -10,7 +10,7 @@ import asyncio
 
 from msgspec import Struct
 
-from agent.errors import ModelError, PromptTooLong, program_changed
+from agent.errors import ModelError, PromptTooLong, program_changed, unexpected
 from agent.events import Emit, Notice, TurnFinished
 from agent.session import Session
 from tools.text import pluralize
@@ -51,6 +51,9 @@ async def run_turn(session: Session, context: TurnContext, emit: Emit) -> TurnFi
         finished = TurnFinished("failed", turns=progress.replies, error=program_changed(error), code=1)
     except asyncio.CancelledError:
         finished = TurnFinished("interrupted", turns=progress.replies, error="interrupted", code=130)
+        raise
+    except Exception as error:
+        finished = TurnFinished("failed", turns=progress.replies, error=unexpected(error), code=1)
         raise
     finally:
         session.sync()

@@ -15,7 +15,7 @@ from shlex import quote
 from typing import Any
 
 from agent.app import Controller, Options, RunSetup
-from agent.errors import AgentError, UsageError
+from agent.errors import AgentError, UsageError, unexpected
 from agent.events import Emit, TurnFinished
 from agent.exit_signals import run_until_signal
 from agent.extensions.skills import style_in_use
@@ -99,7 +99,7 @@ async def outcome_of(work: Awaitable[tuple[int, str]]) -> tuple[int, str]:
         return 130, "interrupted"
     except Exception as failure:  # border: every run has its result line and its exit code
         log.exception("internal error")
-        return 1, f"internal error in makeroom: {type(failure).__name__}: {failure}"
+        return 1, unexpected(failure)
 
 
 def session_details(controller: Controller) -> dict[str, Any]:

@@ -131,6 +131,20 @@ def test_a_fault_of_our_own_still_has_its_result(here: Run, monkeypatch: pytest.
     assert "internal error in makeroom: ZeroDivisionError" in err
 
 
+@pytest.mark.parametrize("where", ["agent.loop.turn.compact_if_due", "agent.ui.headless._answer"])
+def test_too_little_memory_is_named_with_its_remedy(
+    here: Run, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    def no_thread(*given: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(where, no_thread)
+    with Server(ScriptedModel(["hi"])) as server:
+        code, lines, err = here(server, "x")
+    assert (code, lines[-1]["type"]) == (1, "result")
+    assert "not enough memory or threads; raise the limits (ulimit -v" in err and err.count("\n") == 1
+
+
 def test_more_on_standard_input_than_a_prompt_can_be_is_refused(here: Run, tmp_path: Path) -> None:
     (tmp_path / "big.txt").write_bytes(b"x" * (MAX_STDIN_BYTES + 1))
     with Server(ScriptedModel([])) as server:
