@@ -128,13 +128,25 @@ class PermissionRules(Struct, frozen=True):
         A search cannot ask about single files, so it omits those that need approval.
         """
         about = (rule for rule in (*self.deny, *self.ask) if rule.names(tool) or rule.names(READING))
-        return not any(rule.pattern is None or self.path_matches(rule.pattern, path) for rule in about)
+        return not any(rule.pattern is None or self.restricts(rule.pattern, path) for rule in about)
+
+    def restricts(self, pattern: str, path: str) -> bool:
+        """Match the glob of a deny or ask rule with a path, in any letter case.
+
+        Where a file system ignores case, other letters name the same file.
+        """
+        if self.path_matches(pattern, path):
+            return True
+        folded = PathGlobs(self.folder.casefold(), frozenset({self._from_root(pattern).casefold()}))
+        return folded.match(path.casefold())
 
     def path_matches(self, pattern: str, path: str) -> bool:
         """Match a glob with a path, absolute or relative to the project; `~/` is the home directory."""
-        if pattern.startswith("~/"):
-            pattern = f"{escape(self.home)}{pattern[1:]}"
-        return PathGlobs(self.folder, frozenset({pattern})).match(path)
+        return PathGlobs(self.folder, frozenset({self._from_root(pattern)})).match(path)
+
+    def _from_root(self, pattern: str) -> str:
+        """Return the pattern with the home directory in the place of `~`."""
+        return f"{escape(self.home)}{pattern[1:]}" if pattern.startswith("~/") else pattern
 
     def names_line(self, line: str) -> bool:
         """Return whether the user has allowed exactly this line."""
@@ -259,7 +271,7 @@ def _matching(given: Sequence[Rule], tool: str, access: Access, rules: Permissio
             found if found.certainty is shell.Certainty.YES else _file_denial(given, access, rules) or found
         )
     for rule in about:
-        is_named = bool(access.target) and rules.path_matches(rule.pattern or "", access.target)
+        is_named = bool(access.target) and rules.restricts(rule.pattern or "", access.target)
         if rule.pattern is None or is_named:
             return Denial(shell.Certainty.YES, rule)
     return Denial(shell.Certainty.NO)

@@ -147,6 +147,17 @@ def test_a_deny_rule_about_reading_is_about_every_tool_that_reads() -> None:
     assert given.may_search("glob", f"{FOLDER}/docs/a.md")
 
 
+def test_deny_and_ask_rules_hold_whatever_the_letter_case_of_a_path() -> None:
+    given = replace(rules("read", deny=("read(Docs/*)", "edit(~/.ssh/*)")), home="/Home/Me")
+    for path in ("docs/a", "DOCS/a"):
+        assert judge_call("read", [Access("read", f"{FOLDER.upper()}/{path}")], given).answer == "deny"
+        assert not given.may_search("grep", f"{FOLDER}/{path}")
+    assert write("/home/ME/.SSH/id", given, outside=True) == "deny"
+    given = replace(rules(mode="bypassPermissions"), ask=parse_rules("read(docs/*)"))
+    assert judge_call("read", [Access("read", f"{FOLDER}/DOCS/a")], given).answer == "ask"
+    assert write(f"{FOLDER}/DOCS/a", rules("edit(docs/*)")) == "ask", "an allow rule is exact"
+
+
 def test_a_deny_rule_for_a_whole_tool_holds_where_the_call_accesses_nothing() -> None:
     assert judge_call("recall", [Access("none")], rules(deny=("recall",))).answer == "deny"
     assert judge_call("recall", [Access("none")], rules(deny=("compact", "bash(x)"))).answer == "allow"
