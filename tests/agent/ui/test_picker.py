@@ -150,6 +150,7 @@ def test_a_draft_stays_unchanged_and_words_go_into_the_search(terminal):
 def test_a_question_is_answered_by_its_digit_but_not_by_a_key_meant_for_something_else(terminal):
     pick(terminal, "question", "Sure?").again("2", lambda: "picked 'no'" in terminal.log).misses("Sure?")
     terminal.type("\x15pick question\r\r").sees("Sure?").again("\r", lambda: "picked 'yes'" in terminal.log)
+    terminal.misses("Sure?")
     pick(terminal, "question", "Sure?").type("fix \x1b[200~a\nb\x1b[201~").sees("for the input: fix a ⏎ b")
     terminal.type("\x1b").sees("❯ fix a\n  b")
 
