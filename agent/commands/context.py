@@ -231,7 +231,8 @@ async def undo_compaction(controller: Controller, argument: str) -> Event | None
         return Notice(message)
     controller.emit(Notice(message))
     return Notice(
-        "the window is nearly full, so the next prompt will compact again; use /recall ID to show single blocks",
+        "the window is nearly full, so the next prompt will compact again; use /recall ID to show single"
+        " blocks",
         "warning",
     )
 

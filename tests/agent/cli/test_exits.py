@@ -327,9 +327,7 @@ def test_the_command_leaves_without_taking_the_interpreter_apart(tmp_path: Path)
 
 def test_with_any_umask_our_own_files_stay_readable(tmp_path: Path) -> None:
     shown = "m.main = lambda: print(oct(os.umask(0))) or 0"
-    ended = ended_command(
-        tmp_path, f"import os, agent.__main__ as m; {shown}; os.umask(0o722); m.command()"
-    )
+    ended = ended_command(tmp_path, f"import os, agent.__main__ as m; {shown}; os.umask(0o722); m.command()")
     assert (ended.returncode, ended.stdout) == (0, "0o22\n"), ended
 
 
