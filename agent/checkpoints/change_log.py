@@ -19,7 +19,6 @@ from transcripts.storage import append_line, read_regular, replace_file
 from .snapshot import PathState, ProjectSnapshot, Stamps
 from .store_folder import MAX_LOG_BYTES
 
-OPERATIONS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")  # each names the commit of an open one
 _OBJECT_ID = lazy_pattern(r"(?:[0-9a-f]{40}(?:[0-9a-f]{24})?)?")
 
 
@@ -41,11 +40,11 @@ class RefChange(Struct):
 
     repository  the working tree relative to the project; "" is the one that the project belongs to
     name        a ref, refs/stash for an entry of the stash, HEAD for a commit checked out without a branch,
-                branch for the one that is checked out, index, MERGE_HEAD or the like for an open operation,
-                or logs/ and a ref for its reflog, whose stored contents are named
+                branch for the one that is checked out, index, operation for an open merge or the like, or
+                logs/ and a ref for its reflog; the stored contents of these two are named
     note        the message of a stash entry, the hash of the stored content of an annotated tag, the working
                 tree of a HEAD, the branches before and after with a space between them ("" for none), or the
-                commit that was checked out when the index or the operation was like that
+                commit that was checked out when the index was like that
     """
 
     seq: int
@@ -244,7 +243,7 @@ def _ref_change(raw: Any) -> RefChange:
     seq, repository, name, before, after, note = raw
     change = RefChange(int(seq), repository=repository, name=name, before=before, after=after, note=note)
     is_ref = name.startswith(("refs/", "logs/")) and ".." not in name
-    is_named = name in ("HEAD", "branch", "index", *OPERATIONS) or is_ref
+    is_named = name in ("HEAD", "branch", "index", "operation") or is_ref
     is_inside = not repository.startswith("/") and ".." not in repository.split("/")
     if not (is_named and is_inside and all(_OBJECT_ID.fullmatch(each) for each in (before, after))):
         raise ValueError(f"not a change of a ref: {raw!r}")

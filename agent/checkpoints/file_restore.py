@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
@@ -27,7 +28,7 @@ from .change_log import FileChange
 from .content_store import ContentStore
 from .large_contents import copy_file, write_all
 from .recorder import Checkpoints, is_left
-from .snapshot import THEIRS, UNSEEN, PathState
+from .snapshot import NOTHING, THEIRS, UNSEEN, PathState
 
 Action = Literal["restore", "create", "remove", "mode", "lost"]
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -164,7 +165,10 @@ def _step(checkpoints: Checkpoints, target: PathState, last: FileChange) -> Rest
     if not checkpoints.scanner.differ(last.path, target, now):
         return None
     interrupted = last.after in (None, UNSEEN)
-    changed_since = last.after is None or checkpoints.scanner.differ(last.path, last.after, now)
+    hidden = last.after == NOTHING and _is_locked(checkpoints.root / last.path)
+    changed_since = not hidden and (
+        last.after is None or checkpoints.scanner.differ(last.path, last.after, now)
+    )
     new = store.get(target.value) if target.kind == "file" else b""
     step = RestoreStep(
         last.path,
@@ -186,6 +190,17 @@ def _step(checkpoints: Checkpoints, target: PathState, last: FileChange) -> Rest
     added, removed = line_counts(old, new) if new is not None else (0, 0)
     folder = {target.kind, now.kind} <= {"dir", "none"}
     return replace(step, action=action, added=added, removed=removed, folder=folder)
+
+
+def _is_locked(path: Path) -> bool:
+    """Return whether a directory above a path may not be searched. A scan sees nothing of what is in it."""
+    try:
+        path.lstat()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 @contextmanager

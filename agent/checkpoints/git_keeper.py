@@ -21,6 +21,7 @@ from tools.search import Checkout, GitFailed
 
 from .change_log import ChangeLog, RefChange
 from .content_store import ContentStore
+from .git_operation import Operation, operation_files
 from .git_state import (
     KEPT_REFS,
     NO_HEAD,
@@ -89,6 +90,7 @@ class RefKeeper(Struct):
     _checked: dict[str, CheckedState] = field(default_factory=dict)  # when git last looked for objects
     _kept: dict[Path, str] = field(default_factory=dict)
     _tags: dict[str, str] = field(default_factory=dict)  # id -> hash of the stored content
+    _operations: set[str] = field(default_factory=set)  # hashes of those that this run has stored
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def look(self, git: GitRunner, nested: Iterable[str], seq: int, is_own: bool) -> None:
@@ -113,7 +115,8 @@ class RefKeeper(Struct):
                         [
                             each
                             for each in changes
-                            if repository.shared not in shared or each.name in ("branch", "index")
+                            if repository.shared not in shared
+                            or each.name in ("branch", "index", "operation")
                         ]
                     )
                 shared.add(repository.shared)
@@ -167,12 +170,25 @@ class RefKeeper(Struct):
         if state is not None:
             self._kept[repository.shared] = state.kept
             state.logs = await asyncio.to_thread(reflogs, repository.top)
+            state.files = await asyncio.to_thread(operation_files, repository.top)
         return state
 
     def restored_log(self, name: str, digest: str, now: RepositoryState) -> str:
         """Return the lines of a stored reflog and those added since; "" if it has lost none."""
         before = os.fsdecode(self.store.get(digest) or b"")
         return restored_log(name, before, now.logs.get(name, ""))
+
+    def operation(self, digest: str) -> Operation | None:
+        """Return a stored operation; None if there is none."""
+        return Operation.decode(self.store.get(digest)) if digest else None
+
+    def may_be_foreign(self, digest: str) -> bool:
+        """Return whether git would run commands of an operation that this run has not stored itself.
+
+        The store may be part of the checkout.
+        """
+        operation = self.operation(digest)
+        return operation is None or (operation.executes and digest not in self._operations)
 
     def tag_content(self, digest: str) -> dict[str, str]:
         """Return the contents of annotated tags that are stored together."""
@@ -252,17 +268,28 @@ class RefKeeper(Struct):
         left = new.heads.get(str(repository.top), NO_HEAD)
         if head.branch != left.branch:
             yield change("branch", head.commit, left.commit, f"{head.branch} {left.branch}")
-        opened = ((name, commit, after, head.commit) for name, commit, after in _replaced(old.open, new.open))
-        for name, before, after, note in (*opened, *self._lost_logs(old, new)):
-            yield change(name, before, after, note)
+        for name, before, after in self._lost_contents(repository.top, old, new):
+            yield change(name, before, after)
         if old.index != new.index:
             yield change("index", old.index, new.index, head.commit)
 
-    def _lost_logs(self, old: RepositoryState, new: RepositoryState) -> Iterator[tuple[str, str, str, str]]:
-        """Yield (name, hash of its stored content before, "", "") of each reflog that has lost lines."""
+    def _lost_contents(
+        self, top: Path, old: RepositoryState, new: RepositoryState
+    ) -> Iterator[tuple[str, str, str]]:
+        """Yield (name, hash of the stored contents before, after or "") of what is stored as a file.
+
+        Reflogs that have lost lines, and an open operation that has changed.
+        """
         for name, text, after in _replaced(old.logs, new.logs):
             if lost_lines(text, after) and (digest := self.store.put(os.fsencode(text))):
-                yield name, digest, "", ""
+                yield name, digest, ""
+        operations = [each.operation(top).encode() for each in (old, new)]
+        if operations[0] != operations[1]:
+            before, later = (self.store.put(each) if each else "" for each in operations)
+            if operations[0] and not before:
+                self.log.note_gap("the state of an open merge or rebase could not be stored")
+            self._operations |= {before, later}
+            yield "operation", before, later
 
     def gaps(self) -> list[str]:
         """Return a line for each reason why repositories could not be kept."""

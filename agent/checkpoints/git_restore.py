@@ -6,7 +6,9 @@ stay, commits that were replaced (by a reset, an amend or a rebase) come back.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -15,8 +17,9 @@ from msgspec.structs import replace
 
 from tools.search import GitFailed
 
-from .change_log import OPERATIONS, RefChange
+from .change_log import RefChange
 from .git_keeper import RefKeeper, Repository
+from .git_operation import Operation, write_operation
 from .git_state import NO_HEAD, STASH, STASH_LOG, GitRunner, Head, RepositoryState, why_failed
 from .recorder import Checkpoints
 
@@ -29,12 +32,12 @@ _GROWING = ("refs/heads/", "refs/notes/")  # refs that move to descendants, unli
 class RefStep(Struct, frozen=True):
     """One step of a restore in a git repository.
 
-    name           the ref, refs/stash for an entry of the stash, HEAD, MERGE_HEAD or the like, or index
+    name           the ref, refs/stash for an entry of the stash, HEAD, index, or operation for an open one
     target         the object that it names afterwards
     now            the object that it names now, "" for none
     changed_since  others have changed it after the session did
     note           the message of a stash entry, the hash of the content of an annotated tag, the branch that
-                   is checked out again, or the lines of a reflog
+                   is checked out again ("": none), the kind of an operation, or the lines of a reflog
     """
 
     repository: str
@@ -54,9 +57,10 @@ class RefStep(Struct, frozen=True):
         within = f" of {self.repository}" if self.repository else ""
         if self.name == "index":
             return f"the staged changes{within}"
-        if self.name in OPERATIONS:
-            kind = self.name.removesuffix("_HEAD").lower().replace("_", "-")
-            return f"the open {kind} of {short}{within}"
+        if self.name == "operation":
+            return f"{f'the open {self.note}' if self.note else 'the message of the next commit'}{within}"
+        if self.name == "HEAD" and not self.note:
+            return f"HEAD at {short}{within}"
         if self.name == "HEAD":
             return f"HEAD at branch {self.note.removeprefix('refs/heads/')}{within}"
         if self.name == STASH:
@@ -88,9 +92,15 @@ async def plan_refs(checkpoints: Checkpoints, to_seq: int, git: GitRunner) -> li
             repository = await keeper.repository(name)
             state = await keeper.state(git, repository)
             if state is not None:
-                steps += _with_lost_lines(keeper, state, await _steps(repository, git, state, changes))
-                head = state.heads.get(str(repository.top), NO_HEAD)
-                checked_out[name] = _CheckedOut(repository.shared, head=head, refs=state.refs)
+                found = await _steps(repository, git, state, changes)
+                steps += _with_lost_lines(keeper, state, found)
+                opened = next((step.target for step in found if step.name == "operation"), "")
+                checked_out[name] = _CheckedOut(
+                    repository.shared,
+                    head=state.heads.get(str(repository.top), NO_HEAD),
+                    refs=state.refs,
+                    operation=keeper.operation(opened),
+                )
         except GitFailed as error:
             keeper.unkept[name] = why_failed(error)
     return list(_fitting(steps, checked_out))
@@ -117,28 +127,55 @@ def _is_in_order(log: str, state: RepositoryState) -> bool:
 
 
 class _CheckedOut(NamedTuple):
-    """The HEAD of a working tree, the git directory that has its branch, and the refs there."""
+    """The HEAD of a working tree, the git directory that has its branch, and the refs there.
+
+    operation  the one that may be open again
+    """
 
     shared: Path
     head: Head
     refs: Mapping[str, str]
+    operation: Operation | None
+
+    def after(self, moved: RefStep | None, targets: Mapping[tuple[Path, str], str]) -> Head:
+        """Return its HEAD after the step for it, and after the refs have been restored."""
+        branch = self.head.branch if moved is None else moved.note
+        commit = self.head.commit if moved is None else "" if branch else moved.target
+        return Head(targets.get((self.shared, branch), self.refs.get(branch, commit)), branch)
 
 
 def _fitting(steps: Sequence[RefStep], checked_out: Mapping[str, _CheckedOut]) -> Iterator[RefStep]:
-    """Yield the steps: HEAD only if its branch will exist, an index only if HEAD will be at its commit."""
+    """Yield the steps: HEAD only if its branch will exist, an index only if HEAD will be at its commit.
+
+    An operation contains the index. It is open again only if HEAD will be where it was, unless the operation
+    itself checks out commits.
+    """
     # Worktrees have branches in common; other repositories have branches of the same name.
     targets = {(checked_out[step.repository].shared, step.name): step.target for step in steps}
-    branches = {step.repository: step.note for step in steps if step.name == "HEAD"}
-    for step in steps:
-        shared, head, refs = checked_out[step.repository]
-        branch = branches.get(step.repository, head.branch)
-        missing = "" if step.repository in branches else head.commit
-        commit = targets.get((shared, branch), refs.get(branch, missing))
-        if step.name in ("index", *OPERATIONS):
-            if step.note == commit:
-                yield replace(step, note="")
-        elif step.name != "HEAD" or commit:
-            yield step
+    moved = {step.repository: step for step in steps if step.name == "HEAD"}
+    for name, tree in checked_out.items():
+        head = tree.after(moved.get(name), targets)
+        operation = tree.operation
+        if operation is not None and operation.moves_head:
+            head = Head(operation.commit, branch="")
+        elif operation is not None and head != (operation.commit, operation.branch):
+            operation = None
+        mine = [step for step in steps if step.repository == name]
+        is_kept = any(step.changed_since for step in mine if step.name in ("HEAD", "operation"))
+        for step in mine:
+            if step.name == "operation":
+                fits = operation is not None
+                step = replace(step, note="" if operation is None else operation.kind)
+            elif step.name == "index":
+                fits = operation is None and step.note == head.commit
+                step = replace(step, note="")
+            elif step.name == "HEAD":
+                fits = bool(head.commit) and not (operation is not None and operation.moves_head)
+            else:
+                is_head = not head.branch and step.target == head.commit and not is_kept
+                fits = not (is_head and step.name.startswith(RECOVERED))
+            if fits:
+                yield step
 
 
 # For each three arguments: "yes" if the first commit is part of the second one ("" for any ref). Notes that
@@ -173,7 +210,9 @@ async def _steps(
         first.setdefault(change.key, change)
         last[change.key] = change
     head = state.heads.get(str(repository.top), NO_HEAD)
-    possible = [step for key in first for step in _possible(first[key], last[key], state, head)]
+    data = state.operation(repository.top).encode()
+    opened = sha256(data).hexdigest() if data else ""
+    possible = [step for key in first for step in _possible(first[key], last[key], state, head, opened)]
     # Commits that a branch still has, or any ref if no branch had them, are not lost.
     pairs = {
         step: (step.target, step.now, step.name)
@@ -189,8 +228,13 @@ async def _steps(
     return [step for step in possible if step not in contained]
 
 
-def _possible(first: RefChange, last: RefChange, state: RepositoryState, head: Head) -> Iterator[RefStep]:
-    """Yield the step for one thing that changed, if it may have to be restored."""
+def _possible(
+    first: RefChange, last: RefChange, state: RepositoryState, head: Head, opened: str
+) -> Iterator[RefStep]:
+    """Yield the step for one thing that changed, if it may have to be restored.
+
+    `opened` is the hash of the open operation.
+    """
     if first.name == "branch":
         yield from _checkout(first, last, head)
         return
@@ -206,8 +250,8 @@ def _possible(first: RefChange, last: RefChange, state: RepositoryState, head: H
         now = target if target in state.detached.values() else state.refs.get(name, "")
     elif name == "index":
         now = state.index
-    elif name in OPERATIONS:
-        now = state.open.get(name, "")
+    elif name == "operation":
+        now = opened
     if target in ("", now) or (now and name.startswith("refs/remotes/")):
         return
     yield RefStep(
@@ -224,7 +268,7 @@ def _possible(first: RefChange, last: RefChange, state: RepositoryState, head: H
 def _checkout(first: RefChange, last: RefChange, head: Head) -> Iterator[RefStep]:
     """Yield the step that makes HEAD name its former branch; nothing is checked out."""
     branch = first.note.partition(" ")[0]
-    if branch.startswith("refs/heads/") and branch != head.branch:
+    if branch != head.branch and (branch.startswith("refs/heads/") or (not branch and first.before)):
         yield RefStep(
             first.repository,
             name="HEAD",
@@ -240,7 +284,7 @@ def _checkout(first: RefChange, last: RefChange, head: Head) -> Iterator[RefStep
 _RESTORE = """
 while [ $# -gt 0 ]; do
     case $1 in
-        ref) error=$("$0" update-ref -m 'makeroom: restored' "$2" "$3" "$4" 2>&1) ;;
+        ref) error=$("$0" update-ref --no-deref -m 'makeroom: restored' "$2" "$3" "$4" 2>&1) ;;
         stash)
             # Where the reflog has lost the newest entry, the ref still names it, and it would not be added
             # again. Deleting the ref deletes the reflog too.
@@ -258,10 +302,8 @@ while [ $# -gt 0 ]; do
             ;;
         tag) error=$(printf %s "$2" | "$0" hash-object -t tag -w --stdin 2>&1 >/dev/null) ;;
         head) error=$("$0" symbolic-ref -m 'makeroom: restored' HEAD "$2" 2>&1) ;;
-        open)
-            place=$("$0" rev-parse --git-path "$2")
-            error=$( (set -C; printf '%s\n' "$3" >"$place") 2>&1)
-            ;;
+        commit) error=$("$0" update-ref --no-deref -m 'makeroom: restored' HEAD "$2" 2>&1) ;;
+        conflicts) error=$(printf %s "$2" | "$0" update-index --index-info 2>&1) ;;
         log)
             place=$("$0" rev-parse --git-path "$2")
             [ -z "$3" ] || "$0" update-ref refs/stash "$3"  # which adds a line
@@ -293,6 +335,8 @@ async def restore_refs(
     for step in plan:
         if step.changed_since and not with_changed:
             failures[step] = "kept, since it was changed outside this session"
+        elif step.name == "operation" and keeper.may_be_foreign(step.target):
+            failures[step] = "its list of commits contains commands, and an earlier run recorded it"
         else:
             by_repository.setdefault(step.repository, []).append(step)
     if not by_repository:
@@ -300,7 +344,7 @@ async def restore_refs(
     nested = [repository for repository in by_repository if repository]
     await keeper.look(git, nested, checkpoints.seq(), is_own=False)
     for name, steps in by_repository.items():
-        last = [step for step in steps if step.name in ("index", *OPERATIONS) or step.name.startswith(_LOGS)]
+        last = [step for step in steps if step.name in ("index", "operation") or step.name.startswith(_LOGS)]
         order = [*(step for step in reversed(steps) if step not in last), *last]
         calls = [call for step in order for call in _calls(keeper, step)]
         try:
@@ -312,6 +356,14 @@ async def restore_refs(
         for (step, *_), answer in zip(calls, lines.splitlines(), strict=False):
             if answer != "ok":
                 failures.setdefault(step, answer)
+        for step in steps:
+            if step.name == "operation" and step not in failures:
+                operation = keeper.operation(step.target)
+                try:
+                    assert operation is not None
+                    await asyncio.to_thread(write_operation, repository.top, operation.files)
+                except OSError as error:
+                    failures[step] = str(error)
     await keeper.look(git, nested, checkpoints.seq(), is_own=True)
     return failures
 
@@ -321,7 +373,7 @@ def _calls(keeper: RefKeeper, step: RefStep) -> Iterator[tuple[RefStep, str, str
     if step.name == STASH:
         yield (step, "stash", step.note, step.target, "")
     elif step.name == "HEAD":
-        yield (step, "head", step.note, "", "")
+        yield (step, "head", step.note, "", "") if step.note else (step, "commit", step.target, "", "")
     elif step.name == "index":
         yield (step, "index", "", step.target, "")
     elif step.name.startswith(_LOGS):
@@ -330,8 +382,16 @@ def _calls(keeper: RefKeeper, step: RefStep) -> Iterator[tuple[RefStep, str, str
             yield (step, "part", step.name, part, "" if at else "first")
         newest = step.note.splitlines()[-1].split(" ")[1] if step.name == STASH_LOG else ""
         yield (step, "log", step.name, newest, "")
-    elif step.name in OPERATIONS:
-        yield (step, "open", step.name, step.target, "")
+    elif step.name == "operation":
+        operation = keeper.operation(step.target)
+        assert operation is not None
+        if operation.moves_head:
+            yield (step, "commit", operation.commit, "", "")
+        if operation.tree:
+            yield (step, "index", "", operation.tree, "")
+        lines = operation.conflicts.splitlines(keepends=True)
+        for at in range(0, len(lines), 100):
+            yield (step, "conflicts", "".join(lines[at : at + 100]), "", "")
     else:
         if content := keeper.tag_content(step.note).get(step.target):
             yield (step, "tag", content, "", "")

@@ -11,7 +11,6 @@ its parent, so it names only what is new. For a session "s1" the state may be
     worktree /p
     HEAD 8d1c...
     branch refs/heads/main
-    open 41fe... MERGE_HEAD
     index 5e2b...
 
 and `git log refs/makeroom/keep/s1` then lists one commit with the parents 8d1c and 0b4f. The times of a few
@@ -36,7 +35,7 @@ from tools.files import closing, safe_open
 from tools.search import FILE_CLOCK_NS, Checkout, GitFailed
 from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
 
-from .change_log import OPERATIONS
+from .git_operation import OPERATION_FILES, OPERATION_FOLDERS, Operation
 
 GitRunner = Callable[[Path, str, Sequence[str]], Awaitable[str]]  # run_git_script for one session
 KEPT_REFS = "refs/makeroom/"
@@ -73,9 +72,6 @@ case $objects in
     .git/objects) index=.git/index ;;  # not so in worktrees and submodules
     *) index=$("$0" rev-parse --git-path index) ;;
 esac
-for name in MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD; do
-    [ -f "${index%index}$name" ] && id=$("$0" rev-parse -q --verify "$name") && echo "open $id $name"
-done
 tree=
 if [ -f "$index" ]; then
     cp "$index" "$own/index" || exit 8
@@ -83,9 +79,19 @@ if [ -f "$index" ]; then
     if tree=$("$0" write-tree); then
         echo "index $tree"
     else
-        tab=$(printf '\t')
-        tree=$("$0" ls-files -s | sed -n 's/^100[0-7]* \([0-9a-f]*\) .*/\1/p' | sort -u |
-            sed "s/.*/100644 blob &$tab&/" | "$0" mktree)
+        # The paths with conflicts, and a tree of the others.
+        "$0" ls-files -u >"$own/conflicts"
+        sed 's/^[0-7]* \([0-9a-f]*\) [123]/0 \1/' "$own/conflicts" | "$0" update-index --index-info
+        if clean=$("$0" write-tree); then
+            echo "clean $clean"
+            sed 's/^/conflict /' "$own/conflicts"
+            tab=$(printf '\t')
+            tree=$({
+                echo "040000 tree $clean${tab}clean"
+                sed -n 's/^1[02]0[0-7]* \([0-9a-f]*\) .*/\1/p' "$own/conflicts" | sort -u |
+                    sed "s/.*/100644 blob &$tab&/"
+            } | "$0" mktree)
+        fi
     fi
     unset GIT_INDEX_FILE
 fi
@@ -99,7 +105,8 @@ case $tree in
 esac
 list() {
     "$0" rev-list --ignore-missing --exclude='refs/makeroom/*' --all --reflog \
-        ORIG_HEAD MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD "$@" -- >"$own/list" || exit 10
+        ORIG_HEAD MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD REBASE_HEAD BISECT_HEAD MERGE_AUTOSTASH \
+        rebase-merge/autostash rebase-apply/autostash "$@" -- >"$own/list" || exit 10
     sort -u "$own/list"
 }
 list --no-walk=unsorted >"$own/tips"
@@ -181,8 +188,10 @@ class RepositoryState(Struct):
     tags   the ids of those that are annotated tags
     stash  the message of each stash entry by its commit, newest first
     heads  the HEAD of each worktree by its path
-    open   the commit of an open merge, cherry-pick or revert, by the name of the file with it
     index  the tree of the index, "" if it has conflicts or does not exist
+    clean  the tree of an index with conflicts, without their paths
+    conflicts  the lines of `git ls-files -u`
+    files  the files of open operations (git_operation.py)
     logs   the lines of the reflogs of HEAD, branches and the stash, by path in the git directory
     kept   the commit that keeps all of it
     """
@@ -191,8 +200,10 @@ class RepositoryState(Struct):
     tags: set[str] = field(default_factory=set)
     stash: dict[str, str] = field(default_factory=dict)
     heads: dict[str, Head] = field(default_factory=dict)
-    open: dict[str, str] = field(default_factory=dict)
     index: str = ""
+    clean: str = ""
+    conflicts: str = ""
+    files: dict[str, str] = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)
     kept: str = ""
 
@@ -200,6 +211,17 @@ class RepositoryState(Struct):
     def detached(self) -> dict[str, str]:
         """The commits of worktrees whose HEAD is on no branch."""
         return {path: head.commit for path, head in self.heads.items() if not head.branch}
+
+    def operation(self, top: Path) -> Operation:
+        """Return the open operation of a working tree; without files if there is none."""
+        head = self.heads.get(str(top), NO_HEAD)
+        return Operation(
+            self.files,
+            commit=head.commit,
+            branch=head.branch,
+            tree=self.index or self.clean,
+            conflicts=self.conflicts,
+        )
 
 
 async def kept_state(
@@ -227,6 +249,8 @@ def parse_state(output: str) -> RepositoryState:
             worktree = rest
         elif kind == "HEAD":
             head = rest
+        elif kind == "conflict":
+            state.conflicts += f"{rest}\n"
         elif (kind == "branch" or line == "detached") and _ID.fullmatch(head):
             state.heads[worktree] = Head(head, branch=rest)
         elif not _ID.fullmatch(first):
@@ -239,9 +263,7 @@ def parse_state(output: str) -> RepositoryState:
                     state.tags.add(first)
         elif kind == "stash":
             state.stash[first] = more
-        elif kind == "open" and more in OPERATIONS:
-            state.open[more] = first
-        elif kind in ("index", "kept"):
+        elif kind in ("index", "clean", "kept"):
             setattr(state, kind, first)
     return state
 
@@ -377,13 +399,13 @@ def fingerprint(top: Path) -> Fingerprint | None:
 
 def _add_stamps(git: int, found: list[_Stamp], special: list[str]) -> bool:
     """Add the stamps of a git directory; return False if it has too many entries to look at them all."""
-    for name in ("HEAD", "ORIG_HEAD", "packed-refs", "index", *OPERATIONS):
+    for name in ("HEAD", "ORIG_HEAD", "packed-refs", "index", *OPERATION_FILES):
         with suppress(OSError):
             state = os.stat(name, dir_fd=git, follow_symlinks=False)
             found.append(_stamp(name, state))
             special += [] if stat.S_ISREG(state.st_mode) or stat.S_ISLNK(state.st_mode) else [name]
     left = _MAX_ENTRIES
-    waiting = ["logs", "worktrees", "reftable", "refs"]  # the last one first
+    waiting = ["logs", "worktrees", *OPERATION_FOLDERS, "reftable", "refs"]  # the last one first
     while waiting and left > 0:
         name = waiting.pop()
         with suppress(OSError), closing(safe_open(name, _FOLDER_FLAGS, base=git)) as fd:
@@ -397,7 +419,9 @@ def _add_stamps(git: int, found: list[_Stamp], special: list[str]) -> bool:
                         waiting.append(f"{name}/{entry.name}")
                     elif not (entry.is_symlink() or entry.is_file(follow_symlinks=False)):
                         special.append(f"{name}/{entry.name}")
-                    elif name.startswith("worktrees/") and entry.name in ("HEAD", "index"):
+                    elif name.startswith(OPERATION_FOLDERS) or (
+                        name.startswith("worktrees/") and entry.name in ("HEAD", "index")
+                    ):
                         found.append(_stamp(f"{name}/{entry.name}", entry.stat(follow_symlinks=False)))
     return not waiting
 

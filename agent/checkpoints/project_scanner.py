@@ -392,10 +392,10 @@ class ProjectScanner(Struct):
 
         Nothing is stored if `max_bytes` is negative.
         """
-        if any((self.root / folder).is_symlink() for folder in parents(name)):
-            return NOTHING  # files reached through a link are not part of the project
         path = self.root / name
         try:
+            if any((self.root / folder).is_symlink() for folder in parents(name)):
+                return NOTHING  # files reached through a link are not part of the project
             return self.stored_state(str(path), path.lstat(), max_bytes)
         except (FileNotFoundError, NotADirectoryError):
             return NOTHING

@@ -249,17 +249,30 @@ def _found_by_git(scene: Scene, places: Places, folders: Sequence[str]) -> Itera
     folder = git_folder(words[1:at], scene.here, places.home)
     inner = replace(scene, command=replace(scene.command, words=(words[0], *words[at:])), here=folder)
     operands = inner.operands()
-    if operands[:2] == ["worktree", "remove"]:
-        yield from operands[2:]  # with its HEAD and index, which are in the repository's .git
+    yield from _lost_state_of_git(operands)
     moves_head = operands[:1] in (["checkout"], ["switch"]) and "--" not in inner.arguments
     if moves_head and inner.has_flag("f", "--force", "--discard-changes"):
         yield "staged changes"  # HEAD stays where it was moved to, and so does the index
+    if operands[:1] == ["am"] and "--skip" in inner.arguments:
+        yield "the patch that is skipped"
     if operands[:1] == ["clean"] and not inner.has_flag("n", "--dry-run"):
         trees = option_values(words[:at], frozenset({"--work-tree"}))
         elsewhere = (replace(inner, here=next(iter(inner.paths(tree)), None)) for tree in trees)
         yield from _cleaned_by_git([inner, *elsewhere], places, folders)
     if operands[:1] == ["stash"] and operands[1:2] in ([], ["push"], ["save"]) and _stash_loses_files(inner):
         yield from (name for name in folders if posixpath.basename(name) not in _REPOSITORIES)
+
+
+def _lost_state_of_git(operands: Sequence[str]) -> Iterator[str]:
+    """Yield phrases for what a command of git removes from the repository, and no checkpoint contains."""
+    name, *rest = [*operands, ""]
+    if name == "worktree":
+        # Its HEAD and index are in the repository, and so is its place.
+        yield from rest[1:-1] if rest[0] == "remove" else rest[1:2] if rest[0] == "move" else ()
+        if rest[0] == "prune":
+            yield "worktrees whose directories are missing"
+    elif name == "rerere" and rest[0] in ("clear", "forget", "gc"):
+        yield "recorded resolutions of conflicts"
 
 
 def _stash_loses_files(stash: Scene) -> bool:

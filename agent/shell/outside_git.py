@@ -55,6 +55,12 @@ def renames_branch(words: Sequence[str]) -> bool:
     return name == "branch" and any(re.fullmatch(r"-[fq]*[mMcC]\w*|--move|--copy", word) for word in options)
 
 
+def changes_sparseness(words: Sequence[str]) -> bool:
+    """Return whether a command of git changes which files are checked out, and with that settings."""
+    name, *arguments = [*words[git_subcommand(words) :], ""]
+    return name == "sparse-checkout" and arguments[0] not in ("list", "reapply", "")
+
+
 def starts_tracking(words: Sequence[str], folder: str, seen: Standpoint) -> bool:
     """Return whether a command of git makes a branch of the project's repository that tracks another.
 

@@ -21,7 +21,7 @@ from transcripts.patterns import lazy_pattern
 
 from .line_reading import Invocation, read_line
 from .option_syntax import NotProved
-from .outside_git import need_of_git, renames_branch, starts_tracking
+from .outside_git import changes_sparseness, need_of_git, renames_branch, starts_tracking
 from .program_names import Standpoint, git_folder, git_subcommand
 from .system_damage import written_system_file
 from .vital_places import scenes
@@ -112,7 +112,7 @@ def git_settings_need(line: str, seen: Standpoint) -> str:
     """Return the reason why a line cannot work that renames a branch of the project's repository.
 
     The sandbox keeps its settings read-only, and git would rename the branch before it fails. The same holds
-    for a line that copies one, and for one that makes a branch which tracks another.
+    for a line that copies one, for one that makes a branch which tracks another, and for sparse checkouts.
     """
     every = list(scenes(read_line(line).invocations, seen.places))
     git = [scene.command.words for scene in every if scene.program == "git"]
@@ -123,7 +123,8 @@ def git_settings_need(line: str, seen: Standpoint) -> str:
             continue
         at = git_subcommand(words)
         folder = git_folder(words[1:at], scene.here, seen.places.home)
-        if folder is None or not (renames_branch(words) or _tracks(words, folder, seen)):
+        changes_settings = renames_branch(words) or changes_sparseness(words)
+        if folder is None or not (changes_settings or _tracks(words, folder, seen)):
             continue
         is_project = posixpath.normpath(folder) == seen.places.folder
         if is_project or (not makes_repository and _is_in_own_repository(folder, seen)):

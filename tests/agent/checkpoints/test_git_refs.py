@@ -257,7 +257,77 @@ def test_an_open_merge_that_a_command_gave_up_is_open_again(
     expected = "" if "commit" in end else opened
     assert sh(repository, "cat .git/MERGE_HEAD || true") == expected
     titles = [step.title for step in steps if "open merge" in step.title]
-    assert titles == ([f"the open merge of {opened[:9]}"] if expected else [])
+    assert titles == (["the open merge"] if expected else [])
+
+
+OPENED = [
+    ("bisect start -q HEAD HEAD~2", "bisect reset", "bisect"),
+    ("merge -q topic || true", "merge --abort", "merge"),
+    ("merge -q topic || true", "reset -q --hard", "merge"),
+    ("checkout -q topic; git rebase -q main || true", "rebase --abort", "rebase"),
+    ("checkout -q topic; git rebase -q --apply main || true", "checkout -q -f main", "rebase"),
+    ("cherry-pick topic~1 topic || true", "cherry-pick --abort", "cherry-pick"),
+    ("revert --no-edit HEAD~1 || true", "revert --quit", "revert"),
+    ("format-patch -q --stdout -1 topic | git am -q -3 || true", "am --abort", "am"),
+]
+
+
+@pytest.mark.parametrize(("start", "end", "kind"), sampled_rows(OPENED, every=3))
+def test_what_git_had_begun_is_open_again(
+    repository: Path, checkpoints: Checkpoints, git: Git, start: str, end: str, kind: str
+) -> None:
+    """With its conflicts, the list of what is left to do, and HEAD where it was."""
+    sh(
+        repository,
+        "git reset -q --hard; git checkout -q topic; echo t >a; git commit -qam t; git checkout -q main",
+    )
+    sh(repository, f"echo m >a; git commit -qam more; git {start}")
+    files = "find .git/[A-Z]*_* .git/rebase-* .git/sequencer .git/refs/bisect -type f"
+    files += " ! -name ORIG_HEAD ! -name COMMIT_EDITMSG"
+    shown = f"{files} -exec grep -H '' {{}} + | sort || true"
+    look = f"{DESCRIBED}; git symbolic-ref -q HEAD || git rev-parse HEAD; {shown}"
+    before = sh(repository, look)
+    run(checkpoints, git, end, *PRUNE)
+    assert sh(repository, look) != before
+    titles = [step.title for step in planned_refs(checkpoints, git)]
+    assert f"the open {kind}" in titles and "the staged changes" not in titles
+    assert rewind(checkpoints, git) == {} and planned(checkpoints, git) == []
+    assert sh(repository, look) == before
+
+
+def test_an_operation_that_a_checkout_brought_runs_nothing(
+    repository: Path, checkpoints: Checkpoints, git: Git, seq: Seq
+) -> None:
+    """A list of commits may contain commands, and a store may be part of a checkout."""
+    sh(repository, "git reset -q --hard")
+    sh(repository, "GIT_SEQUENCE_EDITOR='sed -i 1iedit' git rebase -q -i -x 'touch run' HEAD~1 || true")
+    sh(repository, "printf 'exec touch run\n' >.git/rebase-merge/git-rebase-todo")
+    run(checkpoints, git, "rebase --abort")
+    later = Checkpoints(repository, "s1", seq)
+    (step, *_) = [step for step in planned(later, git) if step.name == "operation"]
+    assert "an earlier run recorded it" in rewind(later, git)[step]
+    assert not (repository / ".git/rebase-merge").exists()
+    assert rewind(checkpoints, git) == {} and (repository / ".git/rebase-merge").exists()
+
+
+def test_a_branch_that_became_a_link_to_another_one_is_restored_alone(
+    repository: Path, checkpoints: Checkpoints, git: Git
+) -> None:
+    before = sh(repository, "git rev-parse main topic")
+    run(checkpoints, git, "symbolic-ref refs/heads/topic refs/heads/main")
+    assert rewind(checkpoints, git) == {}
+    assert sh(repository, "git rev-parse main topic") == before
+
+
+def test_a_head_without_a_branch_is_detached_again(
+    repository: Path, checkpoints: Checkpoints, git: Git
+) -> None:
+    sh(repository, "git reset -q --hard; git checkout -q --detach HEAD~1; echo x >x; git add x")
+    before = sh(repository, DESCRIBED)
+    run(checkpoints, git, "stash -q", "checkout -q topic")
+    assert "HEAD at" in " ".join(step.title for step in planned(checkpoints, git))
+    assert rewind(checkpoints, git) == {} and planned(checkpoints, git) == []
+    assert sh(repository, DESCRIBED) == before
 
 
 @pytest.mark.parametrize(
@@ -402,10 +472,14 @@ def test_new_commits_and_new_branches_stay(repository: Path, checkpoints: Checkp
 def test_a_commit_that_no_branch_had_gets_one(repository: Path, checkpoints: Checkpoints, git: Git) -> None:
     lost = sh(repository, "git checkout -q --detach; git commit -qam lost; git rev-parse HEAD")
     run(checkpoints, git, "checkout -q main", *PRUNE)
-    (step,) = (step for step in planned_refs(checkpoints, git) if step.name != "refs/stash")
-    assert step.title == f"branch makeroom-{lost[:9]} at {lost[:9]}"
-    assert rewind(checkpoints, git) == {} and planned(checkpoints, git) == []
+    titles = [step.title for step in planned_refs(checkpoints, git) if step.name != "refs/stash"]
+    assert titles == [f"HEAD at {lost[:9]}", "the staged changes"]
+    sh(repository, "git checkout -q topic")
+    steps = planned_refs(checkpoints, git)
+    assert f"branch makeroom-{lost[:9]} at {lost[:9]}" in [step.title for step in steps]
+    assert {step.name for step in rewind(checkpoints, git)} == {"HEAD", "index"}
     assert sh(repository, f"git rev-parse makeroom-{lost[:9]}") == lost
+    assert sh(repository, "git symbolic-ref HEAD") == "refs/heads/topic"
 
 
 def test_what_others_changed_since_is_kept_unless_asked_for(

@@ -79,6 +79,12 @@ LOST = {
     "git -C web clean -fdx": ["web/node_modules", "data/huge.img"],
     "git clean --force --force -dx lib": ["lib/.git", "data/huge.img"],
     "git worktree remove ../tree": ["../tree", "data/huge.img"],
+    "git worktree remove -f ../tree": ["../tree", "data/huge.img"],
+    "git worktree move ../tree ../moved": ["../tree", "data/huge.img"],
+    "git worktree prune -v": ["worktrees whose directories are missing", "data/huge.img"],
+    "git rerere forget a": ["recorded resolutions of conflicts"],
+    "git rerere clear": ["recorded resolutions of conflicts"],
+    "git am --skip": ["the patch that is skipped", "data/huge.img"],
     "python3 -c \"import shutil; shutil.rmtree('.venv')\"": [".venv", "data/huge.img"],
     "python3 -c \"import os; os.truncate('.venv/x', 0)\"": [".venv", "data/huge.img"],
     # Files that options name, and those of archives.
@@ -108,6 +114,7 @@ LOST = {
     "sed -i s/a/b/ $(grep -rl foo web)": ["web/node_modules", "data/huge.img"],
 }
 KEPT = [
+    "git rerere status",
     "rm -rf node_modules",
     "rm -rf web/node_modules && npm install",
     "rm -rf __pycache__ a",
