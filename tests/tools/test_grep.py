@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.sampling import sampled
+from tests.tables import each_row
 from tools import glob, grep, read
 from tools.base import Access, Tool, ToolCall, ToolError, ToolResult
 from tools.files import FileError
@@ -431,6 +432,12 @@ def test_a_file_of_utf_16_without_a_mark_is_found_among_many(
     shown = text(do(searched, grep.TOOL, pattern="h.ystack", output_mode="content", **given))
     assert shown == "wide.txt:2:the haystack is here"
     assert "No matches" in text(do(searched, grep.TOOL, pattern="h.aystack", **given))
+
+
+@each_row("codec", ["utf-16-le", "utf-16-be", "iso2022_jp"])
+def test_japanese_text_that_read_shows_is_found(searched: BashSession, codec: str) -> None:
+    (searched.folder / "notes.txt").write_bytes(("日本語の検索です。\n" * 5).encode(codec))
+    assert found(searched, "検索") == ["notes.txt"]
 
 
 def test_a_file_of_utf_8_is_not_searched_in_another_encoding(searched: BashSession) -> None:

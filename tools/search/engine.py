@@ -35,8 +35,15 @@ from .listing import file_states, hidden_by_patterns, is_ignored
 from .program import SEARCH_LIMIT_S, find_program, run_program, safe_path
 from .project_files import IDLE_FOLDERS
 
-_ENCODING_NAMES = (("cp866", "ibm866"), ("cp932", "shift_jis"), ("cp874", "windows-874"), ("cp", "windows-"))
+_ENCODING_NAMES = (
+    ("iso2022", "iso-2022"),
+    ("cp866", "ibm866"),
+    ("cp932", "shift_jis"),
+    ("cp874", "windows-874"),
+    ("cp", "windows-"),
+)
 _MAX_WIDE_FILES = 50  # of a search that are checked
+_SMALL_BYTES = 256 * 1024  # of a file that is checked even if no line begins like that
 _SIFT_LIMIT_S = 1.0
 # Begins a line of a text in UTF-16 without a byte order mark, of letters that ASCII has.
 _WIDE_START = r"(?-u)^(?:(?:[\t\r -~]\x00){4}|(?:\x00[\t\r -~]){4})"
@@ -195,7 +202,8 @@ async def _in_other_encodings(
     if request.pattern.isascii() or output.stopped:
         return output
     inverted = [*program, "--line-regexp", "--invert-match"] if program else []
-    pattern = ".*" if program else r"[\udc80-\udcff]"  # which a byte that is not UTF-8 becomes in Python
+    # ESC is in ISO-2022-JP. A byte that is not UTF-8 becomes a surrogate in Python.
+    pattern = r"[^\x1b]*" if program else r"[\udc80-\udcff\x1b]"
     invalid = SearchRequest(
         pattern, request.folder, names=request.names, wanted=request.wanted, first_only=True
     )
@@ -246,15 +254,15 @@ async def _in_wide_files(
 async def _wide_candidates(
     context: CommandContext, request: SearchRequest, program: Sequence[str]
 ) -> list[str]:
-    """Return files with a line that may be UTF-16 without a byte order mark, as far as quickly found."""
+    """Return files that may be UTF-16 without a byte order mark, likely ones first, as far as soon found."""
     if not program:  # Python searches slowly anyway
         return [*(request.names or ())][:2_000]  # without ripgrep
     names = [name for name in await _with_nul(context, request, program) if request.wanted(name)]
-    if not names:
-        return []
     starts = SearchRequest(_WIDE_START, request.folder, names=names, first_only=True)
-    found = await _run(context, starts, [program[0], "--text"], _SIFT_LIMIT_S)
-    return [*found.lines][:_MAX_WIDE_FILES]
+    likely = (await _run(context, starts, [program[0], "--text"], _SIFT_LIMIT_S)).lines
+    states = await _known_files(request.folder, [name for name in names if name not in likely])
+    small = [name for name, state in states.items() if state.st_size <= _SMALL_BYTES]
+    return [*likely, *small][:_MAX_WIDE_FILES]
 
 
 async def _with_nul(context: CommandContext, request: SearchRequest, program: Sequence[str]) -> Sequence[str]:
