@@ -455,6 +455,14 @@ def test_the_supervisor_gets_what_its_interpreter_needs(
     shell.runner.close()
 
 
+def test_the_supervisor_starts_without_modules_that_are_only_for_the_type_checker() -> None:
+    """`typing` would take a sixth of the time for which the first command waits."""
+    code = "import sys; sys.path.append('.'); import supervisor.serve; sys.exit('typing' in sys.modules)"
+    folder = Path(__file__).parents[2] / "tools" / "sandbox"
+    argv = [sys.executable, "-P", "-s", "-S", "-c", code]
+    assert subprocess.run(argv, cwd=folder, timeout=GUARD_S).returncode == 0
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="relays are forked on Linux")
 def test_a_port_can_be_connected_to_as_soon_as_its_relay_is_started() -> None:
     """Otherwise a command that starts at once is refused, although the user has allowed the port."""

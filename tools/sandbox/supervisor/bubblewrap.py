@@ -11,7 +11,6 @@ import json
 import os
 import socket
 import sys
-from typing import Any, NoReturn
 
 from . import boot, installed_bwrap
 from .cache_layers import private_caches
@@ -26,6 +25,10 @@ from .mounts import (
     usual_variables,
     ways_to,
 )
+
+TYPE_CHECKING = False  # see __init__.py
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 _TEMPORARY_PLACES = {  # and their maximum sizes in bytes
     "/tmp": MAX_TEMPORARY_BYTES,

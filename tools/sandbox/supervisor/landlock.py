@@ -14,11 +14,14 @@ import os
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Any
 
 from .cache_layers import private_caches
 from .shared_calls import deny_shared_calls
 from .system_calls import NO_NEW_PRIVS, SUBREAPER, call, drop_capabilities
+
+TYPE_CHECKING = False  # see __init__.py
+if TYPE_CHECKING:
+    from typing import Any
 
 LEAST_ABI = 3  # Linux 6.2; before, files could be truncated everywhere
 _CREATE_RULESET = 444

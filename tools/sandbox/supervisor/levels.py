@@ -17,10 +17,8 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import islice
-from typing import Any, NoReturn
 
 from . import CANNOT_ENCLOSE
-from .bubblewrap import exec_bwrap
 from .containment import join_memory_group
 from .mounts import build_tree
 from .relay import open_listener, open_ports, proxy_environment, wait_for
@@ -32,8 +30,11 @@ from .sandboxed_spawner import (
     fork_relay,
     serve_sandboxed,
 )
-from .seatbelt import SANDBOX_EXEC, seatbelt_profile
 from .system_calls import NEW_IPC, NEW_MOUNTS, NEW_NETWORK, NEW_PIDS, PDEATHSIG, call, drop_capabilities
+
+TYPE_CHECKING = False  # see __init__.py
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 SETUP_LIMIT_S = 5.0  # for a sandbox, which takes 0.01; a hanging file system must not block other commands
 _FILE_CAPABILITIES = 1 << 0 | 1 << 1 | 1 << 3  # CHOWN, DAC_OVERRIDE, FOWNER (linux/capability.h)
@@ -148,6 +149,8 @@ def _enter_namespaces(request: SandboxRequest) -> SandboxedStart:
 
 def _enter_bwrap(request: SandboxRequest) -> NoReturn:
     """Become bwrap, which continues with `serve_within`. Does not return, or raises OSError."""
+    from .bubblewrap import exec_bwrap  # 0.3 ms, and only a machine without its own namespaces needs it
+
     exec_bwrap(request.profile, request.end, request.writer, request.hello)
 
 
@@ -162,6 +165,7 @@ def _enter_landlock(request: SandboxRequest) -> SandboxedStart:
 def _enter_sandbox_exec(request: SandboxRequest) -> SandboxedStart:
     """Start every command with sandbox-exec; this process stays outside. Raises OSError, ValueError."""
     from .landlock import private_places  # 1 ms, as above
+    from .seatbelt import SANDBOX_EXEC, seatbelt_profile  # 0.3 ms, and only macOS needs it
 
     profile = request.profile
     port = None

@@ -60,7 +60,6 @@ import errno
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from .cache_layers import private_caches
 from .system_calls import (
@@ -76,6 +75,10 @@ from .system_calls import (
     mount,
     set_mount,
 )
+
+TYPE_CHECKING = False  # see __init__.py
+if TYPE_CHECKING:
+    from typing import Any
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 # In /proc, where uid 0 may write without any capability.

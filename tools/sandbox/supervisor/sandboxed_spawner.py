@@ -7,12 +7,15 @@ import os
 import socket
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 from .relay import open_listener, open_ports, proxy_environment, serve_relay
 from .seccomp import deny_system_calls
 from .spawner import Spawner, serve_spawner
 from .system_calls import DUMPABLE, call
+
+TYPE_CHECKING = False  # see __init__.py
+if TYPE_CHECKING:
+    from typing import Any
 
 READY = b"ready"
 # Variables for sockets and displays that the sandbox hides, and which programs would try to use.
@@ -37,23 +40,27 @@ _LEADING_OUT = [
 ]
 
 
-class SandboxRequest(NamedTuple):
+class SandboxRequest:
     """A request for a sandbox: its profile, the socket and the first message of its spawner.
 
     The descriptor `writer` reports that it is set up, or the reason why it is not.
     """
 
-    profile: dict[str, Any]
-    end: socket.socket
-    hello: dict[str, str]
-    writer: int
+    def __init__(
+        self, profile: dict[str, Any], *, end: socket.socket, hello: dict[str, str], writer: int
+    ) -> None:
+        self.profile = profile
+        self.end = end
+        self.hello = hello
+        self.writer = writer
 
 
-class SandboxedStart(NamedTuple):
+class SandboxedStart:
     """The start of sandboxed commands: additional environment, and words before the command."""
 
-    environ: dict[str, str]
-    prefix: tuple[str, ...] = ()
+    def __init__(self, environ: dict[str, str], prefix: tuple[str, ...] = ()) -> None:
+        self.environ = environ
+        self.prefix = prefix
 
 
 def serve_sandboxed(request: SandboxRequest, start: SandboxedStart, relay: int | None = None) -> None:

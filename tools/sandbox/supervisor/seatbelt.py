@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any
+
+TYPE_CHECKING = False  # see __init__.py
+if TYPE_CHECKING:
+    from typing import Any
 
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
 _BASE = """\

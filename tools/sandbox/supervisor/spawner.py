@@ -15,10 +15,13 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
 
 from . import process_table
 from .containment import limit_processes
+
+TYPE_CHECKING = False  # see __init__.py
+if TYPE_CHECKING:
+    from typing import Any
 
 TERM_GRACE_S = 0.5  # between TERM and KILL
 POLL_S = 0.01  # between checks of ending processes

@@ -11,13 +11,16 @@ import os
 import socket
 import sys
 from contextlib import suppress
-from typing import Any
 
 from .cache_layers import mount_overlay, reserve_layer
 from .containment import make_memory_group, remove_memory_group
 from .levels import start_sandbox
 from .mounts import DEVICES, MAX_TEMPORARY_BYTES, TEMPORARY
 from .system_calls import BIND, NO_DEVICES, NO_EXEC, NO_SETUID, READ_ONLY, call, mount, set_mount
+
+TYPE_CHECKING = False  # see __init__.py
+if TYPE_CHECKING:
+    from typing import Any
 
 _DEVICE_LINKS = {
     "fd": "/proc/self/fd",

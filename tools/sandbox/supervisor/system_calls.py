@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import Any
+
+TYPE_CHECKING = False  # see __init__.py
+if TYPE_CHECKING:
+    from typing import Any
 
 # CLONE_ of linux/sched.h.
 NEW_MOUNTS = 0x00020000
