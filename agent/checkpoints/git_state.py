@@ -58,7 +58,13 @@ set -u
 exec 2>/dev/null
 own=$(mktemp -d) || exit 3
 trap 'rm -rf "$own"' EXIT
-objects=$("$0" rev-parse --git-path objects) || exit 4
+found=$("$0" rev-parse --revs-only --git-path objects "$1^{commit}" "$1^{tree}")
+[ -n "$found" ] || exit 4
+{ read -r objects; read -r kept; read -r kept_tree; } <<END
+$found
+END
+# A ref that a command has moved to a tree has only one of the two.
+[ -z "$kept" ] || [ -n "$kept_tree" ] || kept=$("$0" rev-parse -q --verify "$1^{commit}")
 [ -w "$objects" ] || { echo readonly; exit 0; }
 refs=$("$0" for-each-ref --format='ref %(objectname) %(objecttype) %(refname)') || exit 5
 printf '%s\n' "$refs"
@@ -107,28 +113,35 @@ list() {
     "$0" rev-list --ignore-missing --exclude='refs/makeroom/*' --all --reflog \
         ORIG_HEAD MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD REBASE_HEAD BISECT_HEAD MERGE_AUTOSTASH \
         rebase-merge/autostash rebase-apply/autostash "$@" -- >"$own/list" || exit 10
-    sort -u "$own/list"
 }
-list --no-walk=unsorted >"$own/tips"
-kept=$("$0" rev-parse -q --verify "$1^{commit}")
 if [ -z "$kept" ] && [ -n "$3" ] && ! "$0" rev-parse -q --verify "$1" >/dev/null; then
     "$0" update-ref "$1" "$3"
     kept=$("$0" rev-parse -q --verify "$1^{commit}")
+    kept_tree=$("$0" rev-parse -q --verify "$1^{tree}")
 fi
-new=$own/tips
+new=$own/list
 if [ -n "$kept" ]; then
-    new=$own/new
-    list --not "$kept" >"$own/unkept"
-    comm -12 "$own/tips" "$own/unkept" >"$new"
-    [ -s "$new" ] || [ "$tree" != "$("$0" rev-parse "$kept^{tree}")" ] || {
+    list --not "$kept"
+    if [ -s "$new" ]; then  # commits that are not kept yet: those that have a name become parents
+        sort "$new" >"$own/unkept"
+        list --no-walk=unsorted
+        new=$own/new
+        sort "$own/list" | comm -12 - "$own/unkept" >"$new"
+    fi
+    [ -s "$new" ] || [ "$tree" != "$kept_tree" ] || {
         echo "kept $kept"
         exit 0
     }
 else
-    "$0" for-each-ref --format='%(committerdate:unix) %(refname)' refs/makeroom/keep/ |
-        while read -r time name; do
-            [ "$time" -ge "$2" ] || "$0" update-ref -d "$name"
-        done
+    list --no-walk=unsorted
+    case $refs in
+        *' refs/makeroom/keep/'*)
+            "$0" for-each-ref --format='%(committerdate:unix) %(refname)' refs/makeroom/keep/ |
+                while read -r time name; do
+                    [ "$time" -ge "$2" ] || "$0" update-ref -d "$name"
+                done
+            ;;
+    esac
 fi
 kept=$({
     echo "tree $tree"
@@ -160,10 +173,12 @@ _UNREACHABLE = """
 exec 2>/dev/null
 "$0" fsck --connectivity-only --unreachable --no-progress --no-dangling | head -n 1
 """
-# Whether git finds all objects that it needs; in a large repository, it may not know in time.
+# Whether git finds all objects that it needs; in a large repository, it may not know in time. It leaves out
+# the two files that only make it faster, since it starts other programs to verify those.
 _CHECK = """
 limit=$(command -v timeout) && limit="$limit 2"
-$limit "$0" fsck --connectivity-only --no-dangling --no-progress >/dev/null 2>&1
+without="-c core.commitGraph=false -c core.multiPackIndex=false"
+$limit "$0" $without fsck --connectivity-only --no-dangling --no-progress >/dev/null 2>&1
 case $? in 0 | 124) echo whole ;; *) echo damaged ;; esac
 """
 TAG_OBJECTS = """
