@@ -1,6 +1,6 @@
 """Write a local summary as text: files with their names, errors, commands and replies, the newest first."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from .commitments import Commitment
 from .directives import REQUEST
@@ -158,15 +158,15 @@ def _fitting(title: str, rows: Iterable[str], counter: TokenCounter, room: int) 
     return kept, used
 
 
-def coverage(local_summary: LocalSummary, summary: str, kept: str) -> dict[str, list[int]]:
+def coverage(names: Mapping[str, Sequence[str]], summary: str, kept: str) -> dict[str, list[int]]:
     """Return for each kind of name [number named by the summary, by all that is kept, number of names]."""
     return {
         kind: [sum(name in summary for name in found), sum(name in kept for name in found), len(found)]
-        for kind, found in _most_used(local_summary).items()
+        for kind, found in names.items()
     }
 
 
-def _most_used(local_summary: LocalSummary) -> dict[str, list[str]]:
+def most_used_names(local_summary: LocalSummary) -> dict[str, list[str]]:
     """Return the most and most recently used paths, identifiers and numbers, which a summary should name."""
     names = local_summary.names
     paths = {**names, **local_summary.read, **local_summary.changed}

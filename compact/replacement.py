@@ -18,7 +18,7 @@ from transcripts.patterns import lazy_pattern
 from .clearing import on_short_line
 from .invariants import open_requests
 from .local_summary import LocalSummary, build_local_summary, pins_of
-from .local_summary_text import commitments_text, local_summary_text
+from .local_summary_text import commitments_text, local_summary_text, most_used_names
 from .situation import FoldLimits, Situation
 from .user_messages import alike, user_messages
 
@@ -50,6 +50,14 @@ def local_summary_before(situation: Situation, at: int) -> LocalSummary:
     if at not in made.local_summaries:
         made.local_summaries[at] = build_local_summary(situation.folded, situation.folded.entries[:at])
     return made.local_summaries[at]
+
+
+def names_to_cover(situation: Situation, at: int) -> dict[str, list[str]]:
+    """Return the names that a summary of the first `at` entries should contain; found once, as above."""
+    found = situation.worked_out.most_used_names
+    if at not in found:
+        found[at] = most_used_names(local_summary_before(situation, at))
+    return found[at]
 
 
 def replacement_tokens(situation: Situation, limits: FoldLimits, at: int, room: int) -> int:

@@ -82,11 +82,13 @@ class WorkedOut(Struct, frozen=True):
     """Computed results about the facts, valid for one moment whatever edits are in force.
 
     They are shared by all situations of that moment, because one plan tries several cuts and summaries:
-    local summaries by the number of entries, user blocks by (seq, block), and token counts of replacements.
+    local summaries and their most used names by the number of entries, user blocks by (seq, block), and token
+    counts of replacements.
     `restored` and `attempts` belong to one conversation with its edits, which is stored with them.
     """
 
     local_summaries: dict[int, LocalSummary] = field(default_factory=dict)
+    most_used_names: dict[int, dict[str, list[str]]] = field(default_factory=dict)
     user_blocks: dict[tuple[int, int], UserBlock] = field(default_factory=dict)
     replacement_tokens: dict[tuple[Trigger, int, int], int] = field(default_factory=dict)
     restored: dict[tuple[int, int, int], tuple[Folded, RestoredFiles]] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from compact.hazards import cheapness
 from compact.identifiers import joined_text
 from compact.local_summary_text import coverage
 from compact.prices import NEVER_PAYS_BACK
-from compact.replacement import local_summary_before, summary_in
+from compact.replacement import names_to_cover, summary_in
 from compact.report import fits, propose
 from compact.settings import (
     BLOCKING_PERCENT,
@@ -297,7 +297,7 @@ def _make_attempt(situation: Situation, limits: FoldLimits, summary: str) -> Pro
     folding = fold_history(situation, replace(limits, summary=summary))
     if folding is None:
         return None
-    local_summary = local_summary_before(situation, len(situation.folded.entries) - len(folding.tail))
+    names = names_to_cover(situation, len(situation.folded.entries) - len(folding.tail))
     return propose(
         situation,
         "summary",
@@ -306,7 +306,7 @@ def _make_attempt(situation: Situation, limits: FoldLimits, summary: str) -> Pro
         why="summary",
         restored=folding.restored,
         summary_tokens=situation.counter.text(summary),
-        coverage=coverage(local_summary, summary, joined_text(folding.fold.blocks)),
+        coverage=coverage(names, summary, joined_text(folding.fold.blocks)),
     )
 
 

@@ -16,7 +16,13 @@ from compact.local_summary import (
     summary_steps,
     without_long_accounts,
 )
-from compact.local_summary_text import CLOSINGS_TITLE, commitments_text, coverage, local_summary_text
+from compact.local_summary_text import (
+    CLOSINGS_TITLE,
+    commitments_text,
+    coverage,
+    local_summary_text,
+    most_used_names,
+)
 from tests.tables import each_row
 from transcripts.facts import Compacted, Fold, Instructed, Result, Undone
 from transcripts.folding import fold
@@ -529,7 +535,9 @@ def test_coverage_counts_what_the_summary_and_what_all_names():
     for at in range(50):
         world.call("read", "", file_path=f"src/f{at}.py")
         world.reply(f"name_{at} is {1000 + at}")
-    made = coverage(local_summary(world), "src/f49.py name_49", "src/f48.py name_49 name_48 1049")
+    made = coverage(
+        most_used_names(local_summary(world)), "src/f49.py name_49", "src/f48.py name_49 name_48 1049"
+    )
     assert made == {"paths": [1, 1, 40], "identifiers": [1, 2, 40], "numbers": [0, 1, 20]}
 
 
