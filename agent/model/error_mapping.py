@@ -142,6 +142,8 @@ def _map_answer(  # noqa: C901, PLR0911  the order of the answers is the rule
         return _invalid(text, message or body, names)
     if kind in _TRANSIENT_TYPES or status in _TRANSIENT_STATUSES or 500 <= status < 600:
         return transient
+    if status == 200 and not (kind or code):  # the server had accepted the request
+        return TransientError(text, tries=UNREADABLE_TRIES)
     return RequestRejected(text)
 
 
@@ -231,9 +233,11 @@ def _line(status: int, kind: str, text: str, guess: bool) -> str:
     """Return an error response as one line. `guess`: it has no message, so name its possible source."""
     words = re.sub(r"<[^<>]*>", " ", text[:4_000])
     first = _one_line(words, MAX_ERROR_LINE_CHARS) or "no text"
-    name = _one_line(kind, MAX_ANSWER_QUOTE_CHARS) or (
-        "captive portal or proxy?" if guess and status == 200 else ""
-    )
+    name = _one_line(kind, MAX_ANSWER_QUOTE_CHARS)
+    if not name and status == 200:
+        name = (
+            "captive portal or proxy?" if guess and text.lstrip().startswith("<") else "error in the response"
+        )
     return f"{status} {name}: {first}" if name else f"{status}: {first}"
 
 

@@ -317,7 +317,7 @@ def test_a_whole_reply_counts_however_it_comes_and_ends(tmp_path: Path, sent: by
 @pytest.mark.parametrize(
     ("sent", "words", "tried_again"),
     [
-        (answer("application/json", '{"error": "the model crashed"}'), "the model crashed", False),
+        (answer("application/json", '{"error": "the model crashed"}'), "the model crashed", True),
         (sse(("", '{"error": {"message": "no GPU", "code": 400}}')), "no GPU", False),
         (sse(("", '{"error": {"message": "overloaded", "code": 502}}')), "overloaded", True),
         (sse(("", "{broken")), "cannot parse the response", True),

@@ -317,6 +317,24 @@ def test_each_type_of_an_error_that_may_pass_is_known_in_a_stream(kind: str) -> 
     assert isinstance(map_error(200, body("later", kind), {}, 0.0, NAMES), TransientError)
 
 
+@each_row(
+    ("data", "line"),
+    [
+        ('{"message": "kv cache full"}', "200 error in the response: kv cache full"),
+        ('{"error": "model crashed"}', "200 error in the response: model crashed"),
+        ("out of disk", "200 error in the response: out of disk"),
+        ("null", "200 error in the response: null"),
+        ("", "200 error in the response: no text"),
+    ],
+)
+def test_an_error_in_the_stream_without_a_type_is_tried_again_and_not_taken_for_a_portal(
+    data: str, line: str
+) -> None:
+    found = map_error(200, data, {}, 0.0, NAMES)
+    assert isinstance(found, TransientError)
+    assert (str(found), found.tries) == (line, 3)
+
+
 @each_row("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
 def test_each_status_of_an_error_that_may_pass_is_known(status: int) -> None:
     assert isinstance(map_error(status, "", {}, 0.0, NAMES), TransientError)
