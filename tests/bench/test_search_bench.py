@@ -2,7 +2,9 @@
 
 `MAKEROOM_RECORDINGS=FOLDER python -m pytest -m bench -n 0 -s tests/bench/test_search_bench.py` also asks
 recorded sessions about themselves (search_cases.py), in two halves, and all of them what a developer may look
-for later (recorded_questions.py). MAKEROOM_SEARCH_MB sets the size of the large record (default: 60).
+for later (recorded_questions.py). MAKEROOM_LOCOMO names the folder of the conversations of LoCoMo, a JSON
+file for each (github.com/snap-research/locomo). MAKEROOM_SEARCH_MB sets the size of the large record
+(default: 60).
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -112,6 +115,58 @@ def test_chat_is_found_by_questions_better_than_by_plain_fts5(tmp_path: Path) ->
     )
     for what in ("the session first", "the turn among five"):
         assert shares[f"ours, {what}"] >= shares[f"plain, {what}"]
+
+
+def write_conversation(home: Path, talk: dict[str, Any]) -> dict[str, tuple[str, int]]:
+    """Write each session of a conversation of LoCoMo; return session and seq of the turns by their ids."""
+    places = {}
+    for name in filter(re.compile(r"session_\d+").fullmatch, talk):
+        sid = f"s{int(name.removeprefix('session_')):02}"
+        at = time.mktime(time.strptime(talk[f"{name}_date_time"], "%I:%M %p on %d %B, %Y"))
+        facts: list[Fact] = []
+        for seq, turn in enumerate(talk[name], 1):
+            photo = f" [photo: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
+            said = (TextBlock(f"{turn['speaker']}: {turn.get('text', '')}{photo}"),)
+            is_first = turn["speaker"] == talk["speaker_a"]
+            facts.append(User(seq, at + seq, said) if is_first else Reply(seq, at + seq, said))
+            places[turn["dia_id"]] = (sid, seq)
+        write(home, sid, facts)
+    return places
+
+
+def test_questions_about_the_dialogues_of_locomo(tmp_path: Path) -> None:
+    folder = os.environ.get("MAKEROOM_LOCOMO")
+    if not folder:
+        pytest.skip("MAKEROOM_LOCOMO names no folder")
+    counts = Counter[str]()
+    for path in sorted(Path(folder).glob("*.json")):
+        talk = json.loads(path.read_text())
+        (home := tmp_path / path.stem).mkdir()
+        places = write_conversation(home, talk)
+        update_index(home, lambda: False)
+        for asked in talk["qa"]:
+            sources = {
+                places[id]
+                for id in re.findall(r"D\d+:\d+", " ".join(asked.get("evidence", ())))
+                if id in places
+            }
+            if not sources:
+                continue
+            found = search_records(home, asked["question"], recorded_sids(home), 20, 60).found
+            hits = [(one.sid, one.fact.seq) for one in found]
+            sessions = list(dict(hits))
+            sources_in = {sid for sid, _ in sources}
+            counts["questions"] += 1
+            counts["the session first"] += not sources_in.isdisjoint(sessions[:1])
+            counts["a session among five"] += not sources_in.isdisjoint(sessions[:5])
+            counts["a turn among five"] += not sources.isdisjoint(hits[:5])
+    questions = counts.pop("questions")
+    print(
+        f"\n{questions} questions:",
+        *(f"{what} {100 * count / questions:.1f} %" for what, count in counts.items()),
+        sep="\n  ",
+    )
+    assert counts["a session among five"] >= 0.9 * questions
 
 
 def recordings() -> list[list[Fact]]:

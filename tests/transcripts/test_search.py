@@ -277,6 +277,15 @@ def test_the_words_of_the_facts_around_one_count_for_it(project: Path) -> None:
     assert found(project, "harbour crowns") == ["c1", "c2", "d2"]
 
 
+def test_of_equal_facts_that_of_the_session_about_the_subject_comes_first(project: Path) -> None:
+    """The other session's is newer, which would decide between them."""
+    for sid, subject in (("c", "harbour"), ("d", "garden")):
+        texts = [f"The {subject} is full."] * 4 + ["The weather is fine."] * 3 + ["The harbour costs crowns."]
+        facts = [User(at, NOON + at + ord(sid), (TextBlock(text),)) for at, text in enumerate(texts, 1)]
+        write(project, sid, *facts)
+    assert found(project, "harbour crowns", limit=2) == ["c8", "d8"]
+
+
 def test_a_prompt_is_ranked_above_output_with_the_same_words(project: Path) -> None:
     text = (TextBlock("The walrus sleeps on the beach."),)
     written = [

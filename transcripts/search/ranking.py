@@ -1,8 +1,8 @@
 """Search transcripts for the facts that match a query best.
 
-FTS5 ranks the facts (bm25), and the words of the facts before and after one count a little for it. The best
-are then read from the transcript, and those with more of the words come first. If the index cannot be used,
-the transcripts are read completely.
+FTS5 ranks the facts (bm25). The words of the facts before and after one, and of the best facts of its
+session, count a little for it. The best are then read from the transcript, and those with more of the words
+come first. If the index cannot be used, the transcripts are read completely.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ MAX_READ = 12  # facts read from the transcripts
 MAX_READ_FOR_NAME = 60  # for a query that is one name
 MIN_RANKED = 100  # facts among which the neighbours of one are looked for
 NEIGHBOUR_WEIGHTS = {1: 0.15, 2: 0.1}  # of the better fact at this distance
+SESSION_WEIGHT = 0.06  # of each of the best SESSION_FACTS facts of the session
+SESSION_FACTS = 4
 SHARE_WEIGHT = 0.15  # of the share of the query that a fact contains; the best score by FTS5 counts as 1
 RESULT_WEIGHT = 0.08  # of a result of a call: more often the source than what was said about it
 NAME_WEIGHT = 1.0  # of a fact with the name that was asked for; twice for a result, which shows what it is
@@ -215,15 +217,19 @@ def _ranked(
 
 
 def _weighed(index: SearchIndex, counts: dict[QueryTerm, int], ids: range, most: int) -> list[Place]:
-    """Return the best facts by their own words and those of their neighbours, the best first."""
+    """Return the best facts by their words, those of their neighbours and those of their session."""
     ranked = {place.id: place for place in index.rank(counts, ids, max(most, MIN_RANKED))}
-    weighed = list[Place]()
+    scores = dict[int, float]()
+    by_session = dict[int, list[float]]()
     for place in ranked.values():
         score = place.score
         for distance, weight in NEIGHBOUR_WEIGHTS.items():
             near = (ranked.get(place.id + step) for step in (-distance, distance))
             score += weight * max((one.score for one in near if one and one.file == place.file), default=0.0)
-        weighed.append(place._replace(score=score))
+        scores[place.id] = score
+        by_session.setdefault(place.file, []).append(score)
+    extra = {file: SESSION_WEIGHT * sum(nlargest(SESSION_FACTS, each)) for file, each in by_session.items()}
+    weighed = [place._replace(score=scores[place.id] + extra[place.file]) for place in ranked.values()]
     return sorted(weighed, key=lambda place: -place.score)
 
 
