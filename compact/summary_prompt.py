@@ -61,15 +61,28 @@ LEFT_OUT_TEXT = "[The oldest part of this conversation is omitted here.]"
 LEFT_OUT_TOKENS = 12
 _ANALYSIS = lazy_pattern(r"<analysis>.*?(?:</analysis>|(?=<summary>)|\Z)", re.DOTALL)
 _SUMMARY = lazy_pattern(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
-_BARE_HEADING = lazy_pattern(
-    r"[#* ]*+(?:\d\.? *)?[#* ]*+(?:primary request and intent|key technical concepts|files and code"
+_HEADING = lazy_pattern(
+    r"^[#* ]*+(?:\d\.? *)?[#* ]*+(?:primary request and intent|key technical concepts|files and code"
     r"|errors and fixes|problem solving|all user messages|pending tasks|current work|next step|summary)"
     r"[:.* ]*",
     re.IGNORECASE,
 )
-_ANNOUNCEMENT = lazy_pattern(
-    r"(?:sure|certainly|okay|ok|of course)?[,.!]? *(?:here(?:'s| is)|this is|below is|the following is"
-    r"|i will now|i'll now|i have) (?:\w+ ){0,3}summar\w+[^.:]{0,100}[.:]?",
+_PLACEHOLDER = lazy_pattern(
+    r"[-*•\d.) ]*(?:n/?a|none|nothing|not applicable|unknown|tbd|todo|…|\[[^\]]*\]|<[^<>]*>|[`~=_]{3,}\w*)?"
+    r"[-.* ]*",
+    re.IGNORECASE,
+)
+_SENTENCE_END = lazy_pattern(r"[.!?:](?:\s+|$)")
+_MAX_EMPTY_CHARS = 300  # of an answer that consists of announcements, refusals and questions
+_EMPTY_SENTENCE = lazy_pattern(
+    r"(?:(?:sure|certainly|okay|ok|of course|done|understood|got it|as requested)\b[,.!]? *)?(?:"
+    r"|(?:here(?:'s| is)|this is|below|the following is|let me|i(?:'ll|'ve|'m| will| have| can| am| now)\b)"
+    r"[^:]{0,80}\bsummar\w+[^:]{0,80}"
+    r"|(?:the|this|our) (?:conversation|session|history)[^:]{0,40} summari[sz]ed[^:]{0,20}"
+    r"|there is (?:no|nothing)\b[^:]{0,60}\bsummari[sz]e[^:]{0,20}"
+    r"|(?:i(?:'m| am) sorry|i apologi[sz]e)\b[^:]{0,40}\b(?:can't|cannot|can not|unable)\b[^:]{0,80}"
+    r"|i (?:can't|cannot|can not|am unable to|am not able to) (?:help|assist|summari[sz]e|do)\b[^:]{0,80}"
+    r"|(?:what|how) (?:would|can|should|may) (?:you|i)\b[^:]{0,80}|(?:please|let me know)\b[^:]{0,100})",
     re.IGNORECASE,
 )
 
@@ -151,10 +164,12 @@ def summary_usage(situation: Situation, summary_tokens: int, cached: bool) -> Us
 
 
 def _is_hollow(summary: str) -> bool:
-    """Return whether a summary is only an announcement, or headings without text."""
-    lines = [line.strip() for line in summary.split("\n") if line.strip()]
-    content = [line for line in lines if not _BARE_HEADING.fullmatch(line)]
-    return not content or (len(content) == 1 and _ANNOUNCEMENT.fullmatch(content[0]) is not None)
+    """Return whether a summary has no content: headings without text, an announcement, a refusal."""
+    lines = (_HEADING.sub("", line.strip(), count=1) for line in summary.split("\n"))
+    content = " ".join(line for line in lines if not _PLACEHOLDER.fullmatch(line)).replace("’", "'")
+    if len(content) > _MAX_EMPTY_CHARS:
+        return False
+    return all(_EMPTY_SENTENCE.fullmatch(each.strip()) for each in _SENTENCE_END.split(content))
 
 
 def _oldest_exchanges(situation: Situation, tokens: int) -> int:

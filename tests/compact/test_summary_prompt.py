@@ -106,6 +106,12 @@ HOLLOW = [
     "Here is a summary of the conversation",
     "<summary>Sure, here's the summary of our conversation so far:</summary>",
     "<summary>\n1. Primary request and intent:\n\n## 2. Key technical concepts\n**3. Next step**\n</summary>",
+    "1. Primary request and intent: N/A\n2. Key technical concepts:\n - none\n9. Next step: [Next step]",
+    "```\n# Summary\n---\n...\n```",
+    "Understood. I will summarize the conversation.",
+    "The conversation has been summarized. Let me know how to continue!",
+    "I'm sorry, but I can't help with that.",
+    "There is no conversation to summarize. What would you like me to do?",
 ]
 
 
@@ -122,6 +128,8 @@ def test_a_short_summary_with_content_is_taken():
     text = "Here is the summary: the parser was fixed in parser.py"
     assert ask(session(), answered(text))[1] == text
     assert ask(session(), answered("1. Primary request and intent: fix it"))[1].endswith("fix it")
+    text = "This is the summary of a session about parsers.\n9. Next step: none"
+    assert ask(session(), answered(f"{text}\nThe parser passes."))[1].endswith("passes.")
 
 
 def test_a_request_that_is_too_long_is_asked_again_with_less():
