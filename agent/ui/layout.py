@@ -29,6 +29,7 @@ from .terminal_text import RenderContext, cell_width, clip, clip_painted, foreig
 MAX_COMPLETION_ROWS = 6
 STATUS_SEPARATOR = " · "
 CONTEXT_RANK = 0
+UNSAVED_RANK = -1
 SHORTCUT_GAP = "   "
 SHORTCUTS = (
     "/ commands   @ files   ! shell   ↑ history   Ctrl-R search",
@@ -131,13 +132,14 @@ def status_line(status: Status | None, queued: int, ctx: RenderContext) -> str:
 
 def _with_own_line(status: Status, parts: list[_StatusPart], ctx: RenderContext) -> str:
     """Return the output of the user's status command, followed by the parts that are always shown."""
-    ranks = {1, 2}  # the mode, the queue, and background work
+    ranks = {UNSAVED_RANK, 1, 2}  # the mode, the queue, and background work too
     if status.state != "NORMAL":
         ranks.add(CONTEXT_RANK)
     kept = [part for part in parts if part.rank in ranks]
     rest = STATUS_SEPARATOR.join(part.text for part in kept)
-    own = clip_painted(foreign_line(status.own_line, ctx.theme), ctx.columns - cell_width(rest) - 3)
-    shown = [own, *(ctx.paint(part.role, part.text) for part in kept)]
+    room = ctx.columns - cell_width(rest) - cell_width(STATUS_SEPARATOR)
+    own = [clip_painted(foreign_line(status.own_line, ctx.theme), room)] if room > 0 else []
+    shown = [*own, *(ctx.paint(part.role, part.text) for part in kept)]
     return clip_painted(ctx.paint("dim", STATUS_SEPARATOR).join(shown), ctx.columns)
 
 
@@ -156,7 +158,7 @@ def _status_parts(status: Status, queued: int) -> list[_StatusPart]:
     if not status.priced:
         cost = f"at least {cost}" if cost else "cost unknown"
     parts = (
-        (0, "error", f"NOT SAVED: {one_line(status.unsaved)}" if status.unsaved else ""),
+        (UNSAVED_RANK, "error", f"NOT SAVED: {one_line(status.unsaved)}" if status.unsaved else ""),
         (4, "dim", " ".join(filter(None, (one_line(status.model), status.effort)))),
         (CONTEXT_RANK, context_role, context),
         (3, "dim", cost),

@@ -97,6 +97,14 @@ def test_a_window_that_is_nearly_full_is_not_reported_to_be_full(capsys):
     assert "(99%)" in capsys.readouterr().out
 
 
+@each_row(("columns", "own_line"), [(200, ""), (60, ""), (200, "my line"), (60, "my line"), (10, "my line")])
+def test_the_status_line_always_says_that_a_session_is_not_saved(columns: int, own_line: str) -> None:
+    why = "cannot store files in /home/me/project/.transcripts: it is a symbolic link; remove it"
+    status = Status("m", 5, 100, "NORMAL", 0.0, "manual", "s", "/w", unsaved=why, own_line=own_line)
+    shown = without_sgr(status_line(status, 2, RenderContext(columns, Theme(False))))
+    assert "NOT SAVED" in shown and len(shown) <= columns
+
+
 def test_the_status_line_of_the_start_has_only_characters_of_every_charset() -> None:
     assert without_sgr(status_line(None, 0, RenderContext(100, Theme(False)))) == "starting"
 
