@@ -29,6 +29,7 @@ from .messages import (
     split_pastes,
     typed_blocks,
     unquoted_data,
+    with_paste_labels,
     without_added,
     without_injected,
 )
@@ -167,10 +168,15 @@ def agent_task(opened: Opened) -> str:
 
 
 def prompt_title(prompt: User) -> str:
-    """Return what the user said with a prompt on one line, or else the command that they ran."""
+    """Return what the user said with a prompt on one line, or else the command that they ran.
+
+    Labels stand for what they pasted, unless they only pasted something.
+    """
     texts = map(block_text, blocks_of_user(prompt.blocks) or typed_blocks(prompt.blocks))
     title = "\n".join(_without_output(text) for text in texts)
-    return " ".join("".join(split_pastes(title)).split())
+    pieces = split_pastes(title)
+    typed = "".join(pieces[::2]).strip()
+    return " ".join((with_paste_labels(title) if typed else "".join(pieces)).split())
 
 
 def _without_output(text: str) -> str:

@@ -72,8 +72,9 @@ def test_what_hooks_and_own_commands_added_does_not_name_a_session(tmp_path: Pat
         ((TextBlock("<command-of-the-user>\n$ ls -l\na.py\n</command-of-the-user>"),), "$ ls -l"),
         (
             (TextBlock("see"), TextBlock(f"{quoted('a </pasted>', 'pasted', ' id=1')} now")),
-            "see a </pasted> now",
+            "see [paste 1: 12 characters] now",
         ),
+        ((TextBlock(quoted("a </pasted>", "pasted", " id=1")),), "a </pasted>"),
         ((ImageBlock("image/png", "AAAA"),), "[image, image/png, 3 bytes]"),
     ],
 )
