@@ -110,6 +110,21 @@ def test_an_owner_that_cannot_be_given_is_kept_by_writing_in_place(open_files: F
     assert open_files.litter() == []
 
 
+def test_where_modes_cannot_be_set_a_file_is_replaced_if_it_has_the_mode_of_a_new_one(
+    files: FileSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(descriptor: int, mode: int) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "fchmod", refuse)
+    told = []
+    for name, mode in (("like_new", 0o600), ("other", 0o640)):
+        files.seen(name, b"a\n").chmod(mode)
+        told.append(files.edit(name, "a", "b"))
+        assert files.path(name).read_bytes() == b"b\n"
+    assert "in place" not in told[0] and "[written in place to keep its mode]" in told[1]
+
+
 def test_attributes_and_access_lists_are_kept(files: FileSession):
     if not hasattr(os, "setxattr"):
         pytest.skip("this system names attributes otherwise")

@@ -223,7 +223,12 @@ def _copy_metadata(descriptor: int, old: int, state: os.stat_result) -> None:
             os.fchown(descriptor, state.st_uid, state.st_gid)
         except OSError as error:
             raise CannotWriteAtomically("its owner and group") from error
-    os.fchmod(descriptor, stat.S_IMODE(state.st_mode) & 0o1777)
+    mode = stat.S_IMODE(state.st_mode) & 0o1777
+    if stat.S_IMODE(mine.st_mode) != mode:  # where all modes are alike, as on FAT, none can be set
+        try:
+            os.fchmod(descriptor, mode)
+        except OSError as error:
+            raise CannotWriteAtomically("its mode") from error
     if sys.platform == "linux":
         _copy_attributes(descriptor, old)
 
