@@ -22,7 +22,7 @@ _NEW_FILE = rf"[`'\"]?(?P<file_path>{_FILE})[`'\"]?"
 _IN_FILE = r"in [`'\"]?(?P<file_path>[\w./~@+-]+)[`'\"]?$"
 _OLD = r"`[^`]+`|'[^']+'|\"[^\"]+\"|.+?"
 _NEW = _OLD.replace("]+", "]*")
-_RUN = r"(run\b|execute\b|!)\s*(the command )?"
+_RUN = r"(run\b|execute\b|!)\s*((the|this) (shell )?command:? ?)?"
 _BEHIND = r"(?P<run_in_background> in (the )?background)?$"
 # A pattern, the tool that it calls, and a shell command for bash or a file for read. A space in a pattern
 # matches any white space. Its groups are the tool's arguments, or fill the gaps in the command. The first

@@ -53,6 +53,7 @@ UNDERSTOOD = {
     "run `pytest -q`": [("bash", {"command": "pytest -q"})],
     "run `make serve` in the background": [("bash", {"command": "make serve", "run_in_background": True})],
     "run the tests": [("bash", {"command": "python -m pytest -q"})],
+    "run the command: git log | head -3": [("bash", {"command": "git log | head -3"})],
     "create hello.py with print('hi')": [("write", {"file_path": "hello.py", "content": "print('hi')\n"})],
     "Create a new file notes.txt containing: one line": [
         ("write", {"file_path": "notes.txt", "content": "one line\n"})
