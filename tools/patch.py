@@ -46,16 +46,21 @@ _OMISSION = lazy_pattern(
 )
 # The same in words or dots alone, or in brackets: it may be meant literally, unless lines are lost with it.
 _PLAIN_OMISSION = lazy_pattern(
-    r"^[ \t]*+(?:(?:#|//|/\*|<!--|--|;|%|\{/\*)[ \t]*+[\[(<]?|(?:\.{3} ?|… ?)?[\[(](?![ .…\])]*$)[ .…]*)(?:"
+    r"^[ \t]*+(?:(?:#|//|/\*|<!--|--|;|%|\{/\*|\"|'|rem\b)[ \t\"'-]*+[\[(<]?[ .…]*"
+    r"|(?:\.{3} ?|… ?)?[\[(](?![ .…\])]*$)[ .…]*|(?:\.{3} ?|… ?)(?=\w))(?:"
     r"(?:keep |leave )?(?:the |your )?(?:existing|previous|original|remaining|other|same|unchanged) "
     r"(?:code|implementation|contents?|logic|methods|functions|imports|body|lines|fields|cases|tests)"
+    r"|(?:all |the )*(?:rest|remaining|other|everything else)(?: \w+){0,4}?(?: (?:is|are))?"
+    r"(?: (?:stays?|remains?|kept|left))? (?:unchanged|untouched|the same|as it (?:is|was))"
     r"|(?:keep |leave )?(?:the )?(?:rest|remainder) of (?:the |this |your )?(?:existing |original )?(?:"
     r"code|file|functions?|methods?|class(?:es)?|implementation|module|body|contents?|logic|script|component|document"
     r"|page|query|fields|cases|imports|tests|table|list|styles|routes|section|config(?:uration)?)"
     r"|(?:keep |leave )the rest"
-    r"|unchanged|no changes?|same as (?:before|above)|code(?= )|omitted|snip(?:ped)?|\.{3}|…"
+    r"|more (?:code|methods|functions|imports|lines|fields|cases|tests)|unchanged|no changes?"
+    r"|same as (?:before|above|(?:the )?original)|code(?= )|omitted|truncated|snip(?:ped)?|\.{3}|…"
     r")(?: (?:goes|is|are|stays?|remains?|kept|here|below|above|unchanged|omitted|the same|as (?:is|before)"
-    r"|for brevity))*[ .…:\])>]*(?:\*/\}?|-->)?[ \t]*$",
+    r"|for brevity))*[ .…:\])>\"'-]*(?:\*/\}?|-->)?[ \t]*$"
+    r"|^[ \t]*+(?:#|//|/\*|<!--|--|;|%|\{/\*)[ \t]*+[\[(<]?(?:\.{3}|…)[^\n]{0,100}$",  # in any language
     re.IGNORECASE | re.MULTILINE,
 )
 _NEWLINE = lazy_pattern("\r\n|\n|\r")

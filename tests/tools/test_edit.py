@@ -485,10 +485,23 @@ LOSING_OMISSIONS = [
     "-- rest of query",
     "// leave the rest unchanged",
     "// snip",
+    "# rest unchanged",
+    "-- remaining columns unchanged",
+    "// [...existing implementation...]",
+    "# all other methods stay the same",
+    "# Rest of the file stays as it was",
+    "... rest of the code remains the same ...",
+    "'''... existing code ...'''",
+    "# --- rest of file unchanged ---",
+    "# ... more methods ...",
+    "// ...rest",
+    "# [truncated]",
+    "// same as original",
+    "# ... übriger Code unverändert ...",
 ]
 
 
-@pytest.mark.parametrize("line", LOSING_OMISSIONS)
+@each_row("line", LOSING_OMISSIONS)
 def test_words_for_code_that_is_left_out_are_not_written_where_lines_vanish(files: FileSession, line: str):
     files.seen("f", b"a\nb\nc\n")
     told = files.refused("edit", file_path="f", old_string="a\nb\nc", new_string=f"a\n{line}")
