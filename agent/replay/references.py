@@ -12,12 +12,14 @@ reference is
 
 To edit a file, by its old text or by a patch, a model copies that text from the context. An edit is *out of
 view* if no source of that text is shown any more, so the model has to read the file again first. Texts
-are compared line by line, without indentation and the line numbers that tools add. If no single block
-contained the whole old text, each of its lines has its own sources. Edits whose text was never shown (because
-they failed, or a command showed it in pieces) are not judged.
+are compared line by line, without indentation and the line numbers that tools add. Two blocks that show the
+text together, as two pages of a file do, are a source, too. If no single block contained the whole old text,
+each of its lines has its own sources. Edits whose text was never shown (because they failed, or a command
+showed it in pieces) are not judged.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 
@@ -156,11 +158,17 @@ Source = tuple[int, int, str]
 
 
 class FileEdit(Struct, frozen=True):
-    """An edit made by reply `user`; one source of each of `needs` has to be in view."""
+    """An edit made by reply `user`; one source of each of `needs` has to be in view.
+
+    Or one of `heads` and one of `tails` that have all lines between them: with each source is the number of
+    lines at the beginning, or at the end, of the old text that it shows.
+    """
 
     user: int
     old: str  # normalized
     needs: tuple[tuple[Source, ...], ...]
+    heads: tuple[tuple[Source, int], ...] = ()
+    tails: tuple[tuple[Source, int], ...] = ()
 
 
 def normalized(text: str) -> str:
@@ -201,9 +209,30 @@ def _edit(
     known = [set(by_line[line]) for line in lines if line in by_line]
     whole = set.intersection(*known) if known else set(range(len(shown)))
     if holding := tuple(shown[at][0] for at in sorted(whole) if old in shown[at][1]):
-        return FileEdit(seq, old=old, needs=(holding,))
+        every = old.split("\n")
+        whole_lines = [line for line in lines if line in by_line]
+        heads = [shown[at] for line in whole_lines[:1] for at in by_line[line]]
+        tails = [shown[at] for line in whole_lines[-1:] for at in by_line[line]]
+        return FileEdit(
+            seq,
+            old=old,
+            needs=(holding,),
+            heads=tuple((source, _lines_at_start(every, text)) for source, text in heads),
+            tails=tuple((source, _lines_at_end(every, text)) for source, text in tails),
+        )
     needs = {tuple(shown[at][0] for at in by_line[line]) for line in lines if line in by_line}
     return FileEdit(seq, old=old, needs=tuple(sorted(needs))) if needs else None
+
+
+def _lines_at_start(lines: Sequence[str], text: str) -> int:
+    """Return how many of the first lines a text contains in one piece."""
+    return bisect_left(range(len(lines)), True, key=lambda last: "\n".join(lines[: last + 1]) not in text)
+
+
+def _lines_at_end(lines: Sequence[str], text: str) -> int:
+    """Return how many of the last lines a text contains in one piece."""
+    count = len(lines)
+    return count - bisect_left(range(count), True, key=lambda first: "\n".join(lines[first:]) in text)
 
 
 def _texts_of(fact: Fact) -> Iterator[tuple[Source, str]]:
@@ -237,6 +266,12 @@ def is_in_view(
     the recording did; they count by the lines that they show.
     """
     if all(any(_is_shown(source, numbers, folded, trimmed) for source in need) for need in edit.needs):
+        return True
+    head, tail = (
+        max((count for source, count in pieces if _is_shown(source, numbers, folded, trimmed)), default=0)
+        for pieces in (edit.heads, edit.tails)
+    )
+    if edit.heads and head + tail > edit.old.count("\n"):
         return True
     if edit.old in normalized(replacements):
         return True

@@ -1,6 +1,13 @@
 """A reference is the first use of a name that only tool results had; the view says where it stands."""
 
-from agent.replay.references import Reference, file_edits, judge_reference, references, replacements_in
+from agent.replay.references import (
+    Reference,
+    file_edits,
+    is_in_view,
+    judge_reference,
+    references,
+    replacements_in,
+)
 from agent.replay.references import ReferenceState as State
 from transcripts.facts import Clear, Compacted, Fold, Reply, Result, Undone, User
 from transcripts.folding import fold
@@ -110,3 +117,26 @@ def test_a_patch_is_an_edit_of_what_it_removes_and_shows_what_it_leaves():
     needs = {seq: [edit.needs for edit in edits] for seq, edits in file_edits(facts).items()}
     shown, own = (2, 0, "content"), (3, 0, "input")
     assert needs == {3: [((shown,),)], 4: [((own,),)], 5: [((shown,),)]}
+
+
+def test_an_edit_is_in_view_on_two_pages_that_show_its_text_together():
+    lines = [f"value_{number} = {number}" for number in range(9)]
+    within_a_line = "\n".join(lines[2:7])[3:]
+    edit = ToolUseBlock("9", "edit", {"path": "a/b.py", "old_string": within_a_line})
+    facts = talk(
+        *reads(2, "\n".join(lines)),
+        *reads(4, "\n".join(lines[:5])),
+        *reads(6, "\n".join(lines[4:])),
+        *reads(8, "\n".join(lines[6:])),
+        Reply(10, 0.0, (edit,)),
+    )
+    (needed,) = file_edits(facts)[10]
+    same = {fact.seq: fact.seq for fact in facts}
+
+    def in_view(*cleared):
+        gone = tuple(Clear(seq, 0, "content", "[cleared]") for seq in cleared)
+        return is_in_view(needed, same, fold([*facts[:-1], Compacted(10, 0.0, "micro", "auto", gone)]), "")
+
+    assert in_view(3)  # the whole text is gone, and two pages have it
+    assert not in_view(3, 5)
+    assert not in_view(3, 7)  # the last page begins after a line that is missing
