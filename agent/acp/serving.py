@@ -133,13 +133,17 @@ class EditorSession:
         task = asyncio.ensure_future(self._run(content))
         self._prompts.add(task)
         try:
-            return await task
+            ended = await task
         except asyncio.CancelledError:
-            return TurnFinished("interrupted", turns=0)
+            ended = TurnFinished("interrupted", turns=0)
         finally:
             self._prompts.discard(task)
             self.updates.send_state()
             await self.updates.outbox.flush()
+        request = asyncio.current_task()
+        if request is not None and request.cancelling():  # the editor is gone
+            raise asyncio.CancelledError  # the library would wait forever until an answer is sent
+        return ended
 
     async def _run(self, content: PromptContent) -> TurnFinished:
         async with self._one_at_a_time:
@@ -375,7 +379,7 @@ async def _serve(agent: EditorAgent) -> int:
     task = asyncio.ensure_future(work)
     cancel_on_signals(task, signalled)
     try:
-        with suppress(asyncio.CancelledError):
+        with suppress(asyncio.CancelledError, ConnectionError):  # or the editor no longer reads
             await task
     finally:
         await agent.close()

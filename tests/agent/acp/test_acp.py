@@ -18,6 +18,7 @@ from acp.client.connection import ClientSideConnection
 from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
 
 from agent.__main__ import main
+from agent.acp.serving import run_agent_server
 from agent.cli import acp_command
 from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment, start_makeroom
 from tests.strict_api.reply import Reply, calls, says, thinks
@@ -257,6 +258,34 @@ def test_cancel_ends_a_turn_and_what_it_runs_and_failures_are_errors(tmp_path: P
         flags = ("--permission-mode", "bypassPermissions")
         editor = with_editor(tmp_path, server, work, *flags)
     assert "Context (" in editor.text()
+
+
+def test_an_editor_that_ends_during_a_turn_ends_the_program(tmp_path: Path) -> None:
+    steps: list[Step] = [Reply([calls("bash", command="echo begun; sleep 1000")])]
+
+    async def work(editor: Editor, connection: ClientSideConnection) -> None:
+        session = await connection.new_session(cwd=str(tmp_path), mcp_servers=[])
+        words: list[Any] = [text_block("run it")]
+        turn = asyncio.ensure_future(connection.prompt(session_id=session.session_id, prompt=words))
+        turn.add_done_callback(lambda done: done.exception())  # nobody answers it
+        while "begun" not in str(editor.of("tool_call_update")):
+            editor.changed.clear()
+            await asyncio.wait_for(editor.changed.wait(), RUN_DEADLINE_S)
+
+    with Server(ScriptedModel(steps)) as server:
+        with_editor(tmp_path, server, work, "--permission-mode", "bypassPermissions")
+
+
+def test_an_editor_that_no_longer_reads_is_not_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def no_streams(loop: asyncio.AbstractEventLoop) -> tuple[None, None]:
+        return None, None
+
+    async def lost(*given: object, **more: object) -> None:
+        raise ConnectionResetError("Connection lost")
+
+    monkeypatch.setattr("agent.acp.serving._standard_streams", no_streams)
+    monkeypatch.setattr("agent.acp.serving.run_agent", lost)
+    assert run_agent_server(cast(Any, None), cast(Any, None), keeps=False) == 0
 
 
 def test_without_credentials_a_session_asks_for_them(tmp_path: Path) -> None:
