@@ -82,3 +82,13 @@ def import_test_modules(session: pytest.Session) -> None:
     for path in (*found[first:], *found[:first]):
         with suppress(Exception, pytest.skip.Exception):
             import_module(".".join(path.relative_to(root).with_suffix("").parts))
+    # Hypothesis then reads the constants in all modules of the program, which takes 1.7 s, and stores them in
+    # files. So here, too, each worker begins at another module.
+    modules = list(sys.modules.values())
+    first = len(modules) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    with suppress(ImportError):  # another version may have another module for it
+        from hypothesis.internal.constants_ast import constants_from_module, is_local_module_file
+
+        for module in (*modules[first:], *modules[:first]):
+            if (file := getattr(module, "__file__", None)) is not None and is_local_module_file(file):
+                constants_from_module(module)

@@ -1,4 +1,4 @@
-"""Run a sample of many like cases in the gate, and all of them with `-m sweep`."""
+"""Run a sample of many like cases in the gate, and all of them with `-m sweep`; random texts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from hypothesis import strategies as st
+
+# Every character that UTF-8 can encode, by category. On a clean checkout, Hypothesis takes 1.7 s of CPU time
+# to find those that a codec can encode, as for `st.text()`.
+UNICODE = st.characters(exclude_categories=["Cs"])
 
 
 def sampled(cases: Iterable[Any], every: int) -> list[Any]:

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.sampling import UNICODE
 from tests.strict_api.endpoint import Endpoint, Limits
 from tests.strict_api.errors import ApiError
 from tests.strict_api.reply import Reply, calls, says, thinks
@@ -388,7 +389,9 @@ def test_updates_are_a_display_with_the_beta() -> None:
     assert refusal(body, frozenset({UPDATES_BETA})) == ""
 
 
-word = st.text(min_size=1, max_size=30).filter(lambda words: not words.isspace() and words.isprintable())
+word = st.text(UNICODE, min_size=1, max_size=30).filter(
+    lambda words: not words.isspace() and words.isprintable()
+)
 turns = st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.booleans(), word), min_size=1, max_size=8)
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.sampling import sampled, scaled
+from tests.sampling import UNICODE, sampled, scaled
 from tools.base import ToolError
 from tools.bash import BashArguments, required_access
 from tools.processes import (
@@ -459,7 +459,7 @@ def test_line_ends_of_another_world_are_normalised_before_the_check_and_the_run(
 def test_the_string_that_is_judged_is_the_string_that_runs(shell: BashSession, examples: int) -> None:
     """bash is asked for the command it was given; it exits before it comes to the rest."""
 
-    @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=400))
+    @given(st.text(UNICODE.filter(lambda each: each != "\0"), max_size=400))
     @settings(max_examples=examples, deadline=None)
     def the_judged_string_runs(rest: str) -> None:
         command = f'printf %s "$BASH_EXECUTION_STRING" >ran; exit\n{rest}'

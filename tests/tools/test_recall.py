@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import transcripts.originals
 from tests.narrowing import block_text
+from tests.sampling import UNICODE
 from tests.tables import each_row
 from tools import compact, recall
 from tools.base import Access, ToolCall, ToolContext, ToolError, ToolResult
@@ -76,7 +77,7 @@ def test_pages_are_as_small_as_the_window_wants_them():
     assert text(page).startswith("abc\n") and "offset=3" in text(page)
 
 
-@given(st.text(alphabet=st.characters(codec="utf-8"), max_size=200), st.integers(1, 50))
+@given(st.text(UNICODE, max_size=200), st.integers(1, 50))
 def test_the_pages_of_an_original_are_the_original(whole: str, limit: int):
     async def all_pages() -> str:
         pages = ""

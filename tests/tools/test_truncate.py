@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.ui.terminal_text import escape_prose, escape_strict
+from tests.sampling import UNICODE
 from tests.tables import each_row
 from tools.text.display import count_invisible, escaped, printable, without_tags
 from tools.text.shortening import cut_at_lines
@@ -119,14 +120,14 @@ def test_the_screen_shows_what_a_terminal_would_obey():
     assert escaped("two\nlines", keep="") == "two␊lines"
 
 
-@given(st.text())
+@given(st.text(UNICODE))
 def test_nothing_unsafe_is_left_on_the_screen(text):
     shown = escaped(text)
     assert shown == escaped(shown)
     assert all(char in "\n\t" or (ord(char) >= 0x20 and not 0x7F <= ord(char) <= 0x9F) for char in shown)
 
 
-@given(st.text(alphabet=st.characters(codec="utf-8")))
+@given(st.text(UNICODE))
 def test_printable_text_holds_no_control_and_no_hidden_characters(text):
     check_is_plain(printable(text))
 
