@@ -86,32 +86,29 @@ class ChangeLog(Struct):
     def __post_init__(self) -> None:
         self.changes, self.gaps, self.refs = read_changes(self._path("jsonl"))
 
-    def add(self, change: FileChange) -> None:
-        """Append a change."""
-        self.changes.append(change)
-        self.save(change)
+    def add(self, *changes: FileChange) -> None:
+        """Append changes."""
+        self.changes += changes
+        self.save(*changes)
 
-    def save(self, change: FileChange) -> None:
-        """Write a line about a change that is already in the log, with its final state."""
-        after = _packed(change.after) if change.after else None
-        line = json.dumps([change.seq, change.path, _packed(change.before), after])
-        with self._noting_failure():
-            append_line(self._path("jsonl", make=True), line.encode())
+    def save(self, *changes: FileChange) -> None:
+        """Write lines about changes that are already in the log, with their final states."""
+        fields = (
+            [each.seq, each.path, _packed(each.before), _packed(each.after) if each.after else None]
+            for each in changes
+        )
+        self._append(map(json.dumps, fields))
 
     def add_refs(self, changes: Sequence[RefChange]) -> None:
         """Append changes in a git repository."""
         self.refs += changes
-        lines = [json.dumps({"ref": astuple(change)}).encode() for change in changes]
-        with self._noting_failure():
-            for line in lines:
-                append_line(self._path("jsonl", make=True), line)
+        self._append(json.dumps({"ref": astuple(change)}) for change in changes)
 
     def note_gap(self, gap: str) -> None:
         """Add a line about changes that may have been missed."""
         if gap not in self.gaps:
             self.gaps.add(gap)
-            with self._noting_failure():
-                append_line(self._path("jsonl", make=True), json.dumps({"gap": gap}).encode())
+            self._append([json.dumps({"gap": gap})])
 
     def save_snapshot(self, seq: int, snapshot: ProjectSnapshot) -> None:
         """Save the snapshot taken before a command while that runs, so that a crash does not lose it."""
@@ -149,6 +146,13 @@ class ChangeLog(Struct):
         """Remove the saved snapshot, since the command has ended and its changes are in the log."""
         with suppress(OSError):
             self._path("look").unlink(missing_ok=True)
+
+    def _append(self, lines: Iterable[str]) -> None:
+        """Append lines at once: opening the file for each would take most of the time."""
+        text = "\n".join(lines)
+        with self._noting_failure():
+            if text:
+                append_line(self._path("jsonl", make=True), text.encode())
 
     def _path(self, kind: str, make: bool = False) -> Path:
         folder = checkpoints_folder(self.root)

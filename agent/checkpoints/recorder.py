@@ -328,6 +328,7 @@ class Checkpoints(Struct):
         names = after.changed_since(before) - shared.announced
         # Nothing is known about paths that the earlier scan did not reach.
         changed = {name: old for name in names if (old := before.at(name)) != UNSEEN}
+        found = []
         for name, old in sorted(self.scanner.with_stored_contents(changed).items()):
             new = after.at(name)
             if new == UNSEEN or new.blob or (old.value and new.stamp):  # not read by the scan
@@ -338,7 +339,8 @@ class Checkpoints(Struct):
                     left = UNSEEN
                 elif is_left(new, theirs.get(name)):
                     left = THEIRS
-                self.log.add(FileChange(seq, path=name, before=old, after=left))
+                found.append(FileChange(seq, path=name, before=old, after=left))
+        self.log.add(*found)
         return after
 
     def uncovered(self) -> list[str]:
