@@ -203,7 +203,7 @@ class RefKeeper(Struct):
 
     def _find(self, name: str) -> Repository | None:
         checkout = Checkout(self.root / name) if name else Checkout.around(self.root)
-        if checkout is None or not (checkout.top / ".git").exists():
+        if checkout is None or not checkout.exists:
             return None
         return Repository(name, top=checkout.top, shared=Path(os.path.realpath(checkout.shared_folder)))
 

@@ -21,9 +21,13 @@ class Checkout(Struct, frozen=True):
     @classmethod
     def around(cls, folder: Path) -> Checkout | None:
         """Return the innermost checkout that contains a directory; None if there is none."""
-        tops = (place for place in (folder, *folder.parents) if (place / ".git").exists())
-        top = next(tops, None)
-        return None if top is None else cls(top)
+        places = (cls(place) for place in (folder, *folder.parents))
+        return next((place for place in places if place.exists), None)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the directory has a `.git` and may be searched."""
+        return os.path.exists(self.top / ".git")  # noqa: PTH110 - a Path raises errors
 
     @property
     def git_folder(self) -> Path:

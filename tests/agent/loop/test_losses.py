@@ -434,6 +434,14 @@ def test_the_contents_of_locked_directories_are_asked_about(
     assert question.why == "/rewind could not restore docs"
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read any directory")
+def test_a_project_that_a_command_locks_is_no_internal_error(tmp_path: Path, template: Template) -> None:
+    shell = copied(template, tmp_path.resolve() / "project")
+    shell.run(["chmod 000 .; echo locked"])
+    shell.folder.chmod(0o700)
+    assert "locked" in shell.texts and "internal error" not in shell.texts
+
+
 def test_there_are_a_hundred_lines_of_which_two_fifths_always_run() -> None:
     assert len(LINES) >= 100 and LINES.keys() > ALIKE
     assert len(ALIKE) <= len(LINES) * 0.6
