@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import subprocess
 from collections.abc import Awaitable, Callable
@@ -283,6 +284,7 @@ def test_an_editor_that_no_longer_reads_is_not_an_error(monkeypatch: pytest.Monk
     async def lost(*given: object, **more: object) -> None:
         raise ConnectionResetError("Connection lost")
 
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # it adds one
     monkeypatch.setattr("agent.acp.serving._standard_streams", no_streams)
     monkeypatch.setattr("agent.acp.serving.run_agent", lost)
     assert run_agent_server(cast(Any, None), cast(Any, None), keeps=False) == 0
