@@ -143,9 +143,10 @@ def _spliced(source: SourceText, places: list[int], old: str, new: str, path: st
     except UnicodeEncodeError as error:
         raise not_encodable(path, source.form, error) from error
     except NotRepresentable:
+        why = f"{source.form.codec}, mixed line endings" if "\r" in source.text else source.form.codec
         raise ToolError(
             f"This part of {one_line_path(path)} cannot be changed without changing bytes around it "
-            f"({source.form.codec}, mixed line endings).\nInclude the complete lines around it."
+            f"({why}).\nInclude the complete lines around it."
         ) from None
 
 

@@ -257,6 +257,12 @@ def test_a_line_end_never_grows_together_with_its_neighbour(files: FileSession):
         assert unify_newlines(files.path("f").read_bytes().decode()) == "a\nq\n\nc\nd\n"
 
 
+def test_a_place_without_bytes_of_its_own_is_refused_for_its_encoding(files: FileSession):
+    files.seen("f", "日本語のテスト\n".encode("iso2022_jp"))
+    told = files.refused("edit", file_path="f", old_string="語の", new_string="文の")
+    assert "without changing bytes around it (iso2022_jp)." in told
+
+
 def test_only_line_ends_is_not_an_edit(files: FileSession):
     files.seen("f", b"a\r\nb\r\n")
     assert "line endings" in files.refused("edit", file_path="f", old_string="a\r\nb", new_string="a\nb")
