@@ -7,6 +7,7 @@ imports within functions then find it loaded.
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
@@ -102,9 +103,10 @@ class RemoteConnection:
         async def note(response: httpx2.Response) -> None:
             if response.status_code >= 400:
                 self.status = response.status_code
+            _limit_body(response)
 
         return httpx2.AsyncClient(
-            headers=dict(self._entry.headers),
+            headers={**self._entry.headers, "accept-encoding": "gzip, deflate"},
             # `read` limits the time between two chunks of an answer. The limit of a call is enforced
             # elsewhere.
             timeout=httpx2.Timeout(30.0, read=3_600.0),
@@ -169,6 +171,49 @@ class RemoteConnection:
         """End the connection, without waiting."""
         self._closing = True
         self._owner.cancel()
+
+
+def _limit_body(response: httpx2.Response) -> None:
+    """Let the body of a response be read only up to a limit, which holds for what it is decompressed to.
+
+    The library reads bodies whole. It limits the events of a stream itself.
+    """
+    import httpx2
+
+    is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+    limit = 1 << 20 if response.status_code >= 400 else MAX_MESSAGE_BYTES
+    encoding = response.headers.pop("content-encoding", "identity").strip().lower()
+    body = response.stream
+
+    async def decompressed() -> AsyncIterator[bytes]:
+        assert isinstance(body, httpx2.AsyncByteStream)
+        if encoding == "identity":
+            async for piece in body:
+                yield piece
+            return
+        unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip or zlib
+        async for piece in body:
+            try:
+                while piece:
+                    yield unpacking.decompress(piece, 1 << 20)
+                    piece = unpacking.unconsumed_tail
+            except zlib.error as error:
+                raise httpx2.StreamError(f"its answer is not {encoding}") from error
+
+    class LimitedBody(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            size = 0
+            async for piece in decompressed():
+                size += len(piece)
+                if size > limit and not is_stream:
+                    raise httpx2.StreamError(f"its answer is larger than {limit >> 20} MB")
+                yield piece
+
+        async def aclose(self) -> None:
+            if isinstance(body, httpx2.AsyncByteStream):
+                await body.aclose()
+
+    response.stream = LimitedBody()
 
 
 def _error_line(error: BaseException) -> str:

@@ -23,6 +23,8 @@ class OauthServer(ThreadingHTTPServer):
         self.seen: list[tuple[str, str, str]] = []
         self.expires_in = 3600
         self.count = 0
+        self.packed: bytes | None = None  # the answer to a call, compressed
+        self.status = 200  # of that answer
 
     def new_tokens(self) -> dict[str, Any]:
         self.count += 1
@@ -112,6 +114,14 @@ class Exchange(BaseHTTPRequestHandler):
             "tools/list": {"tools": [ECHO]},
             "tools/call": {"content": [{"type": "text", "text": self.headers.get("X-Team", "hello")}]},
         }
+        if message["method"] == "tools/call" and self.server.packed is not None:
+            self.send_response(self.server.status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Encoding", "gzip")
+            self.send_header("Content-Length", str(len(self.server.packed)))
+            self.end_headers()
+            self.wfile.write(self.server.packed)
+            return None
         result = results.get(message["method"], {})
         return self.answer(200, {"jsonrpc": "2.0", "id": message["id"], "result": result})
 

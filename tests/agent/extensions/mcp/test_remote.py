@@ -1,6 +1,7 @@
 """Servers that are reached by HTTP: headers, refusals, logging in by OAuth on the loopback address."""
 
 import asyncio
+import gzip
 import json
 import socket
 import urllib.request
@@ -99,6 +100,29 @@ def test_headers_are_sent_and_refusals_are_one_line(tmp_path: Path, monkeypatch:
         nowhere = remote(source, url="http://host.invalid/mcp")
         await nowhere.begin()
         assert nowhere.failure == "Name not known"
+        await source.close()
+
+    asyncio.run(run())
+
+
+def test_a_body_is_read_only_up_to_a_limit(tmp_path: Path) -> None:
+    """The limit holds for what it is decompressed to; an answer within the limit is read."""
+    answer = {"content": [{"type": "text", "text": "packed"}]}
+    answers = [
+        (json.dumps({"jsonrpc": "2.0", "id": 3, "result": answer}).encode(), 200, "packed"),
+        (b" " * (65 << 20), 200, "its answer is larger than 64 MB"),
+        (b" " * (65 << 20), 500, "error response (HTTP 500)"),
+    ]
+
+    async def run() -> None:
+        source = source_in(tmp_path)
+        await source.open(tmp_path, {})
+        with oauth_server(asks=False) as http:
+            for body, status, expected in answers:
+                http.packed, http.status = gzip.compress(body, 1), status
+                server = remote(source, url=f"{http.base}/mcp")
+                (told,) = await asyncio.gather(call(server), return_exceptions=True)
+                assert expected in str(told)
         await source.close()
 
     asyncio.run(run())
