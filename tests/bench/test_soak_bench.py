@@ -1,12 +1,16 @@
 """Memory and CPU time of a REPL over thousands of calls, with random interrupts, resizes and stops.
 
 SOAK_CALLS=3000 python -m pytest -m bench -n 0 -s tests/bench/test_soak_bench.py
+
+Half as many calls of `-p` are printed beside those of pi and Claude Code, where these are on the PATH.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +24,7 @@ import pytest
 from tests.agent.ui.headless_run import credentials, environment
 from tests.agent.ui.pty_terminal import PtyTerminal, makeroom
 from tests.strict_api.reply import Block, Body, Reply, calls, says, thinks
-from tests.strict_api.server import Server
+from tests.strict_api.server import Server, ServerOptions
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(7_200)]
 CALLS = int(os.environ.get("SOAK_CALLS", "3000"))
@@ -176,3 +180,78 @@ def test_memory_and_cpu_time_of_a_call_stay_the_same(
 def cpu_ms(before: Sample, after: Sample) -> float:
     """Return the milliseconds of CPU time for each call between two samples."""
     return 1000 * (after.cpu_s - before.cpu_s) / max(1, after.calls - before.calls)
+
+
+MODEL = "claude-haiku-4-5"
+PEERS = {
+    "makeroom": (sys.executable, "-m", "agent", "-p", "go", "--allowedTools", "bash", "--model", MODEL),
+    "pi": ("pi", "-p", "go", "--provider", "bench", "--model", MODEL),
+    "claude": ("claude", "-p", "go", "--allowedTools", "Bash", "--model", MODEL),
+}
+BETAS_OF_PEERS = frozenset(
+    ["claude-code-20250219", "interleaved-thinking-2025-05-14", "fine-grained-tool-streaming-2025-05-14"]
+)
+
+
+class ShellBrain:
+    """The model's part for any agent with a shell: a command in each reply, and a sample now and then."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.folder = folder
+        self.count = count
+        self.calls = 0
+        self.process: subprocess.Popen[bytes] | None = None
+        self.samples: list[Sample] = []
+
+    def __call__(self, body: Body) -> Reply:
+        names = {tool.get("name") for tool in body.get("tools") or ()}
+        shell = next((name for name in ("bash", "Bash") if name in names), None)
+        if shell is None or self.calls >= self.count:
+            return Reply([says("## State\nThe calls go on.\n## Next\nContinue.")])
+        if self.process is not None and self.calls >= len(self.samples) * self.count / SAMPLES:
+            self.samples.append(sample(self.process.pid, self.folder, self.calls))
+        self.calls += 1
+        command = f"echo call {self.calls}; seq {100 + self.calls % 200}"
+        more = {"description": "count"} if shell == "Bash" else {}
+        return Reply([calls(shell, command=command, **more)])
+
+
+def write_pi_models(folder: Path, url: str) -> None:
+    """Tell pi about the server."""
+    model = {"id": MODEL, "input": ["text"], "contextWindow": 200_000, "maxTokens": 8_000}
+    provider = {"baseUrl": url, "api": "anthropic-messages", "apiKey": "bench", "models": [model]}
+    path = folder / "home" / ".pi" / "agent" / "models.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"providers": {"bench": provider}}))
+
+
+def test_memory_and_cpu_time_of_a_call_beside_other_agents(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, argv in PEERS.items():
+        found = shutil.which(argv[0])
+        if found is None:
+            continue
+        folder = tmp_path / name
+        folder.mkdir()
+        brain = ShellBrain(folder, CALLS // 2)
+        with Server(brain, ServerOptions(keep_requests=False, betas=BETAS_OF_PEERS)) as server:
+            write_pi_models(folder, server.base_url)
+            quiet = {"PI_OFFLINE": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+            more = {"CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS": "1"}
+            brain.process = subprocess.Popen(
+                [found, *argv[1:]],
+                cwd=folder,
+                env=environment(folder, server, **quiet, **more),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            assert brain.process.wait() == 0, name
+            refused = server.refused
+        with capsys.disabled():
+            print(f"\n{name}: calls  resident MiB  ms of CPU a call")
+            for before, after in pairwise(brain.samples):
+                print(f"{after.calls:5}  {after.resident_mib:12.1f}  {cpu_ms(before, after):16.1f}")
+        assert brain.calls == CALLS // 2, name
+        assert name != "makeroom" or refused == []
