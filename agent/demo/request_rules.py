@@ -82,7 +82,8 @@ def plain_request(text: str) -> str:
         before = piece
         piece = _POLITE.sub("", piece).strip()
     piece = re.sub(r"[\s,]*\bplease\b[.!?]*$", "", piece, flags=re.I)
-    return piece if piece.endswith(("`", "'", '"')) else piece.rstrip("?!").removesuffix(".").strip()
+    is_kept = piece.endswith(("`", "'", '"', " ."))  # of a quotation, or the current directory
+    return piece if is_kept else piece.rstrip("?!").removesuffix(".").strip()
 
 
 def _steps(piece: str, before: Sequence[Calls]) -> list[Calls]:

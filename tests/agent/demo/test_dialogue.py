@@ -48,6 +48,7 @@ UNDERSTOOD = {
     "list the files in docs": [("bash", {"command": "ls -la docs"})],
     "ls": [("bash", {"command": "ls -la ."})],
     "what files are here?": [("bash", {"command": "ls -la ."})],
+    "find TODO in .": [("bash", {"command": "grep -rnI --exclude-dir=.git -- TODO . | head -n 50"})],
     "find TODO in src": [("bash", {"command": "grep -rnI --exclude-dir=.git -- TODO src | head -n 50"})],
     "grep for 'a b'": [("bash", {"command": "grep -rnI --exclude-dir=.git -- 'a b' . | head -n 50"})],
     "run `pytest -q`": [("bash", {"command": "pytest -q"})],
