@@ -91,7 +91,7 @@ def test_a_socket_is_refused_and_a_directory_is_listed(files: FileSession):
     assert not result.error
     assert text(result).endswith("2 entries:\na.py\ninner/")
     for tool, more in (("write", {"content": "x"}), ("edit", {"old_string": "a", "new_string": "b"})):
-        assert "a folder" in files.refused(tool, file_path="d", **more)
+        assert "a directory" in files.refused(tool, file_path="d", **more)
 
 
 @pytest.mark.skipif(not LINUX, reason="block devices are named otherwise")
