@@ -19,6 +19,7 @@ AgentError                       a clear line for the user; ends the program or 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from typing import Literal
 
@@ -182,14 +183,18 @@ class ModelNotFound(RequestRejected):
 
 def unexpected(error: BaseException) -> str:
     """Describe an error that nothing handles: a limit of the system with its remedy, or a defect of ours."""
-    if is_short_of_memory(error):
+    return limit_reached(error) or f"internal error in makeroom: {type(error).__name__}: {error}"
+
+
+def limit_reached(error: BaseException) -> str:
+    """Return the message, with a remedy, for an error caused by a limit of the system; "" for any other."""
+    if isinstance(error, MemoryError) or "can't start new thread" in str(error):
         return "not enough memory or threads; raise the limits (ulimit -v, ulimit -u, or the container's)"
-    return f"internal error in makeroom: {type(error).__name__}: {error}"
-
-
-def is_short_of_memory(error: BaseException) -> bool:
-    """Return whether the system refused memory, or a thread, whose stack is memory too."""
-    return isinstance(error, MemoryError) or "can't start new thread" in str(error)
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return "too many open files; raise the limit (ulimit -n)"
+    if isinstance(error, OSError) and "No usable temporary directory" in str(error):  # of tempfile
+        return "cannot write temporary files; free disk space, or set TMPDIR to another directory"
+    return ""
 
 
 def program_changed(error: ImportError) -> str:

@@ -29,8 +29,7 @@ from agent.errors import (
     AuthenticationError,
     ConfigError,
     UsageError,
-    is_short_of_memory,
-    unexpected,
+    limit_reached,
 )
 from agent.import_guard import import_nothing_from
 from agent.version import program_name
@@ -73,11 +72,12 @@ def with_errors_reported(
         return 1
     except KeyboardInterrupt:
         return 130
-    except (MemoryError, RuntimeError) as error:
-        if not is_short_of_memory(error):
+    except (MemoryError, OSError, RuntimeError) as error:
+        message = limit_reached(error)
+        if not message:
             raise
-        sys.stderr.write(f"error: {unexpected(error)}\n")
-        report(unexpected(error))
+        sys.stderr.write(f"error: {message}\n")
+        report(message)
         return 1
 
 

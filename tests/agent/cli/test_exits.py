@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -132,17 +133,28 @@ def test_a_fault_of_our_own_still_has_its_result(here: Run, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("where", ["agent.loop.turn.compact_if_due", "agent.ui.headless._answer"])
-def test_too_little_memory_is_named_with_its_remedy(
-    here: Run, monkeypatch: pytest.MonkeyPatch, where: str
+@pytest.mark.parametrize(
+    ("error", "says_so"),
+    [
+        (RuntimeError("can't start new thread"), "not enough memory or threads; raise the limits (ulimit -v"),
+        (OSError(errno.EMFILE, "Too many open files"), "too many open files; raise the limit (ulimit -n)"),
+        (
+            FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']"),
+            "cannot write temporary files; free disk space, or set TMPDIR",
+        ),
+    ],
+)
+def test_a_limit_of_the_system_is_named_with_its_remedy(
+    here: Run, monkeypatch: pytest.MonkeyPatch, where: str, error: Exception, says_so: str
 ) -> None:
-    def no_thread(*given: object) -> None:
-        raise RuntimeError("can't start new thread")
+    def fail(*given: object) -> None:
+        raise error
 
-    monkeypatch.setattr(where, no_thread)
+    monkeypatch.setattr(where, fail)
     with Server(ScriptedModel(["hi"])) as server:
         code, lines, err = here(server, "x")
     assert (code, lines[-1]["type"]) == (1, "result")
-    assert "not enough memory or threads; raise the limits (ulimit -v" in err and err.count("\n") == 1
+    assert err.startswith(f"error: {says_so}") and err.count("\n") == 1
 
 
 def test_more_on_standard_input_than_a_prompt_can_be_is_refused(here: Run, tmp_path: Path) -> None:
