@@ -166,7 +166,9 @@ def test_what_every_tool_answers_can_be_compacted_again_and_again(tmp_path: Path
         calls("nothing_like_it"),
     ]
     assert {each["name"] for each in used} >= {*BUILTIN}
-    respond = ScriptedModel([Answer(used[:20]), Answer(used[20:])], then=lambda _: Answer([says("done")]))
+    respond = ScriptedModel(
+        [Answer(used[:20]), Answer(used[20:])], then=lambda _: Answer([says("All files are read.")])
+    )
 
     async def work(run: ControllerRun) -> None:
         for line in ("work", "/compact", "and on", "/compact", "and on"):
