@@ -6,6 +6,7 @@ constraints, what the assistant promised, decided and gave up, and the names tha
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from math import log
 from typing import Literal, NamedTuple
 
@@ -333,11 +334,13 @@ def _announcement(text: str) -> str:
 
 def _telling_line(text: str, kind: ToolKind, failed: bool) -> str:
     """Return the line of a call's result that says most about its outcome."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
+    lines = text.strip().splitlines() or [""]
+    first = lines[0].strip()
     if kind != "runs":
-        return lines[0]  # makeroom's own tools say first what is wrong
+        return first  # makeroom's own tools say first what is wrong
     # The error is near the end of a command's output; only notes follow it: [exit code 2], [took 40 s].
-    end = [line for line in lines[-40:] if line[:1] + line[-1:] != "[]"] or lines[:1]
+    last = list(islice((line.strip() for line in reversed(lines) if line.strip()), 40))[::-1]
+    end = [line for line in last if line[:1] + line[-1:] != "[]"] or [first]
     if not failed:
         return end[-1]
     return next((line for line in reversed(end) if _ERROR_SIGN.search(line)), end[-1])

@@ -191,8 +191,10 @@ class Said(Struct, frozen=True):
 
 def _said(situation: Situation, blocks: Sequence[UserBlock]) -> list[Said]:
     """Return the user's sentences, repeated ones only in the last place."""
-    each = [(at, weight, line) for at, block in enumerate(blocks) for weight, line in block.weighed()]
-    last = {alike(line): place for place, (_, _, line) in enumerate(each)}
+    each = [
+        (at, weight, line, alike(line)) for at, block in enumerate(blocks) for weight, line in block.weighed()
+    ]
+    last = {form: place for place, (_, _, _, form) in enumerate(each)}
     return [
         Said(
             place,
@@ -200,11 +202,17 @@ def _said(situation: Situation, blocks: Sequence[UserBlock]) -> list[Said]:
             text=line,
             tokens=situation.counter.text(line) + LINE_FRAME_TOKENS,
             rank=_rank(weight, line),
-            words=frozenset(word for word in spoken_words(line) if len(word) >= MIN_SUBJECT_CHARS),
+            words=_subjects(line),
         )
-        for place, (at, weight, line) in enumerate(each)
-        if last[alike(line)] == place
+        for place, (at, weight, line, form) in enumerate(each)
+        if last[form] == place
     ]
+
+
+@lru_cache(maxsize=4_096)
+def _subjects(line: str) -> frozenset[str]:
+    """Return the words of a sentence that may name its subject."""
+    return frozenset(word for word in spoken_words(line) if len(word) >= MIN_SUBJECT_CHARS)
 
 
 @lru_cache(maxsize=4_096)
@@ -235,6 +243,8 @@ def _that_fit(said: Sequence[Said], room: int) -> list[Said]:
     rare = {word: found for word, found in about.items() if 1 < len(found) <= RARE_COUNT}
     kept = dict[int, Said]()
     for each in sorted(said, key=lambda each: (-each.rank, each.tokens, -each.at)):
+        if each.tokens > room and each.at not in kept:
+            continue  # nor does it fit with what comes with it
         beside = [other for word in each.words & rare.keys() for other in rare[word] if other.at > each.at]
         shared = Counter(other.at for other in beside)
         group = {other.at: other for other in beside if shared[other.at] >= SHARED_WORDS}
