@@ -8,11 +8,13 @@ from transcripts.lazy_door import lazy_door
 if TYPE_CHECKING:
     from .breakpoints import *
     from .clearing import *
+    from .context_report import *
     from .estimate import *
     from .identifiers import *
     from .invariants import *
     from .layers.summary import *
     from .local_summary import *
+    from .notices import *
     from .page_references import *
     from .patches import *
     from .pipeline import *
@@ -35,20 +37,20 @@ __getattr__ = lazy_door(
     {
         "breakpoints": "cache_breakpoints",
         "clearing": "call_label clear_candidates placeholder_edit",
+        "context_report": "ContextReport",
         "estimate": "Calibration",
         "identifiers": "MIN_LINE_CHARS OLD_TEXT_ARGUMENTS block_texts joined_text names strings",
         "invariants": "problems",
         "layers.summary": "SUMMARY_LAYER",
         "local_summary": ("AccountsMissing pins_of without_long_accounts"),
+        "notices": "ANNOUNCED_LAYERS compaction_notice is_announced rewrite_note",
         "patches": "old_texts patched_text",
         "page_references": "is_result_id pages_referred_to with_resolved_references with_result_id",
         "pipeline": "REACTIVE_RUNGS dry_run plan quiet_below",
         "preparation": "Preparation",
         "prices": "NEVER_PAYS_BACK PriceList Prices Spending",
         "replacement": "EnvironmentHeading",
-        "report": (
-            "ANNOUNCED_LAYERS COLD_RETURN ContextReport compaction_notice is_announced propose rewrite_note"
-        ),
+        "report": "COLD_RETURN propose",
         "request_bills": "UNUSED_SUMMARY BilledAgain RequestBill",
         "restoring": "FileTouch NeededText PutBackRules",
         "server_cache": "learned_prices",

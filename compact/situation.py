@@ -158,6 +158,11 @@ class Situation(Struct, frozen=True):
             return False
         return self.cold or self.cache_used < self.now - self.settings.cache_ttl_s
 
+    @property
+    def fits(self) -> bool:
+        """Return whether the prompt fits in the window."""
+        return self.tokens <= self.window.size
+
     def scaled(self, raw: int) -> int:
         """Return the model's tokens for `raw` tokens of our count."""
         return round(raw * self.slope)

@@ -104,6 +104,7 @@ PURE = (
     "agent/permissions/deny_rules.py",
     "agent/permissions/explanation.py",
     "agent/permissions/modes.py",
+    "agent/permissions/rule_arguments.py",
     "agent/permissions/rule_syntax.py",
     "agent/permissions/rules.py",
     "agent/permissions/sandbox_settings.py",

@@ -12,14 +12,14 @@ could do anything when given other arguments, so only the exact line is offered.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from agent import shell
 from tools.text import word_set
-from transcripts.patterns import lazy_pattern
 
+from .rule_arguments import argument_beyond, names_path
 from .rule_syntax import OPENING, Rule, exact_rule, parse_rules
 
 # Programs that may be allowed by name alone: they test, check or format files of the project.
@@ -171,50 +171,3 @@ def _can_be_kept(rule: Rule) -> bool:
         return parse_rules(str(rule)) == (rule,)
     except ValueError:
         return False
-
-
-_STREAMS = word_set("/dev/null /dev/stdin /dev/stdout /dev/stderr /dev/tty")
-_ELSEWHERE = lazy_pattern(r"(?:file|unix|tcp|ssh|npipe)://|ext::")  # a connection, or a path in another form
-_PATH = lazy_pattern(r"(?:/|~|\.\.(?:/|\Z)).*|.*/\.\.(?:/.*|\Z)", re.DOTALL)
-# Builtins of bash that evaluate the subscripts of names in their arguments, and run `$(...)` in them.
-_EVALUATING = word_set(
-    "test [ printf read unset declare typeset local export readonly let wait mapfile readarray"
-)
-_LABELLING = word_set("bazel bazelisk buck buck2 pants")  # `//a:b` is a target in the project
-
-
-def argument_beyond(words: shell.Words, folder: str, judge: shell.ReadingJudge | None) -> str:
-    """Return the first argument that names something outside the project or runs code, "" for none."""
-    for word in words[1:]:
-        if words[0] in _EVALUATING and re.search(r"\[.*(?:\$|`)", word, re.DOTALL):
-            return word
-        if words[0] in _LABELLING and word.startswith("//"):
-            continue
-        if any(_is_beyond(part, folder, judge) for part in _parts(word)):
-            return word
-    return ""
-
-
-def names_path(pattern: str) -> bool:
-    """Return whether a rule names a path outside the project: its author has then thought of paths."""
-    return any(_PATH.fullmatch(part) for word in pattern.split() for part in _parts(word))
-
-
-def _parts(word: str) -> Iterator[str]:
-    """Yield the forms in which a word may contain a path: itself, an option's value, a letter's value."""
-    yield word
-    if word.startswith("-"):
-        yield word.partition("=")[2]
-        yield word[2:]
-    elif re.match(r"\w+=", word):
-        yield word.partition("=")[2]
-
-
-def _is_beyond(part: str, folder: str, judge: shell.ReadingJudge | None) -> bool:
-    if not part or part in _STREAMS:
-        return False
-    if _ELSEWHERE.match(part):
-        return True
-    if judge is not None:
-        return judge.is_outside(part, folder)
-    return _PATH.fullmatch(part) is not None

@@ -16,7 +16,7 @@ from compact.identifiers import joined_text
 from compact.local_summary_text import coverage
 from compact.prices import NEVER_PAYS_BACK
 from compact.replacement import names_to_cover, summary_in
-from compact.report import fits, propose
+from compact.report import propose
 from compact.settings import (
     BLOCKING_PERCENT,
     CompactSettings,
@@ -90,7 +90,7 @@ def _plan(situation: Situation) -> Flow:
         if proposal is not None:
             least = settings.min_gain_share * situation.tokens
             frees = situation.tokens - proposal.report["after"] >= least
-            return CompactionPlan((proposal,) if frees or not fits(situation) else ())
+            return CompactionPlan((proposal,) if frees or not situation.fits else ())
     if situation.background is not None:
         return _without_model(uncleared, "auto", NOT_IN_TIME)
     return (yield from summarize(uncleared, "auto", uncleared.focus))
@@ -209,7 +209,7 @@ def _is_right_after_another(situation: Situation) -> bool:
 def _has_to_shrink(situation: Situation, trigger: Trigger) -> bool:
     """Return whether nothing can be sent otherwise: the prompt does not fit, or is blocked."""
     blocked = situation.window.percent(situation.tokens) >= BLOCKING_PERCENT
-    return not fits(situation) or (blocked and trigger == "manual")
+    return not situation.fits or (blocked and trigger == "manual")
 
 
 def summarize(situation: Situation, trigger: Trigger, focus: str) -> Flow:
@@ -369,7 +369,7 @@ def is_acceptable(situation: Situation, proposal: Proposal) -> bool:
     """Return whether a proposal leaves a sendable request, and frees enough if the request fitted before."""
     report = proposal.report
     least = situation.settings.min_gain_share * situation.tokens
-    return report["after"] <= situation.window.size and (report["freed"] >= least or not fits(situation))
+    return report["after"] <= situation.window.size and (report["freed"] >= least or not situation.fits)
 
 
 def _attempt_without_model(

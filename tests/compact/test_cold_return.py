@@ -1,7 +1,7 @@
 """After the cache has expired, an expensive history is summarized locally before the turn's first request."""
 
+from compact.notices import compaction_notice
 from compact.prices import Prices
-from compact.report import compaction_notice
 from tests.tables import each_row
 
 from .side_constraints import prose

@@ -14,10 +14,10 @@ from compact.estimate import calibrate
 from compact.folding import RESTORED_HEADING
 from compact.invariants import problems
 from compact.layers.summary import TOO_LITTLE, fallback_summary
+from compact.notices import compaction_notice
 from compact.pipeline import dry_run
 from compact.policy import choose_batch
 from compact.replacement import CONTINUE_BELOW, NO_OPEN_REQUEST
-from compact.report import compaction_notice, fits
 from compact.settings import CompactSettings
 from compact.situation import OUTPUTS_PREFIX
 from tests.narrowing import block_text
@@ -51,7 +51,7 @@ def test_complaint_01_compact_ends_with_a_sendable_request_from_any_state(share,
     world = over(share, settings=CompactSettings(policy=policy))
     assert world.situation.tokens >= share * 0.9 * WINDOW
     world.compact("manual", TOO_LONG)
-    assert fits(world.situation)
+    assert world.situation.fits
     assert problems(world.folded.view) == []
 
 
@@ -59,7 +59,7 @@ def test_complaint_01_even_where_a_single_message_is_three_times_the_window():
     world = World(window=WINDOW)
     world.user("word " * WINDOW * 3)
     world.compact("manual", TOO_LONG)
-    assert fits(world.situation)
+    assert world.situation.fits
     assert 'recall("r1.0") shows all of it' in "".join(world.shown)
 
 
@@ -71,7 +71,7 @@ def test_complaint_02_the_reactive_path_frees_the_overflow_without_the_model(cal
     made = world.compact("reactive", rung=1)
     assert world.questions == []
     assert made.proposals[-1].report["freed"] >= overflow
-    assert fits(world.situation)
+    assert world.situation.fits
 
 
 def test_complaint_02_hundreds_of_large_outputs_that_no_one_has_seen_are_previewed():
@@ -82,7 +82,7 @@ def test_complaint_02_hundreds_of_large_outputs_that_no_one_has_seen_are_preview
     for at in range(100):
         world.result(reply, at, "output " * 500)
     world.compact("reactive", rung=1)
-    assert fits(world.situation)
+    assert world.situation.fits
     shown = "\n".join(world.shown)
     assert all(f'recall("r{seq}")' in shown for seq in range(4, 104))
 

@@ -5,17 +5,11 @@ import re
 import pytest
 from msgspec.structs import replace
 
+from compact.context_report import ContextReport, estimated_and_actual_cost
+from compact.notices import compaction_notice, is_announced, rewrite_note
 from compact.pipeline import _fold_preview, dry_run
 from compact.prices import PriceList, Prices
-from compact.report import (
-    COLD_RETURN,
-    ContextReport,
-    compaction_notice,
-    is_announced,
-    predicted_and_real_cost,
-    propose,
-    rewrite_note,
-)
+from compact.report import COLD_RETURN, propose
 from compact.settings import CompactSettings
 from compact.shown_blocks import ShownBlock
 from transcripts.facts import Clear, Compacted, Fold, Opened
@@ -39,7 +33,7 @@ def test_what_came_is_what_the_next_request_could_not_read_from_the_cache():
     read = made.report["after"] // 2
     usage = Usage(input=7, cache_read=read, cache_written=made.report["after"] - read, output=1)
     world.reply("looked", usage=usage)
-    said = predicted_and_real_cost(world.folded, made, PriceList())
+    said = estimated_and_actual_cost(world.folded, made, PriceList())
     predicted, came = (float(found) for found in re.findall(r"\$([\d.]+)", said))
     assert said.endswith(f"({usage.cache_written + 7:,})")
     assert predicted == round(made.report["predicted_cost_usd"], 3)
@@ -85,10 +79,10 @@ def test_undoing_is_billed_if_the_cache_no_longer_holds_what_it_restores():
 
 def test_where_nothing_was_asked_under_it_nothing_came():
     world, made = compacted()
-    assert predicted_and_real_cost(world.folded, made, PriceList()).endswith("no request was sent with it")
+    assert estimated_and_actual_cost(world.folded, made, PriceList()).endswith("no request was sent with it")
     world.undo()
     world.reply("looked")
-    assert predicted_and_real_cost(world.folded, made, PriceList()).endswith("no request was sent with it")
+    assert estimated_and_actual_cost(world.folded, made, PriceList()).endswith("no request was sent with it")
 
 
 @pytest.mark.parametrize("window", [40_000, 60_000])
@@ -190,7 +184,7 @@ def test_of_a_cold_cache_the_whole_prompt_is_compared():
     world.add(Compacted, "micro", "auto", made.edits, report=made.report)
     world.reply("looked", usage=Usage(cache_written=made.report["after"], output=1))
     predicted, came = re.findall(
-        r"\$([\d.]+) \(", predicted_and_real_cost(world.folded, world.folded.compactions[0], PriceList())
+        r"\$([\d.]+) \(", estimated_and_actual_cost(world.folded, world.folded.compactions[0], PriceList())
     )
     assert predicted == came
 
@@ -244,9 +238,9 @@ def test_blocks_are_named_by_their_call_or_their_kind():
 def test_a_compaction_without_a_prediction_is_not_compared():
     world, made = compacted()
     bare = world.add(Compacted, "repair", "reactive", (), report={"reason": "x"})
-    assert predicted_and_real_cost(world.folded, bare, PriceList()) == ""
+    assert estimated_and_actual_cost(world.folded, bare, PriceList()) == ""
     world.reply("unmeasured", usage=Usage())
-    assert predicted_and_real_cost(world.folded, made, PriceList()).endswith("no request was sent with it")
+    assert estimated_and_actual_cost(world.folded, made, PriceList()).endswith("no request was sent with it")
 
 
 def test_what_came_is_priced_as_the_model_is_that_was_asked():
@@ -254,9 +248,9 @@ def test_what_came_is_priced_as_the_model_is_that_was_asked():
     world.add(Opened, (), (), "claude-haiku-4-5", 40_000, "/p")
     world.reply("looked", usage=Usage(input=1_000, output=1))
     world.add(Opened, (), (), "claude-opus-5-5", 40_000, "/p")
-    assert "actual $0.001 (1,000)" in predicted_and_real_cost(world.folded, made, PriceList())
+    assert "actual $0.001 (1,000)" in estimated_and_actual_cost(world.folded, made, PriceList())
     own = PriceList({"claude-haiku-4-5": Prices(7.0)})
-    assert "actual $0.007 (1,000)" in predicted_and_real_cost(world.folded, made, own)
+    assert "actual $0.007 (1,000)" in estimated_and_actual_cost(world.folded, made, own)
 
 
 def test_a_compaction_of_what_was_never_sent_is_charged_with_nothing():
@@ -265,7 +259,7 @@ def test_a_compaction_of_what_was_never_sent_is_charged_with_nothing():
     proposal = proposed(world, clear(world, 12))
     made = world.add(Compacted, "budget", "auto", proposal.edits, report=proposal.report)
     world.reply("looked", usage=Usage(cache_written=900, output=1))
-    told = predicted_and_real_cost(world.folded, made, PriceList())
+    told = estimated_and_actual_cost(world.folded, made, PriceList())
     assert told == "estimated $0.000 (0 tokens written): it changed nothing that had been sent before"
 
 

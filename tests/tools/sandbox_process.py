@@ -28,7 +28,7 @@ from tests.tools.bash_session import survivors
 from tests.tools.restricted_process import restrict
 from tools.base import ToolContext
 from tools.processes.runner import DRAIN_LIMIT_S, command_runner
-from tools.sandbox.own_places import own_program
+from tools.sandbox.own_program import own_program
 from tools.sandbox.supervisor.system_calls import NEW_MOUNTS, NEW_USER, PRIVATE, RECURSIVE, call, mount
 
 ESCAPES = Path(__file__).with_name("sandbox_escapes.py")

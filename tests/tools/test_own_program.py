@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.sandbox.own_places import ROOT, own_program
+from tools.sandbox.own_program import ROOT, own_program
 from tools.sandbox.supervisor.landlock import LEAST_ABI, landlock_abi
 
 RUN = """

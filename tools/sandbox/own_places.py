@@ -6,18 +6,11 @@ created. A directory on the way to them could be moved away and created again, s
 
 For example, the project is `/home/ann`, and `/home/ann/.config` is a link to `/home/ann/dots`: then
 `/home/ann/dots/makeroom` is created and hidden, `/home/ann/dots` is pinned, and the link is read-only.
-
-The files of the running program are found as well. Its modules are also imported late, outside the sandbox
-and with the key in the environment, so commands may not write them, even if they are in the project, such as
-in a checkout with its own `.venv`.
 """
 
 from __future__ import annotations
 
-import sys
-import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,32 +67,3 @@ def _links_on_way(path: Path, writable: Sequence[Path]) -> Iterator[Path]:
 def _nearest_existing(path: Path) -> Path:
     """Return the last entry on the way to a path that exists, which may be a dangling link."""
     return next(each for each in (path, *path.parents) if each.is_symlink() or each.exists())
-
-
-ROOT = Path(__file__).resolve().parent.parent.parent  # contains our packages
-_PACKAGES = ("agent", "tools", "compact", "transcripts")
-_INSTALLED = ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
-
-
-def own_program(writable: Iterable[Path]) -> list[Path]:
-    """Return the real paths of the program's files and directories within writable directories.
-
-    An installation that contains a writable directory is represented by its parts in it.
-    """
-    places = [*writable]
-    inner = [path for path, above in _program() if not above.isdisjoint(places)]
-    return [
-        path for path in inner if not any(path != other and path.is_relative_to(other) for other in inner)
-    ]
-
-
-@cache
-def _program() -> tuple[tuple[Path, frozenset[Path]], ...]:
-    """Return the real paths of the program, each with the directories above it."""
-    prefixes = dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix))
-    found = [*prefixes, *(f"{prefix}/pyvenv.cfg" for prefix in prefixes)]
-    found += [path for name in _INSTALLED if (path := sysconfig.get_path(name))]
-    found += [path for path in sys.path if path.endswith(("/site-packages", "/dist-packages"))]
-    found += [str(ROOT / name) for name in _PACKAGES]
-    real = (Path(path).resolve() for path in dict.fromkeys(found))
-    return tuple((path, frozenset(path.parents)) for path in real if path.exists())

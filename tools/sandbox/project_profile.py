@@ -15,7 +15,8 @@ from tools.guarded import git_folders, guarded_elsewhere, guarded_in_project, li
 from transcripts import RECORD_FOLDERS
 from transcripts.storage import project_key
 
-from .own_places import own_program, secure_own_places
+from .own_places import secure_own_places
+from .own_program import own_program
 from .profile import SandboxProfile
 
 _SYSTEM_SECRETS = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers.d")

@@ -19,7 +19,7 @@ from agent.session.environment import own_words_sent
 from compact import local_summary
 from compact.entry_account import account_of
 from compact.identifiers import joined_text
-from compact.report import MIN_TOLD_TOKENS, compaction_notice
+from compact.notices import MIN_TOLD_TOKENS, compaction_notice
 from tests.narrowing import block_text, narrow, present
 from tests.sampling import sampled
 from tests.strict_api.demo_bridge import demo_reply
