@@ -97,11 +97,6 @@ def format_duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-def shorten(text: str, max_chars: int) -> str:
-    """Return the text, or its start and `…` in `max_chars` characters."""
-    return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
-
-
 def format_count(number: int) -> str:
     """Format a count: `950`, `1.2k`, `48k`, `1.2M`."""
     if number < 1000:

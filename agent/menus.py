@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tools.text import pluralize
 from transcripts import FromElsewhere, SessionInUse, SessionSummary, format_age, search
 from transcripts.secrets import SecretMasks
-
-from .formatting import shorten
+from transcripts.wording import pluralize, shorten
 
 MAX_SESSION_TITLE_CHARS = MAX_KEYED_TITLE_CHARS = 100
 MAX_SEARCHED_PROMPT_CHARS = 2_000  # of a first prompt that the menu's filter searches

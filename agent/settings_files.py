@@ -12,6 +12,7 @@ from typing import Any
 from agent.errors import ConfigError
 from transcripts.patterns import lazy_pattern
 from transcripts.storage import make_private_folders, project_key, read_regular, replace_file
+from transcripts.wording import cause_of
 
 MAX_SETTINGS_BYTES = 1024 * 1024
 # tomllib takes 20 s for a key of 30,000 parts, and no setting has more than two.
@@ -65,7 +66,7 @@ def read_settings(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise ConfigError(f"cannot read {path}: it is not UTF-8 text; save it as UTF-8") from error
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
+        why = cause_of(error)
         raise ConfigError(f"cannot read {path}: {why}; correct or remove it") from error
 
 

@@ -33,6 +33,7 @@ from transcripts import (
     own_words,
     server_call_of,
 )
+from transcripts.wording import shorten
 
 from .directives import REQUEST, Sentence, weighed_sentences
 from .identifiers import PATH_ARGUMENTS, joined_text
@@ -337,5 +338,4 @@ def _on_one_line(text: str) -> str:
 
 def on_short_line(text: str) -> str:
     """Return the beginning of a text as one line."""
-    line = _on_one_line(text)
-    return line if len(line) <= MAX_SHOWN_ARGUMENT_CHARS else f"{line[: MAX_SHOWN_ARGUMENT_CHARS - 1]}…"
+    return shorten(_on_one_line(text), MAX_SHOWN_ARGUMENT_CHARS)

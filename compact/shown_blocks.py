@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from transcripts import Part, PartKind, TextBlock, ToolUseBlock, View
 from transcripts.patterns import lazy_pattern
+from transcripts.wording import pluralize
 
 from .clearing import call_label, recall_id, shown_text
 
@@ -61,7 +62,7 @@ class ShownBlock(Struct, frozen=True):
     @property
     def line(self) -> str:
         """One line with the label, the tokens and the id."""
-        return f"{self.label}, {self.tokens:,} {'token' if self.tokens == 1 else 'tokens'} ({self.id})"
+        return f"{self.label}, {pluralize(self.tokens, 'token')} ({self.id})"
 
     @classmethod
     def largest_sentence(cls, view: View, slope: float) -> str:

@@ -29,6 +29,7 @@ from transcripts import (
     blocks_of_user,
     content_text,
 )
+from transcripts.wording import shorten
 
 from .clearing import PLACEHOLDER_TOKENS, call_label, is_placeholder, is_replaced, strike_edits
 from .invariants import changed_span, dropped_by_undo
@@ -224,7 +225,7 @@ def _beginning(blocks: tuple[Block, ...]) -> str:
     calls = [call_label(block) for block in blocks if isinstance(block, ToolUseBlock)]
     text = content_text(tuple(block for block in blocks if not isinstance(block, ToolUseBlock)))
     line = " ".join((text[:MAX_BEGINNING_SOURCE_CHARS] or ", ".join(calls)).split())
-    return line if len(line) <= MAX_BEGINNING_CHARS else f"{line[: MAX_BEGINNING_CHARS - 1]}…"
+    return shorten(line, MAX_BEGINNING_CHARS)
 
 
 def plan_drop(situation: Situation, name: str) -> Proposal | CannotChange:

@@ -60,8 +60,8 @@ DOORS = (
     "agent.extensions.plugins", "agent.extensions.skills", "agent.app", "agent.ui", "agent.commands",
     "agent.stream_protocol", "agent.cli",
 )  # fmt: skip
-# What doors themselves are made of, and the rooms within rooms that have a door of their own.
-OUTSIDE_DOORS = ("transcripts.lazy_door", "transcripts.patterns")
+# Modules that every room uses, and that belong to no contract.
+OUTSIDE_DOORS = ("transcripts.lazy_door", "transcripts.patterns", "transcripts.wording")
 HEAVY_LIBRARIES = {
     "acp": ("agent/acp/",),
     "anthropic": ("agent/model/anthropic/client.py",),

@@ -23,6 +23,7 @@ from tools.processes import CommandContext
 from tools.sandbox import BlockedAccess, UnblockDecision
 from transcripts import Block, ChannelBlock, Originals, StoredOutput, TextBlock, ToolKind, check_shape
 from transcripts.patterns import lazy_pattern
+from transcripts.wording import shorten
 
 from .spawning import SpawnRequest, SpawnResult
 from .user_answer import AskUser, PlanMode
@@ -356,9 +357,7 @@ def _problem_line(tool: Tool, wrong: WrongValue) -> str:
         if name in _PARAMETER_HINTS and tool.name == "bash":
             hint = f" To run it in another directory, {_PARAMETER_HINTS[name]}."
         return f"An unexpected parameter `{name}` was provided.{hint}"
-    given = repr(wrong.value)
-    shown = given if len(given) <= 80 else f"{given[:80]}…"
-    return f"The parameter `{name}` is {shown}: {wrong.reason}."
+    return f"The parameter `{name}` is {shorten(repr(wrong.value), 80)}: {wrong.reason}."
 
 
 def is_usable_schema(schema: Mapping[str, Any]) -> bool:

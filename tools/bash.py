@@ -30,6 +30,7 @@ from tools.processes import (
 from tools.sandbox import SupervisorLost
 from tools.text import NO_OUTPUT
 from transcripts import OutputsFolder
+from transcripts.wording import cause_of
 
 from .base import (
     Access,
@@ -131,7 +132,7 @@ async def _made_durable(result: ToolResult, spool: Spool) -> str | None:
     try:
         await asyncio.to_thread(OutputsFolder(spool.path.parent).sync, spool.path.name)
     except OSError as error:
-        return f"[{result.stored.path} may be incomplete on disk: {error.strerror or error}]"
+        return f"[{result.stored.path} may be incomplete on disk: {cause_of(error)}]"
     return None
 
 

@@ -26,6 +26,7 @@ from tools.processes import (
 )
 from tools.sandbox import BlockedAccess, SupervisorLost, UnblockDecision
 from transcripts import TextBlock
+from transcripts.wording import cause_of
 
 NOBODY = UnblockDecision("no", "no one can be asked")
 ADVICE = "Say what you need instead of working around the sandbox."
@@ -162,6 +163,6 @@ def _cannot_start(error: Exception, context: ToolContext) -> str:
     if isinstance(error, FileNotFoundError) and context.cwd.is_dir():
         return "bash was not found on PATH.\nThe user has to install it, or add its directory to PATH."
     if isinstance(error, OSError):
-        what = error.strerror or error
+        what = cause_of(error)
         return f"The command could not be started: {what}.\nTry a shorter command, or stop running ones."
     return f"{error}.\nTry again; if it fails again, tell the user."

@@ -35,11 +35,11 @@ from tools.text import (
     escaped_bytes,
     guess_codec,
     last_lines,
-    pluralize,
     printable,
     seems_binary,
     shown_chars,
 )
+from transcripts.wording import pluralize
 
 from .base import Advice, ToolResult, text_result
 

@@ -15,9 +15,9 @@ from functools import partial
 from time import thread_time
 from typing import NamedTuple
 
-from tools.text import pluralize
 from transcripts import INVISIBLE
 from transcripts.patterns import lazy_pattern
+from transcripts.wording import pluralize
 
 from .patch import added_omission, is_omission
 

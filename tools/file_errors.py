@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tools.files import one_line_path
 from tools.path_suggestions import suggestions
+from transcripts.wording import cause_of
 
 from .base import ToolError
 
@@ -57,6 +58,6 @@ def os_errors_explained(path: str, root: Path) -> Iterator[None]:
                 hint = "If it is a name pattern, glob finds the matching files."
                 tools = "glob"
             raise ToolError(f"File does not exist: {name}", remedy=hint, tools=tools) from error
-        other = (error.strerror or str(error), "Check it, then retry")
+        other = (cause_of(error), "Check it, then retry")
         what, advice = _ADVICE.get(error.errno or 0, other)
         raise ToolError(f"{name}: {what}.\n{advice}.") from error

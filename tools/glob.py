@@ -34,8 +34,9 @@ from tools.guarded import is_protected
 from tools.line_window import MAX_WINDOW_BYTES
 from tools.parameters import Arguments
 from tools.search import file_states, list_folder
-from tools.text import has_surrogate, mark_stray_bytes, pluralize
+from tools.text import has_surrogate, mark_stray_bytes
 from transcripts.patterns import lazy_pattern
+from transcripts.wording import pluralize
 
 from .base import SMALL_WINDOW_TOKENS, Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 

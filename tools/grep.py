@@ -23,7 +23,8 @@ from tools.search import (
     search_files,
     search_folder,
 )
-from tools.text import has_surrogate, mark_stray_bytes, pluralize, without_tags
+from tools.text import has_surrogate, mark_stray_bytes, without_tags
+from transcripts.wording import pluralize
 
 from .base import (
     SMALL_WINDOW_TOKENS,

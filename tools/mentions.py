@@ -24,9 +24,10 @@ from tools.line_window import MAX_WINDOW_LINES
 from tools.path_suggestions import suggestions
 from tools.read import folder_names, read_page
 from tools.search import regular_files
-from tools.text import is_plain, pluralize
+from tools.text import is_plain
 from transcripts import Block, ImageBlock, TextBlock, attached, content_text
 from transcripts.patterns import lazy_pattern
+from transcripts.wording import pluralize
 
 MAX_ATTACHED_TOKENS = 25_000  # of one file; the model can read the rest
 MAX_NAMED_ABSENT = 3  # mentions without a file that the notice names

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from tools.files import one_line_path
-from tools.text import pluralize, printable
+from tools.text import printable
+from transcripts.wording import pluralize
 
 from .base import ToolError, ToolResult, text_result
 

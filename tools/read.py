@@ -46,11 +46,11 @@ from tools.text import (
     cut_at_lines,
     decode_text,
     mark_stray_bytes,
-    pluralize,
     printable,
     without_tags,
 )
 from transcripts import ImageBlock, TextBlock
+from transcripts.wording import pluralize
 
 _MAX_SMALL_BYTES = 4 * 1024 * 1024  # of a file that is read whole
 _CELLS = (0, 0)  # instead of the lines shown: the cells of a notebook, not its JSON

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tools.text import pluralize
+from transcripts.wording import pluralize
 
 
 class SpawnRequest(Struct, frozen=True):

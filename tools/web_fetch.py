@@ -17,6 +17,7 @@ from tools.pdf_text import read_pdf
 from tools.processes import Spool
 from tools.text import printable
 from transcripts import OutputsFolder, StoredOutput, TextBlock, quoted
+from transcripts.wording import cause_of
 
 from .base import SMALL_WINDOW_TOKENS, Access, Tool, ToolCall, ToolContext, ToolError, ToolResult
 from .web import WebAddress, parse_address
@@ -102,7 +103,7 @@ def _pages(document: Document, call: ToolCall, abandoned: threading.Event) -> To
     try:
         path = OutputsFolder(context.outputs).write(f"{_output_name(call)}.pdf", document.content)
     except OSError as error:
-        raise ToolError(f"The PDF document cannot be saved: {error.strerror or error}.") from error
+        raise ToolError(f"The PDF document cannot be saved: {cause_of(error)}.") from error
     most = min(MAX_PAGE_BYTES, context.page_bytes())
     result = read_pdf(str(path), document.content, None, most, abandoned)
     text = context.masks.text("\n".join(each.text for each in result.content if isinstance(each, TextBlock)))

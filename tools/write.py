@@ -21,7 +21,8 @@ from tools.file_change import (
 from tools.files import load_file, one_line_path
 from tools.parameters import FileArguments
 from tools.patch import with_line_endings_of
-from tools.text import TextForm, pluralize, unify_newlines
+from tools.text import TextForm, unify_newlines
+from transcripts.wording import pluralize
 
 from .base import ToolAdvice, ToolContext, ToolError
 

@@ -22,6 +22,7 @@ from .facts import Fact, Metadata, Opened, User, name_of
 from .render_text import agent_label, agent_task, prompt_title
 from .session_lock import RECORDS_FOLDER, path_of
 from .stored_outputs import OUTPUTS_FOLDER
+from .wording import cause_of
 
 MAX_HEAD_BYTES = 1 << 21  # read from the beginning, to find the first prompt
 MAX_LISTING_BYTES = 64 << 20  # total size of the files that one listing reads whole
@@ -183,7 +184,7 @@ def transcript_files(project: Path) -> list[tuple[Path, os.stat_result]]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise Unreadable(f"cannot read {folder}: {error.strerror}") from error
+        raise Unreadable(f"cannot read {folder}: {cause_of(error)}") from error
     for path in (path for path in paths if path.name.endswith(".jsonl")):
         with suppress(OSError):  # it was removed in between
             if stat.S_ISREG((about := path.lstat()).st_mode):

@@ -30,6 +30,7 @@ from .errors import NoSuchSession, StoreError, TranscriptTooNew, Unreadable
 from .facts import FACT_TYPES, Compacted, Fact, Metadata, Opened, Result, Rewound, Undone, UnknownFact
 from .folding import Folded, fold, replace_facts
 from .storage.disk import DISK, Disk, opened_fd
+from .wording import cause_of
 
 MAX_LINE_BYTES = 1 << 28  # a longer line is not a fact: we write at most 50 MB
 _RESULT_HEAD = lazy_bytes_pattern(
@@ -179,7 +180,7 @@ def read_transcript(
     except OSError as error:
         if path.is_symlink():
             raise Unreadable(f"cannot read {path}: it is a symbolic link; give its target") from error
-        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
+        raise StoreError(f"cannot read {path}: {cause_of(error)}") from error
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from .load import LazyResults, read_transcript
 from .messages import typed_blocks
 from .render_text import block_text, content_text, fact_text
 from .stored_outputs import OutputsFolder
+from .wording import pluralize
 
 _RECALL_ID = lazy_pattern(r"r(\d{1,15})(?:\.(\d{1,9}))?(?:-r(\d{1,15}))?\Z|c(\d{1,15})\Z")
 MAX_FACT_CHARS = 4_000  # of one fact in a range; `r<seq>` returns the whole text
@@ -131,8 +132,7 @@ class Originals(Struct, frozen=True):
             return self._text(fact)
         blocks = fact.content if isinstance(fact, Result) else getattr(fact, "blocks", ())
         if int(block) >= len(blocks):
-            count = "1 block" if len(blocks) == 1 else f"{len(blocks)} blocks"
-            raise KeyError(f"unknown recall id {id}: r{fact.seq} has {count}")
+            raise KeyError(f"unknown recall id {id}: r{fact.seq} has {pluralize(len(blocks), 'block')}")
         return block_text(blocks[int(block)])
 
     def _whole_facts(self) -> Iterator[Fact]:

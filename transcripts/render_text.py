@@ -35,6 +35,7 @@ from .messages import (
 )
 from .stored_outputs import OutputsFolder
 from .tool_kinds import tool_kind
+from .wording import shorten
 
 MAX_TITLE_OF_SESSION_CHARS = 80  # of its first prompt
 MAX_SHOWN_CHARS = 20_000  # of one text in a Markdown or HTML export
@@ -189,7 +190,7 @@ def first_words(facts: Iterable[Fact]) -> str:
     """Return the beginning of a session's first prompt, on one line; "" if there is none."""
     prompts = (one for one in facts if isinstance(one, User) and one.source == "user")
     title = "".join(map(prompt_title, islice(prompts, 1)))
-    return title if len(title) <= MAX_TITLE_OF_SESSION_CHARS else f"{title[:MAX_TITLE_OF_SESSION_CHARS]}…"
+    return shorten(title, MAX_TITLE_OF_SESSION_CHARS)
 
 
 def is_harmless(found: re.Match[str]) -> bool:

@@ -12,6 +12,7 @@ from .load import KnownStart, LoadedTranscript, read_transcript
 from .load_cache import PIECE_BYTES, CachedEnd, link_pieces, read_known_start, write_pieces
 from .session_key import SessionKey
 from .store import Store, Warn
+from .wording import cause_of
 
 Stamp = tuple[int, ...]
 """Numbers that change with a file."""
@@ -56,7 +57,7 @@ class SessionFiles:
                 return
             is_foreign = self.key.is_from_elsewhere(path, start.size if start is not None else 0)
         except OSError as error:
-            raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
+            raise StoreError(f"cannot read {path}: {cause_of(error)}") from error
         if is_foreign:
             raise FromElsewhere(path.stem)
         self._own = stamp

@@ -28,6 +28,7 @@ from .session_key import SessionKey
 from .session_lock import new_sid, path_of
 from .storage.disk import DISK, Disk, opened_unread, read_regular
 from .view import to_json_bytes
+from .wording import cause_of, pluralize
 
 Warn = Callable[[str], None]
 
@@ -251,7 +252,7 @@ class Store:
         if self.failure:
             return
         folder = self.path.parent
-        why = getattr(error, "strerror", None) or str(error)
+        why = cause_of(error)
         self.failure = why
         number = getattr(error, "errno", None)
         advice = f"Check {folder}"
@@ -279,7 +280,7 @@ class Store:
 
 
 def _entries(count: int) -> str:
-    return "1 entry" if count == 1 else f"{count} entries"
+    return pluralize(count, "entry", "entries")
 
 
 def _saved_elsewhere(sid: str) -> list[Path]:

@@ -28,6 +28,7 @@ from agent.permissions import (
 )
 from agent.settings_files import MAX_SETTINGS_BYTES, claude_folder
 from transcripts.storage import read_regular
+from transcripts.wording import cause_of
 
 MANAGED_FOLDER = Path(
     "/Library/Application Support/ClaudeCode" if sys.platform == "darwin" else "/etc/claude-code"
@@ -75,7 +76,7 @@ def claude_rules(
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (OSError, ValueError, RecursionError) as error:
-            why = (isinstance(error, OSError) and error.strerror) or str(error)
+            why = cause_of(error)
             why = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else why
             text = f"cannot read {path}: {why}. It may deny something: correct or remove it."
             found.faults = (*found.faults, text)

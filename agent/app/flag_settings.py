@@ -13,6 +13,7 @@ from agent.errors import ConfigError, UsageError
 from agent.permissions import known_rules, mode_named
 from agent.settings_files import read_settings
 from transcripts.storage import read_regular
+from transcripts.wording import cause_of
 
 from .options import Options
 
@@ -91,7 +92,7 @@ def _text_of(path: Path) -> str:
     try:
         return read_regular(path.expanduser(), MAX_GIVEN_BYTES).decode("utf-8-sig", "replace")
     except OSError as error:
-        raise UsageError(f"cannot read the system prompt from {path}: {error.strerror}") from error
+        raise UsageError(f"cannot read the system prompt from {path}: {cause_of(error)}") from error
 
 
 def _object(text: str, folder: Path) -> dict[str, Any]:
@@ -107,7 +108,7 @@ def _object(text: str, folder: Path) -> dict[str, Any]:
         try:
             data = read_regular(path, MAX_GIVEN_BYTES).removeprefix(b"\xef\xbb\xbf")
         except OSError as error:
-            raise UsageError(f"{where}: {error.strerror}; pass a file or a JSON object") from error
+            raise UsageError(f"{where}: {cause_of(error)}; pass a file or a JSON object") from error
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:

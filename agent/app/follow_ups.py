@@ -7,11 +7,11 @@ import asyncio
 from msgspec.structs import replace
 
 from agent.events import Emit, Event, Notice, TurnFinished
-from agent.formatting import shorten
 from agent.loop import TurnContext, run_turn
 from agent.ports import HookEvent, Hooks
 from agent.session import Session, newest_answer
 from transcripts import ChannelBlock, TextBlock, hook_words
+from transcripts.wording import shorten
 
 from .structured_output import ANSWER_REMINDER, MAX_REMINDERS, StructuredOutput
 

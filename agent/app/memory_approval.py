@@ -10,7 +10,8 @@ from agent.extensions import Approvals, ProjectItem
 from agent.session import memory_above
 from agent.settings_files import claude_folder
 from tools.sandbox import short_path
-from tools.text import escaped, pluralize
+from tools.text import escaped
+from transcripts.wording import pluralize
 
 MEMORY_KIND = "memory file"  # of the items to approve
 

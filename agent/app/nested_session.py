@@ -41,7 +41,7 @@ from agent.session import Answer, Environment, Session, environment_context, new
 from compact import Spending, TokenCounter, call_label
 from tools.processes import BackgroundJob, command_runner
 from tools.spawning import SpawnRequest, SpawnResult
-from tools.text import pluralize, printable
+from tools.text import printable
 from transcripts import (
     Block,
     ChannelBlock,
@@ -57,6 +57,7 @@ from transcripts import (
     User,
     read_transcript,
 )
+from transcripts.wording import pluralize
 
 from .agent_fork import begin_fork, works_as_fork
 from .composition import Services

@@ -24,6 +24,7 @@ from tools.files import MAX_IMAGE_FILE_BYTES, BadImage, FileError, load_file, lo
 from tools.processes import filter_environment
 from transcripts import Block, ImageBlock, TextBlock
 from transcripts.storage import make_private_folders, replace_file
+from transcripts.wording import cause_of
 
 IMAGES_FOLDER = "images"  # for images from the clipboard, in the state directory
 
@@ -138,7 +139,7 @@ def _kept(data: bytes, folder: Path) -> Path:
             if old.stat().st_mtime < time.time() - 30 * 86_400:
                 old.unlink()
     except OSError as error:
-        raise NoImage(f"cannot write to {folder}: {error.strerror}") from error
+        raise NoImage(f"cannot write to {folder}: {cause_of(error)}") from error
     return path
 
 

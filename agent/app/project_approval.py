@@ -17,10 +17,9 @@ from agent.extensions.hooks import settings_items
 from agent.extensions.mcp import ServerFiles, mcp_items, user_server_items
 from agent.extensions.plugins import plugin_items
 from agent.extensions.skills import skill_items
-from agent.formatting import shorten
 from agent.menus import Menu, MenuRow
 from agent.ports import Chooser
-from tools.text import pluralize
+from transcripts.wording import cause_of, pluralize, shorten
 
 from .memory_approval import MEMORY_KIND, memory_items
 from .setup import RunSetup
@@ -87,7 +86,7 @@ def record_decision(approvals: Approvals, items: Sequence[ProjectItem], allowed:
     try:
         approvals.record(items, allowed)
     except OSError as error:
-        why = error.strerror or error
+        why = cause_of(error)
         text = f"cannot save the decision in {approvals.path}: {why}. It applies to this run only."
         emit(Notice(text, "warning"))
 

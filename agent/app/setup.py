@@ -17,6 +17,7 @@ from compact import CompactSettings
 from tools.files import path_outside
 from transcripts import SessionFiles, SessionKey
 from transcripts.secrets import SecretMasks, secret_values
+from transcripts.wording import cause_of
 
 from .config import Config
 from .options import Options
@@ -82,7 +83,7 @@ class RunSetup(Struct, frozen=True):
         try:
             return SessionKey.load(self.config.state_dir, self.folder)
         except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else error
+            why = cause_of(error)
             tell(
                 f"cannot store the key of sessions in {self.config.state_dir}: {why}. Later runs will ask "
                 "before they continue this session"

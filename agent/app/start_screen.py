@@ -11,14 +11,13 @@ from pathlib import Path
 
 from agent.events import Emit, Notice
 from agent.extensions import ProjectItem, ignored_by_place
-from agent.formatting import shorten
 from agent.ports import Status
 from agent.session import BranchWatch, unread_memory
 from agent.settings_files import claude_folder
 from agent.version import __version__, program_name
 from tools.sandbox import short_path
-from tools.text import pluralize
 from transcripts import ProjectRecords, format_age
+from transcripts.wording import pluralize, shorten
 
 from .composition import Services
 from .options import Options

@@ -31,7 +31,6 @@ from agent.errors import UsageError
 from tools.files import FileError, closing, safe_open
 from tools.processes import CommandContext, command_runner
 from tools.search import Checkout, GitFailed, run_git_script
-from tools.text import pluralize
 from transcripts import (
     RECORD_FOLDERS,
     RECORDS_FOLDER,
@@ -39,6 +38,7 @@ from transcripts import (
     ensure_private_folder,
     lock_holder,
 )
+from transcripts.wording import cause_of, pluralize
 
 GitRunner = Callable[[Path, str, Sequence[str]], Awaitable[str]]  # run_git_script for one context
 WORKTREES = Path(".makeroom", "worktrees")
@@ -401,7 +401,7 @@ async def _copy_included(git: GitRunner, worktree: Worktree) -> list[str]:
                 continue
             _copy_file(source, target)
         except OSError as error:
-            warnings.append(f"{name} was not copied to the worktree: {error.strerror}")
+            warnings.append(f"{name} was not copied to the worktree: {cause_of(error)}")
     return warnings
 
 

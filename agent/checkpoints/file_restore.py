@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tools.files import FOLDER_FLAGS, closing, safe_open
-from tools.text import pluralize
+from transcripts.wording import cause_of, pluralize
 
 from .change_log import FileChange
 from .content_store import ContentStore
@@ -113,7 +113,7 @@ def restore(checkpoints: Checkpoints, plan: list[RestoreStep], with_changed: boo
                     if step not in failures:
                         work(root_fd, step)
                 except OSError as error:
-                    failures[step] = error.strerror or str(error)
+                    failures[step] = cause_of(error)
     checkpoints.finish()
     return failures
 

@@ -33,8 +33,8 @@ from msgspec.structs import replace
 
 from tools.files import FileError, closing, is_temporary, read_at_most, safe_open
 from tools.search import FILE_CLOCK_NS, GitFailed, GitIndex, TrackedFiles
-from tools.text import pluralize
 from transcripts import without_garbage_collection
+from transcripts.wording import pluralize
 
 from .content_store import ContentStore
 from .large_contents import digest_of_file

@@ -19,8 +19,8 @@ from msgspec import Struct, field
 
 from tools.processes import CommandContext
 from tools.search import GitIndex
-from tools.text import pluralize
 from transcripts import RECORDS_FOLDER
+from transcripts.wording import pluralize
 
 from .change_log import ChangeLog, FileChange, OtherLogs, checkpoints_folder
 from .content_store import ContentStore

@@ -22,7 +22,8 @@ from agent.errors import UsageError
 from agent.extensions.agents import BUILTIN_AGENTS, AgentPlaces
 from agent.extensions.mcp import read_entry, with_project
 from tools.sandbox import short_path
-from tools.text import escaped, pluralize
+from tools.text import escaped
+from transcripts.wording import cause_of, pluralize
 
 from .arguments import parse
 from .command_words import asks_for_help
@@ -67,7 +68,7 @@ def import_all(agreed: bool) -> int:
         for offer in offers:
             offer.take()
     except OSError as error:
-        raise UsageError(f"cannot write {error.filename}: {error.strerror}") from error
+        raise UsageError(f"cannot write {error.filename}: {cause_of(error)}") from error
     return print_text(f"imported {pluralize(len(offers), 'item')}")
 
 

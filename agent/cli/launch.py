@@ -37,6 +37,7 @@ from tools.files import path_outside
 from tools.text import escaped
 from transcripts import RECORDS_FOLDER, StoreError, recover_transcripts
 from transcripts.secrets import SecretMasks, secret_values
+from transcripts.wording import cause_of
 
 from .command_words import write_refusal
 
@@ -132,7 +133,7 @@ def run_setup(options: Options) -> RunSetup:
     except OSError as error:
         where = options.folder or "the current directory"
         remedy = "" if options.folder else "; choose another with -C"
-        raise UsageError(f"cannot change to {where}: {error.strerror}{remedy}") from error
+        raise UsageError(f"cannot change to {where}: {cause_of(error)}{remedy}") from error
     for name in [name for name, value in os.environ.items() if not value.strip()]:
         if name.startswith("ANTHROPIC_"):  # the SDK reads them too, even if they are empty
             del os.environ[name]
@@ -169,7 +170,7 @@ def require_access(state_dir: Path) -> None:
         os.lstat(state_dir / "journals")
     except PermissionError as error:
         raise ConfigError(
-            f"cannot use {state_dir}: {error.strerror}; change the owner of the directory, or set"
+            f"cannot use {state_dir}: {cause_of(error)}; change the owner of the directory, or set"
             " XDG_STATE_HOME to another one"
         ) from error
     except OSError:
@@ -266,7 +267,7 @@ def begin_debug_log(path: str, masks: SecretMasks) -> None:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise UsageError(
-            f"cannot write the debug log {path}: {error.strerror}; choose another file"
+            f"cannot write the debug log {path}: {cause_of(error)}; choose another file"
         ) from error
     handler = logging.StreamHandler(os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace"))
     handler.setFormatter(MaskedFormatter(masks))

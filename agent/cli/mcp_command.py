@@ -51,7 +51,8 @@ from agent.extensions.mcp import (
     server_item,
     with_project,
 )
-from tools.text import escaped, pluralize
+from tools.text import escaped
+from transcripts.wording import cause_of, pluralize
 
 from .arguments import parse
 from .command_words import OneLineParser, asks_for_help
@@ -198,7 +199,7 @@ def _add(setup: RunSetup, given: argparse.Namespace, raw: Mapping[str, Any]) -> 
     try:
         replaced = store_server(setup, scope, given.name, raw)
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+        raise UsageError(f"cannot write {path}: {cause_of(error)}") from error
     print_text(f"{'replaced' if replaced else 'added'} {given.name} ({entry.kind}): {path}")
     # The program may be installed later, so the entry is kept.
     if missing := entry.problem or missing_requirement(entry, setup.environ, setup.folder):
@@ -259,7 +260,7 @@ def remove_server(setup: RunSetup, given: argparse.Namespace) -> int:
             if files.remove(scope, given.name):
                 return print_text(f"removed {given.name} from {files.path(scope)}")
         except OSError as error:
-            raise UsageError(f"cannot write {files.path(scope)}: {error.strerror}") from error
+            raise UsageError(f"cannot write {files.path(scope)}: {cause_of(error)}") from error
     entry = _known(setup, given.name)
     where = files.path(entry.scope) if entry.scope != "flag" else "--mcp-config"
     raise UsageError(f"cannot remove {given.name} there: it is configured in {where}")
@@ -318,7 +319,7 @@ def log_out_of(setup: RunSetup, given: argparse.Namespace) -> int:
     try:
         found = log_out(setup.config.state_dir, entry)
     except OSError as error:
-        raise UsageError(f"cannot delete {error.filename}: {error.strerror}") from error
+        raise UsageError(f"cannot delete {error.filename}: {cause_of(error)}") from error
     return print_text(f"logged out of {given.name}" if found else f"not logged in to {given.name}")
 
 

@@ -35,6 +35,7 @@ from tools.text import escaped
 from transcripts import Folded, Originals, ProjectRecords, StoreError, is_recall_id
 from transcripts.search import ProjectSearch, SearchHits
 from transcripts.secrets import SecretMasks, secret_values
+from transcripts.wording import cause_of
 
 from .command_words import OneLineParser, asks_for_help, to_count
 
@@ -142,7 +143,7 @@ def _answer_all(scope: RecallScope, file: str) -> int:
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
     except OSError as error:
-        raise ValueError(f"cannot read the queries from {file}: {error.strerror}") from error
+        raise ValueError(f"cannot read the queries from {file}: {cause_of(error)}") from error
     any_found = False
     for about in _queries(text):
         began = time.perf_counter()

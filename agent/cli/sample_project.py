@@ -12,6 +12,7 @@ from agent.app import Options
 from agent.errors import UsageError
 from tools.files import FOLDER_FLAGS, FileError, closing, safe_open
 from tools.search import Checkout
+from transcripts.wording import cause_of
 
 SAMPLE_FOLDER = "makeroom-sample"
 SAMPLE_FILES = {
@@ -103,11 +104,11 @@ def with_sample(options: Options) -> Options:
     try:
         make_sample(folder)
     except OSError as error:
-        raise UsageError(f"cannot create the sample project {folder}: {error.strerror}") from error
+        raise UsageError(f"cannot create the sample project {folder}: {cause_of(error)}") from error
     try:
         leave_out_of_git(folder.resolve())
     except OSError as error:
-        remark = f"cannot exclude {SAMPLE_FOLDER} from git: {error.filename}: {error.strerror}"
+        remark = f"cannot exclude {SAMPLE_FOLDER} from git: {error.filename}: {cause_of(error)}"
         options = replace(options, remarks=(*options.remarks, remark))
     except FileError as error:
         remark = f"cannot exclude {SAMPLE_FOLDER} from git: {str(error).splitlines()[0]}"

@@ -35,6 +35,7 @@ from transcripts.export import (
     write_private,
 )
 from transcripts.storage import make_private_folders
+from transcripts.wording import cause_of
 
 from .command_words import OneLineParser, asks_for_help
 from .recall_command import complain, environment_masks, print_text, run_recall
@@ -129,7 +130,7 @@ def export_session(words: list[str], folder: Path) -> int:
     except FileExistsError:
         return complain(f"cannot write {path}: the file exists; use another name")
     except OSError as error:
-        return complain(f"cannot write {path}: {error.strerror}")
+        return complain(f"cannot write {path}: {cause_of(error)}")
     return print_text(f"wrote {path.resolve()}")
 
 

@@ -27,7 +27,6 @@ from msgspec import Struct
 from agent.app import encoders
 from agent.model_port import ModelRequest, RequestSettings
 from compact import SummaryRequest, problems, summary_messages
-from tools.text import pluralize
 from transcripts import (
     NOTHING_SAID,
     RECORDS_FOLDER,
@@ -54,6 +53,7 @@ from transcripts import (
     fold,
     read_transcript,
 )
+from transcripts.wording import pluralize
 
 from .command_words import OneLineParser, asks_for_help
 from .recall_command import complain, print_text

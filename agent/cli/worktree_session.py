@@ -24,8 +24,9 @@ from agent.app import (
 from agent.errors import ChoiceCancelled, UsageError
 from agent.menus import question_menu
 from agent.ui import print_diff
-from tools.text import escaped, pluralize
+from tools.text import escaped
 from transcripts import RECORDS_FOLDER
+from transcripts.wording import pluralize
 
 from .session_choice import can_ask, choose_from
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from agent.app import Controller, overheads, start_command
 from agent.events import CommandOutput, ContextChart, Event, Notice
-from agent.formatting import format_count, shorten, whole_percent
+from agent.formatting import format_count, whole_percent
 from agent.loop import CompactionRequest, TurnContext, compact_context, off_loop, prompt_tokens, situation_of
 from agent.menus import Menu, MenuRow
 from agent.session import Session, fetch_deferred, note_news, record_opening
@@ -33,7 +33,6 @@ from compact import (
     summary_usage,
 )
 from tools.base import Tool
-from tools.text import pluralize
 from transcripts import (
     Compacted,
     Folded,
@@ -46,6 +45,7 @@ from transcripts import (
     is_recall_id,
 )
 from transcripts.patterns import lazy_pattern
+from transcripts.wording import pluralize, shorten
 
 from .costs import CACHE_MISSES
 from .running import usage_notice

@@ -11,8 +11,8 @@ from agent.formatting import format_duration, whole_percent
 from agent.model import OPENAI_URL
 from agent.session import Session
 from compact import BilledAgain, RequestBill
-from tools.text import pluralize
 from transcripts import Usage
+from transcripts.wording import pluralize
 
 from .running import usage_notice
 

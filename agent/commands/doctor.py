@@ -22,11 +22,11 @@ from agent.extensions import ignored_by_place
 from agent.shell import missing_programs
 from agent.version import __version__
 from tools.sandbox import short_path
-from tools.text import pluralize
 from transcripts import Failed
 from transcripts.export import write_private
 from transcripts.secrets import mask
 from transcripts.storage import make_private_folders
+from transcripts.wording import cause_of, pluralize
 
 from .extensions import active_hooks
 from .settings import setting_lines
@@ -201,7 +201,7 @@ def probe_server(address: str, environ: Mapping[str, str]) -> Finding:
     try:
         socket.create_connection((parts.hostname or "", port), 3.0).close()
     except OSError as error:
-        why = error.strerror or str(error)
+        why = cause_of(error)
         remedy = "check the network, and base_url in /config"
         return Finding("server", f"cannot connect to {shown}: {why}", remedy)
     return Finding("server", shown)

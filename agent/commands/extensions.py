@@ -12,12 +12,12 @@ from agent.extensions.agents import agents_section
 from agent.extensions.hooks import HOOK_KINDS, HookEntry
 from agent.extensions.plugins import Plugin
 from agent.extensions.skills import SkillKind, SkillLibrary
-from agent.formatting import format_count, shorten
+from agent.formatting import format_count
 from agent.loop import AGENT_TOPIC, Agent
 from agent.ports import HookEvent
 from tools.sandbox import short_path
-from tools.text import pluralize
 from transcripts.export import conversation_text
+from transcripts.wording import pluralize, shorten
 
 from .running import usage_notice
 from .screen import MAX_SUMMARY_CHARS, skill_help

@@ -10,9 +10,8 @@ from agent.app import Controller
 from agent.errors import UsageError
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions.mcp import McpServer, ServerFailed, log_in, open_browser
-from agent.formatting import shorten
 from agent.version import program_name
-from tools.text import pluralize
+from transcripts.wording import pluralize, shorten
 
 from .context import deferred_line
 from .running import usage_notice

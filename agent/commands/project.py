@@ -10,7 +10,7 @@ from pathlib import Path
 from agent.app import Controller
 from agent.checkpoints import differences
 from agent.events import CommandOutput, Event, Notice, ToolCallProgress, ToolCallStarted
-from agent.formatting import format_duration, shorten, unquoted, with_keys
+from agent.formatting import format_duration, unquoted, with_keys
 from agent.loop import memory_sent_below
 from agent.session import (
     chars_left,
@@ -29,8 +29,8 @@ from tools.base import Advice, ToolCall, ToolError, ToolInterrupted, ToolResult
 from tools.files import FileError, one_line_path
 from tools.guarded import MEMORY_NAMES
 from tools.processes import BackgroundJob, Inbox, command_runner, move_to_background
-from tools.text import pluralize
 from transcripts import DataTag, TextBlock, quoted
+from transcripts.wording import pluralize, shorten
 
 from .rewind import checkpoints_of, gaps_of, why_no_files
 from .running import usage_notice

@@ -25,15 +25,14 @@ from agent.checkpoints import (
     restore_rewind,
 )
 from agent.events import CommandOutput, Event, Notice, PromptRestored
-from agent.formatting import shorten
 from agent.menus import Menu, MenuRow, question_menu
 from agent.ports import Chooser
 from agent.session import fetch_deferred, show_rewound
 from tools.files import one_line_path
 from tools.search import run_git_script
-from tools.text import pluralize
 from transcripts import Folded, Prompt, Result, format_age, with_paste_labels
 from transcripts.search import short_sid
+from transcripts.wording import pluralize, shorten
 
 from .running import usage_notice
 from .table import usage_of

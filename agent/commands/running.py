@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, cast
 from agent.app import RunSetup
 from agent.errors import AgentError, UsageError, program_changed
 from agent.events import Emit, Event, Notice
-from agent.formatting import is_command, shorten
+from agent.formatting import is_command
 from agent.ports import Approver, Chooser
 from transcripts import StoreError
+from transcripts.wording import cause_of, shorten
 
 from .table import OTHER_AGENTS_COMMANDS, Command, command_function, find_command, usage_of
 
@@ -61,7 +62,7 @@ async def _run(controller: Controller, line: str) -> Event | None:
     try:
         return await command.run(controller, argument)
     except OSError as error:
-        reason = f"{error.filename}: {error.strerror}" if error.filename is not None else str(error)
+        reason = f"{error.filename}: {cause_of(error)}" if error.filename is not None else str(error)
     except (AgentError, StoreError) as error:
         reason = str(error)
         code = getattr(error, "code", code)

@@ -14,17 +14,18 @@ from pathlib import Path
 from agent.app import Controller
 from agent.errors import UsageError
 from agent.events import ClipboardCopy, CommandOutput, Event, Notice
-from agent.formatting import shorten, unquoted
+from agent.formatting import unquoted
 from agent.loop import show_resumed, tokens_when_cold
 from agent.menus import copy_menu, session_line, session_menu
 from agent.ports import Chooser
 from agent.session import answers_of
 from agent.version import program_name
 from tools.processes import filter_environment
-from tools.text import pluralize, printable
+from tools.text import printable
 from transcripts import Folded, FromElsewhere, Opened, Prompt, SessionInUse, SessionSummary
 from transcripts.export import conversation_text, export_text, write_private
 from transcripts.search import short_sid
+from transcripts.wording import cause_of, pluralize, shorten
 
 from .running import usage_notice
 from .table import usage_of
@@ -163,7 +164,7 @@ async def export_session(controller: Controller, argument: str) -> Event | None:
     except FileExistsError:
         return Notice(f"cannot write {path}: the file exists; use another name", "warning")
     except OSError as error:
-        return Notice(f"cannot write {path}: {error.strerror}", "error", code=1)
+        return Notice(f"cannot write {path}: {cause_of(error)}", "error", code=1)
     return Notice(f"wrote {path}")
 
 

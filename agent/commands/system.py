@@ -13,11 +13,12 @@ from pathlib import Path
 from agent.app import Controller, added_folders
 from agent.errors import ConfigError, UsageError
 from agent.events import CommandOutput, Event, Notice
-from agent.formatting import shorten, unquoted
+from agent.formatting import unquoted
 from agent.loop import SessionSandbox
 from agent.permissions import REACHING, parse_rules, reachable_hosts, sandbox_entries
 from tools.processes import CommandRunner, command_runner, listeners
 from tools.sandbox import SandboxLevel, SandboxProfile, short_path
+from transcripts.wording import cause_of, shorten
 
 from .running import usage_notice
 from .table import usage_of
@@ -208,7 +209,7 @@ async def _publish(runner: CommandRunner, port: int, outside: int) -> Event:
     try:
         await runner.published.publish(port, outside)
     except OSError as error:
-        reason = "it is in use" if error.errno == errno.EADDRINUSE else error.strerror or error
+        reason = "it is in use" if error.errno == errno.EADDRINUSE else cause_of(error)
         hint = f"choose another with /publish {port} as OTHER"
         return Notice(f"cannot open port {outside} of this machine: {reason}; {hint}", "error")
     missing = "" if port in await listeners(runner) else ", where no background command listens yet"

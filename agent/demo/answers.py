@@ -6,6 +6,7 @@ from pathlib import Path
 
 from transcripts.export import fenced
 from transcripts.patterns import lazy_pattern
+from transcripts.wording import pluralize
 
 from .conversation import Calls, Step, calls_in, is_continuation, own_text
 from .reading_run import find_progress, find_run
@@ -62,7 +63,7 @@ def describe_success(call: Step) -> str:
     """Describe the result of a successful call."""
     text = re.sub(r"(?m)^ *\d+\t", "", call.text) if call.tool == "read" else call.text
     lines = text.rstrip("\n").split("\n")
-    count = f"{len(lines)} line{'s' * (len(lines) != 1)}"
+    count = pluralize(len(lines), "line")
     match call.tool:
         case "read" if len(lines) == 1 and call.text.startswith(("[", "<")):  # no line of a file
             return f"I read `{call.path}`, but its text is no longer in the context."

@@ -15,6 +15,7 @@ from msgspec import Struct
 from tools.files import FileError, is_inside, opened_file, read_at_most
 from tools.guarded import is_protected
 from transcripts.storage import trusted_owners
+from transcripts.wording import cause_of
 
 if TYPE_CHECKING:
     from yaml import SafeLoader
@@ -72,7 +73,7 @@ def read_content(real: Path, max_bytes: int) -> bytes:
     except FileError as error:
         raise ValueError("it is not a regular file") from error
     except OSError as error:
-        raise ValueError(error.strerror or str(error)) from error
+        raise ValueError(cause_of(error)) from error
 
 
 def parse_markdown(data: bytes) -> Markdown:

@@ -13,8 +13,8 @@ from tools.base import ToolError, ToolInterrupted, text_result
 from tools.files import FileError
 from tools.processes import Inbox
 from tools.spawning import SpawnRequest, SpawnResult
-from tools.text import pluralize
 from transcripts import DataTag, TextBlock, quoted
+from transcripts.wording import pluralize
 
 MAX_AGENTS_AT_ONCE = 4
 MAX_AGENTS_OF_SESSION = 20

@@ -14,8 +14,8 @@ from agent.checkpoints import THEIRS, Checkpoints, FileChange
 from agent.events import Emit, Notice
 from tools.base import ToolContext, ToolResult
 from tools.search import run_git_script
-from tools.text import pluralize
 from transcripts import Result, TextBlock
+from transcripts.wording import pluralize
 
 _T = TypeVar("_T")
 SLOW_S = 1.0  # after which the user sees what a command waits for

@@ -60,6 +60,7 @@ from transcripts import (
     ToolResultBlock,
     hook_words,
 )
+from transcripts.wording import cause_of
 
 from .context import TurnContext
 from .cost_preview import LESS_NOW, show_cold_cost, why_cold
@@ -486,7 +487,7 @@ def _store_files(proposal: Proposal, context: TurnContext) -> str:
             masked = context.tool_context.masks.text(text)
             OutputsFolder(context.tool_context.outputs).write(name, masked.encode())
     except OSError as error:
-        return f"{error.strerror or error}, {context.tool_context.outputs}"
+        return f"{cause_of(error)}, {context.tool_context.outputs}"
     return ""
 
 

@@ -17,13 +17,13 @@ from msgspec.structs import replace
 
 from agent.errors import ModelError, program_changed
 from agent.events import Emit, Notice, ToolCallFinished, ToolCallProgress, ToolCallStarted
-from agent.formatting import shorten
 from agent.ports import HookEvent
 from agent.session import Session, note_news
 from compact import NeededText, joined_text
 from tools.base import Tool, ToolCall, ToolError, ToolInterrupted, ToolResult, text_result
 from tools.files import FileError
 from transcripts import ChannelBlock, Reply, Result, TextBlock, ToolUseBlock, replace_surrogates
+from transcripts.wording import shorten
 
 from .asking import ask_user
 from .call_permission import ParsedCall, Permission, ask_permission, parse_call

@@ -13,8 +13,8 @@ from msgspec import Struct
 from agent.errors import ModelError, PromptTooLong, program_changed, unexpected
 from agent.events import Emit, Notice, TurnFinished
 from agent.session import Session
-from tools.text import pluralize
 from transcripts import ChannelBlock, Reply
+from transcripts.wording import pluralize
 
 from .compaction import compact_if_due, compact_reactively
 from .context import TurnContext, TurnStopped

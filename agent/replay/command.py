@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from agent.replay.policies import PRICE_TIERS
 from compact import TokenCounter
-from tools.text import pluralize
 from transcripts.importers import UnreadableRecording, describe_skipped, import_session
+from transcripts.wording import cause_of, pluralize
 
 from .comparisons import comparison_planner
 from .figures import Run, as_json, as_markdown
@@ -187,7 +187,7 @@ def read_recordings(
         except FileNotFoundError:
             troubles.append(f"cannot read {path}: no such file")
         except OSError as error:
-            troubles.append(f"cannot read {path}: {error.strerror}")
+            troubles.append(f"cannot read {path}: {cause_of(error)}")
         except UnreadableRecording as error:
             troubles.append(f"cannot read {path}: {error}")
         except _DEFECTS as error:
@@ -298,7 +298,7 @@ def _check_writable(path: Path) -> None:
         if path.name != "-":
             path.touch()
     except OSError as error:
-        raise ReplayUsageError(f"cannot write to {path.parent}: {error.strerror}") from error
+        raise ReplayUsageError(f"cannot write to {path.parent}: {cause_of(error)}") from error
 
 
 def _show_progress(done: int, of: int) -> None:

@@ -10,6 +10,8 @@ from itertools import cycle
 from pathlib import Path
 from string import Template
 
+from transcripts.wording import pluralize
+
 from .figures import FIGURE_ROWS, ReplayFigures, Run, figures_by_policy
 
 CHART_WIDTH = 640
@@ -21,8 +23,8 @@ def html_page(runs: Sequence[Run], tier: str, window: int) -> str:
     files = list(dict.fromkeys(run.file for run in runs))
     body = [
         "<h1>Replay: cost of each policy</h1>",
-        f"<p>Cost relative to no compaction, at {escape(tier)} prices. {len(files)} "
-        f"session{'s' if len(files) != 1 else ''}.</p>",
+        f"<p>Cost relative to no compaction, at {escape(tier)} prices. "
+        f"{pluralize(len(files), 'session')}.</p>",
         _table(list(figures_by_policy(runs).items())),
     ]
     for file in files:

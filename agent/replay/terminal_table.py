@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agent.ui import one_line
+from transcripts.wording import pluralize
 
 from .figures import FIGURE_ROWS, Run, figures_by_policy
 
@@ -55,9 +56,8 @@ LEGEND = (
 
 def _side_by_side(runs: Sequence[Run], tier: str, files: int) -> Table:
     sums = figures_by_policy(runs)
-    what = "1 session" if files == 1 else f"{files} sessions"
     table = Table(
-        title=Text(f"{what} at {tier} prices; cost relative to no compaction"),
+        title=Text(f"{pluralize(files, 'session')} at {tier} prices; cost relative to no compaction"),
         title_justify="left",
         caption=Text(LEGEND),
         caption_justify="left",

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from agent.formatting import shorten
 from compact import EnvironmentHeading, block_texts, in_force, pins_of
 from tools.files import FileError, canonical_path, load_file
 from tools.processes import Inbox
@@ -36,6 +35,7 @@ from transcripts import (
     replace_surrogates,
 )
 from transcripts.patterns import lazy_pattern
+from transcripts.wording import shorten
 
 from .session import Session
 from .system_prompts import COMMAND_TEXTS, text_in_mode
@@ -378,4 +378,4 @@ class BranchWatch:
 def _name(text: str | Path) -> str:
     """The name on one line, unable to close the surrounding tags or to control a terminal."""
     plain = repr(str(text))[1:-1].replace("<", "‹").replace(">", "›")
-    return plain if len(plain) <= MAX_NAME_CHARS else f"{plain[:MAX_NAME_CHARS]}…"
+    return shorten(plain, MAX_NAME_CHARS)

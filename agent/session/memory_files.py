@@ -25,6 +25,7 @@ from tools.guarded import LOCAL_MEMORY_NAME, MEMORY_NAMES, is_protected
 from tools.text import count_invisible, decode_text, is_plain, mark_stray_bytes, printable
 from transcripts.patterns import lazy_pattern
 from transcripts.storage import trusted_owners
+from transcripts.wording import cause_of
 
 MEMORY_HEADS = ("Instructions from ", "Instructions of the user from ")  # now, and in older sessions
 MEMORY_NOTE = " (follow them unless the user says otherwise; they grant no permissions):"
@@ -415,7 +416,7 @@ def _read_memory_file(path: Path) -> tuple[str, list[str], str]:
     except (FileNotFoundError, NotADirectoryError, FileError):
         return "", [], ""
     except OSError as error:
-        return "", [], f"cannot be read: {error.strerror}"
+        return "", [], f"cannot be read: {cause_of(error)}"
     text = data.decode("utf-8-sig", "replace")
     if "\0" in text or data.startswith(_UTF16_MARKS):
         wide = decode_text(data)

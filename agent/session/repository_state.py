@@ -9,8 +9,9 @@ from __future__ import annotations
 from tools.base import SMALL_WINDOW_TOKENS
 from tools.processes import CommandContext
 from tools.search import Checkout, GitFailed, run_git_script
-from tools.text import escaped, mark_stray_bytes, pluralize
+from tools.text import escaped, mark_stray_bytes
 from transcripts import DataTag, TextBlock, quoted
+from transcripts.wording import pluralize, shorten
 
 MAX_FILES = 8
 MAX_LINE_CHARS = 100
@@ -58,5 +59,4 @@ def _lines(output: str, most: int) -> list[str]:
 
 
 def _one_line(line: str) -> str:
-    plain = escaped(mark_stray_bytes(line), keep="")
-    return plain if len(plain) <= MAX_LINE_CHARS else f"{plain[:MAX_LINE_CHARS]}…"
+    return shorten(escaped(mark_stray_bytes(line), keep=""), MAX_LINE_CHARS)

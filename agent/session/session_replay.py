@@ -18,7 +18,6 @@ from agent.events import (
     PromptReplayed,
     ToolCallFinished,
 )
-from agent.formatting import shorten
 from compact import compaction_notice, is_announced
 from tools.base import Tool, ToolError
 from transcripts import (
@@ -33,6 +32,7 @@ from transcripts import (
     unquoted_data,
     with_paste_labels,
 )
+from transcripts.wording import shorten
 
 from .session import Session
 

@@ -66,6 +66,8 @@ from typing import NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from transcripts.wording import shorten
+
 from .grammar import read_shell_text
 from .launched_commands import (
     MAKEFILES,
@@ -165,7 +167,7 @@ class Invocation(Struct, frozen=True):
         if is_given and not any("<" in each.operator for each in self.redirects):
             words.append("<< …")  # a here-document or here-string
         text = " ".join(words)
-        return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
+        return shorten(text, max_chars)
 
 
 def _shown_word(word: str) -> str:

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from tools.text import pluralize
 from transcripts.export import DiffRow, read_diff
+from transcripts.wording import pluralize
 
 from .code_colours import coloured
 from .segment_lines import filled, segment_line

@@ -10,8 +10,8 @@ from prompt_toolkit.application.current import get_app
 from prompt_toolkit.layout import BufferControl
 
 from agent.app import RunSetup
-from tools.text import pluralize
 from transcripts.patterns import lazy_pattern
+from transcripts.wording import pluralize
 
 from .approval import full_question
 from .input_drawing import move_by_row

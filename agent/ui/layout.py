@@ -14,6 +14,7 @@ from prompt_toolkit.layout.processors import HighlightIncrementalSearchProcessor
 
 from agent.formatting import format_count, whole_percent, with_keys
 from agent.ports import Status
+from transcripts.wording import pluralize
 
 from .approval import draw_approval
 from .approval_answers import ApprovalChoice
@@ -164,8 +165,8 @@ def _status_parts(status: Status, queued: int) -> list[_StatusPart]:
         (3, "dim", cost),
         (1, mode_role, mode),
         (2, "accent", f"{queued} queued" if queued else ""),
-        (2, "accent", f"{status.jobs} job{'s' * (status.jobs > 1)}" if status.jobs else ""),
-        (2, "accent", f"{status.agents} agent{'s' * (status.agents > 1)}" if status.agents else ""),
+        (2, "accent", pluralize(status.jobs, "job") if status.jobs else ""),
+        (2, "accent", pluralize(status.agents, "agent") if status.agents else ""),
         (
             1,
             "warning",

@@ -12,8 +12,9 @@ from msgspec import Struct, field
 
 from agent import events
 from agent.formatting import format_count, format_duration
-from tools.text import as_drawn, pluralize
+from tools.text import as_drawn
 from transcripts import tool_kind
+from transcripts.wording import pluralize
 
 from .markdown_stream import table_head, with_table_rule
 from .render import BRANCH, MIN_SHOWN_SECONDS, below_title, call_rows, render_markdown

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from prompt_toolkit.history import History
 
-from tools.text import pluralize
 from transcripts.storage import append_line, make_private_folders, opened_regular, project_key
+from transcripts.wording import pluralize
 
 from .paste_chips import Pastes
 

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from agent import events
 from agent.formatting import format_duration
-from tools.text import pluralize
 from transcripts import Result, TextBlock, tool_kind
 from transcripts.patterns import lazy_pattern
+from transcripts.wording import pluralize
 
 from .context_chart import render_context_chart
 from .file_links import file_link

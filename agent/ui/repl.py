@@ -13,8 +13,8 @@ from typing import Any
 from agent import events
 from agent.app import RunSetup
 from agent.errors import program_changed
-from agent.formatting import shorten
 from agent.ports import Factory
+from transcripts.wording import shorten
 
 from .approval import question_head
 from .key_bindings import build_key_bindings

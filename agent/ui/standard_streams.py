@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, TextIO
 from unicodedata import normalize
 
-from tools.text import decode_text, mark_stray_bytes, pluralize
+from tools.text import decode_text, mark_stray_bytes
+from transcripts.wording import pluralize
 
 from .terminal_text import cell_width, write_fully
 

@@ -6,8 +6,9 @@ import asyncio
 import codecs
 from collections.abc import Callable
 
-from tools.text import pluralize, printable
+from tools.text import printable
 from transcripts import DataTag, TextBlock, quoted
+from transcripts.wording import pluralize
 
 from .inbox import Inbox
 from .output_text import from_first_character

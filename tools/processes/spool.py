@@ -15,6 +15,7 @@ from typing import BinaryIO
 from transcripts import OutputsFolder, StoredOutput
 from transcripts.secrets import SecretMasks, StreamRedactor
 from transcripts.storage import read_pieces
+from transcripts.wording import cause_of
 
 MAX_OUTPUT_BYTES = 50 * 1024 * 1024  # of one command, which is ended if it writes more
 MAX_UNFILED_BYTES = 128 * 1024  # without a file before the end
@@ -94,7 +95,7 @@ class Spool:
             OutputsFolder(self.path.parent).make()
             self._file = self._create_file()
         except OSError as error:
-            self.error = f"{error.strerror or error}"
+            self.error = cause_of(error)
             return
         self._write(bytes(self._tail))
 
@@ -119,7 +120,7 @@ class Spool:
                 self.written += count
                 data = data[count:]
         except OSError as error:
-            self.error = f"{error.strerror or error}"
+            self.error = cause_of(error)
             self._close_file()
 
     def _close_file(self) -> None:

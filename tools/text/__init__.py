@@ -19,6 +19,6 @@ __getattr__ = lazy_door(
             "TextForm decode_text guess_codec has_surrogate mark_stray_bytes seems_binary unify_newlines"
         ),
         "shortening": "NO_OUTPUT cut_around cut_at_lines last_lines shown_chars",
-        "words": "pluralize word_set",
+        "words": "word_set",
     },
 )

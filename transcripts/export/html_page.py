@@ -36,6 +36,7 @@ from ..render_text import (
     shortened,
     utc_time,
 )
+from ..wording import pluralize
 from .code_languages import is_quickly_coloured
 from .formats import began_at
 from .size_chart import compaction_words, size_chart
@@ -94,7 +95,7 @@ def _about(folded: Folded) -> str:
         return ""
     prompts = sum(isinstance(fact, User) and fact.source == "user" for fact in folded.facts)
     numbers = {"prompt": prompts, "compaction": len(folded.compactions)}
-    counts = ", ".join(f"{number} {what}{'' if number == 1 else 's'}" for what, number in numbers.items())
+    counts = ", ".join(pluralize(number, what) for what, number in numbers.items())
     counts += f" ({undone} undone)" if (undone := len(folded.undone)) else ""
     place = f"{_html(opened.model)} in <code>{_html(opened.folder)}</code>"
     return f"<p class=about>{place}, {utc_time(began_at(folded))}, {counts}</p>"

@@ -17,6 +17,7 @@ from ..facts import Result
 from ..messages import ADDED_TAGS, ToolUseBlock
 from ..render_text import format_age
 from ..storage.disk import read_regular
+from ..wording import shorten
 from .ranking import Found
 
 MAX_EXCERPT_LINE_CHARS = 160  # of a line of an excerpt
@@ -64,7 +65,7 @@ class Hit(Struct, frozen=True):
         state += ", rewound" if self.rewound else ""
         state += f", from character {self.offset:,}" if self.offset else ""
         state += {True: ", file changed since", False: ", file unchanged", None: ""}[self.changed]
-        title = f'in "{_cut(self.title, MAX_TITLE_CHARS)}"' if self.title else ""
+        title = f'in "{shorten(self.title, MAX_TITLE_CHARS)}"' if self.title else ""
         if not columns:
             return [
                 "  ".join(filter(None, (f"{place}{self.kind}{state}", title))),
@@ -73,7 +74,7 @@ class Hit(Struct, frozen=True):
         kind = _cut_call(self.kind, max(MIN_KIND_CHARS, columns - len(place) - len(state)))
         room = columns - len(INDENT)
         first = [_cut_around(line, self.match, room) for line in self.excerpt[:1]]
-        below = (_cut(line, room) for line in (title, *first, *self.excerpt[1:]) if line)
+        below = (shorten(line, room) for line in (title, *first, *self.excerpt[1:]) if line)
         return [f"{place}{kind}{state}", *map(_indented, below)]
 
     def to_json(self, now: float) -> dict[str, Any]:
@@ -152,18 +153,14 @@ def _call_label(call: ToolUseBlock, folder: str) -> str:
     text = next(texts, "")[:320]
     if folder:
         text = text.replace(f"{folder}/", "")
-    return f"{call.name} {_cut(' '.join(text.split()), MAX_CALL_CHARS)}".strip()
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return f"{call.name} {shorten(' '.join(text.split()), MAX_CALL_CHARS)}".strip()
 
 
 def _cut_call(kind: str, most: int) -> str:
     """Return a label cut to length, keeping the end of the path of a call."""
     words, _, path = kind.rpartition(" ")
     if len(kind) <= most or "/" not in path or len(words) + 12 > most:
-        return _cut(kind, most)
+        return shorten(kind, most)
     return f"{words} …{path[len(words) + 2 - most :]}"
 
 
@@ -202,15 +199,15 @@ def _excerpt(text: str, start: int) -> tuple[int, list[str]]:
     lines = (" ".join(line.split()) for line in text[begin : begin + 20 * MAX_EXCERPT_LINE_CHARS].split("\n"))
     shown = (line for line in lines if any(map(str.isalpha, line)) and line.strip("</>") not in ADDED_TAGS)
     different = dict.fromkeys(shown)  # a reply may repeat what was thought before it
-    return len(before), [_cut(line, MAX_EXCERPT_LINE_CHARS) for line in islice(different, 2)]
+    return len(before), [shorten(line, MAX_EXCERPT_LINE_CHARS) for line in islice(different, 2)]
 
 
 def _cut_around(line: str, match: int, most: int) -> str:
     """Return a line cut to length at both ends, so that the match stays."""
     if match + MIN_MATCH_CHARS <= most:
-        return _cut(line, most)
+        return shorten(line, most)
     begin = line.rfind(" ", 0, match - most // 3) + 1
-    return f"…{_cut(line[begin:], most - 1)}"
+    return f"…{shorten(line[begin:], most - 1)}"
 
 
 def _has_changed(project: Path, folder: str, path: object, sha256: object) -> bool | None:

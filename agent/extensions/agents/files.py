@@ -20,6 +20,7 @@ from agent.extensions.ignored import IgnoredPart, ignored_fields
 from agent.extensions.plugins import Plugin
 from agent.session import repository_folders
 from agent.settings_files import claude_folder, home_folder
+from transcripts.wording import cause_of
 
 from .builtin import BUILTIN_AGENTS
 from .definitions import IGNORED_FIELDS, AgentDefinition, given_agents, read_agent
@@ -168,8 +169,7 @@ def _read_file(
         content = read_content(judged_path(path, top), MAX_MARKDOWN_BYTES)
         yield AgentFile(path, content, plugin=plugin)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        ignored.append(IgnoredPart(path, "agent", reason or str(error)))
+        ignored.append(IgnoredPart(path, "agent", cause_of(error)))
 
 
 def _markdown_below(folder: Path) -> Iterator[Path]:

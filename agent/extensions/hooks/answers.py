@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from agent.formatting import shorten
 from agent.ports import HookAnswer, HookEvent
 from tools.text import printable
+from transcripts.wording import shorten
 
 from .entries import HookEntry
 

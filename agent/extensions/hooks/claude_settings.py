@@ -18,10 +18,11 @@ from agent.errors import ConfigError
 from agent.extensions.approvals import Approvals, ProjectItem
 from agent.extensions.ignored import IgnoredPart
 from agent.settings_files import claude_folder, read_settings
-from tools.text import escaped, pluralize, printable
+from tools.text import escaped, printable
 from transcripts.patterns import lazy_pattern
 from transcripts.secrets import secret_values
 from transcripts.storage import is_foreign, read_regular
+from transcripts.wording import pluralize
 
 from .entries import HookEntry
 from .file_digest import named_files

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from agent.errors import UsageError
 from transcripts.storage import make_private_folders, read_regular, replace_file
+from transcripts.wording import cause_of
 
 from .entries import RawEntry, ServerEntry, is_flat, read_entry, servers_in, with_project
 
@@ -178,7 +179,7 @@ def _described(path: Path, error: Exception) -> str:
 def _reason(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"not valid JSON ({error})"
-    return str(error.strerror if isinstance(error, OSError) and error.strerror else error)
+    return cause_of(error)
 
 
 def _write(path: Path, data: Mapping[str, Any]) -> None:

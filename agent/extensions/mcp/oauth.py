@@ -21,6 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from agent.version import __version__
 from transcripts.storage import make_private_folders, read_regular, replace_file
+from transcripts.wording import cause_of
 
 from .entries import ServerEntry
 from .failures import NeedsLogin, ServerFailed
@@ -235,7 +236,7 @@ async def log_in(state_dir: Path, entry: ServerEntry, show: ShowAddress) -> None
     try:
         await callback.listen(port if isinstance(port, int) else 0)
     except OSError as error:
-        raise ServerFailed(f"cannot listen for the login: {error.strerror}") from error
+        raise ServerFailed(f"cannot listen for the login: {cause_of(error)}") from error
     try:
         store.forget()
         if isinstance(settings.get("clientId"), str):
@@ -246,7 +247,7 @@ async def log_in(state_dir: Path, entry: ServerEntry, show: ShowAddress) -> None
         if "tokens" not in store.load():
             raise ServerFailed("the server does not require a login")
     except OSError as error:
-        raise ServerFailed(f"{store.path}: {error.strerror}") from error
+        raise ServerFailed(f"{store.path}: {cause_of(error)}") from error
     finally:
         callback.close()
 

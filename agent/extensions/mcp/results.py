@@ -18,6 +18,7 @@ from tools.processes import Spool
 from tools.text import cut_at_lines, printable
 from transcripts import Block, OutputsFolder, StoredOutput, TextBlock
 from transcripts.secrets import SecretMasks
+from transcripts.wording import cause_of
 
 from .entries import ServerEntry
 
@@ -162,7 +163,7 @@ def _from_base64(data: str, kind: str, place: ResultPlace, number: int) -> str |
     try:
         OutputsFolder(path.parent).write(path.name, raw)
     except OSError as error:
-        return f"[{kind}, {len(raw):,} bytes: cannot be saved ({error.strerror})]"
+        return f"[{kind}, {len(raw):,} bytes: cannot be saved ({cause_of(error)})]"
     return f"[{kind}, {len(raw):,} bytes: {place.shown(path)}]"
 
 

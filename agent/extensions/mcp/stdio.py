@@ -12,6 +12,7 @@ from typing import Any
 from tools.files import is_inside, path_outside
 from tools.processes import exit_code
 from tools.sandbox import CommandHandle, SupervisorLost
+from transcripts.wording import cause_of
 
 from .entries import PROJECT_VARIABLE, ServerEntry
 from .failures import ConnectionLost, ServerFailed
@@ -181,7 +182,7 @@ async def open_stdio(
     try:
         pid = await command.pid
         if isinstance(pid, OSError):
-            raise ServerFailed(f"{entry.command} cannot be started: {pid.strerror}")
+            raise ServerFailed(f"{entry.command} cannot be started: {cause_of(pid)}")
         end.setblocking(False)
         reader, writer = await asyncio.open_unix_connection(sock=end)
     except BaseException:

@@ -23,8 +23,9 @@ from msgspec.structs import replace
 
 from agent.extensions.approvals import ProjectItem
 from agent.extensions.hooks import HookEntry, HookTable
-from tools.text import escaped, pluralize, printable
+from tools.text import escaped, printable
 from transcripts.storage import read_regular
+from transcripts.wording import pluralize
 
 MAX_FILES = 2_000  # of one kind
 MAX_FILE_BYTES = 1024 * 1024

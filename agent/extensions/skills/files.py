@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from agent.extensions.frontmatter import Markdown, judged_path, read_head
 from agent.extensions.ignored import IgnoredPart, ignored_fields
 from agent.extensions.plugins import Plugin
+from transcripts.wording import cause_of
 
 from .places import Scope, SkillKind, SkillPlace
 
@@ -96,7 +97,7 @@ def read_skills(place: SkillPlace, unusable: list[IgnoredPart]) -> Iterator[Skil
         try:
             yield skill_of(read_head(judged_path(path, place.top)), path, place)
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+            reason = cause_of(error)
             unusable.append(IgnoredPart(path, place.kind, str(reason)))
 
 
@@ -219,7 +220,7 @@ def _listed(folder: Path, unusable: list[IgnoredPart]) -> list[str]:
     try:
         names = sorted(each.name for each in folder.iterdir() if not each.name.startswith("."))
     except OSError as error:
-        unusable.append(IgnoredPart(folder, "entries", error.strerror or str(error)))
+        unusable.append(IgnoredPart(folder, "entries", cause_of(error)))
         return []
     if len(names) > MAX_FILES:
         unusable.append(IgnoredPart(folder, "entries", f"only {MAX_FILES:,} of its {len(names):,} are read"))

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from tools.files import FOLDER_FLAGS, closing
-from tools.text import pluralize
+from transcripts.wording import pluralize
 
 from .git_files import (
     ALTERNATES,

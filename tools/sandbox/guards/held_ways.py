@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tools.files import FOLDER_FLAGS, closing, one_line_path, safe_open
+from transcripts.wording import cause_of
 
 from .git_backup import BY_WHOM
 
@@ -89,7 +90,7 @@ class HeldWays:
             with closing(safe_open(str(way.parent), FOLDER_FLAGS)) as here:
                 replaced = _put_aside(way.name, here) if is_gone else self._exchange(way, here, state)
         except OSError as error:
-            return f"[{BY_WHOM} {what}, which could not be undone: {error.strerror}]"
+            return f"[{BY_WHOM} {what}, which could not be undone: {cause_of(error)}]"
         done = "it no longer exists" if is_gone else "moved back"
         now = f"; what was in its place is now {one_line_path(replaced)}" if replaced else ""
         return f"[{BY_WHOM} {what}: {done}{now}]"

@@ -28,6 +28,7 @@ from tools.guarded import named_by_git
 from tools.sandbox.blocked_access import short_path
 from transcripts import RECORDS_FOLDER
 from transcripts.storage import project_key
+from transcripts.wording import cause_of
 
 from .git_backup import BY_WHOM, GitBackup
 from .guarded_state import (
@@ -406,7 +407,7 @@ class _Undo(Struct, frozen=True):
             kept = self._keep(change.path, new) if new is not None else ""
             undone = self._at(change.path, lambda above, last: _write(above, last, old))
         except OSError as error:
-            return f"[{BY_WHOM} {change.what} {name}, which could not be restored: {error.strerror}]"
+            return f"[{BY_WHOM} {change.what} {name}, which could not be restored: {cause_of(error)}]"
         done = "restored" if undone else "too large to restore"
         verb = "created" if change.what == "new" else change.what
         return f"[{BY_WHOM} {verb} {name}: {'removed' if old is None else done}{kept}]"
