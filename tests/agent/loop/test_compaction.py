@@ -19,6 +19,7 @@ from agent.loop.compaction import (
     SUMMARY_FOLLOWS,
     TOO_LARGE,
     CompactionRequest,
+    _counted_tokens,
     compact_context,
     live_state,
     off_loop,
@@ -37,13 +38,16 @@ from tests.narrowing import block_text, present
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says
+from tests.tables import each_row
 from tools import ask_user, exit_plan
 from tools.base import ToolResult, text_result
-from transcripts.facts import Compacted, Failed, RequestSent
+from transcripts.facts import Compacted, Failed, RequestSent, User
 from transcripts.folding import fold
 from transcripts.messages import ChannelBlock, TextBlock, hook_words
 from transcripts.secrets.masking import SecretMasks
 
+from .test_background_summary import is_summary_request
+from .test_cost_preview import NOW, CountingModel, resume
 from .world import World, world
 
 LONG = "a sentence that says something. " * 1_200
@@ -261,6 +265,39 @@ def test_an_automatic_summary_that_fails_is_a_warning_and_the_turn_continues(tmp
     with loud(SUMMARY, tmp_path, call, call, USELESS, "done") as w:
         assert w.run().reason == "done"
         assert w.told(Notice) == [Notice(f"[auto compact] summary: {FAILED}", "warning")]
+
+
+def test_a_summary_is_asked_for_four_times_if_the_service_is_overloaded(tmp_path: Path) -> None:
+    call = Answer([calls("echo")])
+    with loud(SUMMARY, tmp_path, call, call, "done") as w:
+        w.server.faults.add(Fault("status", status=529, times=None, when=is_summary_request))
+        assert w.run().reason == "done"
+        sent = [
+            fact for fact in w.record.facts if isinstance(fact, RequestSent) and fact.trigger == "summary"
+        ]
+        assert [fact.attempt for fact in sent] == [1, 2, 3, 4]
+
+
+@each_row(
+    "before, new, counted, tokens, asked",
+    [
+        (40_000, 60_000, 120_000, 180_000, 1),
+        (40_000, 60_000, None, 0, 1),
+        (40_000, 53_000, 120_000, 0, 0),  # the prompt is too small to be counted
+        (100_000, 14_000, 90_000, 240_000, 1),
+        (100_000, 13_000, 90_000, 0, 0),  # little of it is new
+    ],
+)
+def test_the_new_part_of_a_large_prompt_is_counted_by_the_server(
+    before: int, new: int, counted: int | None, tokens: int, asked: int, tmp_path: Path
+) -> None:
+    """The model has 1.5 tokens for each of our count, and a window of 200,000; frames take up to 200."""
+    with world([], tmp_path) as w:
+        added = User(5, NOW, (TextBlock("on"),), (new,))
+        session = resume(w, added, prompt=round(1.5 * before), raw=before)
+        model = w.context.model = CountingModel(counted)
+        assert abs(asyncio.run(_counted_tokens(session, w.context)) - tokens) <= 200
+        assert model.asked == asked
 
 
 def test_the_state_beside_the_conversation_names_the_mode_and_where_commands_run(tmp_path: Path) -> None:

@@ -32,14 +32,24 @@ SAID: tuple[Block, ...] = (TextBlock("done"),)
 THOUGHT: tuple[Block, ...] = (ThinkingBlock("so", "signature"), TextBlock("done"))
 
 
-def resume(made: World, *later: Fact, model: str = HERE, age: float = 0.0, prompt: int = 50_000) -> Session:
-    """Return a session with one answered prompt and later facts, to be continued with a model."""
+def resume(
+    made: World,
+    *later: Fact,
+    model: str = HERE,
+    age: float = 0.0,
+    prompt: int = 50_000,
+    raw: int = 0,
+) -> Session:
+    """Return a session with one answered prompt and later facts, to be continued with a model.
+
+    The API counted `prompt` tokens in the prompt, and we counted `raw` (0: that was not recorded).
+    """
     settings = made.context.settings
     made.context.settings = replace(settings, model=model)
     facts = [
         Opened(1, NOW, settings.system, settings.tools, HERE),
-        User(2, NOW, (TextBlock("go"),), (1,)),
-        RequestSent(3, NOW - age, "turn"),
+        User(2, NOW, (TextBlock("go"),), (max(1, raw),)),
+        RequestSent(3, NOW - age, "turn", raw=raw),
         Reply(4, NOW - age, SAID, (1,), Usage(cache_written=prompt), "end_turn", model=HERE, asked=3),
         *later,
     ]

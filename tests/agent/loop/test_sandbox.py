@@ -49,6 +49,7 @@ from agent.ui.approval import question_body, question_head
 from agent.ui.approval_answers import DENIAL, approval_choices
 from agent.ui.terminal_text import RenderContext, Theme
 from tests.agent.checkpoints.project import copy_tree
+from tests.narrowing import present
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.scripted_model import Step
 from tests.tools.bash_session import BashSession
@@ -971,6 +972,7 @@ def test_a_sandbox_that_is_lost_is_reported_and_commands_need_approval(shell: Sa
     (notice,) = [notice for notice in shell.world.told(Notice) if "sandbox" in notice.text]
     assert notice == Notice("the sandbox for commands has changed to none: it broke", "warning")
     assert shell.asked == [""] and not (shell.folder / "a").exists()
+    assert "sandbox" not in present(shell.world.context.sandbox).text
 
 
 class NoSandbox(CommandRunner):

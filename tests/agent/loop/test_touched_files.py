@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from agent.app.controller import prompt_blocks
 from agent.checkpoints.recorder import Checkpoints
 from agent.events import Notice
 from agent.loop.loop_detection import TIMES
-from agent.loop.touched_files import text_named, track_blocks
+from agent.loop.touched_files import _load, text_named, track_blocks
 from agent.session.session import Session
 from compact.block_tracker import tracker_of
 from compact.identifiers import joined_text
@@ -82,6 +83,13 @@ def test_a_file_that_is_gone_or_changed_restores_nothing(tmp_path: Path, text: s
         run(made, file.unlink if text is None else partial(file.write_text, text))
         assert put_back(made) == []
         made.check()
+
+
+def test_files_over_a_mebibyte_are_not_read(tmp_path: Path) -> None:
+    sizes = {"a": 1 << 20, "b": (1 << 20) + 1}
+    for name, size in sizes.items():
+        (tmp_path / name).write_bytes(b"x" * size)
+    assert list(_load([str(tmp_path / name) for name in sizes], Event())) == [str(tmp_path / "a")]
 
 
 def test_an_edit_that_fails_for_want_of_the_text_has_it_in_its_result(tmp_path: Path) -> None:

@@ -26,6 +26,9 @@ FOREIGN = {
 }
 
 
+SHELL_TOOLS = "delete_file remove_file rename_file copy_file create_folder mkdir rm mv cp"
+
+
 @each_row(("tool", "name"), [(tool, name) for tool in FOREIGN for name in FOREIGN[tool].split()])
 def test_the_way_to_do_it_here_is_named_where_there_is_one(tool: str, name: str) -> None:
     told = answer_unknown(name, BUILTIN)
@@ -41,7 +44,7 @@ def test_the_way_to_do_it_here_is_named_where_there_is_one(tool: str, name: str)
     [
         ("text_editor_20250728", "edit(file_path"),
         ("bash_20250124", "Did you mean bash?"),
-        ("delete_file", "Use bash(command): rm"),
+        *((name, "Use bash(command): rm") for name in SHELL_TOOLS.split()),
         ("write_stdin", "here-document"),
         ("computer", "No tool controls a screen"),
         ("create_directory", "Use bash(command): rm"),
