@@ -31,10 +31,10 @@ from compact.layers.summary import (
 from transcripts import Fold, TextBlock, earliest_seq
 
 from .clearing import clear_candidates, placeholder_edit
-from .folding import Shrink, shrink_blocks, shrink_to
 from .report import propose
 from .settings import CompactSettings, ContextWindow
 from .shown_blocks import ShownBlock
+from .shrinking import Shrink, shrink_blocks, shrink_to
 from .situation import (
     BackgroundSummary,
     CompactionPlan,

@@ -15,7 +15,7 @@ from msgspec import Struct
 from transcripts import Folded
 
 from .block_tracker import tracking_steps
-from .breakpoints import cache_steps
+from .cache_use import cache_steps
 from .local_summary import accounting_steps, results_read, summary_steps
 from .server_cache import evidence_steps
 

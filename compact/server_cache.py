@@ -32,7 +32,7 @@ from transcripts import (
     Undone,
 )
 
-from .breakpoints import FACTS_IN_STEP
+from .cache_use import FACTS_IN_STEP
 from .prices import Prices
 
 MIN_MISSES = 4  # in a row, after which a server counts as one that never caches: mostly at the fifth reply

@@ -10,7 +10,7 @@ from msgspec.structs import force_setattr, replace
 
 from transcripts import Edit, Folded, Usage, View, own_words
 
-from .breakpoints import cache_used
+from .cache_use import cache_used
 from .directives import FACT, LASTING, REST, is_errand, weighed_sentences
 from .estimate import Calibration
 from .local_summary import LocalSummary

@@ -157,7 +157,7 @@ BORDERS = {
 # Where processes are started. None of them is git, which would run what a project's configuration names.
 STARTS_PROCESSES = (
     "agent/app/pasted_images.py",
-    "agent/commands/sessions.py",
+    "agent/commands/clipboard.py",
     "tools/sandbox/supervisor/",
     "tools/sandbox/supervisor_client.py",
 )

@@ -19,7 +19,7 @@ from transcripts import INVISIBLE
 from transcripts.patterns import lazy_pattern
 from transcripts.wording import pluralize
 
-from .patch import added_omission, is_omission
+from .left_out_text import added_omission, is_omission
 
 _MIN_LIKENESS = 0.6  # difflib's ratio, from which a block is worth showing
 _SLACK_LINES = 12  # by which the file's block may be longer than old_string

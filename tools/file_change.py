@@ -23,9 +23,10 @@ from tools.files import (
     in_thread,
     one_line_path,
 )
+from tools.left_out_text import added_omission, added_placeholder
 from tools.parameters import FileArguments
-from tools.patch import added_omission, added_placeholder, unified_diff
 from tools.text import TextForm, decode_text, has_surrogate, mark_stray_bytes
+from tools.unified_diff import unified_diff
 
 STALE_FILE = (
     "File has been modified since read, either by the user or by a linter. "

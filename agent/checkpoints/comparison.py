@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tools.files import FileError, load_file, one_line_path
-from tools.patch import unified_diff
+from tools.unified_diff import unified_diff
 
 from .change_log import FileChange
 from .recorder import Checkpoints

@@ -278,7 +278,7 @@ COMMANDS: tuple[Command, ...] = (
             "Write the session to a file. The extension selects the format: .md (the default), .html, .json "
             "or .jsonl.",
             usage="[FILE]"),
-    Command("copy", "sessions.copy_answer",
+    Command("copy", "clipboard.copy_answer",
             "Copy the newest answer to the clipboard. With a number N, copy the Nth newest.",
             usage="[N]", during_turn="always", at_screen=True),
     Command("clear", "sessions.new_session",

@@ -63,8 +63,9 @@ from transcripts import (
 )
 
 from .cache_simulation import PromptLayout, SimulatedCache
+from .canned_summary import canned_summary
 from .figures import OUTPUT_PRICE, ReplayedRequest, Run, Totals
-from .policies import ReplaySetup, canned_summary
+from .policies import ReplaySetup
 from .references import (
     FileEdit,
     Reference,

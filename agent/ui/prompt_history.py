@@ -6,7 +6,6 @@ the directory cannot be written, nothing is kept, and `trouble` is the warning t
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import time
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from prompt_toolkit.history import History
 
-from transcripts.storage import append_line, make_private_folders, opened_regular, project_key
+from transcripts.storage import append_line, make_private_folders, opened_regular
 from transcripts.wording import pluralize
 
 from .paste_chips import Pastes
@@ -24,7 +23,6 @@ from .paste_chips import Pastes
 MAX_HISTORY_BYTES = 4 * 1024 * 1024  # read from the end of the file
 MAX_ENTRY_CHARS = 256 * 1024  # a longer prompt is not kept
 WARNED_MARK = b'{"note": "what is damaged above was told"}'  # a line of the history; older ones have it too
-AUTOSAVE_DELAY_S = 0.5  # between a change of the draft and its file
 
 
 class PromptHistory(History):
@@ -76,61 +74,6 @@ class PromptHistory(History):
             self.trouble = self.trouble or f"cannot write the prompt history: {error}"
 
 
-class UnsentInput:
-    """The unsent text of this process in the project `folder`, kept in a file unless it is empty."""
-
-    def __init__(self, state_dir: Path, folder: Path, mask: Callable[[str], str] = str) -> None:
-        self._drafts_dir = state_dir / "drafts"
-        self._mask = mask
-        self._project = project_key(folder)
-        self._path = self._drafts_dir / f"{self._project}-{os.getpid()}.txt"
-        self._saved = ""
-        self._timer: asyncio.TimerHandle | None = None
-        self.trouble = ""
-
-    def save_soon(self, current_text: Callable[[], str]) -> None:
-        """Save the text that is unsent in at most AUTOSAVE_DELAY_S from now."""
-        if self._timer is None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(AUTOSAVE_DELAY_S, lambda: self.save(current_text()))
-
-    def save(self, text: str) -> None:
-        """Write the text to the file; an empty text removes the file."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if text == self._saved:
-            return
-        try:
-            if text:
-                make_private_folders(self._drafts_dir)
-                fresh = self._path.with_suffix(".tmp")
-                fresh.write_bytes(self._mask(text).encode("utf-8", "replace"))
-                fresh.chmod(0o600)
-                fresh.replace(self._path)
-            else:
-                self._path.unlink(missing_ok=True)
-            self._saved = text
-        except OSError as error:
-            self.trouble = self.trouble or f"cannot save drafts: {error}"
-
-    def take_orphan(self) -> str:
-        """Remove and return the newest draft that a dead process left for this project; "" for none."""
-        try:
-            left = [path for path in self._drafts_dir.glob(f"{self._project}-*.txt") if not _alive(path)]
-            if not left:
-                return ""
-            newest = max(left, key=lambda path: path.stat().st_mtime)
-            with opened_regular(newest) as file:
-                # The draft of a session that was killed may be large.
-                text = file.read(4 * 1024 * 1024).decode("utf-8", "replace")
-            newest.unlink()
-            return text
-        except OSError as error:
-            self.trouble = self.trouble or f"cannot read earlier drafts: {error}"
-            return ""
-
-
 def _last_lines(path: Path) -> list[bytes]:
     with opened_regular(path) as file:
         size = file.seek(0, os.SEEK_END)
@@ -154,15 +97,3 @@ def _pastes_of(line: bytes) -> Iterator[tuple[str, Pastes]]:
     with suppress(ValueError, KeyError, TypeError, RecursionError):
         entry = json.loads(line)
         yield str(entry["text"]), tuple((int(begin), int(end)) for begin, end in entry["pastes"])
-
-
-def _alive(draft: Path) -> bool:
-    """Return whether the process of a draft still runs; its pid is the end of the file's name."""
-    pid = draft.stem.rpartition("-")[2]
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, ValueError):
-        pass
-    return True

@@ -23,8 +23,9 @@ from .input_editor import InputEditor
 from .keymap import read_keymap
 from .notifications import Notifications, wants_notifications
 from .picker import Picker
-from .prompt_history import PromptHistory, UnsentInput
+from .prompt_history import PromptHistory
 from .terminal import Terminal
+from .unsent_input import UnsentInput
 
 if TYPE_CHECKING:
     from .transcript_view import TranscriptView

@@ -10,7 +10,7 @@ previews and to placeholders, unseen ones included, and finally everything is su
 from msgspec.structs import replace
 
 from compact.clearing import head_and_tail
-from compact.folding import Shrink, fold_before, fold_history, has_old_entries, shrink_to
+from compact.folding import fold_before, fold_history, has_old_entries
 from compact.hazards import cheapness
 from compact.identifiers import joined_text
 from compact.local_summary_text import coverage
@@ -23,6 +23,7 @@ from compact.settings import (
     ContextWindow,
 )
 from compact.shown_blocks import ShownBlock
+from compact.shrinking import Shrink, shrink_to
 from compact.situation import (
     BackgroundSummary,
     CompactionPlan,

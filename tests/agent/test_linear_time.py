@@ -38,11 +38,13 @@ from compact.entry_account import _NUMBER
 from compact.identifiers import whole_name_counts
 from compact.replacement import summary_in
 from compact.summary_prompt import _ANALYSIS, _SUMMARY
-from tools.patch import added_placeholder, find_all, unified_diff
+from tools.left_out_text import added_placeholder
+from tools.patch import find_all
 from tools.processes.command_hints import hint, lex_commands, looks_like_prompt
 from tools.processes.output_folding import fold_output
 from tools.text.display import count_invisible, escaped, printable
 from tools.text.encoding import decode_text
+from tools.unified_diff import unified_diff
 from transcripts.secrets.masking import SecretMasks, mask
 from transcripts.secrets.stream_redactor import StreamRedactor
 

@@ -20,7 +20,8 @@ from agent.cli.sessions_command import run_sessions
 from agent.errors import UsageError
 from agent.model_port import IncomingReply as Reply
 from agent.session.session import Session
-from agent.ui.prompt_history import PromptHistory, UnsentInput
+from agent.ui.prompt_history import PromptHistory
+from agent.ui.unsent_input import UnsentInput
 from compact.tokens import TokenCounter
 from tests.agent.loop.world import Memory, TestClock
 from tests.agent.ui.headless_run import ROOT, credentials

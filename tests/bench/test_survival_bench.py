@@ -19,7 +19,7 @@ from statistics import median
 
 import pytest
 
-from agent.replay.policies import canned_summary
+from agent.replay.canned_summary import canned_summary
 from compact.definitions import LINE_NUMBER, enclosing_definition
 from compact.estimate import Calibration
 from compact.identifiers import (

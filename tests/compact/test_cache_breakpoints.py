@@ -7,7 +7,8 @@ import pytest
 
 from agent.model.anthropic.request import encode_request
 from agent.model_port import ModelRequest, RequestSettings
-from compact.breakpoints import cache_breakpoints, cache_steps, cache_used, cached_messages
+from compact.breakpoints import cache_breakpoints, cached_messages
+from compact.cache_use import cache_steps, cache_used
 from tests.strict_api.prefix import walk_prefix
 from tests.strict_api.prompt_cache import CacheTerms, PromptCache
 from tests.tables import each_row

@@ -5,18 +5,17 @@ from msgspec.structs import replace
 from compact.folding import (
     MAX_FILLED_TOKENS,
     RESTORED_HEADING,
-    Shrink,
     entry_tokens,
     fold_before,
     fold_history,
     message_count,
-    shrink_blocks,
     unseen_entries,
 )
 from compact.layers.summary import fallback_summary, local_summary_first, target_tokens
 from compact.pipeline import dry_run
 from compact.replacement import replacement_text, summary_in
 from compact.settings import CompactSettings, ContextWindow
+from compact.shrinking import Shrink, shrink_blocks
 from compact.situation import FoldLimits
 from tests.narrowing import block_text, narrow, present
 from transcripts.facts import Clear, Compacted, Fold

@@ -18,7 +18,7 @@ from compact.uncompact import plan_drop
 from tests.narrowing import block_text, narrow
 from tests.sampling import scaled
 from tools.files import SeenFile
-from tools.patch import added_placeholder
+from tools.left_out_text import added_placeholder
 from tools.read import read_page
 from transcripts import content_text
 from transcripts.facts import Clear, Compacted, Fold, Result

@@ -62,7 +62,9 @@ ROOMS = (
         "transcripts",
         ("folding.py", "edits.py", "entries.py", "codec.py", "storage/disk.py", "journal.py", "store.py"),
     ),
-    Room("tools", ("text/display.py", "text/shortening.py", "patch.py")),
+    Room(
+        "tools", ("text/display.py", "text/shortening.py", "patch.py", "unified_diff.py", "left_out_text.py")
+    ),
 )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.sandbox.supervisor.containment import join_memory_group, make_memory_group, remove_memory_group
+from tools.sandbox.supervisor.memory_group import join_memory_group, make_memory_group, remove_memory_group
 
 from .sandbox_session import sandboxed_session
 

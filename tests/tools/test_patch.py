@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tables import each_row
-from tools.patch import NotRepresentable, any_overlap, find_all, snippet, source_text, splice, unified_diff
+from tools.patch import NotRepresentable, any_overlap, find_all, snippet, source_text, splice
 from tools.text.encoding import TextForm, decode_text
+from tools.unified_diff import unified_diff
 
 TEXTS = st.lists(st.sampled_from("abcde"), max_size=30).map(
     lambda lines: "".join(f"{line}\n" for line in lines)

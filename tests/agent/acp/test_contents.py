@@ -12,7 +12,7 @@ from acp import embedded_text_resource, resource_block, resource_link_block, tex
 from acp.schema import EnvVariable, HttpHeader, HttpMcpServer, McpServerStdio
 
 from agent.acp.contents import ServerOfClient, diff_contents, fenced, hunks, prompt_content, server_config
-from tools.patch import unified_diff
+from tools.unified_diff import unified_diff
 from transcripts import TextBlock
 
 

@@ -19,7 +19,7 @@ from agent.loop.cost_preview import show_cold_cost
 from agent.loop.touched_files import ATTACHED_TOPIC, text_named
 from agent.session.session import Session
 from compact import breakpoints, server_cache
-from compact.breakpoints import _CacheUse
+from compact.cache_use import _CacheUse
 from compact.local_summary import accounting_steps
 from compact.server_cache import CacheEvidence
 from compact.situation import Situation

@@ -1,6 +1,6 @@
 """The canned summary has the shape and size of a model's, and contains nothing from results."""
 
-from agent.replay.policies import CANNED_SUMMARY_TOKENS, SUMMARY_SECTIONS, canned_summary
+from agent.replay.canned_summary import CANNED_SUMMARY_TOKENS, SUMMARY_SECTIONS, canned_summary
 from compact import names
 from tests.narrowing import block_text
 from transcripts.facts import Result

@@ -5,7 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from agent.ui.prompt_history import MAX_ENTRY_CHARS, PromptHistory, UnsentInput
+from agent.ui.prompt_history import MAX_ENTRY_CHARS, PromptHistory
+from agent.ui.unsent_input import UnsentInput
 from tests.agent.ui.pty_terminal import PtyTerminal
 
 ROOT = Path(__file__).parents[3]

@@ -19,7 +19,7 @@ from contextlib import suppress
 from itertools import islice
 
 from . import CANNOT_ENCLOSE
-from .containment import join_memory_group
+from .memory_group import join_memory_group
 from .mounts import build_tree
 from .relay import open_listener, open_ports, proxy_environment, wait_for
 from .sandboxed_spawner import (

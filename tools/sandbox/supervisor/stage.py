@@ -13,8 +13,8 @@ import sys
 from contextlib import suppress
 
 from .cache_layers import mount_overlay, reserve_layer
-from .containment import make_memory_group, remove_memory_group
 from .levels import start_sandbox
+from .memory_group import make_memory_group, remove_memory_group
 from .mounts import DEVICES, MAX_TEMPORARY_BYTES, TEMPORARY
 from .system_calls import BIND, NO_DEVICES, NO_EXEC, NO_SETUID, READ_ONLY, call, mount, set_mount
 

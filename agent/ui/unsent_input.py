@@ -1,0 +1,79 @@
+"""Keep the text that the user has typed but not sent, so that it survives a crash."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from transcripts.storage import make_private_folders, opened_regular, project_key
+
+AUTOSAVE_DELAY_S = 0.5  # between a change of the draft and its file
+
+
+class UnsentInput:
+    """The unsent text of this process in the project `folder`, kept in a file unless it is empty."""
+
+    def __init__(self, state_dir: Path, folder: Path, mask: Callable[[str], str] = str) -> None:
+        self._drafts_dir = state_dir / "drafts"
+        self._mask = mask
+        self._project = project_key(folder)
+        self._path = self._drafts_dir / f"{self._project}-{os.getpid()}.txt"
+        self._saved = ""
+        self._timer: asyncio.TimerHandle | None = None
+        self.trouble = ""
+
+    def save_soon(self, current_text: Callable[[], str]) -> None:
+        """Save the text that is unsent in at most AUTOSAVE_DELAY_S from now."""
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(AUTOSAVE_DELAY_S, lambda: self.save(current_text()))
+
+    def save(self, text: str) -> None:
+        """Write the text to the file; an empty text removes the file."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if text == self._saved:
+            return
+        try:
+            if text:
+                make_private_folders(self._drafts_dir)
+                fresh = self._path.with_suffix(".tmp")
+                fresh.write_bytes(self._mask(text).encode("utf-8", "replace"))
+                fresh.chmod(0o600)
+                fresh.replace(self._path)
+            else:
+                self._path.unlink(missing_ok=True)
+            self._saved = text
+        except OSError as error:
+            self.trouble = self.trouble or f"cannot save drafts: {error}"
+
+    def take_orphan(self) -> str:
+        """Remove and return the newest draft that a dead process left for this project; "" for none."""
+        try:
+            left = [path for path in self._drafts_dir.glob(f"{self._project}-*.txt") if not _alive(path)]
+            if not left:
+                return ""
+            newest = max(left, key=lambda path: path.stat().st_mtime)
+            with opened_regular(newest) as file:
+                # The draft of a session that was killed may be large.
+                text = file.read(4 * 1024 * 1024).decode("utf-8", "replace")
+            newest.unlink()
+            return text
+        except OSError as error:
+            self.trouble = self.trouble or f"cannot read earlier drafts: {error}"
+            return ""
+
+
+def _alive(draft: Path) -> bool:
+    """Return whether the process of a draft still runs; its pid is the end of the file's name."""
+    pid = draft.stem.rpartition("-")[2]
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, ValueError):
+        pass
+    return True
