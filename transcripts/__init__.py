@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .facts import *
     from .file_states import *
     from .folding import *
+    from .invisible import *
     from .listing import *
     from .load import *
     from .messages import *
@@ -44,6 +45,7 @@ __getattr__ = lazy_door(
         ),
         "file_states": "RECORD_FOLDERS",
         "folding": "FactTrail Folded RequestSize fold",
+        "invisible": "INVISIBLE JOINERS is_harmless",
         "listing": "ProjectRecords SessionSummary",
         "load": "LazyResults LoadedTranscript read_transcript without_garbage_collection",
         "messages": (
@@ -59,9 +61,7 @@ __getattr__ = lazy_door(
         "patches": "PATCH_START file_patches",
         "records_guard": "RecordsGuard",
         "recovery": "recover_transcripts",
-        "render_text": (
-            "INVISIBLE JOINERS block_text content_text fact_text first_words format_age is_harmless"
-        ),
+        "render_text": "block_text content_text fact_text first_words format_age",
         "server_calls": "finished_results server_call_of",
         "session_files": "SessionFiles",
         "session_key": "SessionKey",

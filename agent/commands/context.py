@@ -1,14 +1,12 @@
-"""Commands about the context: /context, /compact, /uncompact, /drop, /recall, /search, /pin."""
+"""Commands about the context: /context, /compact, /uncompact, /drop, /pin."""
 
 from __future__ import annotations
 
-import asyncio
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from agent.app import Controller, overheads, start_command
+from agent.app import Controller, overheads
 from agent.events import CommandOutput, ContextChart, Event, Notice
 from agent.formatting import format_count, whole_percent
 from agent.loop import CompactionRequest, TurnContext, compact_context, off_loop, prompt_tokens, situation_of
@@ -20,7 +18,6 @@ from compact import (
     CannotChange,
     CompactionPlan,
     ContextReport,
-    Evicted,
     ShownBlock,
     Situation,
     WindowState,
@@ -35,25 +32,17 @@ from compact import (
 from tools.base import Tool
 from transcripts import (
     Compacted,
-    Folded,
-    Originals,
     PartKind,
     Reply,
-    Result,
-    Scope,
     TextBlock,
-    is_recall_id,
 )
-from transcripts.patterns import lazy_pattern
-from transcripts.wording import pluralize, shorten
+from transcripts.wording import pluralize
 
 from .costs import CACHE_MISSES
+from .recalling import with_beginning
 from .running import usage_notice
 
 DRY_RUN = "--dry-run"
-MAX_EVICTED_LINES = 20
-MAX_BEGINNING_CHARS = 60  # of the text of a block in a list
-_LINE_NUMBER = lazy_pattern(r"^ *\d+\t", re.MULTILINE)  # as `read` shows them
 WINDOW_STATE_WORDS = {
     WindowState.NORMAL: "",
     WindowState.WARNING: ", filling up",
@@ -274,88 +263,13 @@ def _blocks_menu(largest: Sequence[ShownBlock]) -> Menu:
     rows = (
         MenuRow(
             block.recall_id,
-            title=_with_beginning(block.label, "\n".join(block_texts([block.part.block]))),
+            title=with_beginning(block.label, "\n".join(block_texts([block.part.block]))),
             facts=(pluralize(block.tokens, "token"), block.recall_id),
         )
         for block in largest[:40]
         if block.part.kind is not PartKind.PLACEHOLDER
     )
     return Menu("Clear which block from the context?", tuple(rows))
-
-
-def _with_beginning(label: str, text: str) -> str:
-    """Return a label with the first words of its text, as in `read src/a.py: import os from …`."""
-    plain = _LINE_NUMBER.sub("", text[:400])
-    words = shorten(" ".join(plain.split()), MAX_BEGINNING_CHARS)
-    return f"{label}: {words}" if words else label
-
-
-async def show_evicted(controller: Controller, argument: str) -> Event | None:
-    """Run /recall."""
-    session, context = controller.in_use
-    lookup = context.tool_context.lookup
-    if not argument:
-        originals = None if lookup is None else lookup()
-        lines = await asyncio.to_thread(_evicted_lines, session.folded, originals)
-        return CommandOutput("\n".join(lines), "rows")
-    if lookup is None:
-        return Notice("cannot recall: this session has no transcript", "warning")
-    if not is_recall_id(argument):
-        return await _search(controller, argument, "session")
-    try:
-        originals = replace(lookup(), typed=True, program=start_command(controller.setup.options))
-        return CommandOutput(originals.original(argument))
-    except KeyError as error:
-        return Notice(str(error.args[0]), "warning")
-
-
-async def search_project(controller: Controller, argument: str) -> Event | None:
-    """Run /search."""
-    if not argument:
-        return usage_notice("search")
-    return await _search(controller, argument, "project")
-
-
-async def _search(controller: Controller, words: str, scope: Scope) -> Event:
-    _, context = controller.in_use
-    if (lookup := context.tool_context.lookup) is None:
-        return Notice("cannot search: this session has no transcript", "warning")
-    found = await asyncio.to_thread(lookup().find, words, scope)
-    lines = found.lines(context.clock.now(), columns=80)
-    if lines:
-        notes = filter(None, (found.note(), "Use /recall ID to show the whole text."))
-        return CommandOutput("\n".join([*lines, *notes]), "rows")
-    more = "; use /search to search earlier sessions too" if scope == "session" else ""
-    return Notice("; ".join(filter(None, (f"no matches for {words!r}{more}", found.note()))))
-
-
-def _evicted_lines(folded: Folded, originals: Originals | None) -> list[str]:
-    """List blocks that are no longer in the context, up to MAX_EVICTED_LINES, and how to show them."""
-    found = Evicted.all_of(folded)
-    slope = Calibration.of(folded).text_slope(folded)
-    if not found:
-        return ["Nothing was cleared or summarized yet.", "Use /recall WORDS to search the whole transcript."]
-    shown = found if len(found) < MAX_EVICTED_LINES else found[: MAX_EVICTED_LINES - 2]
-    lines = []
-    for one in shown:
-        label = _evicted_label(one, folded, originals)
-        lines.append(f"{one.id:>7}  {round(slope * one.tokens):>8,} tokens  {one.by:>5}  {label}")
-    if hidden := len(found) - len(shown):
-        lines.append(f"... and {hidden:,} more; use /recall WORDS to find them")
-    first = found[0]
-    hint = f"Use /recall {first.id} to show this block, /recall {first.by} to show all of {first.by}."
-    return [*lines, hint]
-
-
-def _evicted_label(one: Evicted, folded: Folded, originals: Originals | None) -> str:
-    """Describe a block, a result with its first words; the labels of other blocks contain theirs already."""
-    seq = int(one.id.removeprefix("r").partition(".")[0])
-    if originals is None or not isinstance(folded.fact_at(seq), Result):
-        return one.what
-    try:
-        return _with_beginning(one.what, originals.original(one.id))
-    except KeyError:  # its stored output is gone
-        return one.what
 
 
 async def pin(controller: Controller, argument: str) -> Event | None:

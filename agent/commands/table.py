@@ -126,11 +126,11 @@ COMMANDS: tuple[Command, ...] = (
             "lists the largest blocks. Without an id, choose from a list. Use /uncompact to restore the "
             "block.",
             usage="[ID]"),
-    Command("recall", "context.show_evicted",
+    Command("recall", "recalling.show_evicted",
             "Show text that is no longer in the context. Takes an id such as r57, or words to search for. "
             "Without arguments, list what was cleared or summarized.",
             usage="[ID | WORDS]", during_turn="always"),
-    Command("search", "context.search_project",
+    Command("search", "recalling.search_project",
             "Search this session and the earlier sessions of this project. Takes words or a question.",
             usage="WORDS", during_turn="always"),
     Command("pin", "context.pin",

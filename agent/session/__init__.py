@@ -7,7 +7,9 @@ from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
     from .answers import *
+    from .branches import *
     from .environment import *
+    from .late_news import *
     from .memory_files import *
     from .plan_and_todo import *
     from .repository import *
@@ -21,10 +23,12 @@ __getattr__ = lazy_door(
     __name__,
     {
         "answers": "Answer answers_of joined_pieces newest_answer",
+        "branches": "BranchWatch",
         "environment": (
-            "BranchWatch Environment environment_context environment_news is_told_environment "
-            "note_news post_command_text post_planning restore_news telling_facts"
+            "Environment environment_context environment_news is_told_environment post_command_text "
+            "post_planning"
         ),
+        "late_news": "note_news restore_news telling_facts",
         "memory_files": (
             "chars_left find_memory memory_above memory_below memory_of memory_path_of memory_text "
             "passed_over replaced_memory repository_folders unread_memory"

@@ -9,35 +9,25 @@ configuration names, before the user has allowed anything.
 from __future__ import annotations
 
 import platform
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from msgspec import Struct, field
 
-from compact import EnvironmentHeading, block_texts, in_force, pins_of
-from tools.files import FileError, canonical_path, load_file
+from compact import EnvironmentHeading, in_force, pins_of
 from tools.processes import Inbox
-from tools.search import Checkout
 from transcripts import (
     Block,
     Channel,
     FactTrail,
     Fold,
     Folded,
-    Metadata,
-    Prompt,
     Result,
-    TextBlock,
     User,
-    injected,
-    replace_surrogates,
 )
-from transcripts.patterns import lazy_pattern
-from transcripts.wording import shorten
 
-from .session import Session
+from .branches import branch, shown_name
 from .system_prompts import COMMAND_TEXTS, text_in_mode
 
 OPEN_TEXT = """\
@@ -55,11 +45,6 @@ MODEL_HEADING = "# Model"
 _MODEL_LINE = "Model: "
 PLAN_KEY = "plan mode"  # of news about it
 _COMMAND_TEXTS = (*COMMAND_TEXTS, OPEN_TEXT)
-_TELLS_OF_COMMANDS = ("[Background", EnvironmentHeading.COMMANDS)
-_COMMAND_ENDED = lazy_pattern(r"^(?:\[|- )?Background command (b\d+) \(", re.MULTILINE)
-BRANCH_INTERVAL_S = 2.0  # between two looks for the status line
-MAX_HEAD_BYTES = 4_096  # of the file that names the branch
-MAX_NAME_CHARS = 200  # of a folder or branch: the name comes with the project and may be anything
 
 
 class Environment(Struct, frozen=True):
@@ -82,8 +67,8 @@ def environment_context(now_is: Environment, now: float) -> str:
     lines = [
         ENVIRONMENT_HEADING,
         f"Date: {datetime.fromtimestamp(now).astimezone():%A %Y-%m-%d %H:%M %Z}",
-        f"{_MODEL_LINE}{_name(now_is.model)}",
-        f"Project directory: {_name(now_is.folder)} (file tools resolve relative paths against it)",
+        f"{_MODEL_LINE}{shown_name(now_is.model)}",
+        f"Project directory: {shown_name(now_is.folder)} (file tools resolve relative paths against it)",
         f"System: {platform.system()} {platform.machine()}",
         f"Git: {branch(now_is.folder)}",
     ]
@@ -112,17 +97,17 @@ def environment_news(folded: Folded, now_is: Environment, now: float) -> list[st
 
 
 def _model_text(model: str) -> str:
-    return f"{MODEL_HEADING}\nThe model is {_name(model)} from now on."
+    return f"{MODEL_HEADING}\nThe model is {shown_name(model)} from now on."
 
 
 def _cwd_text(cwd: str) -> str:
-    where = "the project directory" if cwd == "." else _name(cwd)
+    where = "the project directory" if cwd == "." else shown_name(cwd)
     return f"{EnvironmentHeading.DIRECTORY}\nCommands run in {where}."
 
 
 def _knows_model(folded: Folded, model: str) -> bool:
     """Return whether this model is the one that was named last; older sessions only recorded it."""
-    line = f"\n{_MODEL_LINE}{_name(model)}\n"
+    line = f"\n{_MODEL_LINE}{shown_name(model)}\n"
     for _, text in reversed(own_words_sent(folded)):
         if text.startswith(MODEL_HEADING):
             return text == _model_text(model)
@@ -205,93 +190,6 @@ def news_of_pins(folded: Folded) -> list[str]:
     return ["\n".join((EnvironmentHeading.PINS, *lines))] if lines else []
 
 
-def note_news(session: Session, inbox: Inbox) -> None:
-    """Record what became of late news, for the next run of makeroom."""
-    for about in inbox.notes():
-        session.add_metadata(Metadata.NEWS, replace_surrogates(about))
-
-
-class _TellingTrail(FactTrail):
-    """The facts so far that `telling_facts` returns."""
-
-    found: list[Result | Metadata] = field(default_factory=list)
-
-
-def telling_facts(folded: Folded) -> Sequence[Result | Metadata]:
-    """Return the metadata, and the results that tell of a file or of a command in the background, in order.
-
-    Most results of a long session tell of neither. Each fact is read once.
-    """
-    trail = folded.memo(_TellingTrail)
-    unread = trail.unread(folded, Result, Metadata)
-    trail.found += (
-        fact
-        for fact in unread
-        if isinstance(fact, Metadata)
-        or (isinstance(fact, Result) and ("sha256" in fact.about or "job" in fact.about))
-    )
-    return trail.found
-
-
-def restore_news(folded: Folded, inbox: Inbox) -> None:
-    """Fill the inbox with the notes of earlier runs, and the commands that ended with them."""
-    notes = [note for note in folded.metadata if note.topic == Metadata.NEWS]
-    inbox.restore(note.about for note in notes)
-    if inbox.waiting:
-        _forget_sent(folded, notes, inbox)
-    if ended := news_of_ended_commands(folded):
-        inbox.post(ended[1], "ended commands", ended[0])
-
-
-def _forget_sent(folded: Folded, notes: Sequence[Metadata], inbox: Inbox) -> None:
-    """Count news as sent if a later prompt contains them.
-
-    A fork or a kill may have ended the transcript before the note about that.
-    """
-    for entry in folded.entries:
-        texts = set(block_texts(entry.fact.blocks)) if isinstance(entry, Prompt) else ()
-        for note in notes if texts else ():
-            text = str(note.about["text"])
-            if note.seq < entry.seq and (text in texts or injected(text) in texts):
-                inbox.count_as_told(str(note.about["key"]), entry.seq)
-
-
-def news_of_ended_commands(folded: Folded) -> tuple[int, str] | None:
-    """Report the background commands that ended with an earlier run and that the model takes for running."""
-    if not any(isinstance(fact, Result) and "job" in fact.about for fact in telling_facts(folded)):
-        return None  # mostly, which spares a long session 0.1 s
-    running = dict[str, str]()
-    begun = dict[str, int]()  # id -> command line, seq of what began it
-    for entry in folded.entries:
-        if isinstance(entry, Prompt):
-            _forget_ended(running, entry.fact.blocks)
-            continue
-        for at, result in sorted(entry.results.items(), key=lambda item: item[1].seq):
-            if isinstance(job := result.about.get("job"), str):
-                running[job] = str(entry.uses[at].input.get("command") or running.get(job, ""))
-                begun.setdefault(job, entry.seq)
-                if result.about.get("ended"):
-                    del running[job]
-            _forget_ended(running, result.content)
-    lines = [
-        f"- Background command {job} ({shorten(' '.join(line.split()), 200)}) was killed when makeroom exited"
-        for job, line in running.items()
-    ]
-    first = min((begun[job] for job in running), default=0)
-    return (first, "\n".join((EnvironmentHeading.COMMANDS, *lines))) if lines else None
-
-
-def _forget_ended(running: dict[str, str], blocks: Iterable[Block]) -> None:
-    """Forget the commands of which one of the blocks says that they have ended."""
-    for block in blocks:
-        if not (running and isinstance(block, TextBlock)):
-            continue
-        text = block.injected_text or block.text
-        if text.startswith(_TELLS_OF_COMMANDS):
-            for job in _COMMAND_ENDED.findall(text):
-                running.pop(job, None)
-
-
 class _WordsTrail(FactTrail):
     """makeroom's own words in the facts read so far, with the seq of the entry that shows each.
 
@@ -328,54 +226,3 @@ def _may_tell(result: Result) -> bool:
 
 def _own_words(blocks: Iterable[Block], tag: str) -> Iterator[str]:
     return (text for block in blocks if (text := Channel(tag).words(block)) is not None)
-
-
-def branch(folder: Path) -> str:
-    """Return the branch that is checked out with its repository, or a description if there is neither."""
-    checkout = Checkout.around(folder)
-    if checkout is None:
-        return "no repository"
-    kind = "worktree or submodule" if (checkout.top / ".git").is_file() else "repository"
-    where = f"{kind} at {_name(checkout.top)}"
-    text = _head(checkout)
-    if not text:
-        return f"a {where}"
-    named = text.startswith("ref:")
-    name = _name(text.removeprefix("ref: refs/heads/")) if named else f"detached at {_name(text[:12])}"
-    return f"{name} ({where})"
-
-
-def _head(checkout: Checkout) -> str:
-    """Return the text of HEAD, "" if it cannot be read or does not look like one.
-
-    Commands can make it, or a directory on the way to it, a link to a file that they cannot read themselves.
-    """
-    try:
-        path = f"{canonical_path(str(checkout.git_folder))}/HEAD"
-        text = load_file(path, MAX_HEAD_BYTES).data.decode("utf-8", "replace").strip()
-    except (OSError, FileError, ValueError):  # a NUL in what the file names
-        return ""
-    return text if re.fullmatch(r"ref: refs/\S+|[0-9a-f]{40}(?:[0-9a-f]{24})?", text) else ""
-
-
-class BranchWatch:
-    """The name of the branch of a folder's repository, looked for at most every two seconds."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._looked_at = float("-inf")
-        self._name = ""
-
-    def name(self, now: float) -> str:
-        """The name at the moment `now`, in seconds of a monotonic clock; "" where there is none."""
-        if now - self._looked_at >= BRANCH_INTERVAL_S:
-            self._looked_at = now
-            head = branch(self._folder)
-            self._name = head.partition(" (")[0] if " (" in head else ""
-        return self._name
-
-
-def _name(text: str | Path) -> str:
-    """The name on one line, unable to close the surrounding tags or to control a terminal."""
-    plain = repr(str(text))[1:-1].replace("<", "‹").replace(">", "›")
-    return shorten(plain, MAX_NAME_CHARS)

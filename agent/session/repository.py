@@ -55,7 +55,8 @@ from transcripts import (
 from transcripts.secrets import SecretMasks
 from transcripts.storage import read_regular
 
-from .environment import own_words_sent, telling_facts
+from .environment import own_words_sent
+from .late_news import telling_facts
 from .plan_and_todo import newest_plan, newest_todos
 from .session import CHARGE_TOPIC, Session
 from .skill_texts import skills_in_use

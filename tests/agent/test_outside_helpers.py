@@ -19,7 +19,7 @@ from agent.extensions.agents.files import agent_items
 from agent.extensions.hooks.file_digest import named_files
 from agent.extensions.skills.files import read_skills
 from agent.extensions.skills.places import SkillPlace
-from agent.session.environment import branch
+from agent.session.branches import branch
 from agent.session.memory_files import find_memory
 from agent.shell import ProjectEnvironment
 from agent.ui.completion import matching_paths

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tools.guarded import git_folders, guarded_elsewhere, guarded_in_project, secrets_of_home
-from tools.guarded.names import GITLINK, repositories_in_index
+from tools.guarded.index_paths import GITLINK, repositories_in_index
 
 from .sandbox_session import git
 

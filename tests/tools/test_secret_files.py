@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.guarded.names import is_protected, paths_in_index
+from tools.guarded.index_paths import paths_in_index
+from tools.guarded.names import is_protected
 from tools.guarded.secret_search import SecretSearch
 
 from .sandbox_session import git, sandboxed_session

@@ -12,7 +12,7 @@ from tests.sampling import UNICODE
 from tests.tables import each_row
 from tools.text.display import count_invisible, escaped, printable, without_tags
 from tools.text.shortening import cut_at_lines
-from transcripts.render_text import INVISIBLE, JOINERS
+from transcripts.invisible import INVISIBLE, JOINERS
 
 
 def test_a_cut_is_moved_to_a_line_end_where_that_costs_little():

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
+    from .index_paths import *
     from .names import *
     from .path_globs import *
     from .places import *
@@ -15,13 +16,14 @@ if TYPE_CHECKING:
 __getattr__ = lazy_door(
     __name__,
     {
-        "names": "HOME_SECRETS LOCAL_MEMORY_NAME MEMORY_NAMES is_protected repositories_in_index",
+        "index_paths": "repositories_in_index",
+        "names": "HOME_SECRETS LOCAL_MEMORY_NAME MEMORY_NAMES is_protected",
         "path_globs": "PathGlobs alternatives",
-        "secret_names": "may_be_secret sounds_secret",
-        "secret_search": "MAX_MATCHING search_of_project",
         "places": (
             "git_folders guarded_elsewhere guarded_in_project linked_in named_by_git secrets_of_home "
             "steers_git worktree_places"
         ),
+        "secret_names": "may_be_secret sounds_secret",
+        "secret_search": "MAX_MATCHING search_of_project",
     },
 )

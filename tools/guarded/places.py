@@ -27,6 +27,7 @@ from tools.text import word_set
 from transcripts import RECORD_FOLDERS
 from transcripts.patterns import lazy_bytes_pattern
 
+from .index_paths import repositories_in_index
 from .names import (
     GUARDED_CONFIG_FOLDERS,
     GUARDED_FILES,
@@ -35,7 +36,6 @@ from .names import (
     LOCAL_MEMORY_NAME,
     MEMORY_NAMES,
     SECRET_FOLDERS,
-    repositories_in_index,
 )
 from .secret_names import MAYBE_TOKEN_FILES, beginning, holds_token, plain_name
 from .secret_search import SecretSearch, Stamp, search_of_project, stamp_of

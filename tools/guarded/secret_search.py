@@ -32,7 +32,8 @@ from msgspec import Struct
 from tools.text import word_set
 from transcripts import RECORD_FOLDERS
 
-from .names import SECRET_FOLDERS, paths_in_index
+from .index_paths import paths_in_index
+from .names import SECRET_FOLDERS
 from .path_globs import PathGlobs
 from .secret_names import (
     MAYBE_TOKEN_FILES,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .code_languages import *
     from .conversation import *
     from .formats import *
+    from .markdown import *
     from .unified_diff import *
 
 __getattr__ = lazy_door(
@@ -21,7 +22,8 @@ __getattr__ = lazy_door(
         "claude_code": "claude_code_path claude_code_text",
         "code_languages": "is_quickly_coloured",
         "conversation": "conversation_text load_conversation",
-        "formats": "EXPORTERS export_text fenced write_private",
+        "formats": "EXPORTERS export_text write_private",
+        "markdown": "fenced",
         "unified_diff": "DiffRow read_diff",
     },
 )

@@ -26,19 +26,12 @@ from transcripts.patterns import lazy_pattern
 
 from ..facts import Clear, Compacted, Edit, Failed, Fold, Opened, Reply, Result, Unthink, User
 from ..folding import Folded
+from ..invisible import INVISIBLE, is_harmless
 from ..messages import Block, ImageBlock, TextBlock, ToolUseBlock, is_added
-from ..render_text import (
-    INVISIBLE,
-    block_text,
-    content_text,
-    is_harmless,
-    session_title,
-    shortened,
-    utc_time,
-)
+from ..render_text import block_text, content_text, session_title, shortened, utc_time
 from ..wording import pluralize
 from .code_languages import is_quickly_coloured
-from .formats import began_at
+from .markdown import began_at
 from .size_chart import compaction_words, size_chart
 from .unified_diff import DiffRow, read_diff
 

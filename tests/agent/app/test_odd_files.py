@@ -13,7 +13,7 @@ from agent.app.config import load_config
 from agent.checkpoints.change_log import read_changes
 from agent.errors import ConfigError, UsageError
 from agent.model.selection import ModelFactsCache
-from agent.session.environment import branch
+from agent.session.branches import branch
 from agent.session.memory_files import MemoryFile, memory_files, read_memory, unread_memory
 from agent.session.repository import SessionRepository
 from agent.settings_files import permissions_path

@@ -10,7 +10,7 @@ import pytest
 
 from agent.commands.rewind import rewind_points
 from agent.events import Event, PromptReplayed, PromptRestored, TextDelta, ThinkingDelta
-from agent.session.environment import restore_news
+from agent.session.late_news import restore_news
 from agent.session.session_replay import show_replayed
 from tests.agent.app.agent_session import parts
 from tests.strict_api.faults import Fault

@@ -12,12 +12,11 @@ from agent.session.environment import (
     PLAN_TEXT,
     Environment,
     environment_news,
-    news_of_ended_commands,
     news_of_pins,
     post_command_text,
     post_planning,
-    restore_news,
 )
+from agent.session.late_news import news_of_ended_commands, restore_news
 from agent.session.plan_and_todo import TodoItem, todo_lines
 from agent.session.system_prompts import SANDBOX_AND_RECORDS_TEXT, command_text
 from tests.tables import each_row

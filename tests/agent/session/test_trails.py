@@ -8,13 +8,8 @@ from typing import Any
 import pytest
 
 from agent.model_port import RequestSettings
-from agent.session.environment import (
-    PLAN_TEXT,
-    news_of_ended_commands,
-    own_words_sent,
-    restore_news,
-    telling_facts,
-)
+from agent.session.environment import PLAN_TEXT, own_words_sent
+from agent.session.late_news import news_of_ended_commands, restore_news, telling_facts
 from agent.session.plan_and_todo import newest_plan, newest_todos
 from agent.session.repository import SessionRepository
 from agent.session.session import record_opening
