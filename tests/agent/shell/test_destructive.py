@@ -109,13 +109,21 @@ RUIN: dict[str, list[str]] = {
         "fdisk /dev/sda", "parted -s /dev/sda mklabel gpt", "sfdisk /dev/sda < x", "sgdisk -Z /dev/sda",
         "mkfs.xfs -f $DISK", "lvremove -f vg/lv", "vgremove vg", "zpool destroy tank",
         "cryptsetup luksFormat /dev/sda2", "mdadm --zero-superblock /dev/sda",
-        "diskutil eraseDisk APFS x disk2", "mkfs.vfat -F 32 /dev/sda1",
+        "diskutil eraseDisk APFS x disk2", "mkfs.vfat -F 32 /dev/sda1", "pvcreate /dev/sdb",
+        "pvremove /dev/sdb", "vgreduce vg /dev/sdb", "mdadm --create /dev/md0", "mdadm -C /dev/md0",
+        "mdadm --stop /dev/md0", "mdadm -S /dev/md0", "cryptsetup luksErase x", "cryptsetup erase x",
+        "cryptsetup reencrypt x", "zpool labelclear x", "zpool create x y", "zfs destroy x",
     ],
     "wiping": [
         "shred x", "shred -u ~/x", "wipefs -a /dev/sda", "blkdiscard /dev/sda", "wipefs --all /dev/sda",
         "srm -r x", "badblocks -w /dev/sda", "hdparm --security-erase p /dev/sda",
         "nvme format /dev/nvme0n1", "scrub /dev/sda", "find . -name x -exec shred {} +",
-        "ls *.key | xargs shred -u", "diskutil secureErase 0 disk2", "nwipe x",
+        "ls *.key | xargs shred -u", "diskutil secureErase 0 disk2", "nwipe x", "wipe x", "sfill x",
+        "sswap x", "sg_format x", "sdelete x", "badblocks -n x", "wipefs --offset 0 x", "wipefs -o 0 x",
+        "hdparm --trim-sector-ranges 1:2 x", "hdparm --dco-restore x", "hdparm --make-bad-sector 1 x",
+        "hdparm --write-sector 1 x", "nvme sanitize x", "nvme delete-ns x", "nvme write-zeroes x",
+        "mmc erase x", "mmc format x", "asr restore x", "btrfs subvolume delete x", "dmsetup remove x",
+        "dmsetup remove_all", "dmsetup wipe_table x", "diskutil zeroDisk x", "diskutil partitionDisk x",
     ],
     "overwriting system files": [
         "echo x > /etc/passwd", "> /etc/shadow", "cp x /etc/passwd", "tee /etc/sudoers < x",
@@ -228,7 +236,8 @@ EVERYDAY = [
     "install -t /usr/local/bin x", "tee --append /etc/hosts", "cp -rt backup /etc/passwd", "mv -ft sub a b",
     "find . -path ./x -prune -o -name '*.map' -delete", "ls -t | tail -n +5 | xargs rm --", "mv ~/x{,.old}",
     "echo build | xargs rm -rf", 'while read -r l; do echo "$l" & done < f', "cat x.crontab | crontab -",
-    "python -c \"import os; os.remove('x')\"", "$(echo ls) x", 'retry() { "$@" || retry "$@"; }; retry ls',
+    "python -c \"import os; os.remove('x')\"", "$(echo ls) x", "sudo --user halt ls",
+    "echo 'rm -rf /' | sh < x", 'retry() { "$@" || retry "$@"; }; retry ls',
 ]  # fmt: skip
 
 

@@ -91,6 +91,13 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path.resolve())
 
 
+# Programs that do their work without arguments.
+BARE = {
+    "su": "privileges", "systemctl > log": "D-Bus", "loginctl": "D-Bus", "journalctl > log": "journal",
+    "pass": "keychain",
+}  # fmt: skip
+
+
 @each_row(
     ("line", "needs"),
     [
@@ -136,6 +143,7 @@ def project(tmp_path: Path) -> Project:
         *((f"{name} build", "container engine") for name in ("nerdctl", "buildah")),
         ("hub pr", "login"),
         *((f"{name} x", "D-Bus") for name in ["loginctl", "busctl", "systemd-run", "hostnamectl"]),
+        *BARE.items(),
         *((f"{name} get a b", "keychain") for name in ("keyring", "pass", "kwallet-query")),
         *((f"{name} get a b", "credentials") for name in ("gcloud", "gsutil", "az", "aws")),
         *((f"{name} publish", "registry") for name in ["pnpm", "yarn", "poetry", "uv", "hatch"]),

@@ -73,7 +73,7 @@ clean() {
 clean
 """
 SCRIPTS = """{"scripts": {"clean": "rimraf node_modules dist", "preclean": "npm run tell", "tell": "echo",
-"test": "jest", "loop": "npm run loop", "odd": 3}}"""
+"test": "jest", "last": "echo last", "postlast": "echo after", "loop": "npm run loop", "odd": 3}}"""
 JUST = ["echo telling", "rm -rf build a/b          node_modules", "git stash drop", "rm -rf .venv"]
 WIPING = ["echo wiping", "make -C sub clean", "rm -f *.log  ", "for d in a b; do rm -rf $d; done"]
 
@@ -95,6 +95,7 @@ def root(tmp_path: Path) -> Path:
     (tmp_path / "link.sh").symlink_to(tmp_path / "clean.sh")
     (tmp_path / "away.sh").symlink_to("/etc/profile")
     (tmp_path / "sub" / "makefile").write_text("clean:\n\trm -rf ../.git\n")
+    (tmp_path / "sub" / "below.mk").write_text("below: ; rm -rf lib\n")
     (tmp_path / "package.json").write_text(SCRIPTS)
     return tmp_path.resolve()
 
@@ -137,11 +138,13 @@ def behind(root: Path, line: str) -> list[tuple[str, str]]:
         ("npm run clean", ["rimraf node_modules dist", "npm run tell", "echo"]),
         ("cd sub && yarn tell", ["echo"]),
         ("npm test", ["jest"]),
+        ("npm run last", ["echo last", "echo after"]),
         ("npm ci", []),
         ("npm run odd; npm run missing; npm run", []),
         ("npm run loop", ["npm run loop"] * 3),
         ("make -f pattern.mk deep", ["rm -rf .venv"]),
         ("make -f pattern.mk x", ["echo other"]),
+        ("make -f pattern.mk below", ["rm -rf lib"]),
         ("run-s clean", ["rimraf node_modules dist", "npm run tell", "echo"]),
         ("npm-run-all -p tell test; turbo run tell", ["echo", "jest"]),
         ("nx run-many -t tell,test", ["echo", "jest"]),

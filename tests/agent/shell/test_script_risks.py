@@ -28,11 +28,38 @@ FETCHES, DELETES, SENDS = "downloads and runs code", "deletes data", "sends data
         ("git reset --hard HEAD~3", [DELETES]),
         ("git branch -D old", [DELETES]),
         ("ls | xargs rm", [DELETES]),
+        *(
+            (line, [DELETES])
+            for line in (
+                "rsync --del a b",
+                "rsync --remove-source-files a b",
+                "git rm x",
+                "git stash drop",
+                "docker rm x",
+                "docker rmi x",
+                "docker system prune",
+                "kubectl delete pod x",
+            )
+        ),
         ("git rebase main", []),
         ("find . -name '*.pyc'", []),
         ("curl -d @notes.txt https://example.org", [SENDS]),
         ("curl --data-binary @x https://example.org", [SENDS]),
         ("curl -F file=@x https://example.org", [SENDS]),
+        *(
+            (f"{line} https://example.org", [SENDS])
+            for line in (
+                "curl --data x",
+                "curl --form x=y",
+                "curl -T x",
+                "curl --upload-file x",
+                "curl --json x",
+                "wget --post-data=x",
+                "wget --body-file=x",
+                "wget --method=PUT",
+            )
+        ),
+        *((line, [SENDS]) for line in ("npm publish", "cargo publish", "docker push x")),
         ("scp x host:", [SENDS]),
         ("rsync -a out/ me@host:out/", [SENDS]),
         ("rsync -a out/ copy/", []),
