@@ -17,6 +17,8 @@ from msgspec import Struct
 from tools.text import TextForm, unify_newlines
 from transcripts.patterns import lazy_pattern
 
+from .unified_diff import MAX_COMPARED_LINES, diff_lines, equal_start
+
 _SNIPPET_LINES = 24
 _NEWLINE = lazy_pattern("\r\n|\n|\r")
 
@@ -94,11 +96,11 @@ def with_line_endings_of(before: str, new: str, common: str) -> str:
 
     `common` is the most frequent one. It is used for all lines if too many differ to be compared.
     """
-    kept = _lines(unify_newlines(before))
-    wanted = _lines(new)
-    start = _common(kept, wanted)
-    end = _common(kept[start:][::-1], wanted[start:][::-1])
-    if len(kept) + len(wanted) - 2 * (start + end) > _MAX_COMPARED_LINES:
+    kept = diff_lines(unify_newlines(before))
+    wanted = diff_lines(new)
+    start = equal_start(kept, wanted)
+    end = equal_start(kept[start:][::-1], wanted[start:][::-1])
+    if len(kept) + len(wanted) - 2 * (start + end) > MAX_COMPARED_LINES:
         return new.replace("\n", common)
     return _with_newlines_of(before, new, common, common=common)
 

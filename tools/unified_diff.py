@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+MAX_COMPARED_LINES = 1_500  # of both sides; more count as one change
 _CONTEXT_LINES = 3  # shown around a change in a diff, as in diff -u
 
 
@@ -24,10 +25,10 @@ class UnifiedDiff(Struct, frozen=True):
 
 def unified_diff(old: str, new: str, name: str) -> UnifiedDiff:
     """Return the diff of two texts with unified line endings. Equal lines at both ends are skipped first."""
-    before = _lines(old)
-    after = _lines(new)
-    start = _common(before, after)
-    same_end = _common(before[start:][::-1], after[start:][::-1])
+    before = diff_lines(old)
+    after = diff_lines(new)
+    start = equal_start(before, after)
+    same_end = equal_start(before[start:][::-1], after[start:][::-1])
     low = max(0, start - _CONTEXT_LINES)
     tail = min(same_end, _CONTEXT_LINES)
     one = before[low : len(before) - same_end + tail]
@@ -38,7 +39,7 @@ def unified_diff(old: str, new: str, name: str) -> UnifiedDiff:
     return UnifiedDiff("\n".join(lines) + "\n" if added + removed else "", added=added, removed=removed)
 
 
-def _lines(text: str) -> list[str]:
+def diff_lines(text: str) -> list[str]:
     """Return the lines; a last line without a newline is marked as by diff."""
     lines = text.split("\n")
     if not lines[-1]:
@@ -48,18 +49,15 @@ def _lines(text: str) -> list[str]:
     return lines
 
 
-def _common(one: list[str], two: list[str]) -> int:
+def equal_start(one: list[str], two: list[str]) -> int:
     """Return the number of equal lines at the beginning."""
     pairs = enumerate(zip(one, two, strict=False))
     return next((index for index, (left, right) in pairs if left != right), min(len(one), len(two)))
 
 
-_MAX_COMPARED_LINES = 1_500  # of both sides; more are shown as one change
-
-
 def _hunks(one: list[str], two: list[str], low: int, equal: tuple[int, int]) -> Iterator[str]:
     """Yield the lines of the diff. `low` lines come before; `equal` has the equal lines at both ends."""
-    if len(one) + len(two) <= _MAX_COMPARED_LINES:
+    if len(one) + len(two) <= MAX_COMPARED_LINES:
         groups = list(difflib.SequenceMatcher(None, one, two, False).get_grouped_opcodes(_CONTEXT_LINES))
     else:
         head = equal[0]
