@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from msgspec import Struct, field
 
@@ -174,11 +174,18 @@ class Hooks(Protocol):
     async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer: ...
 
 
+class WaitingPrompt(NamedTuple):
+    """A prompt in the queue, and what the user typed for it; None: the same."""
+
+    text: str
+    typed: str | None
+
+
 class WaitingPrompts(Protocol):
     """Prompts that the user sent while a turn runs: they are added to its next request."""
 
-    def take(self) -> tuple[str, str | None] | None:
-        """Take the next one from the queue, as the arguments of `Driver.prompt`; None: the queue is empty."""
+    def take(self) -> WaitingPrompt | None:
+        """Take the next one from the queue; None: the queue is empty."""
 
     def give_back(self) -> None:
         """Put back the one taken last, which did not get into the conversation."""

@@ -27,9 +27,8 @@ from .uncompact import Exemptions, exemptions, in_force
 PAYBACK_SHARE = 0.25  # of the calls since the last batch, within which the next one has to pay for itself
 MAX_STAKE = 0.05  # of the cost of the session so far, that the rewrite of one batch may cost
 MIN_BATCH_SHARE = 0.02  # of the window, that a batch frees, if that is less than batch_min_tokens
-MAX_FORCED_SHARE = (
-    0.75  # of the trigger: if a forced batch leaves more, blocks that are likelier needed go too
-)
+# Of the trigger: if a forced batch leaves more, blocks that are likelier needed go too.
+MAX_FORCED_SHARE = 0.75
 BLOCKS_PER_LOOK = 300  # with more blocks, a batch is considered only every second call, and so on
 
 

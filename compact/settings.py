@@ -75,9 +75,8 @@ class CompactSettings(Struct, frozen=True):
     max_record_tokens: int = 15_000  # of a replacement and the tail after it
     max_record_share: float = 0.30  # of the window, for the same
     max_left_share: float = 0.50  # of the trigger: the most that thrifty leaves, system and tools included
-    min_left_share: float = (
-        0.20  # of the trigger: the least for replacement and tail, however large the tools
-    )
+    # Of the trigger: the least for replacement and tail, however large the tools are.
+    min_left_share: float = 0.20
 
     restore_max_files: int = 5
     restore_file_max_tokens: int = 5_000

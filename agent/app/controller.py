@@ -392,7 +392,7 @@ async def take_waiting(controller: Controller, waiting: WaitingPrompts) -> None:
 
     while (prompt := waiting.take()) is not None:
         try:
-            await take_in(controller, prompt[0], None, prompt[1], emit, joins=True)
+            await take_in(controller, prompt.text, None, prompt.typed, emit, joins=True)
         except asyncio.CancelledError:
             waiting.give_back()
             raise

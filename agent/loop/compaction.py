@@ -391,10 +391,10 @@ def live_state(session: Session, context: TurnContext) -> Iterator[str]:
     for agent in context.agents.in_background if context.agents is not None else ():
         reports = "its report arrives automatically"
         yield f"agent {agent.label} is running in the background: {agent.task} ({reports})"
-    if (plan_found := newest_plan(session.folded)) is not None:
-        yield f"plan (r{plan_found[0]}): {plan_found[1]}"
-    if (todos := newest_todos(session.folded)) is not None and todos[1]:
-        yield "\n  ".join((f"to-do list (r{todos[0]}):", *todo_lines(todos[1])))
+    if (found := newest_plan(session.folded)) is not None:
+        yield f"plan (r{found.seq}): {found.text}"
+    if (todos := newest_todos(session.folded)) is not None and todos.items:
+        yield "\n  ".join((f"to-do list (r{todos.seq}):", *todo_lines(todos.items)))
     if (servers := context.tool_context.servers) is not None:
         yield from servers.live_lines()
     yield from kept_instructions(session.folded, context.compaction.window.size)

@@ -12,6 +12,7 @@ import platform
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct, field
 
@@ -190,18 +191,25 @@ def news_of_pins(folded: Folded) -> list[str]:
     return ["\n".join((EnvironmentHeading.PINS, *lines))] if lines else []
 
 
+class SentWords(NamedTuple):
+    """Words of makeroom's own, and the seq of the entry that shows them."""
+
+    seq: int
+    text: str
+
+
 class _WordsTrail(FactTrail):
-    """makeroom's own words in the facts read so far, with the seq of the entry that shows each.
+    """makeroom's own words in the facts read so far.
 
     `tag` is the suffix of the tags around them.
     """
 
     tag: str = ""
-    words: list[tuple[int, str]] = field(default_factory=list)
+    words: list[SentWords] = field(default_factory=list)
 
 
-def own_words_sent(folded: Folded) -> list[tuple[int, str]]:
-    """Return (seq of the entry, text) of makeroom's own words to the model, oldest first.
+def own_words_sent(folded: Folded) -> list[SentWords]:
+    """Return makeroom's own words to the model, oldest first.
 
     A result that moved the current directory counts as words about it. Each fact is read once.
     """
@@ -212,11 +220,11 @@ def own_words_sent(folded: Folded) -> list[tuple[int, str]]:
         trail.words = []
     for fact in trail.unread(folded, User, Result):
         if isinstance(fact, User):
-            trail.words += ((fact.seq, text) for text in _own_words(fact.blocks, trail.tag))
+            trail.words += (SentWords(fact.seq, text) for text in _own_words(fact.blocks, trail.tag))
         elif isinstance(fact, Result) and _may_tell(fact) and folded.conversation.shows(fact):
-            trail.words += ((fact.of, text) for text in _own_words(fact.content, trail.tag))
+            trail.words += (SentWords(fact.of, text) for text in _own_words(fact.content, trail.tag))
             if "cwd" in fact.about:
-                trail.words.append((fact.of, _cwd_text(str(fact.about["cwd"]))))
+                trail.words.append(SentWords(fact.of, _cwd_text(str(fact.about["cwd"]))))
     return trail.words
 
 

@@ -124,7 +124,7 @@ def replaced_memory(folder: Path, user_dir: Path, claude: Path) -> dict[Path, Pa
         if not agents.is_file():
             continue
         paths = [*_of_claude(place / ".claude"), place / LOCAL_MEMORY_NAME]
-        text, *_ = _read_memory_file((place / claude_name).resolve())
+        text = _read_memory_file((place / claude_name).resolve()).text
         if not _only_refers(text, agents_name):
             paths.insert(0, place / claude_name)
         real = agents.resolve()
@@ -404,29 +404,36 @@ def _why_not_imported(path: Path, top: Path, own: bool, depth: int) -> str:
 MAX_MEMORY_BYTES = 1_000_000  # read of one memory file
 
 
-def _read_memory_file(path: Path) -> tuple[str, list[str], str]:
-    """Return (text without HTML comments, names of imports, reason why the file is ignored or "").
+class _MemoryText(NamedTuple):
+    """The text of a file without HTML comments, the names of its imports, and why it is ignored or ""."""
 
-    The path is real. The text is empty, without a reason, if there is no such file or a link was put into the
-    path.
+    text: str = ""
+    imports: Sequence[str] = ()
+    why: str = ""
+
+
+def _read_memory_file(path: Path) -> _MemoryText:
+    """Read the file at a real path.
+
+    The text is empty, without a reason, if there is no such file or a link was put into the path.
     """
     try:
         with opened_file(str(path)) as (descriptor, _), open(descriptor, "rb", closefd=False) as file:
             data = file.read(MAX_MEMORY_BYTES)
     except (FileNotFoundError, NotADirectoryError, FileError):
-        return "", [], ""
+        return _MemoryText()
     except OSError as error:
-        return "", [], f"cannot be read: {cause_of(error)}"
+        return _MemoryText(why=f"cannot be read: {cause_of(error)}")
     text = data.decode("utf-8-sig", "replace")
     if "\0" in text or data.startswith(_UTF16_MARKS):
         wide = decode_text(data)
         if wide is None or "\0" in wide[0]:
-            return "", [], "is not a text file"
+            return _MemoryText(why="is not a text file")
         text = mark_stray_bytes(wide[0])
-    return *_text_and_imports(text), ""
+    return _text_and_imports(text)
 
 
-def _text_and_imports(text: str) -> tuple[str, list[str]]:
+def _text_and_imports(text: str) -> _MemoryText:
     """Return a text without its HTML comments, and the names of its imports. Code is kept unchanged."""
     kept = list[str]()
     prose = list[str]()
@@ -446,7 +453,7 @@ def _text_and_imports(text: str) -> tuple[str, list[str]]:
     prose.append(text[at:])
     names = [found[1] for found in _IMPORT.finditer("".join(prose))]
     content = "".join(kept)
-    return content if content.strip() else "", list(dict.fromkeys(names))[:MAX_IMPORTS]
+    return _MemoryText(content if content.strip() else "", list(dict.fromkeys(names))[:MAX_IMPORTS])
 
 
 def _end_of(text: str, mark: re.Match[str], inner: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from msgspec import Struct, field
 
@@ -39,14 +40,28 @@ class TodoItem(Struct, frozen=True):
         return self.active if self.status == "in_progress" and self.active else self.content
 
 
+class TodoList(NamedTuple):
+    """A to-do list, and the seq of the reply that set it."""
+
+    seq: int
+    items: tuple[TodoItem, ...]
+
+
+class Plan(NamedTuple):
+    """The text of a plan, and the seq of the reply that showed it."""
+
+    seq: int
+    text: str
+
+
 class _TodoTrail(FactTrail):
-    """The newest to-do list among the facts read so far, with the seq of its reply."""
+    """The newest to-do list among the facts read so far."""
 
-    newest: tuple[int, tuple[TodoItem, ...]] | None = None
+    newest: TodoList | None = None
 
 
-def newest_todos(folded: Folded) -> tuple[int, tuple[TodoItem, ...]] | None:
-    """Return (seq of the reply, items) of the newest list that a call has set as `todos`; None without one.
+def newest_todos(folded: Folded) -> TodoList | None:
+    """Return the newest list that a call has set as `todos`; None without one.
 
     Any tool with that argument counts, including those of servers and of imported sessions. Each fact is read
     once.
@@ -59,7 +74,7 @@ def newest_todos(folded: Folded) -> tuple[int, tuple[TodoItem, ...]] | None:
     return trail.newest
 
 
-def _list_set_by(folded: Folded, fact: Result) -> tuple[int, tuple[TodoItem, ...]] | None:
+def _list_set_by(folded: Folded, fact: Result) -> TodoList | None:
     exchange = folded.conversation.exchange_of(fact.of)
     use = exchange.use(fact.block) if exchange is not None else None
     given = use.input.get("todos") if use is not None else None
@@ -70,7 +85,7 @@ def _list_set_by(folded: Folded, fact: Result) -> tuple[int, tuple[TodoItem, ...
     items = (
         TodoItem(*(str(item.get(name, "")) for name in ("content", "status", "activeForm"))) for item in given
     )
-    return fact.of, tuple(items)
+    return TodoList(fact.of, tuple(items))
 
 
 def todo_lines(items: tuple[TodoItem, ...]) -> list[str]:
@@ -84,17 +99,17 @@ class _PlanTrail(FactTrail):
     tag       the suffix of the tags around makeroom's own words
     planning  the last prompt of the user was in plan mode
     shown     seq of a reply -> the plan that it showed, "" for one that the user denied
-    answer    the last answer in plan mode, with the seq of its reply
+    answer    the last answer in plan mode
     """
 
     tag: str = ""
     planning: bool = False
     shown: dict[int, str] = field(default_factory=dict)
-    answer: tuple[int, str] | None = None
+    answer: Plan | None = None
 
 
-def newest_plan(folded: Folded) -> tuple[int, str] | None:
-    """Return (seq of the reply, text) of the newest plan; None without one. Each fact is read once.
+def newest_plan(folded: Folded) -> Plan | None:
+    """Return the newest plan; None without one. Each fact is read once.
 
     It is the newest plan that the model showed and the user did not deny, with the user's changes. If the
     model never showed one, as models without that tool do, it is its last answer in plan mode.
@@ -111,7 +126,8 @@ def newest_plan(folded: Folded) -> tuple[int, str] | None:
                 trail.planning = any(Channel(trail.tag).words(block) == PLAN_TEXT for block in fact.blocks)
             case Reply() if trail.planning:
                 texts = [block.text for block in fact.blocks if isinstance(block, TextBlock)]
-                trail.answer = (fact.seq, "\n".join(texts)[:MAX_PLAN_CHARS]) if any(texts) else trail.answer
+                if any(texts):
+                    trail.answer = Plan(fact.seq, "\n".join(texts)[:MAX_PLAN_CHARS])
             case Result():
                 exchange = folded.conversation.exchange_of(fact.of)
                 use = exchange.use(fact.block) if exchange is not None else None
@@ -121,7 +137,7 @@ def newest_plan(folded: Folded) -> tuple[int, str] | None:
                     trail.shown[exchange.seq] = shown[:MAX_PLAN_CHARS]
     if not trail.shown:
         return trail.answer
-    return max(((seq, plan) for seq, plan in trail.shown.items() if plan), default=None)
+    return max((Plan(seq, text) for seq, text in trail.shown.items() if text), default=None)
 
 
 def _plan_call(exchange: Exchange) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import field
 
@@ -67,18 +67,25 @@ def instructions_text(name: str, folder: Path, body: str) -> str:
     return f"{SKILL_START}{name} (its files are in {folder}):\n\n{body.strip()}"
 
 
+class LoadedSkill(NamedTuple):
+    """The instructions of a skill, and the seq of the fact that loaded them."""
+
+    seq: int
+    text: str
+
+
 class _SkillTrail(FactTrail):
-    """The instructions loaded by the facts read so far: skill -> (seq, text), the newest last.
+    """The instructions loaded by the facts read so far, by the name of the skill, the newest last.
 
     `tag` is the suffix of the tags around makeroom's own words.
     """
 
     tag: str = ""
-    loaded: dict[str, tuple[int, str]] = field(default_factory=dict)
+    loaded: dict[str, LoadedSkill] = field(default_factory=dict)
 
 
-def skills_in_use(folded: Folded) -> dict[str, tuple[int, str]]:
-    """Return the loaded instructions as name of the skill -> (seq, text), each the newest, newest first.
+def skills_in_use(folded: Folded) -> dict[str, LoadedSkill]:
+    """Return the loaded instructions by the name of the skill, each the newest, newest first.
 
     Each fact is read once.
     """
@@ -92,7 +99,7 @@ def skills_in_use(folded: Folded) -> dict[str, tuple[int, str]]:
         for text in _loaded(folded, fact, trail.tag):
             name = text[len(SKILL_START) :].partition(" (")[0]
             trail.loaded.pop(name, None)
-            trail.loaded[name] = (fact.seq, text)
+            trail.loaded[name] = LoadedSkill(fact.seq, text)
     return dict(reversed(trail.loaded.items()))
 
 
@@ -102,7 +109,7 @@ def hidden_instructions(folded: Folded) -> dict[str, str]:
     if not used:
         return {}
     shown = "\n".join(block_texts(part.block for message in folded.view for part in message.parts))
-    return {name: text for name, (_, text) in used.items() if f"{SKILL_START}{name} (" not in shown}
+    return {name: loaded.text for name, loaded in used.items() if f"{SKILL_START}{name} (" not in shown}
 
 
 MAX_KEPT_SHARE = 0.05  # of the window, for all instructions in use that a compaction keeps

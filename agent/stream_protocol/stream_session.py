@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from agent.app import Controller, RunSetup, usable_content
 from agent.errors import AgentError, UsageError
 from agent.ports import Approver
-from agent.ui import DenyAll, outcome_of, refused_result, run_prompt, session_details
+from agent.ui import DenyAll, Outcome, outcome_of, refused_result, run_prompt, session_details
 from transcripts import StoreError, TextBlock
 
 from .client_callbacks import ClientApprover
@@ -103,7 +103,7 @@ class StreamSession:
         code, error = await outcome_of(self._work(message))
         return self._client.output.finish(code, error)
 
-    async def _work(self, message: UserMessage) -> tuple[int, str]:
+    async def _work(self, message: UserMessage) -> Outcome:
         controller = self._controller
         channel = self._client.channel
         content = await asyncio.to_thread(usable_content, message.content)
@@ -121,7 +121,7 @@ class StreamSession:
             channel.session = after
             frame = {"type": "conversation_reset", "new_conversation_id": after}
             channel.write({**frame, "session_id": after, "uuid": str(uuid.uuid4())})
-        return ended.code, ended.error
+        return Outcome(ended.code, ended.error)
 
     def _begin(self) -> None:
         channel = self._client.channel

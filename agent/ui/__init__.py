@@ -23,7 +23,7 @@ __getattr__ = lazy_door(
         "approval_answers": "approval_choices",
         "context_chart": "plain_chart",
         "diff_drawing": "print_diff",
-        "headless": "DenyAll outcome_of run_headless run_prompt session_details",
+        "headless": "DenyAll Outcome outcome_of run_headless run_prompt session_details",
         "output_formats": (
             "JsonFormat OutputFormat RunOutput TextFormat json_line refused_result usage_fields"
         ),

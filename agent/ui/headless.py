@@ -12,7 +12,7 @@ import sys
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from glob import escape
 from shlex import quote
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent.app import Controller, Options, RunSetup
 from agent.errors import AgentError, UsageError, unexpected
@@ -69,14 +69,15 @@ async def _answer(setup: RunSetup, make_controller: MakeController, prompt: str,
     code = 1
     error = "the run ended unexpectedly"
 
-    async def work() -> tuple[int, str]:
+    async def work() -> Outcome:
         if controller.command_table.use_without_screen(prompt) == "refuse":
             raise needs_screen(prompt)  # before anything slow is loaded
         await controller.ready()
         tools = controller.services.told_tools(controller.in_use[1].tools)
         output.begin(controller.status, tools, **session_details(controller))
         ended = await run_prompt(controller, output, prompt)
-        return ended.code if output.form != "text" else _exit_code(controller, ended), ended.error
+        code = ended.code if output.form != "text" else _exit_code(controller, ended)
+        return Outcome(code, ended.error)
 
     try:
         code, error = await outcome_of(work())
@@ -87,19 +88,26 @@ async def _answer(setup: RunSetup, make_controller: MakeController, prompt: str,
     return signalled[0] if signalled else written or code
 
 
-async def outcome_of(work: Awaitable[tuple[int, str]]) -> tuple[int, str]:
-    """Return the exit code and the error of a piece of work, whatever happens in it."""
+class Outcome(NamedTuple):
+    """The exit code of a run, and its error or ""."""
+
+    code: int
+    error: str
+
+
+async def outcome_of(work: Awaitable[Outcome]) -> Outcome:
+    """Return the outcome of a piece of work, whatever happens in it."""
     try:
         return await work
     except (AgentError, StoreError) as failure:
-        return getattr(failure, "code", UsageError.code), str(failure)
+        return Outcome(getattr(failure, "code", UsageError.code), str(failure))
     except asyncio.CancelledError:
         if (task := asyncio.current_task()) is not None:
             task.uncancel()
-        return 130, "interrupted"
+        return Outcome(130, "interrupted")
     except Exception as failure:  # border: every run has its result line and its exit code
         log.exception("internal error")
-        return 1, unexpected(failure)
+        return Outcome(1, unexpected(failure))
 
 
 def session_details(controller: Controller) -> dict[str, Any]:
@@ -202,7 +210,7 @@ def _piped(has_prompt: bool) -> str:
         raise UsageError(
             f"cannot read more than {limit} of standard input: put it in a file and mention its path"
         )
-    text, doubt, _ = stdin_text(data)
-    if doubt:
-        sys.stderr.write(f"warning: {doubt}\n")
-    return text
+    read = stdin_text(data)
+    if read.warning:
+        sys.stderr.write(f"warning: {read.warning}\n")
+    return read.text

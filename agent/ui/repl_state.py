@@ -15,7 +15,7 @@ from msgspec import Struct
 from agent.app import RunSetup
 from agent.errors import program_changed
 from agent.formatting import is_command
-from agent.ports import CommandSummary, Driver
+from agent.ports import CommandSummary, Driver, WaitingPrompt
 
 from .approval import ApprovalDialog
 from .completion import CompletionSource, FileIndex
@@ -84,14 +84,14 @@ class InputQueue:
         """Queue the command of a key."""
         self.add(QueuedInput(text="", expanded=line, shown=line))
 
-    def take(self) -> tuple[str, str | None] | None:
+    def take(self) -> WaitingPrompt | None:
         """Implement ports.WaitingPrompts: a command and the items after it wait for the end of the turn."""
         if not self.queued or self.queued[0].is_command:
             return None
         self._taken = self.queued.popleft()
         self._state.view.print_prompt(self._taken.shown)
         self._state.queue_changed()
-        return self._taken.prompt, self._taken.typed
+        return WaitingPrompt(self._taken.prompt, self._taken.typed)
 
     def give_back(self) -> None:
         """Implement ports.WaitingPrompts: put the prompt into the input, as after an interruption."""

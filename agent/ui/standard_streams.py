@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import lru_cache
 from io import BufferedReader, TextIOWrapper
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 from unicodedata import normalize
 
 from tools.text import decode_text, mark_stray_bytes
@@ -110,23 +110,32 @@ class PipeWriter:
         return shown
 
 
-def stdin_text(data: bytes, encoding: str = "") -> tuple[str, str, str]:
+class StdinText(NamedTuple):
+    """Text from standard input, a warning about its encoding or "", and the encoding for later bytes."""
+
+    text: str
+    warning: str
+    encoding: str
+
+
+def stdin_text(data: bytes, encoding: str = "") -> StdinText:
     """Decode standard input in the encoding in which a file with these bytes would be read.
 
-    Return the text, a warning, and the encoding for the following bytes: the detected one if it is clearly
-    not UTF-8, otherwise `encoding`, which is that of the preceding bytes.
+    The encoding for the following bytes is the detected one if it is clearly not UTF-8, otherwise `encoding`,
+    which is that of the preceding bytes.
     """
     decoded = decode_text(data, encoding)
     if decoded is None:
         text = data.decode("utf-8", "replace")
         lost = "" if text.encode() == data else "standard input is not text; some bytes were lost"
-        return text, lost, encoding
+        return StdinText(text, warning=lost, encoding=encoding)
     text, form = decoded
     if form.strays:
         warning = f"standard input is not valid UTF-8 ({pluralize(form.strays, 'invalid byte')})"
-        return mark_stray_bytes(text), warning, encoding
+        return StdinText(mark_stray_bytes(text), warning=warning, encoding=encoding)
     warning = f"reading standard input as {form.codec}{', a guess' * form.guessed}" if form.hint else ""
-    return text, warning, encoding if form.guessed else form.hint or encoding
+    found = encoding if form.guessed else form.hint or encoding
+    return StdinText(text, warning=warning, encoding=found)
 
 
 def stdin_lines(stdin: BufferedReader[Any]) -> Iterator[str]:

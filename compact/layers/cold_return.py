@@ -17,9 +17,8 @@ from compact.situation import FoldLimits, Layer, Proposal, Situation
 from compact.uncompact import exemptions
 from transcripts import Exchange
 
-MAX_LEFT_SHARE = (
-    0.2  # of the prompt; if a summary leaves more, it comes without restored files, then without the tail
-)
+# Of the prompt; if a summary leaves more, it comes without restored files, then without the tail.
+MAX_LEFT_SHARE = 0.2
 LONG_PAUSE_S = 3_600
 MIN_GAIN_SHARE = 0.33  # of the prompt that clearing alone would leave
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from tools.sandbox import CommandHandle
+from tools.sandbox import CommandHandle, LeftProcess
 
 from .command_hints import awaits_keys, looks_like_prompt
 from .command_progress import ProgressThrottle
@@ -31,9 +31,8 @@ class CommandLimits(Struct, frozen=True):
     timeout_s: float = 120.0  # as in Claude Code
     max_timeout_s: float = 600.0
     editor_s: float = 5.0  # for a program that waits for keys
-    quiet_s: float = (
-        45.0  # without output, after which an unfinished line that looks like a question counts as a prompt
-    )
+    # Without output for so long, an unfinished line that looks like a question counts as a prompt.
+    quiet_s: float = 45.0
     output_bytes: int = MAX_OUTPUT_BYTES
     disk_bytes: int = 1024**3
 
@@ -48,7 +47,7 @@ class CommandEnd(Struct, frozen=True):
     limit_s: float  # its time limit
     folder: str | None = None  # the last directory of its shell; None if not reported
     job: BackgroundJob | None = None  # the processes that it left running
-    left: tuple[tuple[int, str], ...] = ()  # (pid, command line) of these processes
+    left: tuple[LeftProcess, ...] = ()  # these processes
     prompted: bool = False  # it seemed to wait for an answer
     disk_used: int = 0  # bytes of disk space used during the run
 
@@ -93,9 +92,10 @@ async def run_foreground(
     moved: asyncio.Future[None] = loop.create_future()  # the user moves it to the background
     output = _Output(spool, progress)
     cwd = request.cwd or runner.context.cwd
-    command, report = await runner.start(
+    started = await runner.start(
         request.line, cwd, output.take, sandboxed=request.sandboxed, questions=request.questions
     )
+    command = started.command
     runner.foreground.add(moved)
     try:
         interactive = awaits_keys(request.line)
@@ -120,7 +120,7 @@ async def run_foreground(
     code, signal = exit_code(command.exited.result() if command.exited.done() else None)
     used = free - _free_bytes(runner.context.folder, unknown=free)
     prompted = why == "timeout" and asks
-    folder = last_folder(report)
+    folder = last_folder(started.report)
     return CommandEnd(
         code,
         signal=signal,
@@ -172,12 +172,12 @@ async def _finish(
 
 async def _keep_strays(
     runner: CommandRunner, request: CommandRequest, command: CommandHandle, spool: Spool
-) -> tuple[BackgroundJob | None, tuple[tuple[int, str], ...]]:
+) -> tuple[BackgroundJob | None, tuple[LeftProcess, ...]]:
     """Turn the processes that the command left running into a background command that can be managed."""
     if command.strays and not command.over.done():
         # Give processes time that end together with their shell (`>(tee log)`).
         await asyncio.wait({command.over}, timeout=0.05)
-        left = tuple(await command.what_is_left())
+        left = tuple(await command.left_processes())
         if left and not command.over.done():
             return runner.add(request, command, spool, left_over=True), left
     command.close()

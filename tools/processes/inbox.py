@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from transcripts import ChannelBlock, TextBlock
 
 OF_THIS_RUN = -1  # instead of a seq: news that a later run finds out again or does not need
 _UNKEYED = "#"
+
+
+class _ToldNews(NamedTuple):
+    """News that was sent, and the seq of the fact that contained it."""
+
+    seq: int
+    news: TextBlock
 
 
 class Inbox:
@@ -23,9 +30,7 @@ class Inbox:
     def __init__(self) -> None:
         self.waiting: dict[str, TextBlock] = {}
         self._since: dict[str, int] = {}  # by key, of waiting and of sent news
-        self._told: dict[
-            str, tuple[int, TextBlock]
-        ] = {}  # by key: (seq of the fact that contained the news, the news)
+        self._told: dict[str, _ToldNews] = {}  # by key
         self.changed: dict[str, None] = {}  # keys of the news that `notes` has to return
         self._heir: Inbox | None = None
 
@@ -59,7 +64,7 @@ class Inbox:
     def count_as_told(self, key: str, seq: int) -> None:
         """Count waiting news with this key as sent: a fact from `seq` on reports it in other words."""
         if (news := self.waiting.pop(key, None)) is not None:
-            self._told[key] = seq, news
+            self._told[key] = _ToldNews(seq, news)
             self._note([key])
 
     @property
@@ -72,8 +77,8 @@ class Inbox:
 
         News about events that began later is dropped, and so is news whose key has newer waiting news.
         """
-        lost = [key for key, (seq, _) in self._told.items() if seq > last]
-        again = {key: self._told.pop(key)[1] for key in lost if key not in self.waiting}
+        lost = [key for key, told in self._told.items() if told.seq > last]
+        again = {key: self._told.pop(key).news for key in lost if key not in self.waiting}
         self.waiting = {key: news for key, news in again.items() if self._since[key] <= last} | self.waiting
         self._note(key for key in self.waiting if key.startswith(_UNKEYED))
 
@@ -108,7 +113,7 @@ class Inbox:
             self._since[key] = int(note["since"])
             self.waiting.pop(key, None)
             if seq := int(note["told"]):
-                self._told[key] = seq, news
+                self._told[key] = _ToldNews(seq, news)
             else:
                 self.waiting[key] = news
 

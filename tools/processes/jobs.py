@@ -36,16 +36,20 @@ def exit_code(status: int | None) -> tuple[int | None, str | None]:
 
 
 class CommandRequest(Struct, frozen=True):
-    """A command line to run, inside or outside the sandbox."""
+    """A command line to run, inside or outside the sandbox.
+
+    cwd        its directory; None for the session's current one
+    inbox      takes the report of its end, if it is in the background; None for the session's
+    since      seq of the reply that requested it; 0 for none
+    questions  about the hosts that it wants to reach; None if none are asked
+    """
 
     line: str
     sandboxed: bool = False
-    cwd: Path | None = None  # its directory; None for the session's current one
-    inbox: Inbox | None = (
-        None  # for the report of its end, if it is in the background; None for the session's
-    )
-    since: int = 0  # seq of the reply that requested it; 0 for none
-    questions: HostQuestions | None = None  # about the hosts that it wants to reach; None if none are asked
+    cwd: Path | None = None
+    inbox: Inbox | None = None
+    since: int = 0
+    questions: HostQuestions | None = None
 
 
 class BackgroundJob(Struct, eq=False):

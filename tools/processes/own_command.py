@@ -66,7 +66,7 @@ async def run_own_command(
     try:
         folder = runner.context.folder
         profile = runner.profile
-        running, _ = await runner.start(script, folder, take, sandboxed=sandboxed)
+        running = (await runner.start(script, folder, take, sandboxed=sandboxed)).command
         try:
             await asyncio.wait({running.exited})
             await asyncio.wait({running.closed}, timeout=DRAIN_LIMIT_S)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import tools.sandbox  # most of which a session without commands never loads
 
@@ -38,6 +38,14 @@ if TYPE_CHECKING:
 DRAIN_LIMIT_S = 0.3  # for output left in the pipe when the shell has ended
 _END_LIMIT_S = 3.0  # for the supervisor to end one command; after that all commands are ended
 _SWITCHED_OFF = ("off", "0", "no", "false")  # values of MAKEROOM_NAMESPACE
+
+
+class StartedCommand(NamedTuple):
+    """A command that runs, and the file in which its shell names its last directory."""
+
+    command: CommandHandle
+    report: Path
+
 
 HostsSince = Callable[[float], Sequence[str]]  # what the proxy reports since that time.monotonic()
 
@@ -160,8 +168,8 @@ class CommandRunner:
         *,
         sandboxed: bool = False,
         questions: HostQuestions | None = None,
-    ) -> tuple[CommandHandle, Path]:
-        """Start a command line; return (the command, the file for the last directory of its shell).
+    ) -> StartedCommand:
+        """Start a command line.
 
         `take` gets the output. `sandboxed`: it runs in the sandbox, or not at all (SupervisorLost), and the
         file's content is not trusted. `questions` are those about its hosts. Raises SupervisorLost, OSError
@@ -196,7 +204,7 @@ class CommandRunner:
             raise
         if isinstance(pid, OSError):
             raise pid
-        return command, report
+        return StartedCommand(command, report)
 
     async def end(self, command: CommandHandle) -> None:
         """End a command and its processes immediately; if it cannot be ended separately, end all commands."""

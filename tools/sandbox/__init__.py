@@ -28,7 +28,7 @@ __getattr__ = lazy_door(
     {
         "block_detection": "MAX_SCANNED_CHARS SandboxedRun find_blocked_access",
         "blocked_access": "BlockedAccess UnblockDecision short_path",
-        "command_socket": "CommandHandle SupervisorLost",
+        "command_socket": "CommandHandle LeftProcess SupervisorLost",
         "guards.project_guard": "ProjectGuard project_guard",
         "profile": "SandboxLevel SandboxProfile SandboxSetting",
         "project_profile": "sandbox_profile",

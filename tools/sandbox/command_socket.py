@@ -23,6 +23,13 @@ class SupervisorLost(Exception):
     """Commands cannot be started, or the process that runs them has ended. The text is the reason."""
 
 
+class LeftProcess(NamedTuple):
+    """A process that a command left running, and its command line."""
+
+    pid: int
+    line: str
+
+
 def _future() -> asyncio.Future[Any]:
     return asyncio.get_running_loop().create_future()
 
@@ -44,7 +51,7 @@ class CommandHandle(Struct, eq=False):
     exited: asyncio.Future[int | None] = field(default_factory=_future)
     closed: asyncio.Future[None] = field(default_factory=_future)
     over: asyncio.Future[None] = field(default_factory=_future)
-    left: asyncio.Future[list[tuple[int, str]]] = field(default_factory=_future)
+    left: asyncio.Future[list[LeftProcess]] = field(default_factory=_future)
     ports: asyncio.Future[list[int]] = field(default_factory=_future)
     strays: int = 0  # the number of its processes that were alive when the shell ended
 
@@ -79,8 +86,8 @@ class CommandHandle(Struct, eq=False):
         self.close()
         self.end()
 
-    async def what_is_left(self) -> list[tuple[int, str]]:
-        """Return (pid, command line) of the processes that the command left running."""
+    async def left_processes(self) -> list[LeftProcess]:
+        """Return the processes that the command left running."""
         if self.over.done():
             return []
         self.left = _future()
@@ -252,7 +259,7 @@ class CommandSocket:
             command.strays = message["strays"]
             _settle(command.exited, message["status"])
         if "left" in message:
-            _settle(command.left, [(pid, line) for pid, line in message["left"]])
+            _settle(command.left, [LeftProcess(*each) for each in message["left"]])
         if "ports" in message:
             _settle(command.ports, message["ports"])
         if "over" in message or "errno" in message or message.get("strays") == 0:

@@ -30,9 +30,8 @@ IDLE_FOLDERS = word_set(
     ".git .hg .svn .jj node_modules __pycache__ .venv .tox .nox .mypy_cache .pytest_cache .ruff_cache"
     " .hypothesis .gradle .terraform .direnv .transcripts .task_outputs"
 )
-_MAX_STARS = (
-    3  # of one ignore pattern: pathspec's time for a name that does not match grows exponentially with them
-)
+# Of one ignore pattern: pathspec's time for a name that does not match grows exponentially with them.
+_MAX_STARS = 3
 _EXCLUDES_FILE = r"(?im)^[ \t]*\[core\][^\[]*?^[ \t]*excludesfile[ \t]*=[ \t]*([^\n#;]+?)[ \t]*$"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent.events import Notice, TurnFinished
-from agent.ports import HookAnswer, HookEvent
+from agent.ports import HookAnswer, HookEvent, WaitingPrompt
 from tests.agent.commands.controller_run import ControllerRun, run_controller
 from tests.strict_api.reply import Body, Reply, calls
 from tests.strict_api.scripted_model import ScriptedModel
@@ -23,9 +23,9 @@ class Waiting:
     given_back: list[str] = field(default_factory=list)
     taken: str = ""
 
-    def take(self) -> tuple[str, str | None] | None:
-        prompt = self.prompts.pop(0) if self.prompts else None
-        self.taken = prompt[0] if prompt else self.taken
+    def take(self) -> WaitingPrompt | None:
+        prompt = WaitingPrompt(*self.prompts.pop(0)) if self.prompts else None
+        self.taken = prompt.text if prompt else self.taken
         return prompt
 
     def give_back(self) -> None:
